@@ -1,0 +1,193 @@
+"""What a user chooses: frozen, keyword-only, checked where it is made.
+
+A configuration is a value: two that are equal describe the same work. Its canonical JSON, the checksum of the
+corpus and the engine version give the run's identity (:func:`run_id`), so that equal work is done once and stale
+work never shows as fresh.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine import ENGINE_VERSION
+from engine.errors import InvalidConfig
+
+TAGGERS = ("bilstm-tddl",)
+OPTIMISERS = ("sgd", "momentum", "adam")
+SAMPLINGS = ("poisson", "shuffle")
+SYNTHETIC = "synthetic"
+"""Name of the embedded corpus, which is always there."""
+AUTOMATIC: Any = object()
+"""Stands for a clip norm that was left out; it never stays in a configuration."""
+DEFAULT_CLIP_NORM = 1.5
+"""The paper's clip norm (dp-fl-ner, footnote 4)."""
+
+
+def _number(
+    name: str, value: Any, low: float, high: float, expected: str, *, low_open: bool = False, high_open: bool = False
+) -> None:
+    ok = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if ok:
+        ok = (value > low if low_open else value >= low) and (value < high if high_open else value <= high)
+    if not ok:
+        raise InvalidConfig(f"{name}={value!r}, expected {expected}")
+
+
+def _integer(name: str, value: Any, low: int, high: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise InvalidConfig(f"{name}={value!r}, expected a whole number from {low:,} to {high:,}")
+
+
+def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InvalidConfig(f"{name}={value!r}, expected one of {', '.join(allowed)}")
+
+
+def _text(name: str, value: Any) -> None:
+    if not isinstance(value, str) or not value.strip() or len(value) > 1000 or "\0" in value:
+        raise InvalidConfig(f"{name}={value!r}, expected a name or a path")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggerConfig:
+    """The model that reads a sentence and gives each token a tag.
+
+    name: one of ``TAGGERS``. hidden_size: LSTM units per direction (the paper does not print its own).
+    """
+
+    name: str = "bilstm-tddl"
+    hidden_size: int = 100
+
+    def __post_init__(self) -> None:
+        _one_of("tagger", self.name, TAGGERS)
+        _integer("hidden_size", self.hidden_size, 1, 1024)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How the weights are moved. The defaults are the paper's (dp-fl-ner, footnote 2).
+
+    batch_size: *expected* sentences per step (the realised number varies under Poisson sampling).
+    epochs: passes over the data in expectation; steps = round(epochs * n / batch_size).
+    momentum: 0.9 and Adam's (0.9, 0.999, 1e-8) are fixed.
+    """
+
+    optimiser: str = "sgd"
+    learning_rate: float = 0.15
+    batch_size: int = 32
+    epochs: float = 10.0
+
+    def __post_init__(self) -> None:
+        _one_of("optimiser", self.optimiser, OPTIMISERS)
+        _number("learning_rate", self.learning_rate, 0, 1000, "a number in (0, 1000]", low_open=True)
+        _integer("batch_size", self.batch_size, 1, 1_000_000)
+        _number("epochs", self.epochs, 0, 10_000, "a number in (0, 10000]", low_open=True)
+        object.__setattr__(self, "learning_rate", float(self.learning_rate))
+        object.__setattr__(self, "epochs", float(self.epochs))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyConfig:
+    """What is done to each sentence's gradient before it may touch the weights.
+
+    noise_multiplier: σ, standard deviation of the noise divided by clip_norm, dimensionless; 0 is no privacy.
+    clip_norm: C, largest L2 norm that one sentence's gradient may have, in units of the gradient; None means no
+        clipping, which is allowed only without noise. Left out, it is 1.5 with noise and None without.
+    delta: δ of (ε, δ)-differential privacy, a probability.
+    sampling: "poisson" (each sentence joins each step independently) or "shuffle" (fixed batches of a permutation;
+        to reproduce papers only, its ε rests on an assumption that does not hold).
+    """
+
+    noise_multiplier: float = 1.0
+    clip_norm: float | None = AUTOMATIC
+    delta: float = 1e-5
+    sampling: str = "poisson"
+
+    def __post_init__(self) -> None:
+        _number("noise_multiplier", self.noise_multiplier, 0, 10_000, "a number from 0 to 10000")
+        if self.clip_norm is AUTOMATIC:
+            object.__setattr__(self, "clip_norm", DEFAULT_CLIP_NORM if self.noise_multiplier > 0 else None)
+        if self.clip_norm is None:
+            if self.noise_multiplier > 0:
+                raise InvalidConfig(
+                    f"clip_norm=None, expected a positive number when noise_multiplier={self.noise_multiplier:g} is above 0"
+                )
+        else:
+            _number("clip_norm", self.clip_norm, 0, 1e6, "a number in (0, 1000000]", low_open=True)
+            object.__setattr__(self, "clip_norm", float(self.clip_norm))
+        _number("delta", self.delta, 0, 1, "a number between 0 and 1", low_open=True, high_open=True)
+        _one_of("sampling", self.sampling, SAMPLINGS)
+        object.__setattr__(self, "noise_multiplier", float(self.noise_multiplier))
+        object.__setattr__(self, "delta", float(self.delta))
+
+    @property
+    def private(self) -> bool:
+        """Whether noise is added at all."""
+        return self.noise_multiplier > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationConfig:
+    """One run, whole.
+
+    corpus: a name of the catalogue, or a path to a file or folder. data_fraction: share of the training sentences
+    that is used, in (0, 1]; it earns no privacy amplification. embeddings: name of the spaCy package whose static
+    vectors feed the tagger. clients: number of parties the data is split over (1: central training). seed: of
+    every random stream.
+    """
+
+    corpus: str = SYNTHETIC
+    data_fraction: float = 1.0
+    tagger: TaggerConfig = field(default_factory=TaggerConfig)
+    embeddings: str = "en_core_web_md"
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    privacy: PrivacyConfig = field(default_factory=PrivacyConfig)
+    clients: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _text("corpus", self.corpus)
+        _number("data_fraction", self.data_fraction, 0, 1, "a number in (0, 1]", low_open=True)
+        object.__setattr__(self, "data_fraction", float(self.data_fraction))
+        _text("embeddings", self.embeddings)
+        _integer("clients", self.clients, 1, 100_000)
+        if self.clients != 1:
+            raise InvalidConfig(f"clients={self.clients}, expected 1: training over several clients is not built yet")
+        _integer("seed", self.seed, 0, 2**32 - 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values only, ready for JSON; :meth:`from_dict` is the inverse."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Any) -> "SimulationConfig":
+        """Read what :meth:`to_dict` wrote. Raises InvalidConfig on unknown fields and on values out of range."""
+        parts = {"tagger": TaggerConfig, "training": TrainingConfig, "privacy": PrivacyConfig}
+        known = _known_fields(cls, values, "configuration")
+        for name, part in parts.items():
+            if name in known:
+                known[name] = part(**_known_fields(part, known[name], name))
+        return cls(**known)
+
+    def canonical_json(self) -> str:
+        """The same text for equal configurations, on any machine."""
+        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _known_fields(cls: type, values: Any, where: str) -> dict[str, Any]:
+    if not isinstance(values, dict):
+        raise InvalidConfig(f"{where}={values!r}, expected a table of fields")
+    names = {f.name for f in dataclasses.fields(cls)}
+    unknown = sorted(set(map(str, values)) - names)
+    if unknown:
+        raise InvalidConfig(f"{where} has the unknown field {unknown[0]!r}, expected only {', '.join(sorted(names))}")
+    return dict(values)
+
+
+def run_id(config: SimulationConfig, corpus_checksum: str) -> str:
+    """16 hexadecimal digits that are equal exactly when the work is: configuration, corpus content, engine version."""
+    text = "\n".join([config.canonical_json(), corpus_checksum, ENGINE_VERSION])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,37 @@
+"""What a page or a shell may catch: every message is one sentence for the person in front of it."""
+
+
+class EpsilonError(Exception):
+    """Base of all errors whose text may be shown to a user as it is."""
+
+
+class InvalidConfig(EpsilonError, ValueError):
+    """A value that a user chose cannot be used; the text names the field, the value and what is expected."""
+
+
+class CorpusError(EpsilonError):
+    """A corpus is unknown, cannot be fetched, or its files cannot be read as tagged sentences."""
+
+
+class VectorsMissing(EpsilonError):
+    """The word vectors that a configuration asks for are not installed."""
+
+
+class StoreError(EpsilonError):
+    """The database or a file beside it cannot be read or written; nothing that was stored is lost."""
+
+
+class RunNotFound(EpsilonError):
+    """No run has this identity, neither published nor in the store."""
+
+
+class RunStopped(EpsilonError):
+    """Raised inside a run when it was cancelled, or when another worker has taken it over."""
+
+
+class TrainingFailed(EpsilonError):
+    """Training cannot go on, for instance because the weights are no longer finite; the text names the step."""
+
+
+class ClusterError(EpsilonError):
+    """The background cluster cannot be started or reached."""

@@ -1,0 +1,278 @@
+"""What a run reports: frozen values that survive a trip through JSON unchanged.
+
+ε = ∞ (no privacy) is ``math.inf`` in Python and ``null`` in JSON, which has no infinity.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from typing import Any
+
+from engine.config import SimulationConfig
+
+RELAXED, STRICT, TOKEN = "relaxed", "strict", "token"
+LEVELS = (STRICT, RELAXED, TOKEN)
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+@dataclass(frozen=True)
+class PrecisionRecallF1:
+    """Three numbers from 0 to 1; 0 where the ratio is undefined (nothing predicted, nothing there)."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many items of one class were right, how many were predicted, how many are in the gold standard."""
+
+    correct: int
+    predicted: int
+    gold: int
+
+    @property
+    def ratios(self) -> PrecisionRecallF1:
+        """Precision correct/predicted, recall correct/gold, F1 = 2·correct/(predicted + gold)."""
+        return PrecisionRecallF1(
+            _ratio(self.correct, self.predicted),
+            _ratio(self.correct, self.gold),
+            _ratio(2 * self.correct, self.predicted + self.gold),
+        )
+
+
+def micro(counts: Iterable[Counts]) -> PrecisionRecallF1:
+    """Ratios of the summed counts: every item weighs the same."""
+    counts = list(counts)
+    return Counts(sum(c.correct for c in counts), sum(c.predicted for c in counts), sum(c.gold for c in counts)).ratios
+
+
+def macro(counts: Iterable[Counts]) -> PrecisionRecallF1:
+    """Mean over classes: every class weighs the same."""
+    return _mean([(c.ratios, 1) for c in counts])
+
+
+def weighted(counts: Iterable[Counts]) -> PrecisionRecallF1:
+    """Mean over classes weighted by gold count; its F1 can lie below both precision and recall."""
+    return _mean([(c.ratios, c.gold) for c in counts])
+
+
+def _mean(rows: list[tuple[PrecisionRecallF1, int]]) -> PrecisionRecallF1:
+    total = sum(weight for _, weight in rows)
+    return PrecisionRecallF1(
+        *(
+            _ratio(sum(getattr(ratios, name) * weight for ratios, weight in rows), total)
+            for name in ("precision", "recall", "f1")
+        )
+    )
+
+
+@dataclass(frozen=True)
+class EntityScores:
+    """Counts at three levels, from which every published average can be formed.
+
+    strict: per entity type; a predicted entity is right when its first token, last token and type are
+        (IOB2, ill-formed tags form no entity).
+    relaxed: per entity type; right when it shares a token with a gold entity of its type, one to one.
+    token: per tag, "O" included (``B-PER``, ``I-PER`` …).
+    """
+
+    strict: Mapping[str, Counts]
+    relaxed: Mapping[str, Counts]
+    token: Mapping[str, Counts]
+
+    @property
+    def precision(self) -> float:
+        """Strict micro precision, the headline."""
+        return micro(self.strict.values()).precision
+
+    @property
+    def recall(self) -> float:
+        """Strict micro recall, the headline."""
+        return micro(self.strict.values()).recall
+
+    @property
+    def f1(self) -> float:
+        """Strict micro F1, the headline."""
+        return micro(self.strict.values()).f1
+
+    def tokens(self, *, outside: bool) -> list[Counts]:
+        """Token-level counts with (``outside=True``) or without the tag O."""
+        return [counts for tag, counts in self.token.items() if outside or tag != "O"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; :meth:`from_dict` is the inverse."""
+        return {
+            level: {name: [c.correct, c.predicted, c.gold] for name, c in getattr(self, level).items()}
+            for level in LEVELS
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "EntityScores":
+        """Read what :meth:`to_dict` wrote."""
+        return cls(**{level: {name: Counts(*map(int, c)) for name, c in values[level].items()} for level in LEVELS})
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacySpent:
+    """What the training sentences have lost so far, computed from the plan and the steps taken.
+
+    epsilon, delta: the pair of (ε, δ)-differential privacy; ε is ∞ without noise. unit: what is protected.
+    neighbouring: the relation between two neighbouring corpora. accountant: how ε was computed. assumptions: what
+    must hold for ε to mean what it says, one sentence each. rdp_epsilon: the same by Rényi accounting, never smaller
+    in theory. unamplified_epsilon: ε if sampling is trusted for nothing; shown where sampling is "shuffle", else None.
+    """
+
+    epsilon: float
+    delta: float
+    unit: str = "one labelled sentence"
+    neighbouring: str = "add or remove one"
+    accountant: str = "pld"
+    assumptions: tuple[str, ...] = ()
+    rdp_epsilon: float = math.inf
+    unamplified_epsilon: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ε = ∞ as None; :meth:`from_dict` is the inverse."""
+        values = asdict(self)
+        values["assumptions"] = list(self.assumptions)
+        for name in ("epsilon", "rdp_epsilon"):
+            values[name] = None if math.isinf(values[name]) else values[name]
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "PrivacySpent":
+        """Read what :meth:`to_dict` wrote."""
+        known = dict(values)
+        for name in ("epsilon", "rdp_epsilon"):
+            known[name] = math.inf if known[name] is None else float(known[name])
+        known["assumptions"] = tuple(known["assumptions"])
+        return cls(**known)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundRecord:
+    """The state of a run at one moment.
+
+    round: 0, 1, 2 … in the order of reporting. step: optimiser steps taken, of steps_total. examples_seen: sentences
+    sampled so far, with repeats. scores: on the validation part. test: on the test part, in the last record only.
+    loss: mean training loss per sentence since the last record. clipped_fraction: share of sampled sentences whose
+    gradient was scaled down since the last record. gradient_norm_median, gradient_norm_max: L2 norms before clipping,
+    since the last record. nonfinite: sentences whose gradient was not finite and contributed zero, so far.
+    seconds: wall time since the start, pauses between a crash and a resume left out.
+    """
+
+    round: int
+    step: int
+    steps_total: int
+    examples_seen: int
+    privacy: PrivacySpent
+    scores: EntityScores
+    loss: float
+    clipped_fraction: float
+    gradient_norm_median: float
+    gradient_norm_max: float
+    nonfinite: int
+    seconds: float
+    test: EntityScores | None = None
+
+    @property
+    def progress(self) -> float:
+        """Share of the steps done, from 0 to 1."""
+        return self.step / self.steps_total
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; :meth:`from_dict` is the inverse."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return values | {
+            "privacy": self.privacy.to_dict(),
+            "scores": self.scores.to_dict(),
+            "test": self.test.to_dict() if self.test else None,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "RoundRecord":
+        """Read what :meth:`to_dict` wrote."""
+        known = dict(values)
+        known["privacy"] = PrivacySpent.from_dict(known["privacy"])
+        known["scores"] = EntityScores.from_dict(known["scores"])
+        known["test"] = EntityScores.from_dict(known["test"]) if known.get("test") else None
+        return cls(**known)
+
+
+class RunState(StrEnum):
+    """Where a run stands; the last three are final."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing more will happen by itself."""
+        return self in (RunState.DONE, RunState.FAILED, RunState.CANCELLED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStatus:
+    """How a run is doing. Times are seconds since 1970 UTC, None if it has not come to that.
+
+    progress: 0 to 1. queue_place: 1 for the next in line, None unless queued. error: a sentence if state is failed.
+    stage: what the worker is doing now, in words ("encoding the corpus", "training").
+    """
+
+    run_id: str
+    state: RunState
+    progress: float = 0.0
+    stage: str = ""
+    queue_place: int | None = None
+    error: str | None = None
+    created: float | None = None
+    started: float | None = None
+    finished: float | None = None
+    heartbeat: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """How a result came about.
+
+    created: ISO 8601, UTC. engine_version, corpus_checksum, vectors (package and version), machine (class, not name),
+    commit (of this repository, or "unknown"), command (that makes it again), wall_seconds, train_sentences (after
+    data_fraction), synthetic (whether the corpus was generated).
+    """
+
+    created: str
+    engine_version: str
+    corpus_checksum: str
+    vectors: str
+    machine: str
+    commit: str
+    command: str
+    wall_seconds: float
+    train_sentences: int
+    synthetic: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run with all that is known of it, from the store or from ``cached_results/`` (``published``)."""
+
+    run_id: str
+    config: SimulationConfig
+    status: RunStatus
+    records: tuple[RoundRecord, ...] = field(default=())
+    provenance: Provenance | None = None
+    published: bool = False
+
+    @property
+    def final(self) -> RoundRecord | None:
+        """The last record of a run that is done, with its test scores."""
+        return self.records[-1] if self.records and self.records[-1].test else None
