@@ -113,7 +113,7 @@ class PrivacyConfig:
         if self.clip_norm is None:
             if self.noise_multiplier > 0:
                 raise InvalidConfig(
-                    f"clip_norm=None, expected a positive number when noise_multiplier={self.noise_multiplier:g} is above 0"
+                    f"clip_norm=None, expected a positive number, since noise_multiplier={self.noise_multiplier:g}"
                 )
         else:
             _number("clip_norm", self.clip_norm, 0, 1e6, "a number in (0, 1000000]", low_open=True)

@@ -21,7 +21,7 @@ class Seeds:
     seed: int
 
     def stream(self, name: str, **keys: int) -> np.random.Generator:
-        """A fresh generator for ``name`` and ``keys``, e.g. ``stream("noise", step=7)``; equal calls give equal draws."""
+        """A fresh generator for a name and keys, e.g. ``stream("noise", step=7)``; equal calls give equal draws."""
         identity = ",".join([str(self.seed), name, *(f"{key}={value}" for key, value in sorted(keys.items()))])
         digest = hashlib.sha256(identity.encode()).digest()
         return np.random.Generator(np.random.SFC64(int.from_bytes(digest, "little")))
