@@ -1,0 +1,76 @@
+"""The state from which an interrupted run goes on, as one file without pickles.
+
+Only what the next step needs is kept: weights and optimiser state. Samples and noise are drawn from streams named by
+their step (:mod:`engine.seeds`), and ε is computed from the plan and the steps taken, so neither can be lost here.
+"""
+
+import os
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from engine.errors import StoreError
+
+_ARRAY = "array:"
+"""Prefix that keeps the names of arrays apart from the names of the numbers beside them."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A run right after one of its records.
+
+    step: optimiser steps taken. round: number of the record reported at this moment. seconds: wall time so far.
+    examples_seen: sentences sampled so far, with repeats. nonfinite: sentences whose gradient was not finite so far.
+    arrays: weights and optimiser state by name, any shapes.
+    """
+
+    step: int
+    round: int
+    seconds: float
+    examples_seen: int
+    nonfinite: int
+    arrays: dict[str, np.ndarray]
+
+    def save(self, path: Path) -> None:
+        """Replace ``path`` whole: a reader or a crash sees the old file or the new one. Raises StoreError."""
+        numbers = {
+            "step": self.step,
+            "round": self.round,
+            "seconds": self.seconds,
+            "examples_seen": self.examples_seen,
+            "nonfinite": self.nonfinite,
+        }
+        arrays = {_ARRAY + name: array for name, array in self.arrays.items()}
+        passing: Path | None = None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
+                passing = Path(file.name)
+                np.savez(file, **numbers, **arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(passing, path)
+        except OSError as error:
+            if passing is not None:
+                passing.unlink(missing_ok=True)
+            raise StoreError(f"The checkpoint {path} cannot be written: {error.strerror or error}.") from error
+
+    @classmethod
+    def load(cls, path: Path) -> "Checkpoint":
+        """Read what :meth:`save` wrote. Raises StoreError if the file is missing or damaged."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            return cls(
+                step=int(arrays["step"]),
+                round=int(arrays["round"]),
+                seconds=float(arrays["seconds"]),
+                examples_seen=int(arrays["examples_seen"]),
+                nonfinite=int(arrays["nonfinite"]),
+                arrays={name[len(_ARRAY) :]: array for name, array in arrays.items() if name.startswith(_ARRAY)},
+            )
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise StoreError(f"The checkpoint {path} cannot be read: {error}.") from error

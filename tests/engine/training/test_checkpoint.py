@@ -1,0 +1,57 @@
+"""A checkpoint survives the disk unchanged, and a damaged one is said, never half read."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.errors import StoreError
+from engine.training.checkpoint import Checkpoint
+
+
+def checkpoint(step: int = 7) -> Checkpoint:
+    arrays = {"step": np.arange(3, dtype=np.float32), "lstm/kernel:0": np.ones((2, 4)), "count": np.int64(3)}
+    return Checkpoint(step=step, round=2, seconds=1.5, examples_seen=64, nonfinite=1, arrays=arrays)
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "checkpoint.npz"
+    checkpoint(5).save(path)
+    checkpoint(7).save(path)
+    read, written = Checkpoint.load(path), checkpoint(7)
+    numbers = ("step", "round", "seconds", "examples_seen", "nonfinite")
+    assert [getattr(read, n) for n in numbers] == [getattr(written, n) for n in numbers]
+    assert read.arrays.keys() == written.arrays.keys()
+    for name, array in written.arrays.items():
+        np.testing.assert_array_equal(read.arrays[name], array)
+        assert read.arrays[name].dtype == np.asarray(array).dtype
+    assert [p.name for p in path.parent.iterdir()] == ["checkpoint.npz"]
+
+
+@pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\x03\x04 cut"])
+def test_damaged(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "checkpoint.npz"
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match="cannot be read"):
+        Checkpoint.load(path)
+
+
+def test_cut_short(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.npz"
+    checkpoint().save(path)
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(StoreError, match="cannot be read"):
+        Checkpoint.load(path)
+
+
+def test_pickles_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.npz"
+    np.savez(path, step=1, round=0, seconds=0.0, examples_seen=0, nonfinite=0, **{"array:x": np.array([{}])})
+    with pytest.raises(StoreError, match="cannot be read"):
+        Checkpoint.load(path)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreError, match="cannot be written"):
+        checkpoint().save(tmp_path / "file" / "checkpoint.npz")
