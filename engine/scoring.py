@@ -1,0 +1,126 @@
+"""Gold and predicted tags → counts at three levels: strict entities, relaxed entities, tokens.
+
+*Strict* is seqeval's ``mode="strict", scheme=IOB2``: an entity is a ``B-X`` with the ``I-X`` that follow it at once,
+and an ``I-X`` that follows no ``B-X`` or ``I-X`` belongs to no entity. (seqeval's default mode repairs such tags
+and counts them as right.) Entities are found by a loop of our own, since a run is scored twenty times and more:
+the 3,453 sentences of CoNLL-2003's test part take 0.03 s at all three levels, seqeval's strict report alone 0.2 to
+0.3 s after 2 s of imports. That both find the same entities and give the same averages is tested with random tag
+sequences, ill-formed ones included.
+
+*Relaxed* matches the same entities more kindly: a predicted entity is right when it shares at least one token with
+a gold entity of its type, each entity being matched at most once.
+
+*Token* counts each tag by itself, O included, as some published tables do (Sang and De Meulder 2003 count entities).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+from engine.errors import InvalidConfig
+from engine.records import Counts, EntityScores
+
+Span = tuple[int, int]
+"""First token of an entity and the token after its last one."""
+
+
+def entities(tags: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """Yield (type, first token, token after the last) of each entity, from left to right.
+
+    tags: one sentence in IOB2. Raises ValueError with the tag if it is neither O nor B-X nor I-X.
+    """
+    kind, start = "", 0
+    for position, tag in enumerate(tags):
+        if tag == "O":
+            if kind:
+                yield kind, start, position
+            kind = ""
+            continue
+        prefix, name = tag[:2], tag[2:]
+        if prefix not in ("B-", "I-") or not name:
+            raise ValueError(tag)
+        if prefix == "I-" and name == kind:
+            continue
+        if kind:
+            yield kind, start, position
+        kind, start = (name, position) if prefix == "B-" else ("", 0)
+    if kind:
+        yield kind, start, len(tags)
+
+
+def score(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> EntityScores:
+    """Compare predicted with gold tags, sentence by sentence.
+
+    gold, predicted: one sequence of IOB2 tags for each sentence, in the same order and of the same lengths.
+    Classes are listed in alphabetical order; a class that occurs on one side only is listed too, since it enters
+    the macro average. Raises InvalidConfig, with the number of the sentence (from 1), when the sides do not fit
+    together or a tag is not IOB2.
+    """
+    if len(gold) != len(predicted):
+        raise InvalidConfig(f"predicted has {len(predicted):,} sentences, expected {len(gold):,} as gold")
+    totals: dict[str, Counter[str]] = {name: Counter() for name in ("gold", "predicted", "strict", "relaxed")}
+    for number, (gold_tags, predicted_tags) in enumerate(zip(gold, predicted, strict=True), start=1):
+        if len(gold_tags) != len(predicted_tags):
+            raise InvalidConfig(
+                f"predicted sentence {number:,} has {len(predicted_tags):,} tags, expected {len(gold_tags):,} as gold"
+            )
+        there = _spans("gold", number, gold_tags)
+        found = _spans("predicted", number, predicted_tags)
+        for kind, spans in there.items():
+            totals["gold"][kind] += len(spans)
+        for kind, spans in found.items():
+            totals["predicted"][kind] += len(spans)
+            if kind in there:
+                totals["strict"][kind] += len(set(spans) & set(there[kind]))
+                totals["relaxed"][kind] += _overlapping_pairs(there[kind], spans)
+    return EntityScores(
+        strict=_counts(totals["strict"], totals["predicted"], totals["gold"]),
+        relaxed=_counts(totals["relaxed"], totals["predicted"], totals["gold"]),
+        token=_token_counts(chain.from_iterable(gold), chain.from_iterable(predicted)),
+    )
+
+
+def _spans(side: str, number: int, tags: Sequence[str]) -> dict[str, list[Span]]:
+    spans: dict[str, list[Span]] = {}
+    try:
+        for kind, start, end in entities(tags):
+            spans.setdefault(kind, []).append((start, end))
+    except ValueError as error:
+        raise InvalidConfig(
+            f"{side} sentence {number:,} has the tag {str(error)!r}, expected O, or B- or I- and an entity type"
+        ) from None
+    return spans
+
+
+def _overlapping_pairs(gold: list[Span], predicted: list[Span]) -> int:
+    """Size of the largest one-to-one matching of spans that share a token; each list is disjoint and in order.
+
+    Taking the leftmost overlapping pair is never wrong: of the two spans, the one that ends first overlaps nothing
+    that comes later on the other side.
+    """
+    pairs = g = p = 0
+    while g < len(gold) and p < len(predicted):
+        if gold[g][1] <= predicted[p][0]:
+            g += 1
+        elif predicted[p][1] <= gold[g][0]:
+            p += 1
+        else:
+            pairs, g, p = pairs + 1, g + 1, p + 1
+    return pairs
+
+
+def _token_counts(gold: Iterable[str], predicted: Iterable[str]) -> dict[str, Counts]:
+    pairs = Counter(zip(gold, predicted, strict=True))
+    correct: Counter[str] = Counter()
+    there: Counter[str] = Counter()
+    found: Counter[str] = Counter()
+    for (gold_tag, predicted_tag), number in pairs.items():
+        there[gold_tag] += number
+        found[predicted_tag] += number
+        if gold_tag == predicted_tag:
+            correct[gold_tag] += number
+    return _counts(correct, found, there)
+
+
+def _counts(correct: Counter[str], predicted: Counter[str], gold: Counter[str]) -> dict[str, Counts]:
+    return {name: Counts(correct[name], predicted[name], gold[name]) for name in sorted(predicted | gold)}
