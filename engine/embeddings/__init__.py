@@ -1,0 +1,10 @@
+"""Words → vectors, from public inputs only.
+
+A word that the public table does not know gets one fixed vector, the same for all such words. Were it given an index
+learned from the private text, that vocabulary would leave through the side door (DESIGN, privacy rules).
+"""
+
+from engine.embeddings.encoded import EncodedCorpus, EncodedSplit, encode
+from engine.embeddings.vectors import VectorPackage, find, installed
+
+__all__ = ["EncodedCorpus", "EncodedSplit", "VectorPackage", "encode", "find", "installed"]

@@ -1,0 +1,124 @@
+"""A corpus as arrays: computed once, kept on disk, memory-mapped and shared by all workers.
+
+Tokens stand one after another without padding; a token is the number of its row in the public vector table.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from engine.corpus import Corpus, Sentence
+from engine.embeddings.vectors import VectorPackage, look_up
+from engine.errors import StoreError
+
+_SPLITS = ("train", "validation", "test")
+_FORMAT = 1
+"""Raised when the files below change their meaning."""
+
+
+@dataclass(frozen=True)
+class EncodedSplit:
+    """One part of a corpus. rows: int32 [tokens], rows of the vector table. tags: int16 [tokens], indices into the
+    tag names. offsets: int64 [sentences + 1], where each sentence begins."""
+
+    rows: np.ndarray
+    tags: np.ndarray
+    offsets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens per sentence, int64 [sentences]."""
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True)
+class EncodedCorpus:
+    """Splits, the shared vector table (float32 [rows + 1, dimensions]) and the public tag names."""
+
+    train: EncodedSplit
+    validation: EncodedSplit
+    test: EncodedSplit
+    vectors: np.ndarray
+    tags: tuple[str, ...]
+
+
+def encode(corpus: Corpus, package: VectorPackage, home: Path) -> EncodedCorpus:
+    """The arrays of ``corpus``, made on first use. Raises StoreError if they cannot be written."""
+    folder = home / "encoded" / f"{corpus.checksum[:16]}-{package.label}-{_FORMAT}"
+    table = home / "vectors" / f"{package.label}-{_FORMAT}.npy"
+    if not (folder.is_dir() and table.is_file()):
+        try:
+            _write(corpus, package, folder, table)
+        except OSError as error:
+            raise StoreError(f"The encoded corpus cannot be written to {folder}: {error.strerror or error}") from error
+    return _read(folder, table)
+
+
+def _read(folder: Path, table: Path) -> EncodedCorpus:
+    splits = {
+        split: EncodedSplit(*(_load(folder / f"{split}-{array}.npy") for array in ("rows", "tags", "offsets")))
+        for split in _SPLITS
+    }
+    tags = tuple(json.loads((folder / "tags.json").read_text(encoding="utf-8")))
+    return EncodedCorpus(**splits, vectors=_load(table), tags=tags)
+
+
+def _load(path: Path) -> np.ndarray:
+    return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+def _write(corpus: Corpus, package: VectorPackage, folder: Path, table: Path) -> None:
+    """Everything is written under a passing name and renamed, so that a reader sees all of it or nothing."""
+    parts: dict[str, tuple[Sentence, ...]] = {split: getattr(corpus, split) for split in _SPLITS}
+    vectors, row_of = look_up(package, (token for part in parts.values() for s in part for token in s.tokens))
+    for path in (folder, table):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    if not table.is_file():
+        with tempfile.NamedTemporaryFile(dir=table.parent, delete=False) as file:
+            np.save(file, vectors)
+        os.replace(file.name, table)
+    fresh = Path(tempfile.mkdtemp(dir=folder.parent))
+    try:
+        index = {tag: number for number, tag in enumerate(corpus.tags)}
+        for split, sentences in parts.items():
+            tokens = [row_of[token] for s in sentences for token in s.tokens]
+            tags = [index[tag] for s in sentences for tag in s.tags]
+            offsets = np.cumsum([0, *(len(s.tokens) for s in sentences)], dtype=np.int64)
+            np.save(fresh / f"{split}-rows.npy", np.array(tokens, dtype=np.int32))
+            np.save(fresh / f"{split}-tags.npy", np.array(tags, dtype=np.int16))
+            np.save(fresh / f"{split}-offsets.npy", offsets)
+        (fresh / "tags.json").write_text(json.dumps(corpus.tags), encoding="utf-8")
+        if not folder.is_dir():
+            fresh.rename(folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def subset(split: EncodedSplit, sentences: np.ndarray) -> EncodedSplit:
+    """The chosen sentences (int [m]) as a split of their own, in the given order."""
+    lengths = split.lengths[sentences]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    tokens = token_positions(split, sentences)
+    return EncodedSplit(split.rows[tokens], split.tags[tokens], offsets)
+
+
+def token_positions(split: EncodedSplit, sentences: np.ndarray) -> np.ndarray:
+    """Positions in ``rows`` and ``tags`` of all tokens of the chosen sentences, one sentence after another."""
+    lengths = split.lengths[sentences]
+    ends = np.cumsum(lengths)
+    return np.arange(lengths.sum()) + np.repeat(split.offsets[sentences] - (ends - lengths), lengths)
+
+
+def tag_sequences(split: EncodedSplit, tags: np.ndarray, names: Iterable[str]) -> list[list[str]]:
+    """Tag names sentence by sentence from tag indices (int [tokens] in the order of ``split``)."""
+    words = np.array(list(names), dtype=object)[tags]
+    return [list(words[start:end]) for start, end in zip(split.offsets[:-1], split.offsets[1:], strict=True)]

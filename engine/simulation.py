@@ -1,0 +1,162 @@
+"""SimulationConfig → iterator of RoundRecord: the only place that ties corpus, tagger, privacy and training together.
+
+``simulate`` yields and never prints or stores. It can stop between any two steps and go on later from a Checkpoint:
+every random draw is named by its step, so a resumed run repeats no release and gives the records it would have given.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+import numpy as np
+
+from engine import corpus as corpora
+from engine import embeddings
+from engine.config import SimulationConfig, TaggerConfig
+from engine.embeddings import EncodedSplit
+from engine.embeddings.encoded import subset, tag_sequences
+from engine.errors import InvalidConfig, RunStopped
+from engine.privacy.accounting import spent
+from engine.privacy.plan import PrivacyPlan
+from engine.records import EntityScores, RoundRecord
+from engine.scoring import score
+from engine.seeds import Seeds
+from engine.settings import Settings
+from engine.taggers import build
+from engine.training.checkpoint import Checkpoint
+from engine.training.dpsgd import DPSGD, Backend, StepStatistics, predict
+from engine.training.optimisers import Optimiser
+
+REPORTS = 20
+"""Evenly spaced records of a run; ε grows fastest at the start, so a few more stand there."""
+_EARLY = (0.002, 0.005, 0.01, 0.02, 0.035)
+"""Shares of the steps after which the first records come: the curve begins within seconds of the start."""
+
+
+def report_steps(steps: int) -> list[int]:
+    """Steps after which a record is due, ascending, the last one included; every step if there are few."""
+    shares = [*_EARLY, *((i + 1) / REPORTS for i in range(REPORTS))]
+    return sorted({max(1, round(share * steps)) for share in shares})
+
+
+def simulate(
+    config: SimulationConfig,
+    settings: Settings,
+    *,
+    stop: Callable[[], bool] = lambda: False,
+    resume: Checkpoint | None = None,
+    on_checkpoint: Callable[[Checkpoint], None] = lambda checkpoint: None,
+    on_stage: Callable[[str, float], None] = lambda stage, progress: None,
+) -> Iterator[RoundRecord]:
+    """Train and report.
+
+    stop: asked between steps; True ends the run with RunStopped. resume: go on after this state; the first record is
+    the one that follows it. on_checkpoint: given the state that belongs to a record just before the record is
+    yielded. on_stage: told what is going on, in words, with the share of the steps done.
+    Raises InvalidConfig, CorpusError, VectorsMissing, StoreError, TrainingFailed, RunStopped.
+    """
+
+    def check() -> None:
+        if stop():
+            raise RunStopped("The run was stopped")
+
+    check()
+    started = time.monotonic() - (resume.seconds if resume else 0.0)
+    on_stage("reading the corpus", 0.0)
+    corpus = corpora.load(config.corpus, settings)
+    check()
+    on_stage("looking up word vectors", 0.0)
+    encoded = embeddings.encode(corpus, embeddings.find(config.embeddings), settings.home)
+    seeds = Seeds(config.seed)
+    train = training_part(encoded.train, config.data_fraction, seeds)
+    plan = PrivacyPlan.from_config(config, len(train))
+    check()
+    on_stage("preparing the tagger", 0.0)
+    backend = _backend(config.tagger, encoded.vectors.shape[1], len(encoded.tags))
+    tagger = build(config.tagger, encoded.vectors.shape[1], len(encoded.tags))
+    optimiser = Optimiser(config.training, tagger.layout.size)
+    weights = tagger.initial_weights(seeds.stream("initial weights"))
+    if resume:
+        weights = resume.arrays["weights"].copy()
+        optimiser.state = {name: resume.arrays[name].copy() for name in optimiser.state}
+    learner = DPSGD(backend, plan, optimiser, seeds, train, encoded.vectors, weights)
+
+    def evaluate(split: EncodedSplit) -> EntityScores:
+        found = predict(backend, weights, split, encoded.vectors, check)
+        return score(*(tag_sequences(split, tags, encoded.tags) for tags in (split.tags, found)))
+
+    due = report_steps(plan.steps)
+    examples_seen = resume.examples_seen if resume else 0
+    nonfinite = resume.nonfinite if resume else 0
+    since: list[StepStatistics] = []
+    on_stage("training", (resume.step if resume else 0) / plan.steps)
+    for step in range(resume.step if resume else 0, plan.steps):
+        check()
+        since.append(learner.step(step))
+        examples_seen += len(since[-1].norms) + since[-1].nonfinite
+        nonfinite += since[-1].nonfinite
+        taken = step + 1
+        if taken % 10 == 0:
+            on_stage("training", taken / plan.steps)
+        if taken not in due:
+            continue
+        scores = evaluate(encoded.validation)
+        last = taken == plan.steps
+        record = RoundRecord(
+            round=due.index(taken),
+            step=taken,
+            steps_total=plan.steps,
+            examples_seen=examples_seen,
+            privacy=spent(plan, taken),
+            scores=scores,
+            nonfinite=nonfinite,
+            test=evaluate(encoded.test) if last else None,
+            seconds=time.monotonic() - started,
+            **_summary(since, plan.clip_norm),
+        )
+        since.clear()
+        arrays = {"weights": weights.copy(), **{name: array.copy() for name, array in optimiser.state.items()}}
+        on_checkpoint(
+            Checkpoint(
+                step=taken,
+                round=record.round,
+                seconds=record.seconds,
+                examples_seen=examples_seen,
+                nonfinite=nonfinite,
+                arrays=arrays,
+            )
+        )
+        yield record
+
+
+def training_part(train: EncodedSplit, fraction: float, seeds: Seeds) -> EncodedSplit:
+    """A random share of the training sentences; it earns no privacy amplification. Raises InvalidConfig if empty."""
+    if fraction == 1.0:
+        return train
+    wanted = round(fraction * len(train))
+    if wanted < 1:
+        raise InvalidConfig(f"data_fraction={fraction:g} leaves none of the {len(train):,} training sentences")
+    chosen = seeds.stream("data fraction").permutation(len(train))[:wanted]
+    return subset(train, np.sort(chosen))
+
+
+def _summary(since: list[StepStatistics], clip_norm: float | None) -> dict[str, float]:
+    """Means over the sentences sampled since the last record; 0 if there were none."""
+    norms = np.concatenate([statistics.norms for statistics in since])
+    losses = np.concatenate([statistics.losses for statistics in since])
+    if not len(norms):
+        return dict.fromkeys(("loss", "clipped_fraction", "gradient_norm_median", "gradient_norm_max"), 0.0)
+    return {
+        "loss": float(losses.mean()),
+        "clipped_fraction": float((norms > clip_norm).mean()) if clip_norm is not None else 0.0,
+        "gradient_norm_median": float(np.median(norms)),
+        "gradient_norm_max": float(norms.max()),
+    }
+
+
+@lru_cache(maxsize=4)
+def _backend(tagger: TaggerConfig, dimensions: int, tags: int) -> Backend:
+    """Compiled graphs stay warm between the runs of a worker."""
+    from engine.training.tensorflow_backend import TensorFlowBackend
+
+    return TensorFlowBackend(build(tagger, dimensions, tags))

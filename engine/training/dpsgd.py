@@ -1,0 +1,132 @@
+"""DP-SGD (Abadi et al. 2016, algorithm 1): sample, clip each sentence's gradient, add noise once to the sum, divide.
+
+The sum is divided by the *expected* batch size: the realised one is private. Without noise and clipping the same code
+is ordinary SGD. Sampling, noise and optimiser are the same for every back end.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from engine.embeddings import EncodedSplit
+from engine.errors import TrainingFailed
+from engine.privacy.mechanisms import gaussian_noise, poisson_sample, shuffled_batch
+from engine.privacy.plan import PrivacyPlan
+from engine.seeds import Seeds
+from engine.training.batches import Batch, physical_batches
+from engine.training.optimisers import Optimiser
+
+
+@dataclass(frozen=True)
+class GradientSum:
+    """What one batch contributes. total: [weights], Σ_i c_i·G_i. norms: [B], ‖G_i‖ before clipping. losses: [B]."""
+
+    total: np.ndarray
+    norms: np.ndarray
+    losses: np.ndarray
+
+
+class Backend(Protocol):
+    """What computes: one contract, whichever library does the work."""
+
+    def clipped_gradient(self, weights: np.ndarray, batch: Batch, clip_norm: float | None) -> GradientSum:
+        """Σ over the batch of each sentence's gradient, scaled down to L2 norm ``clip_norm`` where it is longer."""
+        ...
+
+    def predict(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
+        """The likeliest tag at each place, int [B, T]; padded places mean nothing."""
+        ...
+
+
+@dataclass(frozen=True)
+class StepStatistics:
+    """What one step saw. norms, losses: of the sampled sentences, before clipping. nonfinite: sentences left out."""
+
+    norms: np.ndarray
+    losses: np.ndarray
+    nonfinite: int
+
+
+class DPSGD:
+    """Training of one tagger on one shard, step by step. ``weights`` [size] is changed in place by :meth:`step`."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        plan: PrivacyPlan,
+        optimiser: Optimiser,
+        seeds: Seeds,
+        split: EncodedSplit,
+        table: np.ndarray,
+        weights: np.ndarray,
+    ) -> None:
+        self.backend, self.plan, self.optimiser, self.seeds = backend, plan, optimiser, seeds
+        self.split, self.table, self.weights = split, table, weights
+
+    def step(self, step: int) -> StepStatistics:
+        """Take step number ``step`` (from 0). Raises TrainingFailed if the weights stop being finite."""
+        total, statistics = self._clipped_sum(self._sample(step))
+        if self.plan.private:
+            total += gaussian_noise(self.seeds.stream("noise", step=step), total.size, self.plan.noise_std)
+        total /= np.float32(self.plan.batch_size)
+        self.optimiser.move(self.weights, total, step)
+        if not np.isfinite(self.weights).all():
+            raise TrainingFailed(
+                f"The weights are no longer finite after step {step + 1} of {self.plan.steps}; "
+                f"a smaller learning rate than {self.optimiser.config.learning_rate:g} or less noise may help"
+            )
+        return statistics
+
+    def _sample(self, step: int) -> np.ndarray:
+        if self.plan.sampling == "poisson":
+            stream = self.seeds.stream("sampling", step=step)
+            return poisson_sample(stream, self.plan.examples, self.plan.sampling_probability)
+        return shuffled_batch(self.seeds, self.plan.examples, self.plan.batch_size, step)
+
+    def _clipped_sum(self, sentences: np.ndarray) -> tuple[np.ndarray, StepStatistics]:
+        total = np.zeros(self.weights.size, dtype=np.float32)
+        norms, losses, nonfinite = [np.zeros(0)], [np.zeros(0)], 0
+        for batch in physical_batches(self.split, self.table, sentences):
+            part, bad = finite_gradient(self.backend, self.weights, batch, self.plan.clip_norm)
+            nonfinite += bad
+            if part:
+                total += part.total
+                norms.append(part.norms)
+                losses.append(part.losses)
+        return total, StepStatistics(np.concatenate(norms), np.concatenate(losses), nonfinite)
+
+
+def finite_gradient(
+    backend: Backend, weights: np.ndarray, batch: Batch, clip_norm: float | None
+) -> tuple[GradientSum | None, int]:
+    """The clipped sum without the sentences whose gradient is not finite, and how many those are.
+
+    One such sentence would turn the whole sum into NaN, so the batch is computed again without it.
+    """
+    part = backend.clipped_gradient(weights, batch, clip_norm)
+    bad = ~np.isfinite(part.norms)
+    if not bad.any():
+        return part, 0
+    if bad.all():
+        return None, int(bad.sum())
+    return backend.clipped_gradient(weights, batch.without(bad), clip_norm), int(bad.sum())
+
+
+def predict(
+    backend: Backend, weights: np.ndarray, split: EncodedSplit, table: np.ndarray, check: Callable[[], None]
+) -> np.ndarray:
+    """Tag indices for every token of ``split``, int [tokens]; ``check`` is called between batches and may raise."""
+    tags = np.zeros(int(split.offsets[-1]), dtype=np.int64)
+    for batch in _evaluation_batches(split, table):
+        check()
+        best = backend.predict(weights, batch)
+        real = np.arange(best.shape[1]) < batch.lengths[:, None]
+        position = split.offsets[batch.sentences][:, None] + np.arange(best.shape[1])
+        tags[position[real]] = best[real]
+    return tags
+
+
+def _evaluation_batches(split: EncodedSplit, table: np.ndarray) -> Iterator[Batch]:
+    return physical_batches(split, table, np.arange(len(split)))
