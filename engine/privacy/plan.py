@@ -1,0 +1,93 @@
+"""What will be done to the data, decided once and read by sampler, clipper, noise and accountant alike.
+
+What is done and what is priced can therefore not drift apart. Light: pages import it.
+"""
+
+import math
+from dataclasses import dataclass
+
+from engine.config import SimulationConfig
+from engine.errors import InvalidConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyPlan:
+    """DP-SGD over one shard (Abadi et al. 2016, algorithm 1).
+
+    examples: sentences in the shard, n. batch_size: expected sentences a step. steps: in the whole run.
+    noise_multiplier: σ, noise standard deviation divided by clip_norm. clip_norm: C, L2; None is no clipping.
+    delta: δ. sampling: "poisson" or "shuffle". Unit: one labelled sentence; neighbours differ by adding or removing
+    one.
+    """
+
+    examples: int
+    batch_size: int
+    steps: int
+    noise_multiplier: float
+    clip_norm: float | None
+    delta: float
+    sampling: str
+
+    @classmethod
+    def from_config(cls, config: SimulationConfig, examples: int) -> "PrivacyPlan":
+        """The plan for ``config`` on a shard of ``examples`` sentences. Raises InvalidConfig if they do not fit."""
+        batch_size = config.training.batch_size
+        if examples < 1:
+            raise InvalidConfig(f"examples={examples}, expected at least one training sentence")
+        if batch_size > examples:
+            raise InvalidConfig(f"batch_size={batch_size:,}, expected at most the {examples:,} training sentences")
+        shuffled = config.privacy.sampling == "shuffle"
+        per_epoch = math.ceil(examples / batch_size) if shuffled else examples / batch_size
+        return cls(
+            examples=examples,
+            batch_size=batch_size,
+            steps=max(1, round(config.training.epochs * per_epoch)),
+            noise_multiplier=config.privacy.noise_multiplier,
+            clip_norm=config.privacy.clip_norm,
+            delta=config.privacy.delta,
+            sampling=config.privacy.sampling,
+        )
+
+    @property
+    def private(self) -> bool:
+        """Whether noise is added."""
+        return self.noise_multiplier > 0
+
+    @property
+    def sampling_probability(self) -> float:
+        """q: chance of each sentence to join a step."""
+        return self.batch_size / self.examples
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise on each coordinate of the clipped sum, σ·C."""
+        return self.noise_multiplier * self.clip_norm if self.private and self.clip_norm is not None else 0.0
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches in one permutation when shuffling; the last one may be smaller."""
+        return math.ceil(self.examples / self.batch_size)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of this plan's ε should know first, one sentence each."""
+        found = []
+        if self.private and self.delta >= 1 / self.examples:
+            found.append(
+                f"delta={self.delta:g} is not below 1/n = {1 / self.examples:.2g} for the {self.examples:,} training "
+                "sentences: such a δ would allow a mechanism that publishes one sentence whole."
+            )
+        if self.private and self.sampling == "shuffle":
+            found.append(
+                "sampling='shuffle': the ε shown assumes Poisson sampling, which was not done; "
+                "it reproduces what papers print and promises less than it says."
+            )
+        return tuple(found)
+
+
+def tier(epsilon: float) -> str:
+    """How much an ε promises, in the tiers of Ponomareva et al. 2023 ("How to DP-fy ML", section 5.2.1)."""
+    if epsilon <= 1:
+        return "strong"
+    if epsilon <= 10:
+        return "reasonable"
+    return "none" if math.isinf(epsilon) else "weak"

@@ -1,0 +1,164 @@
+"""ε against published values, a closed form, a second library's route and each other."""
+
+import math
+import subprocess
+import sys
+
+import pytest
+from dp_accounting.dp_event import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+from dp_accounting.pld import PLDAccountant
+
+from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.errors import InvalidConfig
+from engine.privacy.accounting import epsilon, gaussian_epsilon, noise_multiplier_for, spent
+from engine.privacy.plan import PrivacyPlan, tier
+
+
+def plan_of(examples: int = 14_041, sigma: float = 1.0, batch_size: int = 32, **chosen: object) -> PrivacyPlan:
+    privacy = {"noise_multiplier": sigma} | {k: v for k, v in chosen.items() if k in ("delta", "sampling")}
+    config = SimulationConfig(
+        training=TrainingConfig(batch_size=batch_size, epochs=chosen.get("epochs", 10.0)),  # type: ignore[arg-type]
+        privacy=PrivacyConfig(**privacy),  # type: ignore[arg-type]
+    )
+    return PrivacyPlan.from_config(config, examples)
+
+
+@pytest.mark.parametrize(("sigma", "printed"), [(0.5, 3.73), (1, 0.688), (5, 0.05), (10, 0.024), (50, 0.022)])
+def test_rdp_classic_returns_the_row_that_dp_fl_ner_prints(sigma: float, printed: float) -> None:
+    """Table 2: n with -DOCSTART- lines, batch size 1, 10 epochs."""
+    plan = plan_of(14_987, sigma, batch_size=1)
+    assert plan.steps == 149_870
+    measured = {0.5: 3.728, 1: 0.6876, 5: 0.0486, 10: 0.0242, 50: 0.0226}[sigma]
+    assert epsilon(plan, plan.steps, "rdp-classic") == pytest.approx(measured, abs=6e-4 if sigma == 0.5 else 6e-5)
+    assert epsilon(plan, plan.steps, "rdp-classic") == pytest.approx(printed, abs=0.0025)
+
+
+NOTED = {  # σ: PLD, RDP, rdp-classic at batch 32, n = 14,987
+    0.5: (7.10, 8.491, 9.725),
+    1: (0.734, 1.032, 1.367),
+    5: (0.0908, 0.101, 0.1471),
+    10: (0.0425, 0.0471, 0.0728),
+    50: (0.0098, 0.0079, 0.0247),
+}
+
+
+@pytest.mark.parametrize("sigma", NOTED)
+def test_batch_32(sigma: float) -> None:
+    plan = plan_of(14_987, sigma)
+    found = [epsilon(plan, plan.steps, name) for name in ("pld", "rdp", "rdp-classic")]
+    assert found == pytest.approx(NOTED[sigma], rel=7e-3)
+
+
+def test_one_client_of_five() -> None:
+    plan = plan_of(2_997)
+    assert plan.steps == 937
+    found = [epsilon(plan, plan.steps, name) for name in ("pld", "rdp", "rdp-classic")]
+    assert found == pytest.approx([1.90, 2.18, 2.64], abs=0.006)
+
+
+def test_pld_is_the_accountants_own() -> None:
+    plan = plan_of(sigma=0.8, epochs=2.0)
+    event = PoissonSampledDpEvent(plan.sampling_probability, GaussianDpEvent(0.8))
+    reference = PLDAccountant().compose(SelfComposedDpEvent(event, plan.steps)).get_epsilon(1e-5)
+    assert epsilon(plan, plan.steps) == pytest.approx(reference, rel=1e-6)
+
+
+@pytest.mark.parametrize("steps", [1, 7])
+def test_without_sampling_pld_meets_the_closed_form(steps: int) -> None:
+    plan = plan_of(32, sigma=2.0)
+    assert plan.sampling_probability == 1
+    exact = gaussian_epsilon(math.sqrt(steps) / 2.0, 1e-5)
+    assert exact <= epsilon(plan, steps) <= exact + 2e-4 * steps
+    assert epsilon(plan, steps, "rdp") > exact
+
+
+def test_closed_form_against_an_integral() -> None:
+    """δ(ε) = ∫ max(0, p − e^ε q) of two unit Gaussians μ apart, summed in float64."""
+    import numpy as np
+    from scipy.stats import norm
+
+    x = np.linspace(-20, 25, 2_000_001)
+    for mu, delta in ((0.5, 1e-5), (2.0, 1e-6), (5.0, 1e-3)):
+        value = gaussian_epsilon(mu, delta)
+        gap = np.maximum(0, norm.pdf(x, mu) - math.exp(value) * norm.pdf(x))
+        assert float(gap.sum() * (x[1] - x[0])) == pytest.approx(delta, rel=1e-4)
+
+
+def test_tiny_noise_is_priced_in_time_and_within_a_ten_thousandth() -> None:
+    plan = plan_of(sigma=0.2)
+    assert epsilon(plan, 4388) == pytest.approx(197.02589, rel=1e-4)
+    assert epsilon(plan_of(sigma=0.01), 4388) > 10_000
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp", "rdp-classic"])
+def test_epsilon_grows_with_steps_and_falls_with_noise(accountant: str) -> None:
+    plan = plan_of()
+    values = [epsilon(plan, steps, accountant) for steps in (1, 10, 100, 1000, 4388)]
+    assert values == sorted(values)
+    assert values[0] < values[-1]
+    assert epsilon(plan_of(sigma=1.1), 4388, accountant) < values[-1]
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp", "rdp-classic"])
+def test_noise_multiplier_for_is_the_smallest_that_keeps_the_promise(accountant: str) -> None:
+    plan = plan_of()
+    for target in (0.5, 3.0):
+        sigma = noise_multiplier_for(target, plan, accountant)
+        assert epsilon(plan_of(sigma=sigma), plan.steps, accountant) <= target
+        assert epsilon(plan_of(sigma=sigma - 3e-4), plan.steps, accountant) > target
+
+
+@pytest.mark.parametrize("target", [0, -1, math.nan, math.inf])
+def test_impossible_targets(target: float) -> None:
+    with pytest.raises(InvalidConfig, match="target_epsilon"):
+        noise_multiplier_for(target, plan_of())
+
+
+def test_unreachable_target_is_said() -> None:
+    with pytest.raises(InvalidConfig, match="cannot be reached"):
+        noise_multiplier_for(0.001, plan_of(), "rdp-classic")
+
+
+def test_spent() -> None:
+    plan = plan_of()
+    assert spent(plan, 0).epsilon == 0
+    now = spent(plan, 4388)
+    assert (now.epsilon, now.delta, now.accountant) == (epsilon(plan, 4388), 1e-5, "pld")
+    assert now.epsilon < now.rdp_epsilon
+    assert now.unamplified_epsilon is None
+    assert "Poisson" in now.assumptions[0]
+    assert math.isinf(spent(plan_of(sigma=0.0), 1).epsilon)
+
+
+def test_shuffled_batches_are_labelled_and_unamplified_beside() -> None:
+    plan = plan_of(sampling="shuffle")
+    assert plan.steps == 4390  # ten permutations of 439 batches, the last of each smaller
+    now = spent(plan, plan.steps)
+    assert "does not hold" in now.assumptions[0]
+    assert now.unamplified_epsilon == pytest.approx(gaussian_epsilon(math.sqrt(10), 1e-5))
+    assert now.unamplified_epsilon is not None
+    assert now.unamplified_epsilon > 10 * now.epsilon
+    assert any("shuffle" in sentence for sentence in plan.warnings())
+
+
+def test_delta_of_one_over_n_is_warned_about() -> None:
+    assert plan_of(delta=1e-4).warnings()
+    assert not plan_of(delta=1e-5).warnings()
+
+
+@pytest.mark.parametrize(
+    ("value", "name"), [(0.99, "strong"), (1, "strong"), (10, "reasonable"), (10.1, "weak"), (math.inf, "none")]
+)
+def test_tiers(value: float, name: str) -> None:
+    assert tier(value) == name
+
+
+def test_unknown_accountant() -> None:
+    with pytest.raises(InvalidConfig, match="accountant='moments'"):
+        epsilon(plan_of(), 1, "moments")
+
+
+def test_a_page_may_import_this_for_little() -> None:
+    code = "import sys, engine.privacy.accounting; print('dp_accounting' in sys.modules, 'scipy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
