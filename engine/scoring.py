@@ -16,7 +16,9 @@ a gold entity of its type, each entity being matched at most once.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from pathlib import Path
 
+from engine.corpus import conll, files
 from engine.errors import InvalidConfig
 from engine.records import Counts, EntityScores
 
@@ -78,6 +80,28 @@ def score(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> 
         relaxed=_counts(totals["relaxed"], totals["predicted"], totals["gold"]),
         token=_token_counts(chain.from_iterable(gold), chain.from_iterable(predicted)),
     )
+
+
+def score_files(gold: Path, predicted: Path) -> EntityScores:
+    """Compare two column files of the same sentences.
+
+    The gold file's tags say which scheme is used. In BIO2 both files are taken as they stand, so that an ill-formed
+    prediction counts as wrong; in IOB1 or BIOES both are read as BIO2. Raises CorpusError when a file cannot be read,
+    InvalidConfig when they do not hold the same tokens.
+    """
+    sides = {path: conll.parse(files.content(path), path.name) for path in (gold, predicted)}
+    there, found = sides[gold], sides[predicted]
+    if len(there) != len(found):
+        raise InvalidConfig(f"{predicted.name} has {len(found):,} sentences, expected {len(there):,} as {gold.name}")
+    for number, (one, other) in enumerate(zip(there, found, strict=True), start=1):
+        if one.tokens != other.tokens:
+            raise InvalidConfig(
+                f"{predicted.name} has other tokens than {gold.name} in sentence {number:,} "
+                f"(line {other.line:,}, there line {one.line:,})"
+            )
+    if conll.scheme(there, gold.name) in (None, "BIO2") and not any(tag[0] in "ESLU" for b in found for tag in b.tags):
+        return score([block.tags for block in there], [block.tags for block in found])
+    return score(*([conll.to_bio2(block.tags) for block in side] for side in (there, found)))
 
 
 def _spans(side: str, number: int, tags: Sequence[str]) -> dict[str, list[Span]]:

@@ -1,8 +1,16 @@
 """What tests of every part share."""
 
+from pathlib import Path
+
 import pytest
 
+from engine.settings import Settings
 from tests.browser import chromium as browsers
+
+
+def _left_out(reason: str) -> None:
+    """Skip on a laptop, fail in CI, where nothing may be missing."""
+    (pytest.fail if browsers.in_ci() else pytest.skip)(reason)
 
 
 @pytest.fixture(scope="session")
@@ -10,6 +18,23 @@ def chromium() -> str:
     """Path of the Chromium to drive; a machine without one skips the browser tests, in CI that is a failure."""
     path = browsers.find()
     if path is None:
-        leave_out = pytest.fail if browsers.in_ci() else pytest.skip
-        leave_out("no Chromium is here: `make test` installs one where it may")
+        _left_out("no Chromium is here: `make test` installs one where it may")
     return path
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A home of its own, nothing published, no corpora beside the embedded one."""
+    home = tmp_path / "home"
+    published = tmp_path / "published"
+    published.mkdir()
+    return Settings(home=home, data_dir=None, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=published)
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of real corpora that EPSILON_DATA_DIR names."""
+    found = Settings.from_environment().data_dir
+    if found is None:
+        _left_out("no real corpora are here: EPSILON_DATA_DIR names the folder")
+    return found

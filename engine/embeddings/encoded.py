@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.corpus import Corpus, Sentence
+from engine.corpus.sentences import Corpus, Sentence
 from engine.embeddings.vectors import VectorPackage, look_up
 from engine.errors import StoreError
 

@@ -101,9 +101,9 @@ class TensorFlowBackend:
         gates = [
             _project(inputs[d], weights[f"{name}/kernel"], weights[f"{name}/bias"]) for d, name in enumerate(DIRECTIONS)
         ]
-        for z in gates if tape else ():
+        if tape:
             # What the recurrence adds later is added to the same place, so this derivative is that of the whole z.
-            tape.watch(z)
+            tape.watch(gates)
         hidden = _lstm(tf.stack(gates), tf.stack([weights[f"{name}/recurrent"] for name in DIRECTIONS]), size)
         previous = tf.pad(hidden[:, :, :-1], [[0, 0], [0, 0], [1, 0], [0, 0]])  # h before each token, 0 at the first
         features = tf.concat([hidden[0], tf.reverse_sequence(hidden[1], lengths, seq_axis=1)], -1)  # [B, T, 2H]

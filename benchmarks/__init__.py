@@ -1,0 +1,1 @@
+"""Speed against peers, one command each: ``python -m benchmarks.step``."""

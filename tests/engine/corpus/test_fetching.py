@@ -1,0 +1,101 @@
+"""Downloads, from a server on this machine that also misbehaves."""
+
+import hashlib
+import threading
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from engine import corpus
+from engine.corpus import files
+from engine.corpus.catalogue import ENTRIES, NAMED, CorpusFile
+from engine.corpus.fetching import fetch_entry
+from engine.errors import CorpusError
+
+DATA = "\n".join(f"word{i} O\nName{i} B-PER\n" for i in range(500)).encode()
+
+
+@pytest.fixture
+def server():
+    """Serves DATA under every path that begins with good; the others show what can go wrong."""
+
+    class Handler(BaseHTTPRequestHandler):
+        requests = 0
+
+        def do_GET(self) -> None:
+            Handler.requests += 1
+            kind = self.path.strip("/").split("/")[0]
+            if kind == "missing":
+                self.send_error(404)
+                return
+            body = {"wrong": DATA.replace(b"PER", b"LOC"), "endless": DATA * 50}.get(kind, DATA)
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body[: len(body) // 2] if kind == "cut" else body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=httpd.serve_forever, daemon=True).start()
+    httpd.handler = Handler
+    yield httpd
+    httpd.shutdown()
+    httpd.server_close()
+
+
+def entry_at(server, kind: str):
+    file = CorpusFile(name="a.conll", size=len(DATA), sha256=hashlib.sha256(DATA).hexdigest(), part="whole")
+    base = f"http://127.0.0.1:{server.server_port}/{kind}/"
+    return replace(NAMED["wikigold"], name="toy", base=base, files=(file,))
+
+
+def test_a_fetched_corpus_is_kept_and_not_fetched_twice(server, settings):
+    shares: list[float] = []
+    entry = entry_at(server, "good")
+    folder = fetch_entry(entry, settings, shares.append)
+    assert (folder / "a.conll").read_bytes() == DATA
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    fetch_entry(entry, settings)
+    assert server.handler.requests == 1
+    found = files.find_named(entry, settings)
+    assert found is not None
+    assert found.where == "fetched"
+    assert len(files.read(found).train) == 400
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("wrong", "wrong SHA-256"), ("cut", "cut"), ("missing", "404"), ("endless", "longer than")],
+)
+def test_what_does_not_arrive_as_promised_is_not_kept(server, settings, kind, words):
+    with pytest.raises(CorpusError, match=words):
+        fetch_entry(entry_at(server, kind), settings)
+    assert [path for path in settings.home.rglob("*") if path.is_file()] == []
+
+
+def test_no_server_is_said(server, settings):
+    entry = entry_at(server, "good")
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(CorpusError, match="no connection"):
+        fetch_entry(entry, settings)
+
+
+def test_what_may_not_be_fetched_is_refused_with_the_way_to_get_it(settings):
+    with pytest.raises(CorpusError, match="licence forbids"):
+        corpus.fetch("conll2003", settings)
+    with pytest.raises(CorpusError, match="expected one of wnut17, btc, wikigold"):
+        corpus.fetch("nowhere", settings)
+
+
+def test_sources_are_pinned():
+    for entry in ENTRIES:
+        assert all(len(file.sha256) == 64 for file in entry.files)
+        if entry.base:
+            assert entry.base.startswith("https://raw.githubusercontent.com/")
+            commit = entry.base.split("/")[5]
+            assert len(commit) == 40
