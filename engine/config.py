@@ -187,7 +187,7 @@ def _known_fields(cls: type, values: Any, where: str) -> dict[str, Any]:
     return dict(values)
 
 
-def run_id(config: SimulationConfig, corpus_checksum: str) -> str:
+def run_id(config: SimulationConfig, corpus_checksum: str, engine_version: str = ENGINE_VERSION) -> str:
     """16 hexadecimal digits that are equal exactly when the work is: configuration, corpus content, engine version."""
-    text = "\n".join([config.canonical_json(), corpus_checksum, ENGINE_VERSION])
+    text = "\n".join([config.canonical_json(), corpus_checksum, engine_version])
     return hashlib.sha256(text.encode()).hexdigest()[:16]

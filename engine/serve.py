@@ -96,7 +96,7 @@ def stop_cluster(settings: Settings, starting: threading.Thread) -> None:
 
     starting.join(GRACE)
     try:
-        dispatch.stop_cluster(settings)
+        dispatch.stop_cluster(settings, os.getpid())
     except EpsilonError as error:
         say(str(error))
 

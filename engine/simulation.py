@@ -23,6 +23,7 @@ from engine.scoring import score
 from engine.seeds import Seeds
 from engine.settings import Settings
 from engine.taggers import build
+from engine.training.batches import physical_batches
 from engine.training.checkpoint import Checkpoint
 from engine.training.dpsgd import DPSGD, Backend, StepStatistics, predict
 from engine.training.optimisers import Optimiser
@@ -152,6 +153,24 @@ def _summary(since: list[StepStatistics], clip_norm: float | None) -> dict[str, 
         "gradient_norm_median": float(np.median(norms)),
         "gradient_norm_max": float(norms.max()),
     }
+
+
+def warm_up(settings: Settings) -> None:
+    """Compile the default tagger's graphs on a few sentences of the embedded corpus, and encode that corpus.
+
+    Raises VectorsMissing, StoreError.
+    """
+    config = SimulationConfig()
+    corpus = corpora.load(config.corpus, settings)
+    encoded = embeddings.encode(corpus, embeddings.find(config.embeddings), settings.home)
+    dimensions, tags = encoded.vectors.shape[1], len(encoded.tags)
+    backend = _backend(config.tagger, dimensions, tags)
+    weights = build(config.tagger, dimensions, tags).initial_weights(Seeds(0).stream("initial weights"))
+    few = subset(encoded.validation, np.arange(8))
+    for batch in physical_batches(few, encoded.vectors, np.arange(len(few))):
+        backend.clipped_gradient(weights, batch, 1.0)
+        backend.predict(weights, batch)
+    spent(PrivacyPlan.from_config(config, len(encoded.train)), 1)
 
 
 @lru_cache(maxsize=4)

@@ -23,7 +23,8 @@ class CorpusFile:
 @dataclass(frozen=True, kw_only=True)
 class Entry:
     """A corpus that has a name. source: where people read about it; base: folder of the files on the web at one
-    pinned commit, None if it may not be fetched. sentences: in all parts together."""
+    pinned commit, None if it may not be fetched. sentences: in all parts together. train_sentences: in the training
+    part, after the split where we make it."""
 
     name: str
     title: str
@@ -32,6 +33,7 @@ class Entry:
     base: str | None
     files: tuple[CorpusFile, ...]
     sentences: int
+    train_sentences: int
     entity_types: tuple[str, ...]
     note: str = ""
 
@@ -97,6 +99,7 @@ ENTRIES = (
             ),
         ),
         sentences=20_744,
+        train_sentences=14_041,
         entity_types=("LOC", "MISC", "ORG", "PER"),
         note="The licence forbids fetching it for you: put eng.train, eng.testa and eng.testb into a folder conll2003.",
     ),
@@ -127,6 +130,7 @@ ENTRIES = (
             ),
         ),
         sentences=5_690,
+        train_sentences=3_394,
         entity_types=("corporation", "creative-work", "group", "location", "person", "product"),
         note="Tweets and comments with names that hardly repeat.",
     ),
@@ -145,6 +149,7 @@ ENTRIES = (
             _btc("h", 235_158, "7f31215a79f3131526236203907c8d003b8e0f8ee6eef2a216ebb685340ebe39"),
         ),
         sentences=9_339,
+        train_sentences=7_471,
         entity_types=("LOC", "ORG", "PER"),
         note="Its six sections, gathered from different people and years, are natural clients.",
     ),
@@ -163,6 +168,7 @@ ENTRIES = (
             ),
         ),
         sentences=1_696,
+        train_sentences=1_356,
         entity_types=("LOC", "MISC", "ORG", "PER"),
         note="Wikipedia articles.",
     ),

@@ -182,7 +182,12 @@ def content(path: Path) -> bytes:
 
 
 def read(located: Located) -> Corpus:
-    """The corpus with its three parts. Raises CorpusError with the file and the line."""
+    """The corpus with its three parts; the last ones read are kept. Raises CorpusError with the file and the line."""
+    return _read(located, checksum(located))
+
+
+@lru_cache(maxsize=2)
+def _read(located: Located, content_checksum: str) -> Corpus:
     parts: dict[str, list[Sentence]] = {"train": [], "validation": [], "test": []}
     sections: list[str] = []
     for source in located.files:
@@ -205,7 +210,7 @@ def read(located: Located) -> Corpus:
         validation=tuple(parts["validation"]),
         test=tuple(parts["test"]),
         entity_types=tuple(sorted(types)),
-        checksum=checksum(located),
+        checksum=content_checksum,
         sections=tuple(sections) if any(sections) else None,
     )
 

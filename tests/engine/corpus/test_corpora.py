@@ -59,6 +59,7 @@ def test_every_named_corpus_agrees_with_its_catalogue_row(data_dir, settings):
         found = corpus.load(info.name, here)
         assert len(found.train) + len(found.validation) + len(found.test) == info.sentences
         assert found.entity_types == info.entity_types
+        assert len(found.train) == corpus.train_sentences(info.name, settings)
         assert corpus.checksum(info.name, here) == found.checksum
         assert info.available
 

@@ -1,0 +1,271 @@
+"""The command line: the same verbs as the pages, for a shell and for other programs.
+
+Bad input ends with exit code 2 and one sentence on standard error; other trouble with 1; Ctrl-C with 130.
+"""
+
+import functools
+import inspect
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
+from engine.errors import (
+    CorpusError,
+    EpsilonError,
+    InvalidConfig,
+    RunNotFound,
+    VectorsMissing,
+)
+from engine.reports import privacy_fields, record_fields, record_line, run_fields, run_line, score_fields, score_table
+from engine.runs import Runs
+from engine.settings import Settings
+
+_BAD_INPUT = (InvalidConfig, CorpusError, VectorsMissing, RunNotFound)
+
+app = typer.Typer(
+    help="Train named-entity taggers under differential privacy, and say what it costs.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+runs_app = typer.Typer(help="List the runs, or show one.", invoke_without_command=True)
+app.add_typer(runs_app, name="runs")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
+RunId = Annotated[str, typer.Argument(metavar="ID", help="Identity of a run, as `runs` lists it.")]
+_DEFAULT = SimulationConfig()
+
+
+def configuration(
+    corpus: Annotated[str, typer.Option(help="A name that `corpora` lists, or a file or folder of column files.")],
+    tagger: Annotated[str, typer.Option(help="The model.")] = _DEFAULT.tagger.name,
+    hidden_size: Annotated[int, typer.Option(help="LSTM units per direction.")] = _DEFAULT.tagger.hidden_size,
+    embeddings: Annotated[str, typer.Option(help="spaCy package of the word vectors.")] = _DEFAULT.embeddings,
+    noise_multiplier: Annotated[
+        float, typer.Option(help="σ: noise standard deviation ÷ clip norm; 0 is no privacy.")
+    ] = _DEFAULT.privacy.noise_multiplier,
+    clip_norm: Annotated[
+        float | None,
+        typer.Option(help="C: largest L2 norm of one sentence's gradient.  [default: 1.5; none if σ is 0]"),
+    ] = None,
+    batch_size: Annotated[int, typer.Option(help="Expected sentences per step.")] = _DEFAULT.training.batch_size,
+    epochs: Annotated[float, typer.Option(help="Expected passes over the data.")] = _DEFAULT.training.epochs,
+    learning_rate: Annotated[float, typer.Option(help="Step size.")] = _DEFAULT.training.learning_rate,
+    optimiser: Annotated[str, typer.Option(help="sgd, momentum or adam.")] = _DEFAULT.training.optimiser,
+    sampling: Annotated[
+        str, typer.Option(help="poisson, or shuffle (reproduces papers; its ε rests on an assumption that fails).")
+    ] = _DEFAULT.privacy.sampling,
+    delta: Annotated[float, typer.Option(help="δ of (ε, δ).")] = _DEFAULT.privacy.delta,
+    clients: Annotated[int, typer.Option(help="Parties that the data is split over.")] = _DEFAULT.clients,
+    data_fraction: Annotated[float, typer.Option(help="Share of the training data.")] = _DEFAULT.data_fraction,
+    seed: Annotated[int, typer.Option(help="Of every random stream.")] = _DEFAULT.seed,
+) -> SimulationConfig:
+    """What the options of ``simulate`` and ``submit`` describe."""
+    known = {info.name for info in Runs.from_environment().corpora()}
+    if corpus not in known and Path(corpus).exists():
+        corpus = str(Path(corpus).resolve())  # a worker has another working directory
+    clip = {} if clip_norm is None else {"clip_norm": clip_norm}
+    return SimulationConfig(
+        corpus=corpus,
+        data_fraction=data_fraction,
+        tagger=TaggerConfig(name=tagger, hidden_size=hidden_size),
+        embeddings=embeddings,
+        training=TrainingConfig(optimiser=optimiser, learning_rate=learning_rate, batch_size=batch_size, epochs=epochs),
+        privacy=PrivacyConfig(noise_multiplier=noise_multiplier, delta=delta, sampling=sampling, **clip),
+        clients=clients,
+        seed=seed,
+    )
+
+
+def _configured(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of :func:`configuration` and hand it the result as first argument."""
+    options = inspect.signature(configuration).parameters
+    own = list(inspect.signature(command).parameters.values())[1:]
+
+    @functools.wraps(command)
+    def wrapper(**values: Any) -> None:
+        chosen = {name: values.pop(name) for name in options}
+        command(configuration(**chosen), **values)
+
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*options.values(), *own)]
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
+    return wrapper
+
+
+@app.command()
+@_configured
+def simulate(config: SimulationConfig, as_json: Json = False) -> None:
+    """Train in the foreground and print one record a round."""
+    from engine.simulation import simulate as train
+
+    with _progress_bar(quiet=as_json) as tell:
+        for record in train(config, Settings.from_environment(), on_stage=tell):
+            typer.echo(json.dumps(record_fields(record)) if as_json else record_line(record))
+            sys.stdout.flush()
+    if not as_json and record.test:
+        typer.echo("\nTest scores\n" + score_table(record.test))
+
+
+@app.command()
+@_configured
+def submit(config: SimulationConfig, as_json: Json = False) -> None:
+    """Train in the background; what is done or under way already is not done twice."""
+    status = Runs.from_environment().submit(config)
+    _say(as_json, run_fields(Runs.from_environment().get(status.run_id)), f"{status.run_id} {status.state}")
+
+
+@runs_app.callback(invoke_without_command=True)
+def runs(context: typer.Context, as_json: Json = False) -> None:
+    """List the runs, newest first, or show one."""
+    if context.invoked_subcommand is None:
+        rows = Runs.from_environment().recent()
+        text = "\n".join(run_line(run) for run in rows) or "No runs yet: start one with `python -m engine submit`."
+        _say(as_json, [run_fields(run) for run in rows], text)
+
+
+@runs_app.command("show")
+def show(run_id: RunId, as_json: Json = False) -> None:
+    """Show one run with its records."""
+    run = Runs.from_environment().get(run_id)
+    lines = [run_line(run), *(record_line(record) for record in run.records)]
+    if run.final and run.final.test:
+        lines += ["", "Test scores", score_table(run.final.test)]
+    fields = run_fields(run) | {"records": [record_fields(record) for record in run.records]}
+    _say(as_json, fields, "\n".join(lines))
+
+
+@app.command()
+def cancel(run_id: RunId, as_json: Json = False) -> None:
+    """Stop a run; what it recorded is kept."""
+    door = Runs.from_environment()
+    status = door.cancel(run_id)
+    _say(as_json, run_fields(door.get(run_id)), f"{run_id} {status.state}")
+
+
+@app.command()
+def publish(run_id: RunId, as_json: Json = False) -> None:
+    """Write a finished run to the folder of published results."""
+    path = Runs.from_environment().publish(run_id)
+    _say(as_json, {"run_id": run_id, "path": str(path)}, str(path))
+
+
+@app.command()
+def corpora(as_json: Json = False) -> None:
+    """List the corpora: what is here and what can be fetched."""
+    rows = Runs.from_environment().corpora()
+    fields = [
+        {name: getattr(info, name) for name in ("name", "title", "licence", "source", "size", "sentences")}
+        | {name: getattr(info, name) for name in ("synthetic", "available", "where", "fetchable", "note")}
+        | {"entity_types": list(info.entity_types)}
+        for info in rows
+    ]
+    text = "\n".join(
+        f"{info.name:12} {info.where:12} {f'{info.sentences:,}' if info.sentences else '?':>8} sentences  "
+        f"{info.title} ({info.licence})" + ("; can be fetched" if info.fetchable and not info.available else "")
+        for info in rows
+    )
+    _say(as_json, fields, text)
+
+
+@app.command()
+def fetch(name: Annotated[str, typer.Argument(help="A corpus that `corpora` says can be fetched.")]) -> None:
+    """Download a public corpus and check it."""
+    Runs.from_environment().fetch_corpus(name)
+    typer.echo(f"{name} is here.")
+
+
+@app.command()
+def epsilon(
+    examples: Annotated[int, typer.Option(help="Training sentences, n.")],
+    batch_size: Annotated[int, typer.Option(help="Expected sentences per step.")],
+    epochs: Annotated[float, typer.Option(help="Expected passes over the data.")],
+    delta: Annotated[float, typer.Option(help="δ of (ε, δ).")] = 1e-5,
+    noise_multiplier: Annotated[float | None, typer.Option(help="σ whose ε is wanted.")] = None,
+    target_epsilon: Annotated[float | None, typer.Option(help="ε whose σ is wanted.")] = None,
+    accountant: Annotated[str, typer.Option(help="pld, rdp, or rdp-classic (as the paper did it).")] = "pld",
+    as_json: Json = False,
+) -> None:
+    """The ε of a noise multiplier, or the noise multiplier for an ε."""
+    from engine.privacy.accounting import epsilon as epsilon_of
+    from engine.privacy.accounting import noise_multiplier_for
+    from engine.privacy.plan import PrivacyPlan
+
+    if (noise_multiplier is None) == (target_epsilon is None):
+        raise InvalidConfig("noise_multiplier, target_epsilon: expected exactly one of the two")
+    config = SimulationConfig(
+        training=TrainingConfig(batch_size=batch_size, epochs=epochs),
+        privacy=PrivacyConfig(noise_multiplier=1.0 if noise_multiplier is None else noise_multiplier, delta=delta),
+    )
+    plan = PrivacyPlan.from_config(config, examples)
+    if target_epsilon is not None:
+        plan = replace(plan, noise_multiplier=noise_multiplier_for(target_epsilon, plan, accountant))
+    value = epsilon_of(plan, plan.steps, accountant)
+    fields = privacy_fields(plan, value, accountant)
+    text = f"σ = {plan.noise_multiplier:g} gives ε = {value:.4g} (δ = {delta:g}, {plan.steps:,} steps, {accountant})"
+    _say(as_json, fields, text)
+
+
+@app.command()
+def score(
+    gold: Annotated[Path, typer.Argument(help="Column file with the right tags.")],
+    predicted: Annotated[Path, typer.Argument(help="Column file with the same sentences and the tags to judge.")],
+    as_json: Json = False,
+) -> None:
+    """Score predicted tags: strict and relaxed entities, and tokens with and without O."""
+    from engine.scoring import score_files
+
+    scores = score_files(gold, predicted)
+    _say(as_json, score_fields(scores), score_table(scores))
+
+
+@contextmanager
+def _progress_bar(*, quiet: bool) -> Iterator[Callable[[str, float], None]]:
+    """A bar on standard error, where a person looks at it; programs get none."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda stage, progress: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=1.0)
+        yield lambda stage, progress: bar.update(task, description=stage, completed=progress)
+
+
+def _say(as_json: bool, fields: Any, text: str) -> None:
+    typer.echo(json.dumps(fields, ensure_ascii=False) if as_json else text)
+
+
+def main() -> int:
+    """Run the command line; the value is the exit code."""
+    try:
+        app(standalone_mode=False)
+    except typer.Exit as stop:
+        return stop.exit_code
+    except typer.TyperException as error:  # an option or argument that cannot be read
+        typer.echo(error.format_message(), err=True)
+        return 2
+    except EpsilonError as error:
+        typer.echo(str(error), err=True)
+        return 2 if isinstance(error, _BAD_INPUT) else 1
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("Stopped.", err=True)
+        return 130
+    except BrokenPipeError:
+        # The reader has gone (`… | head`); Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""Records and scores as plain fields for other programs and as lines of text for a shell.
+
+ε = ∞ is ``null`` among the fields, since JSON has no infinity.
+"""
+
+import math
+import shlex
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from engine.config import DEFAULT_CLIP_NORM, SimulationConfig
+from engine.privacy.plan import PrivacyPlan
+from engine.records import Counts, EntityScores, RoundRecord, Run, macro, micro, weighted
+
+
+def epsilon_text(epsilon: float, digits: int = 3) -> str:
+    """ε for people: three significant digits, ∞ without noise."""
+    return "∞" if math.isinf(epsilon) else f"{epsilon:.{digits}g}"
+
+
+def record_fields(record: RoundRecord) -> dict[str, Any]:
+    """One record, flat; scores are on the validation part, ``test`` stands in the final record."""
+    spent = record.privacy.to_dict()
+    fields = {
+        "round": record.round,
+        "step": record.step,
+        "steps_total": record.steps_total,
+        "epsilon": spent["epsilon"],
+        "delta": spent["delta"],
+        "rdp_epsilon": spent["rdp_epsilon"],
+        "unamplified_epsilon": spent["unamplified_epsilon"],
+        "precision": record.scores.precision,
+        "recall": record.scores.recall,
+        "f1": record.scores.f1,
+        "loss": record.loss,
+        "seconds": record.seconds,
+        "examples_seen": record.examples_seen,
+        "clipped_fraction": record.clipped_fraction,
+        "gradient_norm_median": record.gradient_norm_median,
+        "gradient_norm_max": record.gradient_norm_max,
+        "nonfinite": record.nonfinite,
+        "final": record.test is not None,
+    }
+    if record.test is not None:
+        headline = {"precision": record.test.precision, "recall": record.test.recall, "f1": record.test.f1}
+        fields["test"] = headline | score_fields(record.test)
+    return fields
+
+
+def record_line(record: RoundRecord) -> str:
+    """One record as a line."""
+    epsilon = epsilon_text(record.privacy.epsilon)
+    return (
+        f"{record.round:3}  step {record.step:>6,} of {record.steps_total:,}  ε {epsilon:>6}"
+        f"  P {record.scores.precision:.3f}  R {record.scores.recall:.3f}  F1 {record.scores.f1:.3f}"
+        f"  loss {record.loss:.3f}  clipped {record.clipped_fraction:4.0%}  {record.seconds:6.1f} s"
+    )
+
+
+def run_fields(run: Run) -> dict[str, Any]:
+    """A run without its records."""
+    status = run.status
+    return {
+        "run_id": run.run_id,
+        "state": str(status.state),
+        "published": run.published,
+        "progress": status.progress,
+        "stage": status.stage,
+        "queue_place": status.queue_place,
+        "error": status.error,
+        "created": status.created,
+        "started": status.started,
+        "finished": status.finished,
+        "config": run.config.to_dict(),
+    }
+
+
+def run_line(run: Run) -> str:
+    """A run as a line."""
+    config = run.config
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.status.created)) if run.status.created else ""
+    state = f"{run.status.state} {run.status.progress:.0%}" if run.status.state == "running" else str(run.status.state)
+    return (
+        f"{run.run_id}  {state:12} {'published' if run.published else '':9} {config.corpus:12} {config.tagger.name}"
+        f"  σ {config.privacy.noise_multiplier:g}  data {config.data_fraction:.0%}  epochs {config.training.epochs:g}"
+        f"  seed {config.seed}  {when}" + (f"  {run.status.error}" if run.status.error else "")
+    )
+
+
+def command_line(config: SimulationConfig, verb: str = "simulate") -> str:
+    """The command that gives the same run; what equals the default is left out, but for the main choices."""
+    default = SimulationConfig()
+    chosen = {
+        "tagger": (config.tagger.name, None),
+        "hidden-size": (config.tagger.hidden_size, default.tagger.hidden_size),
+        "embeddings": (config.embeddings, default.embeddings),
+        "noise-multiplier": (config.privacy.noise_multiplier, None),
+        "clip-norm": (config.privacy.clip_norm, DEFAULT_CLIP_NORM if config.privacy.private else None),
+        "batch-size": (config.training.batch_size, default.training.batch_size),
+        "epochs": (config.training.epochs, default.training.epochs),
+        "learning-rate": (config.training.learning_rate, default.training.learning_rate),
+        "optimiser": (config.training.optimiser, default.training.optimiser),
+        "sampling": (config.privacy.sampling, default.privacy.sampling),
+        "delta": (config.privacy.delta, default.privacy.delta),
+        "data-fraction": (config.data_fraction, default.data_fraction),
+        "seed": (config.seed, default.seed),
+    }
+    words = ["python", "-m", "engine", verb, "--corpus", config.corpus]
+    for name, (value, usual) in chosen.items():
+        if value != usual:
+            words += [
+                f"--{name}",
+                f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value),
+            ]
+    return shlex.join(words)
+
+
+def score_fields(scores: EntityScores) -> dict[str, Any]:
+    """Every average at every level; token-level ones with and without the tag O, since published tables differ."""
+    return {
+        "strict": _averages(scores.strict.values()) | {"per_type": _per_class(scores.strict)},
+        "relaxed": _averages(scores.relaxed.values()) | {"per_type": _per_class(scores.relaxed)},
+        "token": {
+            "with_o": _averages(scores.tokens(outside=True)),
+            "without_o": _averages(scores.tokens(outside=False)),
+            "per_tag": _per_class(scores.token),
+        },
+    }
+
+
+def _averages(counts: Iterable[Counts]) -> dict[str, float]:
+    counts = list(counts)
+    overall, by_class, by_support = micro(counts), macro(counts), weighted(counts)
+    return {
+        "precision": overall.precision,
+        "recall": overall.recall,
+        "f1": overall.f1,
+        "macro_f1": by_class.f1,
+        "weighted_precision": by_support.precision,
+        "weighted_recall": by_support.recall,
+        "weighted_f1": by_support.f1,
+    }
+
+
+def _per_class(counts: Any) -> dict[str, dict[str, float]]:
+    return {
+        name: {
+            "precision": each.ratios.precision,
+            "recall": each.ratios.recall,
+            "f1": each.ratios.f1,
+            "correct": each.correct,
+            "predicted": each.predicted,
+            "gold": each.gold,
+        }
+        for name, each in sorted(counts.items())
+    }
+
+
+def score_table(scores: EntityScores) -> str:
+    """The main averages and the strict scores per type, as a table of text."""
+    fields = score_fields(scores)
+    rows = [
+        ("entities, strict", fields["strict"]),
+        ("entities, relaxed", fields["relaxed"]),
+        ("tokens, with O", fields["token"]["with_o"]),
+        ("tokens, without O", fields["token"]["without_o"]),
+    ]
+    lines = [f"{'':20}{'P':>8}{'R':>8}{'F1':>8}{'macro F1':>10}{'weighted F1':>13}"]
+    lines += [
+        f"{name:20}{row['precision']:8.3f}{row['recall']:8.3f}{row['f1']:8.3f}"
+        f"{row['macro_f1']:10.3f}{row['weighted_f1']:13.3f}"
+        for name, row in rows
+    ]
+    lines += [
+        f"  {name:18}{row['precision']:8.3f}{row['recall']:8.3f}{row['f1']:8.3f}{row['gold']:10,} names"
+        for name, row in fields["strict"]["per_type"].items()
+    ]
+    return "\n".join(lines)
+
+
+def privacy_fields(plan: PrivacyPlan, epsilon: float, accountant: str) -> dict[str, Any]:
+    """What a plan costs."""
+    return {
+        "epsilon": None if math.isinf(epsilon) else epsilon,
+        "delta": plan.delta,
+        "noise_multiplier": plan.noise_multiplier,
+        "accountant": accountant,
+        "steps": plan.steps,
+        "examples": plan.examples,
+        "batch_size": plan.batch_size,
+        "sampling_probability": plan.sampling_probability,
+    }

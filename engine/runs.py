@@ -1,0 +1,265 @@
+"""The one door to runs for pages and the command line.
+
+Light to import: the database, Dask, TensorFlow, spaCy and dp_accounting are imported when they are first needed, the
+middle three never in this process.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+from engine import ENGINE_VERSION, corpus
+from engine.config import DEFAULT_CLIP_NORM, SimulationConfig, run_id
+from engine.corpus import CorpusInfo
+from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
+from engine.privacy.plan import PrivacyPlan, tier
+from engine.records import PrivacySpent, RoundRecord, Run, RunState, RunStatus
+from engine.settings import Settings
+from engine.store import published
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from engine.store.database import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    """What a run would be, before it is started.
+
+    privacy: spent at its end. tier: in words (see :func:`engine.privacy.plan.tier`). train_sentences: that it would
+    learn from. steps: optimiser steps. warnings: what the reader of ε should know, one sentence each.
+    estimated_seconds: judged by the runs that are known, None without any.
+    """
+
+    privacy: PrivacySpent
+    tier: str
+    train_sentences: int
+    steps: int
+    warnings: tuple[str, ...]
+    estimated_seconds: float | None
+
+
+class Runs:
+    """Published runs and the user's own, as one. Methods raise EpsilonError with a sentence for the user."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    @classmethod
+    def from_environment(cls) -> "Runs":
+        """The runs of this machine's settings."""
+        return cls(Settings.from_environment())
+
+    @cached_property
+    def _store(self) -> "Store":
+        from engine.store.database import Store
+
+        return Store(self.settings.store_url)
+
+    # Asking
+
+    def identity(self, config: SimulationConfig) -> str:
+        """The run that this configuration is. Raises CorpusError if its corpus is not here."""
+        return run_id(config, corpus.checksum(config.corpus, self.settings))
+
+    def find(self, config: SimulationConfig) -> Run | None:
+        """The run with this configuration, if it is published or stored in whatever state.
+
+        Where the corpus is not here, a published run of the same configuration is taken at its word.
+        """
+        same = [run for run in self._published() if run.config == config]
+        try:
+            identity = self.identity(config)
+        except CorpusError:
+            return same[0] if same else None
+        for run in same:
+            if run.run_id == identity:
+                return run
+        try:
+            return self._store.get(identity)
+        except RunNotFound:
+            return None
+
+    def get(self, identity: str) -> Run:
+        """The run with its records so far. Raises RunNotFound."""
+        for run in self._published():
+            if run.run_id == identity:
+                return run
+        return self._store.get(identity)
+
+    def status(self, identity: str) -> RunStatus:
+        """How the run is doing; cheap enough to be asked often. Raises RunNotFound."""
+        for run in self._published():
+            if run.run_id == identity:
+                return run.status
+        return self._store.status(identity)
+
+    def rounds(self, identity: str, after: int = -1) -> tuple[RoundRecord, ...]:
+        """The records of a run with a round greater than ``after``."""
+        for run in self._published():
+            if run.run_id == identity:
+                return tuple(record for record in run.records if record.round > after)
+        return self._store.records(identity, after)
+
+    def recent(self, limit: int = 200) -> list[Run]:
+        """All runs without their records, newest first."""
+        stored, _ = self._store.newest(limit)
+        known = {run.run_id for run in stored}
+        every = stored + [replace(run, records=()) for run in self._published() if run.run_id not in known]
+        return sorted(every, key=lambda run: run.status.created or 0.0, reverse=True)[:limit]
+
+    def tradeoff(self, config: SimulationConfig) -> list[Run]:
+        """Finished runs that differ from ``config`` in their noise only, by ε, the largest last."""
+        found = {run.run_id: run for run in self._stored_done(config)}
+        found |= {run.run_id: run for run in self._published() if _but_for_noise(run.config) == _but_for_noise(config)}
+        return sorted(found.values(), key=lambda run: run.records[-1].privacy.epsilon)
+
+    def _stored_done(self, config: SimulationConfig) -> list[Run]:
+        done, _ = self._store.newest(1000, RunState.DONE)
+        alike = [run for run in done if _but_for_noise(run.config) == _but_for_noise(config)]
+        if not alike:
+            return []
+        try:  # an older corpus or engine would not be the same setting
+            fresh = [run for run in alike if run.run_id == self.identity(run.config)]
+        except CorpusError:
+            return []
+        return [run for run in map(self._store.get, (run.run_id for run in fresh)) if run.final]
+
+    def problems(self) -> list[str]:
+        """What could not be read, a sentence each; nothing of it is touched."""
+        _, found = published.read_all(self.settings.published)
+        try:
+            return found + self._store.newest(1000)[1]
+        except EpsilonError as error:
+            return [*found, str(error)]
+
+    def _published(self) -> list[Run]:
+        runs, _ = published.read_all(self.settings.published)
+        return [run for run in runs if run.provenance and run.provenance.engine_version == ENGINE_VERSION]
+
+    # Doing
+
+    def submit(self, config: SimulationConfig, *, owner_pid: int | None = None) -> RunStatus:
+        """Have a run computed in the background, unless it is done or under way already.
+
+        owner_pid: a process with which the workers shall end. Raises InvalidConfig, CorpusError or VectorsMissing
+        before anything is stored, ClusterError when it is stored and waits for workers that could not be started.
+        """
+        from engine import dispatch, embeddings
+
+        known = self.find(config)
+        if known and known.status.state == RunState.DONE:
+            return known.status
+        self.plan(config)
+        embeddings.find(config.embeddings)
+        checksum = corpus.checksum(config.corpus, self.settings)
+        identity = run_id(config, checksum)
+        self._store.submit(identity, config, checksum)
+        dispatch.ensure_cluster(self.settings, owner_pid)
+        return self.status(identity)
+
+    def cancel(self, identity: str) -> RunStatus:
+        """Stop a run that waits or runs; what it recorded stays, and it can be taken up again. Raises RunNotFound."""
+        self._store.cancel(identity)
+        return self.status(identity)
+
+    def publish(self, identity: str) -> "Path":
+        """Write a finished run to the folder of published results. Raises RunNotFound, InvalidConfig, StoreError."""
+        return published.write(self.get(identity), self.settings.published)
+
+    def ensure_cluster(self, owner_pid: int | None = None) -> None:
+        """See that workers are there for what is queued. Raises ClusterError."""
+        from engine import dispatch
+
+        dispatch.ensure_cluster(self.settings, owner_pid)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        if "_store" in self.__dict__:
+            self._store.close()
+
+    # Before a run
+
+    def plan(self, config: SimulationConfig) -> PrivacyPlan:
+        """What a run would do to the data. Raises InvalidConfig, CorpusError."""
+        every = corpus.train_sentences(config.corpus, self.settings)
+        chosen = round(config.data_fraction * every)
+        if chosen < 1:
+            raise InvalidConfig(
+                f"data_fraction={config.data_fraction:g} leaves none of the {every:,} training sentences"
+            )
+        return PrivacyPlan.from_config(config, chosen)
+
+    def preview(self, config: SimulationConfig) -> Preview:
+        """What a run would be. The first ε of a process takes two seconds, unless it is already known of a run."""
+        plan = self.plan(config)
+        privacy = self._known_privacy(config) or _spent(plan)
+        return Preview(
+            privacy=privacy,
+            tier=tier(privacy.epsilon),
+            train_sentences=plan.examples,
+            steps=plan.steps,
+            warnings=plan.warnings(),
+            estimated_seconds=self._estimate(config, plan),
+        )
+
+    def _known_privacy(self, config: SimulationConfig) -> PrivacySpent | None:
+        same = (run for run in self._published() if run.config == config)
+        return next((run.records[-1].privacy for run in same), None)
+
+    def _estimate(self, config: SimulationConfig, plan: PrivacyPlan) -> float | None:
+        """Seconds by the quickest known run of this tagger, those on the same corpus first."""
+        every = self._published()
+        try:
+            done, _ = self._store.newest(50, RunState.DONE)
+        except EpsilonError:
+            done = []  # what is wrong with the store is said elsewhere
+        known = [
+            (run.config.corpus != config.corpus, run.provenance.wall_seconds / _work(run.config, run.provenance))
+            for run in (*every, *done)
+            if run.provenance and run.config.tagger == config.tagger
+        ]
+        return min(known)[1] * plan.steps * plan.batch_size if known else None
+
+    # Corpora and vectors
+
+    def corpora(self) -> list[CorpusInfo]:
+        """The catalogue, the embedded corpus first."""
+        return corpus.catalogue(self.settings)
+
+    def add_corpus(self, filename: str, data: bytes) -> str:
+        """Keep an uploaded column file; returns its name. Raises CorpusError, StoreError."""
+        return corpus.add_upload(filename, data, self.settings)
+
+    def fetch_corpus(self, name: str, progress: Callable[[float], None] = lambda share: None) -> None:
+        """Download a public corpus. Raises CorpusError."""
+        corpus.fetch(name, self.settings, progress)
+
+    def vectors(self) -> list[str]:
+        """Names of the installed word vectors."""
+        from engine import embeddings
+
+        return embeddings.installed()
+
+
+def _but_for_noise(config: SimulationConfig) -> SimulationConfig:
+    """The configuration with a noise multiplier of 1, so that runs along a trade-off curve are equal."""
+    clip_norm = config.privacy.clip_norm or DEFAULT_CLIP_NORM
+    return replace(config, privacy=replace(config.privacy, noise_multiplier=1.0, clip_norm=clip_norm))
+
+
+def _work(config: SimulationConfig, provenance: published.Provenance) -> float:
+    """Sentences that a run learnt from, with repeats."""
+    return max(1.0, config.training.epochs * provenance.train_sentences)
+
+
+@lru_cache(maxsize=1024)
+def _spent(plan: PrivacyPlan) -> PrivacySpent:
+    if not plan.private:
+        return PrivacySpent(epsilon=math.inf, delta=plan.delta)
+    from engine.privacy.accounting import spent
+
+    return spent(plan, plan.steps)

@@ -1,0 +1,278 @@
+"""Runs and their records in a database, safe for many processes at once.
+
+Every write of a worker carries the token it got from :meth:`Store.claim` and happens only while the run is running
+under that token (fencing): a worker that was cancelled, or that came back after another one took its run over, can
+change nothing. A record is written once; the same round again is ignored, since a resumed run repeats exactly what it
+did before (its random streams depend on seed and step only).
+"""
+
+import dataclasses
+import json
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Row, and_, func, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from engine.config import SimulationConfig
+from engine.errors import InvalidConfig, RunNotFound, RunStopped, StoreError
+from engine.records import Provenance, RoundRecord, Run, RunState, RunStatus
+from engine.store.tables import open_database, records, runs, sentences
+
+ATTEMPTS = 3
+"""How often a run may lose its worker without a new record in between before it counts as failed."""
+_UNFINISHED = (RunState.QUEUED, RunState.RUNNING)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The right to compute a run. token: allows writing, until someone else claims the run or it is stopped."""
+
+    run_id: str
+    token: str
+    config: SimulationConfig
+    corpus_checksum: str
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A run that is queued or running. holder: the cluster that had it last. heartbeat: seconds since 1970 UTC."""
+
+    run_id: str
+    state: RunState
+    holder: str | None
+    heartbeat: float | None
+
+
+class Store:
+    """The database at an SQLAlchemy address, opened on first use. All methods raise StoreError when it fails."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._opened: tuple[Engine, str] | None = None
+        self._lock = threading.Lock()
+
+    # What anyone may do
+
+    def submit(self, run_id: str, config: SimulationConfig, corpus_checksum: str) -> None:
+        """Store a run as queued; join it if it is queued, running or done; queue it again if it was stopped.
+
+        A failed or cancelled run keeps its records and goes on from its checkpoint. Its ε stays right: it is computed
+        from plan and steps, and steps that are repeated draw the same samples and the same noise as before.
+        """
+        now = time.time()
+        new = {"config": config.canonical_json(), "corpus_checksum": corpus_checksum}
+        queued = {"state": RunState.QUEUED, "stage": "", "created": now, "attempts": 0}
+        engine, name = self._open()
+        with sentences(name):
+            try:
+                with engine.begin() as connection:
+                    connection.execute(insert(runs).values(run_id=run_id, **new, **queued))
+            except IntegrityError:
+                stopped = runs.c.state.in_((RunState.FAILED, RunState.CANCELLED))
+                again = {"error": None, "started": None, "finished": None, "heartbeat": None, "token": None}
+                with engine.begin() as connection:
+                    connection.execute(update(runs).where(runs.c.run_id == run_id, stopped).values(**queued, **again))
+
+    def cancel(self, run_id: str) -> None:
+        """Stop a run that is queued or running, at once; its worker finds out by its next write. Records stay."""
+        with self._begin() as connection:
+            known = connection.execute(
+                update(runs)
+                .where(runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))
+                .values(state=RunState.CANCELLED, finished=time.time(), token=None, stage="")
+            ).rowcount
+            if not known:
+                _existing(connection, run_id)
+
+    def status(self, run_id: str) -> RunStatus:
+        """How the run is doing. Raises RunNotFound."""
+        with self._begin() as connection:
+            return _status(connection, _existing(connection, run_id))
+
+    def get(self, run_id: str) -> Run:
+        """The run with its records so far. Raises RunNotFound, or StoreError if it cannot be read."""
+        with self._begin() as connection:
+            row = _existing(connection, run_id)
+            return _run(row, _status(connection, row), _records(connection, run_id, -1))
+
+    def records(self, run_id: str, after: int = -1) -> tuple[RoundRecord, ...]:
+        """The records with a round greater than ``after``, in order."""
+        with self._begin() as connection:
+            return _records(connection, run_id, after)
+
+    def newest(self, limit: int, *states: RunState) -> tuple[list[Run], list[str]]:
+        """Runs without records, newest first, in ``states`` (default: all); and a sentence for each unreadable one."""
+        query = select(runs).order_by(runs.c.created.desc(), runs.c.run_id).limit(limit)
+        if states:
+            query = query.where(runs.c.state.in_(states))
+        found, problems = [], []
+        with self._begin() as connection:
+            for row in connection.execute(query).all():
+                try:
+                    found.append(_run(row, _status(connection, row), ()))
+                except StoreError as error:
+                    problems.append(str(error))
+        return found, problems
+
+    # What the cluster process does
+
+    def unfinished(self) -> list[Unfinished]:
+        """Queued and running runs, the longest waiting first."""
+        columns = (runs.c.run_id, runs.c.state, runs.c.holder, runs.c.heartbeat)
+        query = select(*columns).where(runs.c.state.in_(_UNFINISHED)).order_by(runs.c.created, runs.c.run_id)
+        with self._begin() as connection:
+            return [
+                Unfinished(row.run_id, RunState(row.state), row.holder, row.heartbeat)
+                for row in connection.execute(query)
+            ]
+
+    def release(self, holder: str, *, in_order: bool) -> None:
+        """Queue again what the workers of ``holder`` were computing when they ended, in good order or by a crash.
+
+        Only a crash counts as an attempt: a run that takes its workers down must not do so for ever.
+        """
+        again = {"state": RunState.QUEUED, "stage": "", "token": None, "heartbeat": None}
+        with self._begin() as connection:
+            connection.execute(
+                update(runs)
+                .where(runs.c.holder == holder, runs.c.state == RunState.RUNNING)
+                .values(**again, **({"attempts": 0} if in_order else {}))
+            )
+
+    def fail(self, run_id: str, error: str) -> None:
+        """Mark an unfinished run as failed from outside, when no worker can do it. ``error``: one sentence."""
+        with self._begin() as connection:
+            connection.execute(
+                update(runs)
+                .where(runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))
+                .values(state=RunState.FAILED, error=error, finished=time.time(), token=None, stage="")
+            )
+
+    # What a worker does
+
+    def claim(self, run_id: str, holder: str) -> Claim:
+        """Take a queued run, or one whose worker under the same ``holder`` has died, which can then no longer write.
+
+        Raises RunStopped if the run is final or somebody else's. A run that has lost its worker ``ATTEMPTS`` times
+        without a new record is marked as failed instead.
+        """
+        now, token = time.time(), uuid.uuid4().hex
+        running_here = and_(runs.c.state == RunState.RUNNING, runs.c.holder == holder)
+        mine = or_(runs.c.state == RunState.QUEUED, running_here)
+        change = {"state": RunState.RUNNING, "token": token, "holder": holder, "heartbeat": now, "error": None}
+        with self._begin() as connection:
+            claimed = connection.execute(
+                update(runs)
+                .where(runs.c.run_id == run_id, mine, runs.c.attempts < ATTEMPTS)
+                .values(**change, started=func.coalesce(runs.c.started, now), attempts=runs.c.attempts + 1)
+            ).rowcount
+            row = _existing(connection, run_id)
+        if claimed:
+            return Claim(run_id, token, _config(row), row.corpus_checksum)
+        if not RunState(row.state).final and row.attempts >= ATTEMPTS:
+            where = f" while {row.stage}" if row.stage else ""
+            self.fail(run_id, f"The worker process ended {ATTEMPTS} times{where}; the memory may be too small.")
+        raise RunStopped(f"The run {run_id} is {row.state}.")
+
+    def heartbeat(self, claim: Claim, stage: str, progress: float) -> None:
+        """Say that the worker lives, what it does and how far it is (0 to 1). Raises RunStopped if it may not go on."""
+        with self._begin() as connection:
+            _change(connection, claim, heartbeat=time.time(), stage=stage, progress=progress)
+
+    def append(self, claim: Claim, record: RoundRecord) -> None:
+        """Write a record; one that is there already stays as it is. Raises RunStopped."""
+        body = json.dumps(record.to_dict(), separators=(",", ":"), allow_nan=False)
+        key = {"run_id": claim.run_id, "round": record.round}
+        with self._begin() as connection:
+            # The update comes first: it locks the run, so that nobody writes between the question and the insertion.
+            _change(connection, claim, heartbeat=time.time(), progress=record.progress, attempts=0)
+            there = select(records.c.round).filter_by(**key)
+            if connection.execute(there).first() is None:
+                connection.execute(insert(records).values(**key, body=body))
+
+    def finish(self, claim: Claim, provenance: Provenance) -> None:
+        """Mark the run as done. Raises RunStopped."""
+        text = json.dumps(dataclasses.asdict(provenance), sort_keys=True)
+        done = {"state": RunState.DONE, "progress": 1.0, "provenance": text}
+        with self._begin() as connection:
+            _change(connection, claim, **done, finished=time.time(), token=None, stage="")
+
+    def give_up(self, claim: Claim, error: str) -> None:
+        """Mark the run as failed. ``error``: one sentence for the user. Raises RunStopped."""
+        with self._begin() as connection:
+            _change(connection, claim, state=RunState.FAILED, error=error, finished=time.time(), token=None, stage="")
+
+    # Below
+
+    def _open(self) -> tuple[Engine, str]:
+        with self._lock:
+            if self._opened is None:
+                self._opened = open_database(self._address)
+            return self._opened
+
+    @contextmanager
+    def _begin(self) -> Iterator[Connection]:
+        """One transaction; what goes wrong in it is said in a sentence."""
+        engine, name = self._open()
+        with sentences(name), engine.begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        with self._lock:
+            if self._opened:
+                self._opened[0].dispose()
+            self._opened = None
+
+
+def _existing(connection: Connection, run_id: str) -> Row[Any]:
+    row = connection.execute(select(runs).where(runs.c.run_id == run_id)).first()
+    if row is None:
+        raise RunNotFound(f"No run has the identity {run_id!r}.")
+    return row
+
+
+def _change(connection: Connection, claim: Claim, **values: Any) -> None:
+    """Change a run under its claim, or raise RunStopped and change nothing."""
+    mine = (runs.c.run_id == claim.run_id, runs.c.token == claim.token, runs.c.state == RunState.RUNNING)
+    if connection.execute(update(runs).where(*mine).values(**values)).rowcount != 1:
+        raise RunStopped(f"The run {claim.run_id} was stopped or taken over by another worker.")
+
+
+def _records(connection: Connection, run_id: str, after: int) -> tuple[RoundRecord, ...]:
+    query = select(records.c.body).where(records.c.run_id == run_id, records.c.round > after).order_by(records.c.round)
+    try:
+        return tuple(RoundRecord.from_dict(json.loads(body)) for body in connection.execute(query).scalars())
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreError(f"The records of the run {run_id} cannot be read: {error}.") from error
+
+
+def _status(connection: Connection, row: Row[Any]) -> RunStatus:
+    place = None
+    if row.state == RunState.QUEUED:
+        before = (runs.c.state == RunState.QUEUED, runs.c.created < row.created)
+        place = 1 + (connection.execute(select(func.count()).select_from(runs).where(*before)).scalar() or 0)
+    names = ("progress", "stage", "error", "created", "started", "finished", "heartbeat")
+    known = {name: getattr(row, name) for name in names}
+    return RunStatus(run_id=row.run_id, state=RunState(row.state), queue_place=place, **known)
+
+
+def _config(row: Row[Any]) -> SimulationConfig:
+    try:
+        return SimulationConfig.from_dict(json.loads(row.config))
+    except (InvalidConfig, ValueError, TypeError) as error:
+        raise StoreError(f"The configuration of the run {row.run_id} cannot be read: {error}.") from error
+
+
+def _run(row: Row[Any], status: RunStatus, found: tuple[RoundRecord, ...]) -> Run:
+    try:
+        provenance = Provenance(**json.loads(row.provenance)) if row.provenance else None
+    except (ValueError, TypeError) as error:
+        raise StoreError(f"The provenance of the run {row.run_id} cannot be read: {error}.") from error
+    return Run(run_id=row.run_id, config=_config(row), status=status, records=found, provenance=provenance)

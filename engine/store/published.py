@@ -1,0 +1,109 @@
+"""Published runs: one readable JSON file each, in ``cached_results/`` of the repository.
+
+Files come from outside, so each is checked as a whole; one that cannot be used is skipped, and said.
+"""
+
+import dataclasses
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from engine.config import SimulationConfig, run_id
+from engine.errors import InvalidConfig, StoreError
+from engine.records import Provenance, RoundRecord, Run, RunState, RunStatus
+
+FORMAT = 1
+MAX_BYTES = 5_000_000
+"""Largest file that is read; a run of 25 records takes about 40 kB."""
+
+
+def read_all(folder: Path) -> tuple[list[Run], list[str]]:
+    """All runs in ``folder`` by file name, and a sentence for each file that was skipped."""
+    runs: list[Run] = []
+    problems: list[str] = []
+    try:
+        files = sorted(folder.glob("*.json"))
+    except OSError as error:
+        return [], [f"The published results in {folder} cannot be read: {error.strerror}."]
+    for path in files:
+        try:
+            status = path.stat()
+            found = _read(path, status.st_size, status.st_mtime_ns)
+        except OSError as error:
+            found = f"The published result {path.name} was skipped: {error.strerror}."
+        (problems if isinstance(found, str) else runs).append(found)  # type: ignore[arg-type]
+    return runs, problems
+
+
+@lru_cache(maxsize=512)
+def _read(path: Path, size: int, changed: int) -> Run | str:
+    try:
+        if size > MAX_BYTES:
+            raise ValueError(f"it has {size:,} bytes, expected at most {MAX_BYTES:,}")
+        return from_dict(json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        reason = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
+        return f"The published result {path.name} was skipped: {reason}."
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"it holds {constant}, which is no JSON number")
+
+
+def from_dict(values: dict[str, Any]) -> Run:
+    """A run from what :func:`to_text` wrote. Raises ValueError, TypeError or KeyError if something is wrong with it."""
+    if values["format"] != FORMAT:
+        raise ValueError(f"its format is {values['format']!r}, expected {FORMAT}")
+    config = SimulationConfig.from_dict(values["config"])
+    provenance = Provenance(**values["provenance"])
+    expected = run_id(config, provenance.corpus_checksum, provenance.engine_version)
+    if values["run_id"] != expected:
+        raise ValueError(f"its run_id is {values['run_id']!r}, but its configuration and corpus give {expected}")
+    records = tuple(RoundRecord.from_dict(record) for record in values["records"])
+    if not records or records[-1].test is None or records[-1].step != records[-1].steps_total:
+        raise ValueError("its records do not end with test scores")
+    if [record.round for record in records] != list(range(len(records))):
+        raise ValueError("its records are not numbered 0, 1, 2 …")
+    created = datetime.fromisoformat(provenance.created).timestamp()
+    status = RunStatus(run_id=expected, state=RunState.DONE, progress=1.0, created=created, finished=created)
+    return Run(run_id=expected, config=config, status=status, records=records, provenance=provenance, published=True)
+
+
+def to_text(run: Run) -> str:
+    """The JSON of a finished run, a line for each record. Raises InvalidConfig if the run is not finished."""
+    if run.final is None or run.provenance is None:
+        raise InvalidConfig(f"run {run.run_id} is {run.status.state}, expected one that is done")
+    head = {
+        "format": FORMAT,
+        "run_id": run.run_id,
+        "config": run.config.to_dict(),
+        "provenance": dataclasses.asdict(run.provenance),
+    }
+    records = ",\n".join(f"    {line}" for line in _lines(run.records))
+    return json.dumps(head, indent=2, ensure_ascii=False)[:-2] + f',\n  "records": [\n{records}\n  ]\n}}\n'
+
+
+def _lines(records: tuple[RoundRecord, ...]) -> Iterator[str]:
+    for record in records:
+        yield json.dumps(record.to_dict(), allow_nan=False)
+
+
+def write(run: Run, folder: Path) -> Path:
+    """Publish a finished run; the same run again replaces its file whole. Raises InvalidConfig, StoreError."""
+    text = to_text(run)
+    corpus = Path(run.config.corpus).name[:60]
+    path = folder / f"{corpus}-{run.config.tagger.name}-s{run.config.privacy.noise_multiplier:g}-{run.run_id}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=folder, suffix=".tmp", delete=False, encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(file.name, 0o644)
+        os.replace(file.name, path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}.") from error
+    return path

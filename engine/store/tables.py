@@ -1,0 +1,168 @@
+"""The tables, how a database is opened, and what is said when it cannot be.
+
+SQLite in WAL mode is the default; the statements of this package run on PostgreSQL too.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    Engine,
+    Float,
+    ForeignKey,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    select,
+)
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+
+from engine.errors import StoreError
+
+SCHEMA = 1
+"""Raised when the tables below change."""
+BUSY_SECONDS = 5
+"""How long a statement waits for another process's write before it gives up."""
+
+metadata = MetaData()
+schema = Table("epsilon_schema", metadata, Column("version", Integer, primary_key=True, autoincrement=False))
+runs = Table(
+    "runs",
+    metadata,
+    Column("run_id", String(16), primary_key=True),
+    Column("config", Text, nullable=False),  # SimulationConfig as canonical JSON
+    Column("corpus_checksum", String(64), nullable=False),
+    Column("state", String(16), nullable=False, index=True),  # RunState
+    Column("stage", Text, nullable=False, default=""),
+    Column("progress", Float, nullable=False, default=0.0),  # 0 to 1
+    Column("created", Float, nullable=False, index=True),  # when it was last submitted; times: seconds since 1970 UTC
+    Column("started", Float),
+    Column("finished", Float),
+    Column("heartbeat", Float),  # when the worker last wrote
+    Column("error", Text),
+    Column("token", String(32)),  # of the one worker that may write
+    Column("holder", Text),  # the cluster whose worker has the token
+    Column("attempts", Integer, nullable=False, default=0),  # claims since the last record
+    Column("provenance", Text),  # Provenance as JSON, once done
+)
+records = Table(
+    "records",
+    metadata,
+    Column("run_id", String(16), ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True),
+    Column("round", Integer, primary_key=True, autoincrement=False),
+    Column("body", Text, nullable=False),  # RoundRecord as JSON
+)
+
+
+def open_database(address: str) -> tuple[Engine, str]:
+    """An engine on the database at ``address`` and the words to name it by (never with a password).
+
+    Tables are made in an empty database; nothing in an existing one is changed. Raises StoreError when it cannot be
+    reached, is damaged, or has tables of another version.
+    """
+    try:
+        url = make_url(address)
+    except ArgumentError as error:
+        raise StoreError("The database address (EPSILON_STORE_URL) is not a valid SQLAlchemy address.") from error
+    name = _name(url)
+    with sentences(name):
+        if url.get_backend_name() == "sqlite" and url.database:
+            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS} if _is_sqlite(url) else {})
+        if _is_sqlite(url):
+            event.listen(engine, "connect", _set_pragmas)
+        try:
+            _prepare(engine, name)
+        except BaseException:
+            engine.dispose()
+            raise
+    return engine, name
+
+
+def _is_sqlite(url: URL) -> bool:
+    return url.get_backend_name() == "sqlite"
+
+
+def _name(url: URL) -> str:
+    if _is_sqlite(url):
+        return f"The database {url.database}"
+    return f"The database {url.render_as_string(hide_password=True)}"
+
+
+def _set_pragmas(connection: Any, _record: Any) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA foreign_keys=ON")
+    if cursor.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=NORMAL")  # in WAL mode a crash of the machine may lose the last write, no more
+    cursor.close()
+
+
+def _prepare(engine: Engine, name: str) -> None:
+    try:
+        version = _version(engine)
+        if version is None:
+            _create(engine)
+            version = _version(engine)
+    except DBAPIError:
+        # Another process may be making the same tables at this moment; what counts is whether they are there now.
+        version = _version(engine)
+        if version is None:
+            raise
+    if version != SCHEMA:
+        raise StoreError(
+            f"{name} was written by another version of this program (tables {version or 'of an unknown version'}, "
+            f"expected {SCHEMA}); move it away or choose another EPSILON_HOME, nothing in it was changed."
+        )
+
+
+def _version(engine: Engine) -> int | None:
+    """The version of the tables, None in a database without ours, 0 if they are there without a version."""
+    present = inspect(engine).get_table_names()
+    if schema.name not in present:
+        return 0 if runs.name in present else None
+    with engine.connect() as connection:
+        return connection.execute(select(schema.c.version)).scalar() or 0
+
+
+def _create(engine: Engine) -> None:
+    with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN IMMEDIATE")  # so that all tables appear at once, made by one process
+        metadata.create_all(connection)
+        connection.execute(insert(schema).values(version=SCHEMA))
+
+
+_EXPLANATIONS = (
+    ("not a database", "is damaged or is not a database; move it away to start with an empty one, it was not changed"),
+    ("malformed", "is damaged; move it away to start with an empty one, it was not changed"),
+    ("readonly", "cannot be written: the file or its folder is read-only"),
+    ("unable to open", "cannot be opened: its folder is missing or may not be written"),
+    ("disk is full", "cannot be written: the disk is full"),
+    ("disk i/o error", "cannot be read or written: the disk reports an error or is full"),
+    ("locked", f"is locked: another program has held it for more than {BUSY_SECONDS} s"),
+)
+
+
+@contextmanager
+def sentences(name: str) -> Iterator[None]:
+    """Turn whatever the database or the disk reports inside the block into a StoreError of one sentence."""
+    try:
+        yield
+    except (SQLAlchemyError, OSError, ImportError) as error:
+        cause = getattr(error, "orig", None) or error
+        text = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
+        for part, explanation in _EXPLANATIONS:
+            if part in text.lower():
+                raise StoreError(f"{name} {explanation}.") from error
+        raise StoreError(f"{name} cannot be used: {text}") from error
