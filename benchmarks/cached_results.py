@@ -1,4 +1,4 @@
-"""Makes what lies in ``cached_results/``: ``python -m benchmarks.cached_results [--corpus NAME] [--noise-multiplier S]``.
+"""Makes ``cached_results/``: ``python -m benchmarks.cached_results [--corpus NAME] [--noise-multiplier S]``.
 
 The paper's training settings (dp-fl-ner, footnotes 2 and 4: the defaults of a configuration), seed 0, one run for each
 noise multiplier. What is published already is left alone; an interrupted run goes on where it was.

@@ -113,7 +113,10 @@ class Runs:
 
     def tradeoff(self, config: SimulationConfig) -> list[Run]:
         """Finished runs that differ from ``config`` in their noise only, by ε, the largest last."""
-        found = {run.run_id: run for run in self._stored_done(config)}
+        try:
+            found = {run.run_id: run for run in self._stored_done(config)}
+        except EpsilonError:
+            found = {}  # what is published can be seen all the same; problems() says what is wrong
         found |= {run.run_id: run for run in self._published() if _but_for_noise(run.config) == _but_for_noise(config)}
         return sorted(found.values(), key=lambda run: run.records[-1].privacy.epsilon)
 
@@ -170,11 +173,12 @@ class Runs:
         """Write a finished run to the folder of published results. Raises RunNotFound, InvalidConfig, StoreError."""
         return published.write(self.get(identity), self.settings.published)
 
-    def ensure_cluster(self, owner_pid: int | None = None) -> None:
-        """See that workers are there for what is queued. Raises ClusterError."""
+    def resume(self, *, owner_pid: int | None = None) -> None:
+        """See that workers are there for runs that wait, or were left by an app that crashed. Raises ClusterError."""
         from engine import dispatch
 
-        dispatch.ensure_cluster(self.settings, owner_pid)
+        if self._store.unfinished():
+            dispatch.ensure_cluster(self.settings, owner_pid)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -211,18 +215,25 @@ class Runs:
         return next((run.records[-1].privacy for run in same), None)
 
     def _estimate(self, config: SimulationConfig, plan: PrivacyPlan) -> float | None:
-        """Seconds by the quickest known run of this tagger, those on the same corpus first."""
+        """Seconds by the quickest known run of this tagger, those on the same corpus first.
+
+        About a third of a published run is scoring, which does not depend on how long it trains.
+        """
         every = self._published()
         try:
             done, _ = self._store.newest(50, RunState.DONE)
         except EpsilonError:
             done = []  # what is wrong with the store is said elsewhere
+        work = plan.steps * plan.batch_size
         known = [
-            (run.config.corpus != config.corpus, run.provenance.wall_seconds / _work(run.config, run.provenance))
+            (
+                run.config.corpus != config.corpus,
+                run.provenance.wall_seconds * (0.3 + 0.7 * work / _work(run.config, run.provenance)),
+            )
             for run in (*every, *done)
             if run.provenance and run.config.tagger == config.tagger
         ]
-        return min(known)[1] * plan.steps * plan.batch_size if known else None
+        return min(known)[1] if known else None
 
     # Corpora and vectors
 

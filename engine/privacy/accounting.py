@@ -159,3 +159,9 @@ def _composed(probability: float, sigma: float, steps: int, orders: tuple[float,
     accountant = RdpAccountant(list(orders) if orders else None)
     step = dp_accounting.PoissonSampledDpEvent(probability, dp_accounting.GaussianDpEvent(sigma))
     return accountant.compose(dp_accounting.SelfComposedDpEvent(step, steps))
+
+
+def warm_up() -> None:
+    """Import dp_accounting now, so that the first ε that is asked for takes no second."""
+    import dp_accounting.pld.privacy_loss_distribution
+    import dp_accounting.rdp  # noqa: F401

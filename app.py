@@ -1,0 +1,13 @@
+"""Epsilon Explorer: navigation only. `make run` starts it."""
+
+import streamlit as st
+
+from pages.shared import look
+
+st.set_page_config(page_title="Epsilon Explorer", page_icon="static/mark.svg", layout="wide")
+st.logo("static/wordmark.svg", size="large", icon_image="static/mark.svg")
+look.apply()
+st.navigation(
+    {"See": [st.Page("pages/explore.py", title="Explore", icon=":material/query_stats:", default=True)]},
+    position="top",
+).run()

@@ -1,0 +1,16 @@
+"""Explore: choose a configuration, see what privacy costs it, run what nobody has run yet."""
+
+import streamlit as st
+
+from pages.shared import address, controls, door, live
+
+runs = door.runs()
+chosen = controls.choose(runs)
+for problem in controls.problems():
+    st.warning(address.plain(problem), icon=":material/link_off:")
+if chosen:
+    config, preview = chosen
+    titles = {info.name: info.title for info in runs.corpora()}
+    live.show(runs, config, preview, titles[config.corpus])
+for problem in runs.problems():
+    st.warning(address.plain(problem), icon=":material/warning:")

@@ -1,0 +1,109 @@
+"""The address bar holds the configuration: a copied link opens the same view.
+
+What a link holds comes from anybody. Each field is checked by itself; one that cannot be used is left out, and said.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from engine.config import SimulationConfig
+from engine.errors import InvalidConfig
+
+_WHOLE: dict[str, Callable[[str], Any]] = {
+    "corpus": str,
+    "data_fraction": float,
+    "embeddings": str,
+    "clients": int,
+    "seed": int,
+}
+_PARTS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "noise_multiplier": ("privacy", float),
+    "clip_norm": ("privacy", lambda text: None if text == "none" else float(text)),
+    "delta": ("privacy", float),
+    "sampling": ("privacy", str),
+    "optimiser": ("training", str),
+    "learning_rate": ("training", float),
+    "batch_size": ("training", int),
+    "epochs": ("training", float),
+    "hidden_size": ("tagger", int),
+}
+FIELDS = ("corpus", "tagger", "noise_multiplier", "data_fraction", *(_WHOLE | _PARTS))
+"""What a link may hold; the first four stand in every link."""
+_SHOWN = 40
+"""Characters of a hostile value that are repeated."""
+
+
+def write(config: SimulationConfig) -> dict[str, str]:
+    """The fields of a link to ``config``: the main choices, and what differs from the default."""
+    default = _values(SimulationConfig(privacy=replace(config.privacy, **_untouched(config))))
+    return {
+        name: text
+        for name, text in _values(config).items()
+        if name in ("corpus", "tagger", "noise_multiplier", "data_fraction") or text != default[name]
+    }
+
+
+def _untouched(config: SimulationConfig) -> dict[str, Any]:
+    """Privacy fields at their defaults for this noise multiplier, since the default clip norm follows it."""
+    default = type(config.privacy)(noise_multiplier=config.privacy.noise_multiplier)
+    return {"clip_norm": default.clip_norm, "delta": default.delta, "sampling": default.sampling}
+
+
+def _values(config: SimulationConfig) -> dict[str, str]:
+    values = {"tagger": config.tagger.name} | {name: _text(getattr(config, name)) for name in _WHOLE}
+    return values | {name: _text(getattr(getattr(config, part), name)) for name, (part, _) in _PARTS.items()}
+
+
+def _text(value: Any) -> str:
+    return "none" if value is None else f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def read(fields: Mapping[str, str], corpora: Collection[str]) -> tuple[SimulationConfig, list[str]]:
+    """The configuration of a link, and a sentence for each field that was left out.
+
+    corpora: names of the catalogue; a link must not make the server read any other place.
+    """
+    config, problems = SimulationConfig(), []
+    # A clip norm of none is allowed only without noise, so the noise multiplier comes first.
+    for name in sorted(fields, key=lambda field: (field != "noise_multiplier", field)):
+        text = fields[name]
+        try:
+            if name not in FIELDS:
+                raise InvalidConfig(f"the link has the unknown field {_shown(name)}")
+            if name == "corpus" and text not in corpora:
+                raise InvalidConfig(f"corpus={_shown(text)} is not in the catalogue here")
+            config = _with(config, name, text)
+        except InvalidConfig as error:
+            problems.append(f"{_sentence(error)}; it was left out.")
+    return config, problems
+
+
+def _with(config: SimulationConfig, name: str, text: str) -> SimulationConfig:
+    if name == "tagger":
+        return replace(config, tagger=replace(config.tagger, name=text))
+    part, convert = _PARTS.get(name) or ("", _WHOLE[name])
+    try:
+        value = convert(text)
+    except ValueError:
+        raise InvalidConfig(f"{name}={_shown(text)} in the link cannot be read as a number") from None
+    if not part:
+        return replace(config, **{name: value})
+    if name == "noise_multiplier":
+        return replace(config, privacy=type(config.privacy)(noise_multiplier=value))
+    return replace(config, **{part: replace(getattr(config, part), **{name: value})})
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+
+
+def _sentence(error: InvalidConfig) -> str:
+    text = str(error)
+    return text[:1].upper() + text[1:] if text.startswith("the ") else text
+
+
+def plain(text: str) -> str:
+    """Text that Markdown shows as it is: no links, images or formulas out of somebody's link or file name."""
+    return re.sub(r"([\\`*_{}\[\]()#+!|<>~$:&-])", r"\\\1", text)

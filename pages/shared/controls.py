@@ -1,0 +1,244 @@
+"""The controls of a configuration, in the sidebar, and their tie to the address bar."""
+
+from typing import Any
+
+import streamlit as st
+
+from engine.config import (
+    AUTOMATIC,
+    OPTIMISERS,
+    SAMPLINGS,
+    TAGGERS,
+    PrivacyConfig,
+    SimulationConfig,
+    TaggerConfig,
+    TrainingConfig,
+)
+from engine.corpus import CorpusInfo
+from engine.errors import EpsilonError
+from engine.runs import Preview, Runs
+from pages.shared import address, words
+
+NOISE = (0.0, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+TAGGER_NAMES = {"bilstm-tddl": "BiLSTM-TDDL"}
+
+_KEYS = ("corpus", "tagger", "noise_multiplier", "exact_noise", "data_fraction", "clip_norm", "delta", "sampling",
+         "optimiser", "learning_rate", "batch_size", "epochs", "hidden_size", "embeddings", "seed")  # fmt: skip
+_ADDRESS, _PROBLEMS = "address", "address_problems"
+
+
+def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
+    """What the user has chosen and what it would cost; None, and a sentence on the page, if it cannot be run."""
+    corpora = {info.name: info for info in runs.corpora()}
+    _follow_address(corpora)
+    state = st.session_state
+    with st.sidebar:
+        st.selectbox("Corpus", list(corpora), key="corpus", format_func=lambda name: _corpus_label(corpora[name]))
+        _corpus_help(runs, corpora[state.corpus])
+        st.selectbox(
+            "Model",
+            TAGGERS,
+            key="tagger",
+            format_func=TAGGER_NAMES.__getitem__,
+            help="Frozen word vectors → an LSTM in both directions → a decision at each token.",
+        )
+        st.select_slider(
+            "Noise multiplier σ",
+            sorted({*NOISE, state.noise_multiplier}),
+            key="noise_multiplier",
+            format_func=lambda sigma: f"{sigma:g}",
+            on_change=lambda: state.update(exact_noise=state.noise_multiplier),
+            help="Noise on each step's gradient, in multiples of the most that one sentence may change it.",
+        )
+        st.caption("← more accurate :gray[·] more private →")
+        cost = st.container()
+        st.select_slider(
+            "Share of the training data",
+            sorted({*SHARES, state.data_fraction}),
+            key="data_fraction",
+            format_func=lambda share: f"{100 * share:g} %",
+            help="A random part of the training sentences. Fewer sentences make each one weigh more, so ε grows.",
+        )
+        _advanced(runs)
+        st.button("Back to the defaults", on_click=_reset, type="tertiary", icon=":material/undo:")
+    try:
+        config = _config()
+        with cost, st.spinner("Working out ε …", show_time=False):
+            preview = runs.preview(config)
+    except EpsilonError as error:
+        st.error(address.plain(str(error)), icon=":material/error:")
+        return None
+    with cost:
+        _say_cost(preview)
+    _write_address(config)
+    return config, preview
+
+
+def _follow_address(corpora: dict[str, CorpusInfo]) -> None:
+    """Take the configuration of the address bar when it is not the one that this session wrote there."""
+    state = st.session_state
+    here = st.query_params.to_dict()
+    if "corpus" not in state or (_ADDRESS in state and here != state[_ADDRESS]):
+        config, state[_PROBLEMS] = address.read(here, corpora)
+        _show(config)
+        state[_ADDRESS] = here
+    elif state.corpus not in corpora:
+        state.corpus = SimulationConfig().corpus
+    for key in _KEYS:
+        state[key] = state[key]  # a widget that is not drawn for a while must not lose its value
+
+
+def _show(config: SimulationConfig) -> None:
+    privacy, training = config.privacy, config.training
+    automatic = PrivacyConfig(noise_multiplier=privacy.noise_multiplier).clip_norm
+    values: dict[str, Any] = {
+        "corpus": config.corpus,
+        "tagger": config.tagger.name,
+        "noise_multiplier": privacy.noise_multiplier,
+        "exact_noise": privacy.noise_multiplier,
+        "data_fraction": config.data_fraction,
+        "clip_norm": None if privacy.clip_norm == automatic else privacy.clip_norm,
+        "delta": privacy.delta,
+        "sampling": privacy.sampling,
+        "optimiser": training.optimiser,
+        "learning_rate": training.learning_rate,
+        "batch_size": training.batch_size,
+        "epochs": training.epochs,
+        "hidden_size": config.tagger.hidden_size,
+        "embeddings": config.embeddings,
+        "seed": config.seed,
+    }
+    st.session_state.update(values)
+
+
+def _reset() -> None:
+    _show(SimulationConfig())
+    st.session_state[_PROBLEMS] = []
+
+
+def _config() -> SimulationConfig:
+    state = st.session_state
+    return SimulationConfig(
+        corpus=state.corpus,
+        data_fraction=state.data_fraction,
+        tagger=TaggerConfig(name=state.tagger, hidden_size=state.hidden_size),
+        embeddings=state.embeddings,
+        training=TrainingConfig(
+            optimiser=state.optimiser,
+            learning_rate=state.learning_rate,
+            batch_size=state.batch_size,
+            epochs=state.epochs,
+        ),
+        privacy=PrivacyConfig(
+            noise_multiplier=state.noise_multiplier,
+            clip_norm=AUTOMATIC if state.clip_norm is None else state.clip_norm,
+            delta=state.delta,
+            sampling=state.sampling,
+        ),
+        seed=state.seed,
+    )
+
+
+def _write_address(config: SimulationConfig) -> None:
+    state = st.session_state
+    fields = address.write(config)
+    if st.query_params.to_dict() != fields and not state[_PROBLEMS]:
+        st.query_params.from_dict(fields)
+        state[_ADDRESS] = fields
+    elif fields != state.get("written", fields):
+        # The user has moved on from a link with faults: the warning has done its work.
+        state[_PROBLEMS] = []
+        st.query_params.from_dict(fields)
+        state[_ADDRESS] = fields
+    state["written"] = fields
+
+
+def problems() -> list[str]:
+    """What was wrong with the link that this view was opened with."""
+    return list(st.session_state.get(_PROBLEMS, ()))
+
+
+def _corpus_label(info: CorpusInfo) -> str:
+    return info.title if info.available else f"{info.title}, not here"
+
+
+def _corpus_help(runs: Runs, info: CorpusInfo) -> None:
+    facts = [f"{info.sentences:,} sentences" if info.sentences else "", ", ".join(info.entity_types), info.licence]
+    st.caption(" · ".join(address.plain(fact) for fact in facts if fact))
+    if not info.available and info.fetchable:
+        st.button(
+            f"Fetch it ({info.size / 1e6:.1f} MB)", on_click=_fetch, args=(runs, info.name), icon=":material/download:"
+        )
+    elif not info.available:
+        st.caption(info.note)
+    with st.popover("Use a corpus of your own", type="tertiary", icon=":material/upload_file:"):
+        st.markdown(
+            "A column file: one token a line, its tag in the last column (IOB1, BIO2 or BIOES), a blank line between "
+            "sentences. It is split 80 / 10 / 10 and stays on this server, in the data folder of whoever runs it."
+        )
+        st.file_uploader("Column file, up to 50 MB", key="upload", on_change=_take_upload, args=(runs,))
+    if problem := st.session_state.pop("corpus_problem", None):
+        st.error(address.plain(problem), icon=":material/error:")
+
+
+def _fetch(runs: Runs, name: str) -> None:
+    try:
+        with st.spinner("Fetching …"):
+            runs.fetch_corpus(name)
+    except EpsilonError as error:
+        st.session_state.corpus_problem = str(error)
+
+
+def _take_upload(runs: Runs) -> None:
+    file = st.session_state.get("upload")
+    if file is None:
+        return
+    try:
+        st.session_state.corpus = runs.add_corpus(file.name, file.getvalue())
+    except EpsilonError as error:
+        st.session_state.corpus_problem = str(error)
+
+
+def _say_cost(preview: Preview) -> None:
+    colour = "gray" if preview.tier == "none" else "green" if preview.tier in ("strong", "reasonable") else "orange"
+    st.markdown(f"ε will be **{words.epsilon(preview.privacy)}** :{colour}-badge[{words.TIERS[preview.tier]}]")
+    for warning in preview.warnings:
+        st.warning(address.plain(warning), icon=":material/warning:")
+
+
+def _advanced(runs: Runs) -> None:
+    state = st.session_state
+    with st.expander("Advanced", icon=":material/tune:"):
+        st.number_input(
+            "Noise multiplier, exactly",
+            0.0,
+            1000.0,
+            key="exact_noise",
+            step=0.1,
+            format="%g",
+            on_change=lambda: state.update(noise_multiplier=state.exact_noise),
+        )
+        st.number_input(
+            "Clip norm C",
+            1e-6,
+            1e6,
+            key="clip_norm",
+            placeholder="1.5 with noise, none without",
+            format="%g",
+            help="The longest gradient that one sentence may have (L2). Longer ones are scaled down.",
+        )
+        st.number_input("δ", 1e-12, 0.5, key="delta", format="%.0e", help="Chance that ε does not hold: below 1/n.")
+        st.selectbox(
+            "Sampling",
+            SAMPLINGS,
+            key="sampling",
+            help="Poisson: each sentence joins each step by chance, as the accounting assumes. Shuffle: as papers do.",
+        )
+        st.number_input("Epochs", 0.1, 1000.0, key="epochs", step=1.0, format="%g")
+        st.number_input("Batch size (expected)", 1, 100_000, key="batch_size")
+        st.selectbox("Optimiser", OPTIMISERS, key="optimiser")
+        st.number_input("Learning rate", 1e-6, 100.0, key="learning_rate", step=0.05, format="%g")
+        st.number_input("LSTM units per direction", 1, 1024, key="hidden_size")
+        st.selectbox("Word vectors", sorted({*runs.vectors(), state.embeddings}), key="embeddings")
+        st.number_input("Seed", 0, 2**32 - 1, key="seed", help="Of every random draw; the same seed, the same run.")

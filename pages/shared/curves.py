@@ -1,0 +1,120 @@
+"""Records and runs → what a picture shows: plain values, no plotly, no streamlit."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.records import Counts, EntityScores, RoundRecord, Run
+
+METRICS = ("precision", "recall", "f1")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One place on the picture. epsilon: ∞ without noise. progress: of the run at that moment, 0 to 1. scores are
+    strict micro averages, 0 to 1. note: what the pointer shows beside them, lines of text."""
+
+    epsilon: float
+    progress: float
+    precision: float
+    recall: float
+    f1: float
+    note: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TypeScore:
+    """F1 of one entity type, 0 to 1; reference: that of the run without privacy, if it is known. names: in gold."""
+
+    name: str
+    precision: float
+    recall: float
+    f1: float
+    names: int
+    reference: float | None
+
+
+def path(records: Sequence[RoundRecord]) -> list[Point]:
+    """A run's way along ε, on the validation part."""
+    return [
+        _point(
+            record,
+            record.scores,
+            f"step {record.step:,} of {record.steps_total:,}, {record.seconds:.0f} s",
+            f"loss {record.loss:.3f}, clipped {record.clipped_fraction:.0%}",
+        )
+        for record in records
+    ]
+
+
+def finish(records: Sequence[RoundRecord]) -> list[Point]:
+    """Where a run ended, on the test part; empty while it runs."""
+    return [_point(record, record.test, "test part, final") for record in records if record.test]
+
+
+def tradeoff(runs: Sequence[Run]) -> list[Point]:
+    """The ends of finished runs, on the test part, by ε."""
+    return [
+        _point(run.final, run.final.test, f"σ = {run.config.privacy.noise_multiplier:g}, test part", _origin(run))
+        for run in runs
+        if run.final and run.final.test
+    ]
+
+
+def _origin(run: Run) -> str:
+    day = run.provenance.created[:10] if run.provenance else ""
+    return f"{'published' if run.published else 'your run'} {day}".strip()
+
+
+def _point(record: RoundRecord, scores: EntityScores, *note: str) -> Point:
+    return Point(
+        record.privacy.epsilon, record.progress, scores.precision, scores.recall, scores.f1, tuple(filter(None, note))
+    )
+
+
+def by_type(scores: EntityScores, reference: EntityScores | None) -> list[TypeScore]:
+    """F1 of each entity type that the corpus has, in alphabetical order."""
+    there = {name: counts.ratios.f1 for name, counts in reference.strict.items()} if reference else {}
+    return [
+        TypeScore(name, *_ratios(counts), counts.gold, there.get(name))
+        for name, counts in sorted(scores.strict.items())
+        if counts.gold
+    ]
+
+
+def _ratios(counts: Counts) -> tuple[float, float, float]:
+    ratios = counts.ratios
+    return ratios.precision, ratios.recall, ratios.f1
+
+
+def without_privacy(runs: Sequence[Run]) -> EntityScores | None:
+    """Test scores of the run without noise among ``runs``."""
+    for run in runs:
+        if run.final and math.isinf(run.final.privacy.epsilon):
+            return run.final.test
+    return None
+
+
+def rows(records: Sequence[RoundRecord]) -> list[dict[str, float | int | str | None]]:
+    """The records as a table, ε = ∞ as ``math.inf``; the test scores stand in a last row of their own."""
+    table = [_row(record, "validation", record.scores) for record in records]
+    return table + [_row(record, "test", record.test) for record in records if record.test]
+
+
+def _row(record: RoundRecord, part: str, scores: EntityScores) -> dict[str, float | int | str | None]:
+    return {
+        "part": part,
+        "round": record.round,
+        "step": record.step,
+        "epsilon": record.privacy.epsilon,
+        "delta": record.privacy.delta,
+        "precision": scores.precision,
+        "recall": scores.recall,
+        "f1": scores.f1,
+        "loss": record.loss,
+        "clipped_fraction": record.clipped_fraction,
+        "gradient_norm_median": record.gradient_norm_median,
+        "examples_seen": record.examples_seen,
+        "nonfinite": record.nonfinite,
+        "seconds": record.seconds,
+    }

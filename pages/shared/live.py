@@ -1,0 +1,141 @@
+"""A configuration's answer, picture and numbers. Only while its run waits or runs, this part polls."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+import streamlit as st
+
+from engine.config import SimulationConfig
+from engine.errors import EpsilonError
+from engine.records import Run, RunState
+from engine.runs import Preview, Runs
+from pages.shared import address, charts, curves, downloads, words
+
+POLL_SECONDS = 0.7
+
+
+def show(runs: Runs, config: SimulationConfig, preview: Preview, title: str) -> None:
+    """Everything about ``config``; title: of its corpus."""
+    try:
+        run = runs.find(config)
+    except EpsilonError as error:
+        st.error(address.plain(str(error)), icon=":material/error:")
+        run = None
+    st.session_state.shown_run = run
+    going_on = run is not None and not run.status.state.final
+    view = st.fragment(_view, run_every=POLL_SECONDS if going_on else None)
+    view(runs, config, preview, title, runs.tradeoff(config))
+
+
+def _view(runs: Runs, config: SimulationConfig, preview: Preview, title: str, finished: Sequence[Run]) -> None:
+    run: Run | None = st.session_state.shown_run
+    if run and not run.status.state.final:
+        run = st.session_state.shown_run = _newer(runs, run)
+        if run.status.state.final:
+            st.rerun()  # the whole page: polling ends, and the run joins the finished ones
+    reference = curves.without_privacy(finished)
+    st.markdown(f"### {address.plain(words.answer(run, preview, reference))}")
+    _line_below(run, config, preview, title)
+    _action(runs, config, preview, run)
+    records = run.records if run else ()
+    key = run.run_id if run else config.canonical_json()
+    running = run is not None and run.status.state == RunState.RUNNING
+    picture = charts.utility_by_epsilon(
+        curves.path(records),
+        curves.finish(records),
+        curves.tradeoff(finished),
+        planned=preview.privacy.epsilon,
+        key=key,
+        running=running,
+    )
+    st.plotly_chart(picture, key="picture", config=charts.CONFIG)
+    st.caption(_legend(bool(records), bool(finished)))
+    _details(run, config, finished)
+
+
+def _newer(runs: Runs, run: Run) -> Run:
+    """The run with what has been recorded since."""
+    status = runs.status(run.run_id)
+    after = run.records[-1].round if run.records else -1
+    return replace(run, status=status, records=run.records + runs.rounds(run.run_id, after))
+
+
+def _legend(this: bool, finished: bool) -> str:
+    parts = []
+    if not this and not finished:
+        return "Precision, recall and F1 will move along this axis as the run spends ε."
+    if this:
+        parts.append("Solid symbols: this run as it learns, on the validation part; ★ its end, on the test part.")
+    if finished:
+        parts.append("Open symbols: finished runs of this setting with more or less noise, on the test part.")
+    return " ".join([*parts, "▲ precision, ■ recall, ● F1: whole names, boundaries and type right."])
+
+
+def _line_below(run: Run | None, config: SimulationConfig, preview: Preview, title: str) -> None:
+    privacy = run.records[-1].privacy if run and run.records else preview.privacy
+    st.caption(
+        f"{address.plain(words.corpus_note(config.corpus, title))} · "
+        f"{words.assumptions(privacy, config.privacy.sampling, config.seed)}"
+    )
+
+
+def _promise(run: Run | None, preview: Preview) -> None:
+    with st.popover("What does this promise?", type="tertiary", icon=":material/verified_user:"):
+        for paragraph in words.promise(run.records[-1].privacy if run and run.records else preview.privacy):
+            st.markdown(paragraph)
+
+
+def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | None) -> None:
+    """The one thing to do next: run, wait or cancel, go on."""
+    if run and run.status.state == RunState.DONE:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            _promise(run, preview)
+            st.caption(words.origin(run), width="stretch")
+        return
+    if run and not run.status.state.final:
+        _progress(runs, run)
+        return
+    label = "Run" if run is None else "Go on" if run.status.state == RunState.CANCELLED else "Try again"
+    about = f"about {words.duration(preview.estimated_seconds)}" if preview.estimated_seconds else ""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        pressed = st.button(label, type="primary", icon=":material/play_arrow:", key="run")
+        st.caption(f"{about} · {preview.train_sentences:,} sentences, {preview.steps:,} steps".strip(" ·"))
+        _promise(run, preview)
+    if pressed:
+        try:
+            runs.submit(config, owner_pid=os.getpid())
+        except EpsilonError as error:
+            st.error(address.plain(str(error)), icon=":material/error:")
+        else:
+            st.rerun()
+
+
+def _progress(runs: Runs, run: Run) -> None:
+    status = run.status
+    left = words.time_left(run)
+    text = f"{status.stage or 'waiting'} · {status.progress:.0%}" + (f" · about {left} left" if left else "")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.progress(min(1.0, status.progress), text=text)
+        if st.button("Cancel", icon=":material/stop:", key="cancel"):
+            runs.cancel(run.run_id)
+            st.rerun()
+
+
+def _details(run: Run | None, config: SimulationConfig, finished: Sequence[Run]) -> None:
+    types, table, download = st.tabs(["By entity type", "Numbers", "Download and repeat"])
+    latest = run.records[-1] if run and run.records else None
+    with types:
+        if latest is None:
+            st.caption("Scores by type appear with the first record.")
+        else:
+            reference = curves.without_privacy(finished) if latest.test else None
+            scores = curves.by_type(latest.test or latest.scores, reference)
+            picture = charts.f1_by_type(scores, private=config.privacy.private, key=config.canonical_json())
+            st.plotly_chart(picture, key="types", config=charts.CONFIG)
+            part = "test" if latest.test else "validation"
+            st.caption(f"Strict F1 by type on the {part} part; in brackets how many names there are.")
+    with table:
+        downloads.table(run, finished)
+    with download:
+        downloads.offer(run, config)

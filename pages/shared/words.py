@@ -1,0 +1,146 @@
+"""What is said about a run, in sentences: no streamlit."""
+
+import math
+from datetime import datetime
+
+from engine.config import SYNTHETIC
+from engine.records import EntityScores, PrivacySpent, Run, RunState
+from engine.reports import epsilon_text
+from engine.runs import Preview
+
+TIERS = {
+    "strong": "strong: ε ≤ 1",
+    "reasonable": "reasonable: 1 < ε ≤ 10",
+    "weak": "weak: ε > 10",
+    "none": "no privacy",
+}
+"""Ponomareva et al. 2023, "How to DP-fy ML", section 5.2.1."""
+
+
+def answer(run: Run | None, preview: Preview, reference: EntityScores | None) -> str:
+    """The first thing a reader sees: what this configuration gives, or what stands between."""
+    if run and run.final and run.final.test:
+        return _done(run.final.test, run.final.privacy, reference)
+    if run is None:
+        return f"Nobody has run this yet. It would cost {cost(preview.privacy)}."
+    state = run.status.state
+    if state == RunState.QUEUED:
+        place = run.status.queue_place or 1
+        return "Waiting for a worker: next in line." if place == 1 else f"Waiting for a worker: number {place} in line."
+    if state == RunState.RUNNING:
+        return _running(run)
+    if state == RunState.FAILED:
+        return f"The run failed. {run.status.error or ''}".strip()
+    return f"Stopped at {percent(run.status.progress)} of the training; what was recorded is kept."
+
+
+def _done(test: EntityScores, privacy: PrivacySpent, reference: EntityScores | None) -> str:
+    start = "Without privacy" if math.isinf(privacy.epsilon) else f"At {cost(privacy)}"
+    if test.recall == 0:
+        text = f"{start} this tagger finds none of the names: F1 0."
+    else:
+        text = (
+            f"{start} this tagger finds {percent(test.recall)} of the names, and {percent(test.precision)} of what it "
+            f"marks is right: F1 {test.f1:.2f}."
+        )
+    if reference and not math.isinf(privacy.epsilon):
+        text += f" Without privacy: {reference.f1:.2f}."
+    return text
+
+
+def _running(run: Run) -> str:
+    if not run.records:
+        stage = run.status.stage or "starting"
+        return f"{stage[:1].upper()}{stage[1:]} …"
+    last = run.records[-1]
+    spent = "without privacy" if math.isinf(last.privacy.epsilon) else f"{cost(last.privacy)} spent"
+    if last.scores.recall == 0:
+        return f"Training, {spent}: it marks no name rightly yet."
+    share = percent(last.scores.recall)
+    return f"Training, {spent}: it finds {share} of the names so far, F1 {last.scores.f1:.2f}."
+
+
+def cost(privacy: PrivacySpent) -> str:
+    """ε with its δ."""
+    if math.isinf(privacy.epsilon):
+        return "all privacy (ε = ∞)"
+    return f"ε = {epsilon_text(privacy.epsilon)} (δ = {privacy.delta:g})"
+
+
+def epsilon(privacy: PrivacySpent) -> str:
+    """ε alone."""
+    return epsilon_text(privacy.epsilon)
+
+
+def assumptions(privacy: PrivacySpent, sampling: str, seed: int) -> str:
+    """One line on which everything rests."""
+    if math.isinf(privacy.epsilon):
+        return f"Not private: nothing is promised to anybody · seed {seed}"
+    drawn = "Poisson sampling" if sampling == "poisson" else "shuffled, priced as Poisson ⚠"
+    return (
+        f"Protects {privacy.unit} ({privacy.neighbouring}) · {drawn} · "
+        f"{privacy.accountant.upper()} accountant · seed {seed}"
+    )
+
+
+def promise(privacy: PrivacySpent) -> list[str]:
+    """What ε says, for somebody who must judge it: paragraphs."""
+    if math.isinf(privacy.epsilon):
+        return [
+            "This run adds no noise, so it makes no promise: a sentence that was in the training data may be "
+            "recognised from the weights, and nothing bounds how surely."
+        ]
+    # Hypothesis testing view (Wasserman and Zhou 2010; Kairouz et al. 2015): an attacker with a fair prior is right
+    # with probability at most e^ε / (1 + e^ε), leaving δ aside.
+    sure = 1 / (1 + math.exp(-privacy.epsilon))
+    paragraphs = [
+        f"Somebody who holds the trained weights, and knows every other training sentence, tries to tell whether "
+        f"{privacy.unit} was there too. Guessing is right half the time. With ε = {epsilon_text(privacy.epsilon)} they "
+        f"are right at most {sure:.1%} of the time, but for a chance of δ = {privacy.delta:g}.",
+        "Two corpora count as neighbours if one sentence was added or removed. A person who is named in ten sentences "
+        "has ten times that ε.",
+        f"The same by Rényi accounting: ε = {epsilon_text(privacy.rdp_epsilon)}.",
+    ]
+    if privacy.unamplified_epsilon is not None:
+        paragraphs.append(
+            f"If the shuffling is trusted for nothing: ε = {epsilon_text(privacy.unamplified_epsilon)}. "
+            "This is the figure that holds as things were done."
+        )
+    return paragraphs + [f"It rests on this: {sentence}" for sentence in privacy.assumptions]
+
+
+def origin(run: Run) -> str:
+    """When and how a finished run was computed."""
+    made = run.provenance
+    if made is None:
+        return ""
+    day = datetime.fromisoformat(made.created).strftime("%-d %B %Y")
+    where = "Published result" if run.published else "Your run"
+    version = f", commit {made.commit[:7]}" if made.commit != "unknown" else ""
+    return f"{where} of {day}: {duration(made.wall_seconds)} on {made.machine}{version}."
+
+
+def time_left(run: Run) -> str:
+    """How long a run may still take, judged by its records so far; empty before the second one."""
+    if len(run.records) < 2:
+        return ""
+    first, last = run.records[0], run.records[-1]
+    per_step = (last.seconds - first.seconds) / max(1, last.step - first.step)
+    return duration(per_step * (last.steps_total - last.step))
+
+
+def percent(share: float) -> str:
+    """A share, 0 to 1, in whole per cent; the space does not break."""
+    return f"{100 * share:.0f}\u00a0%"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words, roughly: "40 s", "3 min", "2 h"."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def corpus_note(name: str, title: str) -> str:
+    """The corpus in a line under the answer."""
+    return "Synthetic corpus: generated sentences, nobody's data" if name == SYNTHETIC else title
