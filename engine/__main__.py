@@ -8,7 +8,7 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -245,6 +245,17 @@ def _say(as_json: bool, fields: Any, text: str) -> None:
     typer.echo(json.dumps(fields, ensure_ascii=False) if as_json else text)
 
 
+def _sentence(error: typer.TyperException, arguments: Sequence[str]) -> str:
+    """What Typer says, with the value that it leaves out when an option is no number."""
+    parameter = getattr(error, "param", None)
+    for place, word in enumerate(arguments):
+        name, is_joined, value = word.partition("=")
+        if parameter is not None and name in parameter.opts and (is_joined or place + 1 < len(arguments)):
+            value = value if is_joined else arguments[place + 1]
+            return f"{parameter.name}={value!r}: {error.message}"
+    return error.format_message()
+
+
 def main() -> int:
     """Run the command line; the value is the exit code."""
     try:
@@ -252,7 +263,7 @@ def main() -> int:
     except typer.Exit as stop:
         return stop.exit_code
     except typer.TyperException as error:  # an option or argument that cannot be read
-        typer.echo(error.format_message(), err=True)
+        typer.echo(_sentence(error, sys.argv[1:]), err=True)
         return 2
     except EpsilonError as error:
         typer.echo(str(error), err=True)

@@ -22,6 +22,22 @@ def chromium() -> str:
     return path
 
 
+@pytest.fixture(scope="session")
+def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is the same for all homes and takes seconds to make: vectors, encoded corpora."""
+    return tmp_path_factory.mktemp("encoded")
+
+
+@pytest.fixture
+def trained_settings(settings: Settings, encoded: Path) -> Settings:
+    """``settings`` with a home that shares vectors and encoded corpora with the other tests."""
+    settings.home.mkdir()
+    for name in ("encoded", "vectors"):
+        (encoded / name).mkdir(exist_ok=True)
+        (settings.home / name).symlink_to(encoded / name)
+    return settings
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     """A home of its own, nothing published, no corpora beside the embedded one."""

@@ -77,8 +77,8 @@ def utility_by_epsilon(
     """Precision, recall and F1 against ε.
 
     live: the way of the current run (validation part). finish: its end (test part). others: ends of finished runs of
-    the same setting, this one among them. planned: ε at the run's end. key: a picture with the same key keeps zoom and selection. running: marks
-    the newest point.
+    the same setting, this one among them. planned: ε at the run's end. key: a picture with the same key keeps zoom and
+    selection. running: marks the newest point.
     """
     axis = _Axis([planned, *(point.epsilon for point in (*live, *finish, *others))])
     figure = go.Figure()

@@ -1,0 +1,51 @@
+"""Small runs that tests make up or compute."""
+
+from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
+from engine.records import Counts, EntityScores, PrivacySpent, Provenance, RoundRecord
+
+SMALL = SimulationConfig(
+    data_fraction=0.05,
+    tagger=TaggerConfig(hidden_size=8),
+    training=TrainingConfig(batch_size=8, epochs=2.0),
+    privacy=PrivacyConfig(noise_multiplier=1.0),
+)
+"""220 sentences of the embedded corpus, 55 steps: seconds on any machine."""
+
+
+def scores(correct: int = 3) -> EntityScores:
+    counts = {"PER": Counts(correct, 5, 6)}
+    return EntityScores(strict=counts, relaxed=counts, token={"B-PER": Counts(correct, 5, 6), "O": Counts(9, 9, 9)})
+
+
+def record(number: int, of: int = 3, *, epsilon: float = 0.5) -> RoundRecord:
+    """A record with made-up scores; the last of its run has test scores."""
+    return RoundRecord(
+        round=number,
+        step=number + 1,
+        steps_total=of,
+        examples_seen=8 * (number + 1),
+        privacy=PrivacySpent(epsilon=epsilon * (number + 1), delta=1e-5, rdp_epsilon=1.0, assumptions=("a", "b")),
+        scores=scores(),
+        loss=1.5,
+        clipped_fraction=0.25,
+        gradient_norm_median=0.5,
+        gradient_norm_max=2.0,
+        nonfinite=0,
+        seconds=1.25 * (number + 1),
+        test=scores(4) if number == of - 1 else None,
+    )
+
+
+def provenance(checksum: str = "0" * 64, engine_version: str = "1") -> Provenance:
+    return Provenance(
+        created="2026-11-21T10:00:00+00:00",
+        engine_version=engine_version,
+        corpus_checksum=checksum,
+        vectors="en_core_web_md-3.8.0",
+        machine="a processor, 2 cores, 24 GB, Linux",
+        commit="unknown",
+        command="python -m engine simulate --corpus synthetic",
+        wall_seconds=3.75,
+        train_sentences=100,
+        synthetic=True,
+    )

@@ -1,0 +1,232 @@
+"""The store: who may write what when, and what is said when the database cannot be used."""
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from engine.errors import RunNotFound, RunStopped, StoreError
+from engine.records import RunState
+from engine.store import tables
+from engine.store.database import ATTEMPTS, Claim, Store
+from tests.engine.runs_for_tests import SMALL, provenance, record
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    opened = Store(f"sqlite:///{tmp_path / 'runs.sqlite'}")
+    yield opened
+    opened.close()
+
+
+def fill(store: Store, claim: Claim) -> None:
+    for number in range(1, 4000):
+        store.append(claim, record(number, of=5000))
+
+
+def submitted(store: Store, run_id: str = "a") -> str:
+    store.submit(run_id, SMALL, "checksum")
+    return run_id
+
+
+class TestALife:
+    def test_of_a_run_that_ends_well(self, store):
+        submitted(store)
+        assert store.status("a").state == RunState.QUEUED
+        assert store.status("a").queue_place == 1
+        claim = store.claim("a", "here")
+        assert claim.config == SMALL
+        store.heartbeat(claim, "training", 0.1)
+        assert store.status("a").stage == "training"
+        for number in range(3):
+            store.append(claim, record(number))
+        assert store.status("a").progress == 1.0
+        store.finish(claim, provenance())
+        run = store.get("a")
+        assert run.status.state == RunState.DONE
+        assert run.records == tuple(record(number) for number in range(3))
+        assert run.provenance == provenance()
+        assert run.config == SMALL
+
+    def test_rounds_after_the_last_one_that_is_known(self, store):
+        claim = store.claim(submitted(store), "here")
+        for number in range(3):
+            store.append(claim, record(number))
+        assert [each.round for each in store.records("a", after=1)] == [2]
+
+    def test_a_record_that_comes_again_is_ignored(self, store):
+        claim = store.claim(submitted(store), "here")
+        store.append(claim, record(0))
+        store.append(claim, record(0, epsilon=9.0))
+        assert store.records("a") == (record(0),)
+
+    def test_the_queue_is_in_order_of_submission(self, store):
+        for name in "abc":
+            submitted(store, name)
+        assert [store.status(name).queue_place for name in "abc"] == [1, 2, 3]
+        assert [run.run_id for run in store.unfinished()] == ["a", "b", "c"]
+
+
+class TestTheSameAgain:
+    def test_a_run_under_way_is_joined(self, store):
+        claim = store.claim(submitted(store), "here")
+        submitted(store)
+        assert store.status("a").state == RunState.RUNNING
+        store.heartbeat(claim, "training", 0.5)
+
+    def test_a_run_that_is_done_stays_done(self, store):
+        claim = store.claim(submitted(store), "here")
+        store.append(claim, record(0, of=1))
+        store.finish(claim, provenance())
+        submitted(store)
+        assert store.status("a").state == RunState.DONE
+
+    @pytest.mark.parametrize("how", ["cancel", "give up"])
+    def test_a_run_that_was_stopped_goes_on_with_what_it_has(self, store, how):
+        claim = store.claim(submitted(store), "here")
+        store.append(claim, record(0))
+        store.cancel("a") if how == "cancel" else store.give_up(claim, "Something broke.")
+        assert store.status("a").state.final
+        submitted(store)
+        assert store.status("a").state == RunState.QUEUED
+        assert store.status("a").error is None
+        assert len(store.records("a")) == 1
+
+    def test_two_that_submit_at_once_make_one_run(self, store):
+        store.newest(1)
+        threads = [threading.Thread(target=submitted, args=(store,)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(store.newest(100)[0]) == 1
+
+
+class TestFencing:
+    def test_a_cancelled_worker_can_write_nothing(self, store):
+        claim = store.claim(submitted(store), "here")
+        store.cancel("a")
+        for write in (
+            lambda: store.append(claim, record(0)),
+            lambda: store.heartbeat(claim, "", 0.0),
+            lambda: store.finish(claim, provenance()),
+            lambda: store.give_up(claim, "no"),
+        ):
+            with pytest.raises(RunStopped):
+                write()
+        assert store.status("a").state == RunState.CANCELLED
+        assert store.records("a") == ()
+
+    def test_a_worker_that_comes_back_after_another_took_over_can_write_nothing(self, store):
+        first = store.claim(submitted(store), "here")
+        second = store.claim("a", "here")  # the same cluster: its worker died
+        with pytest.raises(RunStopped):
+            store.append(first, record(0))
+        store.append(second, record(0))
+
+    def test_another_cluster_cannot_take_what_runs(self, store):
+        store.claim(submitted(store), "here")
+        with pytest.raises(RunStopped):
+            store.claim("a", "elsewhere")
+        assert store.status("a").state == RunState.RUNNING
+
+    def test_what_a_cluster_leaves_is_queued_again(self, store):
+        store.claim(submitted(store), "here")
+        store.release("elsewhere", in_order=True)
+        assert store.status("a").state == RunState.RUNNING
+        store.release("here", in_order=True)
+        assert store.status("a").state == RunState.QUEUED
+        store.claim("a", "elsewhere")
+
+    def test_a_run_that_kills_its_workers_fails_in_the_end(self, store):
+        submitted(store)
+        for _ in range(ATTEMPTS):
+            store.claim("a", "here")
+            store.release("here", in_order=False)
+        with pytest.raises(RunStopped):
+            store.claim("a", "here")
+        assert store.status("a").state == RunState.FAILED
+        assert "ended 3 times" in store.status("a").error
+
+    def test_a_run_that_gets_on_may_lose_workers_for_ever(self, store):
+        submitted(store)
+        for number in range(ATTEMPTS + 2):
+            claim = store.claim("a", "here")
+            store.append(claim, record(number, of=9))
+        assert store.status("a").state == RunState.RUNNING
+
+
+class TestWhatCanGoWrong:
+    def test_no_such_run(self, store):
+        for ask in (store.status, store.get, store.cancel):
+            with pytest.raises(RunNotFound, match="nowhere"):
+                ask("nowhere")
+
+    def test_a_damaged_file_is_left_alone(self, tmp_path):
+        file = tmp_path / "runs.sqlite"
+        file.write_bytes(b"this is no database, though long enough to look at" * 40)
+        before = file.read_bytes()
+        with pytest.raises(StoreError, match="damaged or is not a database") as error:
+            Store(f"sqlite:///{file}").newest(1)
+        assert str(file) in str(error.value)
+        assert file.read_bytes() == before
+
+    def test_tables_of_another_version_are_left_alone(self, store, tmp_path):
+        submitted(store)
+        store.close()
+        with sqlite3.connect(tmp_path / "runs.sqlite") as connection:
+            connection.execute("UPDATE epsilon_schema SET version = 99")
+        with pytest.raises(StoreError, match="another version"):
+            store.newest(1)
+
+    def test_a_file_that_cannot_be_written(self, store, tmp_path):
+        submitted(store)
+        read_only = Store(f"sqlite:///file:{tmp_path / 'runs.sqlite'}?mode=ro&uri=true")
+        with pytest.raises(StoreError, match="cannot be written"):
+            submitted(read_only, "b")
+        assert read_only.status("a").state == RunState.QUEUED  # what is there can be read all the same
+
+    def test_a_folder_that_cannot_be_made(self, tmp_path):
+        (tmp_path / "home").write_text("in the way")
+        with pytest.raises(StoreError, match=r"runs\.sqlite"):
+            Store(f"sqlite:///{tmp_path / 'home' / 'runs.sqlite'}").newest(1)
+
+    def test_a_locked_database(self, store, tmp_path, monkeypatch):
+        submitted(store)
+        monkeypatch.setattr(tables, "BUSY_SECONDS", 0.1)
+        hasty = Store(f"sqlite:///{tmp_path / 'runs.sqlite'}")
+        hasty.newest(1)
+        blocker = sqlite3.connect(tmp_path / "runs.sqlite", isolation_level=None)
+        blocker.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreError, match="locked"):
+            submitted(hasty, "b")
+        blocker.execute("ROLLBACK")
+        submitted(hasty, "b")
+
+    def test_a_full_disk_loses_nothing(self, store):
+        claim = store.claim(submitted(store), "here")
+        store.append(claim, record(0, of=5000))
+        engine, _ = store._open()
+        with engine.begin() as connection:
+            pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
+            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(StoreError, match="full"):
+            fill(store, claim)
+        assert store.records("a")[0] == record(0, of=5000)
+        assert store.status("a").state == RunState.RUNNING
+
+    def test_one_unreadable_row_does_not_hide_the_others(self, store, tmp_path):
+        submitted(store, "a")
+        submitted(store, "b")
+        with sqlite3.connect(tmp_path / "runs.sqlite") as connection:
+            connection.execute("UPDATE runs SET config = '{\"surprise\": 1}' WHERE run_id = 'a'")
+        found, problems = store.newest(10)
+        assert [run.run_id for run in found] == ["b"]
+        assert len(problems) == 1
+        assert "surprise" in problems[0]
+
+    def test_a_password_is_never_shown(self):
+        with pytest.raises(StoreError) as error:
+            Store("postgresql+nodriver://user:secret@host/db").newest(1)
+        assert "secret" not in str(error.value)

@@ -1,0 +1,101 @@
+"""Published results: what is written can be read, and a broken file is skipped and said."""
+
+import json
+
+import pytest
+
+from engine.config import run_id
+from engine.errors import InvalidConfig, StoreError
+from engine.records import Run, RunState, RunStatus
+from engine.store import published
+from tests.engine.runs_for_tests import SMALL, provenance, record
+
+
+def finished() -> Run:
+    identity = run_id(SMALL, "0" * 64, "1")
+    return Run(
+        run_id=identity,
+        config=SMALL,
+        status=RunStatus(run_id=identity, state=RunState.DONE),
+        records=tuple(record(number) for number in range(3)),
+        provenance=provenance(),
+    )
+
+
+def test_a_run_survives_the_trip(tmp_path):
+    path = published.write(finished(), tmp_path)
+    (found,), problems = published.read_all(tmp_path)
+    assert problems == []
+    assert found.records == finished().records
+    assert found.config == finished().config
+    assert found.provenance == finished().provenance
+    assert found.published
+    assert path.name == f"synthetic-bilstm-tddl-s1-{found.run_id}.json"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_run_that_is_not_done_cannot_be_published(tmp_path):
+    run = finished()
+    unfinished = Run(run_id=run.run_id, config=run.config, status=run.status, records=run.records[:1])
+    with pytest.raises(InvalidConfig, match="expected one that is done"):
+        published.write(unfinished, tmp_path)
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreError, match="cannot be written"):
+        published.write(finished(), tmp_path / "file")
+
+
+def changed(**values: object) -> str:
+    return json.dumps(json.loads(published.to_text(finished())) | values)
+
+
+def with_config(**values: object) -> str:
+    config = json.loads(published.to_text(finished()))["config"] | values
+    return changed(config=config)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "Expecting value"),
+        ("[]", "list indices"),
+        ('{"format": 1', "delimiter"),
+        ("[" * 100_000, "recursion"),
+        (changed(format=2), "its format is 2, expected 1"),
+        (changed(run_id="x"), "its run_id is 'x'"),
+        (with_config(seed=7), "its configuration and corpus give"),
+        (with_config(surprise=1), "unknown field 'surprise'"),
+        (with_config(data_fraction=-1), "data_fraction=-1"),
+        (changed(records=[]), "do not end with test scores"),
+        (changed(records=[record(2).to_dict()]), "numbered"),
+        (changed(records=[{"round": 0}]), "the field 'privacy' is missing"),
+        (published.to_text(finished()).replace('"loss": 1.5', '"loss": NaN'), "NaN"),
+        (json.dumps({"format": 1}), "the field 'config' is missing"),
+        (" " * (published.MAX_BYTES + 1), "expected at most"),
+    ],
+)
+def test_a_broken_file_is_skipped_and_said(tmp_path, text, words):
+    published.write(finished(), tmp_path)
+    (tmp_path / "broken.json").write_text(text)
+    runs, (problem,) = published.read_all(tmp_path)
+    assert len(runs) == 1
+    assert problem.startswith("The published result broken.json was skipped: ")
+    assert words in problem
+    assert "\n" not in problem
+
+
+def test_binary_bytes_are_skipped(tmp_path):
+    (tmp_path / "broken.json").write_bytes(b"\xff\xfe\x00")
+    runs, problems = published.read_all(tmp_path)
+    assert runs == []
+    assert "broken.json was skipped" in problems[0]
+
+
+def test_what_is_in_the_repository_can_be_read():
+    from engine.settings import Settings
+
+    runs, problems = published.read_all(Settings.from_environment().published)
+    assert problems == []
+    assert all(run.final and run.provenance and run.provenance.command for run in runs)

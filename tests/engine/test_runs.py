@@ -1,0 +1,229 @@
+"""Runs in the background: real clusters, real crashes."""
+
+import dataclasses
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from engine import corpus, dispatch
+from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.errors import CorpusError, InvalidConfig, RunNotFound, StoreError, VectorsMissing
+from engine.records import RunState
+from engine.runs import Runs
+from engine.simulation import simulate
+from tests.engine.runs_for_tests import SMALL
+
+LONG = dataclasses.replace(SMALL, training=TrainingConfig(batch_size=8, epochs=40.0))
+"""1,100 steps: long enough to be interrupted."""
+
+
+@pytest.fixture
+def runs(trained_settings):
+    opened = Runs(trained_settings)
+    yield opened
+    opened.close()
+    end_cluster(trained_settings)
+
+
+def end_cluster(settings) -> None:
+    dispatch.stop_cluster(settings, os.getpid())
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+
+
+def finished(runs: Runs, run_id: str) -> None:
+    wait_for(lambda: runs.status(run_id).state.final)
+    status = runs.status(run_id)
+    assert status.state == RunState.DONE, status.error
+
+
+def workers_of(cluster: psutil.Process) -> list[psutil.Process]:
+    """The processes that compute: children of the cluster that were spawned with Dask's worker in them."""
+    return [each for each in cluster.children(recursive=True) if "spawn_main" in " ".join(each.cmdline())]
+
+
+def comparable(records):
+    return [dataclasses.replace(record, seconds=0.0) for record in records]
+
+
+def test_a_run_survives_its_worker_and_its_cluster(runs, trained_settings):
+    """kill -9 of the worker, then of the whole cluster: the records are those of a run that was never disturbed."""
+    status = runs.submit(LONG)
+    wait_for(lambda: len(runs.rounds(status.run_id)) >= 2)
+    cluster = dispatch.Place(trained_settings).process()
+    (worker,) = workers_of(cluster)
+    worker.send_signal(signal.SIGKILL)
+    so_far = len(runs.rounds(status.run_id))
+    wait_for(lambda: len(runs.rounds(status.run_id)) >= so_far + 2)
+    family = [cluster, *cluster.children(recursive=True)]
+    cluster.send_signal(signal.SIGKILL)
+    _, left = psutil.wait_procs(family, 20)
+    assert left == []
+    assert not runs.status(status.run_id).state.final
+    Runs(trained_settings).resume()  # what the next start of the app does
+    finished(runs, status.run_id)
+    undisturbed = list(simulate(LONG, trained_settings))
+    assert comparable(runs.rounds(status.run_id)) == comparable(undisturbed)
+    assert not list((trained_settings.home / "checkpoints").iterdir())
+
+
+def test_equal_work_is_done_once(runs):
+    first, second = runs.submit(SMALL), runs.submit(SMALL)
+    assert first.run_id == second.run_id
+    finished(runs, first.run_id)
+    started = runs.status(first.run_id).started
+    assert runs.submit(SMALL).state == RunState.DONE
+    assert runs.status(first.run_id).started == started
+    assert len(runs.recent()) == 1
+    path = runs.publish(first.run_id)
+    assert path.parent == runs.settings.published
+    assert runs.find(SMALL).published
+    elsewhere = Runs(dataclasses.replace(runs.settings, store_url="sqlite:///:memory:"))
+    assert elsewhere.submit(SMALL).state == RunState.DONE  # answered from what is published: nothing is started
+    assert runs.find(SMALL).provenance.command == (
+        "python -m engine simulate --corpus synthetic --tagger bilstm-tddl --hidden-size 8 --noise-multiplier 1 "
+        "--batch-size 8 --epochs 2 --data-fraction 0.05"
+    )
+
+
+def test_cancelling_keeps_the_records_and_frees_the_worker(runs):
+    first = runs.submit(LONG)
+    second = runs.submit(SMALL)
+    assert runs.status(second.run_id).state == RunState.QUEUED
+    wait_for(lambda: len(runs.rounds(first.run_id)) >= 1)
+    assert runs.cancel(first.run_id).state == RunState.CANCELLED
+    kept = runs.rounds(first.run_id)
+    finished(runs, second.run_id)
+    assert runs.rounds(first.run_id) == kept
+    again = runs.submit(LONG)
+    wait_for(lambda: len(runs.rounds(again.run_id)) > len(kept))
+    assert runs.rounds(again.run_id)[: len(kept)] == kept
+    runs.cancel(again.run_id)
+    queued = runs.submit(dataclasses.replace(LONG, seed=5))
+    assert runs.cancel(queued.run_id).state == RunState.CANCELLED
+
+
+def test_stopping_leaves_no_process_and_loses_no_run(runs, trained_settings):
+    status = runs.submit(LONG, owner_pid=os.getpid())
+    wait_for(lambda: len(runs.rounds(status.run_id)) >= 1)
+    cluster = dispatch.Place(trained_settings).process()
+    family = [cluster, *cluster.children(recursive=True)]
+    end_cluster(trained_settings)
+    assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family)
+    assert runs.status(status.run_id).state == RunState.QUEUED
+
+
+def test_a_cluster_ends_with_its_last_owner(runs, trained_settings):
+    owners = [subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in range(2)]
+    for owner in owners:
+        dispatch.ensure_cluster(trained_settings, owner.pid)
+    cluster = dispatch.Place(trained_settings).process()
+    dispatch.stop_cluster(trained_settings, owners[0].pid)
+    assert cluster.is_running()  # the other one still needs it
+    for owner in owners:
+        owner.kill()
+        owner.wait()
+    cluster.wait(30)
+
+
+def test_what_cannot_be_run_is_not_stored(runs):
+    refused = [
+        (SimulationConfig(corpus="nowhere"), CorpusError),
+        (SimulationConfig(corpus="conll2003"), CorpusError),
+        (SimulationConfig(embeddings="en_core_web_xl"), VectorsMissing),
+        (SimulationConfig(data_fraction=1e-5), InvalidConfig),
+        (SimulationConfig(training=TrainingConfig(batch_size=4_401)), InvalidConfig),
+    ]
+    for config, kind in refused:
+        with pytest.raises(kind):
+            runs.submit(config)
+    assert runs.recent() == []
+
+
+def test_a_corpus_that_changes_after_submission_fails_the_run(trained_settings, tmp_path):
+    from engine.store.database import Store
+    from engine.worker import execute
+
+    file = tmp_path / "notes.conll"
+    file.write_text("".join(f"w{i} O\nName B-PER\n\n" for i in range(40)))
+    config = dataclasses.replace(SMALL, corpus=str(file), data_fraction=1.0)
+    runs = Runs(trained_settings)
+    identity = runs.identity(config)
+    store = Store(trained_settings.store_url)
+    store.submit(identity, config, "another checksum")
+    execute(identity, trained_settings, "here")
+    assert runs.status(identity).state == RunState.FAILED
+    assert "was changed since" in runs.status(identity).error
+
+
+def test_a_run_that_breaks_says_so(trained_settings, monkeypatch):
+    from engine import simulation
+    from engine.store.database import Store
+    from engine.worker import execute
+
+    def broken(*_, **__):
+        raise ZeroDivisionError("surprise")
+        yield
+
+    monkeypatch.setattr(simulation, "simulate", broken)
+    runs = Runs(trained_settings)
+    checksum = corpus.checksum(SMALL.corpus, trained_settings)
+    Store(trained_settings.store_url).submit(runs.identity(SMALL), SMALL, checksum)
+    (run,) = runs.recent()
+    execute(run.run_id, trained_settings, "here")
+    assert "ZeroDivisionError: surprise" in runs.status(run.run_id).error
+
+
+class TestAsking:
+    def test_nothing_is_found_where_nothing_is(self, settings):
+        runs = Runs(settings)
+        assert runs.find(SMALL) is None
+        assert runs.recent() == []
+        assert runs.tradeoff(SMALL) == []
+        assert runs.problems() == []
+        with pytest.raises(RunNotFound):
+            runs.get("0123456789abcdef")
+
+    def test_a_damaged_store_does_not_hide_what_is_published(self, settings):
+        (settings.home).mkdir()
+        (settings.home / "runs.sqlite").write_bytes(b"no database at all, but long enough to be looked at" * 30)
+        real = dataclasses.replace(settings, published=type(settings).from_environment().published)
+        runs = Runs(real)
+        default = SimulationConfig()
+        assert runs.find(default).published
+        assert len(runs.tradeoff(default)) >= 5
+        assert any("damaged" in problem for problem in runs.problems())
+        with pytest.raises(StoreError):
+            runs.submit(SMALL)
+
+    def test_a_preview_says_what_a_run_would_be(self, settings):
+        preview = Runs(settings).preview(SMALL)
+        assert (preview.train_sentences, preview.steps) == (220, 55)
+        assert preview.privacy.epsilon == pytest.approx(2.053, abs=0.01)  # as `engine epsilon` prints for n = 220
+        assert preview.tier == "reasonable"
+        assert preview.estimated_seconds is None
+        assert Runs(settings).preview(SimulationConfig(privacy=PrivacyConfig(noise_multiplier=0))).tier == "none"
+
+    def test_a_preview_warns_of_a_delta_that_is_too_large(self, settings):
+        config = SimulationConfig(privacy=PrivacyConfig(delta=0.01))
+        (warning,) = Runs(settings).preview(config).warnings
+        assert "delta=0.01 is not below 1/n" in warning
+
+    def test_the_trade_off_holds_runs_that_differ_in_noise_only(self, settings):
+        real = dataclasses.replace(settings, published=type(settings).from_environment().published)
+        found = Runs(real).tradeoff(SimulationConfig(privacy=PrivacyConfig(noise_multiplier=3)))
+        assert [run.config.privacy.noise_multiplier for run in found] == [5.0, 2.0, 1.0, 0.5, 0.0]
+        assert math.isinf(found[-1].records[-1].privacy.epsilon)
+        assert Runs(real).tradeoff(SimulationConfig(seed=3)) == []

@@ -1,0 +1,103 @@
+"""A whole run: its records, its end, and that it can stop and go on anywhere."""
+
+import dataclasses
+import math
+
+import pytest
+
+from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.errors import CorpusError, InvalidConfig, RunStopped, VectorsMissing
+from engine.privacy.accounting import epsilon
+from engine.privacy.plan import PrivacyPlan
+from engine.simulation import report_steps, simulate
+from engine.training.checkpoint import Checkpoint
+from tests.engine.runs_for_tests import SMALL
+
+
+def without_time(record):
+    return dataclasses.replace(record, seconds=0.0)
+
+
+def test_a_run_reports_on_its_way_and_scores_at_its_end(trained_settings):
+    records = list(simulate(SMALL, trained_settings))
+    assert len(records) >= 20
+    assert [record.round for record in records] == list(range(len(records)))
+    assert [record.test is not None for record in records] == [False] * (len(records) - 1) + [True]
+    plan = PrivacyPlan.from_config(SMALL, 220)
+    for record in records:
+        assert record.privacy.epsilon == epsilon(plan, record.step)
+    assert records[-1].step == plan.steps == 55
+    assert records[-1].examples_seen == pytest.approx(55 * 8, rel=0.35)
+    gold = sum(counts.gold for counts in records[0].scores.strict.values())
+    assert gold == 1_312  # names in the validation part
+    assert sum(counts.gold for counts in records[-1].test.strict.values()) == 2_233
+
+
+def test_it_learns_without_privacy(trained_settings):
+    config = SimulationConfig(
+        data_fraction=0.3,
+        training=TrainingConfig(optimiser="adam", learning_rate=0.005, epochs=3),
+        privacy=PrivacyConfig(noise_multiplier=0),
+    )
+    records = list(simulate(config, trained_settings))
+    assert math.isinf(records[-1].privacy.epsilon)
+    assert records[-1].test.f1 > 0.5
+    assert records[-1].loss < records[0].loss / 3
+
+
+def test_much_noise_learns_nothing(trained_settings):
+    noisy = dataclasses.replace(SMALL, privacy=PrivacyConfig(noise_multiplier=50))
+    assert list(simulate(noisy, trained_settings))[-1].test.f1 < 0.1
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_a_run_that_goes_on_gives_the_records_it_would_have_given(trained_settings, optimiser):
+    config = dataclasses.replace(SMALL, training=dataclasses.replace(SMALL.training, optimiser=optimiser))
+    checkpoints: list[Checkpoint] = []
+    whole = list(simulate(config, trained_settings, on_checkpoint=checkpoints.append))
+    for at in (0, 7, len(whole) - 2):
+        rest = list(simulate(config, trained_settings, resume=checkpoints[at]))
+        assert list(map(without_time, rest)) == list(map(without_time, whole[at + 1 :]))
+
+
+def test_two_seeds_differ_and_one_seed_does_not(trained_settings):
+    first, again = (list(simulate(SMALL, trained_settings)) for _ in range(2))
+    other = list(simulate(dataclasses.replace(SMALL, seed=1), trained_settings))
+    assert list(map(without_time, first)) == list(map(without_time, again))
+    assert first[-1].loss != other[-1].loss
+
+
+def test_it_stops_when_told(trained_settings):
+    told: list[bool] = []
+    run = simulate(SMALL, trained_settings, stop=lambda: bool(told))
+    next(run)
+    told.append(True)
+    with pytest.raises(RunStopped):
+        next(run)
+
+
+def test_what_cannot_be_run_is_refused_in_a_sentence(trained_settings):
+    refused = [
+        (dataclasses.replace(SMALL, corpus="nowhere"), CorpusError, "corpus='nowhere'"),
+        (dataclasses.replace(SMALL, data_fraction=1e-6), InvalidConfig, "data_fraction=1e-06 leaves none"),
+        (dataclasses.replace(SMALL, embeddings="en_core_web_xl"), VectorsMissing, "embeddings='en_core_web_xl'"),
+        (
+            dataclasses.replace(SMALL, training=TrainingConfig(batch_size=221)),
+            InvalidConfig,
+            "batch_size=221, expected at most the 220",
+        ),
+    ]
+    for config, kind, words in refused:
+        with pytest.raises(kind) as error:
+            next(simulate(config, trained_settings))
+        assert words in str(error.value)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 20, 55, 4390])
+def test_reports_come_early_and_to_the_end(steps):
+    due = report_steps(steps)
+    assert due == sorted(set(due))
+    assert due[-1] == steps
+    assert len(due) == min(steps, len(due))
+    assert len(due) >= min(steps, 20)
+    assert due[0] <= max(1, steps // 100)
