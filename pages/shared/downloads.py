@@ -75,10 +75,13 @@ def offer(run: Run | None, config: SimulationConfig) -> None:
     if run and run.records:
         name = f"epsilon-explorer-{run.run_id}"
         with st.container(horizontal=True):
-            st.download_button("CSV", csv(run), f"{name}.csv", "text/csv", on_click="ignore", icon=":material/table:")
+            # Made on the click: a file for each record of a run that goes on would be gone before anybody asks for it.
+            st.download_button(
+                "CSV", lambda: csv(run), f"{name}.csv", "text/csv", on_click="ignore", icon=":material/table:"
+            )
             st.download_button(
                 "JSON",
-                as_json(run),
+                lambda: as_json(run),
                 f"{name}.json",
                 "application/json",
                 on_click="ignore",

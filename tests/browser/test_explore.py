@@ -1,0 +1,217 @@
+"""The dashboard as a user has it: `engine.serve`, a browser, real workers."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+SMALL = "?corpus=synthetic&data_fraction=0.05&noise_multiplier=1&batch_size=8&hidden_size=8&epochs=8"
+"""220 steps with 25 records: some ten seconds."""
+LONG = "?corpus=synthetic&noise_multiplier=2&batch_size=8&hidden_size=8&epochs=50"
+
+pytestmark = pytest.mark.browser
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def dashboard(encoded, tmp_path_factory):
+    """A started dashboard: its address; at the end Ctrl-C, after which nothing of it may be left."""
+    home = tmp_path_factory.mktemp("home")
+    for name in ("encoded", "vectors"):
+        (encoded / name).mkdir(exist_ok=True)
+        (home / name).symlink_to(encoded / name)
+    port = free_port()
+    environment = os.environ | {"EPSILON_HOME": str(home), "PORT": str(port), "CI": "true"}
+    environment.pop("EPSILON_STORE_URL", None)
+    server = subprocess.Popen([sys.executable, "-m", "engine.serve"], cwd=ROOT, env=environment)
+    address = f"http://localhost:{port}/"
+    wait_for(lambda: answers(address + "_stcore/health"))
+    wait_for((home / "cluster" / "ready.json").exists)
+    family = [psutil.Process(server.pid), *psutil.Process(server.pid).children(recursive=True)]
+    yield address
+    family += psutil.Process(server.pid).children(recursive=True)
+    server.send_signal(signal.SIGINT)
+    assert server.wait(30) == 0
+    _, left = psutil.wait_procs(set(family), 5)
+    assert left == []
+
+
+def answers(address: str) -> bool:
+    try:
+        return urllib.request.urlopen(address, timeout=2).status == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 90) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A fresh profile; whatever the console or the server calls an error fails the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    opened = context.new_page()
+    faults: list[str] = []
+    opened.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
+    opened.on("response", lambda got: faults.append(f"{got.status} {got.url}") if got.status >= 400 else None)
+    yield opened
+    context.close()
+    assert faults == []
+
+
+def answer(page: Page) -> str:
+    return page.locator("h3").first.inner_text().replace("\u00a0", " ")
+
+
+def plotted(page: Page, name: str = "F1, this run") -> int:
+    """How many points of a curve the picture holds now."""
+    return page.evaluate(
+        """name => { const plot = document.querySelector('.js-plotly-plot');
+                     const trace = plot?.data?.find(each => each.name === name);
+                     return trace ? trace.y.length : 0; }""",
+        name,
+    )
+
+
+def shown_range(page: Page) -> list[float]:
+    return page.evaluate("() => document.querySelector('.js-plotly-plot')?.layout?.yaxis?.range ?? []")
+
+
+def zoom(page: Page) -> None:
+    """Drag a box over the lower half of the picture."""
+    area = page.locator(".js-plotly-plot .nsewdrag").first.bounding_box()
+    left, top = area["x"] + 0.1 * area["width"], area["y"] + 0.4 * area["height"]
+    page.mouse.move(left, top)
+    page.mouse.down()
+    page.mouse.move(left + 0.7 * area["width"], top + 0.5 * area["height"], steps=5)
+    page.mouse.up()
+
+
+def test_the_landing_view_answers_from_the_cache(page, dashboard):
+    page.goto(dashboard)
+    page.wait_for_selector("h3")
+    assert answer(page).startswith("At ε = 1.51")
+    wait_for(lambda: plotted(page) >= 20)
+    assert plotted(page, "F1, finished") == 5
+    fonts = page.evaluate("() => document.fonts.ready.then(() => [...document.fonts].map(font => font.status))")
+    assert "loaded" in fonts
+
+
+def test_a_run_is_watched_from_click_to_answer(page, dashboard):
+    page.goto(dashboard + SMALL)
+    page.wait_for_selector("h3")
+    assert answer(page).startswith("Nobody has run this yet")
+    page.get_by_role("button", name="Run").click()
+    seen: set[int] = set()
+    zoomed: list[float] = []
+
+    def look() -> bool:
+        seen.add(plotted(page))
+        if len(seen) == 3 and not zoomed:
+            zoom(page)
+            wait_for(lambda: max(shown_range(page), default=1) < 0.9, 5)
+            zoomed.extend(shown_range(page))
+        return answer(page).startswith("At ε = ")
+
+    wait_for(look)
+    assert len(seen - {0}) >= 3, "the curve did not move"
+    assert zoomed, "the picture was never zoomed"
+    wait_for(lambda: plotted(page) >= 20)
+    assert shown_range(page) == pytest.approx(zoomed), "the zoom was lost"
+    assert re.search(r"F1 \d", answer(page))
+    assert "Your run of" in page.inner_text("body")
+    assert not page.get_by_role("button", name="Run").is_visible()
+
+
+def test_nothing_polls_when_nothing_runs(page, dashboard):
+    sent: list[object] = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+    page.goto(dashboard)
+    page.wait_for_selector(".js-plotly-plot")
+    page.wait_for_timeout(1500)
+    sent.clear()
+    page.wait_for_timeout(2500)
+    assert sent == []
+
+
+def test_another_run_is_cancelled_and_seen_by_a_second_tab(page, dashboard, browser):
+    page.goto(dashboard + LONG)
+    page.wait_for_selector("h3")
+    page.get_by_role("button", name="Run").click()
+    wait_for(lambda: plotted(page) >= 1)
+    other = browser.new_context().new_page()
+    other.goto(page.url)
+    other.wait_for_selector("h3")
+    wait_for(lambda: answer(other).startswith("Training"))
+    page.get_by_role("button", name="Cancel").click()
+    for tab in (page, other):
+        wait_for(lambda tab=tab: answer(tab).startswith("Stopped at"))
+        wait_for(lambda tab=tab: plotted(tab) >= 1)
+        assert tab.get_by_role("button", name="Go on").is_visible()
+    other.context.close()
+
+
+def test_a_copied_link_opens_the_same_view(page, dashboard, browser):
+    page.goto(dashboard)
+    page.wait_for_selector("h3")
+    slider = page.get_by_role("slider").first
+    slider.focus()
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+    wait_for(lambda: answer(page).startswith("At ε = 0.177"))
+    wait_for(lambda: "noise_multiplier=5" in page.url)
+    other = browser.new_context().new_page()
+    other.goto(page.url)
+    other.wait_for_selector("h3")
+    assert answer(other) == answer(page)
+    other.reload()
+    other.wait_for_selector("h3")
+    assert answer(other) == answer(page)
+    other.context.close()
+
+
+def test_the_numbers_can_be_taken_away(page, dashboard):
+    page.goto(dashboard)
+    page.get_by_role("tab", name="Download and repeat").click()
+    with page.expect_download() as started:
+        page.get_by_role("button", name="CSV").click()
+    text = Path(started.value.path()).read_text()
+    assert text.startswith("part,round,step,epsilon,delta,precision,recall,f1")
+    assert len(text.splitlines()) == 27
+    with page.expect_download() as started:
+        page.locator("[data-title^='Download plot']").first.click()
+    assert Path(started.value.path()).read_bytes().startswith(b"\x89PNG")
+    assert started.value.suggested_filename == "epsilon-explorer.png"

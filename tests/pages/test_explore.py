@@ -1,0 +1,152 @@
+"""The Explore page, run without a browser."""
+
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from engine.settings import Settings
+from pages.shared import door
+
+APP = str(Path(__file__).resolve().parents[2] / "app.py")
+
+
+@pytest.fixture
+def page(trained_settings, monkeypatch):
+    """Opens the page at an address, with a home of its own and the published results of the repository."""
+    import dataclasses
+
+    published = Settings.from_environment().published
+    here = dataclasses.replace(trained_settings, published=published)
+
+    def open_at(settings: Settings = here, **fields: str) -> AppTest:
+        monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls: settings))
+        st.cache_resource.clear()
+        test = AppTest.from_file(APP, default_timeout=60)
+        for name, value in fields.items():
+            test.query_params[name] = value
+        test.run()
+        assert not test.exception
+        return test
+
+    monkeypatch.setattr(door, "_behind_the_scenes", lambda opened: None)
+    open_at.settings = here
+    yield open_at
+    st.cache_resource.clear()
+
+
+def texts(elements) -> str:
+    return "\n".join(element.value for element in elements).replace("\\", "").replace("\u00a0", " ")
+
+
+def test_the_landing_view_answers_at_once(page):
+    test = page()
+    said = texts(test.markdown)
+    assert "At ε = 1.51 (δ = 1e-05) this tagger finds 25 % of the names" in said
+    assert "Without privacy: 0.50" in said
+    assert "Published result of 21 November 2026" in texts(test.caption)
+    assert "Synthetic corpus" in texts(test.caption)
+    assert "ε will be **1.51**" in said
+    assert not [button for button in test.button if button.label == "Run"]
+    assert not test.warning
+    assert not test.error
+
+
+def test_a_published_run_of_a_corpus_that_is_not_here_can_be_seen(page):
+    test = page(corpus="conll2003")
+    assert "At ε = 0.762 (δ = 1e-05) this tagger finds" in texts(test.markdown)
+    assert "put eng.train" in texts(test.caption)
+
+
+def test_what_nobody_has_run_offers_to_run(page):
+    test = page(seed="5")
+    assert "Nobody has run this yet. It would cost ε = 1.51" in texts(test.markdown)
+    assert [button for button in test.button if button.label == "Run"]
+    assert "4,400 sentences, 1,375 steps" in texts(test.caption)
+
+
+def test_a_control_changes_view_and_address(page):
+    test = page()
+    test.select_slider(key="noise_multiplier").set_value(5.0).run()
+    assert "At ε = 0.177" in texts(test.markdown)
+    assert test.query_params["noise_multiplier"] == ["5"]
+    next(button for button in test.button if button.label == "Back to the defaults").click().run()
+    assert "At ε = 1.51" in texts(test.markdown)
+
+
+def test_the_exact_noise_multiplier_may_be_any_number(page):
+    test = page()
+    test.number_input(key="exact_noise").set_value(0.85).run()
+    assert test.select_slider(key="noise_multiplier").value == 0.85
+    assert test.query_params["noise_multiplier"] == ["0.85"]
+
+
+def test_a_link_opens_its_view(page):
+    test = page(noise_multiplier="2", corpus="synthetic")
+    assert test.select_slider(key="noise_multiplier").value == 2.0
+    assert "At ε = 0.52" in texts(test.markdown)
+
+
+def test_a_hostile_link_is_said_and_harmless(page):
+    test = page(noise_multiplier="lots", corpus="/etc/passwd", surprise="![x](http://evil)", data_fraction="7")
+    warnings = texts(test.warning)
+    for part in ("noise_multiplier='lots'", "'/etc/passwd' is not in the catalogue", "'surprise'", "data_fraction=7.0"):
+        assert part in warnings
+    assert "At ε = 1.51" in texts(test.markdown)
+    test.select_slider(key="noise_multiplier").set_value(2.0).run()
+    assert not test.warning
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"batch_size": "5000"}, "batch_size=5,000, expected at most the 4,400 training sentences"),
+        ({"data_fraction": "0.0001"}, "data_fraction=0.0001 leaves none of the 4,400 training sentences"),
+    ],
+)
+def test_what_cannot_be_run_is_said_in_one_sentence(page, fields, sentence):
+    assert sentence in texts(page(**fields).error)
+
+
+def test_a_delta_that_promises_nothing_is_warned_of(page):
+    assert "delta=0.01 is not below 1/n" in texts(page(delta="0.01").warning)
+
+
+def test_shuffling_is_labelled(page):
+    test = page(sampling="shuffle")
+    assert "assumes Poisson sampling, which was not done" in texts(test.warning)
+
+
+def test_a_broken_published_file_is_skipped_and_said(page, tmp_path):
+    import dataclasses
+    import shutil
+
+    folder = tmp_path / "results"
+    shutil.copytree(page.settings.published, folder)
+    (folder / "broken.json").write_text('{"format": 1')
+    test = page(dataclasses.replace(page.settings, published=folder))
+    assert "broken.json was skipped" in texts(test.warning)
+    assert "At ε = 1.51" in texts(test.markdown)
+
+
+def test_a_damaged_store_does_not_hide_what_is_published(page):
+    (page.settings.home / "runs.sqlite").write_bytes(b"no database, but long enough to be looked at closely" * 30)
+    test = page()
+    assert "At ε = 1.51" in texts(test.markdown)
+    assert "damaged" in texts(test.warning)
+
+
+def test_missing_vectors_are_said_when_a_run_is_asked_for(page, monkeypatch):
+    monkeypatch.setattr("engine.embeddings.vectors._folder", lambda name: None)
+    test = page(seed="5")
+    next(button for button in test.button if button.label == "Run").click().run()
+    assert "embeddings='en_core_web_md' is not installed" in texts(test.error)
+
+
+def test_the_command_line_and_the_downloads_are_offered(page):
+    test = page()
+    assert "python -m engine simulate --corpus synthetic" in test.code[0].value
+    assert "PNG: the camera" in texts(test.caption)
+    assert len(test.dataframe) == 2
+    assert len(test.dataframe[0].value) == 26

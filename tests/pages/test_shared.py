@@ -1,0 +1,222 @@
+"""Links, pictures and sentences, without a page."""
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.config import OPTIMISERS, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
+from engine.records import Counts, EntityScores, PrivacySpent, Run, RunState, RunStatus
+from engine.runs import Preview
+from pages.shared import address, charts, curves, words
+from tests.engine.runs_for_tests import SMALL, provenance, record
+
+CORPORA = ("synthetic", "conll2003")
+
+
+class TestAddress:
+    @given(
+        st.builds(
+            SimulationConfig,
+            corpus=st.sampled_from(CORPORA),
+            data_fraction=st.floats(0.001, 1),
+            tagger=st.builds(TaggerConfig, hidden_size=st.integers(1, 1024)),
+            training=st.builds(
+                TrainingConfig,
+                optimiser=st.sampled_from(OPTIMISERS),
+                learning_rate=st.floats(1e-6, 100),
+                batch_size=st.integers(1, 1000),
+                epochs=st.floats(0.1, 100),
+            ),
+            privacy=st.one_of(
+                st.builds(PrivacyConfig, noise_multiplier=st.floats(0.01, 100), clip_norm=st.floats(0.01, 100)),
+                st.builds(PrivacyConfig, noise_multiplier=st.just(0), clip_norm=st.sampled_from([None, 2.0])),
+            ),
+            seed=st.integers(0, 2**32 - 1),
+        )
+    )
+    def test_a_link_opens_what_it_was_made_from(self, config):
+        found, problems = address.read(address.write(config), CORPORA)
+        assert problems == []
+        assert address.write(found) == address.write(config)
+        assert found.data_fraction == pytest.approx(config.data_fraction, rel=1e-11)
+
+    def test_a_link_is_short(self):
+        assert address.write(SimulationConfig()) == {
+            "tagger": "bilstm-tddl",
+            "corpus": "synthetic",
+            "data_fraction": "1",
+            "noise_multiplier": "1",
+        }
+
+    @pytest.mark.parametrize(
+        ("fields", "word"),
+        [
+            ({"noise_multiplier": "-1"}, "noise_multiplier=-1.0"),
+            ({"noise_multiplier": "nan"}, "noise_multiplier=nan"),
+            ({"noise_multiplier": "lots"}, "noise_multiplier='lots'"),
+            ({"clip_norm": "none"}, "clip_norm=None"),
+            ({"clip_norm": "0"}, "clip_norm=0.0"),
+            ({"data_fraction": "1.5"}, "data_fraction=1.5"),
+            ({"corpus": "/etc/passwd"}, "corpus='/etc/passwd'"),
+            ({"corpus": "../../secret"}, "not in the catalogue"),
+            ({"tagger": "<script>alert(1)</script>"}, "tagger="),
+            ({"surprise": "1"}, "unknown field 'surprise'"),
+            ({"seed": "9" * 5000}, "seed="),
+            ({"x" * 5000: "1"}, "unknown field"),
+            ({"delta": "2"}, "delta=2.0"),
+            ({"clients": "7"}, "clients=7"),
+            ({"batch_size": "1e3"}, "batch_size='1e3'"),
+        ],
+    )
+    def test_what_cannot_be_used_is_left_out_and_said(self, fields, word):
+        found, (problem,) = address.read(fields | {"epochs": "3"}, CORPORA)
+        assert word in problem
+        assert len(problem) < 400
+        assert found == SimulationConfig(training=TrainingConfig(epochs=3))
+
+    @given(st.dictionaries(st.sampled_from([*address.FIELDS, "other"]), st.text(max_size=20)))
+    def test_no_link_breaks_the_page(self, fields):
+        config, problems = address.read(fields, CORPORA)
+        assert isinstance(config, SimulationConfig)
+        assert len(problems) <= len(fields)
+
+    def test_text_from_outside_is_shown_as_it_is(self):
+        shown = address.plain("![x](http://evil) <b> `a` $x$ :red[y]")
+        for sign in "![]()<>`$:":
+            assert f"\\{sign}" in shown or sign not in shown
+
+
+def run_of(state: RunState, records=(), **status) -> Run:
+    return Run(run_id="a", config=SMALL, status=RunStatus(run_id="a", state=state, **status), records=tuple(records))
+
+
+SPENT = PrivacySpent(epsilon=0.734, delta=1e-5, rdp_epsilon=1.03)
+PREVIEW = Preview(privacy=SPENT, tier="strong", train_sentences=9, steps=9, warnings=(), estimated_seconds=None)
+
+
+def scored(correct: int, predicted: int, gold: int) -> EntityScores:
+    counts = {"PER": Counts(correct, predicted, gold)}
+    return EntityScores(strict=counts, relaxed=counts, token={})
+
+
+class TestWords:
+    def test_the_answer_is_the_one_that_was_promised(self):
+        final = dataclasses.replace(record(2), privacy=SPENT, test=scored(64, 90, 100))
+        text = words.answer(run_of(RunState.DONE, [final]), PREVIEW, scored(82, 100, 100))
+        assert text.replace("\u00a0", " ") == (
+            "At ε = 0.734 (δ = 1e-05) this tagger finds 64 % of the names, and 71 % of what it marks is right: "
+            "F1 0.67. Without privacy: 0.82."
+        )
+
+    def test_nothing_found_is_said(self):
+        final = dataclasses.replace(record(2), privacy=SPENT, test=scored(0, 0, 100))
+        assert "finds none of the names: F1 0." in words.answer(run_of(RunState.DONE, [final]), PREVIEW, None)
+
+    @pytest.mark.parametrize(
+        ("run", "text"),
+        [
+            (None, "Nobody has run this yet. It would cost ε = 0.734 (δ = 1e-05)."),
+            (run_of(RunState.QUEUED, queue_place=1), "Waiting for a worker: next in line."),
+            (run_of(RunState.QUEUED, queue_place=3), "Waiting for a worker: number 3 in line."),
+            (run_of(RunState.RUNNING, stage="reading the corpus"), "Reading the corpus …"),
+            (run_of(RunState.FAILED, error="It broke."), "The run failed. It broke."),
+        ],
+    )
+    def test_every_state_has_a_sentence(self, run, text):
+        assert words.answer(run, PREVIEW, None) == text
+
+    def test_a_stopped_run_says_how_far_it_came(self):
+        text = words.answer(run_of(RunState.CANCELLED, progress=0.37), PREVIEW, None)
+        assert text.replace("\u00a0", " ").startswith("Stopped at 37 % of the training")
+
+    def test_the_promise_names_the_odds(self):
+        first = words.promise(PrivacySpent(epsilon=math.log(3), delta=1e-5, rdp_epsilon=1.5))[0]
+        assert "at most 75.0%" in first
+        assert "no promise" in words.promise(PrivacySpent(epsilon=math.inf, delta=1e-5))[0]
+
+    def test_shuffling_shows_the_figure_that_holds(self):
+        spent = dataclasses.replace(SPENT, unamplified_epsilon=12.3)
+        assert any("12.3" in paragraph and "holds" in paragraph for paragraph in words.promise(spent))
+
+    @pytest.mark.parametrize(("seconds", "text"), [(0.2, "1 s"), (41, "41 s"), (200, "3 min"), (9000, "2.5 h")])
+    def test_durations(self, seconds, text):
+        assert words.duration(seconds) == text
+
+
+class TestPictures:
+    LIVE = tuple(record(number, of=9) for number in range(4))
+
+    def draw(self, records, finished=(), planned=5.0, **options):
+        points = curves.path(records), curves.finish(records), curves.tradeoff(finished)
+        return charts.utility_by_epsilon(*points, planned=planned, key="k", **{"running": True} | options)
+
+    def trace(self, figure, name):
+        return next(trace for trace in figure.data if trace.name == name)
+
+    def test_the_current_run_moves_along_a_logarithmic_axis(self):
+        figure = self.draw(self.LIVE)
+        f1 = self.trace(figure, "F1, this run")
+        assert list(f1.x) == pytest.approx([math.log10(0.5 * (number + 1)) for number in range(4)])
+        assert list(f1.y) == pytest.approx([6 / 11] * 4)
+        assert figure.layout.uirevision == "k"
+
+    def test_no_privacy_has_its_own_place_right_of_everything(self):
+        without = [dataclasses.replace(each, privacy=PrivacySpent(epsilon=math.inf, delta=1e-5)) for each in self.LIVE]
+        figure = self.draw(without, planned=math.inf)
+        places = list(self.trace(figure, "F1, this run").x)
+        tick = figure.layout.xaxis.tickvals[list(figure.layout.xaxis.ticktext).index("∞")]
+        finite = [
+            x for x, text in zip(figure.layout.xaxis.tickvals, figure.layout.xaxis.ticktext, strict=True) if text != "∞"
+        ]
+        assert places == sorted(places)
+        assert min(places) > max(finite)
+        assert max(places) < figure.layout.xaxis.range[1]
+        assert tick > max(finite)
+
+    def test_the_axis_does_not_jump_while_a_run_goes_on(self):
+        ranges = {tuple(self.draw(self.LIVE[:count]).layout.xaxis.range) for count in range(5)}
+        assert len(ranges) == 1
+
+    def test_the_pointer_shows_everything(self):
+        text = self.trace(self.draw(self.LIVE), "F1, this run").text[0]
+        for part in ("ε = 0.5", "P 0.6", "R 0.5", "F1 0.545", "step 1 of 9", "loss 1.5", "clipped 25%"):
+            assert part in text
+
+    def test_metrics_differ_without_colour(self):
+        figure = self.draw(self.LIVE)
+        traces = [self.trace(figure, f"{name}, this run") for name in ("Precision", "Recall", "F1")]
+        assert len({trace.marker.symbol for trace in traces}) == 3
+        assert len({trace.line.dash for trace in traces}) == 3
+        assert len({trace.line.color for trace in traces}) == 3
+
+    def test_finished_runs_stand_behind(self):
+        done = dataclasses.replace(
+            run_of(RunState.DONE, [record(number) for number in range(3)]), provenance=provenance()
+        )
+        figure = self.draw(self.LIVE, [done])
+        behind = self.trace(figure, "F1, finished")
+        assert list(behind.x) == pytest.approx([math.log10(1.5)])
+        assert "your run 2026-11-21" in behind.text[0]
+
+    def test_an_end_replaces_the_goal(self):
+        records = [record(number) for number in range(3)]
+        assert any("ends at" in note.text for note in self.draw(self.LIVE).layout.annotations)
+        assert not any("ends at" in note.text for note in self.draw(records, running=False).layout.annotations)
+        star = self.trace(self.draw(records, running=False), "F1, this run, test part")
+        assert star.marker.symbol == "star"
+
+    def test_types_are_drawn_with_what_they_were_without_privacy(self):
+        types = curves.by_type(scored(3, 5, 6), scored(6, 6, 6))
+        figure = charts.f1_by_type(types, private=True, key="k")
+        assert list(figure.data[0].x) == pytest.approx([6 / 11])
+        assert list(figure.data[1].x) == [1.0]
+        assert len(charts.f1_by_type(types, private=False, key="k").data) == 1
+
+
+def test_rows_hold_all_records_and_the_test_scores():
+    rows = curves.rows([record(number) for number in range(3)])
+    assert [row["part"] for row in rows] == ["validation"] * 3 + ["test"]
+    assert rows[-1]["f1"] == pytest.approx(8 / 11)
