@@ -100,6 +100,7 @@ def utility_by_epsilon(
     figure.update_layout(
         uirevision=key,
         height=400,
+        font={"size": 13},
         margin={"l": 48, "r": 8, "t": 52, "b": 44},
         modebar=_MODEBAR,
         paper_bgcolor="rgba(0,0,0,0)",
@@ -186,7 +187,14 @@ def _tiers(figure: go.Figure, axis: _Axis) -> None:
         label = "no privacy" if name == "none" else name
         if end - start > 0.3:
             figure.add_annotation(
-                x=(start + end) / 2, y=1, yref="paper", yshift=12, text=label, showarrow=False, font={"size": 12}
+                x=(start + end) / 2,
+                y=1,
+                yref="paper",
+                yshift=1,
+                yanchor="bottom",
+                text=label,
+                showarrow=False,
+                font={"size": 12},
             )
 
 
@@ -223,6 +231,7 @@ def f1_by_type(types: Sequence[TypeScore], *, private: bool, key: str) -> go.Fig
         )
     figure.update_layout(
         uirevision=key,
+        font={"size": 13},
         height=110 + 38 * len(types),
         margin={"l": 8, "r": 8, "t": 36, "b": 40},
         modebar=_MODEBAR,

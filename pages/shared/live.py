@@ -11,6 +11,7 @@ from engine.errors import EpsilonError
 from engine.records import Run, RunState
 from engine.runs import Preview, Runs
 from pages.shared import address, charts, curves, downloads, words
+from pages.shared.picture import show as show_picture
 
 POLL_SECONDS = 0.7
 
@@ -49,7 +50,7 @@ def _view(runs: Runs, config: SimulationConfig, preview: Preview, title: str, fi
         key=key,
         running=running,
     )
-    st.plotly_chart(picture, key="picture", config=charts.CONFIG)
+    show_picture(picture, key="picture", label=words.answer(run, preview, reference))
     st.caption(_legend(bool(records), bool(finished)))
     _details(run, config, finished)
 
@@ -132,7 +133,7 @@ def _details(run: Run | None, config: SimulationConfig, finished: Sequence[Run])
             reference = curves.without_privacy(finished) if latest.test else None
             scores = curves.by_type(latest.test or latest.scores, reference)
             picture = charts.f1_by_type(scores, private=config.privacy.private, key=config.canonical_json())
-            st.plotly_chart(picture, key="types", config=charts.CONFIG)
+            show_picture(picture, key="types", label="F1 by entity type")
             part = "test" if latest.test else "validation"
             st.caption(f"Strict F1 by type on the {part} part; in brackets how many names there are.")
     with table:

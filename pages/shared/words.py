@@ -41,7 +41,7 @@ def _done(test: EntityScores, privacy: PrivacySpent, reference: EntityScores | N
     else:
         text = (
             f"{start} this tagger finds {percent(test.recall)} of the names, and {percent(test.precision)} of what it "
-            f"marks is right: F1 {test.f1:.2f}."
+            f"marks is right: F1\u00a0{test.f1:.2f}."
         )
     if reference and not math.isinf(privacy.epsilon):
         text += f" Without privacy: {reference.f1:.2f}."
