@@ -24,7 +24,16 @@ from engine.errors import (
     RunNotFound,
     VectorsMissing,
 )
-from engine.reports import privacy_fields, record_fields, record_line, run_fields, run_line, score_fields, score_table
+from engine.reports import (
+    delta_text,
+    privacy_fields,
+    record_fields,
+    record_line,
+    run_fields,
+    run_line,
+    score_fields,
+    score_table,
+)
 from engine.runs import Runs
 from engine.settings import Settings
 
@@ -210,7 +219,10 @@ def epsilon(
         plan = replace(plan, noise_multiplier=noise_multiplier_for(target_epsilon, plan, accountant))
     value = epsilon_of(plan, plan.steps, accountant)
     fields = privacy_fields(plan, value, accountant)
-    text = f"σ = {plan.noise_multiplier:g} gives ε = {value:.4g} (δ = {delta:g}, {plan.steps:,} steps, {accountant})"
+    text = (
+        f"σ = {plan.noise_multiplier:g} gives ε = {value:.4g} "
+        f"(δ = {delta_text(delta)}, {plan.steps:,} steps, {accountant})"
+    )
     _say(as_json, fields, text)
 
 

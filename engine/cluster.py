@@ -89,6 +89,7 @@ class Dispatcher:
                 threads_per_worker=1,
                 memory_limit=0,  # a paused worker would look like a dead one; the store counts those that die
                 host="127.0.0.1",
+                security=True,  # others on this machine could have code run by an open port
                 dashboard_address="127.0.0.1:0",
                 silence_logs=logging.WARNING,
                 local_directory=str(settings.home / "cluster"),

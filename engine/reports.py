@@ -19,6 +19,11 @@ def epsilon_text(epsilon: float, digits: int = 3) -> str:
     return "∞" if math.isinf(epsilon) else f"{epsilon:.{digits}g}"
 
 
+def delta_text(delta: float) -> str:
+    """δ for people: 1e-5, not 1e-05."""
+    return f"{delta:g}".replace("e-0", "e-")
+
+
 def record_fields(record: RoundRecord) -> dict[str, Any]:
     """One record, flat; scores are on the validation part, ``test`` stands in the final record."""
     spent = record.privacy.to_dict()

@@ -6,8 +6,8 @@ from pages.shared import address, controls, door, live
 
 runs = door.runs()
 chosen = controls.choose(runs)
-for problem in controls.problems():
-    st.warning(address.plain(problem), icon=":material/link_off:")
+if faults := controls.problems():
+    st.warning("\n\n".join(map(address.plain, faults)), icon=":material/link_off:")
 if chosen:
     config, preview = chosen
     titles = {info.name: info.title for info in runs.corpora()}

@@ -1,5 +1,6 @@
 """The controls of a configuration, in the sidebar, and their tie to the address bar."""
 
+import time
 from typing import Any
 
 import streamlit as st
@@ -23,9 +24,10 @@ NOISE = (0.0, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 TAGGER_NAMES = {"bilstm-tddl": "BiLSTM-TDDL"}
 
-_KEYS = ("corpus", "tagger", "noise_multiplier", "exact_noise", "data_fraction", "clip_norm", "delta", "sampling",
-         "optimiser", "learning_rate", "batch_size", "epochs", "hidden_size", "embeddings", "seed")  # fmt: skip
-_ADDRESS, _PROBLEMS = "address", "address_problems"
+_ADDRESS, _WRITTEN, _PROBLEMS, _SEEN, _INITIAL = "address", "address_written", "address_problems", "seen", "initial"
+_SETTLED_SECONDS = 1.5
+"""A browser's address may be behind by one change for so long; after it, another address means that somebody went
+back, or opened another link."""
 
 
 def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
@@ -33,19 +35,28 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
     corpora = {info.name: info for info in runs.corpora()}
     _follow_address(corpora)
     state = st.session_state
+    start = state[_INITIAL]
     with st.sidebar:
-        st.selectbox("Corpus", list(corpora), key="corpus", format_func=lambda name: _corpus_label(corpora[name]))
+        st.selectbox(
+            "Corpus",
+            list(corpora),
+            list(corpora).index(start["corpus"]),
+            key="corpus",
+            format_func=lambda name: _corpus_label(corpora[name]),
+        )
         _corpus_help(runs, corpora[state.corpus])
         st.selectbox(
             "Model",
             TAGGERS,
+            TAGGERS.index(start["tagger"]),
             key="tagger",
             format_func=TAGGER_NAMES.__getitem__,
             help="Frozen word vectors → an LSTM in both directions → a decision at each token.",
         )
         st.select_slider(
             "Noise multiplier σ",
-            sorted({*NOISE, state.noise_multiplier}),
+            _options(NOISE, "noise_multiplier"),
+            start["noise_multiplier"],
             key="noise_multiplier",
             format_func=lambda sigma: f"{sigma:g}",
             on_change=lambda: state.update(exact_noise=state.noise_multiplier),
@@ -55,7 +66,8 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
         cost = st.container()
         st.select_slider(
             "Share of the training data",
-            sorted({*SHARES, state.data_fraction}),
+            _options(SHARES, "data_fraction"),
+            start["data_fraction"],
             key="data_fraction",
             format_func=lambda share: f"{100 * share:g} %",
             help="A random part of the training sentences. Fewer sentences make each one weigh more, so ε grows.",
@@ -76,23 +88,32 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
 
 
 def _follow_address(corpora: dict[str, CorpusInfo]) -> None:
-    """Take the configuration of the address bar when it is not the one that this session wrote there."""
+    """Take the configuration of the address bar at the start, and when somebody goes back or forth in the browser.
+
+    At the start values go to the widgets as defaults: set by the session, they would undo what a quick user has done
+    before the first view was complete.
+    """
     state = st.session_state
     here = st.query_params.to_dict()
-    if "corpus" not in state or (_ADDRESS in state and here != state[_ADDRESS]):
+    if _INITIAL not in state:
         config, state[_PROBLEMS] = address.read(here, corpora)
-        _show(config)
+        state[_INITIAL], state[_ADDRESS], state[_WRITTEN] = _values(config), here, 0.0
+        return
+    touched = {name: state.get(name) for name in state[_INITIAL]} != state.get(_SEEN)
+    settled = time.monotonic() - state[_WRITTEN] > _SETTLED_SECONDS
+    if here != state[_ADDRESS] and settled and not touched:
+        config, state[_PROBLEMS] = address.read(here, corpora)
+        state.update(_values(config))
         state[_ADDRESS] = here
-    elif state.corpus not in corpora:
+    elif state.get("corpus") not in corpora:
         state.corpus = SimulationConfig().corpus
-    for key in _KEYS:
-        state[key] = state[key]  # a widget that is not drawn for a while must not lose its value
 
 
-def _show(config: SimulationConfig) -> None:
+def _values(config: SimulationConfig) -> dict[str, Any]:
+    """What the widgets show for a configuration, by their keys."""
     privacy, training = config.privacy, config.training
     automatic = PrivacyConfig(noise_multiplier=privacy.noise_multiplier).clip_norm
-    values: dict[str, Any] = {
+    return {
         "corpus": config.corpus,
         "tagger": config.tagger.name,
         "noise_multiplier": privacy.noise_multiplier,
@@ -109,11 +130,10 @@ def _show(config: SimulationConfig) -> None:
         "embeddings": config.embeddings,
         "seed": config.seed,
     }
-    st.session_state.update(values)
 
 
 def _reset() -> None:
-    _show(SimulationConfig())
+    st.session_state.update(_values(SimulationConfig()))
     st.session_state[_PROBLEMS] = []
 
 
@@ -141,22 +161,27 @@ def _config() -> SimulationConfig:
 
 
 def _write_address(config: SimulationConfig) -> None:
+    """Put the configuration into the address bar; a link with faults stays there until the user moves on."""
     state = st.session_state
     fields = address.write(config)
-    if st.query_params.to_dict() != fields and not state[_PROBLEMS]:
-        st.query_params.from_dict(fields)
-        state[_ADDRESS] = fields
-    elif fields != state.get("written", fields):
-        # The user has moved on from a link with faults: the warning has done its work.
+    seen = {name: state[name] for name in state[_INITIAL]}
+    if state[_PROBLEMS] and seen != state.get(_SEEN, seen):
         state[_PROBLEMS] = []
+    state[_SEEN] = seen
+    if fields != state[_ADDRESS] and not state[_PROBLEMS]:
         st.query_params.from_dict(fields)
-        state[_ADDRESS] = fields
-    state["written"] = fields
+        state[_ADDRESS], state[_WRITTEN] = fields, time.monotonic()
 
 
 def problems() -> list[str]:
     """What was wrong with the link that this view was opened with."""
     return list(st.session_state.get(_PROBLEMS, ()))
+
+
+def _options(usual: tuple[float, ...], key: str) -> list[float]:
+    """The steps of a slider, with the value at the start and the one chosen elsewhere among them."""
+    state = st.session_state
+    return sorted({*usual, state[_INITIAL][key], state.get(key, state[_INITIAL][key])})
 
 
 def _corpus_label(info: CorpusInfo) -> str:
@@ -209,11 +234,13 @@ def _say_cost(preview: Preview) -> None:
 
 def _advanced(runs: Runs) -> None:
     state = st.session_state
+    start = state[_INITIAL]
     with st.expander("Advanced", icon=":material/tune:"):
         st.number_input(
             "Noise multiplier, exactly",
             0.0,
-            1000.0,
+            10_000.0,
+            start["exact_noise"],
             key="exact_noise",
             step=0.1,
             format="%g",
@@ -223,22 +250,37 @@ def _advanced(runs: Runs) -> None:
             "Clip norm C",
             1e-6,
             1e6,
+            start["clip_norm"],
             key="clip_norm",
             placeholder="1.5 with noise, none without",
             format="%g",
             help="The longest gradient that one sentence may have (L2). Longer ones are scaled down.",
         )
-        st.number_input("δ", 1e-12, 0.5, key="delta", format="%.0e", help="Chance that ε does not hold: below 1/n.")
+        st.number_input(
+            "δ",
+            1e-12,
+            0.999,
+            start["delta"],
+            key="delta",
+            format="%.0e",
+            help="Chance that ε does not hold: below 1/n.",
+        )
         st.selectbox(
             "Sampling",
             SAMPLINGS,
+            SAMPLINGS.index(start["sampling"]),
             key="sampling",
             help="Poisson: each sentence joins each step by chance, as the accounting assumes. Shuffle: as papers do.",
         )
-        st.number_input("Epochs", 0.1, 1000.0, key="epochs", step=1.0, format="%g")
-        st.number_input("Batch size (expected)", 1, 100_000, key="batch_size")
-        st.selectbox("Optimiser", OPTIMISERS, key="optimiser")
-        st.number_input("Learning rate", 1e-6, 100.0, key="learning_rate", step=0.05, format="%g")
-        st.number_input("LSTM units per direction", 1, 1024, key="hidden_size")
-        st.selectbox("Word vectors", sorted({*runs.vectors(), state.embeddings}), key="embeddings")
-        st.number_input("Seed", 0, 2**32 - 1, key="seed", help="Of every random draw; the same seed, the same run.")
+        st.number_input("Epochs", 0.01, 10_000.0, start["epochs"], key="epochs", step=1.0, format="%g")
+        st.number_input("Batch size (expected)", 1, 1_000_000, start["batch_size"], key="batch_size")
+        st.selectbox("Optimiser", OPTIMISERS, OPTIMISERS.index(start["optimiser"]), key="optimiser")
+        st.number_input(
+            "Learning rate", 1e-6, 1000.0, start["learning_rate"], key="learning_rate", step=0.05, format="%g"
+        )
+        st.number_input("LSTM units per direction", 1, 1024, start["hidden_size"], key="hidden_size")
+        vectors = sorted({*runs.vectors(), start["embeddings"], state.get("embeddings", start["embeddings"])})
+        st.selectbox("Word vectors", vectors, vectors.index(start["embeddings"]), key="embeddings")
+        st.number_input(
+            "Seed", 0, 2**32 - 1, start["seed"], key="seed", help="Of every random draw; the same seed, the same run."
+        )

@@ -54,6 +54,8 @@ def _columns() -> dict[str, Any]:
         "loss": number(format="%.3f"),
         "clipped_fraction": number("clipped", format="percent"),
         "gradient_norm_median": number("gradient norm", format="%.2f", help="median L2 norm before clipping"),
+        "examples_seen": number("sentences drawn", format="localized"),
+        "nonfinite": number("left out", help="sentences whose gradient was not finite, so far"),
         "seconds": number("seconds", format="%.1f"),
     }
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import plotly
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.components.v2.types import ComponentRenderer
 
 from pages.shared import charts
 
@@ -48,40 +49,49 @@ function themed(layout, place) {
   };
 }
 
+// Called at every change of the data, with the same place: what is drawn, and whoever may ask for it to be drawn
+// again, belongs to the place and is there once.
 export default function ({ parentElement, data }) {
   const place = parentElement.querySelector(".picture");
   const figure = JSON.parse(data.figure);
   place.style.minHeight = `${figure.layout.height}px`;
-  const draw = () => library(data.script).then(Plotly => {
+  place.draw = () => library(data.script).then(Plotly => {
     if (!place.isConnected || !place.clientWidth) return;  // in a tab that is not open
+    place.drawnWidth = place.clientWidth;
     const layout = themed(figure.layout, place);
     if (place.clientWidth < 500) layout.legend = { ...layout.legend, entrywidth: 0.5, entrywidthmode: "fraction" };
     Plotly.react(place, figure.data, layout, data.config);
     place.setAttribute("role", "img");
-    place.setAttribute("aria-label", layout.meta.label);
+    place.setAttribute("aria-label", figure.layout.meta.label);
   });
-  draw();
-  const sizes = new ResizeObserver(draw);
+  place.draw();
+  if (place.release) return place.release;
+  const again = () => place.draw();
+  const sizes = new ResizeObserver(() => { if (place.clientWidth !== place.drawnWidth) again(); });
   sizes.observe(place);
-  const themes = new MutationObserver(draw);
-  themes.observe(document.documentElement, { attributes: true, subtree: false });
   const system = window.matchMedia("(prefers-color-scheme: dark)");
-  const later = () => setTimeout(draw, 100);
+  const later = () => setTimeout(again, 200);  // when the theme's variables have changed too
   system.addEventListener("change", later);
-  return () => {
+  place.release = () => {
     sizes.disconnect();
-    themes.disconnect();
     system.removeEventListener("change", later);
+    place.release = undefined;
   };
+  return place.release;
 }
 """
-_component = st.components.v2.component("picture", html=_HTML, css=_CSS, js=_JS, isolate_styles=False)
+
+
+@st.cache_resource(show_spinner=False)
+def _component() -> ComponentRenderer:
+    """Registered once for each server."""
+    return st.components.v2.component("picture", html=_HTML, css=_CSS, js=_JS, isolate_styles=False)
 
 
 def show(figure: go.Figure, *, key: str, label: str) -> None:
     """Draw ``figure``; ``label`` says in words what it shows, for those who cannot see it."""
     figure.update_layout(template="none", meta={"label": label})
-    _component(key=key, data={"figure": figure.to_json(), "config": charts.CONFIG, "script": _script_address()})
+    _component()(key=key, data={"figure": figure.to_json(), "config": charts.CONFIG, "script": _script_address()})
 
 
 @cache

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from engine.config import SYNTHETIC
 from engine.records import EntityScores, PrivacySpent, Run, RunState
-from engine.reports import epsilon_text
+from engine.reports import delta_text, epsilon_text
 from engine.runs import Preview
 
 TIERS = {
@@ -64,7 +64,7 @@ def cost(privacy: PrivacySpent) -> str:
     """ε with its δ."""
     if math.isinf(privacy.epsilon):
         return "all privacy (ε = ∞)"
-    return f"ε = {epsilon_text(privacy.epsilon)} (δ = {privacy.delta:g})"
+    return f"ε = {epsilon_text(privacy.epsilon)} (δ = {delta_text(privacy.delta)})"
 
 
 def epsilon(privacy: PrivacySpent) -> str:
@@ -96,7 +96,7 @@ def promise(privacy: PrivacySpent) -> list[str]:
     paragraphs = [
         f"Somebody who holds the trained weights, and knows every other training sentence, tries to tell whether "
         f"{privacy.unit} was there too. Guessing is right half the time. With ε = {epsilon_text(privacy.epsilon)} they "
-        f"are right at most {sure:.1%} of the time, but for a chance of δ = {privacy.delta:g}.",
+        f"are right at most {percent(sure)} of the time, but for a chance of δ = {delta_text(privacy.delta)}.",
         "Two corpora count as neighbours if one sentence was added or removed. A person who is named in ten sentences "
         "has ten times that ε.",
         f"The same by Rényi accounting: ε = {epsilon_text(privacy.rdp_epsilon)}.",
@@ -106,7 +106,7 @@ def promise(privacy: PrivacySpent) -> list[str]:
             f"If the shuffling is trusted for nothing: ε = {epsilon_text(privacy.unamplified_epsilon)}. "
             "This is the figure that holds as things were done."
         )
-    return paragraphs + [f"It rests on this: {sentence}" for sentence in privacy.assumptions]
+    return [*paragraphs, "It rests on this:\n" + "\n".join(f"- {sentence}" for sentence in privacy.assumptions)]
 
 
 def origin(run: Run) -> str:

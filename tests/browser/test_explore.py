@@ -96,6 +96,11 @@ def answer(page: Page) -> str:
     return page.locator("h3").first.inner_text().replace("\u00a0", " ")
 
 
+def address(page: Page) -> str:
+    """What the address bar shows now."""
+    return page.evaluate("() => location.href")
+
+
 def plotted(page: Page, name: str = "F1, this run") -> int:
     """How many points of a curve the picture holds now."""
     return page.evaluate(
@@ -173,7 +178,7 @@ def test_another_run_is_cancelled_and_seen_by_a_second_tab(page, dashboard, brow
     page.get_by_role("button", name="Run").click()
     wait_for(lambda: plotted(page) >= 1)
     other = browser.new_context().new_page()
-    other.goto(page.url)
+    other.goto(address(page))
     other.wait_for_selector("h3")
     wait_for(lambda: answer(other).startswith("Training"))
     page.get_by_role("button", name="Cancel").click()
@@ -192,15 +197,29 @@ def test_a_copied_link_opens_the_same_view(page, dashboard, browser):
     for _ in range(4):
         page.keyboard.press("ArrowRight")
     wait_for(lambda: answer(page).startswith("At ε = 0.177"))
-    wait_for(lambda: "noise_multiplier=5" in page.url)
+    wait_for(lambda: "noise_multiplier=5" in address(page))
     other = browser.new_context().new_page()
-    other.goto(page.url)
+    other.goto(address(page))
     other.wait_for_selector("h3")
     assert answer(other) == answer(page)
     other.reload()
     other.wait_for_selector("h3")
     assert answer(other) == answer(page)
     other.context.close()
+
+
+def test_going_back_in_the_browser_undoes_a_choice(page, dashboard):
+    page.goto(dashboard)
+    page.wait_for_selector("h3")
+    slider = page.get_by_role("slider").first
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    wait_for(lambda: "noise_multiplier=0.7" in address(page))
+    page.wait_for_timeout(2000)
+    page.go_back()
+    wait_for(lambda: slider.get_attribute("aria-valuetext") == "1")
+    wait_for(lambda: answer(page).startswith("At ε = 1.51"))
+    assert address(page).endswith("noise_multiplier=1")
 
 
 def test_the_numbers_can_be_taken_away(page, dashboard):

@@ -43,7 +43,7 @@ def texts(elements) -> str:
 def test_the_landing_view_answers_at_once(page):
     test = page()
     said = texts(test.markdown)
-    assert "At ε = 1.51 (δ = 1e-05) this tagger finds 25 % of the names" in said
+    assert "At ε = 1.51 (δ = 1e-5) this tagger finds 25 % of the names" in said
     assert "Without privacy: 0.50" in said
     assert "Published result of 21 November 2026" in texts(test.caption)
     assert "Synthetic corpus" in texts(test.caption)
@@ -55,7 +55,7 @@ def test_the_landing_view_answers_at_once(page):
 
 def test_a_published_run_of_a_corpus_that_is_not_here_can_be_seen(page):
     test = page(corpus="conll2003")
-    assert "At ε = 0.762 (δ = 1e-05) this tagger finds" in texts(test.markdown)
+    assert "At ε = 0.762 (δ = 1e-5) this tagger finds" in texts(test.markdown)
     assert "put eng.train" in texts(test.caption)
 
 

@@ -107,7 +107,7 @@ class TestWords:
         final = dataclasses.replace(record(2), privacy=SPENT, test=scored(64, 90, 100))
         text = words.answer(run_of(RunState.DONE, [final]), PREVIEW, scored(82, 100, 100))
         assert text.replace("\u00a0", " ") == (
-            "At ε = 0.734 (δ = 1e-05) this tagger finds 64 % of the names, and 71 % of what it marks is right: "
+            "At ε = 0.734 (δ = 1e-5) this tagger finds 64 % of the names, and 71 % of what it marks is right: "
             "F1 0.67. Without privacy: 0.82."
         )
 
@@ -118,7 +118,7 @@ class TestWords:
     @pytest.mark.parametrize(
         ("run", "text"),
         [
-            (None, "Nobody has run this yet. It would cost ε = 0.734 (δ = 1e-05)."),
+            (None, "Nobody has run this yet. It would cost ε = 0.734 (δ = 1e-5)."),
             (run_of(RunState.QUEUED, queue_place=1), "Waiting for a worker: next in line."),
             (run_of(RunState.QUEUED, queue_place=3), "Waiting for a worker: number 3 in line."),
             (run_of(RunState.RUNNING, stage="reading the corpus"), "Reading the corpus …"),
@@ -134,7 +134,7 @@ class TestWords:
 
     def test_the_promise_names_the_odds(self):
         first = words.promise(PrivacySpent(epsilon=math.log(3), delta=1e-5, rdp_epsilon=1.5))[0]
-        assert "at most 75.0%" in first
+        assert "at most 75\u00a0%" in first
         assert "no promise" in words.promise(PrivacySpent(epsilon=math.inf, delta=1e-5))[0]
 
     def test_shuffling_shows_the_figure_that_holds(self):
