@@ -1,6 +1,5 @@
 """The controls of a configuration, in the sidebar, and their tie to the address bar."""
 
-import time
 from typing import Any
 
 import streamlit as st
@@ -18,22 +17,20 @@ from engine.config import (
 from engine.corpus import CorpusInfo
 from engine.errors import EpsilonError
 from engine.runs import Preview, Runs
-from pages.shared import address, words
+from pages.shared import address, back, words
 
 NOISE = (0.0, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 TAGGER_NAMES = {"bilstm-tddl": "BiLSTM-TDDL"}
 
-_ADDRESS, _WRITTEN, _PROBLEMS, _SEEN, _INITIAL = "address", "address_written", "address_problems", "seen", "initial"
-_SETTLED_SECONDS = 1.5
-"""A browser's address may be behind by one change for so long; after it, another address means that somebody went
-back, or opened another link."""
+_ADDRESS, _PROBLEMS, _SEEN, _INITIAL = "address", "address_problems", "seen", "initial"
 
 
 def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
     """What the user has chosen and what it would cost; None, and a sentence on the page, if it cannot be run."""
     corpora = {info.name: info for info in runs.corpora()}
-    _follow_address(corpora)
+    _read_address(corpora)
+    back.follow()
     state = st.session_state
     start = state[_INITIAL]
     with st.sidebar:
@@ -87,24 +84,17 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
     return config, preview
 
 
-def _follow_address(corpora: dict[str, CorpusInfo]) -> None:
-    """Take the configuration of the address bar at the start, and when somebody goes back or forth in the browser.
+def _read_address(corpora: dict[str, CorpusInfo]) -> None:
+    """Take the configuration of the address bar, once for each session.
 
-    At the start values go to the widgets as defaults: set by the session, they would undo what a quick user has done
-    before the first view was complete.
+    The values go to the widgets as defaults: set by the session, they would undo what a quick user has done before
+    the first view was complete.
     """
     state = st.session_state
-    here = st.query_params.to_dict()
     if _INITIAL not in state:
-        config, state[_PROBLEMS] = address.read(here, corpora)
-        state[_INITIAL], state[_ADDRESS], state[_WRITTEN] = _values(config), here, 0.0
-        return
-    touched = {name: state.get(name) for name in state[_INITIAL]} != state.get(_SEEN)
-    settled = time.monotonic() - state[_WRITTEN] > _SETTLED_SECONDS
-    if here != state[_ADDRESS] and settled and not touched:
-        config, state[_PROBLEMS] = address.read(here, corpora)
-        state.update(_values(config))
-        state[_ADDRESS] = here
+        config, state[_PROBLEMS] = address.read(st.query_params.to_dict(), corpora)
+        # Not written back before something is chosen: going back would then never leave the page.
+        state[_INITIAL], state[_ADDRESS] = _values(config), address.write(config)
     elif state.get("corpus") not in corpora:
         state.corpus = SimulationConfig().corpus
 
@@ -170,7 +160,7 @@ def _write_address(config: SimulationConfig) -> None:
     state[_SEEN] = seen
     if fields != state[_ADDRESS] and not state[_PROBLEMS]:
         st.query_params.from_dict(fields)
-        state[_ADDRESS], state[_WRITTEN] = fields, time.monotonic()
+        state[_ADDRESS] = fields
 
 
 def problems() -> list[str]:
