@@ -112,13 +112,20 @@ class Runs:
         return sorted(every, key=lambda run: run.status.created or 0.0, reverse=True)[:limit]
 
     def tradeoff(self, config: SimulationConfig) -> list[Run]:
-        """Finished runs that differ from ``config`` in their noise only, by ε, the largest last."""
+        """Finished runs that differ from ``config`` in their noise only, by ε, the largest last.
+
+        One for each noise multiplier: that with the seed of ``config``, else that with the smallest seed; without noise
+        the one that does not clip either.
+        """
         try:
             found = {run.run_id: run for run in self._stored_done(config)}
         except EpsilonError:
             found = {}  # what is published can be seen all the same; problems() says what is wrong
         found |= {run.run_id: run for run in self._published() if _but_for_noise(run.config) == _but_for_noise(config)}
-        return sorted(found.values(), key=lambda run: run.records[-1].privacy.epsilon)
+        by_noise: dict[float, Run] = {}
+        for run in sorted(found.values(), key=lambda run: _preference(run.config, config)):
+            by_noise.setdefault(run.config.privacy.noise_multiplier, run)
+        return sorted(by_noise.values(), key=lambda run: run.records[-1].privacy.epsilon)
 
     def _stored_done(self, config: SimulationConfig) -> list[Run]:
         done, _ = self._store.newest(1000, RunState.DONE)
@@ -256,10 +263,15 @@ class Runs:
         return embeddings.installed()
 
 
+def _preference(config: SimulationConfig, wanted: SimulationConfig) -> tuple[bool, bool, int]:
+    clips_only = not config.privacy.private and config.privacy.clip_norm is not None
+    return clips_only, config.seed != wanted.seed, config.seed
+
+
 def _but_for_noise(config: SimulationConfig) -> SimulationConfig:
-    """The configuration with a noise multiplier of 1, so that runs along a trade-off curve are equal."""
+    """The configuration with a noise multiplier of 1 and seed 0, so that runs along a trade-off curve are equal."""
     clip_norm = config.privacy.clip_norm or DEFAULT_CLIP_NORM
-    return replace(config, privacy=replace(config.privacy, noise_multiplier=1.0, clip_norm=clip_norm))
+    return replace(config, seed=0, privacy=replace(config.privacy, noise_multiplier=1.0, clip_norm=clip_norm))
 
 
 def _work(config: SimulationConfig, provenance: published.Provenance) -> float:

@@ -30,7 +30,6 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
     """What the user has chosen and what it would cost; None, and a sentence on the page, if it cannot be run."""
     corpora = {info.name: info for info in runs.corpora()}
     _read_address(corpora)
-    back.follow()
     state = st.session_state
     start = state[_INITIAL]
     with st.sidebar:
@@ -71,6 +70,7 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
         )
         _advanced(runs)
         st.button("Back to the defaults", on_click=_reset, type="tertiary", icon=":material/undo:")
+        back.follow()
     try:
         config = _config()
         with cost, st.spinner("Working out ε …", show_time=False):

@@ -13,7 +13,7 @@ from engine.runs import Preview, Runs
 from pages.shared import address, charts, curves, downloads, words
 from pages.shared.picture import show as show_picture
 
-POLL_SECONDS = 0.7
+POLL_SECONDS = 1.0
 
 
 def show(runs: Runs, config: SimulationConfig, preview: Preview, title: str) -> None:
