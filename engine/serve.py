@@ -71,7 +71,7 @@ def server_command(environment: os._Environ[str] | dict[str, str]) -> list[str]:
 
 def start_cluster(settings: Settings) -> None:
     """Start the workers now, so that they are warm when the first run is asked for."""
-    from engine import dispatch  # imports Dask, which would hold up the server's start
+    from engine import dispatch  # not before the server has been started: every import would hold it up
 
     try:
         dispatch.ensure_cluster(settings, os.getpid())

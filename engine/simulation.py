@@ -13,7 +13,7 @@ import numpy as np
 from engine import corpus as corpora
 from engine import embeddings
 from engine.config import SimulationConfig, TaggerConfig
-from engine.embeddings import EncodedSplit
+from engine.embeddings import EncodedCorpus, EncodedSplit
 from engine.embeddings.encoded import subset, tag_sequences
 from engine.errors import InvalidConfig, RunStopped
 from engine.privacy.accounting import spent
@@ -63,11 +63,9 @@ def simulate(
 
     check()
     started = time.monotonic() - (resume.seconds if resume else 0.0)
-    on_stage("reading the corpus", 0.0)
-    corpus = corpora.load(config.corpus, settings)
+    on_stage("reading the corpus and its word vectors", 0.0)
+    encoded = _encoded(config, settings)
     check()
-    on_stage("looking up word vectors", 0.0)
-    encoded = embeddings.encode(corpus, embeddings.find(config.embeddings), settings.home)
     seeds = Seeds(config.seed)
     train = training_part(encoded.train, config.data_fraction, seeds)
     plan = PrivacyPlan.from_config(config, len(train))
@@ -161,8 +159,7 @@ def warm_up(settings: Settings) -> None:
     Raises VectorsMissing, StoreError.
     """
     config = SimulationConfig()
-    corpus = corpora.load(config.corpus, settings)
-    encoded = embeddings.encode(corpus, embeddings.find(config.embeddings), settings.home)
+    encoded = _encoded(config, settings)
     dimensions, tags = encoded.vectors.shape[1], len(encoded.tags)
     backend = _backend(config.tagger, dimensions, tags)
     weights = build(config.tagger, dimensions, tags).initial_weights(Seeds(0).stream("initial weights"))
@@ -171,6 +168,16 @@ def warm_up(settings: Settings) -> None:
         backend.clipped_gradient(weights, batch, 1.0)
         backend.predict(weights, batch)
     spent(PrivacyPlan.from_config(config, len(encoded.train)), 1)
+
+
+def _encoded(config: SimulationConfig, settings: Settings) -> EncodedCorpus:
+    """The arrays of the corpus; its files are parsed only where no run has done so before."""
+    return embeddings.encode(
+        corpora.checksum(config.corpus, settings),
+        lambda: corpora.load(config.corpus, settings),
+        embeddings.find(config.embeddings),
+        settings.home,
+    )
 
 
 @lru_cache(maxsize=4)

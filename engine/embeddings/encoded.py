@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,13 +51,16 @@ class EncodedCorpus:
     tags: tuple[str, ...]
 
 
-def encode(corpus: Corpus, package: VectorPackage, home: Path) -> EncodedCorpus:
-    """The arrays of ``corpus``, made on first use. Raises StoreError if they cannot be written."""
-    folder = home / "encoded" / f"{corpus.checksum[:16]}-{package.label}-{_FORMAT}"
+def encode(checksum: str, load: Callable[[], Corpus], package: VectorPackage, home: Path) -> EncodedCorpus:
+    """The arrays of the corpus with this checksum, made on first use: only then is it loaded.
+
+    Raises StoreError if they cannot be written.
+    """
+    folder = home / "encoded" / f"{checksum[:16]}-{package.label}-{_FORMAT}"
     table = home / "vectors" / f"{package.label}-{_FORMAT}.npy"
     if not (folder.is_dir() and table.is_file()):
         try:
-            _write(corpus, package, folder, table)
+            _write(load(), package, folder, table)
         except OSError as error:
             raise StoreError(f"The encoded corpus cannot be written to {folder}: {error.strerror or error}") from error
     return _read(folder, table)

@@ -1,0 +1,84 @@
+"""Words → rows of the public table; a corpus → arrays on disk."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from engine import embeddings
+from engine.corpus import Corpus, Sentence
+from engine.embeddings.encoded import encode, subset, tag_sequences
+from engine.embeddings.vectors import look_up
+from engine.errors import StoreError, VectorsMissing
+
+
+@pytest.fixture(scope="module")
+def package():
+    return embeddings.find("en_core_web_md")
+
+
+def corpus_of(*words: str) -> Corpus:
+    sentences = (Sentence(words, ("B-PER", *["O"] * (len(words) - 1))), Sentence(("Bonn",), ("B-LOC",)))
+    return Corpus(
+        name="toy", title="toy", licence="none", synthetic=False, train=sentences, validation=sentences[:1],
+        test=sentences[1:], entity_types=("LOC", "PER"), checksum="c" * 64,
+    )  # fmt: skip
+
+
+def test_known_words_have_spacys_own_vectors(package):
+    import spacy
+
+    table, row_of = look_up(package, ["Bonn", "the"])
+    vocabulary = spacy.blank("en").vocab.from_disk(package.folder / "vocab")
+    for word in ("Bonn", "the"):
+        np.testing.assert_array_equal(table[row_of[word]], vocabulary[word].vector)
+        assert np.any(table[row_of[word]])
+
+
+def test_unknown_words_share_one_fixed_vector(package):
+    """Nothing is learnt from private words: which of them is unknown, and how many there are, changes no vector."""
+    table, row_of = look_up(package, ["xqzzyblorp", "Wjkwrtzuiop"])
+    assert row_of["xqzzyblorp"] == row_of["Wjkwrtzuiop"] == len(table) - 1
+    assert not np.any(table[-1])
+    other, _ = look_up(package, ["something", "else", "grmblfx"])
+    np.testing.assert_array_equal(table, other)
+
+
+def test_a_corpus_is_encoded_once_and_mapped(package, tmp_path):
+    corpus = corpus_of("Rosa", "lives", "xqzzyblorp")
+    loaded = []
+
+    def load() -> Corpus:
+        loaded.append(corpus)
+        return corpus
+
+    first, second = (encode(corpus.checksum, load, package, tmp_path) for _ in range(2))
+    assert len(loaded) == 1
+    for encoded in (first, second):
+        assert isinstance(encoded.train.rows, np.memmap)
+        assert isinstance(encoded.vectors, np.memmap)
+        assert encoded.tags == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+        assert encoded.train.offsets.tolist() == [0, 3, 4]
+        assert encoded.train.tags.tolist() == [3, 0, 0, 1]
+        assert encoded.train.rows[2] == len(encoded.vectors) - 1
+    assert [len(part) for part in (first.train, first.validation, first.test)] == [2, 1, 1]
+
+
+def test_sentences_can_be_chosen_and_named_again(package, tmp_path):
+    corpus = corpus_of("Rosa", "lives")
+    encoded = encode(corpus.checksum, lambda: corpus, package, tmp_path)
+    chosen = subset(encoded.train, np.array([1, 0]))
+    assert tag_sequences(chosen, chosen.tags, encoded.tags) == [["B-LOC"], ["B-PER", "O"]]
+
+
+def test_a_place_that_cannot_be_written_is_said(package, tmp_path):
+    (tmp_path / "encoded").write_text("in the way")
+    corpus = corpus_of("Rosa")
+    with pytest.raises(StoreError, match="encoded corpus cannot be written"):
+        encode(corpus.checksum, lambda: corpus, package, tmp_path)
+
+
+def test_missing_vectors_say_what_to_do():
+    with pytest.raises(VectorsMissing, match=r"embeddings='glove' is not installed .* expected one of en_core_web_md"):
+        embeddings.find("glove")
+    assert dataclasses.asdict(embeddings.find("en_core_web_md"))["version"]

@@ -1,0 +1,86 @@
+"""Configurations are checked where they are made, and equal ones are the same run."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+
+from engine.config import (
+    DEFAULT_CLIP_NORM,
+    PrivacyConfig,
+    SimulationConfig,
+    TaggerConfig,
+    TrainingConfig,
+    run_id,
+)
+from engine.errors import InvalidConfig
+
+BAD = [
+    (PrivacyConfig, "noise_multiplier", [-1, math.nan, math.inf, "1", None, True, 1e9]),
+    (PrivacyConfig, "clip_norm", [0, -1, math.nan, math.inf, "1"]),
+    (PrivacyConfig, "delta", [0, 1, -1, 2, math.nan, "1e-5"]),
+    (PrivacyConfig, "sampling", ["", "random", None]),
+    (TrainingConfig, "optimiser", ["", "adamw"]),
+    (TrainingConfig, "learning_rate", [0, -1, math.nan, math.inf]),
+    (TrainingConfig, "batch_size", [0, -1, 1.5, "32", True]),
+    (TrainingConfig, "epochs", [0, -1, math.nan, math.inf]),
+    (TaggerConfig, "hidden_size", [0, 100_000, 1.5]),
+    (SimulationConfig, "data_fraction", [0, 1.5, -1, math.nan, "1"]),
+    (SimulationConfig, "corpus", ["", "  ", None, "a\0b", "x" * 2000]),
+    (SimulationConfig, "clients", [0, 2, -1, 1.0]),
+    (SimulationConfig, "seed", [-1, 2**32, 1.5]),
+]
+
+
+@pytest.mark.parametrize(("part", "field", "value"), [(part, field, v) for part, field, vs in BAD for v in vs])
+def test_a_bad_value_is_named_with_its_field(part, field, value):
+    with pytest.raises(InvalidConfig) as error:
+        part(**{field: value})
+    assert str(error.value).startswith(f"{field}={value!r}, expected ")
+
+
+def test_the_defaults_are_the_papers():
+    config = SimulationConfig()
+    assert (config.training.optimiser, config.training.learning_rate) == ("sgd", 0.15)
+    assert (config.training.batch_size, config.training.epochs) == (32, 10)
+    assert config.privacy.clip_norm == 1.5
+
+
+def test_a_clip_norm_that_is_left_out_follows_the_noise():
+    assert PrivacyConfig(noise_multiplier=2).clip_norm == DEFAULT_CLIP_NORM
+    assert PrivacyConfig(noise_multiplier=0).clip_norm is None
+    assert PrivacyConfig(noise_multiplier=0, clip_norm=3).clip_norm == 3
+    with pytest.raises(InvalidConfig, match="clip_norm=None"):
+        PrivacyConfig(noise_multiplier=1, clip_norm=None)
+
+
+def test_json_there_and_back():
+    config = SimulationConfig(
+        corpus="btc", data_fraction=0.3, seed=7, privacy=PrivacyConfig(noise_multiplier=0, clip_norm=2)
+    )
+    assert SimulationConfig.from_dict(json.loads(config.canonical_json())) == config
+
+
+@pytest.mark.parametrize("values", [None, [], "x", {"surprise": 1}, {"privacy": {"epsilon": 1}}, {"training": 3}])
+def test_a_table_that_is_none_of_ours_is_refused(values):
+    with pytest.raises(InvalidConfig):
+        SimulationConfig.from_dict(values)
+
+
+def test_whole_numbers_and_decimals_are_the_same_run():
+    whole = SimulationConfig(privacy=PrivacyConfig(noise_multiplier=1), training=TrainingConfig(epochs=10))
+    decimal = SimulationConfig(privacy=PrivacyConfig(noise_multiplier=1.0), training=TrainingConfig(epochs=10.0))
+    assert run_id(whole, "c") == run_id(decimal, "c")
+
+
+def test_whatever_changes_the_work_changes_the_identity():
+    config = SimulationConfig()
+    others = [
+        dataclasses.replace(config, seed=1),
+        dataclasses.replace(config, privacy=PrivacyConfig(noise_multiplier=1.0001)),
+        dataclasses.replace(config, tagger=TaggerConfig(hidden_size=99)),
+    ]
+    identities = {run_id(each, "c") for each in (config, *others)} | {run_id(config, "d"), run_id(config, "c", "0")}
+    assert len(identities) == 6
+    assert all(len(each) == 16 for each in identities)

@@ -1,0 +1,67 @@
+"""Records survive JSON, and their averages are the ones that tables print."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.records import Counts, EntityScores, PrivacySpent, RoundRecord, macro, micro, weighted
+from engine.seeds import Seeds
+from tests.engine.runs_for_tests import record
+
+
+def test_a_record_survives_json():
+    for number in (0, 2):
+        text = json.dumps(record(number).to_dict(), allow_nan=False)
+        assert RoundRecord.from_dict(json.loads(text)) == record(number)
+
+
+def test_no_privacy_is_null_in_json():
+    spent = PrivacySpent(epsilon=math.inf, delta=1e-5)
+    assert spent.to_dict()["epsilon"] is None
+    assert PrivacySpent.from_dict(json.loads(json.dumps(spent.to_dict()))) == spent
+
+
+def test_averages_worked_out_by_hand():
+    counts = [Counts(correct=6, predicted=8, gold=10), Counts(correct=1, predicted=5, gold=2)]
+    assert micro(counts).precision == pytest.approx(7 / 13)
+    assert micro(counts).recall == pytest.approx(7 / 12)
+    assert micro(counts).f1 == pytest.approx(14 / 25)
+    assert macro(counts).f1 == pytest.approx((12 / 18 + 2 / 7) / 2)
+    assert weighted(counts).f1 == pytest.approx((10 * 12 / 18 + 2 * 2 / 7) / 12)
+
+
+def test_a_weighted_f1_may_lie_below_precision_and_recall():
+    """As in the paper's Table 6, which is how its triples were recognised as weighted averages."""
+    counts = [Counts(correct=1, predicted=1, gold=10), Counts(correct=9, predicted=90, gold=10)]
+    average = weighted(counts)
+    assert average.f1 < min(average.precision, average.recall)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)), max_size=6))
+def test_ratios_stay_between_0_and_1(triples):
+    counts = [Counts(min(a, b, c), b, c) for a, b, c in triples]
+    for average in (micro(counts), macro(counts), weighted(counts)):
+        for value in (average.precision, average.recall, average.f1):
+            assert 0 <= value <= 1
+
+
+def test_nothing_predicted_is_zero_and_not_an_error():
+    empty = EntityScores(strict={}, relaxed={}, token={})
+    assert (empty.precision, empty.recall, empty.f1) == (0, 0, 0)
+
+
+def test_streams_depend_on_their_name_and_keys_only():
+    seeds = Seeds(3)
+    seeds.stream("noise", step=1).standard_normal(100)
+    again = Seeds(3).stream("noise", step=1).standard_normal(5)
+    assert (again == seeds.stream("noise", step=1).standard_normal(5)).all()
+    others = [
+        Seeds(4).stream("noise", step=1),
+        seeds.stream("noise", step=2),
+        seeds.stream("sampling", step=1),
+        seeds.stream("noise"),
+    ]
+    assert all((each.standard_normal(5) != again).all() for each in others)
