@@ -16,15 +16,14 @@ BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 def table(runs: list[Run]) -> str:
     """Rows by corpus and noise multiplier."""
     titles = {info.name: info.title for info in Runs.from_environment().corpora()}
-    lines = ["| corpus | σ | ε | precision | recall | F1 | seconds |", "|---|---|---|---|---|---|---|"]
+    lines = ["| corpus | σ | ε | precision | recall | F1 |", "|---|---|---|---|---|---|"]
     for run in sorted(runs, key=lambda run: (run.config.corpus != "synthetic", run.config.privacy.noise_multiplier)):
         final = run.final
-        if final and final.test and run.provenance:
+        if final and final.test:
             title = titles.get(run.config.corpus, run.config.corpus)
             lines.append(
                 f"| {title} | {run.config.privacy.noise_multiplier:g} | {epsilon_text(final.privacy.epsilon)} "
-                f"| {final.test.precision:.3f} | {final.test.recall:.3f} | {final.test.f1:.3f} "
-                f"| {run.provenance.wall_seconds:.0f} |"
+                f"| {final.test.precision:.3f} | {final.test.recall:.3f} | {final.test.f1:.3f} |"
             )
     return "\n".join(lines)
 
