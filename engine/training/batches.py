@@ -1,6 +1,6 @@
 """Sentences → padded arrays. Physical batching never changes what was sampled."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +9,10 @@ from engine.embeddings.encoded import EncodedSplit
 
 MAX_CELLS = 1 << 21
 """Bound on sentences · longest² in one padded batch: the Gram matrices of the ghost norms then stay under 8 MB each."""
+
+
+CACHED_TOKENS = 4096
+"""Tokens whose hidden states stay in the processor's cache; larger batches took five times as long to predict."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +44,23 @@ def padded(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray) -> Bat
 
 def physical_batches(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray) -> Iterator[Batch]:
     """The chosen sentences sorted by length and cut so that no batch exceeds ``MAX_CELLS``; nothing if none."""
+    return _cut(split, table, sentences, lambda number, longest: number * longest**2 <= MAX_CELLS)
+
+
+def prediction_batches(split: EncodedSplit, table: np.ndarray) -> Iterator[Batch]:
+    """All sentences sorted by length and cut so that no batch has more than ``CACHED_TOKENS``, padding included."""
+    return _cut(split, table, np.arange(len(split)), lambda number, longest: number * longest <= CACHED_TOKENS)
+
+
+def _cut(
+    split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, fits: Callable[[int, int], bool]
+) -> Iterator[Batch]:
     order = sentences[np.argsort(split.lengths[sentences], kind="stable")]
     lengths = split.lengths[order]
     start = 0
     while start < len(order):
         end = start + 1
-        while end < len(order) and (end + 1 - start) * int(lengths[end]) ** 2 <= MAX_CELLS:
+        while end < len(order) and fits(end + 1 - start, int(lengths[end])):
             end += 1
         yield padded(split, table, order[start:end])
         start = end

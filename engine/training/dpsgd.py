@@ -4,7 +4,7 @@ The sum is divided by the *expected* batch size: the realised one is private. Wi
 is ordinary SGD. Sampling, noise and optimiser are the same for every back end.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from engine.errors import TrainingFailed
 from engine.privacy.mechanisms import gaussian_noise, poisson_sample, shuffled_batch
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Seeds
-from engine.training.batches import Batch, physical_batches
+from engine.training.batches import Batch, physical_batches, prediction_batches
 from engine.training.optimisers import Optimiser
 
 
@@ -119,14 +119,10 @@ def predict(
 ) -> np.ndarray:
     """Tag indices for every token of ``split``, int [tokens]; ``check`` is called between batches and may raise."""
     tags = np.zeros(int(split.offsets[-1]), dtype=np.int64)
-    for batch in _evaluation_batches(split, table):
+    for batch in prediction_batches(split, table):
         check()
         best = backend.predict(weights, batch)
         real = np.arange(best.shape[1]) < batch.lengths[:, None]
         position = split.offsets[batch.sentences][:, None] + np.arange(best.shape[1])
         tags[position[real]] = best[real]
     return tags
-
-
-def _evaluation_batches(split: EncodedSplit, table: np.ndarray) -> Iterator[Batch]:
-    return physical_batches(split, table, np.arange(len(split)))
