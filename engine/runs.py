@@ -6,6 +6,7 @@ middle three never in this process.
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -207,7 +208,7 @@ class Runs:
     def preview(self, config: SimulationConfig) -> Preview:
         """What a run would be. The first ε of a process takes two seconds, unless it is already known of a run."""
         plan = self.plan(config)
-        privacy = self._known_privacy(config) or _spent(plan)
+        privacy = self._known_privacy(plan) or _spent(plan)
         return Preview(
             privacy=privacy,
             tier=tier(privacy.epsilon),
@@ -217,9 +218,14 @@ class Runs:
             estimated_seconds=self._estimate(config, plan),
         )
 
-    def _known_privacy(self, config: SimulationConfig) -> PrivacySpent | None:
-        same = (run for run in self._published() if run.config == config)
-        return next((run.records[-1].privacy for run in same), None)
+    def _known_privacy(self, plan: PrivacyPlan) -> PrivacySpent | None:
+        """What a published run of the same plan has spent: a seed or a hidden size changes no ε."""
+        for run in self._published():
+            if run.provenance:
+                with suppress(InvalidConfig):  # a file from outside may claim fewer sentences than its batches have
+                    if PrivacyPlan.from_config(run.config, run.provenance.train_sentences) == plan:
+                        return run.records[-1].privacy
+        return None
 
     def _estimate(self, config: SimulationConfig, plan: PrivacyPlan) -> float | None:
         """Seconds by the quickest known run of this tagger, those on the same corpus first.
