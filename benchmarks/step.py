@@ -1,4 +1,4 @@
-"""One training step: ours, private and not, against Keras's ordinary one, interleaved in one run.
+"""One training step: ours, private and not, with both back ends, against Keras's ordinary one, interleaved in one run.
 
 ``python -m benchmarks.step [--rounds N] [--json]``. Sentences have CoNLL-like lengths; Keras gets them padded to the
 batch's longest, as its users do, and no clipping or noise.
@@ -21,7 +21,8 @@ from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Seeds
 from engine.taggers import BiLSTM
 from engine.training.batches import padded
-from engine.training.dpsgd import DPSGD
+from engine.training.compiled_backend import CompiledBackend
+from engine.training.dpsgd import DPSGD, Backend
 from engine.training.optimisers import Optimiser
 from engine.training.tensorflow_backend import TensorFlowBackend
 
@@ -38,7 +39,9 @@ def sentences() -> tuple[EncodedSplit, np.ndarray]:
     return EncodedSplit(rows, tags, np.concatenate([[0], np.cumsum(lengths)])), table
 
 
-def ours(split: EncodedSplit, table: np.ndarray, *, private: bool) -> Callable[[int], None]:
+def ours(
+    split: EncodedSplit, table: np.ndarray, kind: Callable[[BiLSTM], Backend], *, private: bool
+) -> Callable[[int], None]:
     """A whole step of the engine: sampling, gradients, clipping, noise, update."""
     privacy = PrivacyConfig(noise_multiplier=1.0 if private else 0.0, sampling="shuffle")
     plan = PrivacyPlan.from_config(
@@ -47,7 +50,7 @@ def ours(split: EncodedSplit, table: np.ndarray, *, private: bool) -> Callable[[
     tagger = BiLSTM(DIMENSIONS, HIDDEN, TAGS)
     optimiser = Optimiser(TrainingConfig(), tagger.layout.size)
     weights = tagger.initial_weights(np.random.default_rng(0))
-    learner = DPSGD(TensorFlowBackend(tagger), plan, optimiser, Seeds(0), split, table, weights)
+    learner = DPSGD(kind(tagger), plan, optimiser, Seeds(0), split, table, weights)
 
     def step(number: int) -> None:
         learner.step(number)
@@ -81,8 +84,10 @@ def main() -> None:
     split, table = sentences()
     steps = {
         "keras_ms": keras(split, table),
-        "ours_ordinary_ms": ours(split, table, private=False),
-        "ours_private_ms": ours(split, table, private=True),
+        "reference_ordinary_ms": ours(split, table, TensorFlowBackend, private=False),
+        "reference_private_ms": ours(split, table, TensorFlowBackend, private=True),
+        "ours_ordinary_ms": ours(split, table, CompiledBackend, private=False),
+        "ours_private_ms": ours(split, table, CompiledBackend, private=True),
     }
     times: dict[str, list[float]] = {name: [] for name in steps}
     for number in range(options.rounds + 20):

@@ -52,9 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not install_requirements(TESTS if chosen.tests else PRODUCT, Path(sys.prefix)):
             return 1
         wanted = chosen.vectors or VECTORS
-        if install_vectors(wanted) or wanted == VECTORS:
-            return 0
-    return 1
+        there = install_vectors(wanted) or wanted == VECTORS
+        compile_training()
+    return 0 if there else 1
 
 
 @contextmanager
@@ -102,6 +102,20 @@ def install_vectors(name: str) -> bool:
         "new runs need the vectors, and the next set-up tries again."
     )
     return False
+
+
+def compile_training() -> None:
+    """Compile the training step now rather than in somebody's first run; it is kept beside the source."""
+    stamp = Path(sys.prefix) / "compiled"
+    source = REPOSITORY / "engine" / "training" / "compiled_kernels.py"
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    if stamp.is_file() and stamp.read_text() == digest:
+        return
+    say("Compiling the training step; this takes half a minute, once.")
+    from engine.training.compiled_backend import compile_kernels
+
+    compile_kernels()
+    stamp.write_text(digest)
 
 
 def vector_commands(name: str) -> list[list[str]]:

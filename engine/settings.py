@@ -6,24 +6,34 @@ from pathlib import Path
 
 from platformdirs import user_data_dir
 
+from engine.errors import InvalidConfig
+
 REPOSITORY = Path(__file__).resolve().parent.parent
+BACKENDS = ("compiled", "tensorflow")
+"""The fast one, which is the default, and the readable reference."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Folders and addresses.
+    """Folders, addresses, and what computes. Raises InvalidConfig for a back end that is none.
 
     home: runs, corpora, encoded arrays and weights of the user (EPSILON_HOME; never in the repository).
     data_dir: folder with corpora that are already here (EPSILON_DATA_DIR), or None. store_url: SQLAlchemy address of
     the database (EPSILON_STORE_URL; default SQLite in home). scheduler: address of a Dask scheduler on other machines
-    (EPSILON_SCHEDULER), or None for a local cluster. published: folder of the published runs.
+    (EPSILON_SCHEDULER), or None for a local cluster. backend: what computes gradients (EPSILON_BACKEND), "compiled"
+    or "tensorflow"; both give the same to float tolerance. published: folder of the published runs.
     """
 
     home: Path
     data_dir: Path | None
     store_url: str
     scheduler: str | None = None
+    backend: str = BACKENDS[0]
     published: Path = REPOSITORY / "cached_results"
+
+    def __post_init__(self) -> None:
+        if self.backend not in BACKENDS:
+            raise InvalidConfig(f"EPSILON_BACKEND={self.backend}, expected one of {', '.join(BACKENDS)}")
 
     @classmethod
     def from_environment(cls) -> "Settings":
@@ -36,4 +46,5 @@ class Settings:
             data_dir=Path(data).expanduser().resolve() if data else None,
             store_url=os.environ.get("EPSILON_STORE_URL") or f"sqlite:///{home.resolve() / 'runs.sqlite'}",
             scheduler=os.environ.get("EPSILON_SCHEDULER") or None,
+            backend=os.environ.get("EPSILON_BACKEND") or BACKENDS[0],
         )

@@ -71,7 +71,7 @@ def simulate(
     plan = PrivacyPlan.from_config(config, len(train))
     check()
     on_stage("preparing the tagger", 0.0)
-    backend = _backend(config.tagger, encoded.vectors.shape[1], len(encoded.tags))
+    backend = _backend(config.tagger, encoded.vectors.shape[1], len(encoded.tags), settings.backend)
     tagger = build(config.tagger, encoded.vectors.shape[1], len(encoded.tags))
     optimiser = Optimiser(config.training, tagger.layout.size)
     weights = tagger.initial_weights(seeds.stream("initial weights"))
@@ -161,7 +161,7 @@ def warm_up(settings: Settings) -> None:
     config = SimulationConfig()
     encoded = _encoded(config, settings)
     dimensions, tags = encoded.vectors.shape[1], len(encoded.tags)
-    backend = _backend(config.tagger, dimensions, tags)
+    backend = _backend(config.tagger, dimensions, tags, settings.backend)
     weights = build(config.tagger, dimensions, tags).initial_weights(Seeds(0).stream("initial weights"))
     few = subset(encoded.validation, np.arange(8))
     for batch in physical_batches(few, encoded.vectors, np.arange(len(few))):
@@ -181,8 +181,12 @@ def _encoded(config: SimulationConfig, settings: Settings) -> EncodedCorpus:
 
 
 @lru_cache(maxsize=4)
-def _backend(tagger: TaggerConfig, dimensions: int, tags: int) -> Backend:
-    """Compiled graphs stay warm between the runs of a worker."""
+def _backend(tagger: TaggerConfig, dimensions: int, tags: int, name: str) -> Backend:
+    """Compiled graphs stay warm between the runs of a worker; only the library that computes is imported."""
+    if name == "compiled":
+        from engine.training.compiled_backend import CompiledBackend
+
+        return CompiledBackend(build(tagger, dimensions, tags))
     from engine.training.tensorflow_backend import TensorFlowBackend
 
     return TensorFlowBackend(build(tagger, dimensions, tags))

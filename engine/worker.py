@@ -36,6 +36,7 @@ def thread_limits(cores: int) -> dict[str, str]:
         "OPENBLAS_NUM_THREADS": "1",
         "TF_NUM_INTRAOP_THREADS": str(cores),
         "TF_NUM_INTEROP_THREADS": "1",
+        "NUMBA_NUM_THREADS": str(cores),
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }
 

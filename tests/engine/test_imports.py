@@ -10,8 +10,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 RANKS = (
-    ("engine.errors", "engine.seeds", "engine.settings"),
-    ("engine.config",),
+    ("engine.errors", "engine.seeds"),
+    ("engine.config", "engine.settings"),
     ("engine.records",),
     ("engine.corpus", "engine.privacy"),
     ("engine.embeddings", "engine.scoring", "engine.reports"),

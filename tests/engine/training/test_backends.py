@@ -1,4 +1,4 @@
-"""The one-backward-pass gradients against independent ones: Keras's own LSTM, one sentence at a time, in float64."""
+"""Both back ends against independent gradients: Keras's own LSTM, one sentence at a time, in float64."""
 
 import numpy as np
 import pytest
@@ -6,15 +6,18 @@ import tensorflow as tf
 
 from engine.taggers import BiLSTM
 from engine.training.batches import Batch
+from engine.training.compiled_backend import CompiledBackend
+from engine.training.dpsgd import Backend
 from engine.training.tensorflow_backend import TensorFlowBackend
 
 TAGGER = BiLSTM(dimensions=7, hidden_size=5, tags=4)
 LENGTHS = np.array([1, 2, 4, 9, 6], dtype=np.int32)
 
 
-@pytest.fixture(scope="module")
-def backend() -> TensorFlowBackend:
-    return TensorFlowBackend(TAGGER, dtype=np.float64)
+@pytest.fixture(scope="module", params=["tensorflow", "compiled"])
+def backend(request: pytest.FixtureRequest) -> Backend:
+    """One contract, every implementation; in float64."""
+    return TensorFlowBackend(TAGGER, dtype=np.float64) if request.param == "tensorflow" else CompiledBackend(TAGGER)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +61,7 @@ def single_gradients(weights: np.ndarray, batch: Batch) -> list[np.ndarray]:
     return gradients
 
 
-def test_forward_pass_is_keras_own(backend: TensorFlowBackend, weights: np.ndarray, batch: Batch) -> None:
+def test_forward_pass_is_keras_own(backend: Backend, weights: np.ndarray, batch: Batch) -> None:
     model = keras_model(weights)
     best = backend.predict(weights, batch)
     for i, length in enumerate(batch.lengths):
@@ -68,7 +71,7 @@ def test_forward_pass_is_keras_own(backend: TensorFlowBackend, weights: np.ndarr
 
 @pytest.mark.parametrize("quantile", [0.0, 0.5, 1.0])
 def test_clipped_sum_equals_a_loop_over_single_sentences(
-    backend: TensorFlowBackend, weights: np.ndarray, batch: Batch, quantile: float
+    backend: Backend, weights: np.ndarray, batch: Batch, quantile: float
 ) -> None:
     singles = single_gradients(weights, batch)
     norms = np.array([np.linalg.norm(gradient) for gradient in singles])
@@ -80,22 +83,18 @@ def test_clipped_sum_equals_a_loop_over_single_sentences(
     np.testing.assert_allclose(found.total, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_without_clipping_the_sum_is_the_plain_gradient(
-    backend: TensorFlowBackend, weights: np.ndarray, batch: Batch
-) -> None:
+def test_without_clipping_the_sum_is_the_plain_gradient(backend: Backend, weights: np.ndarray, batch: Batch) -> None:
     expected = np.sum(single_gradients(weights, batch), axis=0)
     np.testing.assert_allclose(backend.clipped_gradient(weights, batch, None).total, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_no_sentence_contributes_more_than_the_clip_norm(
-    backend: TensorFlowBackend, weights: np.ndarray, batch: Batch
-) -> None:
+def test_no_sentence_contributes_more_than_the_clip_norm(backend: Backend, weights: np.ndarray, batch: Batch) -> None:
     for i in range(len(batch.lengths)):
         one = batch.without(np.arange(len(batch.lengths)) != i)
         assert np.linalg.norm(backend.clipped_gradient(weights, one, 0.05).total) <= 0.05 * (1 + 1e-9)
 
 
-def test_padding_changes_nothing(backend: TensorFlowBackend, weights: np.ndarray, batch: Batch) -> None:
+def test_padding_changes_nothing(backend: Backend, weights: np.ndarray, batch: Batch) -> None:
     wide = [(0, 0), (0, 3)]
     padded = Batch(batch.sentences, np.pad(batch.vectors, [*wide, (0, 0)]), np.pad(batch.tags, wide), batch.lengths)
     narrow, broad = (backend.clipped_gradient(weights, each, 0.3) for each in (batch, padded))
@@ -103,15 +102,16 @@ def test_padding_changes_nothing(backend: TensorFlowBackend, weights: np.ndarray
     np.testing.assert_allclose(narrow.norms, broad.norms, rtol=1e-10)
 
 
-def test_float32_agrees_with_float64(backend: TensorFlowBackend, weights: np.ndarray, batch: Batch) -> None:
+def test_float32_agrees_with_float64(backend: Backend, weights: np.ndarray, batch: Batch) -> None:
     single = Batch(batch.sentences, batch.vectors.astype(np.float32), batch.tags, batch.lengths)
-    found = TensorFlowBackend(TAGGER).clipped_gradient(weights.astype(np.float32), single, 0.3).total
-    np.testing.assert_allclose(found, backend.clipped_gradient(weights, batch, 0.3).total, rtol=1e-3, atol=1e-5)
+    exact = backend.clipped_gradient(weights, batch, 0.3)
+    for quick in (TensorFlowBackend(TAGGER), CompiledBackend(TAGGER)):
+        found = quick.clipped_gradient(weights.astype(np.float32), single, 0.3)
+        np.testing.assert_allclose(found.total, exact.total, rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(found.losses, exact.losses, rtol=1e-5)
 
 
-def test_a_non_finite_sentence_is_seen_in_its_norm(
-    backend: TensorFlowBackend, weights: np.ndarray, batch: Batch
-) -> None:
+def test_a_non_finite_sentence_is_seen_in_its_norm(backend: Backend, weights: np.ndarray, batch: Batch) -> None:
     vectors = batch.vectors.copy()
     vectors[2, 0, 0] = np.nan
     found = backend.clipped_gradient(weights, Batch(batch.sentences, vectors, batch.tags, batch.lengths), 0.3)
