@@ -82,7 +82,7 @@ class Dispatcher:
             self._client = stack.enter_context(Client(settings.scheduler, timeout=10))
         else:
             slots = workers_here()
-            limits = worker.thread_limits((os.cpu_count() or 1) // slots)
+            limits = worker.environment((os.cpu_count() or 1) // slots)
             os.environ.update(limits)  # the workers inherit them; set later, TensorFlow would not look
             cluster = LocalCluster(
                 n_workers=slots,
