@@ -33,10 +33,10 @@ def main() -> int:
         signal.signal(number, lambda received, _frame: told.append(received))
     try:
         command = server_command(os.environ)
+        settings = Settings.from_environment()
     except InvalidConfig as error:
         say(str(error))
         return 2
-    settings = Settings.from_environment()
     parent = Parent()
     # On this machine only: who wants the dashboard seen from others says so in streamlit's own variable.
     environment = {"STREAMLIT_SERVER_ADDRESS": "localhost", **os.environ}

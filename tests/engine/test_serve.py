@@ -8,6 +8,7 @@ import pytest
 
 from engine import install, serve
 from engine.errors import InvalidConfig
+from engine.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,6 +31,12 @@ def test_a_bad_port_ends_with_2_and_one_sentence():
     )
     assert called.returncode == 2
     assert called.stderr == "PORT=x, expected a number from 1 to 65535\n"
+
+
+def test_a_back_end_that_is_none_is_named(monkeypatch):
+    monkeypatch.setenv("EPSILON_BACKEND", "abacus")
+    with pytest.raises(InvalidConfig, match="EPSILON_BACKEND=abacus, expected one of compiled, tensorflow"):
+        Settings.from_environment()
 
 
 def test_what_is_installed_is_left_alone(tmp_path, monkeypatch):
