@@ -76,7 +76,7 @@ def open_database(address: str) -> tuple[Engine, str]:
         raise StoreError("The database address (EPSILON_STORE_URL) is not a valid SQLAlchemy address.") from error
     name = _name(url)
     with sentences(name):
-        if url.get_backend_name() == "sqlite" and url.database:
+        if _is_sqlite(url) and url.database and not url.database.startswith("file:"):
             Path(url.database).parent.mkdir(parents=True, exist_ok=True)
         engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS} if _is_sqlite(url) else {})
         if _is_sqlite(url):
