@@ -234,3 +234,26 @@ def test_the_numbers_can_be_taken_away(page, dashboard):
         page.locator("[data-title^='Download plot']").first.click()
     assert Path(started.value.path()).read_bytes().startswith(b"\x89PNG")
     assert started.value.suggested_filename == "epsilon-explorer.png"
+
+
+def test_a_corpus_of_ones_own_is_uploaded_and_chosen(page, dashboard, tmp_path):
+    notes = tmp_path / "case notes.conll"
+    notes.write_text("".join(f"word{i} O\nName{i} B-PER\n\n" for i in range(60)))
+    page.goto(dashboard)
+    page.wait_for_selector("h3")
+    page.get_by_text("Use a corpus of your own").click()
+    page.set_input_files("input[type=file]", notes)
+    wait_for(lambda: "corpus=my-case-notes" in address(page))
+    wait_for(lambda: answer(page).startswith("Nobody has run this yet"))
+    assert "48 sentences" in page.inner_text("body")
+
+
+def test_an_upload_that_cannot_be_read_is_said(page, dashboard, tmp_path):
+    notes = tmp_path / "bad.conll"
+    notes.write_text("one\ntwo\n")
+    page.goto(dashboard)
+    page.wait_for_selector("h3")
+    page.get_by_text("Use a corpus of your own").click()
+    page.set_input_files("input[type=file]", notes)
+    page.get_by_text("bad.conll has one column in line 1").wait_for()
+    assert answer(page).startswith("At ε = 1.51")

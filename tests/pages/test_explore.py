@@ -150,3 +150,16 @@ def test_the_command_line_and_the_downloads_are_offered(page):
     assert "PNG: the camera" in texts(test.caption)
     assert len(test.dataframe) == 2
     assert len(test.dataframe[0].value) == 26
+
+
+def test_a_download_that_fails_is_said(page, monkeypatch):
+    from engine.corpus import fetching
+    from engine.errors import CorpusError
+
+    def broken(*_, **__):
+        raise CorpusError("the server answers 404")
+
+    monkeypatch.setattr(fetching, "fetch", broken)
+    test = page(corpus="wikigold")
+    next(button for button in test.button if button.label.startswith("Fetch it")).click().run()
+    assert "the server answers 404" in texts(test.error)

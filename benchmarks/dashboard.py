@@ -1,0 +1,125 @@
+"""How long a user waits: ``python -m benchmarks.dashboard [--corpus NAME] [--whole] [--json]``.
+
+Starts the dashboard as `make run` does, with a home of its own, and drives it in Chromium: start to first answer of the
+server, a fresh profile to the answer sentence on a warm server, and from the click on *Run* to the first point, twice:
+the corpus's first use here, and again with another seed. ``--whole`` waits for the second run's final answer.
+"""
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from engine.settings import REPOSITORY
+from tests.browser import chromium
+
+FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+POINTS = "() => document.querySelector('.js-plotly-plot')?.data?.find(c => c.name === 'F1, this run')?.y.length ?? 0"
+SEEDS = (1001, 1002)
+"""Seeds that nobody has published."""
+
+
+def seconds_until(condition: Callable[[], object], limit: float = 900) -> float:
+    """Seconds until ``condition`` holds, looked at every 50 ms. Raises TimeoutError after ``limit``."""
+    start = time.monotonic()
+    while not condition():
+        if time.monotonic() - start > limit:
+            raise TimeoutError(f"not within {limit:g} s")
+        time.sleep(0.05)
+    return time.monotonic() - start
+
+
+def answers(address: str) -> bool:
+    """Whether the server answers there."""
+    try:
+        return bool(urllib.request.urlopen(address, timeout=2).status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def open_page(browser: Browser, address: str) -> tuple[Page, float]:
+    """A fresh profile at ``address``, and the seconds to its answer sentence."""
+    page = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
+    start = time.monotonic()
+    page.goto(address)
+    page.wait_for_selector("h3")
+    return page, time.monotonic() - start
+
+
+def click_to_point(page: Page) -> float:
+    """Seconds from the click on *Run* to the first point."""
+    page.wait_for_timeout(1500)
+    page.get_by_role("button", name="Run").click()
+    return seconds_until(lambda: page.evaluate(POINTS))
+
+
+def measure(address: str, corpus: str, whole: bool) -> dict[str, float]:
+    """What a user waits for, seconds by name."""
+    path = chromium.find()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS.split())
+        open_page(browser, address)
+        page, seconds = open_page(browser, address)
+        paint = page.evaluate("() => performance.getEntriesByName('first-contentful-paint')[0].startTime / 1000")
+        measured = {"first_paint": paint, "fresh_profile_to_answer": seconds}
+        start = time.monotonic()
+        page.reload()
+        page.wait_for_selector("h3")
+        measured["visit_again_to_answer"] = time.monotonic() - start
+        for name, seed in zip(("first_use", "warm"), SEEDS, strict=True):
+            page, _ = open_page(browser, f"{address}?corpus={corpus}&noise_multiplier=1&seed={seed}")
+            measured[f"click_to_point_{name}"] = click_to_point(page)
+            if name == "warm" and whole:
+                start = time.monotonic()
+                seconds_until(lambda page=page: page.locator("h3").first.inner_text().startswith("At "))  # type: ignore[misc]
+                measured["click_to_final_answer"] = measured["click_to_point_warm"] + time.monotonic() - start
+            else:
+                click = time.monotonic()
+                page.get_by_role("button", name="Cancel").click()
+                page.get_by_text("Stopped at").wait_for()
+                measured[f"cancel_to_stopped_{name}"] = time.monotonic() - click
+        browser.close()
+    return measured
+
+
+def main() -> None:
+    """Start, measure, stop, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", default="synthetic")
+    parser.add_argument("--whole", action="store_true", help="wait for a run's final answer")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    chosen = parser.parse_args()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory() as home:
+        environment = os.environ | {"EPSILON_HOME": home, "PORT": str(port), "CI": "true"}
+        server = subprocess.Popen(
+            [sys.executable, "-m", "engine.serve"], cwd=REPOSITORY, env=environment, stdout=subprocess.DEVNULL
+        )
+        address = f"http://localhost:{port}/"
+        try:
+            measured = {"start": seconds_until(lambda: answers(f"{address}_stcore/health"))}
+            time.sleep(15)  # the workers become warm behind the first paint
+            measured |= measure(address, chosen.corpus, chosen.whole)
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(30)
+    if chosen.json:
+        sys.stdout.write(json.dumps(measured) + "\n")
+    else:
+        sys.stdout.write("".join(f"{name.replace('_', ' '):28}{value:7.2f} s\n" for name, value in measured.items()))
+
+
+if __name__ == "__main__":
+    main()
