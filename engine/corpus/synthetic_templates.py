@@ -129,11 +129,6 @@ class Template:
     register: str
     parts: tuple[tuple[str, str, str], ...]
 
-    @property
-    def plain(self) -> bool:
-        """Whether the register says that no entity occurs."""
-        return self.register.endswith(" plain")
-
 
 def templates() -> list[Template]:
     """All templates in the order of the file. Raises CorpusError for a line outside any register."""
