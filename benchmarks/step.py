@@ -15,13 +15,13 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.embeddings import EncodedSplit
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Seeds
-from engine.taggers import BiLSTM
-from engine.training.batches import padded
-from engine.training.compiled_backend import CompiledBackend
+from engine.taggers import Tagger, build
+from engine.training.batches import batch_of
+from engine.training.compiled.backend import CompiledBackend
 from engine.training.dpsgd import DPSGD, Backend
 from engine.training.optimisers import Optimiser
 from engine.training.tensorflow_backend import TensorFlowBackend
@@ -40,15 +40,15 @@ def sentences() -> tuple[EncodedSplit, np.ndarray]:
 
 
 def ours(
-    split: EncodedSplit, table: np.ndarray, kind: Callable[[BiLSTM], Backend], *, private: bool
+    split: EncodedSplit, table: np.ndarray, kind: Callable[[Tagger], Backend], *, private: bool
 ) -> Callable[[int], None]:
     """A whole step of the engine: sampling, gradients, clipping, noise, update."""
     privacy = PrivacyConfig(noise_multiplier=1.0 if private else 0.0, sampling="shuffle")
     plan = PrivacyPlan.from_config(
         SimulationConfig(privacy=privacy, training=TrainingConfig(batch_size=BATCH)), len(split)
     )
-    tagger = BiLSTM(DIMENSIONS, HIDDEN, TAGS)
-    optimiser = Optimiser(TrainingConfig(), tagger.layout.size)
+    tagger = build(TaggerConfig(hidden_size=HIDDEN), DIMENSIONS, TAGS)
+    optimiser = Optimiser(TrainingConfig(), tagger.size)
     weights = tagger.initial_weights(np.random.default_rng(0))
     learner = DPSGD(kind(tagger), plan, optimiser, Seeds(0), split, table, weights)
 
@@ -69,8 +69,8 @@ def keras(split: EncodedSplit, table: np.ndarray) -> Callable[[int], None]:
 
     def step(number: int) -> None:
         chosen = np.take(order, np.arange(number * BATCH, (number + 1) * BATCH), mode="wrap")
-        batch = padded(split, table, chosen)
-        model.train_on_batch(batch.vectors, batch.tags)
+        batch = batch_of(split, table, chosen)
+        model.train_on_batch(batch.padded(batch.vectors), batch.padded(batch.tags))
 
     return step
 

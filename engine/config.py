@@ -15,7 +15,8 @@ from typing import Any
 from engine import ENGINE_VERSION
 from engine.errors import InvalidConfig
 
-TAGGERS = ("bilstm-tddl",)
+TAGGERS = ("bilstm-tddl", "bilstm-crf")
+LOSSES = ("mean", "sum")
 OPTIMISERS = ("sgd", "momentum", "adam")
 SAMPLINGS = ("poisson", "shuffle")
 SYNTHETIC = "synthetic"
@@ -41,6 +42,11 @@ def _integer(name: str, value: Any, low: int, high: int) -> None:
         raise InvalidConfig(f"{name}={value!r}, expected a whole number from {low:,} to {high:,}")
 
 
+def _truth(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise InvalidConfig(f"{name}={value!r}, expected true or false")
+
+
 def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise InvalidConfig(f"{name}={value!r}, expected one of {', '.join(allowed)}")
@@ -55,15 +61,18 @@ def _text(name: str, value: Any) -> None:
 class TaggerConfig:
     """The model that reads a sentence and gives each token a tag.
 
-    name: one of ``TAGGERS``. hidden_size: LSTM units per direction (the paper does not print its own).
+    name: one of ``TAGGERS``. hidden_size: LSTM units per direction (the paper does not print its own). well_formed:
+    whether ill-formed BIO2 sequences are forbidden when tags are read off the scores.
     """
 
     name: str = "bilstm-tddl"
     hidden_size: int = 100
+    well_formed: bool = False
 
     def __post_init__(self) -> None:
         _one_of("tagger", self.name, TAGGERS)
         _integer("hidden_size", self.hidden_size, 1, 1024)
+        _truth("well_formed", self.well_formed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,19 +81,22 @@ class TrainingConfig:
 
     batch_size: *expected* sentences per step (the realised number varies under Poisson sampling).
     epochs: passes over the data in expectation; steps = round(epochs * n / batch_size).
-    momentum: 0.9 and Adam's (0.9, 0.999, 1e-8) are fixed.
+    loss: "mean" or "sum" of a sentence's tokens; with a CRF, the sentence's negative log-likelihood divided by its
+    length or whole. momentum: 0.9 and Adam's (0.9, 0.999, 1e-8) are fixed.
     """
 
     optimiser: str = "sgd"
     learning_rate: float = 0.15
     batch_size: int = 32
     epochs: float = 10.0
+    loss: str = "mean"
 
     def __post_init__(self) -> None:
         _one_of("optimiser", self.optimiser, OPTIMISERS)
         _number("learning_rate", self.learning_rate, 0, 1000, "a number in (0, 1000]", low_open=True)
         _integer("batch_size", self.batch_size, 1, 1_000_000)
         _number("epochs", self.epochs, 0, 10_000, "a number in (0, 10000]", low_open=True)
+        _one_of("loss", self.loss, LOSSES)
         object.__setattr__(self, "learning_rate", float(self.learning_rate))
         object.__setattr__(self, "epochs", float(self.epochs))
 

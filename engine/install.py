@@ -105,16 +105,16 @@ def install_vectors(name: str) -> bool:
 
 
 def compile_training() -> None:
-    """Compile the training step now rather than in somebody's first run; it is kept beside the source."""
+    """Compile the training step now rather than in somebody's first run; it is kept beside the sources."""
     stamp = Path(sys.prefix) / "compiled"
-    source = REPOSITORY / "engine" / "training" / "compiled_kernels.py"
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    sources = (path.read_bytes() for path in sorted((REPOSITORY / "engine").rglob("*.py")))
+    digest = hashlib.sha256(b"\0".join(source for source in sources if b"from numba" in source)).hexdigest()
     if stamp.is_file() and stamp.read_text() == digest:
         return
-    say("Compiling the training step; this takes half a minute, once.")
-    from engine.training.compiled_backend import compile_kernels
+    say("Compiling the training step; this takes a minute, once.")
+    from engine.training.compilation import compile_everything
 
-    compile_kernels()
+    compile_everything()
     stamp.write_text(digest)
 
 

@@ -23,6 +23,7 @@ from engine.scoring import score
 from engine.seeds import Seeds
 from engine.settings import Settings
 from engine.taggers import build
+from engine.taggers.decoding import Decoder
 from engine.training.batches import physical_batches
 from engine.training.checkpoint import Checkpoint
 from engine.training.dpsgd import DPSGD, Backend, StepStatistics, predict
@@ -71,9 +72,10 @@ def simulate(
     plan = PrivacyPlan.from_config(config, len(train))
     check()
     on_stage("preparing the tagger", 0.0)
-    backend = _backend(config.tagger, encoded.vectors.shape[1], len(encoded.tags), settings.backend)
+    backend = _backend(config, encoded.vectors.shape[1], len(encoded.tags), settings.backend)
     tagger = build(config.tagger, encoded.vectors.shape[1], len(encoded.tags))
-    optimiser = Optimiser(config.training, tagger.layout.size)
+    optimiser = Optimiser(config.training, tagger.size)
+    decoder = Decoder(encoded.tags, well_formed=config.tagger.well_formed)
     weights = tagger.initial_weights(seeds.stream("initial weights"))
     if resume:
         weights = resume.arrays["weights"].copy()
@@ -81,7 +83,8 @@ def simulate(
     learner = DPSGD(backend, plan, optimiser, seeds, train, encoded.vectors, weights)
 
     def evaluate(split: EncodedSplit) -> EntityScores:
-        found = predict(backend, weights, split, encoded.vectors, check)
+        transitions = tagger.views(weights)[-1].get("transitions")
+        found = predict(backend, decoder, weights, transitions, split, encoded.vectors, check)
         return score(*(tag_sequences(split, tags, encoded.tags) for tags in (split.tags, found)))
 
     due = report_steps(plan.steps)
@@ -161,12 +164,12 @@ def warm_up(settings: Settings) -> None:
     config = SimulationConfig()
     encoded = _encoded(config, settings)
     dimensions, tags = encoded.vectors.shape[1], len(encoded.tags)
-    backend = _backend(config.tagger, dimensions, tags, settings.backend)
+    backend = _backend(config, dimensions, tags, settings.backend)
     weights = build(config.tagger, dimensions, tags).initial_weights(Seeds(0).stream("initial weights"))
     few = subset(encoded.validation, np.arange(8))
     for batch in physical_batches(few, encoded.vectors, np.arange(len(few))):
         backend.clipped_gradient(weights, batch, 1.0)
-        backend.predict(weights, batch)
+        backend.scores(weights, batch)
     spent(PrivacyPlan.from_config(config, len(encoded.train)), 1)
 
 
@@ -180,13 +183,17 @@ def _encoded(config: SimulationConfig, settings: Settings) -> EncodedCorpus:
     )
 
 
-@lru_cache(maxsize=4)
-def _backend(tagger: TaggerConfig, dimensions: int, tags: int, name: str) -> Backend:
-    """Compiled graphs stay warm between the runs of a worker; only the library that computes is imported."""
-    if name == "compiled":
-        from engine.training.compiled_backend import CompiledBackend
+def _backend(config: SimulationConfig, dimensions: int, tags: int, name: str) -> Backend:
+    return _warm_backend(config.tagger, dimensions, tags, config.training.loss == "mean", name)
 
-        return CompiledBackend(build(tagger, dimensions, tags))
+
+@lru_cache(maxsize=4)
+def _warm_backend(tagger: TaggerConfig, dimensions: int, tags: int, mean: bool, name: str) -> Backend:
+    """Graphs stay warm between the runs of a worker; only the library that computes is imported."""
+    if name == "compiled":
+        from engine.training.compiled.backend import CompiledBackend
+
+        return CompiledBackend(build(tagger, dimensions, tags), mean=mean)
     from engine.training.tensorflow_backend import TensorFlowBackend
 
-    return TensorFlowBackend(build(tagger, dimensions, tags))
+    return TensorFlowBackend(build(tagger, dimensions, tags), mean=mean)

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,7 @@ class EncodedSplit:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    @property
+    @cached_property
     def lengths(self) -> np.ndarray:
         """Tokens per sentence, int64 [sentences]."""
         return np.diff(self.offsets)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from engine.privacy import gaussian
 from engine.seeds import Seeds
 
 
@@ -19,6 +20,6 @@ def shuffled_batch(seeds: Seeds, examples: int, batch_size: int, step: int) -> n
     return order[batch * batch_size : (batch + 1) * batch_size]
 
 
-def gaussian_noise(random: np.random.Generator, size: int, std: float) -> np.ndarray:
-    """Independent N(0, std²) draws, float32 [size]."""
-    return random.standard_normal(size, dtype=np.float32) * np.float32(std)
+def add_gaussian_noise(total: np.ndarray, random: np.random.Generator, std: float) -> None:
+    """Add independent N(0, std²) draws to ``total``, float32 [n], in place; ``random`` gives their 128-bit key."""
+    gaussian.add_normal(total, random.integers(0, 2**32, 4, dtype=np.uint32), np.float32(std))

@@ -1,66 +1,83 @@
-"""Sentences → padded arrays. Physical batching never changes what was sampled."""
+"""Sentences → arrays without padding. Physical batching never changes what was sampled."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from engine.embeddings.encoded import EncodedSplit
+from engine.embeddings.encoded import EncodedSplit, token_positions
 
 MAX_CELLS = 1 << 21
-"""Bound on sentences · longest² in one padded batch: the Gram matrices of the ghost norms then stay under 8 MB each."""
-
-
+"""Bound on sentences · longest² in one batch: the reference back end's Gram matrices then stay under 8 MB each."""
+MAX_TOKENS = 8192
+"""Bound on sentences · longest in one batch: what a step keeps of each token then stays under 64 MB."""
 CACHED_TOKENS = 4096
-"""Tokens whose hidden states stay in the processor's cache; larger batches took five times as long to predict."""
+"""The same for prediction, which keeps less: what it has stays in the processor's cache, five times as fast."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded sentences. sentences: int [B], their numbers in the split. vectors: float32 [B, T, D], zero where padded.
-    tags: int32 [B, T], 0 where padded. lengths: int32 [B]."""
+    """Sentences one after another, the longest first.
+
+    sentences: int [B], their numbers in the split. vectors: float32 [N, D], N tokens in all. tags: int32 [N].
+    lengths: int64 [B], descending.
+    """
 
     sentences: np.ndarray
     vectors: np.ndarray
     tags: np.ndarray
     lengths: np.ndarray
 
-    def without(self, bad: np.ndarray) -> "Batch":
-        """The batch less the sentences that ``bad`` (bool [B]) marks."""
-        keep = ~bad
-        return Batch(self.sentences[keep], self.vectors[keep], self.tags[keep], self.lengths[keep])
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """Where each sentence begins, int64 [B]."""
+        return np.cumsum(self.lengths) - self.lengths
+
+    @cached_property
+    def live(self) -> np.ndarray:
+        """How many sentences are longer than each time step, int64 [longest]: the first so many."""
+        return len(self.lengths) - np.searchsorted(self.lengths[::-1], np.arange(self.lengths[0]), side="right")
+
+    def where(self, keep: np.ndarray) -> "Batch":
+        """The sentences that ``keep`` (bool [B]) marks."""
+        tokens = np.repeat(keep, self.lengths)
+        return Batch(self.sentences[keep], self.vectors[tokens], self.tags[tokens], self.lengths[keep])
+
+    def padded(self, tokens: np.ndarray) -> np.ndarray:
+        """[N, …] → [B, longest, …], zero after the end of each sentence."""
+        result = np.zeros((len(self.lengths), int(self.lengths[0]), *tokens.shape[1:]), tokens.dtype)
+        result[np.arange(result.shape[1]) < self.lengths[:, None]] = tokens
+        return result
 
 
-def padded(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray) -> Batch:
-    """The chosen sentences (int [B], any order, repeats allowed) of ``split``, padded to the longest of them."""
-    lengths = split.lengths[sentences].astype(np.int32)
-    longest = int(lengths.max(initial=1))
-    column = np.arange(longest)
-    real = column < lengths[:, None]
-    position = np.where(real, split.offsets[sentences][:, None] + column, 0)
-    vectors = np.where(real[..., None], table[split.rows[position]], np.float32(0))
-    return Batch(sentences, vectors, np.where(real, split.tags[position], 0).astype(np.int32), lengths)
+def batch_of(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray) -> Batch:
+    """The chosen sentences (int [B], at least one, any order, repeats allowed) of ``split``."""
+    order = sentences[np.argsort(-split.lengths[sentences], kind="stable")]
+    tokens = token_positions(split, order)
+    return Batch(order, table[split.rows[tokens]], split.tags[tokens].astype(np.int32), split.lengths[order])
 
 
 def physical_batches(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray) -> Iterator[Batch]:
-    """The chosen sentences sorted by length and cut so that no batch exceeds ``MAX_CELLS``; nothing if none."""
-    return _cut(split, table, sentences, lambda number, longest: number * longest**2 <= MAX_CELLS)
+    """The chosen sentences by length, cut at ``MAX_CELLS`` and ``MAX_TOKENS``; nothing if none was chosen."""
+    return _cut(split, table, sentences, MAX_TOKENS)
 
 
 def prediction_batches(split: EncodedSplit, table: np.ndarray) -> Iterator[Batch]:
-    """All sentences sorted by length and cut so that no batch has more than ``CACHED_TOKENS``, padding included."""
-    return _cut(split, table, np.arange(len(split)), lambda number, longest: number * longest <= CACHED_TOKENS)
+    """All sentences by length, cut at ``CACHED_TOKENS``."""
+    return _cut(split, table, np.arange(len(split)), CACHED_TOKENS)
 
 
-def _cut(
-    split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, fits: Callable[[int, int], bool]
-) -> Iterator[Batch]:
+def _cut(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, tokens: int) -> Iterator[Batch]:
     order = sentences[np.argsort(split.lengths[sentences], kind="stable")]
     lengths = split.lengths[order]
     start = 0
     while start < len(order):
         end = start + 1
-        while end < len(order) and fits(end + 1 - start, int(lengths[end])):
+        while end < len(order):
+            number, longest = end + 1 - start, int(lengths[end])
+            if number * longest**2 > MAX_CELLS or number * longest > tokens:
+                break
             end += 1
-        yield padded(split, table, order[start:end])
+        yield batch_of(split, table, order[start:end])
         start = end

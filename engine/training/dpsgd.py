@@ -11,10 +11,12 @@ from typing import Protocol
 import numpy as np
 
 from engine.embeddings import EncodedSplit
+from engine.embeddings.encoded import token_positions
 from engine.errors import TrainingFailed
-from engine.privacy.mechanisms import gaussian_noise, poisson_sample, shuffled_batch
+from engine.privacy.mechanisms import add_gaussian_noise, poisson_sample, shuffled_batch
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Seeds
+from engine.taggers.decoding import Decoder
 from engine.training.batches import Batch, physical_batches, prediction_batches
 from engine.training.optimisers import Optimiser
 
@@ -35,8 +37,8 @@ class Backend(Protocol):
         """Σ over the batch of each sentence's gradient, scaled down to L2 norm ``clip_norm`` where it is longer."""
         ...
 
-    def predict(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
-        """The likeliest tag at each place, int [B, T]; padded places mean nothing."""
+    def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
+        """What the layers below the head say of each tag, [N, K]."""
         ...
 
 
@@ -69,7 +71,7 @@ class DPSGD:
         """Take step number ``step`` (from 0). Raises TrainingFailed if the weights stop being finite."""
         total, statistics = self._clipped_sum(self._sample(step))
         if self.plan.private:
-            total += gaussian_noise(self.seeds.stream("noise", step=step), total.size, self.plan.noise_std)
+            add_gaussian_noise(total, self.seeds.stream("noise", step=step), self.plan.noise_std)
         total /= np.float32(self.plan.batch_size)
         self.optimiser.move(self.weights, total, step)
         if not np.isfinite(self.weights).all():
@@ -111,18 +113,28 @@ def finite_gradient(
         return part, 0
     if bad.all():
         return None, int(bad.sum())
-    return backend.clipped_gradient(weights, batch.without(bad), clip_norm), int(bad.sum())
+    return backend.clipped_gradient(weights, batch.where(~bad), clip_norm), int(bad.sum())
 
 
 def predict(
-    backend: Backend, weights: np.ndarray, split: EncodedSplit, table: np.ndarray, check: Callable[[], None]
+    backend: Backend,
+    decoder: Decoder,
+    weights: np.ndarray,
+    transitions: np.ndarray | None,
+    split: EncodedSplit,
+    table: np.ndarray,
+    check: Callable[[], None],
 ) -> np.ndarray:
-    """Tag indices for every token of ``split``, int [tokens]; ``check`` is called between batches and may raise."""
+    """Tag indices for every token of ``split``, int [tokens].
+
+    transitions: of a CRF, part of ``weights``. ``check`` is called between batches and may raise. Raises
+    TrainingFailed if a score is not finite: such a tag would be no prediction.
+    """
     tags = np.zeros(int(split.offsets[-1]), dtype=np.int64)
     for batch in prediction_batches(split, table):
         check()
-        best = backend.predict(weights, batch)
-        real = np.arange(best.shape[1]) < batch.lengths[:, None]
-        position = split.offsets[batch.sentences][:, None] + np.arange(best.shape[1])
-        tags[position[real]] = best[real]
+        scores = backend.scores(weights, batch)
+        if not np.isfinite(scores).all():
+            raise TrainingFailed("The tagger's scores are not finite: its weights have grown too large to predict with")
+        tags[token_positions(split, batch.sentences)] = decoder.best(scores, batch.lengths, transitions)
     return tags

@@ -1,15 +1,17 @@
 """The reference back end: any tagger that TensorFlow can differentiate, one backward pass a batch.
 
-Every weight of a tagger sits in an affine map z = a·W + b that is applied at each token. One backward pass gives
+Every weight below the head sits in an affine map z = a·W + b that is applied at each token. One backward pass gives
 dL/dz at all of them; L is the sum of the sentences' losses and a sentence touches only its own z, so the gradient of
 sentence i is G_i = Σ_t a_t ⊗ dz_t over its tokens. It is never formed. Its squared norm is
 
     ‖G_i‖² = Σ_{t,s} (a_t · a_s)(dz_t · dz_s),
 
 the sum of an elementwise product of two Gram matrices ("ghost norm", Li et al. 2022, section 4), and the clipped sum
-Σ_i c_i G_i with c_i = min(1, C/‖G_i‖) is one more contraction of a with c_i·dz.
+Σ_i c_i G_i with c_i = min(1, C/‖G_i‖) is one more contraction of a with c_i·dz. A head's few weights (a CRF's
+transitions) are copied for each sentence instead, which gives their gradients as they are.
 """
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,8 +22,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 import tensorflow as tf
 
-from engine.taggers import BiLSTM
-from engine.taggers.bilstm import DIRECTIONS
+from engine.taggers import Tagger
+from engine.taggers.layers import CRF, DIRECTIONS, BidirectionalLSTM
 from engine.training.batches import Batch
 from engine.training.dpsgd import GradientSum
 
@@ -33,88 +35,132 @@ Tensor = Any
 class _Affine:
     """One affine map z = Σ a·W + b seen in a forward pass.
 
-    kernels: name of each W and the a [B, T, I] it is applied to. bias: name of b. outputs: z [B, T, O], or the part of
-    it that the derivative is taken at.
+    part: number of the tagger's part. kernels: name of each W and the a [B, T, I] it is applied to. bias: name of b.
+    outputs: z [B, T, O], or the part of it that the derivative is taken at.
     """
 
+    part: int
     kernels: Mapping[str, Tensor]
     bias: str
     outputs: Tensor
 
 
 class TensorFlowBackend:
-    """Clipped gradients and predictions of one tagger. ``dtype`` is float32, or float64 for tests."""
+    """Clipped gradients and scores of one tagger. ``dtype`` is float32, or float64 for tests.
 
-    def __init__(self, tagger: BiLSTM, dtype: Any = np.float32) -> None:
-        self.tagger = tagger
+    mean: a sentence's loss is the mean over its tokens, else their sum.
+    """
+
+    def __init__(self, tagger: Tagger, *, mean: bool = True, dtype: Any = np.float32) -> None:
+        self.tagger, self.mean = tagger, mean
         self.dtype = tf.as_dtype(dtype)
-        weights = tf.TensorSpec([tagger.layout.size], self.dtype)
+        weights = tf.TensorSpec([tagger.size], self.dtype)
         vectors = tf.TensorSpec([None, None, tagger.dimensions], self.dtype)
         tags = tf.TensorSpec([None, None], tf.int32)
         lengths = tf.TensorSpec([None], tf.int32)
         clip = tf.TensorSpec([], self.dtype)
         self._gradient: Callable[..., Any] = tf.function(self._gradient_graph, [weights, vectors, tags, lengths, clip])
-        self._logits: Callable[..., Any] = tf.function(self._logits_graph, [weights, vectors, lengths])
+        self._scores: Callable[..., Any] = tf.function(self._scores_graph, [weights, vectors, lengths])
 
     def clipped_gradient(self, weights: np.ndarray, batch: Batch, clip_norm: float | None) -> GradientSum:
         """Sum over the batch of each sentence's gradient, scaled down to L2 norm ``clip_norm`` where it is longer.
 
-        weights: [layout.size]. A sentence whose norm is not finite makes the total so too: see
+        weights: [size]. A sentence whose norm is not finite makes the total so too: see
         :func:`engine.training.dpsgd.finite_gradient`.
         """
-        total, norms, losses = self._gradient(
-            weights, batch.vectors, batch.tags, batch.lengths, np.inf if clip_norm is None else clip_norm
-        )
+        vectors, tags = batch.padded(batch.vectors), batch.padded(batch.tags)
+        bound = np.inf if clip_norm is None else clip_norm
+        total, norms, losses = self._gradient(weights, vectors, tags, batch.lengths.astype(np.int32), bound)
         return GradientSum(total.numpy(), norms.numpy(), losses.numpy())
 
-    def predict(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
-        """The likeliest tag at each place, int [B, T]; padded places mean nothing."""
-        return np.asarray(self._logits(weights, batch.vectors, batch.lengths).numpy().argmax(-1))
+    def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
+        """What the layers below the head say of each tag, [N, K]."""
+        lengths = batch.lengths.astype(np.int32)
+        scores = self._scores(weights, batch.padded(batch.vectors), lengths).numpy()
+        return np.asarray(scores[np.arange(scores.shape[1]) < batch.lengths[:, None]])
 
     def _gradient_graph(
         self, flat: Tensor, vectors: Tensor, tags: Tensor, lengths: Tensor, clip_norm: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
+        weights = self._weights(flat)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
-            logits, affines = self._forward(flat, vectors, lengths, tape)
-            losses = _mean_loss(logits, tags, lengths)
-        slopes = tape.gradient(losses, [affine.outputs for affine in affines])
-        squares = tf.add_n([_ghost_square(a, dz) for a, dz in zip(affines, slopes, strict=True)])
-        norms = tf.sqrt(squares)
+            scores, affines = self._forward(weights, vectors, lengths, tape)
+            # A copy of the head's weights for each sentence: the derivative by the copy is that sentence's own.
+            copies = {name: tf.repeat(weight[None], tf.shape(tags)[0], 0) for name, weight in weights[-1].items()}
+            tape.watch(list(copies.values()))
+            losses = self._losses(scores, copies, tags, lengths)
+        slopes, own = tape.gradient(losses, ([affine.outputs for affine in affines], copies))
+        squares = [_ghost_square(a, dz) for a, dz in zip(affines, slopes, strict=True)]
+        squares += [tf.reduce_sum(gradient * gradient, [1, 2]) for gradient in own.values()]
+        norms = tf.sqrt(tf.add_n(squares))
         # Without clipping the bound is ∞ and every factor is 1; a norm of 0 gives ∞, cut to 1.
         factors = tf.minimum(tf.constant(1, self.dtype), clip_norm / norms)
-        total: dict[str, Tensor] = {}
+        total: list[dict[str, Tensor]] = [{} for _ in weights]
         for affine, slope in zip(affines, slopes, strict=True):
-            total |= _contract(affine, slope * factors[:, None, None])
-        return tf.concat([tf.reshape(total[name], [-1]) for name in self.tagger.layout.shapes], 0), norms, losses
+            total[affine.part] |= _contract(affine, slope * factors[:, None, None])
+        total[-1] = {name: tf.einsum("b,bij->ij", factors, gradient) for name, gradient in own.items()}
+        pieces = [tf.reshape(total[part][name], [-1]) for part, names in enumerate(weights) for name in names]
+        return tf.concat(pieces, 0), norms, losses
 
-    def _logits_graph(self, flat: Tensor, vectors: Tensor, lengths: Tensor) -> Tensor:
-        return self._forward(flat, vectors, lengths, None)[0]
+    def _scores_graph(self, flat: Tensor, vectors: Tensor, lengths: Tensor) -> Tensor:
+        return self._forward(self._weights(flat), vectors, lengths, None)[0]
+
+    def _weights(self, flat: Tensor) -> list[dict[str, Tensor]]:
+        """The weights of each part of the tagger by name, in the order of the flat vector."""
+        found = []
+        for part, stretch in zip(self.tagger.parts, self.tagger.slices, strict=True):
+            sizes = [math.prod(shape) for shape in part.shapes.values()]
+            pieces = tf.split(flat[stretch], sizes) if sizes else []
+            found.append({name: tf.reshape(p, part.shapes[name]) for name, p in zip(part.shapes, pieces, strict=True)})
+        return found
 
     def _forward(
-        self, flat: Tensor, vectors: Tensor, lengths: Tensor, tape: tf.GradientTape | None
+        self, weights: list[dict[str, Tensor]], vectors: Tensor, lengths: Tensor, tape: tf.GradientTape | None
     ) -> tuple[Tensor, list[_Affine]]:
-        """Logits [B, T, K] and the affine maps on the way, their outputs watched by ``tape``."""
-        layout, size = self.tagger.layout, self.tagger.hidden_size
-        weights = {name: tf.reshape(flat[part], layout.shapes[name]) for name, part in layout.slices.items()}
-        # The backward direction reads each sentence from its last real token; padding stays at the end in both.
-        inputs = [vectors, tf.reverse_sequence(vectors, lengths, seq_axis=1)]
-        gates = [
-            _project(inputs[d], weights[f"{name}/kernel"], weights[f"{name}/bias"]) for d, name in enumerate(DIRECTIONS)
-        ]
-        if tape:
-            # What the recurrence adds later is added to the same place, so this derivative is that of the whole z.
-            tape.watch(gates)
-        hidden = _lstm(tf.stack(gates), tf.stack([weights[f"{name}/recurrent"] for name in DIRECTIONS]), size)
-        previous = tf.pad(hidden[:, :, :-1], [[0, 0], [0, 0], [1, 0], [0, 0]])  # h before each token, 0 at the first
-        features = tf.concat([hidden[0], tf.reverse_sequence(hidden[1], lengths, seq_axis=1)], -1)  # [B, T, 2H]
-        logits = _project(features, weights["dense/kernel"], weights["dense/bias"])
-        if tape:
-            tape.watch(logits)
-        affines = [
-            _Affine({f"{name}/kernel": inputs[d], f"{name}/recurrent": previous[d]}, f"{name}/bias", gates[d])
-            for d, name in enumerate(DIRECTIONS)
-        ]
-        return logits, [*affines, _Affine({"dense/kernel": features}, "dense/bias", logits)]
+        """Scores [B, T, K] and the affine maps on the way, their outputs watched by ``tape``."""
+        outputs, affines = vectors, []
+        for number, layer in enumerate(self.tagger.layers):
+            run = _bidirectional_lstm if isinstance(layer, BidirectionalLSTM) else _dense
+            outputs, own = run(number, weights[number], outputs, lengths, tape)
+            affines += own
+        return outputs, affines
+
+    def _losses(self, scores: Tensor, weights: dict[str, Tensor], tags: Tensor, lengths: Tensor) -> Tensor:
+        """One for each sentence, [B]; weights: the head's, a copy for each sentence."""
+        if isinstance(self.tagger.head, CRF):
+            losses = _chain_losses(scores, weights["transitions"], tags, lengths)
+        else:
+            each = tf.nn.sparse_softmax_cross_entropy_with_logits(tags, scores)  # [B, T]
+            losses = tf.reduce_sum(each * tf.sequence_mask(lengths, tf.shape(tags)[1], each.dtype), 1)
+        return losses / tf.cast(lengths, losses.dtype) if self.mean else losses
+
+
+def _bidirectional_lstm(
+    part: int, weights: dict[str, Tensor], inputs: Tensor, lengths: Tensor, tape: tf.GradientTape | None
+) -> tuple[Tensor, list[_Affine]]:
+    # The backward direction reads each sentence from its last real token; padding stays at the end in both.
+    read = [inputs, tf.reverse_sequence(inputs, lengths, seq_axis=1)]
+    gates = [_project(read[d], weights[f"{name}/kernel"], weights[f"{name}/bias"]) for d, name in enumerate(DIRECTIONS)]
+    if tape:
+        # What the recurrence adds later is added to the same place, so this derivative is that of the whole z.
+        tape.watch(gates)
+    recurrents = tf.stack([weights[f"{name}/recurrent"] for name in DIRECTIONS])
+    hidden = _lstm(tf.stack(gates), recurrents, recurrents.shape[1])
+    previous = tf.pad(hidden[:, :, :-1], [[0, 0], [0, 0], [1, 0], [0, 0]])  # h before each token, 0 at the first
+    outputs = tf.concat([hidden[0], tf.reverse_sequence(hidden[1], lengths, seq_axis=1)], -1)  # [B, T, 2H]
+    return outputs, [
+        _Affine(part, {f"{name}/kernel": read[d], f"{name}/recurrent": previous[d]}, f"{name}/bias", gates[d])
+        for d, name in enumerate(DIRECTIONS)
+    ]
+
+
+def _dense(
+    part: int, weights: dict[str, Tensor], inputs: Tensor, lengths: Tensor, tape: tf.GradientTape | None
+) -> tuple[Tensor, list[_Affine]]:
+    outputs = _project(inputs, weights["kernel"], weights["bias"])
+    if tape:
+        tape.watch(outputs)
+    return outputs, [_Affine(part, {"kernel": inputs}, "bias", outputs)]
 
 
 def _project(inputs: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
@@ -140,11 +186,19 @@ def _lstm(gates: Tensor, recurrent: Tensor, size: int) -> Tensor:
     return tf.transpose(out.stack(), [1, 2, 0, 3])
 
 
-def _mean_loss(logits: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
-    """Mean cross-entropy over the real tokens of each sentence, [B]."""
-    each = tf.nn.sparse_softmax_cross_entropy_with_logits(tags, logits)  # [B, T]
-    real = tf.sequence_mask(lengths, tf.shape(tags)[1], each.dtype)
-    return tf.reduce_sum(each * real, 1) / tf.cast(lengths, each.dtype)
+def _chain_losses(scores: Tensor, transitions: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
+    """Negative log-likelihood of a linear-chain CRF by the forward algorithm; transitions [B, K, K] → [B]."""
+    steps = tf.shape(tags)[1]
+
+    def advance(t: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
+        longer = tf.reduce_logsumexp(alpha[:, :, None] + transitions, 1) + scores[:, t]
+        return t + 1, tf.where((t < lengths)[:, None], longer, alpha)
+
+    _, alpha = tf.while_loop(lambda t, _: t < steps, advance, (1, scores[:, 0]))
+    real = tf.sequence_mask(lengths, steps, scores.dtype)
+    own = tf.reduce_sum(tf.gather(scores, tags, axis=2, batch_dims=2) * real, 1)
+    pairs = tf.gather_nd(transitions, tf.stack([tags[:, :-1], tags[:, 1:]], -1), batch_dims=1)  # [B, T − 1]
+    return tf.reduce_logsumexp(alpha, 1) - own - tf.reduce_sum(pairs * real[:, 1:], 1)
 
 
 def _ghost_square(affine: _Affine, slopes: Tensor) -> Tensor:

@@ -9,13 +9,17 @@ from engine.embeddings import EncodedSplit
 from engine.errors import TrainingFailed
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Seeds
-from engine.taggers import BiLSTM
-from engine.training.batches import MAX_CELLS, Batch, physical_batches
+from engine.taggers import Tagger
+from engine.taggers.decoding import Decoder
+from engine.taggers.layers import BidirectionalLSTM, Dense, Softmax
+from engine.training.batches import MAX_CELLS, Batch
+from engine.training.compiled.backend import CompiledBackend
 from engine.training.dpsgd import DPSGD, GradientSum, predict
 from engine.training.optimisers import Optimiser
 from engine.training.tensorflow_backend import TensorFlowBackend
 
 SIZE = 4000
+TAGGER = Tagger(7, (BidirectionalLSTM(7, 5), Dense(10, 4)), Softmax(4))
 
 
 class FixedGradients:
@@ -30,8 +34,8 @@ class FixedGradients:
         bound = np.inf if clip_norm is None else clip_norm
         return GradientSum((own * np.minimum(1, bound / norms)[:, None]).sum(0), norms, norms * 0 + 1.0)
 
-    def predict(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
-        return batch.tags
+    def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
+        return np.eye(4)[batch.tags]
 
 
 def split_of(lengths: list[int], seed: int = 0) -> EncodedSplit:
@@ -119,7 +123,7 @@ def test_non_finite_weights_end_the_run_with_the_step() -> None:
 
 
 def test_no_noise_and_a_huge_clip_norm_is_plain_sgd() -> None:
-    tagger = BiLSTM(dimensions=7, hidden_size=5, tags=4)
+    tagger = TAGGER
     start = tagger.initial_weights(np.random.default_rng(0))
     split = split_of([5, 2, 8, 3, 3, 6])
     results = []
@@ -135,26 +139,8 @@ def test_no_noise_and_a_huge_clip_norm_is_plain_sgd() -> None:
     assert np.abs(results[0] - start).max() > 1e-3
 
 
-def test_physical_batches_hold_exactly_what_was_sampled() -> None:
-    lengths = [1, 5, 900, 3, 700, 800, 2] * 3
-    split = split_of(lengths)
-    sampled = np.array([0, 2, 3, 9, 16, 11, 12, 4])
-    batches = list(physical_batches(split, TABLE, sampled))
-    assert sorted(np.concatenate([b.sentences for b in batches])) == sorted(sampled)
-    assert len(batches) > 1
-    for b in batches:
-        cells = len(b.lengths) * int(b.lengths.max()) ** 2
-        assert cells <= MAX_CELLS or len(b.lengths) == 1
-        for i, sentence in enumerate(b.sentences):
-            where = slice(split.offsets[sentence], split.offsets[sentence + 1])
-            np.testing.assert_array_equal(b.vectors[i, : b.lengths[i]], TABLE[split.rows[where]])
-            np.testing.assert_array_equal(b.tags[i, : b.lengths[i]], split.tags[where])
-            assert not b.vectors[i, b.lengths[i] :].any()
-    assert not list(physical_batches(split, TABLE, np.zeros(0, dtype=np.int64)))
-
-
 def test_cutting_a_sampled_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    tagger = BiLSTM(dimensions=7, hidden_size=5, tags=4)
+    tagger = TAGGER
     split, weights = split_of([4, 9, 2, 7, 5, 5]), tagger.initial_weights(np.random.default_rng(0))
     totals = []
     for cells in (MAX_CELLS, 81):
@@ -178,8 +164,17 @@ def test_an_empty_sample_still_gets_its_noise() -> None:
 
 def test_predictions_stand_in_the_order_of_the_split() -> None:
     split = split_of([4, 1, 9, 3])
-    found = predict(FixedGradients(np.eye(4)), np.zeros(1), split, TABLE, lambda: None)
+    decoder = Decoder(("O", "B-X", "I-X", "B-Y"), well_formed=False)
+    found = predict(FixedGradients(np.eye(4)), decoder, np.zeros(1), None, split, TABLE, lambda: None)
     np.testing.assert_array_equal(found, split.tags)
+
+
+def test_scores_that_are_not_finite_are_never_read_as_tags() -> None:
+    backend = CompiledBackend(TAGGER)
+    weights = np.full(TAGGER.size, 3e38, dtype=np.float32)
+    decoder = Decoder(("O", "B-X", "I-X", "B-Y"), well_formed=False)
+    with pytest.raises(TrainingFailed, match="scores are not finite"):
+        predict(backend, decoder, weights, None, split_of([4, 2]), TABLE, lambda: None)
 
 
 @pytest.mark.parametrize("name", ["sgd", "momentum", "adam"])

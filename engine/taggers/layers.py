@@ -1,0 +1,103 @@
+"""The parts that taggers are put together from: what weights each has and how they begin. Back ends know how to compute
+them.
+
+The initialisation is Keras's, since the papers used it: Glorot uniform kernels, orthogonal recurrent kernels, a forget
+bias of 1. The gates of an LSTM stand in the order input, forget, cell, output, as in Keras.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+DIRECTIONS = ("forward", "backward")
+
+
+class Layer(Protocol):
+    """Sizes of a part, as fields; equal parts compare equal."""
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of each weight, in the order in which they stand in the flat vector."""
+        ...
+
+    def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
+        """Write the first values into the weights (by name, zero before)."""
+        ...
+
+
+@dataclass(frozen=True)
+class BidirectionalLSTM:
+    """[.., inputs] → [.., 2·size]: one LSTM from left to right, one from right to left, side by side."""
+
+    inputs: int
+    size: int
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Per direction a kernel [inputs, 4·size], a recurrent kernel [size, 4·size] and a bias [4·size]."""
+        gates = 4 * self.size
+        parts = {"kernel": (self.inputs, gates), "recurrent": (self.size, gates), "bias": (gates,)}
+        return {f"{direction}/{part}": shape for direction in DIRECTIONS for part, shape in parts.items()}
+
+    def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
+        """Glorot uniform, orthogonal, and 1 for the forget gate's bias."""
+        for direction in DIRECTIONS:
+            _glorot(views[f"{direction}/kernel"], random)
+            recurrent = views[f"{direction}/recurrent"]
+            # QR of a Gaussian matrix, signs fixed by the diagonal of R, is uniform over orthogonal matrices.
+            q, r = np.linalg.qr(random.standard_normal(recurrent.shape[::-1]))
+            recurrent[:] = (q * np.sign(np.diag(r))).T
+            views[f"{direction}/bias"][self.size : 2 * self.size] = 1.0
+
+
+@dataclass(frozen=True)
+class Dense:
+    """[.., inputs] → [.., outputs], the same affine map at each token."""
+
+    inputs: int
+    outputs: int
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """A kernel [inputs, outputs] and a bias [outputs]."""
+        return {"kernel": (self.inputs, self.outputs), "bias": (self.outputs,)}
+
+    def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
+        """Glorot uniform; the bias stays 0."""
+        _glorot(views["kernel"], random)
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """A head that judges each token by itself; it has no weights."""
+
+    tags: int
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """None."""
+        return {}
+
+    def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
+        """Nothing to write."""
+
+
+@dataclass(frozen=True)
+class CRF:
+    """A head that scores whole tag sequences: a linear chain (Lample et al. 2016, section 2.2)."""
+
+    tags: int
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """transitions [tags, tags]: the score of going from a tag (row) to the next (column)."""
+        return {"transitions": (self.tags, self.tags)}
+
+    def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
+        """The transitions stay 0: at first no pair of tags is preferred."""
+
+
+def _glorot(view: np.ndarray, random: np.random.Generator) -> None:
+    limit = np.sqrt(6.0 / sum(view.shape))
+    view[:] = random.uniform(-limit, limit, view.shape)

@@ -1,0 +1,117 @@
+"""One backward pass through any stack of compiled layers, with each sentence's gradient norm on the way.
+
+A layer knows its forward pass, its backward pass, its share of each sentence's squared gradient norm, and the sum of
+the gradients weighted by sentence; this file does not know what layers there are below a head, so a new kind of layer
+is added without touching it but for one line in ``_LAYERS``.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from engine.taggers import Tagger
+from engine.taggers.layers import CRF, BidirectionalLSTM, Dense, Softmax
+from engine.training.batches import Batch
+from engine.training.compiled.dense import DenseLayer
+from engine.training.compiled.heads import CRFHead, HeadTape, SoftmaxHead
+from engine.training.compiled.lstm import LSTMLayer
+from engine.training.dpsgd import GradientSum
+
+
+class Layer(Protocol):
+    """One part of a tagger below the head. ``weights`` and ``total`` are its own stretch of the flat vector."""
+
+    def forward(self, weights: np.ndarray, inputs: np.ndarray, batch: Batch) -> tuple[np.ndarray, Any]:
+        """[N, I] → [N, O], and a tape with what the way back needs."""
+        ...
+
+    def backward(self, weights: np.ndarray, tape: Any, slope: np.ndarray, batch: Batch, lowest: bool) -> Any:
+        """dL/doutputs [N, O] → dL/dinputs [N, I], or None in the ``lowest`` layer; may write to tape and slope."""
+        ...
+
+    def add_squared_norms(self, tape: Any, batch: Batch, squares: np.ndarray) -> None:
+        """Add each sentence's squared gradient norm to ``squares``, float64 [B]."""
+        ...
+
+    def weighted_gradient(self, tape: Any, factors: np.ndarray, batch: Batch, total: np.ndarray) -> None:
+        """Write Σ_i factor_i · G_i; factors [B]. The last thing that is asked: the tape may be used up."""
+        ...
+
+
+class Head(Protocol):
+    """The part that turns scores into losses."""
+
+    def losses(self, weights: np.ndarray, scores: np.ndarray, batch: Batch) -> HeadTape:
+        """Scores [N, K] → each sentence's loss and its derivatives; the scores may be used up."""
+        ...
+
+    def add_squared_norms(self, tape: HeadTape, batch: Batch, squares: np.ndarray) -> None:
+        """As in a layer."""
+        ...
+
+    def weighted_gradient(self, tape: HeadTape, factors: np.ndarray, batch: Batch, total: np.ndarray) -> None:
+        """As in a layer."""
+        ...
+
+
+_LAYERS: dict[type, Any] = {BidirectionalLSTM: LSTMLayer, Dense: DenseLayer}
+
+
+class CompiledBackend:
+    """Clipped gradients and scores of one tagger; works in the dtype of the weights.
+
+    mean: a sentence's loss is the mean over its tokens, else their sum.
+    """
+
+    def __init__(self, tagger: Tagger, *, mean: bool = True) -> None:
+        import scipy.linalg.blas  # noqa: F401 (numba multiplies with SciPy's BLAS, which must be there to be limited)
+
+        # One thread pool at a time: the layers share out the cores, so BLAS gets one thread inside them.
+        threadpool_limits(1, "blas")
+        self.tagger = tagger
+        self._layers: list[Layer] = [_LAYERS[type(layer)](layer) for layer in tagger.layers]
+        self._head: Head = CRFHead(tagger.head, mean) if isinstance(tagger.head, CRF) else SoftmaxHead(mean)
+
+    def clipped_gradient(self, weights: np.ndarray, batch: Batch, clip_norm: float | None) -> GradientSum:
+        """Sum over the batch of each sentence's gradient, scaled down to L2 norm ``clip_norm`` where it is longer."""
+        *parts, head_weights = (weights[part] for part in self.tagger.slices)
+        outputs, tapes = self._forward(weights, batch)
+        head = self._head.losses(head_weights, outputs, batch)
+        squares = np.zeros(len(batch.lengths))
+        self._head.add_squared_norms(head, batch, squares)
+        slope = head.slope
+        for number in range(len(parts) - 1, -1, -1):
+            layer, tape = self._layers[number], tapes[number]
+            slope = layer.backward(parts[number], tape, slope, batch, number == 0)
+            layer.add_squared_norms(tape, batch, squares)
+        norms = np.sqrt(squares)
+        # Without clipping the bound is ∞ and every factor is 1; a norm of 0 gives ∞, cut to 1.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factors = np.minimum(1.0, (np.inf if clip_norm is None else clip_norm) / norms).astype(weights.dtype)
+        total = np.empty(self.tagger.size, weights.dtype)
+        *parts, head_total = (total[part] for part in self.tagger.slices)
+        self._head.weighted_gradient(head, factors, batch, head_total)
+        for layer, tape, part in zip(self._layers, tapes, parts, strict=True):
+            layer.weighted_gradient(tape, factors, batch, part)
+        return GradientSum(total, norms, head.losses)
+
+    def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
+        """What the layers below the head say of each tag, [N, K]."""
+        return self._forward(weights, batch)[0]
+
+    def _forward(self, weights: np.ndarray, batch: Batch) -> tuple[np.ndarray, list[Any]]:
+        outputs, tapes = np.ascontiguousarray(batch.vectors, dtype=weights.dtype), []
+        for layer, part in zip(self._layers, self.tagger.slices, strict=False):
+            outputs, tape = layer.forward(weights[part], outputs, batch)
+            tapes.append(tape)
+        return outputs, tapes
+
+
+def compile_layers() -> None:
+    """Compile every layer for float32 and keep the result on disk: half a minute the first time, then nothing."""
+    batch = Batch(np.arange(2), np.ones((3, 2), dtype=np.float32), np.zeros(3, dtype=np.int32), np.array([2, 1]))
+    layers = (BidirectionalLSTM(2, 2), BidirectionalLSTM(4, 2), Dense(4, 3))
+    for head in (Softmax(3), CRF(3)):
+        backend = CompiledBackend(Tagger(2, layers, head))
+        backend.clipped_gradient(np.zeros(backend.tagger.size, dtype=np.float32), batch, 1.0)

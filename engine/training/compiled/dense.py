@@ -1,0 +1,86 @@
+"""A dense layer, the same affine map at each token."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+
+from engine.taggers.layers import Dense
+from engine.training.batches import Batch
+from engine.training.compiled.arithmetic import (
+    ARITHMETIC,
+    PARTS,
+    affine,
+    square_by_tokens,
+    square_by_weights,
+    square_of_bias,
+)
+
+
+@dataclass
+class DenseTape:
+    """inputs [N, I]; slopes [N, O] is dL/doutputs once :meth:`DenseLayer.backward` was there, empty before."""
+
+    inputs: np.ndarray
+    slopes: np.ndarray
+
+
+class DenseLayer:
+    """See :class:`engine.training.compiled.backend.Layer`."""
+
+    def __init__(self, shape: Dense) -> None:
+        self.inputs, self.outputs = shape.inputs, shape.outputs
+
+    def forward(self, weights: np.ndarray, inputs: np.ndarray, batch: Batch) -> tuple[np.ndarray, DenseTape]:
+        """[N, I] → [N, O]."""
+        kernel, bias = self._parts(weights)
+        outputs = np.empty((len(inputs), self.outputs), inputs.dtype)
+        affine(inputs, kernel, bias, outputs)
+        return outputs, DenseTape(inputs, outputs[:0])
+
+    def backward(self, weights: np.ndarray, tape: DenseTape, slope: np.ndarray, batch: Batch, lowest: bool) -> Any:
+        """dL/doutputs [N, O] → dL/dinputs [N, I], or None in the lowest layer."""
+        tape.slopes = slope
+        return None if lowest else _input_slope(self._parts(weights)[0], slope)
+
+    def add_squared_norms(self, tape: DenseTape, batch: Batch, squares: np.ndarray) -> None:
+        """Add each sentence's squared gradient norm to ``squares`` [B]."""
+        _squared_norms(tape.inputs, tape.slopes, batch.offsets, batch.lengths, squares)
+
+    def weighted_gradient(self, tape: DenseTape, factors: np.ndarray, batch: Batch, total: np.ndarray) -> None:
+        """Σ_i factor_i · G_i into ``total``, flat like the weights; the tape is used up."""
+        kernel, bias = self._parts(total)
+        _weighted_gradient(tape.inputs, tape.slopes, factors, batch.offsets, batch.lengths, kernel, bias)
+
+    def _parts(self, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        border = self.inputs * self.outputs
+        return flat[:border].reshape(self.inputs, self.outputs), flat[border:]
+
+
+@njit(cache=True, fastmath=ARITHMETIC)
+def _input_slope(kernel, slope):  # type: ignore[no-untyped-def]
+    return np.dot(slope, np.ascontiguousarray(kernel.T))
+
+
+@njit(cache=True, parallel=True, fastmath=ARITHMETIC)
+def _squared_norms(inputs, slopes, offsets, lengths, squares):  # type: ignore[no-untyped-def]
+    read, written = inputs.shape[1], slopes.shape[1]
+    for part in prange(PARTS):
+        for k in range(part, lengths.size, PARTS):
+            own, slope = inputs[offsets[k] : offsets[k] + lengths[k]], slopes[offsets[k] : offsets[k] + lengths[k]]
+            if lengths[k] * (read + written) < read * written:
+                squares[k] += square_by_tokens(np.dot(own, own.T), slope)
+            else:
+                squares[k] += square_by_weights(own, slope) + square_of_bias(slope)
+
+
+@njit(cache=True, fastmath=ARITHMETIC)
+def _weighted_gradient(inputs, slopes, factors, offsets, lengths, kernel, bias):  # type: ignore[no-untyped-def]
+    bias[:] = 0
+    for k in range(lengths.size):
+        for row in range(offsets[k], offsets[k] + lengths[k]):
+            for j in range(bias.size):
+                slopes[row, j] *= factors[k]
+                bias[j] += slopes[row, j]
+    np.dot(inputs.T, slopes, kernel)

@@ -1,0 +1,216 @@
+"""The bidirectional LSTM: no padding is computed, and both directions run beside each other.
+
+Tokens stand sentence after sentence ([N, …], N tokens in all). The recurrence goes over time steps with the sentences
+sorted by length, the longest first, so that the live ones are always the first rows. What does not depend on the
+recurrence, the input projection and the weight gradients, is one matrix product over all tokens.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+
+from engine.taggers.layers import BidirectionalLSTM
+from engine.training.batches import Batch
+from engine.training.compiled.arithmetic import (
+    ARITHMETIC,
+    PARTS,
+    affine,
+    square_by_tokens,
+    square_by_weights,
+    square_of_bias,
+    squash,
+    tanh,
+)
+
+FORWARD = 0
+
+
+@dataclass(frozen=True)
+class LSTMTape:
+    """What the way back needs. gates [2, N, 4H]: activated, and dL/dz once :meth:`LSTMLayer.backward` was there;
+    cell, previous [2, N, H]: c at each token and h before it; inputs [N, D]."""
+
+    inputs: np.ndarray
+    gates: np.ndarray
+    cell: np.ndarray
+    previous: np.ndarray
+
+
+class LSTMLayer:
+    """See :class:`engine.training.compiled.backend.Layer`; the flat weights hold one direction after the other."""
+
+    def __init__(self, shape: BidirectionalLSTM) -> None:
+        self.size = shape.size
+
+    def forward(self, weights: np.ndarray, inputs: np.ndarray, batch: Batch) -> tuple[np.ndarray, LSTMTape]:
+        """[N, D] → [N, 2H], the forward direction's H first."""
+        gates, cell, previous, outputs = _run(weights, self.size, inputs, batch.offsets, batch.lengths, batch.live)
+        return outputs, LSTMTape(inputs, gates, cell, previous)
+
+    def backward(self, weights: np.ndarray, tape: LSTMTape, slope: np.ndarray, batch: Batch, lowest: bool) -> Any:
+        """dL/dh [N, 2H] → dL/dinputs [N, D], or None in the lowest layer."""
+        dimensions = tape.inputs.shape[1]
+        _run_back(
+            weights, dimensions, tape.gates, tape.cell, slope, self.size, batch.offsets, batch.lengths, batch.live
+        )
+        return None if lowest else _input_slope(weights, dimensions, tape.gates)
+
+    def add_squared_norms(self, tape: LSTMTape, batch: Batch, squares: np.ndarray) -> None:
+        """Add each sentence's squared gradient norm to ``squares`` [B]."""
+        _squared_norms(tape.inputs, tape.gates, tape.previous, batch.offsets, batch.lengths, squares)
+
+    def weighted_gradient(self, tape: LSTMTape, factors: np.ndarray, batch: Batch, total: np.ndarray) -> None:
+        """Σ_i factor_i · G_i into ``total``, flat like the weights; the tape is used up."""
+        _weighted_gradient(tape.inputs, tape.gates, tape.previous, factors, batch.offsets, batch.lengths, total)
+
+
+@njit(cache=True, nogil=True)
+def _parts(flat, direction, dimensions, size):  # type: ignore[no-untyped-def]
+    """One direction's kernel [D, 4H], recurrent kernel [H, 4H] and bias [4H] in the flat vector."""
+    gates = 4 * size
+    start = direction * (dimensions + size + 1) * gates
+    between, end = start + dimensions * gates, start + (dimensions + size) * gates
+    kernel = flat[start:between].reshape(dimensions, gates)
+    recurrent = flat[between:end].reshape(size, gates)
+    return kernel, recurrent, flat[end : end + gates]
+
+
+@njit(cache=True, fastmath=ARITHMETIC)
+def _row(offset: int, length: int, time: int, direction: int) -> int:
+    """Where the token stands that ``direction`` reads at step ``time``."""
+    return offset + time if direction == FORWARD else offset + length - 1 - time
+
+
+@njit(cache=True, nogil=True, fastmath=ARITHMETIC)
+def _recur(z, recurrent, offsets, lengths, live, direction, outputs, cell, previous):  # type: ignore[no-untyped-def]
+    """Run one direction. z [N, 4H] holds what the inputs give, and the activated gates afterwards.
+
+    Fills this direction's half of outputs [N, 2H], cell and previous (the hidden state before each token), both [N, H].
+    """
+    size = recurrent.shape[0]
+    column = direction * size
+    state = np.zeros((lengths.size, size), z.dtype)
+    memory = np.zeros((lengths.size, size), z.dtype)
+    added = np.zeros((lengths.size, 4 * size), z.dtype)
+    half = z.dtype.type(0.5)
+    for time in range(live.size):
+        count = live[time]
+        if time > 0:
+            np.dot(state[:count], recurrent, added[:count])
+        for k in range(count):
+            row = _row(offsets[k], lengths[k], time, direction)
+            gates, sums = z[row], added[k]
+            for j in range(size):
+                previous[row, j] = state[k, j]
+            for j in range(2 * size):
+                gates[j] = squash(gates[j] + sums[j], half)
+            for j in range(2 * size, 3 * size):
+                gates[j] = tanh(gates[j] + sums[j])
+            for j in range(3 * size, 4 * size):
+                gates[j] = squash(gates[j] + sums[j], half)
+            for j in range(size):
+                c = gates[size + j] * memory[k, j] + gates[j] * gates[2 * size + j]
+                memory[k, j] = c
+                cell[row, j] = c
+            for j in range(size):
+                h = gates[3 * size + j] * tanh(memory[k, j])
+                state[k, j] = h
+                outputs[row, column + j] = h
+
+
+@njit(cache=True, nogil=True, fastmath=ARITHMETIC)
+def _recur_back(z, recurrent, offsets, lengths, live, direction, cell, slope):  # type: ignore[no-untyped-def]
+    """Back through one direction. z [N, 4H] holds the gates, and dL/dz afterwards; slope [N, 2H] is dL/dh."""
+    size = recurrent.shape[0]
+    column = direction * size
+    transposed = np.ascontiguousarray(recurrent.T)
+    later = np.zeros((lengths.size, size), z.dtype)  # dL/dh from the step after
+    carried = np.zeros((lengths.size, size), z.dtype)  # dL/dc from the step after
+    local = np.empty((lengths.size, 4 * size), z.dtype)
+    one = z.dtype.type(1)
+    for time in range(live.size - 1, -1, -1):
+        count = live[time]
+        for k in range(count):
+            row = _row(offsets[k], lengths[k], time, direction)
+            before = _row(offsets[k], lengths[k], time - 1, direction)
+            gates, out = z[row], local[k]
+            for j in range(size):
+                i, f, g, o = gates[j], gates[size + j], gates[2 * size + j], gates[3 * size + j]
+                squashed = tanh(cell[row, j])
+                dh = slope[row, column + j] + later[k, j]
+                dc = carried[k, j] + dh * o * (one - squashed * squashed)
+                c_before = cell[before, j] if time > 0 else z.dtype.type(0)
+                out[j] = dc * g * i * (one - i)
+                out[size + j] = dc * c_before * f * (one - f)
+                out[2 * size + j] = dc * i * (one - g * g)
+                out[3 * size + j] = dh * squashed * o * (one - o)
+                carried[k, j] = dc * f
+            for j in range(4 * size):
+                gates[j] = out[j]
+        if time > 0:
+            np.dot(local[:count], transposed, later[:count])
+
+
+@njit(cache=True, parallel=True, fastmath=ARITHMETIC)
+def _run(weights, size, inputs, offsets, lengths, live):  # type: ignore[no-untyped-def]
+    tokens, dimensions = inputs.shape
+    z = np.empty((2, tokens, 4 * size), inputs.dtype)
+    cell = np.empty((2, tokens, size), inputs.dtype)
+    previous = np.empty((2, tokens, size), inputs.dtype)
+    outputs = np.empty((tokens, 2 * size), inputs.dtype)
+    for d in prange(2):
+        kernel, recurrent, bias = _parts(weights, d, dimensions, size)
+        affine(inputs, kernel, bias, z[d])
+        _recur(z[d], recurrent, offsets, lengths, live, d, outputs, cell[d], previous[d])
+    return z, cell, previous, outputs
+
+
+@njit(cache=True, parallel=True, fastmath=ARITHMETIC)
+def _run_back(weights, dimensions, z, cell, slope, size, offsets, lengths, live):  # type: ignore[no-untyped-def]
+    for d in prange(2):
+        _, recurrent, _ = _parts(weights, d, dimensions, size)
+        _recur_back(z[d], recurrent, offsets, lengths, live, d, cell[d], slope)
+
+
+@njit(cache=True, fastmath=ARITHMETIC)
+def _input_slope(weights, dimensions, slopes):  # type: ignore[no-untyped-def]
+    size = slopes.shape[2] // 4
+    forward, _, _ = _parts(weights, 0, dimensions, size)
+    backward, _, _ = _parts(weights, 1, dimensions, size)
+    return np.dot(slopes[0], forward.T) + np.dot(slopes[1], backward.T)
+
+
+@njit(cache=True, parallel=True, fastmath=ARITHMETIC)
+def _squared_norms(inputs, slopes, previous, offsets, lengths, squares):  # type: ignore[no-untyped-def]
+    gates, read = slopes.shape[2], inputs.shape[1] + previous.shape[2]
+    for part in prange(PARTS):
+        for k in range(part, lengths.size, PARTS):
+            start, end = offsets[k], offsets[k] + lengths[k]
+            # Two Gram matrices cost L²(read + gates), the whole gradient L · read · gates.
+            if lengths[k] * (read + gates) < read * gates:
+                common = np.dot(inputs[start:end], inputs[start:end].T)
+                for d in range(2):
+                    before = previous[d, start:end]
+                    squares[k] += square_by_tokens(common + np.dot(before, before.T), slopes[d, start:end])
+            else:
+                for d in range(2):
+                    own = slopes[d, start:end]
+                    squares[k] += square_by_weights(inputs[start:end], own)
+                    squares[k] += square_by_weights(previous[d, start:end], own) + square_of_bias(own)
+
+
+@njit(cache=True, parallel=True, fastmath=ARITHMETIC)
+def _weighted_gradient(inputs, slopes, previous, factors, offsets, lengths, total):  # type: ignore[no-untyped-def]
+    dimensions, size = inputs.shape[1], previous.shape[2]
+    for d in prange(2):
+        kernel, recurrent, bias = _parts(total, d, dimensions, size)
+        bias[:] = 0
+        for k in range(lengths.size):
+            for row in range(offsets[k], offsets[k] + lengths[k]):
+                for j in range(bias.size):
+                    slopes[d, row, j] *= factors[k]
+                    bias[j] += slopes[d, row, j]
+        np.dot(inputs.T, slopes[d], kernel)
+        np.dot(previous[d].T, slopes[d], recurrent)

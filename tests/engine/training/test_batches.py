@@ -1,0 +1,52 @@
+"""Batches without padding hold exactly what was asked for."""
+
+import numpy as np
+
+from engine.embeddings import EncodedSplit
+from engine.training.batches import MAX_CELLS, MAX_TOKENS, batch_of, physical_batches
+
+TABLE = np.random.default_rng(9).standard_normal((20, 7)).astype(np.float32)
+
+
+def split_of(lengths: list[int]) -> EncodedSplit:
+    random, total = np.random.default_rng(0), sum(lengths)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return EncodedSplit(
+        random.integers(0, 20, total).astype(np.int32), random.integers(0, 4, total).astype(np.int16), offsets
+    )
+
+
+def test_sentences_stand_one_after_another_the_longest_first() -> None:
+    split = split_of([3, 5, 1, 5, 2])
+    batch = batch_of(split, TABLE, np.array([2, 1, 3, 3]))
+    assert batch.sentences.tolist() == [1, 3, 3, 2]
+    assert batch.lengths.tolist() == [5, 5, 5, 1]
+    assert batch.offsets.tolist() == [0, 5, 10, 15]
+    assert batch.live.tolist() == [4, 3, 3, 3, 3]
+    for sentence, start, length in zip(batch.sentences, batch.offsets, batch.lengths, strict=True):
+        where = slice(split.offsets[sentence], split.offsets[sentence + 1])
+        np.testing.assert_array_equal(batch.vectors[start : start + length], TABLE[split.rows[where]])
+        np.testing.assert_array_equal(batch.tags[start : start + length], split.tags[where])
+
+
+def test_padding_is_zero_and_some_sentences_can_be_left_out() -> None:
+    batch = batch_of(split_of([3, 5, 1]), TABLE, np.arange(3))
+    padded = batch.padded(batch.vectors)
+    assert padded.shape == (3, 5, 7)
+    np.testing.assert_array_equal(padded[1, :3], batch.vectors[5:8])
+    assert not padded[1, 3:].any()
+    fewer = batch.where(np.array([True, False, True]))
+    assert fewer.sentences.tolist() == [1, 2]
+    np.testing.assert_array_equal(fewer.vectors, np.vstack([batch.vectors[:5], batch.vectors[8:]]))
+
+
+def test_physical_batches_hold_exactly_what_was_sampled() -> None:
+    lengths = [1, 5, 900, 3, 700, 800, 2] * 3 + [4] * 5000
+    sampled = np.concatenate([[0, 2, 3, 9, 16, 11, 12, 4], np.arange(30, 4000)])
+    batches = list(physical_batches(split_of(lengths), TABLE, sampled))
+    assert sorted(np.concatenate([b.sentences for b in batches])) == sorted(sampled)
+    assert len(batches) > 3
+    for b in batches:
+        number, longest = len(b.lengths), int(b.lengths[0])
+        assert (number * longest**2 <= MAX_CELLS and number * longest <= MAX_TOKENS) or number == 1
+    assert not list(physical_batches(split_of(lengths), TABLE, np.zeros(0, dtype=np.int64)))
