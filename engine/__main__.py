@@ -55,8 +55,11 @@ _DEFAULT = SimulationConfig()
 
 def configuration(
     corpus: Annotated[str, typer.Option(help="A name that `corpora` lists, or a file or folder of column files.")],
-    tagger: Annotated[str, typer.Option(help="The model.")] = _DEFAULT.tagger.name,
+    tagger: Annotated[str, typer.Option(help="The model: bilstm-tddl or bilstm-crf.")] = _DEFAULT.tagger.name,
     hidden_size: Annotated[int, typer.Option(help="LSTM units per direction.")] = _DEFAULT.tagger.hidden_size,
+    well_formed: Annotated[
+        bool, typer.Option("--well-formed", help="Forbid ill-formed BIO2 sequences when tags are read off the scores.")
+    ] = _DEFAULT.tagger.well_formed,
     embeddings: Annotated[str, typer.Option(help="spaCy package of the word vectors.")] = _DEFAULT.embeddings,
     noise_multiplier: Annotated[
         float, typer.Option(help="σ: noise standard deviation ÷ clip norm; 0 is no privacy.")
@@ -68,6 +71,9 @@ def configuration(
     batch_size: Annotated[int, typer.Option(help="Expected sentences per step.")] = _DEFAULT.training.batch_size,
     epochs: Annotated[float, typer.Option(help="Expected passes over the data.")] = _DEFAULT.training.epochs,
     learning_rate: Annotated[float, typer.Option(help="Step size.")] = _DEFAULT.training.learning_rate,
+    loss: Annotated[
+        str, typer.Option(help="mean or sum of a sentence's tokens, before its gradient is clipped.")
+    ] = _DEFAULT.training.loss,
     optimiser: Annotated[str, typer.Option(help="sgd, momentum or adam.")] = _DEFAULT.training.optimiser,
     sampling: Annotated[
         str, typer.Option(help="poisson, or shuffle (reproduces papers; its ε rests on an assumption that fails).")
@@ -85,9 +91,11 @@ def configuration(
     return SimulationConfig(
         corpus=corpus,
         data_fraction=data_fraction,
-        tagger=TaggerConfig(name=tagger, hidden_size=hidden_size),
+        tagger=TaggerConfig(name=tagger, hidden_size=hidden_size, well_formed=well_formed),
         embeddings=embeddings,
-        training=TrainingConfig(optimiser=optimiser, learning_rate=learning_rate, batch_size=batch_size, epochs=epochs),
+        training=TrainingConfig(
+            optimiser=optimiser, learning_rate=learning_rate, batch_size=batch_size, epochs=epochs, loss=loss
+        ),
         privacy=PrivacyConfig(noise_multiplier=noise_multiplier, delta=delta, sampling=sampling, **clip),
         clients=clients,
         seed=seed,

@@ -156,6 +156,46 @@ class PrivacySpent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NoiseCheck:
+    """What was measured on the updates that were really applied, against the plan, from the start of the run.
+
+    steps: how many were measured. noise_std: standard deviation of the noise on each coordinate of the clipped sum, or
+    None where the weights' rounding hides it; noise_planned: σ·C; noise_tolerance: how far chance may move the first
+    from the second. clipped_norm_max: longest contribution of a single sentence (L2) among sentences_measured;
+    clip_norm: C. batch_mean, batch_std: of the number of sentences sampled a step; batch_planned: n·q;
+    batch_std_planned: √(n·q·(1−q)), None where sampling is not Poisson. faults: what does not fit the plan, one
+    sentence each.
+    """
+
+    steps: int
+    noise_std: float | None
+    noise_planned: float
+    noise_tolerance: float
+    clipped_norm_max: float
+    clip_norm: float
+    sentences_measured: int
+    batch_mean: float
+    batch_planned: float
+    batch_std: float
+    batch_std_planned: float | None
+    faults: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether the run did something else than its plan says: its ε is then worth nothing."""
+        return bool(self.faults)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; :meth:`from_dict` is the inverse."""
+        return asdict(self) | {"faults": list(self.faults)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "NoiseCheck":
+        """Read what :meth:`to_dict` wrote."""
+        return cls(**{**values, "faults": tuple(values["faults"])})
+
+
+@dataclass(frozen=True, kw_only=True)
 class RoundRecord:
     """The state of a run at one moment.
 
@@ -164,7 +204,8 @@ class RoundRecord:
     loss: mean training loss per sentence since the last record. clipped_fraction: share of sampled sentences whose
     gradient was scaled down since the last record. gradient_norm_median, gradient_norm_max: L2 norms before clipping,
     since the last record. nonfinite: sentences whose gradient was not finite and contributed zero, so far.
-    seconds: wall time since the start, pauses between a crash and a resume left out.
+    seconds: wall time since the start, pauses between a crash and a resume left out. noise_check: what was measured of
+    the mechanism so far, None in a run that adds no noise.
     """
 
     round: int
@@ -180,6 +221,7 @@ class RoundRecord:
     nonfinite: int
     seconds: float
     test: EntityScores | None = None
+    noise_check: NoiseCheck | None = None
 
     @property
     def progress(self) -> float:
@@ -193,6 +235,7 @@ class RoundRecord:
             "privacy": self.privacy.to_dict(),
             "scores": self.scores.to_dict(),
             "test": self.test.to_dict() if self.test else None,
+            "noise_check": self.noise_check.to_dict() if self.noise_check else None,
         }
 
     @classmethod
@@ -202,6 +245,7 @@ class RoundRecord:
         known["privacy"] = PrivacySpent.from_dict(known["privacy"])
         known["scores"] = EntityScores.from_dict(known["scores"])
         known["test"] = EntityScores.from_dict(known["test"]) if known.get("test") else None
+        known["noise_check"] = NoiseCheck.from_dict(known["noise_check"]) if known.get("noise_check") else None
         return cls(**known)
 
 

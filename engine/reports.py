@@ -99,6 +99,7 @@ def command_line(config: SimulationConfig, verb: str = "simulate") -> str:
     chosen = {
         "tagger": (config.tagger.name, None),
         "hidden-size": (config.tagger.hidden_size, default.tagger.hidden_size),
+        "well-formed": (config.tagger.well_formed, default.tagger.well_formed),
         "embeddings": (config.embeddings, default.embeddings),
         "noise-multiplier": (config.privacy.noise_multiplier, None),
         "clip-norm": (config.privacy.clip_norm, DEFAULT_CLIP_NORM if config.privacy.private else None),
@@ -106,6 +107,7 @@ def command_line(config: SimulationConfig, verb: str = "simulate") -> str:
         "epochs": (config.training.epochs, default.training.epochs),
         "learning-rate": (config.training.learning_rate, default.training.learning_rate),
         "optimiser": (config.training.optimiser, default.training.optimiser),
+        "loss": (config.training.loss, default.training.loss),
         "sampling": (config.privacy.sampling, default.privacy.sampling),
         "delta": (config.privacy.delta, default.privacy.delta),
         "data-fraction": (config.data_fraction, default.data_fraction),
@@ -113,11 +115,11 @@ def command_line(config: SimulationConfig, verb: str = "simulate") -> str:
     }
     words = ["python", "-m", "engine", verb, "--corpus", config.corpus]
     for name, (value, usual) in chosen.items():
-        if value != usual:
-            words += [
-                f"--{name}",
-                f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value),
-            ]
+        if value is True:  # a flag, off by default
+            words.append(f"--{name}")
+        elif value != usual:
+            short = isinstance(value, float) and float(f"{value:g}") == value
+            words += [f"--{name}", f"{value:g}" if short else str(value)]
     return shlex.join(words)
 
 

@@ -29,6 +29,8 @@ from engine.training.checkpoint import Checkpoint
 from engine.training.dpsgd import DPSGD, Backend, StepStatistics, predict
 from engine.training.optimisers import Optimiser
 
+_CHECK = "noise check/"
+"""Before the names of the noise check's arrays in a checkpoint."""
 REPORTS = 20
 """Evenly spaced records of a run; ε grows fastest at the start, so a few more stand there."""
 _EARLY = (0.002, 0.005, 0.01, 0.02, 0.035)
@@ -81,6 +83,8 @@ def simulate(
         weights = resume.arrays["weights"].copy()
         optimiser.state = {name: resume.arrays[name].copy() for name in optimiser.state}
     learner = DPSGD(backend, plan, optimiser, seeds, train, encoded.vectors, weights)
+    if resume and learner.monitor:
+        learner.monitor.state = {name: resume.arrays[_CHECK + name].copy() for name in learner.monitor.state}
 
     def evaluate(split: EncodedSplit) -> EntityScores:
         transitions = tagger.views(weights)[-1].get("transitions")
@@ -114,10 +118,14 @@ def simulate(
             nonfinite=nonfinite,
             test=evaluate(encoded.test) if last else None,
             seconds=time.monotonic() - started,
+            noise_check=learner.monitor.verdict() if learner.monitor else None,
             **_summary(since, plan.clip_norm),
         )
         since.clear()
-        arrays = {"weights": weights.copy(), **{name: array.copy() for name, array in optimiser.state.items()}}
+        state = {"weights": weights, **optimiser.state}
+        if learner.monitor:
+            state |= {_CHECK + name: array for name, array in learner.monitor.state.items()}
+        arrays = {name: array.copy() for name, array in state.items()}
         on_checkpoint(
             Checkpoint(
                 step=taken,

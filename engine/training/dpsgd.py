@@ -4,6 +4,7 @@ The sum is divided by the *expected* batch size: the realised one is private. Wi
 is ordinary SGD. Sampling, noise and optimiser are the same for every back end.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,6 +15,7 @@ from engine.embeddings import EncodedSplit
 from engine.embeddings.encoded import token_positions
 from engine.errors import TrainingFailed
 from engine.privacy.mechanisms import add_gaussian_noise, poisson_sample, shuffled_batch
+from engine.privacy.noise_check import CLOSE_SENTENCES, NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Seeds
 from engine.taggers.decoding import Decoder
@@ -66,20 +68,54 @@ class DPSGD:
     ) -> None:
         self.backend, self.plan, self.optimiser, self.seeds = backend, plan, optimiser, seeds
         self.split, self.table, self.weights = split, table, weights
+        self.monitor = NoiseMonitor(plan, weights.size) if plan.private else None
 
     def step(self, step: int) -> StepStatistics:
         """Take step number ``step`` (from 0). Raises TrainingFailed if the weights stop being finite."""
-        total, statistics = self._clipped_sum(self._sample(step))
-        if self.plan.private:
-            add_gaussian_noise(total, self.seeds.stream("noise", step=step), self.plan.noise_std)
-        total /= np.float32(self.plan.batch_size)
-        self.optimiser.move(self.weights, total, step)
+        sentences = self._sample(step)
+        total, statistics = self._clipped_sum(sentences)
+        if self.monitor:
+            self._measured(self.monitor, step, sentences, total)
+        else:
+            self._update(total, step)
         if not np.isfinite(self.weights).all():
             raise TrainingFailed(
                 f"The weights are no longer finite after step {step + 1} of {self.plan.steps}; "
                 f"a smaller learning rate than {self.optimiser.config.learning_rate:g} or less noise may help"
             )
         return statistics
+
+    def _update(self, total: np.ndarray, step: int) -> None:
+        """Clipped sum → weights; the sum is used up."""
+        if self.plan.private:
+            add_gaussian_noise(total, self.seeds.stream("noise", step=step), self.plan.noise_std)
+        total /= np.float32(self.plan.batch_size)
+        self.optimiser.move(self.weights, total, step)
+
+    def _measured(self, monitor: NoiseMonitor, step: int, sentences: np.ndarray, total: np.ndarray) -> None:
+        """The update, with the noise check's eyes on it."""
+        monitor.saw_sample(sentences)
+        if monitor.looks_closely(step):
+            self._look_closely(monitor, sentences, total)
+        where = monitor.coordinates(step)
+        clipped, before = total[where].astype(np.float64), self.optimiser.look(self.weights, where)
+        self._update(total, step)
+        gradient, rounding = self.optimiser.gradient_between(before, self.optimiser.look(self.weights, where), step)
+        size = self.plan.batch_size
+        monitor.saw_noise(step, gradient * size - clipped, rounding * size)
+
+    def _look_closely(self, monitor: NoiseMonitor, sentences: np.ndarray, total: np.ndarray) -> None:
+        """Send single sentences through the code that made the sum, and see whether they make it up."""
+        chosen = sentences
+        if len(sentences) > CLOSE_SENTENCES:
+            chosen = sentences[:: math.ceil(len(sentences) / CLOSE_SENTENCES)]
+            total = self._clipped_sum(chosen)[0]
+        left, norms = total.astype(np.float64), []
+        for sentence in chosen:
+            alone = self._clipped_sum(np.array([sentence]))[0]
+            norms.append(np.linalg.norm(alone.astype(np.float64)))
+            left -= alone
+        monitor.saw_contributions(np.array(norms), float(np.linalg.norm(left)))
 
     def _sample(self, step: int) -> np.ndarray:
         if self.plan.sampling == "poisson":

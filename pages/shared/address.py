@@ -27,7 +27,9 @@ _PARTS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "learning_rate": ("training", float),
     "batch_size": ("training", int),
     "epochs": ("training", float),
+    "loss": ("training", str),
     "hidden_size": ("tagger", int),
+    "well_formed": ("tagger", lambda text: _yes_or_no(text)),
 }
 FIELDS = ("corpus", "tagger", "noise_multiplier", "data_fraction", *(_WHOLE | _PARTS))
 """What a link may hold; the first four stand in every link."""
@@ -56,7 +58,15 @@ def _values(config: SimulationConfig) -> dict[str, str]:
     return values | {name: _text(getattr(getattr(config, part), name)) for name, (part, _) in _PARTS.items()}
 
 
+def _yes_or_no(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ValueError(text)
+    return text == "yes"
+
+
 def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return "none" if value is None else f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
@@ -87,7 +97,7 @@ def _with(config: SimulationConfig, name: str, text: str) -> SimulationConfig:
     try:
         value = convert(text)
     except ValueError:
-        raise InvalidConfig(f"{name}={_shown(text)} in the link cannot be read as a number") from None
+        raise InvalidConfig(f"{name}={_shown(text)} in the link cannot be read") from None
     if not part:
         return replace(config, **{name: value})
     if name == "noise_multiplier":

@@ -6,6 +6,7 @@ import streamlit as st
 
 from engine.config import (
     AUTOMATIC,
+    LOSSES,
     OPTIMISERS,
     SAMPLINGS,
     TAGGERS,
@@ -21,7 +22,11 @@ from pages.shared import address, back, words
 
 NOISE = (0.0, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
-TAGGER_NAMES = {"bilstm-tddl": "BiLSTM-TDDL"}
+TAGGER_NAMES = {"bilstm-tddl": "BiLSTM-TDDL", "bilstm-crf": "BiLSTM-CRF"}
+TAGGER_NOTES = {
+    "bilstm-tddl": "Word vectors, an LSTM in both directions, then each token is judged by itself.",
+    "bilstm-crf": "The same, but a chain (CRF) judges the tags of a sentence together.",
+}
 
 _ADDRESS, _PROBLEMS, _SEEN, _INITIAL = "address", "address_problems", "seen", "initial"
 
@@ -47,8 +52,8 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
             TAGGERS.index(start["tagger"]),
             key="tagger",
             format_func=TAGGER_NAMES.__getitem__,
-            help="Frozen word vectors → an LSTM in both directions → a decision at each token.",
         )
+        st.caption(TAGGER_NOTES[state.tagger])
         st.select_slider(
             "Noise multiplier σ",
             _options(NOISE, "noise_multiplier"),
@@ -116,7 +121,9 @@ def _values(config: SimulationConfig) -> dict[str, Any]:
         "learning_rate": training.learning_rate,
         "batch_size": training.batch_size,
         "epochs": training.epochs,
+        "loss": training.loss,
         "hidden_size": config.tagger.hidden_size,
+        "well_formed": config.tagger.well_formed,
         "embeddings": config.embeddings,
         "seed": config.seed,
     }
@@ -132,13 +139,14 @@ def _config() -> SimulationConfig:
     return SimulationConfig(
         corpus=state.corpus,
         data_fraction=state.data_fraction,
-        tagger=TaggerConfig(name=state.tagger, hidden_size=state.hidden_size),
+        tagger=TaggerConfig(name=state.tagger, hidden_size=state.hidden_size, well_formed=state.well_formed),
         embeddings=state.embeddings,
         training=TrainingConfig(
             optimiser=state.optimiser,
             learning_rate=state.learning_rate,
             batch_size=state.batch_size,
             epochs=state.epochs,
+            loss=state.loss,
         ),
         privacy=PrivacyConfig(
             noise_multiplier=state.noise_multiplier,
@@ -267,6 +275,19 @@ def _advanced(runs: Runs) -> None:
         st.selectbox("Optimiser", OPTIMISERS, OPTIMISERS.index(start["optimiser"]), key="optimiser")
         st.number_input(
             "Learning rate", 1e-6, 1000.0, start["learning_rate"], key="learning_rate", step=0.05, format="%g"
+        )
+        st.selectbox(
+            "Loss of a sentence",
+            LOSSES,
+            LOSSES.index(start["loss"]),
+            key="loss",
+            help="Mean or sum over its tokens. With clipping, the sum makes long sentences clip more.",
+        )
+        st.toggle(
+            "Only well-formed tags",
+            start["well_formed"],
+            key="well_formed",
+            help="I-X may only follow B-X or I-X. Forbidding the rest when tags are read off costs no privacy.",
         )
         st.number_input("LSTM units per direction", 1, 1024, start["hidden_size"], key="hidden_size")
         vectors = sorted({*runs.vectors(), start["embeddings"], state.get("embeddings", start["embeddings"])})
