@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -125,4 +126,5 @@ def token_positions(split: EncodedSplit, sentences: np.ndarray) -> np.ndarray:
 def tag_sequences(split: EncodedSplit, tags: np.ndarray, names: Iterable[str]) -> list[list[str]]:
     """Tag names sentence by sentence from tag indices (int [tokens] in the order of ``split``)."""
     words = np.array(list(names), dtype=object)[tags]
-    return [list(words[start:end]) for start, end in zip(split.offsets[:-1], split.offsets[1:], strict=True)]
+    words, borders = words.tolist(), split.offsets.tolist()
+    return [words[start:end] for start, end in pairwise(borders)]

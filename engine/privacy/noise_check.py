@@ -36,7 +36,7 @@ _ROUNDING = 0.01
 """Share of the noise's variance that the rounding of the weights may add before the noise cannot be measured."""
 _SLACK = 1e-4
 """Relative error of a float32 gradient norm."""
-CLOSE_LOOKS, CLOSE_SENTENCES = 25, 64
+CLOSE_LOOKS, CLOSE_SENTENCES = 10, 64
 """How many steps of a run look at single sentences, and at how many at most."""
 
 
@@ -134,7 +134,7 @@ class NoiseMonitor:
         # The variance may be off by its sampling error; the rounding of the weights adds a known little.
         if draws and not abs(ratio**2 - 1) <= _RUN_BOUND * math.sqrt(2 / draws) + state["rounding"][0]:
             found.append(
-                f"The noise on the weights has {100 * ratio:.1f} % of the planned standard deviation over all steps so far."
+                f"The noise on the weights has {100 * ratio:.1f} % of the planned standard deviation over all steps."
             )
         elif number:
             found.append(

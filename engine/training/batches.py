@@ -20,14 +20,26 @@ CACHED_TOKENS = 4096
 class Batch:
     """Sentences one after another, the longest first.
 
-    sentences: int [B], their numbers in the split. vectors: float32 [N, D], N tokens in all. tags: int32 [N].
-    lengths: int64 [B], descending.
+    sentences: int [B], their numbers in the split. words: float32 [U, D], the distinct word vectors; places: int64 [N],
+    which of them stands at each of the N tokens. Half of the words of 32 sentences of news are repeats, and 93 of 100
+    of a whole corpus's: what depends on a word alone is computed once. tags: int32 [N]. lengths: int64 [B], descending.
     """
 
     sentences: np.ndarray
-    vectors: np.ndarray
+    words: np.ndarray
+    places: np.ndarray
     tags: np.ndarray
     lengths: np.ndarray
+
+    @cached_property
+    def vectors(self) -> np.ndarray:
+        """The word vector at each token, float32 [N, D]."""
+        return self.words[self.places]
+
+    @cached_property
+    def each(self) -> np.ndarray:
+        """0 … N − 1: the places in something that differs at each token."""
+        return np.arange(len(self.tags))
 
     @cached_property
     def offsets(self) -> np.ndarray:
@@ -42,7 +54,8 @@ class Batch:
     def where(self, keep: np.ndarray) -> "Batch":
         """The sentences that ``keep`` (bool [B]) marks."""
         tokens = np.repeat(keep, self.lengths)
-        return Batch(self.sentences[keep], self.vectors[tokens], self.tags[tokens], self.lengths[keep])
+        places, tags = self.places[tokens], self.tags[tokens]
+        return Batch(self.sentences[keep], self.words, places, tags, self.lengths[keep])
 
     def padded(self, tokens: np.ndarray) -> np.ndarray:
         """[N, …] → [B, longest, …], zero after the end of each sentence."""
@@ -55,7 +68,8 @@ def batch_of(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray) -> B
     """The chosen sentences (int [B], at least one, any order, repeats allowed) of ``split``."""
     order = sentences[np.argsort(-split.lengths[sentences], kind="stable")]
     tokens = token_positions(split, order)
-    return Batch(order, table[split.rows[tokens]], split.tags[tokens].astype(np.int32), split.lengths[order])
+    rows, places = np.unique(split.rows[tokens], return_inverse=True)
+    return Batch(order, table[rows], places, split.tags[tokens].astype(np.int32), split.lengths[order])
 
 
 def physical_batches(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray) -> Iterator[Batch]:
@@ -70,12 +84,12 @@ def prediction_batches(split: EncodedSplit, table: np.ndarray) -> Iterator[Batch
 
 def _cut(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, tokens: int) -> Iterator[Batch]:
     order = sentences[np.argsort(split.lengths[sentences], kind="stable")]
-    lengths = split.lengths[order]
+    lengths = split.lengths[order].tolist()
     start = 0
     while start < len(order):
         end = start + 1
         while end < len(order):
-            number, longest = end + 1 - start, int(lengths[end])
+            number, longest = end + 1 - start, lengths[end]
             if number * longest**2 > MAX_CELLS or number * longest > tokens:
                 break
             end += 1

@@ -22,8 +22,13 @@ from engine.training.dpsgd import GradientSum
 class Layer(Protocol):
     """One part of a tagger below the head. ``weights`` and ``total`` are its own stretch of the flat vector."""
 
-    def forward(self, weights: np.ndarray, inputs: np.ndarray, batch: Batch) -> tuple[np.ndarray, Any]:
-        """[N, I] → [N, O], and a tape with what the way back needs."""
+    def forward(
+        self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
+    ) -> tuple[np.ndarray, Any]:
+        """Inputs [U, I], of which places [N] says where each stands, → [N, O], and a tape with what the way back needs.
+
+        Above the lowest layer an input stands at one token and places is ``batch.each``.
+        """
         ...
 
     def backward(self, weights: np.ndarray, tape: Any, slope: np.ndarray, batch: Batch, lowest: bool) -> Any:
@@ -65,7 +70,7 @@ class CompiledBackend:
     """
 
     def __init__(self, tagger: Tagger, *, mean: bool = True) -> None:
-        import scipy.linalg.blas  # noqa: F401 (numba multiplies with SciPy's BLAS, which must be there to be limited)
+        import scipy.linalg.blas  # noqa: F401 (Numba multiplies with SciPy's BLAS, which must be there to be limited)
 
         # One thread pool at a time: the layers share out the cores, so BLAS gets one thread inside them.
         threadpool_limits(1, "blas")
@@ -101,16 +106,18 @@ class CompiledBackend:
         return self._forward(weights, batch)[0]
 
     def _forward(self, weights: np.ndarray, batch: Batch) -> tuple[np.ndarray, list[Any]]:
-        outputs, tapes = np.ascontiguousarray(batch.vectors, dtype=weights.dtype), []
+        outputs, places, tapes = np.ascontiguousarray(batch.words, dtype=weights.dtype), batch.places, []
         for layer, part in zip(self._layers, self.tagger.slices, strict=False):
-            outputs, tape = layer.forward(weights[part], outputs, batch)
+            outputs, tape = layer.forward(weights[part], outputs, places, batch)
+            places = batch.each
             tapes.append(tape)
         return outputs, tapes
 
 
 def compile_layers() -> None:
     """Compile every layer for float32 and keep the result on disk: half a minute the first time, then nothing."""
-    batch = Batch(np.arange(2), np.ones((3, 2), dtype=np.float32), np.zeros(3, dtype=np.int32), np.array([2, 1]))
+    words, tags = np.ones((3, 2), dtype=np.float32), np.zeros(3, dtype=np.int32)
+    batch = Batch(np.arange(2), words, np.arange(3), tags, np.array([2, 1]))
     layers = (BidirectionalLSTM(2, 2), BidirectionalLSTM(4, 2), Dense(4, 3))
     for head in (Softmax(3), CRF(3)):
         backend = CompiledBackend(Tagger(2, layers, head))

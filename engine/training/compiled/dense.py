@@ -32,8 +32,11 @@ class DenseLayer:
     def __init__(self, shape: Dense) -> None:
         self.inputs, self.outputs = shape.inputs, shape.outputs
 
-    def forward(self, weights: np.ndarray, inputs: np.ndarray, batch: Batch) -> tuple[np.ndarray, DenseTape]:
-        """[N, I] → [N, O]."""
+    def forward(
+        self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
+    ) -> tuple[np.ndarray, DenseTape]:
+        """Inputs [U, I] at places [N] → [N, O]."""
+        inputs = inputs if places is batch.each else inputs[places]
         kernel, bias = self._parts(weights)
         outputs = np.empty((len(inputs), self.outputs), inputs.dtype)
         affine(inputs, kernel, bias, outputs)

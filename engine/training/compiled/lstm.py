@@ -25,14 +25,17 @@ from engine.training.compiled.arithmetic import (
 )
 
 FORWARD = 0
+FEW = 4
+"""Rows up to which a product with a small matrix is done row by row."""
 
 
 @dataclass(frozen=True)
 class LSTMTape:
-    """What the way back needs. gates [2, N, 4H]: activated, and dL/dz once :meth:`LSTMLayer.backward` was there;
-    cell, previous [2, N, H]: c at each token and h before it; inputs [N, D]."""
+    """What the way back needs. inputs [U, D], places [N]: see Layer. gates [2, N, 4H]: activated, and dL/dz once
+    :meth:`LSTMLayer.backward` was there; cell, previous [2, N, H]: c at each token and h before it."""
 
     inputs: np.ndarray
+    places: np.ndarray
     gates: np.ndarray
     cell: np.ndarray
     previous: np.ndarray
@@ -44,10 +47,14 @@ class LSTMLayer:
     def __init__(self, shape: BidirectionalLSTM) -> None:
         self.size = shape.size
 
-    def forward(self, weights: np.ndarray, inputs: np.ndarray, batch: Batch) -> tuple[np.ndarray, LSTMTape]:
-        """[N, D] → [N, 2H], the forward direction's H first."""
-        gates, cell, previous, outputs = _run(weights, self.size, inputs, batch.offsets, batch.lengths, batch.live)
-        return outputs, LSTMTape(inputs, gates, cell, previous)
+    def forward(
+        self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
+    ) -> tuple[np.ndarray, LSTMTape]:
+        """Inputs [U, D] at places [N] → [N, 2H], the forward direction's H first."""
+        gates, cell, previous, outputs = _run(
+            weights, self.size, inputs, places, batch.offsets, batch.lengths, batch.live
+        )
+        return outputs, LSTMTape(inputs, places, gates, cell, previous)
 
     def backward(self, weights: np.ndarray, tape: LSTMTape, slope: np.ndarray, batch: Batch, lowest: bool) -> Any:
         """dL/dh [N, 2H] → dL/dinputs [N, D], or None in the lowest layer."""
@@ -59,11 +66,13 @@ class LSTMLayer:
 
     def add_squared_norms(self, tape: LSTMTape, batch: Batch, squares: np.ndarray) -> None:
         """Add each sentence's squared gradient norm to ``squares`` [B]."""
-        _squared_norms(tape.inputs, tape.gates, tape.previous, batch.offsets, batch.lengths, squares)
+        _squared_norms(tape.inputs, tape.places, tape.gates, tape.previous, batch.offsets, batch.lengths, squares)
 
     def weighted_gradient(self, tape: LSTMTape, factors: np.ndarray, batch: Batch, total: np.ndarray) -> None:
         """Σ_i factor_i · G_i into ``total``, flat like the weights; the tape is used up."""
-        _weighted_gradient(tape.inputs, tape.gates, tape.previous, factors, batch.offsets, batch.lengths, total)
+        _weighted_gradient(
+            tape.inputs, tape.places, tape.gates, tape.previous, factors, batch.offsets, batch.lengths, total
+        )
 
 
 @njit(cache=True, nogil=True)
@@ -84,10 +93,21 @@ def _row(offset: int, length: int, time: int, direction: int) -> int:
 
 
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)
-def _recur(z, recurrent, offsets, lengths, live, direction, outputs, cell, previous):  # type: ignore[no-untyped-def]
-    """Run one direction. z [N, 4H] holds what the inputs give, and the activated gates afterwards.
+def _few_dot(a, b, out):  # type: ignore[no-untyped-def]
+    """out = a · b, row by row where there are few: BLAS may pack b first, which pays from some rows on."""
+    if a.shape[0] > FEW:
+        np.dot(a, b, out)
+    else:
+        for k in range(a.shape[0]):
+            np.dot(a[k], b, out[k])
 
-    Fills this direction's half of outputs [N, 2H], cell and previous (the hidden state before each token), both [N, H].
+
+@njit(cache=True, nogil=True, fastmath=ARITHMETIC)
+def _recur(projected, places, z, recurrent, offsets, lengths, live, direction, outputs, cell, previous):  # type: ignore[no-untyped-def]
+    """Run one direction. projected [U, 4H] at places [N] is what the inputs give.
+
+    Fills z [N, 4H] with the activated gates, this direction's half of outputs [N, 2H], cell and previous (the hidden
+    state before each token), both [N, H].
     """
     size = recurrent.shape[0]
     column = direction * size
@@ -98,18 +118,18 @@ def _recur(z, recurrent, offsets, lengths, live, direction, outputs, cell, previ
     for time in range(live.size):
         count = live[time]
         if time > 0:
-            np.dot(state[:count], recurrent, added[:count])
+            _few_dot(state[:count], recurrent, added[:count])
         for k in range(count):
             row = _row(offsets[k], lengths[k], time, direction)
-            gates, sums = z[row], added[k]
+            gates, sums, given = z[row], added[k], projected[places[row]]
             for j in range(size):
                 previous[row, j] = state[k, j]
             for j in range(2 * size):
-                gates[j] = squash(gates[j] + sums[j], half)
+                gates[j] = squash(given[j] + sums[j], half)
             for j in range(2 * size, 3 * size):
-                gates[j] = tanh(gates[j] + sums[j])
+                gates[j] = tanh(given[j] + sums[j])
             for j in range(3 * size, 4 * size):
-                gates[j] = squash(gates[j] + sums[j], half)
+                gates[j] = squash(given[j] + sums[j], half)
             for j in range(size):
                 c = gates[size + j] * memory[k, j] + gates[j] * gates[2 * size + j]
                 memory[k, j] = c
@@ -150,20 +170,21 @@ def _recur_back(z, recurrent, offsets, lengths, live, direction, cell, slope):  
             for j in range(4 * size):
                 gates[j] = out[j]
         if time > 0:
-            np.dot(local[:count], transposed, later[:count])
+            _few_dot(local[:count], transposed, later[:count])
 
 
 @njit(cache=True, parallel=True, fastmath=ARITHMETIC)
-def _run(weights, size, inputs, offsets, lengths, live):  # type: ignore[no-untyped-def]
-    tokens, dimensions = inputs.shape
+def _run(weights, size, inputs, places, offsets, lengths, live):  # type: ignore[no-untyped-def]
+    tokens, dimensions = places.size, inputs.shape[1]
+    projected = np.empty((2, inputs.shape[0], 4 * size), inputs.dtype)
     z = np.empty((2, tokens, 4 * size), inputs.dtype)
     cell = np.empty((2, tokens, size), inputs.dtype)
     previous = np.empty((2, tokens, size), inputs.dtype)
     outputs = np.empty((tokens, 2 * size), inputs.dtype)
     for d in prange(2):
         kernel, recurrent, bias = _parts(weights, d, dimensions, size)
-        affine(inputs, kernel, bias, z[d])
-        _recur(z[d], recurrent, offsets, lengths, live, d, outputs, cell[d], previous[d])
+        affine(inputs, kernel, bias, projected[d])
+        _recur(projected[d], places, z[d], recurrent, offsets, lengths, live, d, outputs, cell[d], previous[d])
     return z, cell, previous, outputs
 
 
@@ -183,34 +204,41 @@ def _input_slope(weights, dimensions, slopes):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, parallel=True, fastmath=ARITHMETIC)
-def _squared_norms(inputs, slopes, previous, offsets, lengths, squares):  # type: ignore[no-untyped-def]
+def _squared_norms(inputs, places, slopes, previous, offsets, lengths, squares):  # type: ignore[no-untyped-def]
     gates, read = slopes.shape[2], inputs.shape[1] + previous.shape[2]
     for part in prange(PARTS):
         for k in range(part, lengths.size, PARTS):
             start, end = offsets[k], offsets[k] + lengths[k]
+            own_inputs = inputs[places[start:end]]
             # Two Gram matrices cost L²(read + gates), the whole gradient L · read · gates.
             if lengths[k] * (read + gates) < read * gates:
-                common = np.dot(inputs[start:end], inputs[start:end].T)
+                common = np.dot(own_inputs, own_inputs.T)
                 for d in range(2):
                     before = previous[d, start:end]
                     squares[k] += square_by_tokens(common + np.dot(before, before.T), slopes[d, start:end])
             else:
                 for d in range(2):
                     own = slopes[d, start:end]
-                    squares[k] += square_by_weights(inputs[start:end], own)
+                    squares[k] += square_by_weights(own_inputs, own)
                     squares[k] += square_by_weights(previous[d, start:end], own) + square_of_bias(own)
 
 
 @njit(cache=True, parallel=True, fastmath=ARITHMETIC)
-def _weighted_gradient(inputs, slopes, previous, factors, offsets, lengths, total):  # type: ignore[no-untyped-def]
+def _weighted_gradient(inputs, places, slopes, previous, factors, offsets, lengths, total):  # type: ignore[no-untyped-def]
+    """dL/dz is summed up where an input stands at several tokens; then the kernels' gradients are one product each."""
     dimensions, size = inputs.shape[1], previous.shape[2]
+    summed = np.zeros((2, inputs.shape[0], 4 * size), slopes.dtype)
     for d in prange(2):
         kernel, recurrent, bias = _parts(total, d, dimensions, size)
         bias[:] = 0
         for k in range(lengths.size):
             for row in range(offsets[k], offsets[k] + lengths[k]):
+                line, here = slopes[d, row], summed[d, places[row]]
                 for j in range(bias.size):
-                    slopes[d, row, j] *= factors[k]
-                    bias[j] += slopes[d, row, j]
-        np.dot(inputs.T, slopes[d], kernel)
+                    line[j] *= factors[k]
+                    here[j] += line[j]
+        for row in range(inputs.shape[0]):
+            for j in range(bias.size):
+                bias[j] += summed[d, row, j]
+        np.dot(inputs.T, summed[d], kernel)
         np.dot(previous[d].T, slopes[d], recurrent)

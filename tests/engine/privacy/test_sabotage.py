@@ -62,7 +62,7 @@ def test_an_honest_run_passes_and_is_measured(optimiser: str) -> None:
     assert found.noise_std == pytest.approx(0.4, abs=found.noise_tolerance)
     assert found.noise_tolerance < 0.005
     assert 0.39 < found.clipped_norm_max <= 0.4001
-    assert found.sentences_measured > 200
+    assert found.sentences_measured > 100
     assert found.batch_mean == pytest.approx(BATCH, abs=2)
     assert found.batch_std == pytest.approx(found.batch_std_planned, rel=0.4)
 
