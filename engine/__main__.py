@@ -25,6 +25,7 @@ from engine.errors import (
     VectorsMissing,
 )
 from engine.reports import (
+    check_lines,
     delta_text,
     privacy_fields,
     record_fields,
@@ -130,6 +131,8 @@ def simulate(config: SimulationConfig, as_json: Json = False) -> None:
             sys.stdout.flush()
     if not as_json and record.test:
         typer.echo("\nTest scores\n" + score_table(record.test))
+        if record.noise_check:
+            typer.echo("\n" + "\n".join(check_lines(record.noise_check)))
 
 
 @app.command()
@@ -156,6 +159,8 @@ def show(run_id: RunId, as_json: Json = False) -> None:
     lines = [run_line(run), *(record_line(record) for record in run.records)]
     if run.final and run.final.test:
         lines += ["", "Test scores", score_table(run.final.test)]
+        if run.final.noise_check:
+            lines += ["", *check_lines(run.final.noise_check)]
     fields = run_fields(run) | {"records": [record_fields(record) for record in run.records]}
     _say(as_json, fields, "\n".join(lines))
 

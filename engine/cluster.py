@@ -24,6 +24,8 @@ POLL_SECONDS = 0.1
 """Between looks at the store."""
 IDLE_SECONDS = 60
 """After so long without work a cluster that never had an owner ends."""
+MOST_WORKERS, WORKER_BYTES = 8, 1_200_000_000
+"""Workers on this machine at most, and the memory that each is taken to need."""
 SILENT_SECONDS = 30
 """A running run whose worker, on another machine, has not been heard of for so long is given to another."""
 
@@ -61,9 +63,15 @@ def main() -> int:
     return 0
 
 
-def workers_here() -> int:
-    """Half the cores: TensorFlow's threads for one run have two to themselves, and the page stays quick."""
-    return max(1, (os.cpu_count() or 1) // 2)
+def workers_here(settings: Settings) -> int:
+    """One for each core, since runs side by side waste less than one run on all cores; a run that is alone takes them
+    all (:func:`engine.worker.share_cores`). TensorFlow's threads cannot be shared out while it runs: half as many.
+    """
+    cores = os.cpu_count() or 1
+    if settings.backend == "tensorflow":
+        return max(1, cores // 2)
+    by_memory = psutil.virtual_memory().total // 2 // WORKER_BYTES
+    return max(1, min(cores, MOST_WORKERS, by_memory))
 
 
 class Dispatcher:
@@ -81,8 +89,8 @@ class Dispatcher:
         if settings.scheduler:
             self._client = stack.enter_context(Client(settings.scheduler, timeout=10))
         else:
-            slots = workers_here()
-            limits = worker.environment((os.cpu_count() or 1) // slots)
+            slots = workers_here(settings)
+            limits = worker.environment((os.cpu_count() or 1) // (slots if settings.backend == "tensorflow" else 1))
             os.environ.update(limits)  # the workers inherit them; set later, TensorFlow would not look
             cluster = LocalCluster(
                 n_workers=slots,

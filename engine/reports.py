@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.config import DEFAULT_CLIP_NORM, SimulationConfig
 from engine.privacy.plan import PrivacyPlan
-from engine.records import Counts, EntityScores, RoundRecord, Run, macro, micro, weighted
+from engine.records import Counts, EntityScores, NoiseCheck, RoundRecord, Run, macro, micro, weighted
 
 
 def epsilon_text(epsilon: float, digits: int = 3) -> str:
@@ -45,6 +45,9 @@ def record_fields(record: RoundRecord) -> dict[str, Any]:
         "gradient_norm_median": record.gradient_norm_median,
         "gradient_norm_max": record.gradient_norm_max,
         "nonfinite": record.nonfinite,
+        "noise_check": record.noise_check.to_dict() | {"failed": record.noise_check.failed}
+        if record.noise_check
+        else None,
         "final": record.test is not None,
     }
     if record.test is not None:
@@ -61,6 +64,28 @@ def record_line(record: RoundRecord) -> str:
         f"  P {record.scores.precision:.3f}  R {record.scores.recall:.3f}  F1 {record.scores.f1:.3f}"
         f"  loss {record.loss:.3f}  clipped {record.clipped_fraction:4.0%}  {record.seconds:6.1f} s"
     )
+
+
+def check_lines(check: NoiseCheck) -> list[str]:
+    """A noise check as text: the verdict, then what was measured and what was planned."""
+    verdict = "failed" if check.failed else "passed"
+    lines = [f"Noise check {verdict}, {check.steps:,} steps measured", *(f"  {fault}" for fault in check.faults)]
+    return lines + [f"  {name:44}{found:>24}   planned {planned}" for name, found, planned in check_rows(check)]
+
+
+def check_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
+    """What was measured, its value, and what was planned, one row each."""
+    noise = "hidden by rounding" if check.noise_std is None else f"{check.noise_std:.5g}"
+    spread = "" if check.batch_std_planned is None else f" ± {check.batch_std_planned:.3g}"
+    return [
+        ("Noise on the clipped sum, each weight", noise, f"{check.noise_planned:.5g} ± {check.noise_tolerance:.2g}"),
+        (
+            "Longest gradient of one sentence",
+            f"{check.clipped_norm_max:.5g} ({check.sentences_measured:,} measured)",
+            f"at most {check.clip_norm:.5g}",
+        ),
+        ("Sentences a step", f"{check.batch_mean:.4g} ± {check.batch_std:.3g}", f"{check.batch_planned:.4g}{spread}"),
+    ]
 
 
 def run_fields(run: Run) -> dict[str, Any]:

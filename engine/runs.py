@@ -125,6 +125,9 @@ class Runs:
         found |= {run.run_id: run for run in self._published() if _but_for_noise(run.config) == _but_for_noise(config)}
         by_noise: dict[float, Run] = {}
         for run in sorted(found.values(), key=lambda run: _preference(run.config, config)):
+            check = run.records[-1].noise_check
+            if check and check.failed:
+                continue
             by_noise.setdefault(run.config.privacy.noise_multiplier, run)
         return sorted(by_noise.values(), key=lambda run: run.records[-1].privacy.epsilon)
 
@@ -228,7 +231,7 @@ class Runs:
         return None
 
     def _estimate(self, config: SimulationConfig, plan: PrivacyPlan) -> float | None:
-        """Seconds by the quickest known run of this tagger, those on the same corpus first.
+        """Seconds by the quickest known run of a tagger of this size, those on the same corpus first.
 
         About a third of a published run is scoring, which does not depend on how long it trains.
         """
@@ -244,7 +247,7 @@ class Runs:
                 run.provenance.wall_seconds * (0.3 + 0.7 * work / _work(run.config, run.provenance)),
             )
             for run in (*every, *done)
-            if run.provenance and run.config.tagger == config.tagger
+            if run.provenance and run.config.tagger.hidden_size == config.tagger.hidden_size
         ]
         return min(known)[1] if known else None
 

@@ -4,6 +4,7 @@
 every random draw is named by its step, so a resumed run repeats no release and gives the records it would have given.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -16,9 +17,9 @@ from engine.config import SimulationConfig, TaggerConfig
 from engine.embeddings import EncodedCorpus, EncodedSplit
 from engine.embeddings.encoded import subset, tag_sequences
 from engine.errors import InvalidConfig, RunStopped
-from engine.privacy.accounting import spent
+from engine.privacy.accounting import FAILED_CHECK, spent
 from engine.privacy.plan import PrivacyPlan
-from engine.records import EntityScores, RoundRecord
+from engine.records import EntityScores, NoiseCheck, PrivacySpent, RoundRecord
 from engine.scoring import score
 from engine.seeds import Seeds
 from engine.settings import Settings
@@ -60,19 +61,19 @@ def simulate(
     Raises InvalidConfig, CorpusError, VectorsMissing, StoreError, TrainingFailed, RunStopped.
     """
 
-    def check() -> None:
+    def go_on() -> None:
         if stop():
             raise RunStopped("The run was stopped")
 
-    check()
+    go_on()
     started = time.monotonic() - (resume.seconds if resume else 0.0)
     on_stage("reading the corpus and its word vectors", 0.0)
     encoded = _encoded(config, settings)
-    check()
+    go_on()
     seeds = Seeds(config.seed)
     train = training_part(encoded.train, config.data_fraction, seeds)
     plan = PrivacyPlan.from_config(config, len(train))
-    check()
+    go_on()
     on_stage("preparing the tagger", 0.0)
     backend = _backend(config, encoded.vectors.shape[1], len(encoded.tags), settings.backend)
     tagger = build(config.tagger, encoded.vectors.shape[1], len(encoded.tags))
@@ -88,7 +89,7 @@ def simulate(
 
     def evaluate(split: EncodedSplit) -> EntityScores:
         transitions = tagger.views(weights)[-1].get("transitions")
-        found = predict(backend, decoder, weights, transitions, split, encoded.vectors, check)
+        found = predict(backend, decoder, weights, transitions, split, encoded.vectors, go_on)
         return score(*(tag_sequences(split, tags, encoded.tags) for tags in (split.tags, found)))
 
     due = report_steps(plan.steps)
@@ -97,7 +98,7 @@ def simulate(
     since: list[StepStatistics] = []
     on_stage("training", (resume.step if resume else 0) / plan.steps)
     for step in range(resume.step if resume else 0, plan.steps):
-        check()
+        go_on()
         since.append(learner.step(step))
         examples_seen += len(since[-1].norms) + since[-1].nonfinite
         nonfinite += since[-1].nonfinite
@@ -108,17 +109,18 @@ def simulate(
             continue
         scores = evaluate(encoded.validation)
         last = taken == plan.steps
+        check = learner.monitor.verdict() if learner.monitor else None
         record = RoundRecord(
             round=due.index(taken),
             step=taken,
             steps_total=plan.steps,
             examples_seen=examples_seen,
-            privacy=spent(plan, taken),
+            privacy=_believable(spent(plan, taken), check),
             scores=scores,
             nonfinite=nonfinite,
             test=evaluate(encoded.test) if last else None,
             seconds=time.monotonic() - started,
-            noise_check=learner.monitor.verdict() if learner.monitor else None,
+            noise_check=check,
             **_summary(since, plan.clip_norm),
         )
         since.clear()
@@ -137,6 +139,13 @@ def simulate(
             )
         )
         yield record
+
+
+def _believable(privacy: PrivacySpent, check: NoiseCheck | None) -> PrivacySpent:
+    """What may be said of a run: nothing is promised where the noise check failed."""
+    if check is None or not check.failed:
+        return privacy
+    return PrivacySpent(epsilon=math.inf, delta=privacy.delta, assumptions=(FAILED_CHECK,))
 
 
 def training_part(train: EncodedSplit, fraction: float, seeds: Seeds) -> EncodedSplit:

@@ -33,6 +33,9 @@ def environment(cores: int) -> dict[str, str]:
     """Environment variables for a worker: thread pools within its share of the cores, memory that is kept."""
     return {
         "OMP_NUM_THREADS": str(cores),
+        # Threads that wait for work spin for some ten microseconds, not for milliseconds: two runs that find each other
+        # on the same cores are half as fast then, not a fifth.
+        "GOMP_SPINCOUNT": "10000",
         "OPENBLAS_NUM_THREADS": "1",
         "TF_NUM_INTRAOP_THREADS": str(cores),
         "TF_NUM_INTEROP_THREADS": "1",
@@ -97,8 +100,14 @@ def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None
         raise CorpusError(f"corpus={config.corpus!r} was changed since the run was asked for; start it again.")
     path = checkpoint_path(settings, claim.run_id)
     latest: list[Checkpoint] = []
+
+    def stop() -> bool:
+        if settings.backend == "compiled" and settings.scheduler is None:
+            share_cores(pulse.under_way)
+        return pulse.stopped()
+
     records = simulate(
-        config, settings, stop=pulse.stopped, resume=_resume(path), on_checkpoint=latest.append, on_stage=pulse.tell
+        config, settings, stop=stop, resume=_resume(path), on_checkpoint=latest.append, on_stage=pulse.tell
     )
     record = None
     for record in records:
@@ -108,6 +117,18 @@ def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None
         record = store.records(claim.run_id)[-1]
     store.finish(claim, provenance(config, claim.corpus_checksum, settings, record.seconds))
     path.unlink(missing_ok=True)
+
+
+def share_cores(under_way: int) -> None:
+    """Take this run's share of the cores, where so many runs are under way: all of them, or one, or what is between.
+
+    Asked between steps: a run that gets company gives way within a heartbeat, and takes the cores back afterwards.
+    """
+    import numba
+
+    threads = max(1, numba.config.NUMBA_NUM_THREADS // under_way)  # type: ignore[attr-defined]
+    if threads != numba.get_num_threads():
+        numba.set_num_threads(threads)
 
 
 def checkpoint_path(settings: Settings, run_id: str) -> Path:
@@ -126,13 +147,15 @@ def _resume(path: Path) -> Checkpoint | None:
 
 
 class Pulse:
-    """Writes a heartbeat while the run is computed and notices when it may not go on."""
+    """Writes a heartbeat while the run is computed and notices when it may not go on. under_way: runs of this cluster
+    that are being computed, this one included."""
 
     def __init__(self, store: Store, claim: Claim) -> None:
         self._store, self._claim = store, claim
         self._end, self._stopped = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self._stage, self._progress = "starting", 0.0
+        self.under_way = 1
 
     def tell(self, stage: str, progress: float) -> None:
         """What goes on now, and the share of the steps done."""
@@ -145,7 +168,7 @@ class Pulse:
     def _beat(self) -> None:
         while not self._end.is_set():
             try:
-                self._store.heartbeat(self._claim, self._stage, self._progress)
+                self.under_way = self._store.heartbeat(self._claim, self._stage, self._progress)
             except RunStopped:
                 self._stopped.set()
                 return

@@ -33,6 +33,7 @@ SHUFFLE = (
 )
 SECRET_SAMPLE = "Who was in which batch stays secret; losses and gradient norms, shown here without noise, would too."
 SEEDED = "The noise comes from a seed, for simulation: whoever knows the seed can subtract it."
+FAILED_CHECK = "The noise check failed: what was done to the weights is not what the plan says, so nothing is promised."
 PUBLIC = "Word vectors, tag names, the number of sentences and all settings are public or were fixed in advance."
 
 

@@ -31,10 +31,12 @@ _UNFINISHED = (RunState.QUEUED, RunState.RUNNING)
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to compute a run. token: allows writing, until someone else claims the run or it is stopped."""
+    """The right to compute a run. token: allows writing, until someone else claims the run or stops it. holder: the
+    cluster it was given by."""
 
     run_id: str
     token: str
+    holder: str
     config: SimulationConfig
     corpus_checksum: str
 
@@ -174,16 +176,21 @@ class Store:
             ).rowcount
             row = _existing(connection, run_id)
         if claimed:
-            return Claim(run_id, token, _config(row), row.corpus_checksum)
+            return Claim(run_id, token, holder, _config(row), row.corpus_checksum)
         if not RunState(row.state).final and row.attempts >= ATTEMPTS:
             where = f" while {row.stage}" if row.stage else ""
             self.fail(run_id, f"The worker process ended {ATTEMPTS} times{where}; the memory may be too small.")
         raise RunStopped(f"The run {run_id} is {row.state}.")
 
-    def heartbeat(self, claim: Claim, stage: str, progress: float) -> None:
-        """Say that the worker lives, what it does and how far it is (0 to 1). Raises RunStopped if it may not go on."""
+    def heartbeat(self, claim: Claim, stage: str, progress: float) -> int:
+        """Say that the worker lives, what it does and how far it is (0 to 1). Raises RunStopped if it may not go on.
+
+        Returns how many runs of the same cluster are under way, this one included.
+        """
+        under_way = select(func.count()).where(runs.c.holder == claim.holder, runs.c.state == RunState.RUNNING)
         with self._begin() as connection:
             _change(connection, claim, heartbeat=time.time(), stage=stage, progress=progress)
+            return int(connection.execute(under_way).scalar_one())
 
     def append(self, claim: Claim, record: RoundRecord) -> None:
         """Write a record; one that is there already stays as it is. Raises RunStopped."""

@@ -67,6 +67,9 @@ def from_dict(values: dict[str, Any]) -> Run:
     records = tuple(RoundRecord.from_dict(record) for record in values["records"])
     if not records or records[-1].test is None or records[-1].step != records[-1].steps_total:
         raise ValueError("its records do not end with test scores")
+    check = records[-1].noise_check
+    if config.privacy.private and (check is None or check.failed):
+        raise ValueError("it claims privacy without a noise check that passed")
     if [record.round for record in records] != list(range(len(records))):
         raise ValueError("its records are not numbered 0, 1, 2 …")
     created = datetime.fromisoformat(provenance.created).timestamp()
@@ -78,6 +81,9 @@ def to_text(run: Run) -> str:
     """The JSON of a finished run, a line for each record. Raises InvalidConfig if the run is not finished."""
     if run.final is None or run.provenance is None:
         raise InvalidConfig(f"run {run.run_id} is {run.status.state}, expected one that is done")
+    check = run.final.noise_check
+    if run.config.privacy.private and (check is None or check.failed):
+        raise InvalidConfig(f"run {run.run_id} is private by its settings, but no noise check of it passed")
     head = {
         "format": FORMAT,
         "run_id": run.run_id,

@@ -1,8 +1,7 @@
 """Records and runs → what a picture shows: plain values, no plotly, no streamlit."""
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.records import Counts, EntityScores, RoundRecord, Run
 
@@ -35,7 +34,10 @@ class TypeScore:
 
 
 def path(records: Sequence[RoundRecord]) -> list[Point]:
-    """A run's way along ε, on the validation part."""
+    """A run's way along ε, on the validation part; at ∞ all along if its noise check failed at last."""
+    check = records[-1].noise_check if records else None
+    if check and check.failed:
+        records = [replace(record, privacy=records[-1].privacy) for record in records]
     return [
         _point(
             record,
@@ -90,7 +92,7 @@ def _ratios(counts: Counts) -> tuple[float, float, float]:
 def without_privacy(runs: Sequence[Run]) -> EntityScores | None:
     """Test scores of the run without noise among ``runs``."""
     for run in runs:
-        if run.final and math.isinf(run.final.privacy.epsilon):
+        if run.final and not run.config.privacy.private:
             return run.final.test
     return None
 

@@ -87,11 +87,23 @@ def _promise(run: Run | None, preview: Preview) -> None:
             st.markdown(paragraph)
 
 
+def _check(run: Run) -> None:
+    """The badge of the noise check, which opens what was measured."""
+    check = run.records[-1].noise_check if run.records else None
+    if check is None:
+        return
+    icon = ":material/gpp_bad:" if check.failed else ":material/fact_check:"
+    with st.popover(words.check_label(check), type="tertiary", icon=icon):
+        for paragraph in words.check_paragraphs(check):
+            st.markdown(paragraph)
+
+
 def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | None) -> None:
     """The one thing to do next: run, wait or cancel, go on."""
     if run and run.status.state == RunState.DONE:
         with st.container(horizontal=True, vertical_alignment="center"):
             _promise(run, preview)
+            _check(run)
             st.caption(words.origin(run), width="stretch")
         return
     if run and not run.status.state.final:
@@ -121,6 +133,7 @@ def _progress(runs: Runs, run: Run) -> None:
         if st.button("Cancel", icon=":material/stop:", key="cancel"):
             runs.cancel(run.run_id)
             st.rerun()
+    _check(run)
 
 
 def _details(run: Run | None, config: SimulationConfig, finished: Sequence[Run]) -> None:

@@ -4,8 +4,8 @@ import math
 from datetime import datetime
 
 from engine.config import SYNTHETIC
-from engine.records import EntityScores, PrivacySpent, Run, RunState
-from engine.reports import delta_text, epsilon_text
+from engine.records import EntityScores, NoiseCheck, PrivacySpent, RoundRecord, Run, RunState
+from engine.reports import check_rows, delta_text, epsilon_text
 from engine.runs import Preview
 
 TIERS = {
@@ -20,7 +20,7 @@ TIERS = {
 def answer(run: Run | None, preview: Preview, reference: EntityScores | None) -> str:
     """The first thing a reader sees: what this configuration gives, or what stands between."""
     if run and run.final and run.final.test:
-        return _done(run.final.test, run.final.privacy, reference)
+        return _done(run.final, run.final.test, reference)
     if run is None:
         return f"Nobody has run this yet. It would cost {cost(preview.privacy)}."
     state = run.status.state
@@ -34,7 +34,13 @@ def answer(run: Run | None, preview: Preview, reference: EntityScores | None) ->
     return f"Stopped at {percent(run.status.progress)} of the training; what was recorded is kept."
 
 
-def _done(test: EntityScores, privacy: PrivacySpent, reference: EntityScores | None) -> str:
+def _done(last: RoundRecord, test: EntityScores, reference: EntityScores | None) -> str:
+    privacy = last.privacy
+    if last.noise_check and last.noise_check.failed:
+        return (
+            f"Not private, whatever it was set to: the noise check failed. This tagger finds {percent(test.recall)} of "
+            f"the names: F1\u00a0{test.f1:.2f}."
+        )
     start = "Without privacy" if math.isinf(privacy.epsilon) else f"At {cost(privacy)}"
     if test.recall == 0:
         text = f"{start} this tagger finds none of the names: F1 0."
@@ -53,6 +59,8 @@ def _running(run: Run) -> str:
         stage = run.status.stage or "starting"
         return f"{stage[:1].upper()}{stage[1:]} …"
     last = run.records[-1]
+    if last.noise_check and last.noise_check.failed:
+        return f"Training, and not private: the noise check failed. F1 {last.scores.f1:.2f} so far."
     spent = "without privacy" if math.isinf(last.privacy.epsilon) else f"{cost(last.privacy)} spent"
     if last.scores.recall == 0:
         return f"Training, {spent}: it marks no name rightly yet."
@@ -85,6 +93,8 @@ def assumptions(privacy: PrivacySpent, sampling: str, seed: int) -> str:
 
 def promise(privacy: PrivacySpent) -> list[str]:
     """What ε says, for somebody who must judge it: paragraphs."""
+    if privacy.assumptions and math.isinf(privacy.epsilon):
+        return list(privacy.assumptions)
     if math.isinf(privacy.epsilon):
         return [
             "This run adds no noise, so it makes no promise: a sentence that was in the training data may be "
@@ -107,6 +117,31 @@ def promise(privacy: PrivacySpent) -> list[str]:
             "This is the figure that holds as things were done."
         )
     return [*paragraphs, "It rests on this:\n" + "\n".join(f"- {sentence}" for sentence in privacy.assumptions)]
+
+
+def check_label(check: NoiseCheck) -> str:
+    """The badge's text, in Markdown."""
+    if check.failed:
+        return ":red[Noise check failed]"
+    return "Noise not measurable" if check.noise_std is None else ":green[Noise check passed]"
+
+
+def check_paragraphs(check: NoiseCheck) -> list[str]:
+    """What was measured and why, for somebody who must judge it."""
+    rows = [f"| {name} | {found} | {planned} |" for name, found, planned in check_rows(check)]
+    found = [
+        "Differential privacy that is silently switched off looks like one that works. So this was not read off the "
+        f"settings but measured on the weights, before and after each of {check.steps:,} steps.",
+        "\n".join(["| | measured | planned |", "|---|---|---|", *rows]),
+    ]
+    if check.noise_std is None:
+        found.append(
+            "Here the noise is smaller than the last digit of the weights, so it cannot be measured on them; "
+            "clipping and sampling were."
+        )
+    if check.failed:
+        found.append("What does not fit:\n" + "\n".join(f"- {fault}" for fault in check.faults))
+    return found
 
 
 def origin(run: Run) -> str:
