@@ -34,6 +34,9 @@ _STEP_BOUND, _RUN_BOUND = 7.0, 5.0
 """Standard deviations that a measured spread may be off, at one step among thousands and over the run."""
 _ROUNDING = 0.01
 """Share of the noise's variance that the rounding of the weights may add before the noise cannot be measured."""
+_GAP, _REPRODUCIBLE = 0.25, 0.01
+"""Distance of two sums of b clipped gradients in units of C√b, about 1 if they have nothing to do with each other: from
+where it is a fault, and up to where rounding may account for it."""
 _SLACK = 1e-4
 """Relative error of a float32 gradient norm."""
 CLOSE_LOOKS, CLOSE_SENTENCES = 10, 64
@@ -52,7 +55,7 @@ class NoiseMonitor:
             "bad": np.array([0.0, -1.0, 0.0]),  # steps whose spread was off; the first of them, and its spread
             "reused": np.array([-1, -1]),  # the first step with the noise of another one, and that one
             "rounding": np.zeros(1),  # largest share of variance by rounding
-            "clipped": np.zeros(3),  # largest contribution, how many were measured, largest gap of their sum
+            "clipped": np.zeros(3),  # largest contribution, how many were measured, largest gap ÷ C√b
             "sizes": np.zeros(3),  # Σ b, Σ (b − nq)², steps
             "times": np.zeros(plan.examples, dtype=np.int32),  # how often each sentence was drawn
             "directions": np.zeros((-(-plan.steps // self._stride), len(self._fixed)), dtype=np.float32),
@@ -74,10 +77,13 @@ class NoiseMonitor:
         self.state["sizes"] += [len(sentences), (len(sentences) - expected) ** 2, 1]
         np.add.at(self.state["times"], sentences, 1)
 
-    def saw_contributions(self, norms: np.ndarray, gap: float) -> None:
-        """norms: L2 norms of single sentences' contributions; gap: L2 distance of their sum from the one used."""
-        clipped = self.state["clipped"]
-        clipped[:] = [max(clipped[0], norms.max(initial=0.0)), clipped[1] + len(norms), max(clipped[2], gap)]
+    def saw_contributions(self, norms: np.ndarray, gap: float, unsure: float) -> None:
+        """norms: L2 norms of single sentences' contributions; gap: L2 distance of their sum from the one used; unsure:
+        how far that sum moves with the last digit of the weights, which is no fault of the clipping."""
+        clipped, scale = self.state["clipped"], float(self._plan.clip_norm or 0.0) * math.sqrt(max(1, len(norms)))
+        clipped[:2] = [max(clipped[0], norms.max(initial=0.0)), clipped[1] + len(norms)]
+        if unsure <= _REPRODUCIBLE * scale:
+            clipped[2] = max(clipped[2], gap / scale)
 
     def saw_noise(self, step: int, noise: np.ndarray, rounding: float) -> None:
         """noise: at ``coordinates(step)``; rounding: standard deviation of its error by the rounding of the weights."""
@@ -153,10 +159,10 @@ class NoiseMonitor:
             found.append(
                 f"A sentence contributed a gradient of norm {largest:.4g}, longer than the clip norm {bound:g}."
             )
-        if not gap <= 0.01 * bound:
+        if not gap <= _GAP:
             found.append(
-                f"The sum that was used is {gap:.3g} away from the sum of the sentences' clipped gradients: "
-                "they were not clipped one by one."
+                f"The sum that was used and the sum of the sentences' clipped gradients lie {100 * gap:.0f} % of what "
+                "chance directions would give apart: they were not clipped one by one."
             )
         return found
 

@@ -1,7 +1,7 @@
 """Small runs that tests make up or compute."""
 
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
-from engine.records import Counts, EntityScores, PrivacySpent, Provenance, RoundRecord
+from engine.records import Counts, EntityScores, NoiseCheck, PrivacySpent, Provenance, RoundRecord
 
 SMALL = SimulationConfig(
     data_fraction=0.05,
@@ -17,7 +17,25 @@ def scores(correct: int = 3) -> EntityScores:
     return EntityScores(strict=counts, relaxed=counts, token={"B-PER": Counts(correct, 5, 6), "O": Counts(9, 9, 9)})
 
 
-def record(number: int, of: int = 3, *, epsilon: float = 0.5) -> RoundRecord:
+def check(*faults: str, noise_std: float | None = 1.4998) -> NoiseCheck:
+    """What a noise check may have measured."""
+    return NoiseCheck(
+        steps=55,
+        noise_std=noise_std,
+        noise_planned=1.5,
+        noise_tolerance=0.005,
+        clipped_norm_max=1.49999,
+        clip_norm=1.5,
+        sentences_measured=80,
+        batch_mean=7.9,
+        batch_planned=8.0,
+        batch_std=2.7,
+        batch_std_planned=2.77,
+        faults=faults,
+    )
+
+
+def record(number: int, of: int = 3, *, epsilon: float = 0.5, faults: tuple[str, ...] = ()) -> RoundRecord:
     """A record with made-up scores; the last of its run has test scores."""
     return RoundRecord(
         round=number,
@@ -33,6 +51,7 @@ def record(number: int, of: int = 3, *, epsilon: float = 0.5) -> RoundRecord:
         nonfinite=0,
         seconds=1.25 * (number + 1),
         test=scores(4) if number == of - 1 else None,
+        noise_check=check(*faults),
     )
 
 

@@ -67,6 +67,12 @@ def test_an_honest_run_passes_and_is_measured(optimiser: str) -> None:
     assert found.batch_std == pytest.approx(found.batch_std_planned, rel=0.4)
 
 
+@pytest.mark.parametrize("sigma", [20.0, 500.0])
+def test_an_honest_run_passes_where_the_noise_drives_the_weights_away(sigma: float) -> None:
+    found = verdict(learner(replace(PLAN, noise_multiplier=sigma), rate=1.0))
+    assert not found.failed, found.faults
+
+
 def test_honest_runs_raise_no_false_alarm() -> None:
     for seed in range(40):
         found = verdict(learner(seed=seed))
@@ -160,12 +166,13 @@ def a_layer_left_out_of_the_norm(patch: Patch) -> None:
 def microbatches_of_four(patch: Patch) -> None:
     """The mean of four sentences' gradients is clipped, and the clipped means are added up."""
 
-    def broken(self: DPSGD, sentences: np.ndarray) -> tuple[np.ndarray, StepStatistics]:
+    def broken(self: DPSGD, sentences: np.ndarray, weights: np.ndarray | None = None) -> tuple:
+        weights = self.weights if weights is None else weights
         total = np.zeros(self.weights.size, dtype=np.float32)
         for start in range(0, len(sentences), 4):
             group = sentences[start : start + 4]
             (batch,) = dpsgd.physical_batches(self.split, self.table, group)
-            mean = self.backend.clipped_gradient(self.weights, batch, None).total / len(group)
+            mean = self.backend.clipped_gradient(weights, batch, None).total / len(group)
             total += mean * min(1.0, self.plan.clip_norm / np.linalg.norm(mean))
         return total, StepStatistics(np.ones(len(sentences)), np.ones(len(sentences)), 0)
 
@@ -173,10 +180,11 @@ def microbatches_of_four(patch: Patch) -> None:
 
 
 def the_whole_batch_clipped_at_once(patch: Patch) -> None:
-    def broken(self: DPSGD, sentences: np.ndarray) -> tuple[np.ndarray, StepStatistics]:
+    def broken(self: DPSGD, sentences: np.ndarray, weights: np.ndarray | None = None) -> tuple:
+        weights = self.weights if weights is None else weights
         total = np.zeros(self.weights.size, dtype=np.float32)
         for batch in dpsgd.physical_batches(self.split, self.table, sentences):
-            total += self.backend.clipped_gradient(self.weights, batch, None).total
+            total += self.backend.clipped_gradient(weights, batch, None).total
         total *= min(1.0, self.plan.clip_norm / np.linalg.norm(total))
         return total, StepStatistics(np.ones(len(sentences)), np.ones(len(sentences)), 0)
 
