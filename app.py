@@ -8,6 +8,9 @@ st.set_page_config(page_title="Epsilon Explorer", page_icon="static/mark.svg", l
 st.logo("static/wordmark.svg", size="large", icon_image="static/mark.svg")
 look.apply()
 st.navigation(
-    {"See": [st.Page("pages/explore.py", title="Explore", icon=":material/query_stats:", default=True)]},
+    {
+        "See": [st.Page("pages/explore.py", title="Explore", icon=":material/query_stats:", default=True)],
+        "Reference": [st.Page("pages/speed.py", title="Speed", icon=":material/timer:")],
+    },
     position="top",
 ).run()

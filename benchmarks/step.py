@@ -1,24 +1,27 @@
-"""One training step: ours, private and not, with both back ends, against Keras's ordinary one, interleaved in one run.
+"""One training step against its peers, interleaved in one run: ``python -m benchmarks.step [--json] [--save]``.
 
-``python -m benchmarks.step [--rounds N] [--json]``. Sentences have CoNLL-like lengths; Keras gets them padded to the
-batch's longest, as its users do, and no clipping or noise.
+Ours, private and not, with TDDL and CRF and with the reference back end; Keras's ordinary step of the same tagger;
+private steps of TensorFlow Privacy, and of Opacus where its environment is there. Sentences have CoNLL-like lengths and
+hardly a word twice, which is harder for ours than news is; the others get them padded to the batch's longest, as their
+users do, and Opacus packed too.
 """
 
 import argparse
 import json
-import platform
-import statistics
-import sys
-import time
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.report import finish, interleaved, markdown
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.embeddings import EncodedSplit
 from engine.privacy.plan import PrivacyPlan
+from engine.second_opinion import TensorFlowPrivacy
 from engine.seeds import Seeds
+from engine.settings import REPOSITORY
 from engine.taggers import Tagger, build
 from engine.training.batches import batch_of
 from engine.training.compiled.backend import CompiledBackend
@@ -27,12 +30,23 @@ from engine.training.optimisers import Optimiser
 from engine.training.tensorflow_backend import TensorFlowBackend
 
 BATCH, DIMENSIONS, HIDDEN, TAGS, SENTENCES, WORDS = 32, 300, 100, 9, 4000, 20_000
+TITLES = {
+    "keras_ms": "Keras, not private",
+    "ours_ordinary_ms": "ours, not private",
+    "ours_private_ms": "**ours, private**",
+    "crf_ordinary_ms": "ours, CRF, not private",
+    "crf_private_ms": "ours, CRF, private",
+    "reference_private_ms": "our TensorFlow reference, private",
+    "tensorflow_privacy_ms": "TensorFlow Privacy, private",
+    "opacus_ms": "Opacus, private, packed",
+    "opacus_padded_ms": "Opacus, private, padded",
+}
 
 
-def sentences() -> tuple[EncodedSplit, np.ndarray]:
+def sentences(number: int = SENTENCES) -> tuple[EncodedSplit, np.ndarray]:
     """Random words and tags in sentences whose lengths are spread like CoNLL-2003's (mean 14.5, longest 113)."""
     random = np.random.default_rng(0)
-    lengths = np.clip(np.rint(random.gamma(1.5, 9.7, SENTENCES)), 1, 113).astype(np.int64)
+    lengths = np.clip(np.rint(random.gamma(1.5, 9.7, number)), 1, 113).astype(np.int64)
     rows = random.integers(0, WORDS, lengths.sum()).astype(np.int32)
     tags = random.integers(0, TAGS, lengths.sum()).astype(np.int16)
     table = random.standard_normal((WORDS, DIMENSIONS)).astype(np.float32)
@@ -40,17 +54,21 @@ def sentences() -> tuple[EncodedSplit, np.ndarray]:
 
 
 def ours(
-    split: EncodedSplit, table: np.ndarray, kind: Callable[[Tagger], Backend], *, private: bool
+    split: EncodedSplit,
+    table: np.ndarray,
+    *,
+    private: bool,
+    tagger: str = "bilstm-tddl",
+    kind: Callable[[Tagger], Backend] = CompiledBackend,
 ) -> Callable[[int], None]:
-    """A whole step of the engine: sampling, gradients, clipping, noise, update."""
+    """A whole step of the engine: sampling, gradients, clipping, noise, update, noise check."""
     privacy = PrivacyConfig(noise_multiplier=1.0 if private else 0.0, sampling="shuffle")
     plan = PrivacyPlan.from_config(
         SimulationConfig(privacy=privacy, training=TrainingConfig(batch_size=BATCH)), len(split)
     )
-    tagger = build(TaggerConfig(hidden_size=HIDDEN), DIMENSIONS, TAGS)
-    optimiser = Optimiser(TrainingConfig(), tagger.size)
-    weights = tagger.initial_weights(np.random.default_rng(0))
-    learner = DPSGD(kind(tagger), plan, optimiser, Seeds(0), split, table, weights)
+    built = build(TaggerConfig(name=tagger, hidden_size=HIDDEN), DIMENSIONS, TAGS)
+    weights = built.initial_weights(np.random.default_rng(0))
+    learner = DPSGD(kind(built), plan, Optimiser(TrainingConfig(), built.size), Seeds(0), split, table, weights)
 
     def step(number: int) -> None:
         learner.step(number)
@@ -75,34 +93,75 @@ def keras(split: EncodedSplit, table: np.ndarray) -> Callable[[int], None]:
     return step
 
 
+def tensorflow_privacy(split: EncodedSplit, table: np.ndarray) -> Callable[[int], None]:
+    """A private step of TensorFlow Privacy's ``DPKerasSGDOptimizer``, each sentence a microbatch."""
+    tagger = build(TaggerConfig(hidden_size=HIDDEN), DIMENSIONS, TAGS)
+    theirs, weights = TensorFlowPrivacy(tagger, mean=True), tagger.initial_weights(np.random.default_rng(0))
+    order = np.random.default_rng(0).permutation(len(split))
+
+    def step(number: int) -> None:
+        chosen = np.take(order, np.arange(number * BATCH, (number + 1) * BATCH), mode="wrap")
+        theirs.update(weights, batch_of(split, table, chosen), 1.5, 1.0)
+
+    return step
+
+
+@contextmanager
+def opacus(split: EncodedSplit) -> Iterator[dict[str, Callable[[int], float]]]:
+    """Steps of Opacus in its own environment, ``.venv-peers``; none if that is not there.
+
+    ``python3.11 -m venv .venv-peers && .venv-peers/bin/pip install torch==2.13.0 opacus==1.6.0``, torch's CPU build.
+    """
+    python = REPOSITORY / ".venv-peers" / "bin" / "python"
+    if not python.exists():
+        yield {}
+        return
+    command = [str(python), str(REPOSITORY / "benchmarks" / "opacus_step.py")]
+    order = np.random.default_rng(0).permutation(len(split))
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        if process.stdin is None or process.stdout is None:
+            raise SystemExit("Opacus cannot be talked to.")
+        ask, answer = process.stdin, process.stdout
+        answers: dict[str, float] = {}
+
+        def packed(number: int) -> float:
+            chosen = np.take(order, np.arange(number * BATCH, (number + 1) * BATCH), mode="wrap")
+            ask.write(json.dumps(split.lengths[chosen].tolist()) + "\n")
+            ask.flush()
+            answers.update(json.loads(answer.readline()))
+            return answers["packed"]
+
+        yield {"opacus_ms": packed, "opacus_padded_ms": lambda number: answers["padded"]}
+        ask.close()
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=100, help="steps of each, after 20 to warm up")
+    parser.add_argument("--rounds", type=int, default=100, help="steps of each, after a fifth more to warm up")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--save", action="store_true", help="keep the result for the page Speed")
     options = parser.parse_args()
     split, table = sentences()
-    steps = {
-        "keras_ms": keras(split, table),
-        "reference_ordinary_ms": ours(split, table, TensorFlowBackend, private=False),
-        "reference_private_ms": ours(split, table, TensorFlowBackend, private=True),
-        "ours_ordinary_ms": ours(split, table, CompiledBackend, private=False),
-        "ours_private_ms": ours(split, table, CompiledBackend, private=True),
-    }
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    for number in range(options.rounds + 20):
-        for name, step in steps.items():
-            start = time.perf_counter()
-            step(number)
-            times[name].append(1000 * (time.perf_counter() - start))
-    medians = {name: round(statistics.median(each[20:]), 2) for name, each in times.items()}
-    if options.json:
-        sys.stdout.write(json.dumps(medians) + "\n")
-        return
-    sys.stdout.write(f"{platform.machine()}, batch {BATCH}, medians of {options.rounds} interleaved steps\n\n")
-    sys.stdout.write("| step | ms | to Keras |\n|---|---|---|\n")
-    for name, value in medians.items():
-        sys.stdout.write(f"| {name.removesuffix('_ms')} | {value} | {value / medians['keras_ms']:.2f} |\n")
+    with opacus(split) as peers:
+        steps: dict[str, Callable[[int], float | None]] = {
+            "keras_ms": keras(split, table),
+            "ours_ordinary_ms": ours(split, table, private=False),
+            "ours_private_ms": ours(split, table, private=True),
+            "crf_ordinary_ms": ours(split, table, private=False, tagger="bilstm-crf"),
+            "crf_private_ms": ours(split, table, private=True, tagger="bilstm-crf"),
+            "reference_private_ms": ours(split, table, private=True, kind=TensorFlowBackend),
+            "tensorflow_privacy_ms": tensorflow_privacy(split, table),
+            **peers,
+        }
+        medians = interleaved(steps, options.rounds, {"tensorflow_privacy_ms": 10})
+    rows = [
+        (TITLES[name], value, f"{value / medians['keras_ms']:.2f}", f"{value / medians['ours_private_ms']:.1f}")
+        for name, value in medians.items()
+    ]
+    text = f"Batch {BATCH}, medians of {options.rounds} interleaved steps, one of TensorFlow Privacy in ten\n\n"
+    text += markdown(("a step", "ms", "÷ Keras", "÷ ours, private"), rows)
+    finish("step", medians, text, as_json=options.json, save=options.save)
 
 
 if __name__ == "__main__":

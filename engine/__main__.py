@@ -135,6 +135,32 @@ def simulate(config: SimulationConfig, as_json: Json = False) -> None:
             typer.echo("\n" + "\n".join(check_lines(record.noise_check)))
 
 
+@app.command("second-opinion")
+@_configured
+def second_opinion(
+    config: SimulationConfig,
+    steps: Annotated[int, typer.Option(help="Steps to compare, from the first.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """Compute the first steps of a private run with TensorFlow Privacy too, and say whether it agrees; slow."""
+    from dataclasses import asdict
+
+    from engine.second_opinion import second_opinions
+
+    agreed = True
+    for opinion in second_opinions(config, Settings.from_environment(), steps):
+        agreed = agreed and opinion.agrees
+        line = (
+            f"step {opinion.step + 1:,}, {opinion.sentences:,} sentences: clipped means differ by "
+            f"{opinion.difference:.1e}; noise {opinion.our_noise:.4g} and {opinion.their_noise:.4g}, planned "
+            f"{opinion.planned:.4g}; {opinion.ours_ms:.0f} ms against {opinion.theirs_ms:,.0f} ms: "
+            f"{'agreed' if opinion.agrees else 'NOT AGREED'}"
+        )
+        _say(as_json, asdict(opinion) | {"agrees": opinion.agrees}, line)
+    if not agreed:
+        raise typer.Exit(1)
+
+
 @app.command()
 @_configured
 def submit(config: SimulationConfig, as_json: Json = False) -> None:

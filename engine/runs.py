@@ -18,7 +18,7 @@ from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
 from engine.privacy.plan import PrivacyPlan, tier
 from engine.records import PrivacySpent, RoundRecord, Run, RunState, RunStatus
 from engine.settings import Settings
-from engine.store import published
+from engine.store import measured, published
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,6 +183,10 @@ class Runs:
     def publish(self, identity: str) -> "Path":
         """Write a finished run to the folder of published results. Raises RunNotFound, InvalidConfig, StoreError."""
         return published.write(self.get(identity), self.settings.published)
+
+    def measurements(self) -> dict[str, measured.Measurement]:
+        """What the benchmarks measured and kept, by their names."""
+        return measured.read_all(self.settings.published)
 
     def resume(self, *, owner_pid: int | None = None) -> None:
         """See that workers are there for runs that wait, or were left by an app that crashed. Raises ClusterError."""

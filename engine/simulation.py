@@ -23,7 +23,7 @@ from engine.records import EntityScores, NoiseCheck, PrivacySpent, RoundRecord
 from engine.scoring import score
 from engine.seeds import Seeds
 from engine.settings import Settings
-from engine.taggers import build
+from engine.taggers import Tagger, build
 from engine.taggers.decoding import Decoder
 from engine.training.batches import physical_batches
 from engine.training.checkpoint import Checkpoint
@@ -68,28 +68,21 @@ def simulate(
     go_on()
     started = time.monotonic() - (resume.seconds if resume else 0.0)
     on_stage("reading the corpus and its word vectors", 0.0)
-    encoded = _encoded(config, settings)
-    go_on()
-    seeds = Seeds(config.seed)
-    train = training_part(encoded.train, config.data_fraction, seeds)
-    plan = PrivacyPlan.from_config(config, len(train))
+    encoded = encoded_corpus(config, settings)
     go_on()
     on_stage("preparing the tagger", 0.0)
-    backend = _backend(config, encoded.vectors.shape[1], len(encoded.tags), settings.backend)
-    tagger = build(config.tagger, encoded.vectors.shape[1], len(encoded.tags))
-    optimiser = Optimiser(config.training, tagger.size)
+    tagger, learner = learner_of(config, encoded, settings)
+    plan, weights, optimiser = learner.plan, learner.weights, learner.optimiser
     decoder = Decoder(encoded.tags, well_formed=config.tagger.well_formed)
-    weights = tagger.initial_weights(seeds.stream("initial weights"))
     if resume:
-        weights = resume.arrays["weights"].copy()
+        weights[:] = resume.arrays["weights"]
         optimiser.state = {name: resume.arrays[name].copy() for name in optimiser.state}
-    learner = DPSGD(backend, plan, optimiser, seeds, train, encoded.vectors, weights)
-    if resume and learner.monitor:
-        learner.monitor.state = {name: resume.arrays[_CHECK + name].copy() for name in learner.monitor.state}
+        if learner.monitor:
+            learner.monitor.state = {name: resume.arrays[_CHECK + name].copy() for name in learner.monitor.state}
 
     def evaluate(split: EncodedSplit) -> EntityScores:
         transitions = tagger.views(weights)[-1].get("transitions")
-        found = predict(backend, decoder, weights, transitions, split, encoded.vectors, go_on)
+        found = predict(learner.backend, decoder, weights, transitions, split, encoded.vectors, go_on)
         return score(*(tag_sequences(split, tags, encoded.tags) for tags in (split.tags, found)))
 
     due = report_steps(plan.steps)
@@ -148,6 +141,18 @@ def _believable(privacy: PrivacySpent, check: NoiseCheck | None) -> PrivacySpent
     return PrivacySpent(epsilon=math.inf, delta=privacy.delta, assumptions=(FAILED_CHECK,))
 
 
+def learner_of(config: SimulationConfig, encoded: EncodedCorpus, settings: Settings) -> tuple[Tagger, DPSGD]:
+    """The tagger of ``config`` with fresh weights, ready for its first step. Raises InvalidConfig."""
+    seeds, dimensions, tags = Seeds(config.seed), encoded.vectors.shape[1], len(encoded.tags)
+    train = training_part(encoded.train, config.data_fraction, seeds)
+    plan = PrivacyPlan.from_config(config, len(train))
+    tagger = build(config.tagger, dimensions, tags)
+    weights = tagger.initial_weights(seeds.stream("initial weights"))
+    backend = _backend(config, dimensions, tags, settings.backend)
+    optimiser = Optimiser(config.training, tagger.size)
+    return tagger, DPSGD(backend, plan, optimiser, seeds, train, encoded.vectors, weights)
+
+
 def training_part(train: EncodedSplit, fraction: float, seeds: Seeds) -> EncodedSplit:
     """A random share of the training sentences; it earns no privacy amplification. Raises InvalidConfig if empty."""
     if fraction == 1.0:
@@ -179,7 +184,7 @@ def warm_up(settings: Settings) -> None:
     Raises VectorsMissing, StoreError.
     """
     config = SimulationConfig()
-    encoded = _encoded(config, settings)
+    encoded = encoded_corpus(config, settings)
     dimensions, tags = encoded.vectors.shape[1], len(encoded.tags)
     backend = _backend(config, dimensions, tags, settings.backend)
     weights = build(config.tagger, dimensions, tags).initial_weights(Seeds(0).stream("initial weights"))
@@ -190,7 +195,7 @@ def warm_up(settings: Settings) -> None:
     spent(PrivacyPlan.from_config(config, len(encoded.train)), 1)
 
 
-def _encoded(config: SimulationConfig, settings: Settings) -> EncodedCorpus:
+def encoded_corpus(config: SimulationConfig, settings: Settings) -> EncodedCorpus:
     """The arrays of the corpus; its files are parsed only where no run has done so before."""
     return embeddings.encode(
         corpora.checksum(config.corpus, settings),

@@ -72,8 +72,8 @@ class DPSGD:
 
     def step(self, step: int) -> StepStatistics:
         """Take step number ``step`` (from 0). Raises TrainingFailed if the weights stop being finite."""
-        sentences = self._sample(step)
-        total, statistics = self._clipped_sum(sentences)
+        sentences = self.sample(step)
+        total, statistics = self.clipped_sum(sentences)
         if self.monitor:
             self._measured(self.monitor, step, sentences, total)
         else:
@@ -109,29 +109,30 @@ class DPSGD:
         chosen = sentences
         if len(sentences) > CLOSE_SENTENCES:
             chosen = sentences[:: math.ceil(len(sentences) / CLOSE_SENTENCES)]
-            total = self._clipped_sum(chosen)[0]
+            total = self.clipped_sum(chosen)[0]
         # An LSTM that much noise has driven into saturation is chaotic: its gradients depend on how sums are rounded.
         # How far the contributions move when the weights do by their last digit says how well they can add up.
         close = self.weights * (1 + np.float32(2**-23) * np.where(np.arange(self.weights.size) % 2, 1, -1))
         left, moved, norms = total.astype(np.float64), np.zeros(total.size), []
         for sentence in chosen:
-            alone = self._clipped_sum(np.array([sentence]))[0]
+            alone = self.clipped_sum(np.array([sentence]))[0]
             norms.append(np.linalg.norm(alone.astype(np.float64)))
             left -= alone
             moved += alone
-            moved -= self._clipped_sum(np.array([sentence]), close.astype(np.float32))[0]
+            moved -= self.clipped_sum(np.array([sentence]), close.astype(np.float32))[0]
         monitor.saw_contributions(np.array(norms), float(np.linalg.norm(left)), float(np.linalg.norm(moved)))
 
-    def _sample(self, step: int) -> np.ndarray:
+    def sample(self, step: int) -> np.ndarray:
+        """Numbers of the sentences that step number ``step`` uses."""
         if self.plan.sampling == "poisson":
             stream = self.seeds.stream("sampling", step=step)
             return poisson_sample(stream, self.plan.examples, self.plan.sampling_probability)
         return shuffled_batch(self.seeds, self.plan.examples, self.plan.batch_size, step)
 
-    def _clipped_sum(
+    def clipped_sum(
         self, sentences: np.ndarray, weights: np.ndarray | None = None
     ) -> tuple[np.ndarray, StepStatistics]:
-        """Over the sentences, at the weights where they are unless others are given."""
+        """Σ over the sentences of their clipped gradients, at the weights as they are unless others are given."""
         weights = self.weights if weights is None else weights
         total = np.zeros(self.weights.size, dtype=np.float32)
         norms, losses, nonfinite = [np.zeros(0)], [np.zeros(0)], 0

@@ -128,7 +128,7 @@ class TensorFlowBackend:
     def _losses(self, scores: Tensor, weights: dict[str, Tensor], tags: Tensor, lengths: Tensor) -> Tensor:
         """One for each sentence, [B]; weights: the head's, a copy for each sentence."""
         if isinstance(self.tagger.head, CRF):
-            losses = _chain_losses(scores, weights["transitions"], tags, lengths)
+            losses = chain_losses(scores, weights["transitions"], tags, lengths)
         else:
             each = tf.nn.sparse_softmax_cross_entropy_with_logits(tags, scores)  # [B, T]
             losses = tf.reduce_sum(each * tf.sequence_mask(lengths, tf.shape(tags)[1], each.dtype), 1)
@@ -186,7 +186,7 @@ def _lstm(gates: Tensor, recurrent: Tensor, size: int) -> Tensor:
     return tf.transpose(out.stack(), [1, 2, 0, 3])
 
 
-def _chain_losses(scores: Tensor, transitions: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
+def chain_losses(scores: Tensor, transitions: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
     """Negative log-likelihood of a linear-chain CRF by the forward algorithm; transitions [B, K, K] → [B]."""
     steps = tf.shape(tags)[1]
 

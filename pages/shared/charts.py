@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -98,13 +99,8 @@ def utility_by_epsilon(
             figure.add_trace(end)
     positions, labels = axis.ticks()
     figure.update_layout(
-        uirevision=key,
-        height=400,
-        font={"size": 13},
+        **plain_layout(key, height=400),
         margin={"l": 48, "r": 8, "t": 52, "b": 44},
-        modebar=_MODEBAR,
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
         hovermode="closest",
         legend={"orientation": "h", "y": -0.19, "x": 0, "entrywidth": 165},
         xaxis={
@@ -127,6 +123,20 @@ def utility_by_epsilon(
 
 
 _MODEBAR = {"bgcolor": "rgba(0,0,0,0)", "color": palette.QUIET, "activecolor": palette.PRIVATE}
+
+
+def plain_layout(key: str, *, height: int) -> dict[str, Any]:
+    """What all pictures share; one with the same key keeps zoom and selection."""
+    return {
+        "uirevision": key,
+        "height": height,
+        "font": {"size": 13},
+        "modebar": _MODEBAR,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+    }
+
+
 _RING = {"color": "white", "width": 1.2}
 
 
@@ -230,13 +240,8 @@ def f1_by_type(types: Sequence[TypeScore], *, private: bool, key: str) -> go.Fig
             )
         )
     figure.update_layout(
-        uirevision=key,
-        font={"size": 13},
-        height=110 + 38 * len(types),
+        **plain_layout(key, height=110 + 38 * len(types)),
         margin={"l": 8, "r": 8, "t": 36, "b": 40},
-        modebar=_MODEBAR,
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
         legend={"orientation": "h", "y": 1.16, "x": 0},
         xaxis={"title": {"text": "F1"}, "range": [0, 1.0], "gridcolor": palette.GRID, "zeroline": False},
         yaxis={"autorange": "reversed", "automargin": True},

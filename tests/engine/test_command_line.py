@@ -40,6 +40,9 @@ def test_simulate_prints_one_object_a_line(shell):
     assert [line["final"] for line in lines] == [False] * (len(lines) - 1) + [True]
     assert {"precision", "recall", "f1", "strict", "relaxed", "token"} <= set(lines[-1]["test"])
     assert lines[-1]["epsilon"] > lines[0]["epsilon"] > 0
+    check = lines[-1]["noise_check"]
+    assert check["failed"] is False
+    assert check["noise_std"] == pytest.approx(1.5, abs=check["noise_tolerance"])
 
 
 def test_epsilon_without_noise_is_null_in_json(shell):
@@ -52,6 +55,23 @@ def test_simulate_for_people(shell):
     assert code == 0
     assert "Test scores" in out
     assert "entities, strict" in out
+    assert "Noise check passed" in out
+
+
+def test_a_chain_with_well_formed_tags_and_summed_losses(shell):
+    options = ["--tagger", "bilstm-crf", "--well-formed", "--loss", "sum", "--noise-multiplier", "0"]
+    code, out, _ = shell("simulate", *SMALL, *options, "--json")
+    assert code == 0
+    assert json.loads(out.splitlines()[-1])["final"]
+
+
+def test_a_second_opinion(shell):
+    code, out, _ = shell("second-opinion", *SMALL, "--steps", "1", "--json")
+    assert code == 0
+    assert json.loads(out)["agrees"]
+    code, _, err = shell("second-opinion", *SMALL, "--noise-multiplier", "0")
+    assert code == 2
+    assert "noise_multiplier=0" in err
 
 
 def test_a_path_may_be_a_file_or_a_folder(shell, tmp_path):
@@ -212,7 +232,7 @@ def test_an_empty_list_says_how_to_begin(shell, trained_settings, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "verb", ["simulate", "epsilon", "score", "submit", "runs", "cancel", "publish", "corpora", "fetch"]
+    "verb", ["simulate", "second-opinion", "epsilon", "score", "submit", "runs", "cancel", "publish", "corpora", "fetch"]
 )
 def test_every_verb_has_help(shell, verb):
     code, out, _ = shell(verb, "--help")

@@ -26,6 +26,8 @@ BAD = [
     (TrainingConfig, "batch_size", [0, -1, 1.5, "32", True]),
     (TrainingConfig, "epochs", [0, -1, math.nan, math.inf]),
     (TaggerConfig, "hidden_size", [0, 100_000, 1.5]),
+    (TaggerConfig, "well_formed", [None, 1, "yes"]),
+    (TrainingConfig, "loss", ["", "max", None]),
     (SimulationConfig, "data_fraction", [0, 1.5, -1, math.nan, "1"]),
     (SimulationConfig, "corpus", ["", "  ", None, "a\0b", "x" * 2000]),
     (SimulationConfig, "clients", [0, 2, -1, 1.0]),

@@ -75,19 +75,19 @@ class CompiledBackend:
         # One thread pool at a time: the layers share out the cores, so BLAS gets one thread inside them.
         threadpool_limits(1, "blas")
         self.tagger = tagger
-        self._layers: list[Layer] = [_LAYERS[type(layer)](layer) for layer in tagger.layers]
-        self._head: Head = CRFHead(tagger.head, mean) if isinstance(tagger.head, CRF) else SoftmaxHead(mean)
+        self.layers: list[Layer] = [_LAYERS[type(layer)](layer) for layer in tagger.layers]
+        self.head: Head = CRFHead(tagger.head, mean) if isinstance(tagger.head, CRF) else SoftmaxHead(mean)
 
     def clipped_gradient(self, weights: np.ndarray, batch: Batch, clip_norm: float | None) -> GradientSum:
         """Sum over the batch of each sentence's gradient, scaled down to L2 norm ``clip_norm`` where it is longer."""
         *parts, head_weights = (weights[part] for part in self.tagger.slices)
         outputs, tapes = self._forward(weights, batch)
-        head = self._head.losses(head_weights, outputs, batch)
+        head = self.head.losses(head_weights, outputs, batch)
         squares = np.zeros(len(batch.lengths))
-        self._head.add_squared_norms(head, batch, squares)
+        self.head.add_squared_norms(head, batch, squares)
         slope = head.slope
         for number in range(len(parts) - 1, -1, -1):
-            layer, tape = self._layers[number], tapes[number]
+            layer, tape = self.layers[number], tapes[number]
             slope = layer.backward(parts[number], tape, slope, batch, number == 0)
             layer.add_squared_norms(tape, batch, squares)
         norms = np.sqrt(squares)
@@ -96,8 +96,8 @@ class CompiledBackend:
             factors = np.minimum(1.0, (np.inf if clip_norm is None else clip_norm) / norms).astype(weights.dtype)
         total = np.empty(self.tagger.size, weights.dtype)
         *parts, head_total = (total[part] for part in self.tagger.slices)
-        self._head.weighted_gradient(head, factors, batch, head_total)
-        for layer, tape, part in zip(self._layers, tapes, parts, strict=True):
+        self.head.weighted_gradient(head, factors, batch, head_total)
+        for layer, tape, part in zip(self.layers, tapes, parts, strict=True):
             layer.weighted_gradient(tape, factors, batch, part)
         return GradientSum(total, norms, head.losses)
 
@@ -107,7 +107,7 @@ class CompiledBackend:
 
     def _forward(self, weights: np.ndarray, batch: Batch) -> tuple[np.ndarray, list[Any]]:
         outputs, places, tapes = np.ascontiguousarray(batch.words, dtype=weights.dtype), batch.places, []
-        for layer, part in zip(self._layers, self.tagger.slices, strict=False):
+        for layer, part in zip(self.layers, self.tagger.slices, strict=False):
             outputs, tape = layer.forward(weights[part], outputs, places, batch)
             places = batch.each
             tapes.append(tape)

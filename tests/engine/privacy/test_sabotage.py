@@ -176,7 +176,7 @@ def microbatches_of_four(patch: Patch) -> None:
             total += mean * min(1.0, self.plan.clip_norm / np.linalg.norm(mean))
         return total, StepStatistics(np.ones(len(sentences)), np.ones(len(sentences)), 0)
 
-    patch.setattr(DPSGD, "_clipped_sum", broken)
+    patch.setattr(DPSGD, "clipped_sum", broken)
 
 
 def the_whole_batch_clipped_at_once(patch: Patch) -> None:
@@ -188,13 +188,13 @@ def the_whole_batch_clipped_at_once(patch: Patch) -> None:
         total *= min(1.0, self.plan.clip_norm / np.linalg.norm(total))
         return total, StepStatistics(np.ones(len(sentences)), np.ones(len(sentences)), 0)
 
-    patch.setattr(DPSGD, "_clipped_sum", broken)
+    patch.setattr(DPSGD, "clipped_sum", broken)
 
 
 def shuffled_batches(patch: Patch) -> None:
     patch.setattr(
         DPSGD,
-        "_sample",
+        "sample",
         lambda self, step: mechanisms.shuffled_batch(self.seeds, self.plan.examples, self.plan.batch_size, step),
     )
 
@@ -208,11 +208,11 @@ def shuffled_batches_of_random_size(patch: Patch) -> None:
         places = np.arange(end - sizes[-1], end) % SENTENCES
         return np.unique(np.random.default_rng(4).permutation(SENTENCES)[places])
 
-    patch.setattr(DPSGD, "_sample", broken)
+    patch.setattr(DPSGD, "sample", broken)
 
 
 def always_the_same_batch(patch: Patch) -> None:
-    patch.setattr(DPSGD, "_sample", lambda self, step: np.arange(BATCH))
+    patch.setattr(DPSGD, "sample", lambda self, step: np.arange(BATCH))
 
 
 def twice_the_sampling_probability(patch: Patch) -> None:
@@ -222,14 +222,14 @@ def twice_the_sampling_probability(patch: Patch) -> None:
 
 
 def divided_by_the_actual_batch_size(patch: Patch) -> None:
-    sample, move, actual = DPSGD._sample, Optimiser.move, [1]
+    sample, move, actual = DPSGD.sample, Optimiser.move, [1]
 
     def remembered(self: DPSGD, step: int) -> np.ndarray:
         sentences = sample(self, step)
         actual[0] = max(1, len(sentences))
         return sentences
 
-    patch.setattr(DPSGD, "_sample", remembered)
+    patch.setattr(DPSGD, "sample", remembered)
     patch.setattr(
         Optimiser,
         "move",

@@ -156,7 +156,7 @@ def test_cutting_a_sampled_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch
 
 def test_an_empty_sample_still_gets_its_noise() -> None:
     sgd = learner(np.ones((50, SIZE)), plan_of(50, 1, noise_multiplier=1.0, clip_norm=1.0))
-    steps = [step for step in range(40) if not len(sgd._sample(step))]
+    steps = [step for step in range(40) if not len(sgd.sample(step))]
     assert steps  # a Poisson sample of expected size 1 is empty a third of the time
     sgd.step(steps[0])
     assert stats.kstest(-sgd.weights, "norm").pvalue > 0.01

@@ -1,0 +1,72 @@
+"""A private step of Opacus, for :mod:`benchmarks.step`, in an environment of its own: it imports torch and nothing of
+ours. Reads batches of sentence lengths from standard input, one JSON list a line; answers with milliseconds.
+
+The same tagger: 300 dimensions, DPLSTM of 100 units a direction, a linear layer; padded, as Opacus's own DataLoader
+gives it, and packed, which DPLSTM knows too.
+"""
+
+import json
+import sys
+import time
+
+import torch
+from opacus import GradSampleModule
+from opacus.layers import DPLSTM
+from opacus.optimizers import DPOptimizer
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
+
+DIMENSIONS, HIDDEN, TAGS = 300, 100, 9
+
+
+class Tagger(torch.nn.Module):
+    """Word vectors → tag scores; packed sequences give scores of real tokens only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = DPLSTM(DIMENSIONS, HIDDEN, batch_first=True, bidirectional=True)
+        self.linear = torch.nn.Linear(2 * HIDDEN, TAGS)
+
+    def forward(self, vectors: torch.Tensor, lengths: torch.Tensor, packed: bool) -> torch.Tensor:
+        """[B, T, D] → [B, T, K]."""
+        if not packed:
+            return self.linear(self.lstm(vectors)[0])
+        sequence = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
+        outputs = self.lstm(sequence)[0]
+        assert isinstance(outputs, PackedSequence)
+        padded, _ = torch.nn.utils.rnn.pad_packed_sequence(outputs, batch_first=True)
+        return self.linear(padded)
+
+
+def main() -> None:
+    """Answer until the input ends."""
+    torch.set_num_threads(2)
+    torch.manual_seed(0)
+    model = GradSampleModule(Tagger())
+    size = 32
+    optimiser = DPOptimizer(
+        torch.optim.SGD(model.parameters(), 0.15),
+        noise_multiplier=1.0,
+        max_grad_norm=1.5,
+        expected_batch_size=size,
+    )
+    for line in sys.stdin:
+        lengths = torch.tensor(json.loads(line))
+        longest = int(lengths.max())
+        mask = torch.arange(longest) < lengths[:, None]
+        vectors = torch.randn(len(lengths), longest, DIMENSIONS) * mask[..., None]
+        tags = torch.randint(0, TAGS, (len(lengths), longest))
+        times = {}
+        for name in ("padded", "packed"):
+            start = time.perf_counter()
+            optimiser.zero_grad()
+            scores = model(vectors, lengths, name == "packed")
+            losses = torch.nn.functional.cross_entropy(scores.transpose(1, 2), tags, reduction="none")
+            ((losses * mask).sum(1) / lengths).mean().backward()
+            optimiser.step()
+            times[name] = 1000 * (time.perf_counter() - start)
+        sys.stdout.write(json.dumps(times) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""What the speed benchmarks have in common: the machine, interleaved timing, where results are kept."""
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from engine import ENGINE_VERSION
+from engine.settings import REPOSITORY
+from engine.worker import machine_class
+
+FOLDER = REPOSITORY / "cached_results" / "speed"
+"""Kept results; the page *Speed* shows them."""
+
+
+def interleaved(steps: Mapping[str, Callable[[int], Any]], rounds: int, rare: Mapping[str, int]) -> dict[str, float]:
+    """Medians in milliseconds of ``rounds`` calls of each, one after another in every round, after a fifth more to warm
+    up. rare: how many rounds apart a slow one is called. A step that returns a number has timed itself, in ms."""
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    warm = rounds // 5
+    for number in range(rounds + warm):
+        for name, step in steps.items():
+            if number % rare.get(name, 1) == 0:
+                start = time.perf_counter()
+                own = step(number)
+                took = 1000 * (time.perf_counter() - start) if own is None else own
+                if number >= min(warm, rare.get(name, 1)):
+                    times[name].append(took)
+    return {name: round(statistics.median(each), 2) for name, each in times.items()}
+
+
+def finish(name: str, values: dict[str, Any], text: str, *, as_json: bool, save: bool) -> None:
+    """Print one JSON object or the text, and keep the object where the dashboard finds it."""
+    if save:
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        kept = values | {
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "engine_version": ENGINE_VERSION,
+            "machine": machine_class(),
+            "command": f"python -m benchmarks.{name} --save",
+        }
+        Path(FOLDER / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    sys.stdout.write((json.dumps(values) if as_json else text) + "\n")
+    sys.stdout.flush()
+
+
+def markdown(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    """A table."""
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)

@@ -1,0 +1,133 @@
+"""A whole run as a worker computes it, every scoring included: ``python -m benchmarks.whole_run [--json] [--save]``.
+
+Ten epochs at the paper's settings, σ = 1 and without privacy, with TDDL and CRF, one after another in one process that
+is warm, as a worker is; where the seconds of the first go; and how long one scoring of the test part takes.
+"""
+
+import argparse
+import resource
+import time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.report import finish, markdown
+from engine import simulation
+from engine.config import TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
+from engine.embeddings.encoded import tag_sequences
+from engine.records import RoundRecord
+from engine.scoring import score
+from engine.settings import Settings
+from engine.taggers.decoding import Decoder
+from engine.training.dpsgd import DPSGD, predict
+
+
+class Stopwatch:
+    """Adds up the seconds spent in functions that are replaced by timed ones."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._undo: list[tuple[Any, str, Any]] = []
+
+    def watch(self, name: str, place: Any, function: str) -> None:
+        """Time ``place.function`` as ``name`` until :meth:`stop`."""
+        original = getattr(place, function)
+        self.seconds[name] = 0.0
+
+        def timed(*arguments: Any, **named: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return original(*arguments, **named)
+            finally:
+                self.seconds[name] += time.perf_counter() - start
+
+        self._undo.append((place, function, original))
+        setattr(place, function, timed)
+
+    def stop(self) -> None:
+        """Put everything back."""
+        for place, function, original in self._undo:
+            setattr(place, function, original)
+
+
+def train(config: SimulationConfig, settings: Settings) -> tuple[RoundRecord, float]:
+    """The last record and the wall seconds."""
+    start = time.perf_counter()
+    *_, record = simulation.simulate(config, settings)
+    return record, time.perf_counter() - start
+
+
+def scoring_seconds(config: SimulationConfig, settings: Settings) -> tuple[int, float]:
+    """Sentences of the test part, and the quickest of five scorings of it."""
+    encoded = simulation.encoded_corpus(config, settings)
+    tagger, learner = simulation.learner_of(config, encoded, settings)
+    decoder, split, best = Decoder(encoded.tags, well_formed=False), encoded.test, np.inf
+    transitions = tagger.views(learner.weights)[-1].get("transitions")
+    for _ in range(5):
+        start = time.perf_counter()
+        found = predict(learner.backend, decoder, learner.weights, transitions, split, encoded.vectors, lambda: None)
+        score(*(tag_sequences(split, tags, encoded.tags) for tags in (split.tags, found)))
+        best = min(best, time.perf_counter() - start)
+    return len(split), best
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--corpus", default="conll2003", help="default: conll2003")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--save", action="store_true", help="keep the result for the page Speed")
+    options = parser.parse_args()
+    settings = Settings.from_environment()
+    simulation.warm_up(settings)
+    simulation.encoded_corpus(SimulationConfig(corpus=options.corpus), settings)
+    runs: list[dict[str, Any]] = []
+    parts: dict[str, float] = {}
+    for tagger in TAGGERS:
+        for sigma in (1.0, 0.0):
+            config = SimulationConfig(
+                corpus=options.corpus, tagger=TaggerConfig(name=tagger), privacy=PrivacyConfig(noise_multiplier=sigma)
+            )
+            watch = Stopwatch()
+            if not parts:
+                watched: list[tuple[str, Any, str]] = [
+                    ("training steps", DPSGD, "step"),
+                    ("tagging", simulation, "predict"),
+                    ("scoring", simulation, "score"),
+                    ("accounting", simulation, "spent"),
+                ]
+                for name, place, function in watched:
+                    watch.watch(name, place, function)
+            record, seconds = train(config, settings)
+            watch.stop()
+            parts = parts or {name: round(took, 1) for name, took in watch.seconds.items()}
+            runs.append(
+                {
+                    "tagger": tagger,
+                    "noise_multiplier": sigma,
+                    "seconds": round(seconds, 1),
+                    "steps": record.steps_total,
+                    "test_f1": round(record.test.f1, 4) if record.test else None,
+                }
+            )
+    sentences, once = scoring_seconds(SimulationConfig(corpus=options.corpus), settings)
+    values = {
+        "corpus": options.corpus,
+        "runs": runs,
+        "parts_s": parts,
+        "scoring_s": round(once, 2),
+        "scored_sentences": sentences,
+        "memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3),
+    }
+    text = "\n\n".join(
+        [
+            markdown(("tagger", "σ", "seconds", "steps", "test F1"), [tuple(run.values()) for run in runs]),
+            markdown(("of the first run", "seconds"), list(parts.items())),
+            f"One scoring of {sentences:,} test sentences: {once:.2f} s. Peak memory: {values['memory_mb']} MB.",
+        ]
+    )
+    finish("whole_run", values, text, as_json=options.json, save=options.save)
+
+
+if __name__ == "__main__":
+    main()

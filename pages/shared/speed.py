@@ -1,0 +1,135 @@
+"""Measurements of speed → sentences, rows and pictures: no streamlit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+from pages.shared import charts, palette
+
+PEERS = {
+    "ours_private_ms": ("Epsilon Explorer, private", True),
+    "ours_ordinary_ms": ("Epsilon Explorer, not private", False),
+    "crf_private_ms": ("Epsilon Explorer, CRF, private", True),
+    "keras_ms": ("Keras, not private", False),
+    "reference_private_ms": ("our TensorFlow reference, private", True),
+    "opacus_ms": ("Opacus (PyTorch), packed, private", True),
+    "opacus_padded_ms": ("Opacus (PyTorch), padded, private", True),
+    "tensorflow_privacy_ms": ("TensorFlow Privacy, private", True),
+}
+"""Names of the step benchmark → what they are, and whether they are private."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A length with its name. private: how it is coloured, None where that does not matter."""
+
+    name: str
+    value: float
+    private: bool | None = None
+
+
+def step_answer(values: Mapping[str, Any]) -> str:
+    """The page's first sentence."""
+    ours = values["ours_private_ms"]
+    peer = values["tensorflow_privacy_ms"] / ours
+    return (
+        f"A private training step costs {ours / values['keras_ms']:.2f} of an ordinary one in Keras, and TensorFlow "
+        f"Privacy's costs {peer:.0f} times as much as ours."
+    )
+
+
+def step_bars(values: Mapping[str, Any]) -> list[Bar]:
+    """The peers that were measured, the quickest first."""
+    bars = [Bar(name, float(values[key]), private) for key, (name, private) in PEERS.items() if key in values]
+    return sorted(bars, key=lambda bar: bar.value)
+
+
+def step_rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The same as a table with ratios."""
+    return [
+        {
+            "a training step": bar.name,
+            "ms": bar.value,
+            "÷ Keras": bar.value / values["keras_ms"],
+            "÷ ours, private": bar.value / values["ours_private_ms"],
+        }
+        for bar in step_bars(values)
+    ]
+
+
+def parts(values: Mapping[str, float]) -> list[Bar]:
+    """Parts of a whole, the largest first."""
+    return sorted((Bar(name, float(value)) for name, value in values.items()), key=lambda bar: -bar.value)
+
+
+def bars(lengths: Sequence[Bar], *, unit: str, logarithmic: bool, key: str) -> go.Figure:
+    """Horizontal bars with their values."""
+    colours = {True: palette.PRIVATE, False: palette.NOT_PRIVATE, None: palette.PRECISION}
+    figure = go.Figure(
+        go.Bar(
+            y=[bar.name for bar in lengths],
+            x=[bar.value for bar in lengths],
+            orientation="h",
+            marker={
+                "color": [colours[bar.private] for bar in lengths],
+                "pattern": {"shape": ["/" if bar.private is False else "" for bar in lengths], "fgopacity": 0.35},
+            },
+            text=[f"{bar.value:.3g}" for bar in lengths],
+            textposition="outside",
+            cliponaxis=False,
+            hovertemplate="%{y}<br>%{x:.3g} " + unit + "<extra></extra>",
+        )
+    )
+    figure.update_layout(
+        **charts.plain_layout(key, height=90 + 34 * len(lengths)),
+        margin={"l": 8, "r": 48, "t": 36, "b": 44},
+        xaxis={
+            "title": {"text": unit + (" (log axis)" if logarithmic else "")},
+            "type": "log" if logarithmic else "linear",
+            "dtick": 1 if logarithmic else None,
+            "gridcolor": palette.GRID,
+            "zeroline": False,
+        },
+        yaxis={"autorange": "reversed", "automargin": True},
+        bargap=0.3,
+    )
+    return figure
+
+
+def growth(rows: Sequence[Mapping[str, float]], along: str, *, title: str, key: str) -> go.Figure:
+    """Microseconds a token along a size, on a log axis: level means that the cost grows with the tokens alone."""
+    figure = go.Figure(
+        go.Scatter(
+            x=[row[along] for row in rows],
+            y=[row["us_per_token"] for row in rows],
+            mode="lines+markers",
+            line={"color": palette.PRIVATE, "width": 3},
+            marker={"size": 9},
+            hovertemplate=title + " %{x:,}: %{y:.1f} µs a token<extra></extra>",
+        )
+    )
+    figure.update_layout(
+        **charts.plain_layout(key, height=300),
+        margin={"l": 52, "r": 12, "t": 36, "b": 48},
+        xaxis={
+            "title": {"text": f"{title} (log axis)"},
+            "type": "log",
+            "tickvals": [row[along] for row in rows],
+            "ticktext": [f"{row[along]:,}" for row in rows],
+            "gridcolor": palette.GRID,
+        },
+        yaxis={"title": {"text": "µs a token"}, "rangemode": "tozero", "gridcolor": palette.GRID, "zeroline": False},
+        showlegend=False,
+    )
+    return figure
+
+
+def floor_sentence(rows: Sequence[Mapping[str, float]], gflops: float) -> str:
+    """How near the arithmetic floor the step comes."""
+    shares = [row["floor_ms"] / row["ms"] for row in rows]
+    return (
+        f"The matrix products alone would take {100 * min(shares):.0f} to {100 * max(shares):.0f} % of this time at "
+        f"the {gflops:.0f} GFLOP/s that large ones reach on two cores of this machine: the arithmetic floor."
+    )
