@@ -19,7 +19,6 @@ from benchmarks.report import finish, interleaved, markdown
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.embeddings import EncodedSplit
 from engine.privacy.plan import PrivacyPlan
-from engine.second_opinion import TensorFlowPrivacy
 from engine.seeds import Seeds
 from engine.settings import REPOSITORY
 from engine.taggers import Tagger, build
@@ -76,32 +75,30 @@ def ours(
     return step
 
 
-def keras(split: EncodedSplit, table: np.ndarray) -> Callable[[int], None]:
-    """``train_on_batch`` of the same tagger in Keras's own layers, batches of a permutation."""
+def keras(split: EncodedSplit, table: np.ndarray, *, private: bool) -> Callable[[int], None]:
+    """``train_on_batch`` of the same tagger in Keras's own layers, batches of a permutation.
+
+    private: with TensorFlow Privacy's optimiser, each sentence a microbatch, in the graph that Keras compiles.
+    """
     layers = tf.keras.layers
     inputs = tf.keras.Input((None, DIMENSIONS))
     hidden = layers.Bidirectional(layers.LSTM(HIDDEN, return_sequences=True))(inputs)
     model = tf.keras.Model(inputs, layers.TimeDistributed(layers.Dense(TAGS, activation="softmax"))(hidden))
-    model.compile(tf.keras.optimizers.SGD(0.15), "sparse_categorical_crossentropy")
+    optimiser, loss = tf.keras.optimizers.SGD(0.15), tf.keras.losses.SparseCategoricalCrossentropy()
+    if private:
+        from tensorflow_privacy import DPKerasSGDOptimizer
+
+        optimiser = DPKerasSGDOptimizer(
+            l2_norm_clip=1.5, noise_multiplier=1.0, num_microbatches=BATCH, learning_rate=0.15
+        )
+        loss = tf.keras.losses.SparseCategoricalCrossentropy(reduction=tf.keras.losses.Reduction.NONE)
+    model.compile(optimiser, loss)
     order = np.random.default_rng(0).permutation(len(split))
 
     def step(number: int) -> None:
         chosen = np.take(order, np.arange(number * BATCH, (number + 1) * BATCH), mode="wrap")
         batch = batch_of(split, table, chosen)
         model.train_on_batch(batch.padded(batch.vectors), batch.padded(batch.tags))
-
-    return step
-
-
-def tensorflow_privacy(split: EncodedSplit, table: np.ndarray) -> Callable[[int], None]:
-    """A private step of TensorFlow Privacy's ``DPKerasSGDOptimizer``, each sentence a microbatch."""
-    tagger = build(TaggerConfig(hidden_size=HIDDEN), DIMENSIONS, TAGS)
-    theirs, weights = TensorFlowPrivacy(tagger, mean=True), tagger.initial_weights(np.random.default_rng(0))
-    order = np.random.default_rng(0).permutation(len(split))
-
-    def step(number: int) -> None:
-        chosen = np.take(order, np.arange(number * BATCH, (number + 1) * BATCH), mode="wrap")
-        theirs.update(weights, batch_of(split, table, chosen), 1.5, 1.0)
 
     return step
 
@@ -145,13 +142,13 @@ def main() -> None:
     split, table = sentences()
     with opacus(split) as peers:
         steps: dict[str, Callable[[int], float | None]] = {
-            "keras_ms": keras(split, table),
+            "keras_ms": keras(split, table, private=False),
             "ours_ordinary_ms": ours(split, table, private=False),
             "ours_private_ms": ours(split, table, private=True),
             "crf_ordinary_ms": ours(split, table, private=False, tagger="bilstm-crf"),
             "crf_private_ms": ours(split, table, private=True, tagger="bilstm-crf"),
             "reference_private_ms": ours(split, table, private=True, kind=TensorFlowBackend),
-            "tensorflow_privacy_ms": tensorflow_privacy(split, table),
+            "tensorflow_privacy_ms": keras(split, table, private=True),
             **peers,
         }
         medians = interleaved(steps, options.rounds, {"tensorflow_privacy_ms": 10})

@@ -8,10 +8,9 @@ import numpy as np
 
 from engine.embeddings.encoded import EncodedSplit, token_positions
 
-MAX_CELLS = 1 << 21
-"""Bound on sentences · longest² in one batch: the reference back end's Gram matrices then stay under 8 MB each."""
 MAX_TOKENS = 8192
-"""Bound on sentences · longest in one batch: what a step keeps of each token then stays under 64 MB."""
+"""Bound on sentences · longest in one batch: what a step keeps of each token then stays under 64 MB,
+and the Gram matrices of sentences of 1,000 tokens, in the reference back end, under 32 MB each."""
 CACHED_TOKENS = 4096
 """The same for prediction, which keeps less: what it has stays in the processor's cache, five times as fast."""
 
@@ -73,7 +72,7 @@ def batch_of(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray) -> B
 
 
 def physical_batches(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray) -> Iterator[Batch]:
-    """The chosen sentences by length, cut at ``MAX_CELLS`` and ``MAX_TOKENS``; nothing if none was chosen."""
+    """The chosen sentences by length, cut at ``MAX_TOKENS``; nothing if none was chosen."""
     return _cut(split, table, sentences, MAX_TOKENS)
 
 
@@ -88,10 +87,7 @@ def _cut(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, tokens: 
     start = 0
     while start < len(order):
         end = start + 1
-        while end < len(order):
-            number, longest = end + 1 - start, lengths[end]
-            if number * longest**2 > MAX_CELLS or number * longest > tokens:
-                break
+        while end < len(order) and (end + 1 - start) * lengths[end] <= tokens:
             end += 1
         yield batch_of(split, table, order[start:end])
         start = end

@@ -232,7 +232,8 @@ def test_an_empty_list_says_how_to_begin(shell, trained_settings, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "verb", ["simulate", "second-opinion", "epsilon", "score", "submit", "runs", "cancel", "publish", "corpora", "fetch"]
+    "verb",
+    ["simulate", "second-opinion", "epsilon", "score", "submit", "runs", "cancel", "publish", "corpora", "fetch"],
 )
 def test_every_verb_has_help(shell, verb):
     code, out, _ = shell(verb, "--help")

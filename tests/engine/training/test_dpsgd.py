@@ -12,7 +12,7 @@ from engine.seeds import Seeds
 from engine.taggers import Tagger
 from engine.taggers.decoding import Decoder
 from engine.taggers.layers import BidirectionalLSTM, Dense, Softmax
-from engine.training.batches import MAX_CELLS, Batch
+from engine.training.batches import MAX_TOKENS, Batch
 from engine.training.compiled.backend import CompiledBackend
 from engine.training.dpsgd import DPSGD, GradientSum, predict
 from engine.training.optimisers import Optimiser
@@ -143,8 +143,8 @@ def test_cutting_a_sampled_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch
     tagger = TAGGER
     split, weights = split_of([4, 9, 2, 7, 5, 5]), tagger.initial_weights(np.random.default_rng(0))
     totals = []
-    for cells in (MAX_CELLS, 81):
-        monkeypatch.setattr("engine.training.batches.MAX_CELLS", cells)
+    for tokens in (MAX_TOKENS, 9):
+        monkeypatch.setattr("engine.training.batches.MAX_TOKENS", tokens)
         optimiser = Optimiser(TrainingConfig(learning_rate=1.0), weights.size)
         sgd = DPSGD(
             TensorFlowBackend(tagger), plan_of(6, 6, clip_norm=0.2), optimiser, Seeds(0), split, TABLE, weights.copy()
