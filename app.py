@@ -9,7 +9,7 @@ st.logo("static/wordmark.svg", size="large", icon_image="static/mark.svg")
 look.apply()
 st.navigation(
     {
-        "See": [st.Page("pages/explore.py", title="Explore", icon=":material/query_stats:", default=True)],
+        "": [st.Page("pages/explore.py", title="Explore", icon=":material/query_stats:", default=True)],
         "Reference": [st.Page("pages/speed.py", title="Speed", icon=":material/timer:")],
     },
     position="top",

@@ -8,14 +8,14 @@ both cores; and the layers' shares at batch 32. Words hardly repeat, so nothing 
 import argparse
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from benchmarks.report import finish, markdown
+from benchmarks.report import finish, interleaved, markdown
 from benchmarks.step import BATCH, DIMENSIONS, HIDDEN, TAGS, WORDS, sentences
 from engine.config import TaggerConfig
 from engine.embeddings import EncodedSplit
@@ -28,28 +28,21 @@ BATCHES = (32, 128, 512, 2048, 4096, 8192)
 LENGTHS = (10, 30, 100, 300, 1000)
 TOKENS = 6000
 CLIP = 1.5
+ROUNDS = 9
+EDGE = 1536
+PRODUCTS = 2 * 2 * EDGE**3
 
 
-def median_ms(work: Callable[[], Any], seconds: float = 2.0) -> float:
-    """Median of calls during so many seconds, at least five, after one to warm up."""
-    work()
-    times: list[float] = []
-    begun = time.perf_counter()
-    while len(times) < 5 or time.perf_counter() - begun < seconds:
-        start = time.perf_counter()
-        work()
-        times.append(1000 * (time.perf_counter() - start))
-    return statistics.median(times)
+def gradient(
+    backend: CompiledBackend, weights: np.ndarray, split: EncodedSplit, table: np.ndarray
+) -> Callable[[int], None]:
+    """The clipped sum over all sentences of ``split``, physical batching included."""
 
-
-def gradient_ms(backend: CompiledBackend, weights: np.ndarray, split: EncodedSplit, table: np.ndarray) -> float:
-    """Milliseconds of the clipped sum over all sentences of ``split``, physical batching included."""
-
-    def work() -> None:
+    def work(_: int) -> None:
         for batch in physical_batches(split, table, np.arange(len(split))):
             backend.clipped_gradient(weights, batch, CLIP)
 
-    return median_ms(work)
+    return work
 
 
 def equal_lengths(length: int, random: np.random.Generator) -> EncodedSplit:
@@ -59,12 +52,16 @@ def equal_lengths(length: int, random: np.random.Generator) -> EncodedSplit:
     return EncodedSplit(rows.astype(np.int32), tags.astype(np.int16), np.arange(number + 1) * length)
 
 
-def peak() -> float:
-    """Floating-point operations a millisecond of large float32 products, one on each of two cores."""
-    size = 1536
-    a = [np.random.default_rng(i).standard_normal((size, size)).astype(np.float32) for i in range(2)]
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(2) as pool:
-        return 2 * 2 * size**3 / median_ms(lambda: list(pool.map(lambda x: x @ x, a)))
+@contextmanager
+def large_products() -> Iterator[Callable[[int], None]]:
+    """Two large float32 products, one on each of two cores; ``PRODUCTS`` operations."""
+    a = [np.random.default_rng(i).standard_normal((EDGE, EDGE)).astype(np.float32) for i in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+
+        def work(_: int) -> None:
+            list(pool.map(lambda x: x @ x, a))
+
+        yield work
 
 
 def operations(tokens: int) -> int:
@@ -117,24 +114,32 @@ def main() -> None:
     options = parser.parse_args()
     tagger = build(TaggerConfig(hidden_size=HIDDEN), DIMENSIONS, TAGS)
     backend, weights = CompiledBackend(tagger), tagger.initial_weights(np.random.default_rng(0))
-    random, speed = np.random.default_rng(2), peak()
-    by_batch, by_length = [], []
+    random, works, tokens = np.random.default_rng(2), {}, {}
     for size in BATCHES:
         split, table = sentences(size)
-        tokens, took = len(split.rows), gradient_ms(backend, weights, split, table)
+        works[f"batch {size}"], tokens[f"batch {size}"] = gradient(backend, weights, split, table), len(split.rows)
+    for length in LENGTHS:
+        split = equal_lengths(length, random)
+        works[f"length {length}"] = gradient(backend, weights, split, table)
+        tokens[f"length {length}"] = len(split.rows)
+    with large_products() as products:
+        took = interleaved(works | {"peak": products}, ROUNDS, {})
+    speed = PRODUCTS / took["peak"]
+    by_batch, by_length = [], []
+    for size in BATCHES:
+        number, ms = tokens[f"batch {size}"], took[f"batch {size}"]
         by_batch.append(
             {
                 "batch": size,
-                "tokens": tokens,
-                "ms": round(took, 2),
-                "us_per_token": round(1000 * took / tokens, 2),
-                "floor_ms": round(operations(tokens) / speed, 2),
+                "tokens": number,
+                "ms": ms,
+                "us_per_token": round(1000 * ms / number, 2),
+                "floor_ms": round(operations(number) / speed, 2),
             }
         )
     for length in LENGTHS:
-        split = equal_lengths(length, random)
-        tokens, took = len(split.rows), gradient_ms(backend, weights, split, table)
-        by_length.append({"length": length, "tokens": tokens, "us_per_token": round(1000 * took / tokens, 2)})
+        number, ms = tokens[f"length {length}"], took[f"length {length}"]
+        by_length.append({"length": length, "tokens": number, "us_per_token": round(1000 * ms / number, 2)})
     split, table = sentences()
     values = {
         "gflops": round(speed / 1e6, 1),

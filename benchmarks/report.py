@@ -15,6 +15,18 @@ from engine.worker import machine_class
 
 FOLDER = REPOSITORY / "cached_results" / "speed"
 """Kept results; the page *Speed* shows them."""
+TITLES = {
+    "keras_ms": "Keras, not private",
+    "ours_ordinary_ms": "ours, not private",
+    "ours_private_ms": "**ours, private**",
+    "crf_ordinary_ms": "ours, CRF, not private",
+    "crf_private_ms": "ours, CRF, private",
+    "reference_private_ms": "our TensorFlow reference, private",
+    "tensorflow_privacy_ms": "TensorFlow Privacy, private",
+    "opacus_ms": "Opacus, private, packed",
+    "opacus_padded_ms": "Opacus, private, padded",
+}
+"""Names of the step benchmark → what they are."""
 
 
 def interleaved(steps: Mapping[str, Callable[[int], Any]], rounds: int, rare: Mapping[str, int]) -> dict[str, float]:
@@ -52,3 +64,14 @@ def markdown(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
     """A table."""
     lines = [head, ("---",) * len(head), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def step_table(medians: Mapping[str, float]) -> str:
+    """Milliseconds and ratios."""
+    bases = ((1, 1), (medians["keras_ms"], 2), (medians["ours_private_ms"], 1))
+    rows = [
+        (title, *(f"{medians[name] / base:.{digits}f}" for base, digits in bases))
+        for name, title in TITLES.items()
+        if name in medians
+    ]
+    return markdown(("a step", "ms", "÷ Keras", "÷ ours, private"), rows)

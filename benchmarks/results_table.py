@@ -1,31 +1,47 @@
-"""Prints the published runs as the README's table: ``python -m benchmarks.results_table [--write README.md]``."""
+"""Prints the README's tables, published runs and speed: ``python -m benchmarks.results_table [--write README.md]``."""
 
 import argparse
 import sys
 from pathlib import Path
 
+from benchmarks.report import step_table
+from engine.config import TAGGERS
 from engine.records import Run
 from engine.reports import epsilon_text
 from engine.runs import Runs
 from engine.settings import Settings
-from engine.store import published
+from engine.store import measured, published
 
-BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+MARKS = ("<!-- {}:begin -->", "<!-- {}:end -->")
 
 
 def table(runs: list[Run]) -> str:
-    """Rows by corpus and noise multiplier."""
+    """Rows by corpus, tagger and noise multiplier."""
     titles = {info.name: info.title for info in Runs.from_environment().corpora()}
-    lines = ["| corpus | σ | ε | precision | recall | F1 |", "|---|---|---|---|---|---|"]
-    for run in sorted(runs, key=lambda run: (run.config.corpus != "synthetic", run.config.privacy.noise_multiplier)):
+    lines = ["| corpus | tagger | σ | ε | precision | recall | F1 |", "|---|---|---|---|---|---|---|"]
+    for run in sorted(runs, key=_place):
         final = run.final
         if final and final.test:
-            title = titles.get(run.config.corpus, run.config.corpus)
-            lines.append(
-                f"| {title} | {run.config.privacy.noise_multiplier:g} | {epsilon_text(final.privacy.epsilon)} "
-                f"| {final.test.precision:.3f} | {final.test.recall:.3f} | {final.test.f1:.3f} |"
-            )
+            config, test = run.config, final.test
+            tagger = config.tagger.name.removeprefix("bilstm-").upper()
+            cells = [titles.get(config.corpus, config.corpus), tagger, f"{config.privacy.noise_multiplier:g}"]
+            cells += [
+                epsilon_text(final.privacy.epsilon),
+                *(f"{x:.3f}" for x in (test.precision, test.recall, test.f1)),
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def speed() -> str:
+    """The kept step benchmark, with ratios."""
+    kept = measured.read_all(Settings.from_environment().published).get("step")
+    return step_table(kept.values) if kept else "Not measured yet."
+
+
+def _place(run: Run) -> tuple[bool, bool, float]:
+    config = run.config
+    return config.corpus != "synthetic", config.tagger.name != TAGGERS[0], config.privacy.noise_multiplier
 
 
 def main() -> None:
@@ -34,13 +50,15 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="file that has the two marks of the table")
     chosen = parser.parse_args()
     runs, _ = published.read_all(Settings.from_environment().published)
-    text = table(runs)
-    if chosen.write:
-        before, _, rest = chosen.write.read_text(encoding="utf-8").partition(BEGIN)
-        _, _, after = rest.partition(END)
-        chosen.write.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
-    else:
-        sys.stdout.write(text + "\n")
+    tables = {"results": table(runs), "speed": speed()}
+    for name, text in tables.items():
+        if chosen.write:
+            begin, end = (mark.format(name) for mark in MARKS)
+            before, _, rest = chosen.write.read_text(encoding="utf-8").partition(begin)
+            _, _, after = rest.partition(end)
+            chosen.write.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
+        else:
+            sys.stdout.write(text + "\n\n")
 
 
 if __name__ == "__main__":

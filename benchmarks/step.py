@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.report import finish, interleaved, markdown
+from benchmarks.report import finish, interleaved, step_table
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.embeddings import EncodedSplit
 from engine.privacy.plan import PrivacyPlan
@@ -29,17 +29,6 @@ from engine.training.optimisers import Optimiser
 from engine.training.tensorflow_backend import TensorFlowBackend
 
 BATCH, DIMENSIONS, HIDDEN, TAGS, SENTENCES, WORDS = 32, 300, 100, 9, 4000, 20_000
-TITLES = {
-    "keras_ms": "Keras, not private",
-    "ours_ordinary_ms": "ours, not private",
-    "ours_private_ms": "**ours, private**",
-    "crf_ordinary_ms": "ours, CRF, not private",
-    "crf_private_ms": "ours, CRF, private",
-    "reference_private_ms": "our TensorFlow reference, private",
-    "tensorflow_privacy_ms": "TensorFlow Privacy, private",
-    "opacus_ms": "Opacus, private, packed",
-    "opacus_padded_ms": "Opacus, private, padded",
-}
 
 
 def sentences(number: int = SENTENCES) -> tuple[EncodedSplit, np.ndarray]:
@@ -152,12 +141,8 @@ def main() -> None:
             **peers,
         }
         medians = interleaved(steps, options.rounds, {"tensorflow_privacy_ms": 10})
-    rows = [
-        (TITLES[name], value, f"{value / medians['keras_ms']:.2f}", f"{value / medians['ours_private_ms']:.1f}")
-        for name, value in medians.items()
-    ]
     text = f"Batch {BATCH}, medians of {options.rounds} interleaved steps, one of TensorFlow Privacy in ten\n\n"
-    text += markdown(("a step", "ms", "÷ Keras", "÷ ours, private"), rows)
+    text += step_table(medians)
     finish("step", medians, text, as_json=options.json, save=options.save)
 
 

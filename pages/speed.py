@@ -21,7 +21,7 @@ def step(found: Measurement) -> None:
         "One step: 32 sentences as long as CoNLL-2003's, 300-dimensional words, an LSTM of 100 units a direction. "
         "Medians, taken in turns in one run. Private: each sentence's gradient is clipped, noise is added."
     )
-    picture = speed.bars(speed.step_bars(found.values), unit="milliseconds a step", logarithmic=True, key="step")
+    picture = speed.bars(speed.step_bars(found.values), unit="milliseconds a step", key="step")
     show(picture, key="step", label=speed.step_answer(found.values))
     number = st.column_config.NumberColumn
     with st.expander("Numbers"):
@@ -38,13 +38,15 @@ def whole_run(found: Measurement) -> None:
     """Ten epochs, and where their time goes."""
     values = found.values
     st.markdown("#### A whole run")
-    st.caption(f"Ten epochs of {values['corpus']} at the paper's settings, with 25 scorings on the way.")
+    titles = {info.name: info.title for info in door.runs().corpora()}
+    corpus = address.plain(titles.get(values["corpus"], values["corpus"]))
+    st.caption(f"Ten epochs of {corpus} at the paper's settings, with 25 scorings on the way.")
     names = {"bilstm-tddl": "TDDL", "bilstm-crf": "CRF"}
     for column, run in zip(st.columns(len(values["runs"])), values["runs"], strict=True):
         kind = f"σ = {run['noise_multiplier']:g}" if run["noise_multiplier"] else "not private"
         column.metric(f"{names.get(run['tagger'], run['tagger'])}, {kind}", f"{run['seconds']:.0f} s")
     show(
-        speed.bars(speed.parts(values["parts_s"]), unit="seconds of the first", logarithmic=False, key="parts"),
+        speed.bars(speed.parts(values["parts_s"]), unit="seconds of the first", key="parts"),
         key="parts",
         label="Where the seconds of a private run go",
     )
@@ -58,7 +60,7 @@ def whole_run(found: Measurement) -> None:
 def growth(found: Measurement) -> None:
     """How the cost grows, and the parts of a step."""
     values = found.values
-    st.markdown("#### Twice the tokens, twice the time")
+    st.markdown("#### How the cost grows")
     left, right = st.columns(2)
     with left:
         picture = speed.growth(values["by_batch"], "batch", title="sentences in a batch", key="batch")
@@ -66,11 +68,10 @@ def growth(found: Measurement) -> None:
     with right:
         picture = speed.growth(values["by_length"], "length", title="tokens in a sentence", key="length")
         show(picture, key="by_length", label="Microseconds a token by sentence length")
-    st.caption(speed.floor_sentence(values["by_batch"], values["gflops"]))
+    level = "A level line: the cost grows with the tokens alone, however they come in batches and sentences."
+    st.caption(f"{level} {speed.floor_sentence(values['by_batch'], values['gflops'])}")
     st.markdown("#### Where a step's time goes")
-    picture = speed.bars(
-        speed.parts(values["parts_ms"]), unit="milliseconds, batch of 32", logarithmic=False, key="shares"
-    )
+    picture = speed.bars(speed.parts(values["parts_ms"]), unit="milliseconds, batch of 32", key="shares")
     show(picture, key="shares", label="Milliseconds of each part of a training step")
     origin(found)
 

@@ -25,7 +25,7 @@ SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 TAGGER_NAMES = {"bilstm-tddl": "BiLSTM-TDDL", "bilstm-crf": "BiLSTM-CRF"}
 TAGGER_NOTES = {
     "bilstm-tddl": "Word vectors, an LSTM in both directions, then each token is judged by itself.",
-    "bilstm-crf": "The same, but a chain (CRF) judges the tags of a sentence together.",
+    "bilstm-crf": "Word vectors, an LSTM in both directions, then a chain (CRF) judges a sentence's tags together.",
 }
 
 _ADDRESS, _PROBLEMS, _SEEN, _INITIAL = "address", "address_problems", "seen", "initial"

@@ -64,7 +64,7 @@ def parts(values: Mapping[str, float]) -> list[Bar]:
     return sorted((Bar(name, float(value)) for name, value in values.items()), key=lambda bar: -bar.value)
 
 
-def bars(lengths: Sequence[Bar], *, unit: str, logarithmic: bool, key: str) -> go.Figure:
+def bars(lengths: Sequence[Bar], *, unit: str, key: str) -> go.Figure:
     """Horizontal bars with their values."""
     colours = {True: palette.PRIVATE, False: palette.NOT_PRIVATE, None: palette.PRECISION}
     figure = go.Figure(
@@ -86,9 +86,7 @@ def bars(lengths: Sequence[Bar], *, unit: str, logarithmic: bool, key: str) -> g
         **charts.plain_layout(key, height=90 + 34 * len(lengths)),
         margin={"l": 8, "r": 48, "t": 36, "b": 44},
         xaxis={
-            "title": {"text": unit + (" (log axis)" if logarithmic else "")},
-            "type": "log" if logarithmic else "linear",
-            "dtick": 1 if logarithmic else None,
+            "title": {"text": unit},
             "gridcolor": palette.GRID,
             "zeroline": False,
         },
@@ -116,8 +114,8 @@ def growth(rows: Sequence[Mapping[str, float]], along: str, *, title: str, key: 
         xaxis={
             "title": {"text": f"{title} (log axis)"},
             "type": "log",
-            "tickvals": [row[along] for row in rows],
-            "ticktext": [f"{row[along]:,}" for row in rows],
+            "tickvals": [row[along] for row in rows[::2]],
+            "ticktext": [f"{row[along]:,}" for row in rows[::2]],
             "gridcolor": palette.GRID,
         },
         yaxis={"title": {"text": "µs a token"}, "rangemode": "tozero", "gridcolor": palette.GRID, "zeroline": False},

@@ -66,7 +66,7 @@ def test_a_chain_with_well_formed_tags_and_summed_losses(shell):
 
 
 def test_a_second_opinion(shell):
-    code, out, _ = shell("second-opinion", *SMALL, "--steps", "1", "--json")
+    code, out, _ = shell("second-opinion", *SMALL, "--batch-size", "2", "--steps", "1", "--json")
     assert code == 0
     assert json.loads(out)["agrees"]
     code, _, err = shell("second-opinion", *SMALL, "--noise-multiplier", "0")

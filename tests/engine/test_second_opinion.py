@@ -14,17 +14,16 @@ from engine.training.compiled.backend import CompiledBackend
 from tests.engine.runs_for_tests import SMALL
 
 
-@pytest.mark.parametrize("tagger", ["bilstm-tddl", "bilstm-crf"])
-@pytest.mark.parametrize("loss", ["mean", "sum"])
+@pytest.mark.parametrize(("tagger", "loss"), [("bilstm-tddl", "mean"), ("bilstm-crf", "sum")])
 def test_clipped_means_agree_and_the_noise_has_the_same_scale(trained_settings, tagger: str, loss: str) -> None:
     config = replace(
         SMALL,
-        tagger=TaggerConfig(name=tagger, hidden_size=32),
-        training=TrainingConfig(batch_size=8, epochs=2.0, loss=loss),
+        tagger=TaggerConfig(name=tagger, hidden_size=16),
+        training=TrainingConfig(batch_size=4, epochs=2.0, loss=loss),
         privacy=PrivacyConfig(noise_multiplier=1.3, clip_norm=0.7),
     )
-    opinions = list(second_opinions(config, trained_settings, 2))
-    assert len(opinions) == 2
+    opinions = list(second_opinions(config, trained_settings, 1))
+    assert len(opinions) == 1
     for opinion in opinions:
         assert opinion.difference < AGREEMENT
         assert opinion.our_noise == pytest.approx(0.91, abs=opinion.tolerance)

@@ -43,7 +43,7 @@ def texts(elements) -> str:
 def test_the_landing_view_answers_at_once(page):
     test = page()
     said = texts(test.markdown)
-    assert "At ε = 1.51 (δ = 1e-5) this tagger finds 25 % of the names" in said
+    assert "At ε = 1.51 (δ = 1e-5) this tagger finds 24 % of the names" in said
     assert "Without privacy: 0.50" in said
     assert "Published result of 21 November 2026" in texts(test.caption)
     assert "Synthetic corpus" in texts(test.caption)
@@ -51,6 +51,20 @@ def test_the_landing_view_answers_at_once(page):
     assert not [button for button in test.button if button.label == "Run"]
     assert not test.warning
     assert not test.error
+
+
+def test_the_noise_check_opens_what_was_measured(page):
+    said = texts(page().markdown)
+    assert "measured on the weights, before and after each of 1,375 steps" in said
+    assert "| Noise on the clipped sum, each weight | 1.49" in said or "each weight | 1.5" in said
+    assert "measured on the weights" not in texts(page(noise_multiplier="0").markdown)
+
+
+def test_a_chain_may_be_chosen(page):
+    test = page(tagger="bilstm-crf")
+    assert "this tagger finds 39 % of the names" in texts(test.markdown)
+    assert "a chain (CRF) judges a sentence" in texts(test.caption)
+    assert test.session_state.tagger == "bilstm-crf"
 
 
 def test_a_published_run_of_a_corpus_that_is_not_here_can_be_seen(page):

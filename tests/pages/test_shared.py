@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -10,8 +11,8 @@ from hypothesis import strategies as st
 from engine.config import OPTIMISERS, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.records import Counts, EntityScores, PrivacySpent, Run, RunState, RunStatus
 from engine.runs import Preview
-from pages.shared import address, charts, curves, words
-from tests.engine.runs_for_tests import SMALL, provenance, record
+from pages.shared import address, charts, curves, speed, words
+from tests.engine.runs_for_tests import SMALL, check, provenance, record
 
 CORPORA = ("synthetic", "conll2003")
 
@@ -144,6 +145,53 @@ class TestWords:
     @pytest.mark.parametrize(("seconds", "text"), [(0.2, "1 s"), (41, "41 s"), (200, "3 min"), (9000, "2.5 h")])
     def test_durations(self, seconds, text):
         assert words.duration(seconds) == text
+
+
+class TestNoiseCheck:
+    def test_a_failed_check_is_said_before_everything_else(self):
+        last = record(2, faults=("The noise on the weights has 0.0 % of what was planned.",))
+        run = run_of(RunState.DONE, [record(0), record(1), last])
+        said = words.answer(run, PREVIEW, None)
+        assert said.startswith("Not private, whatever it was set to: the noise check failed.")
+        assert "ε" not in said
+        running = run_of(RunState.RUNNING, [record(0), record(1, faults=("It is off.",))])
+        assert "not private" in words.answer(running, PREVIEW, None)
+
+    def test_the_badge_and_what_it_opens(self):
+        assert words.check_label(check()) == ":green[Noise check passed]"
+        assert words.check_label(check("It is off.")) == ":red[Noise check failed]"
+        opened = "\n".join(words.check_paragraphs(check("It is off.")))
+        assert "| Noise on the clipped sum, each weight | 1.4998 | 1.5 ± 0.005 |" in opened
+        assert "| Longest gradient of one sentence | 1.5 (80 measured) | at most 1.5 |" in opened
+        assert "- It is off." in opened
+
+    def test_noise_that_rounding_hides_is_not_called_measured(self):
+        hidden = check(noise_std=None)
+        assert words.check_label(hidden) == "Noise not measurable"
+        assert "cannot be measured" in "\n".join(words.check_paragraphs(hidden))
+
+    def test_a_failed_run_is_drawn_where_nothing_is_private(self):
+        nothing = dataclasses.replace(record(2).privacy, epsilon=math.inf)
+        last = dataclasses.replace(record(2, faults=("It is off.",)), privacy=nothing)
+        assert [point.epsilon for point in curves.path([record(0), record(1), last])] == [math.inf] * 3
+
+
+class TestSpeed:
+    STEP: ClassVar = {"keras_ms": 40.0, "ours_private_ms": 8.0, "tensorflow_privacy_ms": 640.0}
+
+    def test_the_answer_gives_both_ratios(self):
+        said = speed.step_answer(self.STEP)
+        assert "costs 0.20 of an ordinary one in Keras" in said
+        assert "80 times" in said
+
+    def test_only_what_was_measured_is_shown_the_quickest_first(self):
+        assert [bar.value for bar in speed.step_bars(self.STEP)] == [8.0, 40.0, 640.0]
+        assert speed.step_rows(self.STEP)[1]["÷ ours, private"] == 5.0
+
+    def test_pictures_hold_their_values(self):
+        rows = [{"batch": 32, "us_per_token": 12.0}, {"batch": 4096, "us_per_token": 11.0}]
+        assert list(speed.growth(rows, "batch", title="sentences", key="k").data[0].y) == [12.0, 11.0]
+        assert speed.bars(speed.step_bars(self.STEP), unit="ms", key="k").data[0].x[0] == 8.0
 
 
 class TestPictures:

@@ -49,6 +49,16 @@ class TestALife:
         assert run.provenance == provenance()
         assert run.config == SMALL
 
+    def test_a_worker_hears_how_many_runs_its_cluster_has_under_way(self, store):
+        first = store.claim(submitted(store, "a"), "here")
+        assert store.heartbeat(first, "training", 0.1) == 1
+        second = store.claim(submitted(store, "b"), "here")
+        store.claim(submitted(store, "c"), "elsewhere")
+        submitted(store, "d")
+        assert store.heartbeat(first, "training", 0.2) == 2
+        store.give_up(second, "It failed.")
+        assert store.heartbeat(first, "training", 0.3) == 1
+
     def test_rounds_after_the_last_one_that_is_known(self, store):
         claim = store.claim(submitted(store), "here")
         for number in range(3):

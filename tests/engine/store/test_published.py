@@ -1,5 +1,6 @@
 """Published results: what is written can be read, and a broken file is skipped and said."""
 
+import dataclasses
 import json
 
 import pytest
@@ -8,7 +9,7 @@ from engine.config import run_id
 from engine.errors import InvalidConfig, StoreError
 from engine.records import Run, RunState, RunStatus
 from engine.store import published
-from tests.engine.runs_for_tests import SMALL, provenance, record
+from tests.engine.runs_for_tests import SMALL, check, provenance, record
 
 
 def finished() -> Run:
@@ -39,6 +40,21 @@ def test_a_run_that_is_not_done_cannot_be_published(tmp_path):
     unfinished = Run(run_id=run.run_id, config=run.config, status=run.status, records=run.records[:1])
     with pytest.raises(InvalidConfig, match="expected one that is done"):
         published.write(unfinished, tmp_path)
+
+
+@pytest.mark.parametrize("check", [None, check("The noise on the weights has 0.0 % of what was planned.")])
+def test_a_private_run_without_a_passed_noise_check_is_neither_published_nor_believed(tmp_path, check):
+    run = finished()
+    last = dataclasses.replace(run.records[-1], noise_check=check)
+    unproven = dataclasses.replace(run, records=(*run.records[:-1], last))
+    with pytest.raises(InvalidConfig, match="no noise check"):
+        published.write(unproven, tmp_path)
+    values = json.loads(published.to_text(run))
+    values["records"][-1]["noise_check"] = check.to_dict() if check else None
+    (tmp_path / "claimed.json").write_text(json.dumps(values))
+    found, problems = published.read_all(tmp_path)
+    assert found == []
+    assert "without a noise check that passed" in problems[0]
 
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path):
