@@ -17,6 +17,8 @@ import math
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from engine.errors import InvalidConfig
 from engine.privacy.plan import PrivacyPlan
 from engine.records import PrivacySpent
@@ -141,25 +143,27 @@ def _one_step(probability: float, sigma: float) -> Any:
 
 @lru_cache(maxsize=4096)
 def _rdp_epsilon(probability: float, sigma: float, steps: int, delta: float) -> float:
-    return float(_composed(probability, sigma, steps, None).get_epsilon(delta))
+    from dp_accounting.rdp import rdp_privacy_accountant
+
+    orders, divergences = _one_step_rdp(probability, sigma, None)
+    return float(rdp_privacy_accountant.compute_epsilon(orders, steps * divergences, delta)[0])
 
 
 @lru_cache(maxsize=4096)
 def _rdp_classic_epsilon(probability: float, sigma: float, steps: int, delta: float) -> float:
-    divergences = _composed(probability, sigma, steps, CLASSIC_ORDERS).rdp
-    terms = (
-        float(rdp) + math.log(1 / delta) / (order - 1) for order, rdp in zip(CLASSIC_ORDERS, divergences, strict=True)
-    )
-    return min(terms)
+    orders, divergences = _one_step_rdp(probability, sigma, CLASSIC_ORDERS)
+    return float(np.min(steps * divergences + math.log(1 / delta) / (orders - 1)))
 
 
-def _composed(probability: float, sigma: float, steps: int, orders: tuple[float, ...] | None) -> Any:
+@lru_cache(maxsize=64)
+def _one_step_rdp(probability: float, sigma: float, orders: tuple[float, ...] | None) -> tuple[np.ndarray, np.ndarray]:
+    """Orders (None: dp_accounting's) and the Rényi divergences of one step; those of several steps add up."""
     import dp_accounting
     from dp_accounting.rdp import RdpAccountant
 
     accountant = RdpAccountant(list(orders) if orders else None)
-    step = dp_accounting.PoissonSampledDpEvent(probability, dp_accounting.GaussianDpEvent(sigma))
-    return accountant.compose(dp_accounting.SelfComposedDpEvent(step, steps))
+    accountant.compose(dp_accounting.PoissonSampledDpEvent(probability, dp_accounting.GaussianDpEvent(sigma)))
+    return np.asarray(accountant.orders, dtype=np.float64), np.asarray(accountant.rdp, dtype=np.float64)
 
 
 def warm_up() -> None:

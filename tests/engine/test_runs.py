@@ -59,12 +59,12 @@ def comparable(records):
 
 
 def test_a_run_survives_its_worker_and_its_cluster(runs, trained_settings):
-    """kill -9 of the worker, then of the whole cluster: the records are those of a run that was never disturbed."""
+    """kill -9 of the workers, then of the whole cluster: the records are those of a run that was never disturbed."""
     status = runs.submit(LONG)
     wait_for(lambda: len(runs.rounds(status.run_id)) >= 2)
     cluster = dispatch.Place(trained_settings).process()
-    (worker,) = workers_of(cluster)
-    worker.send_signal(signal.SIGKILL)
+    for worker in workers_of(cluster):
+        worker.send_signal(signal.SIGKILL)
     so_far = len(runs.rounds(status.run_id))
     wait_for(lambda: len(runs.rounds(status.run_id)) >= so_far + 2)
     family = [cluster, *cluster.children(recursive=True)]
