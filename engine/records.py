@@ -320,3 +320,18 @@ class Run:
     def final(self) -> RoundRecord | None:
         """The last record of a run that is done, with its test scores."""
         return self.records[-1] if self.records and self.records[-1].test else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """A benchmark's result that was kept.
+
+    values: what the benchmark printed. created: ISO 8601, UTC. machine: its class. command: that measures again.
+    engine_version: of the code that was measured.
+    """
+
+    values: dict[str, Any]
+    created: str
+    machine: str
+    command: str
+    engine_version: str

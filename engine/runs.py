@@ -16,7 +16,7 @@ from engine.config import DEFAULT_CLIP_NORM, SimulationConfig, run_id
 from engine.corpus import CorpusInfo
 from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
 from engine.privacy.plan import PrivacyPlan, tier
-from engine.records import PrivacySpent, RoundRecord, Run, RunState, RunStatus
+from engine.records import Measurement, PrivacySpent, RoundRecord, Run, RunState, RunStatus
 from engine.settings import Settings
 from engine.store import measured, published
 
@@ -184,7 +184,7 @@ class Runs:
         """Write a finished run to the folder of published results. Raises RunNotFound, InvalidConfig, StoreError."""
         return published.write(self.get(identity), self.settings.published)
 
-    def measurements(self) -> dict[str, measured.Measurement]:
+    def measurements(self) -> dict[str, Measurement]:
         """What the benchmarks measured and kept, by their names."""
         return measured.read_all(self.settings.published)
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from engine.store.measured import Measurement
+from engine.records import Measurement
 from pages.shared import address, door, speed
 from pages.shared.picture import show
 

@@ -1,26 +1,14 @@
 """Kept measurements of speed: what ``benchmarks/`` wrote into ``cached_results/speed/``, one JSON file each."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from engine.records import Measurement
 
 FOLDER = "speed"
 """Below the published results."""
 _MAX_BYTES = 1_000_000
 _ABOUT = ("created", "machine", "command", "engine_version")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measurement:
-    """values: what the benchmark printed. created: ISO 8601, UTC. machine: its class. command: that measures again.
-    engine_version: of the code that was measured."""
-
-    values: dict[str, Any]
-    created: str
-    machine: str
-    command: str
-    engine_version: str
 
 
 def read_all(published: Path) -> dict[str, Measurement]:

@@ -1,6 +1,7 @@
 """Imports run down only, and a page's first paint waits for nothing heavy."""
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ RANKS = (
     ("engine.taggers",),
     ("engine.training",),
     ("engine.simulation", "engine.store"),
-    ("engine.worker", "engine.dispatch"),
+    ("engine.worker", "engine.dispatch", "engine.second_opinion"),
     ("engine.cluster", "engine.runs"),
     ("engine.__main__", "engine.serve", "engine.install"),
     ("pages.shared",),
@@ -85,7 +86,7 @@ def test_runs_and_worker_do_not_know_each_other():
 
 
 def test_what_draws_and_what_is_said_know_no_streamlit():
-    for name in ("address", "charts", "curves", "palette", "words"):
+    for name in ("address", "charts", "curves", "palette", "speed", "words"):
         assert "streamlit" not in imports(FILES[f"pages.shared.{name}"]), name
 
 
@@ -101,5 +102,33 @@ def test_a_page_imports_nothing_heavy():
         "print(*{name.split('.')[0] for name in sys.modules})"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    heavy = {"tensorflow", "keras", "spacy", "dp_accounting", "distributed", "dask", "faker", "sklearn", "scipy"}
+    heavy = {
+        "tensorflow",
+        "keras",
+        "spacy",
+        "dp_accounting",
+        "distributed",
+        "dask",
+        "faker",
+        "sklearn",
+        "scipy",
+        "numba",
+    }
     assert not heavy & set(loaded.stdout.split())
+
+
+def test_a_worker_that_needs_no_tensorflow_has_not_loaded_it(trained_settings):
+    code = (
+        "import sys\n"
+        "from engine import worker\n"
+        "from engine.settings import Settings\n"
+        "worker.warm_up(Settings.from_environment())\n"
+        "from engine.simulation import simulate\n"
+        "from tests.engine.runs_for_tests import SMALL\n"
+        "assert list(simulate(SMALL, Settings.from_environment()))[-1].test\n"
+        "print(*{name.split('.')[0] for name in sys.modules})"
+    )
+    here = os.environ | {"EPSILON_HOME": str(trained_settings.home)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=here, check=True)
+    assert "numba" in done.stdout.split()
+    assert not {"tensorflow", "keras"} & set(done.stdout.split())
