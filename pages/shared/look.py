@@ -6,7 +6,7 @@ _STYLE = """<style>
   .stMainBlockContainer { padding-top: 4rem; padding-bottom: 2rem; max-width: 1100px; }
   .stMain h3 { text-wrap: balance; padding-top: 0; }
   [data-testid="stExpandSidebarButton"] { width: auto; }
-  [data-testid="stExpandSidebarButton"]::after { content: "Settings"; margin-left: 0.4rem; }
+  [data-testid="stExpandSidebarButton"]::after { content: "Menu"; margin-left: 0.4rem; }
   @media (max-width: 640px) { .stMainBlockContainer { padding-left: 1rem; padding-right: 1rem; } }
 </style>"""
 

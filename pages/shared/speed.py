@@ -74,7 +74,11 @@ def bars(lengths: Sequence[Bar], *, unit: str, key: str) -> go.Figure:
             orientation="h",
             marker={
                 "color": [colours[bar.private] for bar in lengths],
-                "pattern": {"shape": ["/" if bar.private is False else "" for bar in lengths], "fgopacity": 0.35},
+                "pattern": {
+                    "shape": ["/" if bar.private is False else "" for bar in lengths],
+                    "fillmode": "overlay",
+                    "fgopacity": 0.35,
+                },
             },
             text=[f"{bar.value:.3g}" for bar in lengths],
             textposition="outside",
