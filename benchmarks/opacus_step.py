@@ -1,8 +1,8 @@
-"""A private step of Opacus, for :mod:`benchmarks.step`, in an environment of its own: it imports torch and nothing of
-ours. Reads batches of sentence lengths from standard input, one JSON list a line; answers with milliseconds.
+"""A private step of Opacus and an ordinary one of PyTorch, for :mod:`benchmarks.step`, in an environment of its own.
 
-The same tagger: 300 dimensions, DPLSTM of 100 units a direction, a linear layer; padded, as Opacus's own DataLoader
-gives it, and packed, which DPLSTM knows too.
+Imports torch and nothing of ours. Reads batches of sentence lengths from standard input, one JSON list a line; answers
+with milliseconds. The same tagger: 300 dimensions, an LSTM of 100 units a direction, a linear layer. PyTorch packs;
+Opacus padded, as its own DataLoader gives it, and packed, which DPLSTM knows too.
 """
 
 import json
@@ -21,9 +21,9 @@ DIMENSIONS, HIDDEN, TAGS = 300, 100, 9
 class Tagger(torch.nn.Module):
     """Word vectors → tag scores; packed sequences give scores of real tokens only."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type) -> None:
         super().__init__()
-        self.lstm = DPLSTM(DIMENSIONS, HIDDEN, batch_first=True, bidirectional=True)
+        self.lstm = kind(DIMENSIONS, HIDDEN, batch_first=True, bidirectional=True)
         self.linear = torch.nn.Linear(2 * HIDDEN, TAGS)
 
     def forward(self, vectors: torch.Tensor, lengths: torch.Tensor, packed: bool) -> torch.Tensor:
@@ -41,7 +41,7 @@ def main() -> None:
     """Answer until the input ends."""
     torch.set_num_threads(2)
     torch.manual_seed(0)
-    model = GradSampleModule(Tagger())
+    model = GradSampleModule(Tagger(DPLSTM))
     size = 32
     optimiser = DPOptimizer(
         torch.optim.SGD(model.parameters(), 0.15),
@@ -49,6 +49,8 @@ def main() -> None:
         max_grad_norm=1.5,
         expected_batch_size=size,
     )
+    plain = Tagger(torch.nn.LSTM)
+    ordinary = torch.optim.SGD(plain.parameters(), 0.15)
     for line in sys.stdin:
         lengths = torch.tensor(json.loads(line))
         longest = int(lengths.max())
@@ -56,13 +58,14 @@ def main() -> None:
         vectors = torch.randn(len(lengths), longest, DIMENSIONS) * mask[..., None]
         tags = torch.randint(0, TAGS, (len(lengths), longest))
         times = {}
-        for name in ("padded", "packed"):
+        for name in ("pytorch", "padded", "packed"):
+            own, moves = (plain, ordinary) if name == "pytorch" else (model, optimiser)
             start = time.perf_counter()
-            optimiser.zero_grad()
-            scores = model(vectors, lengths, name == "packed")
+            moves.zero_grad()
+            scores = own(vectors, lengths, name != "padded")
             losses = torch.nn.functional.cross_entropy(scores.transpose(1, 2), tags, reduction="none")
             ((losses * mask).sum(1) / lengths).mean().backward()
-            optimiser.step()
+            moves.step()
             times[name] = 1000 * (time.perf_counter() - start)
         sys.stdout.write(json.dumps(times) + "\n")
         sys.stdout.flush()

@@ -23,6 +23,7 @@ TITLES = {
     "crf_private_ms": "ours, CRF, private",
     "reference_private_ms": "our TensorFlow reference, private",
     "tensorflow_privacy_ms": "TensorFlow Privacy, private",
+    "pytorch_ms": "PyTorch, packed, not private",
     "opacus_ms": "Opacus, private, packed",
     "opacus_padded_ms": "Opacus, private, padded",
 }

@@ -13,6 +13,7 @@ PEERS = {
     "ours_ordinary_ms": ("Epsilon Explorer, not private", False),
     "crf_private_ms": ("Epsilon Explorer, CRF, private", True),
     "keras_ms": ("Keras, not private", False),
+    "pytorch_ms": ("PyTorch, packed, not private", False),
     "reference_private_ms": ("our TensorFlow reference, private", True),
     "opacus_ms": ("Opacus (PyTorch), packed, private", True),
     "opacus_padded_ms": ("Opacus (PyTorch), padded, private", True),
