@@ -106,16 +106,15 @@ def install_vectors(name: str) -> bool:
 
 def compile_training() -> None:
     """Compile the training step now rather than in somebody's first run; it is kept beside the sources."""
-    stamp = Path(sys.prefix) / "compiled"
-    sources = (path.read_bytes() for path in sorted((REPOSITORY / "engine").rglob("*.py")))
-    digest = hashlib.sha256(b"\0".join(source for source in sources if b"from numba" in source)).hexdigest()
-    if stamp.is_file() and stamp.read_text() == digest:
+    from engine.training import compiled_stamp
+
+    if compiled_stamp.is_fresh():
         return
     say("Compiling the training step; this takes a minute, once.")
     from engine.training.compilation import compile_everything
 
     compile_everything()
-    stamp.write_text(digest)
+    compiled_stamp.renew()
 
 
 def vector_commands(name: str) -> list[list[str]]:

@@ -25,6 +25,7 @@ from engine.seeds import Seeds
 from engine.settings import Settings
 from engine.taggers import Tagger, build
 from engine.taggers.decoding import Decoder
+from engine.training import compiled_stamp
 from engine.training.batches import physical_batches
 from engine.training.checkpoint import Checkpoint
 from engine.training.dpsgd import DPSGD, Backend, StepStatistics, predict
@@ -70,6 +71,11 @@ def simulate(
     on_stage("reading the corpus and its word vectors", 0.0)
     encoded = encoded_corpus(config, settings)
     go_on()
+    if settings.backend == "compiled" and not compiled_stamp.is_fresh():
+        on_stage("compiling the training step, once; up to a minute", 0.0)
+        from engine.training.compilation import compile_everything
+
+        compile_everything()
     on_stage("preparing the tagger", 0.0)
     tagger, learner = learner_of(config, encoded, settings)
     plan, weights, optimiser = learner.plan, learner.weights, learner.optimiser

@@ -68,7 +68,10 @@ def growth(found: Measurement) -> None:
     with right:
         picture = speed.growth(values["by_length"], "length", title="tokens in a sentence", key="length")
         show(picture, key="by_length", label="Microseconds a token by sentence length")
-    level = "A level line: the cost grows with the tokens alone, however they come in batches and sentences."
+    level = (
+        "A level line would mean that the cost grows with the tokens alone. Sentences advance side by side, so that "
+        "a few long ones leave the processor less to do at once."
+    )
     st.caption(f"{level} {speed.floor_sentence(values['by_batch'], values['gflops'])}")
     st.markdown("#### Where a step's time goes")
     picture = speed.bars(speed.parts(values["parts_ms"]), unit="milliseconds, batch of 32", key="shares")

@@ -114,3 +114,11 @@ def test_reports_come_early_and_to_the_end(steps):
     assert len(due) == min(steps, len(due))
     assert len(due) >= min(steps, 20)
     assert due[0] <= max(1, steps // 100)
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_compiling_is_said_where_it_must_happen(trained_settings, monkeypatch, fresh):
+    monkeypatch.setattr("engine.training.compiled_stamp.is_fresh", lambda: fresh)
+    stages = []
+    next(simulate(SMALL, trained_settings, on_stage=lambda stage, progress: stages.append(stage)))
+    assert any("compiling" in stage for stage in stages) is not fresh
