@@ -7,6 +7,7 @@ _STYLE = """<style>
   .stMain h3 { text-wrap: balance; padding-top: 0; }
   [data-testid="stExpandSidebarButton"] { width: auto; }
   [data-testid="stExpandSidebarButton"]::after { content: "Menu"; margin-left: 0.4rem; }
+  [data-testid="stPopoverButton"]:is(:hover, :active, [aria-expanded="true"]) { color: inherit !important; }
   @media (max-width: 640px) { .stMainBlockContainer { padding-left: 1rem; padding-right: 1rem; } }
 </style>"""
 
