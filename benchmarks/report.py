@@ -30,19 +30,23 @@ TITLES = {
 """Names of the step benchmark → what they are."""
 
 
-def interleaved(steps: Mapping[str, Callable[[int], Any]], rounds: int, rare: Mapping[str, int]) -> dict[str, float]:
-    """Medians in milliseconds of ``rounds`` calls of each, one after another in every round, after a fifth more to warm
-    up. rare: how many rounds apart a slow one is called. A step that returns a number has timed itself, in ms."""
+def interleaved(
+    steps: Mapping[str, Callable[[int], Any]], rounds: int, rare: Mapping[str, int], in_a_row: int = 1
+) -> dict[str, float]:
+    """Medians in milliseconds of ``rounds`` turns of each, one after another in every round, after a fifth more to warm
+    up. rare: how many rounds apart a slow one has its turn. in_a_row: calls in a turn, numbered on; training takes one
+    step after another too, with its own things in the caches. A step that returns a number has timed itself, in ms."""
     times: dict[str, list[float]] = {name: [] for name in steps}
     warm = rounds // 5
-    for number in range(rounds + warm):
+    for turn in range(rounds + warm):
         for name, step in steps.items():
-            if number % rare.get(name, 1) == 0:
-                start = time.perf_counter()
-                own = step(number)
-                took = 1000 * (time.perf_counter() - start) if own is None else own
-                if number >= min(warm, rare.get(name, 1)):
-                    times[name].append(took)
+            if turn % rare.get(name, 1) == 0:
+                for number in range(turn * in_a_row, (turn + 1) * in_a_row):
+                    start = time.perf_counter()
+                    own = step(number)
+                    took = 1000 * (time.perf_counter() - start) if own is None else own
+                    if turn >= min(warm, rare.get(name, 1)):
+                        times[name].append(took)
     return {name: round(statistics.median(each), 2) for name, each in times.items()}
 
 

@@ -11,6 +11,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import tensorflow as tf
@@ -29,6 +30,8 @@ from engine.training.optimisers import Optimiser
 from engine.training.tensorflow_backend import TensorFlowBackend
 
 BATCH, DIMENSIONS, HIDDEN, TAGS, SENTENCES, WORDS = 32, 300, 100, 9, 4000, 20_000
+IN_A_ROW = 10
+"""Steps that each takes before the next has its turn."""
 
 
 def sentences(number: int = SENTENCES) -> tuple[EncodedSplit, np.ndarray]:
@@ -108,27 +111,21 @@ def opacus(split: EncodedSplit) -> Iterator[dict[str, Callable[[int], float]]]:
         if process.stdin is None or process.stdout is None:
             raise SystemExit("Opacus cannot be talked to.")
         ask, answer = process.stdin, process.stdout
-        answers: dict[str, float] = {}
 
-        def packed(number: int) -> float:
+        def step(name: str, number: int) -> float:
             chosen = np.take(order, np.arange(number * BATCH, (number + 1) * BATCH), mode="wrap")
-            ask.write(json.dumps(split.lengths[chosen].tolist()) + "\n")
+            ask.write(json.dumps({"name": name, "lengths": split.lengths[chosen].tolist()}) + "\n")
             ask.flush()
-            answers.update(json.loads(answer.readline()))
-            return answers["packed"]
+            return float(answer.readline())
 
-        yield {
-            "opacus_ms": packed,
-            "opacus_padded_ms": lambda number: answers["padded"],
-            "pytorch_ms": lambda number: answers["pytorch"],
-        }
+        yield {name: partial(step, name) for name in ("pytorch_ms", "opacus_ms", "opacus_padded_ms")}
         ask.close()
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=100, help="steps of each, after a fifth more to warm up")
+    parser.add_argument("--rounds", type=int, default=20, help="turns of each, after a fifth more to warm up")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--save", action="store_true", help="keep the result for the page Speed")
     options = parser.parse_args()
@@ -144,8 +141,9 @@ def main() -> None:
             "tensorflow_privacy_ms": keras(split, table, private=True),
             **peers,
         }
-        medians = interleaved(steps, options.rounds, {"tensorflow_privacy_ms": 10})
-    text = f"Batch {BATCH}, medians of {options.rounds} interleaved steps, one of TensorFlow Privacy in ten\n\n"
+        medians = interleaved(steps, options.rounds, {"tensorflow_privacy_ms": 10}, IN_A_ROW)
+    text = f"Batch {BATCH}, medians of {options.rounds} interleaved turns of {IN_A_ROW} steps"
+    text += ", one turn of TensorFlow Privacy in ten\n\n"
     text += step_table(medians)
     finish("step", medians, text, as_json=options.json, save=options.save)
 

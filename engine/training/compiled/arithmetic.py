@@ -6,6 +6,8 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from engine.training.compiled.products import add_product, packed
+
 ARITHMETIC = {"contract", "nsz", "arcp"}
 """Freedoms of the compiler that leave NaN and ∞ alone: a gradient that is not finite must be seen."""
 PARTS = 8
@@ -56,17 +58,25 @@ def squash(x, half):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)
 def affine(inputs, kernel, bias, out):  # type: ignore[no-untyped-def]
     """out = inputs · kernel + bias, [N, I] · [I, O] + [O]."""
-    np.dot(inputs, kernel, out)
     for row in range(out.shape[0]):
         for j in range(out.shape[1]):
-            out[row, j] += bias[j]
+            out[row, j] = bias[j]
+    add_product(inputs, packed(kernel), out)
+
+
+@njit(cache=True, nogil=True, fastmath=ARITHMETIC)
+def product(a, b):  # type: ignore[no-untyped-def]
+    """a · b, [M, K] · [K, O]; either may be transposed."""
+    out = np.zeros((a.shape[0], b.shape[1]), a.dtype)
+    add_product(a, packed(b), out)
+    return out
 
 
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)
 def square_by_tokens(inside, slopes):  # type: ignore[no-untyped-def]
     """Σ_{t,s} (a_t · a_s + 1)(dz_t · dz_s) from a·aᵀ [L, L] and dz [L, O]: the squared norm of an affine map's
     gradient, bias included, from two small Gram matrices ("ghost norm", Li et al. 2022, section 4)."""
-    outside = np.dot(slopes, slopes.T)
+    outside = product(slopes, slopes.T)
     total = 0.0
     for t in range(inside.shape[0]):
         for s in range(inside.shape[0]):
@@ -77,7 +87,7 @@ def square_by_tokens(inside, slopes):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)
 def square_by_weights(inputs, slopes):  # type: ignore[no-untyped-def]
     """The squared norm of Σ_t a_t ⊗ dz_t, formed whole; inputs [L, I], slopes [L, O]. Its cost grows with L alone."""
-    gradient = np.dot(inputs.T, slopes)
+    gradient = product(inputs.T, slopes)
     total = 0.0
     for i in range(gradient.shape[0]):
         for j in range(gradient.shape[1]):

@@ -71,9 +71,7 @@ class CompiledBackend:
     """
 
     def __init__(self, tagger: Tagger, *, mean: bool = True) -> None:
-        import scipy.linalg.blas  # noqa: F401 (Numba multiplies with SciPy's BLAS, which must be there to be limited)
-
-        # One thread pool at a time: the layers share out the cores, so BLAS gets one thread inside them.
+        # The layers share out the cores; threads of a BLAS that wake beside theirs cost a step a millisecond.
         threadpool_limits(1, "blas")
         _keep_memory()
         self.tagger = tagger

@@ -12,10 +12,12 @@ from engine.training.compiled.arithmetic import (
     ARITHMETIC,
     PARTS,
     affine,
+    product,
     square_by_tokens,
     square_by_weights,
     square_of_bias,
 )
+from engine.training.compiled.products import add_product, packed
 
 
 @dataclass
@@ -63,7 +65,7 @@ class DenseLayer:
 
 @njit(cache=True, fastmath=ARITHMETIC)
 def _input_slope(kernel, slope):  # type: ignore[no-untyped-def]
-    return np.dot(slope, np.ascontiguousarray(kernel.T))
+    return product(slope, kernel.T)
 
 
 @njit(cache=True, parallel=True, fastmath=ARITHMETIC)
@@ -73,7 +75,7 @@ def _squared_norms(inputs, slopes, offsets, lengths, squares):  # type: ignore[n
         for k in range(part, lengths.size, PARTS):
             own, slope = inputs[offsets[k] : offsets[k] + lengths[k]], slopes[offsets[k] : offsets[k] + lengths[k]]
             if lengths[k] * (read + written) < read * written:
-                squares[k] += square_by_tokens(np.dot(own, own.T), slope)
+                squares[k] += square_by_tokens(product(own, own.T), slope)
             else:
                 squares[k] += square_by_weights(own, slope) + square_of_bias(slope)
 
@@ -86,4 +88,5 @@ def _weighted_gradient(inputs, slopes, factors, offsets, lengths, kernel, bias):
             for j in range(bias.size):
                 slopes[row, j] *= factors[k]
                 bias[j] += slopes[row, j]
-    np.dot(inputs.T, slopes, kernel)
+    kernel[:] = 0
+    add_product(inputs.T, packed(slopes), kernel)

@@ -17,16 +17,16 @@ from engine.training.compiled.arithmetic import (
     ARITHMETIC,
     PARTS,
     affine,
+    product,
     square_by_tokens,
     square_by_weights,
     square_of_bias,
     squash,
     tanh,
 )
+from engine.training.compiled.products import add_product, packed
 
 FORWARD = 0
-FEW = 4
-"""Rows up to which a product with a small matrix is done row by row."""
 
 
 @dataclass(frozen=True)
@@ -93,16 +93,6 @@ def _row(offset: int, length: int, time: int, direction: int) -> int:
 
 
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)
-def _few_dot(a, b, out):  # type: ignore[no-untyped-def]
-    """out = a · b, row by row where there are few: BLAS may pack b first, which pays from some rows on."""
-    if a.shape[0] > FEW:
-        np.dot(a, b, out)
-    else:
-        for k in range(a.shape[0]):
-            np.dot(a[k], b, out[k])
-
-
-@njit(cache=True, nogil=True, fastmath=ARITHMETIC)
 def _recur(projected, places, z, recurrent, offsets, lengths, live, direction, outputs, cell, previous):  # type: ignore[no-untyped-def]
     """Run one direction. projected [U, 4H] at places [N] is what the inputs give.
 
@@ -113,23 +103,28 @@ def _recur(projected, places, z, recurrent, offsets, lengths, live, direction, o
     column = direction * size
     state = np.zeros((lengths.size, size), z.dtype)
     memory = np.zeros((lengths.size, size), z.dtype)
-    added = np.zeros((lengths.size, 4 * size), z.dtype)
+    added = np.empty((lengths.size, 4 * size), z.dtype)
+    panels = packed(recurrent)
     half = z.dtype.type(0.5)
     for time in range(live.size):
         count = live[time]
+        for k in range(count):
+            given = projected[places[_row(offsets[k], lengths[k], time, direction)]]
+            for j in range(4 * size):
+                added[k, j] = given[j]
         if time > 0:
-            _few_dot(state[:count], recurrent, added[:count])
+            add_product(state[:count], panels, added[:count])
         for k in range(count):
             row = _row(offsets[k], lengths[k], time, direction)
-            gates, sums, given = z[row], added[k], projected[places[row]]
+            gates, sums = z[row], added[k]
             for j in range(size):
                 previous[row, j] = state[k, j]
             for j in range(2 * size):
-                gates[j] = squash(given[j] + sums[j], half)
+                gates[j] = squash(sums[j], half)
             for j in range(2 * size, 3 * size):
-                gates[j] = tanh(given[j] + sums[j])
+                gates[j] = tanh(sums[j])
             for j in range(3 * size, 4 * size):
-                gates[j] = squash(given[j] + sums[j], half)
+                gates[j] = squash(sums[j], half)
             for j in range(size):
                 c = gates[size + j] * memory[k, j] + gates[j] * gates[2 * size + j]
                 memory[k, j] = c
@@ -145,7 +140,7 @@ def _recur_back(z, recurrent, offsets, lengths, live, direction, cell, slope):  
     """Back through one direction. z [N, 4H] holds the gates, and dL/dz afterwards; slope [N, 2H] is dL/dh."""
     size = recurrent.shape[0]
     column = direction * size
-    transposed = np.ascontiguousarray(recurrent.T)
+    panels = packed(recurrent.T)
     later = np.zeros((lengths.size, size), z.dtype)  # dL/dh from the step after
     carried = np.zeros((lengths.size, size), z.dtype)  # dL/dc from the step after
     local = np.empty((lengths.size, 4 * size), z.dtype)
@@ -170,7 +165,8 @@ def _recur_back(z, recurrent, offsets, lengths, live, direction, cell, slope):  
             for j in range(4 * size):
                 gates[j] = out[j]
         if time > 0:
-            _few_dot(local[:count], transposed, later[:count])
+            later[:count] = 0
+            add_product(local[:count], panels, later[:count])
 
 
 @njit(cache=True, parallel=True, fastmath=ARITHMETIC)
@@ -200,7 +196,9 @@ def _input_slope(weights, dimensions, slopes):  # type: ignore[no-untyped-def]
     size = slopes.shape[2] // 4
     forward, _, _ = _parts(weights, 0, dimensions, size)
     backward, _, _ = _parts(weights, 1, dimensions, size)
-    return np.dot(slopes[0], forward.T) + np.dot(slopes[1], backward.T)
+    total = product(slopes[0], forward.T)
+    add_product(slopes[1], packed(backward.T), total)
+    return total
 
 
 @njit(cache=True, parallel=True, fastmath=ARITHMETIC)
@@ -212,10 +210,10 @@ def _squared_norms(inputs, places, slopes, previous, offsets, lengths, squares):
             own_inputs = inputs[places[start:end]]
             # Two Gram matrices cost L²(read + gates), the whole gradient L · read · gates.
             if lengths[k] * (read + gates) < read * gates:
-                common = np.dot(own_inputs, own_inputs.T)
+                common = product(own_inputs, own_inputs.T)
                 for d in range(2):
                     before = previous[d, start:end]
-                    squares[k] += square_by_tokens(common + np.dot(before, before.T), slopes[d, start:end])
+                    squares[k] += square_by_tokens(common + product(before, before.T), slopes[d, start:end])
             else:
                 for d in range(2):
                     own = slopes[d, start:end]
@@ -230,7 +228,7 @@ def _weighted_gradient(inputs, places, slopes, previous, factors, offsets, lengt
     summed = np.zeros((2, inputs.shape[0], 4 * size), slopes.dtype)
     for d in prange(2):
         kernel, recurrent, bias = _parts(total, d, dimensions, size)
-        bias[:] = 0
+        kernel[:], recurrent[:], bias[:] = 0, 0, 0
         for k in range(lengths.size):
             for row in range(offsets[k], offsets[k] + lengths[k]):
                 line, here = slopes[d, row], summed[d, places[row]]
@@ -240,5 +238,5 @@ def _weighted_gradient(inputs, places, slopes, previous, factors, offsets, lengt
         for row in range(inputs.shape[0]):
             for j in range(bias.size):
                 bias[j] += summed[d, row, j]
-        np.dot(inputs.T, summed[d], kernel)
-        np.dot(previous[d].T, slopes[d], recurrent)
+        add_product(inputs.T, packed(summed[d]), kernel)
+        add_product(previous[d].T, packed(slopes[d]), recurrent)

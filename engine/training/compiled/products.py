@@ -1,0 +1,192 @@
+"""Matrix products of the sizes that a step has, on one core, in the processor's widest vectors.
+
+The recurrence multiplies a handful of rows by the same matrix at every time step. A BLAS arranges that matrix anew at
+each call, which costs more than the product; here it is arranged once, by :func:`packed`. The inner loop is the usual
+one (Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication"): a tile of the result stays in
+registers while a column of ``a`` and a row of ``b`` go by. It is written in LLVM's terms, because loops in Python's
+would keep the tile in memory.
+"""
+
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_FEATURES = llvm.get_host_cpu_features()
+_VECTOR_BYTES = 64 if _FEATURES.get("avx512f") else 32 if _FEATURES.get("avx2") else 16
+# A tile, the row of b beside it and one number of a fill the registers: 32 of them with AVX-512, 16 before.
+ROWS, _ACROSS = (12, 2) if _FEATURES.get("avx512f") else (6, 2)
+PANEL_BYTES = _ACROSS * _VECTOR_BYTES
+"""How wide a panel of a packed matrix is."""
+DEPTH = 384
+"""Rows of a panel that are used at a time: 48 KB with AVX-512, which stay in the first caches."""
+HEIGHT = 20 * ROWS
+"""Rows of ``a`` that are used with all panels before the next ones: 360 KB, which the second cache holds."""
+_INDEX = ir.IntType(64)
+
+
+@njit(cache=True, nogil=True)
+def packed(matrix):  # type: ignore[no-untyped-def]
+    """[K, O] → [P, K, W], panels of W columns one after another; the last one is filled up with zeros."""
+    depth, columns = matrix.shape
+    wide = PANEL_BYTES // matrix.itemsize
+    panels = np.empty(((columns + wide - 1) // wide, depth, wide), matrix.dtype)
+    for p in range(panels.shape[0]):
+        panel, first = panels[p], p * wide
+        there = min(wide, columns - first)
+        part = matrix[:, first : first + there]
+        if there < wide:
+            panel[:] = 0
+        for k in range(depth):
+            for j in range(there):
+                panel[k, j] = part[k, j]
+    return panels
+
+
+@njit(cache=True, nogil=True)
+def add_product(a, panels, out):  # type: ignore[no-untyped-def]
+    """out [M, O] += a [M, K] · b, with b [K, O] packed; ``a`` may be transposed, the rows of ``out`` contiguous."""
+    wide = panels.shape[2]
+    edge = np.zeros((ROWS, wide), out.dtype)
+    for start in range(0, a.shape[1], DEPTH):
+        depth = min(DEPTH, a.shape[1] - start)
+        for top in range(0, a.shape[0], HEIGHT):
+            bottom = min(top + HEIGHT, a.shape[0])
+            for p in range(panels.shape[0]):
+                column = p * wide
+                there = min(wide, out.shape[1] - column)
+                for row in range(top, bottom, ROWS):
+                    rows = min(ROWS, bottom - row)
+                    if there == wide:
+                        _add_tile(a, row, start, depth, panels, p, out, row, column, rows)  # type: ignore[call-arg]
+                    else:
+                        edge[:] = 0
+                        _add_tile(a, row, start, depth, panels, p, edge, 0, 0, rows)  # type: ignore[call-arg]
+                        for i in range(rows):
+                            for j in range(there):
+                                out[row + i, column + j] += edge[i, j]
+
+
+@intrinsic
+def _add_tile(
+    typing_context: Any,
+    a: Any,
+    row: Any,
+    start: Any,
+    depth: Any,
+    panels: Any,
+    panel: Any,
+    out: Any,
+    out_row: Any,
+    out_column: Any,
+    rows: Any,
+) -> Any:
+    """out[out_row : + rows, out_column : + W] += a[row : + rows, start : + depth] · panels[panel, start : + depth].
+
+    1 ≤ rows ≤ ROWS and depth ≥ 1; all of it has to lie inside the arrays, nothing is checked.
+    """
+    whole = types.intp
+    signature = types.void(a, whole, whole, whole, panels, whole, out, whole, whole, whole)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kinds = signature.args
+        a, panels, out = (_Strided(context, builder, kinds[number], arguments[number]) for number in (0, 4, 6))
+        row, start, depth = arguments[1:4]
+        first = a.address(builder, row, start)
+        line = panels.address(builder, arguments[5], start)
+        target = out.address(builder, arguments[7], arguments[8])
+        done = builder.append_basic_block("done")
+        choice = builder.switch(arguments[9], done)
+        for count in range(1, ROWS + 1):
+            block = builder.append_basic_block(f"rows{count}")
+            choice.add_case(_INDEX(count), block)
+            builder.position_at_end(block)
+            _multiply(builder, count, a, first, depth, panels, line, out, target)
+            builder.branch(done)
+        builder.position_at_end(done)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+class _Strided:
+    """An array in LLVM's terms: where it begins and how many bytes lie between its neighbours."""
+
+    def __init__(self, context: Any, builder: Any, kind: Any, value: Any) -> None:
+        array = context.make_array(kind)(context, builder, value)
+        self.number = context.get_data_type(kind.dtype)
+        self.lanes = _VECTOR_BYTES // context.get_abi_sizeof(self.number)
+        self.vector = ir.VectorType(self.number, self.lanes)
+        self.start = builder.ptrtoint(array.data, _INDEX)
+        self.steps = cgutils.unpack_tuple(builder, array.strides)
+
+    def address(self, builder: Any, *index: Any) -> Any:
+        """Of the element with this index; axes that are left out count as 0."""
+        place = self.start
+        for number, step in zip(index, self.steps, strict=False):
+            place = builder.add(place, builder.mul(number, step))
+        return place
+
+
+def _multiply(
+    builder: Any,
+    rows: int,
+    a: _Strided,
+    first: Any,
+    depth: Any,
+    panels: _Strided,
+    line: Any,
+    out: _Strided,
+    target: Any,
+) -> None:
+    """Emit the loop over depth for one number of rows."""
+    vector, lanes = out.vector, out.lanes
+    single, wide = out.number.as_pointer(), vector.as_pointer()
+    bytes_each = _VECTOR_BYTES // lanes
+
+    def at(place: Any, pointer: Any) -> Any:
+        return builder.inttoptr(place, pointer)
+
+    targets = [
+        builder.add(builder.add(target, builder.mul(out.steps[0], _INDEX(row))), _INDEX(part * _VECTOR_BYTES))
+        for row in range(rows)
+        for part in range(_ACROSS)
+    ]
+    before = [builder.load(at(place, wide), align=bytes_each) for place in targets]
+    entry, loop, end = builder.block, builder.append_basic_block("loop"), builder.append_basic_block("end")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    k = builder.phi(_INDEX)
+    sums = [builder.phi(vector) for _ in targets]
+    here = builder.add(line, builder.mul(k, panels.steps[1]))
+    factors = [
+        builder.load(at(builder.add(here, _INDEX(part * _VECTOR_BYTES)), wide), align=bytes_each)
+        for part in range(_ACROSS)
+    ]
+    column = builder.add(first, builder.mul(k, a.steps[1]))
+    fused = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{lanes}f{8 * bytes_each}"
+    )
+    nothing, zeros = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+    after = []
+    for row in range(rows):
+        number = builder.load(at(builder.add(column, builder.mul(a.steps[0], _INDEX(row))), single))
+        spread = builder.shuffle_vector(builder.insert_element(nothing, number, ir.IntType(32)(0)), nothing, zeros)
+        after += [
+            builder.call(fused, [spread, factor, total])
+            for factor, total in zip(factors, sums[row * _ACROSS :], strict=False)
+        ]
+    following = builder.add(k, _INDEX(1))
+    builder.cbranch(builder.icmp_signed("<", following, depth), loop, end)
+    k.add_incoming(_INDEX(0), entry)
+    k.add_incoming(following, loop)
+    for phi, old, new in zip(sums, before, after, strict=True):
+        phi.add_incoming(old, entry)
+        phi.add_incoming(new, loop)
+    builder.position_at_end(end)
+    for place, new in zip(targets, after, strict=True):
+        builder.store(new, at(place, wide), align=bytes_each)

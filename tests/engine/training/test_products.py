@@ -1,0 +1,57 @@
+"""The matrix products of the compiled back end, against NumPy in float64."""
+
+import numpy as np
+import pytest
+
+from engine.training.compiled.products import DEPTH, HEIGHT, PANEL_BYTES, ROWS, add_product, packed
+
+WIDE = PANEL_BYTES // 8
+
+
+@pytest.mark.parametrize("rows", [1, ROWS - 1, ROWS, 2 * ROWS + 1, HEIGHT + 3])
+@pytest.mark.parametrize("depth", [1, DEPTH, 2 * DEPTH + 1])
+@pytest.mark.parametrize("columns", [1, WIDE - 1, WIDE, 2 * WIDE + 3])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_the_product_is_added(rows: int, depth: int, columns: int, transposed: bool) -> None:
+    random = np.random.default_rng(rows * depth + columns)
+    a = random.standard_normal((depth, rows)).T if transposed else random.standard_normal((rows, depth))
+    b, before = random.standard_normal((depth, columns)), random.standard_normal((rows, columns))
+    out = before.copy()
+    add_product(a, packed(b), out)
+    np.testing.assert_allclose(out, before + a @ b, rtol=1e-12, atol=1e-12 * depth)
+
+
+def test_single_precision_is_as_exact_as_it_can_be() -> None:
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((ROWS + 1, 300), (300, 100)))
+    out = np.zeros((len(a), 100), np.float32)
+    add_product(a, packed(b), out)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    assert np.abs(out - exact).max() < 300 * np.finfo(np.float32).eps * 10
+
+
+@pytest.mark.parametrize(("rows", "depth", "columns"), [(0, 3, 4), (3, 0, 4), (3, 4, 0)])
+def test_nothing_is_added_where_there_is_nothing(rows: int, depth: int, columns: int) -> None:
+    out = np.ones((rows, columns))
+    add_product(np.ones((rows, depth)), packed(np.ones((depth, columns))), out)
+    np.testing.assert_array_equal(out, np.ones((rows, columns)))
+
+
+def test_a_number_that_is_not_finite_stays_in_its_row_and_column() -> None:
+    a, b = np.ones((ROWS + 2, 5)), np.ones((5, WIDE + 2))
+    a[3, 1], b[2, WIDE + 1] = np.nan, np.inf
+    out = np.zeros((len(a), b.shape[1]))
+    add_product(a, packed(b), out)
+    bad = np.zeros(out.shape, bool)
+    bad[3], bad[:, WIDE + 1] = True, True
+    np.testing.assert_array_equal(np.isfinite(out), ~bad)
+
+
+def test_part_of_an_array_is_read_and_written_and_nothing_beside_it() -> None:
+    random = np.random.default_rng(0)
+    whole, out = random.standard_normal((20, 30)), np.zeros((20, 60))
+    b = random.standard_normal((7, 40))
+    add_product(whole[2:16, 4:11], packed(b), out[3:17, 5:45])
+    expected = np.zeros(out.shape)
+    expected[3:17, 5:45] = whole[2:16, 4:11] @ b
+    np.testing.assert_allclose(out, expected, atol=1e-12)
