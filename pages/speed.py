@@ -11,6 +11,7 @@ COMMANDS = {
     "step": "python -m benchmarks.step --save",
     "whole_run": "python -m benchmarks.whole_run --save",
     "growth": "python -m benchmarks.growth --save",
+    "workers": "python -m benchmarks.workers --save",
 }
 
 
@@ -79,6 +80,23 @@ def growth(found: Measurement) -> None:
     origin(found)
 
 
+def workers(found: Measurement) -> None:
+    """Runs beside each other, and what a worker needs."""
+    values = found.values
+    st.markdown("#### Several runs at once")
+    show(
+        speed.bars(speed.side_by_side(values), unit="seconds until all are done", key="workers"),
+        key="workers",
+        label="Seconds until all runs are done",
+    )
+    st.caption(
+        f"{values['cores']} runs of {values['epochs']:g} epochs. Workers share the cores by the number of runs under "
+        f"way. A warm worker starts the next run {values['start_s']:.2f} s after it was asked for "
+        f"(slowest {values['slowest_start_s']:.2f} s) and needs {values['worker_memory_mb']:,} MB at most."
+    )
+    origin(found)
+
+
 def origin(found: Measurement) -> None:
     """When and how it was measured."""
     st.caption(
@@ -88,7 +106,7 @@ def origin(found: Measurement) -> None:
 
 
 known = door.runs().measurements()
-for name, part in {"step": step, "whole_run": whole_run, "growth": growth}.items():
+for name, part in {"step": step, "whole_run": whole_run, "growth": growth, "workers": workers}.items():
     if name not in known:
         st.info(f"Not measured here yet: run `{COMMANDS[name]}`.", icon=":material/timer:")
         continue

@@ -225,7 +225,7 @@ def _take_upload(runs: Runs) -> None:
 
 def _say_cost(preview: Preview) -> None:
     colour = "gray" if preview.tier == "none" else "green" if preview.tier in ("strong", "reasonable") else "orange"
-    st.markdown(f"ε will be **{words.epsilon(preview.privacy)}** :{colour}-badge[{words.TIERS[preview.tier]}]")
+    st.markdown(f"By plan, ε will be **{words.epsilon(preview.privacy)}** :{colour}-badge[{words.TIERS[preview.tier]}]")
     for warning in preview.warnings:
         st.warning(address.plain(warning), icon=":material/warning:")
 

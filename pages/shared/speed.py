@@ -65,6 +65,18 @@ def parts(values: Mapping[str, float]) -> list[Bar]:
     return sorted((Bar(name, float(value)) for name, value in values.items()), key=lambda bar: -bar.value)
 
 
+def side_by_side(values: Mapping[str, Any]) -> list[Bar]:
+    """As many runs as there are cores, in processes of their own and in the dashboard's workers."""
+    names = {
+        "in_turn_s": "one after another, all cores each",
+        "one_thread_each_s": "side by side, a core each",
+        "all_threads_each_s": "side by side, all cores each",
+        "cluster_in_turn_s": "two in the dashboard, in turn",
+        "cluster_together_s": "two in the dashboard, at once",
+    }
+    return [Bar(name, float(values[key])) for key, name in names.items()]
+
+
 def bars(lengths: Sequence[Bar], *, unit: str, key: str) -> go.Figure:
     """Horizontal bars with their values."""
     colours = {True: palette.PRIVATE, False: palette.NOT_PRIVATE, None: palette.PRECISION}

@@ -47,7 +47,7 @@ def test_the_landing_view_answers_at_once(page):
     assert "Without privacy: 0.50" in said
     assert "Published result of 21 November 2026" in texts(test.caption)
     assert "Synthetic corpus" in texts(test.caption)
-    assert "ε will be **1.51**" in said
+    assert "By plan, ε will be **1.51**" in said
     assert not [button for button in test.button if button.label == "Run"]
     assert not test.warning
     assert not test.error

@@ -39,7 +39,7 @@ def test_what_was_measured_is_shown_with_its_command(page):
     test = page(Settings.from_environment().published)
     assert "A private training step costs" in said(test.markdown)
     assert len(test.metric) == 4
-    for name in ("step", "whole_run", "growth"):
+    for name in ("step", "whole_run", "growth", "workers"):
         assert f"python -m benchmarks.{name} --save" in said(test.caption)
     assert not test.info
     assert not test.warning
@@ -48,14 +48,14 @@ def test_what_was_measured_is_shown_with_its_command(page):
 def test_what_was_not_measured_says_how_to(page, tmp_path):
     test = page(tmp_path)
     assert "run `python -m benchmarks.step --save`" in said(test.info)
-    assert len(test.info) == 3
+    assert len(test.info) == 4
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"created": 1}', "[" * 100_000])
 def test_a_broken_file_counts_as_not_measured(page, tmp_path, content):
     (tmp_path / "speed").mkdir()
     (tmp_path / "speed" / "step.json").write_text(content)
-    assert len(page(tmp_path).info) == 3
+    assert len(page(tmp_path).info) == 4
 
 
 def test_a_file_without_its_values_is_said(page, tmp_path):
