@@ -60,12 +60,12 @@ def train(config: SimulationConfig, settings: Settings) -> tuple[RoundRecord, fl
 def scoring_seconds(config: SimulationConfig, settings: Settings) -> tuple[int, float]:
     """Sentences of the test part, and the quickest of five scorings of it."""
     encoded = simulation.encoded_corpus(config, settings)
-    tagger, learner = simulation.learner_of(config, encoded, settings)
+    tagger, run = simulation.federation_of(config, encoded, settings)
     decoder, split, best = Decoder(encoded.tags, well_formed=False), encoded.test, np.inf
-    transitions = tagger.views(learner.weights)[-1].get("transitions")
+    transitions = tagger.views(run.weights)[-1].get("transitions")
     for _ in range(5):
         start = time.perf_counter()
-        found = predict(learner.backend, decoder, learner.weights, transitions, split, encoded.vectors, lambda: None)
+        found = predict(run.backend, decoder, run.weights, transitions, split, encoded.vectors, lambda: None)
         score(*(tag_sequences(split, tags, encoded.tags) for tags in (split.tags, found)))
         best = min(best, time.perf_counter() - start)
     return len(split), best

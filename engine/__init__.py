@@ -1,4 +1,4 @@
 """The engine of Epsilon Explorer: private training of named-entity taggers. Nothing here knows streamlit."""
 
-ENGINE_VERSION = "4"
+ENGINE_VERSION = "5"
 """Part of every run's identity: raise it when the same configuration would give different records."""

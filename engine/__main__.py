@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
+from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.errors import (
     CorpusError,
     EpsilonError,
@@ -80,7 +80,31 @@ def configuration(
         str, typer.Option(help="poisson, or shuffle (reproduces papers; its ε rests on an assumption that fails).")
     ] = _DEFAULT.privacy.sampling,
     delta: Annotated[float, typer.Option(help="δ of (ε, δ).")] = _DEFAULT.privacy.delta,
-    clients: Annotated[int, typer.Option(help="Parties that the data is split over.")] = _DEFAULT.clients,
+    mechanism: Annotated[
+        str,
+        typer.Option(
+            help="dp-sgd (noise on each client's steps, protects a sentence), dp-fedavg (the server adds it to the sum "
+            "of updates, protects a client) or local (each client adds it to its update)."
+        ),
+    ] = _DEFAULT.privacy.mechanism,
+    clients: Annotated[int, typer.Option(help="Parties that the data is split over.")] = _DEFAULT.federation.clients,
+    participants: Annotated[
+        int | None, typer.Option(help="Clients drawn in each round.  [default: all]")
+    ] = _DEFAULT.federation.participants,
+    rounds: Annotated[int, typer.Option(help="Communication rounds.")] = _DEFAULT.federation.rounds,
+    schedule: Annotated[
+        str, typer.Option(help="averaging (each round on all a client has) or incremental (on its next piece).")
+    ] = _DEFAULT.federation.schedule,
+    partition: Annotated[
+        str, typer.Option(help="Who holds what: random, unequal, label-skew, document or natural.")
+    ] = _DEFAULT.federation.partition,
+    skew: Annotated[
+        float, typer.Option(help="α of label-skew's Dirichlet distribution; smaller is more skewed.")
+    ] = _DEFAULT.federation.skew,
+    weighting: Annotated[
+        str | None,
+        typer.Option(help="Average updates by examples, or equal.  [default: what the mechanism wants]"),
+    ] = None,
     data_fraction: Annotated[float, typer.Option(help="Share of the training data.")] = _DEFAULT.data_fraction,
     seed: Annotated[int, typer.Option(help="Of every random stream.")] = _DEFAULT.seed,
 ) -> SimulationConfig:
@@ -97,8 +121,18 @@ def configuration(
         training=TrainingConfig(
             optimiser=optimiser, learning_rate=learning_rate, batch_size=batch_size, epochs=epochs, loss=loss
         ),
-        privacy=PrivacyConfig(noise_multiplier=noise_multiplier, delta=delta, sampling=sampling, **clip),
-        clients=clients,
+        privacy=PrivacyConfig(
+            noise_multiplier=noise_multiplier, delta=delta, sampling=sampling, mechanism=mechanism, **clip
+        ),
+        federation=FederationConfig(
+            clients=clients,
+            participants=participants,
+            rounds=rounds,
+            schedule=schedule,
+            partition=partition,
+            skew=skew,
+            weighting=weighting,
+        ),
         seed=seed,
     )
 

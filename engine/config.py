@@ -19,6 +19,10 @@ TAGGERS = ("bilstm-tddl", "bilstm-crf")
 LOSSES = ("mean", "sum")
 OPTIMISERS = ("sgd", "momentum", "adam")
 SAMPLINGS = ("poisson", "shuffle")
+MECHANISMS = ("dp-sgd", "dp-fedavg", "local")
+SCHEDULES = ("averaging", "incremental")
+PARTITIONS = ("random", "unequal", "label-skew", "document", "natural")
+WEIGHTINGS = ("examples", "equal")
 SYNTHETIC = "synthetic"
 """Name of the embedded corpus, which is always there."""
 AUTOMATIC: Any = object()
@@ -111,12 +115,18 @@ class PrivacyConfig:
     delta: δ of (ε, δ)-differential privacy, a probability.
     sampling: "poisson" (each sentence joins each step independently) or "shuffle" (fixed batches of a permutation;
         to reproduce papers only, its ε rests on an assumption that does not hold).
+    mechanism: where the noise is added, and so what is protected and who must be trusted. "dp-sgd": each client adds it
+        to each step of its own training; a sentence is protected, from the server too. "dp-fedavg": the server adds
+        it to the sum of the clients' clipped updates; a whole client is protected, from everybody but the server
+        (McMahan et al. 2018). "local": each client adds it to its clipped update; a whole client is protected, from
+        everybody. In the last two, clip_norm bounds the L2 norm of a client's update of all weights.
     """
 
     noise_multiplier: float = 1.0
     clip_norm: float | None = AUTOMATIC
     delta: float = 1e-5
     sampling: str = "poisson"
+    mechanism: str = "dp-sgd"
 
     def __post_init__(self) -> None:
         _number("noise_multiplier", self.noise_multiplier, 0, 10_000, "a number from 0 to 10000")
@@ -132,6 +142,7 @@ class PrivacyConfig:
             object.__setattr__(self, "clip_norm", float(self.clip_norm))
         _number("delta", self.delta, 0, 1, "a number between 0 and 1", low_open=True, high_open=True)
         _one_of("sampling", self.sampling, SAMPLINGS)
+        _one_of("mechanism", self.mechanism, MECHANISMS)
         object.__setattr__(self, "noise_multiplier", float(self.noise_multiplier))
         object.__setattr__(self, "delta", float(self.delta))
 
@@ -142,13 +153,58 @@ class PrivacyConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FederationConfig:
+    """Who holds the training sentences, and how often weights travel. One client and one round is central training.
+
+    clients: n, parties that the sentences are split over. participants: m, how many of them train in a round, drawn
+        anew each time; None is all. rounds: t, communication rounds.
+    schedule: "averaging" (each participant trains ``training.epochs`` epochs on all it has) or "incremental" (each
+        client's sentences are cut into as many random pieces as there are rounds, and in each round it trains its
+        epochs on the next piece: dp-fl-ner, section 3, "x = 10 %" with ten rounds).
+    partition: how sentences come to clients. "random" and equal; "unequal" (the k-th client has 1/k as many as the
+        first); "label-skew" (each client its own mix of entity types, drawn from a Dirichlet distribution); "document"
+        (documents whole); "natural" (the corpus's own sections). skew: α of that distribution; smaller is more skewed.
+    weighting: how a round's updates are averaged, by "examples" trained on or "equal". None is what the mechanism
+        wants: by examples where sentences are protected, equal where whole clients are.
+    """
+
+    clients: int = 1
+    participants: int | None = None
+    rounds: int = 1
+    schedule: str = "averaging"
+    partition: str = "random"
+    skew: float = 0.5
+    weighting: str | None = None
+
+    def __post_init__(self) -> None:
+        _integer("clients", self.clients, 1, 100_000)
+        if self.participants is not None:
+            _integer("participants", self.participants, 1, 100_000)
+            if self.participants > self.clients:
+                raise InvalidConfig(f"participants={self.participants}, expected at most clients={self.clients}")
+            if self.participants == self.clients:
+                object.__setattr__(self, "participants", None)
+        _integer("rounds", self.rounds, 1, 100_000)
+        _one_of("schedule", self.schedule, SCHEDULES)
+        _one_of("partition", self.partition, PARTITIONS)
+        _number("skew", self.skew, 0, 1000, "a number in (0, 1000]", low_open=True)
+        object.__setattr__(self, "skew", float(self.skew))
+        if self.weighting is not None:
+            _one_of("weighting", self.weighting, WEIGHTINGS)
+
+    @property
+    def central(self) -> bool:
+        """Whether one party has everything and trains once."""
+        return self.clients == 1 and self.rounds == 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class SimulationConfig:
     """One run, whole.
 
     corpus: a name of the catalogue, or a path to a file or folder. data_fraction: share of the training sentences
     that is used, in (0, 1]; it earns no privacy amplification. embeddings: name of the spaCy package whose static
-    vectors feed the tagger. clients: number of parties the data is split over (1: central training). seed: of
-    every random stream.
+    vectors feed the tagger. seed: of every random stream.
     """
 
     corpus: str = SYNTHETIC
@@ -157,7 +213,7 @@ class SimulationConfig:
     embeddings: str = "en_core_web_md"
     training: TrainingConfig = field(default_factory=TrainingConfig)
     privacy: PrivacyConfig = field(default_factory=PrivacyConfig)
-    clients: int = 1
+    federation: FederationConfig = field(default_factory=FederationConfig)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -165,10 +221,23 @@ class SimulationConfig:
         _number("data_fraction", self.data_fraction, 0, 1, "a number in (0, 1]", low_open=True)
         object.__setattr__(self, "data_fraction", float(self.data_fraction))
         _text("embeddings", self.embeddings)
-        _integer("clients", self.clients, 1, 100_000)
-        if self.clients != 1:
-            raise InvalidConfig(f"clients={self.clients}, expected 1: training over several clients is not built yet")
         _integer("seed", self.seed, 0, 2**32 - 1)
+        mechanism, federation = self.privacy.mechanism, self.federation
+        whole_clients = mechanism != "dp-sgd"
+        if whole_clients and federation.clients == 1:
+            raise InvalidConfig(f"clients=1, expected at least 2, since mechanism={mechanism!r} protects whole clients")
+        if mechanism == "dp-fedavg" and self.privacy.sampling != "poisson":
+            raise InvalidConfig(
+                f"sampling={self.privacy.sampling!r}, expected 'poisson', since mechanism='dp-fedavg' draws the "
+                "clients of a round independently"
+            )
+        if federation.weighting == ("equal" if whole_clients else "examples"):
+            object.__setattr__(self, "federation", dataclasses.replace(federation, weighting=None))
+        elif whole_clients and federation.weighting:
+            raise InvalidConfig(
+                f"weighting={federation.weighting!r}, expected 'equal', since mechanism={mechanism!r} bounds what each "
+                "client adds alike"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, ready for JSON; :meth:`from_dict` is the inverse."""
@@ -177,7 +246,12 @@ class SimulationConfig:
     @classmethod
     def from_dict(cls, values: Any) -> "SimulationConfig":
         """Read what :meth:`to_dict` wrote. Raises InvalidConfig on unknown fields and on values out of range."""
-        parts = {"tagger": TaggerConfig, "training": TrainingConfig, "privacy": PrivacyConfig}
+        parts = {
+            "tagger": TaggerConfig,
+            "training": TrainingConfig,
+            "privacy": PrivacyConfig,
+            "federation": FederationConfig,
+        }
         known = _known_fields(cls, values, "configuration")
         for name, part in parts.items():
             if name in known:

@@ -164,7 +164,8 @@ class NoiseCheck:
     from the second. clipped_norm_max: longest contribution of a single sentence (L2) among sentences_measured;
     clip_norm: C. batch_mean, batch_std: of the number of sentences sampled a step; batch_planned: n·q;
     batch_std_planned: √(n·q·(1−q)), None where sampling is not Poisson. faults: what does not fit the plan, one
-    sentence each.
+    sentence each. unit: what is clipped and sampled, "sentence" or "client"; all that is said here of sentences then
+    holds of clients, and rounds stand for steps.
     """
 
     steps: int
@@ -179,6 +180,7 @@ class NoiseCheck:
     batch_std: float
     batch_std_planned: float | None
     faults: tuple[str, ...] = ()
+    unit: str = "sentence"
 
     @property
     def failed(self) -> bool:
@@ -196,16 +198,47 @@ class NoiseCheck:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FederatedRound:
+    """The last communication round before a record.
+
+    round: how many are done, of rounds. clients: whose updates were joined; failed: whose training failed and who were
+    left out. drift: root mean square over the clients of the L2 distance between their weights and the plain mean of
+    them. update_norms: L2 norm of each client's update, before any clipping. bytes_down, bytes_up: weights sent to
+    clients and received from them since the start of the run.
+    """
+
+    round: int
+    rounds: int
+    clients: tuple[int, ...]
+    failed: tuple[int, ...]
+    drift: float
+    update_norms: tuple[float, ...]
+    bytes_down: int
+    bytes_up: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; :meth:`from_dict` is the inverse."""
+        return asdict(self) | {name: list(getattr(self, name)) for name in ("clients", "failed", "update_norms")}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "FederatedRound":
+        """Read what :meth:`to_dict` wrote."""
+        return cls(**{**values, **{name: tuple(values[name]) for name in ("clients", "failed", "update_norms")}})
+
+
+@dataclass(frozen=True, kw_only=True)
 class RoundRecord:
     """The state of a run at one moment.
 
-    round: 0, 1, 2 … in the order of reporting. step: optimiser steps taken, of steps_total. examples_seen: sentences
+    round: 0, 1, 2 … in the order of reporting. step: optimiser steps taken by all clients together, of steps_total.
+    examples_seen: sentences
     sampled so far, with repeats. scores: on the validation part. test: on the test part, in the last record only.
     loss: mean training loss per sentence since the last record. clipped_fraction: share of sampled sentences whose
     gradient was scaled down since the last record. gradient_norm_median, gradient_norm_max: L2 norms before clipping,
     since the last record. nonfinite: sentences whose gradient was not finite and contributed zero, so far.
     seconds: wall time since the start, pauses between a crash and a resume left out. noise_check: what was measured of
-    the mechanism so far, None in a run that adds no noise.
+    the mechanism so far, None in a run that adds no noise. federation: the last communication round, None in central
+    training.
     """
 
     round: int
@@ -222,6 +255,7 @@ class RoundRecord:
     seconds: float
     test: EntityScores | None = None
     noise_check: NoiseCheck | None = None
+    federation: FederatedRound | None = None
 
     @property
     def progress(self) -> float:
@@ -236,6 +270,7 @@ class RoundRecord:
             "scores": self.scores.to_dict(),
             "test": self.test.to_dict() if self.test else None,
             "noise_check": self.noise_check.to_dict() if self.noise_check else None,
+            "federation": self.federation.to_dict() if self.federation else None,
         }
 
     @classmethod
@@ -246,6 +281,7 @@ class RoundRecord:
         known["scores"] = EntityScores.from_dict(known["scores"])
         known["test"] = EntityScores.from_dict(known["test"]) if known.get("test") else None
         known["noise_check"] = NoiseCheck.from_dict(known["noise_check"]) if known.get("noise_check") else None
+        known["federation"] = FederatedRound.from_dict(known["federation"]) if known.get("federation") else None
         return cls(**known)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.config import DEFAULT_CLIP_NORM, SimulationConfig
 from engine.privacy.plan import PrivacyPlan
-from engine.records import Counts, EntityScores, NoiseCheck, RoundRecord, Run, macro, micro, weighted
+from engine.records import Counts, EntityScores, FederatedRound, NoiseCheck, RoundRecord, Run, macro, micro, weighted
 
 
 def epsilon_text(epsilon: float, digits: int = 3) -> str:
@@ -48,6 +48,7 @@ def record_fields(record: RoundRecord) -> dict[str, Any]:
         "noise_check": record.noise_check.to_dict() | {"failed": record.noise_check.failed}
         if record.noise_check
         else None,
+        "federation": record.federation.to_dict() if record.federation else None,
         "final": record.test is not None,
     }
     if record.test is not None:
@@ -63,6 +64,16 @@ def record_line(record: RoundRecord) -> str:
         f"{record.round:3}  step {record.step:>6,} of {record.steps_total:,}  ε {epsilon:>6}"
         f"  P {record.scores.precision:.3f}  R {record.scores.recall:.3f}  F1 {record.scores.f1:.3f}"
         f"  loss {record.loss:.3f}  clipped {record.clipped_fraction:4.0%}  {record.seconds:6.1f} s"
+        + (federated_text(record.federation) if record.federation else "")
+    )
+
+
+def federated_text(last: FederatedRound) -> str:
+    """The communication round of a record, for the end of a line."""
+    failed = f", {len(last.failed)} failed" if last.failed else ""
+    return (
+        f"  round {last.round:,} of {last.rounds:,}, {len(last.clients):,} clients{failed}, "
+        f"{(last.bytes_down + last.bytes_up) / 1e6:,.1f} MB sent"
     )
 
 
@@ -80,11 +91,15 @@ def check_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
     return [
         ("Noise on the clipped sum, each weight", noise, f"{check.noise_planned:.5g} ± {check.noise_tolerance:.2g}"),
         (
-            "Longest gradient of one sentence",
+            "Longest gradient of one sentence" if check.unit == "sentence" else "Longest update of one client",
             f"{check.clipped_norm_max:.5g} ({check.sentences_measured:,} measured)",
             f"at most {check.clip_norm:.5g}",
         ),
-        ("Sentences a step", f"{check.batch_mean:.4g} ± {check.batch_std:.3g}", f"{check.batch_planned:.4g}{spread}"),
+        (
+            "Sentences a step" if check.unit == "sentence" else "Clients a round",
+            f"{check.batch_mean:.4g} ± {check.batch_std:.3g}",
+            f"{check.batch_planned:.4g}{spread}",
+        ),
     ]
 
 
@@ -114,7 +129,8 @@ def run_line(run: Run) -> str:
     return (
         f"{run.run_id}  {state:12} {'published' if run.published else '':9} {config.corpus:12} {config.tagger.name}"
         f"  σ {config.privacy.noise_multiplier:g}  data {config.data_fraction:.0%}  epochs {config.training.epochs:g}"
-        f"  seed {config.seed}  {when}" + (f"  {run.status.error}" if run.status.error else "")
+        f"  clients {config.federation.clients:,}  seed {config.seed}  {when}"
+        + (f"  {run.status.error}" if run.status.error else "")
     )
 
 
@@ -135,6 +151,14 @@ def command_line(config: SimulationConfig, verb: str = "simulate") -> str:
         "loss": (config.training.loss, default.training.loss),
         "sampling": (config.privacy.sampling, default.privacy.sampling),
         "delta": (config.privacy.delta, default.privacy.delta),
+        "mechanism": (config.privacy.mechanism, default.privacy.mechanism),
+        "clients": (config.federation.clients, default.federation.clients),
+        "participants": (config.federation.participants, None),
+        "rounds": (config.federation.rounds, default.federation.rounds),
+        "schedule": (config.federation.schedule, default.federation.schedule),
+        "partition": (config.federation.partition, default.federation.partition),
+        "skew": (config.federation.skew, default.federation.skew),
+        "weighting": (config.federation.weighting, None),
         "data-fraction": (config.data_fraction, default.data_fraction),
         "seed": (config.seed, default.seed),
     }

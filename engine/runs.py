@@ -4,18 +4,18 @@ Light to import: the database, Dask, TensorFlow, spaCy and dp_accounting are imp
 middle three never in this process.
 """
 
-import math
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from engine import ENGINE_VERSION, corpus
 from engine.config import DEFAULT_CLIP_NORM, SimulationConfig, run_id
 from engine.corpus import CorpusInfo
-from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
-from engine.privacy.plan import PrivacyPlan, tier
+from engine.errors import CorpusError, EpsilonError, RunNotFound
+from engine.federated.accounting import spent
+from engine.federated.plan import FederatedPlan, chosen_layout, plan_of
+from engine.privacy.plan import tier
 from engine.records import Measurement, PrivacySpent, RoundRecord, Run, RunState, RunStatus
 from engine.settings import Settings
 from engine.store import measured, published
@@ -32,7 +32,8 @@ class Preview:
 
     privacy: spent at its end. tier: in words (see :func:`engine.privacy.plan.tier`). train_sentences: that it would
     learn from. steps: optimiser steps. warnings: what the reader of ε should know, one sentence each.
-    estimated_seconds: judged by the runs that are known, None without any.
+    estimated_seconds: judged by the runs that are known, None without any. shards: how many sentences each client
+    has.
     """
 
     privacy: PrivacySpent
@@ -41,6 +42,17 @@ class Preview:
     steps: int
     warnings: tuple[str, ...]
     estimated_seconds: float | None
+    shards: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What each client holds. sentences, tokens: [clients]. entities: names of each of ``types``, [clients, types]."""
+
+    sentences: tuple[int, ...]
+    tokens: tuple[int, ...]
+    types: tuple[str, ...]
+    entities: tuple[tuple[int, ...], ...]
 
 
 class Runs:
@@ -202,39 +214,45 @@ class Runs:
 
     # Before a run
 
-    def plan(self, config: SimulationConfig) -> PrivacyPlan:
-        """What a run would do to the data. Raises InvalidConfig, CorpusError."""
-        every = corpus.train_sentences(config.corpus, self.settings)
-        chosen = round(config.data_fraction * every)
-        if chosen < 1:
-            raise InvalidConfig(
-                f"data_fraction={config.data_fraction:g} leaves none of the {every:,} training sentences"
-            )
-        return PrivacyPlan.from_config(config, chosen)
+    def plan(self, config: SimulationConfig) -> FederatedPlan:
+        """What a run would do to the data. Raises InvalidConfig, CorpusError, StoreError."""
+        return plan_of(config, self.settings)
 
     def preview(self, config: SimulationConfig) -> Preview:
         """What a run would be. The first ε of a process takes two seconds, unless it is already known of a run."""
         plan = self.plan(config)
-        privacy = self._known_privacy(plan) or _spent(plan)
+        sentences = sum(map(len, plan.shards))
+        privacy = self._known_privacy(config, sentences) or spent(plan, plan.steps, len(plan.rounds))
         return Preview(
             privacy=privacy,
             tier=tier(privacy.epsilon),
-            train_sentences=plan.examples,
+            train_sentences=sentences,
             steps=plan.steps,
             warnings=plan.warnings(),
-            estimated_seconds=self._estimate(config, plan),
+            estimated_seconds=self._estimate(config, sentences),
+            shards=tuple(map(len, plan.shards)),
         )
 
-    def _known_privacy(self, plan: PrivacyPlan) -> PrivacySpent | None:
+    def holdings(self, config: SimulationConfig) -> Holdings:
+        """Who would hold what. Raises InvalidConfig, CorpusError if the corpus is not here, StoreError."""
+        plan, known = self.plan(config), chosen_layout(config, self.settings)
+        return Holdings(
+            sentences=tuple(map(len, plan.shards)),
+            tokens=tuple(int(known.tokens[shard].sum()) for shard in plan.shards),
+            types=known.types,
+            entities=tuple(tuple(known.entities[shard].sum(0).tolist()) for shard in plan.shards),
+        )
+
+    def _known_privacy(self, config: SimulationConfig, sentences: int) -> PrivacySpent | None:
         """What a published run of the same plan has spent: a seed or a hidden size changes no ε."""
+        if not _priced_by_sizes(config):
+            return None
         for run in self._published():
-            if run.provenance:
-                with suppress(InvalidConfig):  # a file from outside may claim fewer sentences than its batches have
-                    if PrivacyPlan.from_config(run.config, run.provenance.train_sentences) == plan:
-                        return run.records[-1].privacy
+            if run.provenance and _price(run.config, run.provenance.train_sentences) == _price(config, sentences):
+                return run.records[-1].privacy
         return None
 
-    def _estimate(self, config: SimulationConfig, plan: PrivacyPlan) -> float | None:
+    def _estimate(self, config: SimulationConfig, sentences: int) -> float | None:
         """Seconds by the quickest known run of a tagger of this size, those on the same corpus first.
 
         About a third of a published run is scoring, which does not depend on how long it trains.
@@ -244,11 +262,11 @@ class Runs:
             done, _ = self._store.newest(50, RunState.DONE)
         except EpsilonError:
             done = []  # what is wrong with the store is said elsewhere
-        work = plan.steps * plan.batch_size
+        work = _work(config, sentences)
         known = [
             (
                 run.config.corpus != config.corpus,
-                run.provenance.wall_seconds * (0.3 + 0.7 * work / _work(run.config, run.provenance)),
+                run.provenance.wall_seconds * (0.3 + 0.7 * work / _work(run.config, run.provenance.train_sentences)),
             )
             for run in (*every, *done)
             if run.provenance and run.config.tagger.hidden_size == config.tagger.hidden_size
@@ -287,15 +305,22 @@ def _but_for_noise(config: SimulationConfig) -> SimulationConfig:
     return replace(config, seed=0, privacy=replace(config.privacy, noise_multiplier=1.0, clip_norm=clip_norm))
 
 
-def _work(config: SimulationConfig, provenance: published.Provenance) -> float:
-    """Sentences that a run learnt from, with repeats."""
-    return max(1.0, config.training.epochs * provenance.train_sentences)
+def _work(config: SimulationConfig, sentences: int) -> float:
+    """Sentences that a run learns from, with repeats."""
+    federation = config.federation
+    share = (federation.participants or federation.clients) / federation.clients
+    rounds = federation.rounds if federation.schedule == "averaging" else 1
+    return max(1.0, config.training.epochs * sentences * rounds * share)
 
 
-@lru_cache(maxsize=1024)
-def _spent(plan: PrivacyPlan) -> PrivacySpent:
-    if not plan.private:
-        return PrivacySpent(epsilon=math.inf, delta=plan.delta)
-    from engine.privacy.accounting import spent
+def _priced_by_sizes(config: SimulationConfig) -> bool:
+    """Whether ε follows from settings and the number of sentences alone, whatever the seed and the words."""
+    federation = config.federation
+    return federation.participants is None and (
+        federation.clients == 1 or federation.partition in ("random", "unequal")
+    )
 
-    return spent(plan, plan.steps)
+
+def _price(config: SimulationConfig, sentences: int) -> tuple[object, ...]:
+    training = config.training
+    return config.privacy, config.federation, training.batch_size, training.epochs, sentences

@@ -16,7 +16,7 @@ import numpy as np
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 from engine.settings import Settings
-from engine.simulation import encoded_corpus, learner_of
+from engine.simulation import encoded_corpus, federation_of
 from engine.taggers import Tagger
 from engine.taggers.layers import BidirectionalLSTM, Dense
 from engine.training.batches import Batch, batch_of
@@ -59,7 +59,8 @@ def second_opinions(config: SimulationConfig, settings: Settings, steps: int) ->
         )
     if steps < 1:
         raise InvalidConfig(f"steps={steps}, expected at least 1")
-    tagger, learner = learner_of(config, encoded_corpus(config, settings), settings)
+    tagger, run = federation_of(config, encoded_corpus(config, settings), settings)
+    learner = run.learner(run.plan.rounds[0][0], run.weights)
     theirs = TensorFlowPrivacy(tagger, mean=config.training.loss == "mean")
     everywhere, plan = np.arange(tagger.size), learner.plan
     clip, sigma = config.privacy.clip_norm, config.privacy.noise_multiplier

@@ -16,12 +16,18 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Seeds:
-    """Named random streams of one run."""
+    """Named random streams of one run, or of one party of it: ``keys`` are then part of every name."""
 
     seed: int
+    keys: tuple[tuple[str, int], ...] = ()
+
+    def of(self, **keys: int) -> "Seeds":
+        """The streams of one party, e.g. ``of(client=3)``."""
+        return Seeds(self.seed, (*self.keys, *keys.items()))
 
     def stream(self, name: str, **keys: int) -> np.random.Generator:
         """A fresh generator for a name and keys, e.g. ``stream("noise", step=7)``; equal calls give equal draws."""
-        identity = ",".join([str(self.seed), name, *(f"{key}={value}" for key, value in sorted(keys.items()))])
+        named = sorted((*self.keys, *keys.items()))
+        identity = ",".join([str(self.seed), name, *(f"{key}={value}" for key, value in named)])
         digest = hashlib.sha256(identity.encode()).digest()
         return np.random.Generator(np.random.SFC64(int.from_bytes(digest, "little")))

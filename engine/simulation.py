@@ -16,10 +16,12 @@ from engine import embeddings
 from engine.config import SimulationConfig, TaggerConfig
 from engine.embeddings import EncodedCorpus, EncodedSplit
 from engine.embeddings.encoded import subset, tag_sequences
-from engine.errors import InvalidConfig, RunStopped
-from engine.privacy.accounting import FAILED_CHECK, spent
-from engine.privacy.plan import PrivacyPlan
-from engine.records import EntityScores, NoiseCheck, PrivacySpent, RoundRecord
+from engine.errors import RunStopped
+from engine.federated.accounting import spent
+from engine.federated.federation import Federation, Progress, after
+from engine.federated.plan import FederatedPlan, chosen_sentences, plan_of
+from engine.privacy.accounting import FAILED_CHECK
+from engine.records import EntityScores, FederatedRound, NoiseCheck, PrivacySpent, RoundRecord
 from engine.scoring import score
 from engine.seeds import Seeds
 from engine.settings import Settings
@@ -27,9 +29,8 @@ from engine.taggers import Tagger, build
 from engine.taggers.decoding import Decoder
 from engine.training import compiled_stamp
 from engine.training.batches import physical_batches
-from engine.training.checkpoint import Checkpoint
-from engine.training.dpsgd import DPSGD, Backend, StepStatistics, predict
-from engine.training.optimisers import Optimiser
+from engine.training.checkpoint import Checkpoint, Tally
+from engine.training.dpsgd import Backend, StepStatistics, predict
 
 _CHECK = "noise check/"
 """Before the names of the noise check's arrays in a checkpoint."""
@@ -77,67 +78,92 @@ def simulate(
 
         compile_everything()
     on_stage("preparing the tagger", 0.0)
-    tagger, learner = learner_of(config, encoded, settings)
-    plan, weights, optimiser = learner.plan, learner.weights, learner.optimiser
+    tagger, run = federation_of(config, encoded, settings)
+    plan, weights = run.plan, run.weights
     decoder = Decoder(encoded.tags, well_formed=config.tagger.well_formed)
+    done = resume.tally if resume else Tally()
+    optimiser_state = None
     if resume:
         weights[:] = resume.arrays["weights"]
-        optimiser.state = {name: resume.arrays[name].copy() for name in optimiser.state}
-        if learner.monitor:
-            learner.monitor.state = {name: resume.arrays[_CHECK + name].copy() for name in learner.monitor.state}
+        optimiser_state = {name: resume.arrays[name] for name in run.optimiser.state}
+        if run.monitor:
+            run.monitor.state = {name: resume.arrays[_CHECK + name].copy() for name in run.monitor.state}
 
     def evaluate(split: EncodedSplit) -> EntityScores:
         transitions = tagger.views(weights)[-1].get("transitions")
-        found = predict(learner.backend, decoder, weights, transitions, split, encoded.vectors, go_on)
+        found = predict(run.backend, decoder, weights, transitions, split, encoded.vectors, go_on)
         return score(*(tag_sequences(split, tags, encoded.tags) for tags in (split.tags, found)))
 
-    due = report_steps(plan.steps)
-    examples_seen = resume.examples_seen if resume else 0
-    nonfinite = resume.nonfinite if resume else 0
+    due = due_steps(plan)
     since: list[StepStatistics] = []
-    on_stage("training", (resume.step if resume else 0) / plan.steps)
-    for step in range(resume.step if resume else 0, plan.steps):
+    last_round: Progress | None = None
+    on_stage("training", done.step / plan.steps)
+    for progress in run.train(done.rounds, done.step - plan.steps_before(done.rounds), optimiser_state):
         go_on()
-        since.append(learner.step(step))
-        examples_seen += len(since[-1].norms) + since[-1].nonfinite
-        nonfinite += since[-1].nonfinite
-        taken = step + 1
-        if taken % 10 == 0:
-            on_stage("training", taken / plan.steps)
-        if taken not in due:
+        done = after(done, progress)
+        if progress.step:
+            since.append(progress.step)
+        if progress.round is not None:
+            last_round = progress
+        if progress.taken % 10 == 0 or progress.round is not None:
+            on_stage(_stage(plan, done), done.step / plan.steps)
+        if progress.taken not in due or not (run.alone or progress.round is not None):
             continue
         scores = evaluate(encoded.validation)
-        last = taken == plan.steps
-        check = learner.monitor.verdict() if learner.monitor else None
+        check = run.monitor.verdict() if run.monitor else None
         record = RoundRecord(
-            round=due.index(taken),
-            step=taken,
+            round=due.index(progress.taken),
+            step=done.step,
             steps_total=plan.steps,
-            examples_seen=examples_seen,
-            privacy=_believable(spent(plan, taken), check),
+            examples_seen=done.examples_seen,
+            privacy=_believable(spent(plan, done.step, done.rounds), check),
             scores=scores,
-            nonfinite=nonfinite,
-            test=evaluate(encoded.test) if last else None,
+            nonfinite=done.nonfinite,
+            test=evaluate(encoded.test) if done.rounds == len(plan.rounds) else None,
             seconds=time.monotonic() - started,
             noise_check=check,
-            **_summary(since, plan.clip_norm),
+            federation=_federated(plan, done, last_round),
+            **_summary(since, plan.parts[0].clip_norm),
         )
         since.clear()
-        state = {"weights": weights, **optimiser.state}
-        if learner.monitor:
-            state |= {_CHECK + name: array for name, array in learner.monitor.state.items()}
+        state = {"weights": weights, **run.optimiser.state}
+        if run.monitor:
+            state |= {_CHECK + name: array for name, array in run.monitor.state.items()}
         arrays = {name: array.copy() for name, array in state.items()}
-        on_checkpoint(
-            Checkpoint(
-                step=taken,
-                round=record.round,
-                seconds=record.seconds,
-                examples_seen=examples_seen,
-                nonfinite=nonfinite,
-                arrays=arrays,
-            )
-        )
+        on_checkpoint(Checkpoint(round=record.round, seconds=record.seconds, tally=done, arrays=arrays))
         yield record
+
+
+def due_steps(plan: FederatedPlan) -> list[int]:
+    """After how many steps by all clients together a record is due, ascending, the last one included.
+
+    Of several clients at the end of rounds, of one on the way too.
+    """
+    rounds = [int(plan.ends[number - 1]) for number in report_steps(len(plan.rounds))]
+    return sorted({*rounds, *(report_steps(plan.steps) if len(plan.shards) == 1 else ())} - {0})
+
+
+def _stage(plan: FederatedPlan, done: Tally) -> str:
+    if len(plan.shards) == 1:
+        return "training"
+    return f"training, round {min(done.rounds + 1, len(plan.rounds)):,} of {len(plan.rounds):,}"
+
+
+def _federated(plan: FederatedPlan, done: Tally, last: Progress | None) -> FederatedRound | None:
+    """What the last round moved; None in central training."""
+    if len(plan.shards) == 1:
+        return None
+    exchange = last.exchange if last else None
+    return FederatedRound(
+        round=done.rounds,
+        rounds=len(plan.rounds),
+        clients=exchange.clients if exchange else (),
+        failed=last.failed if last else (),
+        drift=exchange.drift if exchange else 0.0,
+        update_norms=exchange.norms if exchange else (),
+        bytes_down=done.bytes_down,
+        bytes_up=done.bytes_up,
+    )
 
 
 def _believable(privacy: PrivacySpent, check: NoiseCheck | None) -> PrivacySpent:
@@ -147,27 +173,16 @@ def _believable(privacy: PrivacySpent, check: NoiseCheck | None) -> PrivacySpent
     return PrivacySpent(epsilon=math.inf, delta=privacy.delta, assumptions=(FAILED_CHECK,))
 
 
-def learner_of(config: SimulationConfig, encoded: EncodedCorpus, settings: Settings) -> tuple[Tagger, DPSGD]:
+def federation_of(config: SimulationConfig, encoded: EncodedCorpus, settings: Settings) -> tuple[Tagger, Federation]:
     """The tagger of ``config`` with fresh weights, ready for its first step. Raises InvalidConfig."""
     seeds, dimensions, tags = Seeds(config.seed), encoded.vectors.shape[1], len(encoded.tags)
-    train = training_part(encoded.train, config.data_fraction, seeds)
-    plan = PrivacyPlan.from_config(config, len(train))
+    plan = plan_of(config, settings)
+    chosen = chosen_sentences(len(encoded.train), config.data_fraction, seeds)
+    train = encoded.train if len(chosen) == len(encoded.train) else subset(encoded.train, chosen)
     tagger = build(config.tagger, dimensions, tags)
     weights = tagger.initial_weights(seeds.stream("initial weights"))
     backend = _backend(config, dimensions, tags, settings.backend)
-    optimiser = Optimiser(config.training, tagger.size)
-    return tagger, DPSGD(backend, plan, optimiser, seeds, train, encoded.vectors, weights)
-
-
-def training_part(train: EncodedSplit, fraction: float, seeds: Seeds) -> EncodedSplit:
-    """A random share of the training sentences; it earns no privacy amplification. Raises InvalidConfig if empty."""
-    if fraction == 1.0:
-        return train
-    wanted = round(fraction * len(train))
-    if wanted < 1:
-        raise InvalidConfig(f"data_fraction={fraction:g} leaves none of the {len(train):,} training sentences")
-    chosen = seeds.stream("data fraction").permutation(len(train))[:wanted]
-    return subset(train, np.sort(chosen))
+    return tagger, Federation(config, plan, backend, train, encoded.vectors, weights)
 
 
 def _summary(since: list[StepStatistics], clip_norm: float | None) -> dict[str, float]:
@@ -198,7 +213,7 @@ def warm_up(settings: Settings) -> None:
     for batch in physical_batches(few, encoded.vectors, np.arange(len(few))):
         backend.clipped_gradient(weights, batch, 1.0)
         backend.scores(weights, batch)
-    spent(PrivacyPlan.from_config(config, len(encoded.train)), 1)
+    spent(plan_of(config, settings), 1, 0)
 
 
 def encoded_corpus(config: SimulationConfig, settings: Settings) -> EncodedCorpus:

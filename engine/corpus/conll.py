@@ -29,11 +29,13 @@ _CLOSING = str.maketrans({"L": "E", "U": "S"})
 
 @dataclass(frozen=True)
 class Block:
-    """A sentence as it stands in the file. line: number of its first token's line, from 1."""
+    """A sentence as it stands in the file. line: number of its first token's line, from 1. document: its number,
+    from 0, None where the file does not tell."""
 
     tokens: list[str]
     tags: list[str]
     line: int
+    document: int | None
 
 
 def read(data: bytes, name: str, *, entities: bool = True) -> tuple[Sentence, ...]:
@@ -48,7 +50,7 @@ def read(data: bytes, name: str, *, entities: bool = True) -> tuple[Sentence, ..
     types = {tag[2:] for block in blocks for tag in block.tags if tag != "O"}
     if len(types) > MAX_TYPES:
         raise CorpusError(f"{name} has {len(types):,} entity types, expected at most {MAX_TYPES}")
-    return tuple(Sentence(tuple(block.tokens), tuple(to_bio2(block.tags))) for block in blocks)
+    return tuple(Sentence(tuple(block.tokens), tuple(to_bio2(block.tags)), block.document) for block in blocks)
 
 
 def parse(data: bytes, name: str) -> list[Block]:
@@ -57,12 +59,15 @@ def parse(data: bytes, name: str) -> list[Block]:
     rows = [(number, _columns(line)) for number, line in enumerate(lines, start=1)]
     width, first = _width(rows, name)
     blocks: list[Block] = []
-    open_block = False
+    open_block, document = False, None
     for number, columns in rows:
         if not columns:
             open_block = False
             continue
-        if columns[0] == "-DOCSTART-" or _is_comment(columns, width):
+        if columns[0] == "-DOCSTART-":
+            document = 0 if document is None else document + 1
+            continue
+        if _is_comment(columns, width):
             continue
         if len(columns) != width:
             raise CorpusError(
@@ -74,7 +79,7 @@ def parse(data: bytes, name: str) -> list[Block]:
                 "O, or B- or I- and an entity type"
             )
         if not open_block:
-            blocks.append(Block([], [], number))
+            blocks.append(Block([], [], number, document))
             open_block = True
         blocks[-1].tokens.append(columns[0] or _EMPTY_TOKEN)
         blocks[-1].tags.append(columns[-1])

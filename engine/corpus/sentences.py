@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Tokens and their tags in BIO2, of equal length."""
+    """Tokens and their tags in BIO2, of equal length. document: its document's number in the file, None where the file
+    has no ``-DOCSTART-`` lines."""
 
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
+    document: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from engine.privacy import gaussian
 from engine.seeds import Seeds
 
 
@@ -22,4 +21,6 @@ def shuffled_batch(seeds: Seeds, examples: int, batch_size: int, step: int) -> n
 
 def add_gaussian_noise(total: np.ndarray, random: np.random.Generator, std: float) -> None:
     """Add independent N(0, std²) draws to ``total``, float32 [n], in place; ``random`` gives their 128-bit key."""
+    from engine.privacy import gaussian  # Numba comes with it, which the pages, that plan with this file, do without
+
     gaussian.add_normal(total, random.integers(0, 2**32, 4, dtype=np.uint32), np.float32(std))

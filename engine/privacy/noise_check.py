@@ -16,6 +16,7 @@ The bounds are so wide that an honest run crosses one with a chance below 1e-6, 
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -37,6 +38,7 @@ _ROUNDING = 0.01
 _GAP, _REPRODUCIBLE = 0.25, 0.01
 """Distance of two sums of b clipped gradients in units of C√b, about 1 if they have nothing to do with each other: from
 where it is a fault, and up to where rounding may account for it."""
+_CLIPPED = {"sentence": "gradient", "client": "update"}
 _SLACK = 1e-4
 """Relative error of a float32 gradient norm."""
 CLOSE_LOOKS, CLOSE_SENTENCES = 10, 64
@@ -44,26 +46,39 @@ CLOSE_LOOKS, CLOSE_SENTENCES = 10, 64
 
 
 class NoiseMonitor:
-    """Measures one run; ``state`` is kept in checkpoints, so that a resumed run knows what came before."""
+    """Measures one run; ``state`` is kept in checkpoints, so that a resumed run knows what came before.
 
-    def __init__(self, plan: PrivacyPlan, size: int) -> None:
-        self._plan, self._size = plan, size
-        self._stride = math.ceil(plan.steps / _KEPT)
+    plans: of the disjoint parts of the data, alike but for their examples, batch sizes and steps; one of them if the
+    data is in one hand. Steps are numbered in the order in which they are taken, over all parts: noise that one client
+    has from another is found like noise that comes again. unit: what is clipped and sampled, "sentence" or "client".
+    """
+
+    def __init__(self, plans: Sequence[PrivacyPlan], size: int, unit: str = "sentence") -> None:
+        self._unit = unit
+        self._plans, self._plan, self._size = tuple(plans), plans[0], size
+        self._steps = sum(plan.steps for plan in plans)
+        self._stride = math.ceil(self._steps / _KEPT)
         self._fixed = np.linspace(0, size - 1, min(_SKETCH, size)).astype(np.int64)
+        self._first = np.cumsum([0, *(plan.examples for plan in plans)])
         self.state = {
             "noise": np.zeros(2),  # Σ (noise/σC)², and over how many draws
             "bad": np.array([0.0, -1.0, 0.0]),  # steps whose spread was off; the first of them, and its spread
             "reused": np.array([-1, -1]),  # the first step with the noise of another one, and that one
             "rounding": np.zeros(1),  # largest share of variance by rounding
             "clipped": np.zeros(3),  # largest contribution, how many were measured, largest gap ÷ C√b
-            "sizes": np.zeros(3),  # Σ b, Σ (b − nq)², steps
-            "times": np.zeros(plan.examples, dtype=np.int32),  # how often each sentence was drawn
-            "directions": np.zeros((-(-plan.steps // self._stride), len(self._fixed)), dtype=np.float32),
+            "sizes": np.zeros((len(plans), 3)),  # of each part: Σ b, Σ (b − nq)², steps
+            "times": np.zeros(self._first[-1], dtype=np.int32),  # how often each sentence was drawn
+            "directions": np.zeros((-(-self._steps // self._stride), len(self._fixed)), dtype=np.float32),
         }
+
+    @property
+    def steps_seen(self) -> int:
+        """How many steps were measured, which is the number of the next one."""
+        return int(self.state["sizes"][:, 2].sum())
 
     def looks_closely(self, step: int) -> bool:
         """Whether single sentences are to be measured at ``step`` (from 0)."""
-        return step < 2 or step % max(1, self._plan.steps // CLOSE_LOOKS) == 0
+        return step < 2 or step % max(1, self._steps // CLOSE_LOOKS) == 0
 
     def coordinates(self, step: int) -> np.ndarray:
         """The weights to look at before and after ``step``, int64 [fixed ones + a stretch]."""
@@ -71,11 +86,11 @@ class NoiseMonitor:
         start = step * _BLOCK % max(1, self._size - length + 1)
         return np.concatenate([self._fixed, np.arange(start, start + length)])
 
-    def saw_sample(self, sentences: np.ndarray) -> None:
-        """Which sentences a step used."""
-        expected = self._plan.batch_size
-        self.state["sizes"] += [len(sentences), (len(sentences) - expected) ** 2, 1]
-        np.add.at(self.state["times"], sentences, 1)
+    def saw_sample(self, sentences: np.ndarray, part: int = 0) -> None:
+        """Which sentences of a part a step used; the last thing that is told of a step."""
+        expected = self._plans[part].batch_size
+        self.state["sizes"][part] += [len(sentences), (len(sentences) - expected) ** 2, 1]
+        np.add.at(self.state["times"], self._first[part] + sentences, 1)
 
     def saw_contributions(self, norms: np.ndarray, gap: float, unsure: float) -> None:
         """norms: L2 norms of single sentences' contributions; gap: L2 distance of their sum from the one used; unsure:
@@ -114,9 +129,10 @@ class NoiseMonitor:
         """What was measured so far, against the plan."""
         plan, state = self._plan, self.state
         square, draws = state["noise"]
-        total, spread, steps = state["sizes"]
+        total, spread, steps = state["sizes"].sum(0)
         ratio = math.sqrt(square / draws) if draws else 0.0
-        variance = plan.examples * plan.sampling_probability * (1 - plan.sampling_probability)
+        expected = sum(plan.batch_size * taken for plan, taken in zip(self._plans, state["sizes"][:, 2], strict=True))
+        variance = sum(_variance(plan) * taken for plan, taken in zip(self._plans, state["sizes"][:, 2], strict=True))
         measured = bool(state["rounding"][0] <= _ROUNDING)
         return NoiseCheck(
             steps=int(steps),
@@ -127,9 +143,10 @@ class NoiseMonitor:
             clip_norm=float(plan.clip_norm or 0.0),
             sentences_measured=int(state["clipped"][1]),
             batch_mean=float(total / max(1, steps)),
-            batch_planned=float(plan.batch_size),
+            batch_planned=float(expected / steps if steps else plan.batch_size),
             batch_std=math.sqrt(spread / max(1, steps)),
-            batch_std_planned=math.sqrt(variance) if plan.sampling == "poisson" else None,
+            batch_std_planned=math.sqrt(variance / max(1, steps)) if plan.sampling == "poisson" else None,
+            unit=self._unit,
             faults=(*(self._noise_faults(ratio) if measured else ()), *self._clip_faults(), *self._sample_faults()),
         )
 
@@ -157,7 +174,8 @@ class NoiseMonitor:
         found = []
         if not largest <= bound * (1 + _SLACK):
             found.append(
-                f"A sentence contributed a gradient of norm {largest:.4g}, longer than the clip norm {bound:g}."
+                f"A {self._unit} contributed a {_CLIPPED[self._unit]} of norm {largest:.4g}, longer than the clip norm "
+                f"{bound:g}."
             )
         if not gap <= _GAP:
             found.append(
@@ -167,33 +185,61 @@ class NoiseMonitor:
         return found
 
     def _sample_faults(self) -> list[str]:
-        plan, (total, spread, steps) = self._plan, self.state["sizes"]
-        n, q = plan.examples, plan.sampling_probability
-        if plan.sampling != "poisson" or q >= 1 or not steps:
+        if self._plan.sampling != "poisson":
             return []
-        variance, found = q * (1 - q), []
-        if abs(total - steps * n * q) > _STEP_BOUND * math.sqrt(steps * n * variance):
+        # What every part shows is added up: many small clients show as much together as one large one.
+        off, variance, steps = 0.0, 0.0, 0.0
+        sizes, times = _Spread(), _Spread()
+        for part, (plan, (total, spread, taken)) in enumerate(zip(self._plans, self.state["sizes"], strict=True)):
+            n, q = plan.examples, plan.sampling_probability
+            if q >= 1 or not taken:
+                continue
+            single = q * (1 - q)
+            off, variance, steps = off + total - taken * n * q, variance + taken * n * single, steps + taken
+            sizes.add(spread / (n * single), taken, n * single, single)
+            each = self.state["times"][self._first[part] : self._first[part + 1]] - taken * q
+            times.add(float(each @ each) / (taken * single), n, taken * single, single)
+        found = []
+        if abs(off) > _STEP_BOUND * math.sqrt(variance):
             found.append(
-                f"Batches hold {total / steps:.4g} sentences on average, more or fewer than chance allows around the "
-                f"planned {plan.batch_size:,}."
+                f"Samples hold {abs(off) / steps:.4g} {self._unit}s {'more' if off > 0 else 'fewer'} than planned on "
+                "average, which chance does not allow."
             )
-        if abs(_dispersion(spread / (n * variance), steps, n * variance, variance)) > _STEP_BOUND:
+        if sizes.number and abs(sizes.deviation) > _STEP_BOUND:
             found.append(
-                f"Batch sizes spread by {math.sqrt(spread / steps):.3g}; independent draws with probability q would "
-                f"give {math.sqrt(n * variance):.3g}."
+                f"Sample sizes spread {math.sqrt(sizes.squares / sizes.number):.3g} times as much as independent draws "
+                "with probability q would."
             )
-        times = self.state["times"] - steps * q
-        if abs(_dispersion(float(times @ times) / (steps * variance), n, steps * variance, variance)) > _STEP_BOUND:
-            found.append("Sentences come back too evenly or too unevenly for independent draws.")
+        if times.number and abs(times.deviation) > _STEP_BOUND:
+            found.append(f"Each {self._unit} comes back too evenly or too unevenly for independent draws.")
         return found
 
 
-def _dispersion(squares: float, number: float, variance: float, single: float) -> float:
-    """How far a sum of ``number`` squared standardised binomial counts lies from its mean, in standard deviations.
+def _variance(plan: PrivacyPlan) -> float:
+    """Of the number of sentences that a Poisson sample of this plan has."""
+    return plan.examples * plan.sampling_probability * (1 - plan.sampling_probability)
 
-    variance: of one count; single: q(1 − q) of one draw. The sum is close to χ² with fewer degrees of freedom where
-    counts are small; Wilson and Hilferty's cube root makes that normal, also in the tails.
+
+class _Spread:
+    """A sum of squared standardised binomial counts.
+
+    It is close to χ² with fewer degrees of freedom where counts are small; Wilson and Hilferty's cube root makes that
+    normal, also in the tails.
     """
-    freedom = number * 2 / (2 + (1 - 6 * single) / variance)
-    step = 2 / (9 * freedom)
-    return float(((squares / number) ** (1 / 3) - (1 - step)) / math.sqrt(step))
+
+    def __init__(self) -> None:
+        self.squares = self.number = self._excess = 0.0
+
+    def add(self, squares: float, number: float, variance: float, single: float) -> None:
+        """``number`` counts of one variance, of draws of variance ``single`` = q(1 − q) each."""
+        self.squares, self.number = self.squares + squares, self.number + number
+        self._excess += number * (2 + (1 - 6 * single) / variance)
+
+    @property
+    def deviation(self) -> float:
+        """How far the sum lies from its mean, in standard deviations."""
+        if self._excess <= 0:  # one draw each at q = ½: every square is 1
+            return 0.0
+        freedom = 2 * self.number**2 / self._excess
+        step = 2 / (9 * freedom)
+        return float(((self.squares / self.number) ** (1 / 3) - (1 - step)) / math.sqrt(step))

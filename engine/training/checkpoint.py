@@ -7,7 +7,7 @@ their step (:mod:`engine.seeds`), and ε is computed from the plan and the steps
 import os
 import tempfile
 import zipfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -18,31 +18,36 @@ _ARRAY = "array:"
 """Prefix that keeps the names of arrays apart from the names of the numbers beside them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """How far a run has come. step: optimiser steps taken, by all clients together. rounds: communication rounds done.
+    examples_seen: sentences sampled, with repeats. nonfinite: sentences whose gradient was not finite. bytes_down,
+    bytes_up: weights sent to clients and received from them."""
+
+    step: int = 0
+    rounds: int = 0
+    examples_seen: int = 0
+    nonfinite: int = 0
+    bytes_down: int = 0
+    bytes_up: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Checkpoint:
     """A run right after one of its records.
 
-    step: optimiser steps taken. round: number of the record reported at this moment. seconds: wall time so far.
-    examples_seen: sentences sampled so far, with repeats. nonfinite: sentences whose gradient was not finite so far.
+    round: number of the record reported at this moment. seconds: wall time so far. tally: what was done so far.
     arrays: weights and optimiser state by name, any shapes.
     """
 
-    step: int
     round: int
     seconds: float
-    examples_seen: int
-    nonfinite: int
+    tally: Tally
     arrays: dict[str, np.ndarray]
 
     def save(self, path: Path) -> None:
         """Replace ``path`` whole: a reader or a crash sees the old file or the new one. Raises StoreError."""
-        numbers = {
-            "step": self.step,
-            "round": self.round,
-            "seconds": self.seconds,
-            "examples_seen": self.examples_seen,
-            "nonfinite": self.nonfinite,
-        }
+        numbers = {"round": self.round, "seconds": self.seconds, **asdict(self.tally)}
         arrays = {_ARRAY + name: array for name, array in self.arrays.items()}
         passing: Path | None = None
         try:
@@ -65,11 +70,9 @@ class Checkpoint:
             with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             return cls(
-                step=int(arrays["step"]),
                 round=int(arrays["round"]),
                 seconds=float(arrays["seconds"]),
-                examples_seen=int(arrays["examples_seen"]),
-                nonfinite=int(arrays["nonfinite"]),
+                tally=Tally(**{field.name: int(arrays[field.name]) for field in fields(Tally)}),
                 arrays={name[len(_ARRAY) :]: array for name, array in arrays.items() if name.startswith(_ARRAY)},
             )
         except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:

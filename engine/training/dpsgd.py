@@ -54,7 +54,11 @@ class StepStatistics:
 
 
 class DPSGD:
-    """Training of one tagger on one shard, step by step. ``weights`` [size] is changed in place by :meth:`step`."""
+    """Training of one tagger on one shard, step by step. ``weights`` [size] is changed in place by :meth:`step`.
+
+    monitor: of the run, which measures where noise is added; part: which of its plans this one is. first: the number of
+    the first step that this optimiser takes. seeds: of this shard alone.
+    """
 
     def __init__(
         self,
@@ -65,13 +69,19 @@ class DPSGD:
         split: EncodedSplit,
         table: np.ndarray,
         weights: np.ndarray,
+        *,
+        monitor: NoiseMonitor | None = None,
+        part: int = 0,
+        first: int = 0,
     ) -> None:
         self.backend, self.plan, self.optimiser, self.seeds = backend, plan, optimiser, seeds
         self.split, self.table, self.weights = split, table, weights
-        self.monitor = NoiseMonitor(plan, weights.size) if plan.private else None
+        self.part, self.first = part, first
+        self.monitor = monitor or NoiseMonitor([plan], weights.size) if plan.private else None
 
     def step(self, step: int) -> StepStatistics:
-        """Take step number ``step`` (from 0). Raises TrainingFailed if the weights stop being finite."""
+        """Take step number ``step`` (from 0, of all on this shard). Raises TrainingFailed if the weights stop being
+        finite."""
         sentences = self.sample(step)
         total, statistics = self.clipped_sum(sentences)
         if self.monitor:
@@ -90,19 +100,20 @@ class DPSGD:
         if self.plan.private:
             add_gaussian_noise(total, self.seeds.stream("noise", step=step), self.plan.noise_std)
         total /= np.float32(self.plan.batch_size)
-        self.optimiser.move(self.weights, total, step)
+        self.optimiser.move(self.weights, total, step - self.first)
 
     def _measured(self, monitor: NoiseMonitor, step: int, sentences: np.ndarray, total: np.ndarray) -> None:
         """The update, with the noise check's eyes on it."""
-        monitor.saw_sample(sentences)
-        if monitor.looks_closely(step):
+        number = monitor.steps_seen
+        if monitor.looks_closely(number):
             self._look_closely(monitor, sentences, total)
-        where = monitor.coordinates(step)
+        where = monitor.coordinates(number)
         clipped, before = total[where].astype(np.float64), self.optimiser.look(self.weights, where)
         self._update(total, step)
-        gradient, rounding = self.optimiser.gradient_between(before, self.optimiser.look(self.weights, where), step)
-        size = self.plan.batch_size
-        monitor.saw_noise(step, gradient * size - clipped, rounding * size)
+        after, size = self.optimiser.look(self.weights, where), self.plan.batch_size
+        gradient, rounding = self.optimiser.gradient_between(before, after, step - self.first)
+        monitor.saw_noise(number, gradient * size - clipped, rounding * size)
+        monitor.saw_sample(sentences, self.part)
 
     def _look_closely(self, monitor: NoiseMonitor, sentences: np.ndarray, total: np.ndarray) -> None:
         """Send single sentences through the code that made the sum, and see whether they make it up."""

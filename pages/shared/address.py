@@ -15,7 +15,6 @@ _WHOLE: dict[str, Callable[[str], Any]] = {
     "corpus": str,
     "data_fraction": float,
     "embeddings": str,
-    "clients": int,
     "seed": int,
 }
 _PARTS: dict[str, tuple[str, Callable[[str], Any]]] = {
@@ -28,6 +27,14 @@ _PARTS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "batch_size": ("training", int),
     "epochs": ("training", float),
     "loss": ("training", str),
+    "mechanism": ("privacy", str),
+    "clients": ("federation", int),
+    "participants": ("federation", lambda text: None if text == "none" else int(text)),
+    "rounds": ("federation", int),
+    "schedule": ("federation", str),
+    "partition": ("federation", str),
+    "skew": ("federation", float),
+    "weighting": ("federation", lambda text: None if text == "none" else text),
     "hidden_size": ("tagger", int),
     "well_formed": ("tagger", lambda text: _yes_or_no(text)),
 }
@@ -50,7 +57,12 @@ def write(config: SimulationConfig) -> dict[str, str]:
 def _untouched(config: SimulationConfig) -> dict[str, Any]:
     """Privacy fields at their defaults for this noise multiplier, since the default clip norm follows it."""
     default = type(config.privacy)(noise_multiplier=config.privacy.noise_multiplier)
-    return {"clip_norm": default.clip_norm, "delta": default.delta, "sampling": default.sampling}
+    return {
+        "clip_norm": default.clip_norm,
+        "delta": default.delta,
+        "sampling": default.sampling,
+        "mechanism": default.mechanism,
+    }
 
 
 def _values(config: SimulationConfig) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from engine.reports import epsilon_text
+from engine.runs import Holdings
 from pages.shared import palette
 from pages.shared.curves import METRICS, Point, TypeScore
 
@@ -26,6 +27,8 @@ STYLES = {
     "recall": _Style("Recall", palette.RECALL, "square", "dash", 1.8),
     "f1": _Style("F1", palette.F1, "circle", "solid", 3.0),
 }
+_PATTERNS = ("", "/", "\\", "x", "-", "|", "+", ".")
+"""Hatching of bars beside each other, which says the same as their colours."""
 _SHARE_OF_NO_PRIVACY = 0.2
 """How much of the axis the place of ε = ∞ takes."""
 CONFIG = {
@@ -246,5 +249,38 @@ def f1_by_type(types: Sequence[TypeScore], *, private: bool, key: str) -> go.Fig
         xaxis={"title": {"text": "F1"}, "range": [0, 1.0], "gridcolor": palette.GRID, "zeroline": False},
         yaxis={"autorange": "reversed", "automargin": True},
         bargap=0.35,
+    )
+    return figure
+
+
+def holdings(found: Holdings, *, key: str) -> go.Figure:
+    """Names of each type that each client holds, stacked."""
+    clients = list(range(1, len(found.sentences) + 1))
+    facts = list(zip(found.sentences, found.tokens, strict=True))
+    figure = go.Figure(
+        [
+            go.Bar(
+                x=clients,
+                y=[row[number] for row in found.entities],
+                name=name,
+                marker={
+                    "color": palette.TYPES[number % len(palette.TYPES)],
+                    "pattern": {"shape": _PATTERNS[number % len(_PATTERNS)], "fgopacity": 0.35},
+                },
+                customdata=facts,
+                hovertemplate=f"client %{{x}}: %{{y:,}} {name}<br>%{{customdata[0]:,}} sentences, "
+                "%{customdata[1]:,} tokens<extra></extra>",
+            )
+            for number, name in enumerate(found.types)
+        ]
+    )
+    figure.update_layout(
+        **plain_layout(key, height=320),
+        margin={"l": 56, "r": 8, "t": 36, "b": 44},
+        barmode="stack",
+        legend={"orientation": "h", "y": 1.16, "x": 0, "traceorder": "normal"},
+        xaxis={"title": {"text": "client"}, "dtick": max(1, len(clients) // 10), "zeroline": False},
+        yaxis={"title": {"text": "names held"}, "gridcolor": palette.GRID, "zeroline": False},
+        bargap=0.2,
     )
     return figure

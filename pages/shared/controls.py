@@ -1,5 +1,6 @@
 """The controls of a configuration, in the sidebar, and their tie to the address bar."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
@@ -18,7 +19,7 @@ from engine.config import (
 from engine.corpus import CorpusInfo
 from engine.errors import EpsilonError
 from engine.runs import Preview, Runs
-from pages.shared import address, back, words
+from pages.shared import address, back, federated, words
 
 NOISE = (0.0, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
@@ -73,6 +74,8 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
             format_func=lambda share: f"{100 * share:g} %",
             help="A random part of the training sentences. Fewer sentences make each one weigh more, so ε grows.",
         )
+        federated.choose(start, _options(federated.CLIENTS, "clients"))
+        federated.advanced(start)
         _advanced(runs)
         st.button("Back to the defaults", on_click=_reset, type="tertiary", icon=":material/undo:")
         back.follow()
@@ -126,6 +129,8 @@ def _values(config: SimulationConfig) -> dict[str, Any]:
         "well_formed": config.tagger.well_formed,
         "embeddings": config.embeddings,
         "seed": config.seed,
+        "mechanism": privacy.mechanism,
+        **{name: getattr(config.federation, name) for name in federated.FIELDS},
     }
 
 
@@ -136,6 +141,7 @@ def _reset() -> None:
 
 def _config() -> SimulationConfig:
     state = st.session_state
+    federation, mechanism = federated.chosen()
     return SimulationConfig(
         corpus=state.corpus,
         data_fraction=state.data_fraction,
@@ -153,7 +159,9 @@ def _config() -> SimulationConfig:
             clip_norm=AUTOMATIC if state.clip_norm is None else state.clip_norm,
             delta=state.delta,
             sampling=state.sampling,
+            mechanism=mechanism,
         ),
+        federation=federation,
         seed=state.seed,
     )
 
@@ -176,7 +184,7 @@ def problems() -> list[str]:
     return list(st.session_state.get(_PROBLEMS, ()))
 
 
-def _options(usual: tuple[float, ...], key: str) -> list[float]:
+def _options(usual: Sequence[Any], key: str) -> list[Any]:
     """The steps of a slider, with the value at the start and the one chosen elsewhere among them."""
     state = st.session_state
     return sorted({*usual, state[_INITIAL][key], state.get(key, state[_INITIAL][key])})

@@ -8,7 +8,7 @@ import streamlit as st
 
 from engine.config import SimulationConfig
 from engine.errors import EpsilonError
-from engine.records import Run, RunState
+from engine.records import RoundRecord, Run, RunState
 from engine.runs import Preview, Runs
 from pages.shared import address, charts, curves, downloads, words
 from pages.shared.picture import show as show_picture
@@ -52,7 +52,7 @@ def _view(runs: Runs, config: SimulationConfig, preview: Preview, title: str, fi
     )
     show_picture(picture, key="picture", label=words.answer(run, preview, reference))
     st.caption(_legend(bool(records), bool(finished)))
-    _details(run, config, finished)
+    _details(runs, run, config, finished)
 
 
 def _newer(runs: Runs, run: Run) -> Run:
@@ -75,16 +75,16 @@ def _legend(this: bool, finished: bool) -> str:
 
 def _line_below(run: Run | None, config: SimulationConfig, preview: Preview, title: str) -> None:
     privacy = run.records[-1].privacy if run and run.records else preview.privacy
-    st.caption(
-        f"{address.plain(words.corpus_note(config.corpus, title))} · "
-        f"{words.assumptions(privacy, config.privacy.sampling, config.seed)}"
-    )
+    parts = [address.plain(words.corpus_note(config.corpus, title)), words.federation(config)]
+    st.caption(" · ".join(part for part in (*parts, words.assumptions(privacy, config)) if part))
 
 
-def _promise(run: Run | None, preview: Preview) -> None:
+def _promise(run: Run | None, preview: Preview, config: SimulationConfig) -> None:
     with st.popover("What does this promise?", type="tertiary", icon=":material/verified_user:"):
         for paragraph in words.promise(run.records[-1].privacy if run and run.records else preview.privacy):
             st.markdown(paragraph)
+        if not config.federation.central and config.privacy.private:
+            st.markdown(words.TRUST[config.privacy.mechanism])
 
 
 def _check(run: Run) -> None:
@@ -102,7 +102,7 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
     """The one thing to do next: run, wait or cancel, go on."""
     if run and run.status.state == RunState.DONE:
         with st.container(horizontal=True, vertical_alignment="center"):
-            _promise(run, preview)
+            _promise(run, preview, config)
             _check(run)
             st.caption(words.origin(run), width="stretch")
         return
@@ -114,7 +114,7 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(label, type="primary", icon=":material/play_arrow:", key="run")
         st.caption(f"{about} · {preview.train_sentences:,} sentences, {preview.steps:,} steps".strip(" ·"))
-        _promise(run, preview)
+        _promise(run, preview, config)
     if pressed:
         try:
             runs.submit(config, owner_pid=os.getpid())
@@ -136,8 +136,9 @@ def _progress(runs: Runs, run: Run) -> None:
     _check(run)
 
 
-def _details(run: Run | None, config: SimulationConfig, finished: Sequence[Run]) -> None:
-    types, table, download = st.tabs(["By entity type", "Numbers", "Download and repeat"])
+def _details(runs: Runs, run: Run | None, config: SimulationConfig, finished: Sequence[Run]) -> None:
+    names = ["By entity type", "Numbers", "Download and repeat"]
+    types, table, download, *held = st.tabs(names if config.federation.clients == 1 else [*names, "Clients"])
     latest = run.records[-1] if run and run.records else None
     with types:
         if latest is None:
@@ -153,3 +154,20 @@ def _details(run: Run | None, config: SimulationConfig, finished: Sequence[Run])
         downloads.table(run, finished)
     with download:
         downloads.offer(run, config)
+    for tab in held:
+        with tab:
+            _clients(runs, config, latest)
+
+
+def _clients(runs: Runs, config: SimulationConfig, latest: RoundRecord | None) -> None:
+    """Who holds what, and what travelled."""
+    try:
+        holdings = runs.holdings(config)
+    except EpsilonError as error:
+        st.caption(address.plain(f"Who holds what cannot be shown: {error}"))
+    else:
+        picture = charts.holdings(holdings, key=config.canonical_json())
+        show_picture(picture, key="clients", label="Names of each type that each client holds")
+        st.caption(words.holdings(holdings))
+    if latest and latest.federation:
+        st.caption(words.travelled(latest.federation))

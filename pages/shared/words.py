@@ -3,10 +3,10 @@
 import math
 from datetime import datetime
 
-from engine.config import SYNTHETIC
-from engine.records import EntityScores, NoiseCheck, PrivacySpent, RoundRecord, Run, RunState
+from engine.config import SYNTHETIC, SimulationConfig
+from engine.records import EntityScores, FederatedRound, NoiseCheck, PrivacySpent, RoundRecord, Run, RunState
 from engine.reports import check_rows, delta_text, epsilon_text
-from engine.runs import Preview
+from engine.runs import Holdings, Preview
 
 TIERS = {
     "strong": "strong: ε ≤ 1",
@@ -80,15 +80,62 @@ def epsilon(privacy: PrivacySpent) -> str:
     return epsilon_text(privacy.epsilon)
 
 
-def assumptions(privacy: PrivacySpent, sampling: str, seed: int) -> str:
+TRUST = {
+    "dp-sgd": "Protects each sentence. Only the client that holds it sees it; nobody else need be trusted.",
+    "dp-fedavg": "Protects each client with all it has, from everybody but the server, which sees the updates and must "
+    "be trusted to add the noise and to keep them.",
+    "local": "Protects each client with all it has. Nobody else need be trusted, and the noise is the heaviest.",
+}
+"""Who must be trusted with what, by mechanism."""
+
+
+def assumptions(privacy: PrivacySpent, config: SimulationConfig) -> str:
     """One line on which everything rests."""
     if math.isinf(privacy.epsilon):
-        return f"Not private: nothing is promised to anybody · seed {seed}"
-    drawn = "Poisson sampling" if sampling == "poisson" else "shuffled, priced as Poisson ⚠"
+        return f"Not private: nothing is promised to anybody · seed {config.seed}"
+    drawn = "Poisson sampling" if config.privacy.sampling == "poisson" else "shuffled, priced as Poisson ⚠"
+    if config.privacy.mechanism == "local":
+        drawn = "noise on each update"
     return (
         f"Protects {privacy.unit} ({privacy.neighbouring}) · {drawn} · "
-        f"{privacy.accountant.upper()} accountant · seed {seed}"
+        f"{privacy.accountant.upper()} accountant · seed {config.seed}"
     )
+
+
+def federation(config: SimulationConfig) -> str:
+    """Clients and rounds in a few words; empty for central training."""
+    found = config.federation
+    if found.central:
+        return ""
+    clients = f"{found.clients:,} clients" if found.clients > 1 else "one client"
+    some = f", {found.participants:,} a round" if found.participants else ""
+    rounds = f"{found.rounds:,} rounds" if found.rounds > 1 else "one round"
+    return f"{clients}{some}, {rounds}" + (", a piece of the data each" if found.schedule == "incremental" else "")
+
+
+def travelled(last: FederatedRound) -> str:
+    """What moved between clients and server."""
+    failed = ""
+    if last.failed:
+        names = ", ".join(str(client + 1) for client in last.failed)
+        failed = f" Left out of the last round, since their weights stopped being finite: client {names}."
+    return (
+        f"Round {last.round:,} of {last.rounds:,}: {len(last.clients):,} clients joined their weights, which lay "
+        f"{last.drift:.3g} apart from their mean (L2, root mean square). Sent so far: {megabytes(last.bytes_down)} to "
+        f"clients, {megabytes(last.bytes_up)} back.{failed}"
+    )
+
+
+def holdings(found: Holdings) -> str:
+    """The split in a sentence."""
+    least, most = min(found.sentences), max(found.sentences)
+    sizes = f"{least:,} sentences each" if least == most else f"{least:,} to {most:,} sentences each"
+    return f"{len(found.sentences):,} clients with {sizes}, {sum(found.tokens):,} tokens in all."
+
+
+def megabytes(number: int) -> str:
+    """Bytes in MB, or GB."""
+    return f"{number / 1e6:,.1f} MB" if number < 1e9 else f"{number / 1e9:,.2f} GB"
 
 
 def promise(privacy: PrivacySpent) -> list[str]:
@@ -107,8 +154,7 @@ def promise(privacy: PrivacySpent) -> list[str]:
         f"Somebody who holds the trained weights, and knows every other training sentence, tries to tell whether "
         f"{privacy.unit} was there too. Guessing is right half the time. With ε = {epsilon_text(privacy.epsilon)} they "
         f"are right at most {percent(sure)} of the time, but for a chance of δ = {delta_text(privacy.delta)}.",
-        "Two corpora count as neighbours if one sentence was added or removed. A person who is named in ten sentences "
-        "has ten times that ε.",
+        _neighbours(privacy),
         f"The same by Rényi accounting: ε = {epsilon_text(privacy.rdp_epsilon)}.",
     ]
     if privacy.unamplified_epsilon is not None:
@@ -117,6 +163,15 @@ def promise(privacy: PrivacySpent) -> list[str]:
             "This is the figure that holds as things were done."
         )
     return [*paragraphs, "It rests on this:\n" + "\n".join(f"- {sentence}" for sentence in privacy.assumptions)]
+
+
+def _neighbours(privacy: PrivacySpent) -> str:
+    if privacy.unit == PrivacySpent.unit:
+        return (
+            "Two corpora count as neighbours if one sentence was added or removed. A person who is named in ten "
+            "sentences has ten times that ε."
+        )
+    return f"What is protected is {privacy.unit}. Two federations count as neighbours if you {privacy.neighbouring}."
 
 
 def check_label(check: NoiseCheck) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from engine.config import (
     DEFAULT_CLIP_NORM,
+    FederationConfig,
     PrivacyConfig,
     SimulationConfig,
     TaggerConfig,
@@ -30,7 +31,14 @@ BAD = [
     (TrainingConfig, "loss", ["", "max", None]),
     (SimulationConfig, "data_fraction", [0, 1.5, -1, math.nan, "1"]),
     (SimulationConfig, "corpus", ["", "  ", None, "a\0b", "x" * 2000]),
-    (SimulationConfig, "clients", [0, 2, -1, 1.0]),
+    (FederationConfig, "clients", [0, -1, 1.0, 10**6, True]),
+    (FederationConfig, "participants", [0, -1, 1.5, "2"]),
+    (FederationConfig, "rounds", [0, -1, 1.5]),
+    (FederationConfig, "schedule", ["", "often", None]),
+    (FederationConfig, "partition", ["", "fair", None]),
+    (FederationConfig, "skew", [0, -1, math.nan, "1"]),
+    (FederationConfig, "weighting", ["", "size"]),
+    (PrivacyConfig, "mechanism", ["", "dpsgd", None]),
     (SimulationConfig, "seed", [-1, 2**32, 1.5]),
 ]
 
@@ -86,3 +94,33 @@ def test_whatever_changes_the_work_changes_the_identity():
     identities = {run_id(each, "c") for each in (config, *others)} | {run_id(config, "d"), run_id(config, "c", "0")}
     assert len(identities) == 6
     assert all(len(each) == 16 for each in identities)
+
+
+@pytest.mark.parametrize(
+    ("federation", "privacy", "words"),
+    [
+        ({"clients": 1}, {"mechanism": "local"}, "clients=1, expected at least 2"),
+        ({"clients": 3, "weighting": "examples"}, {"mechanism": "dp-fedavg"}, "weighting='examples', expected 'equal'"),
+        ({"clients": 3}, {"mechanism": "dp-fedavg", "sampling": "shuffle"}, "sampling='shuffle', expected 'poisson'"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(federation, privacy, words):
+    with pytest.raises(InvalidConfig, match=words):
+        SimulationConfig(federation=FederationConfig(**federation), privacy=PrivacyConfig(**privacy))
+
+
+def test_more_participants_than_clients_are_refused():
+    with pytest.raises(InvalidConfig, match="participants=4, expected at most clients=3"):
+        FederationConfig(clients=3, participants=4)
+
+
+def test_two_ways_to_say_the_same_are_one_run():
+    assert FederationConfig(clients=3, participants=3) == FederationConfig(clients=3)
+    for mechanism, weighting in (("dp-sgd", "examples"), ("local", "equal")):
+        said, left = (
+            SimulationConfig(
+                federation=FederationConfig(clients=3, weighting=choice), privacy=PrivacyConfig(mechanism=mechanism)
+            )
+            for choice in (weighting, None)
+        )
+        assert said.canonical_json() == left.canonical_json()

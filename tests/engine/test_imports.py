@@ -18,6 +18,7 @@ RANKS = (
     ("engine.embeddings", "engine.scoring", "engine.reports"),
     ("engine.taggers",),
     ("engine.training",),
+    ("engine.federated",),
     ("engine.simulation", "engine.store"),
     ("engine.worker", "engine.dispatch", "engine.second_opinion"),
     ("engine.cluster", "engine.runs"),

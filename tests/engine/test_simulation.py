@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import CorpusError, InvalidConfig, RunStopped, VectorsMissing
 from engine.privacy.accounting import epsilon
 from engine.privacy.plan import PrivacyPlan
@@ -122,3 +122,66 @@ def test_compiling_is_said_where_it_must_happen(trained_settings, monkeypatch, f
     stages = []
     next(simulate(SMALL, trained_settings, on_stage=lambda stage, progress: stages.append(stage)))
     assert any("compiling" in stage for stage in stages) is not fresh
+
+
+def federated(config: SimulationConfig = SMALL, **federation) -> SimulationConfig:
+    return dataclasses.replace(config, federation=FederationConfig(**federation))
+
+
+def test_a_federated_run_reports_each_round_and_what_travelled(trained_settings):
+    records = list(simulate(federated(clients=4, rounds=3), trained_settings))
+    assert [record.federation.round for record in records] == [1, 2, 3]
+    assert [record.test is not None for record in records] == [False, False, True]
+    assert records[-1].step == records[-1].steps_total == 3 * 4 * 14  # 55 sentences each, 8 a step, 2 epochs
+    size = records[0].federation.bytes_up // 4 // 4
+    assert [record.federation.bytes_down for record in records] == [4 * 4 * size * done for done in (1, 2, 3)]
+    assert all(record.federation.clients == (0, 1, 2, 3) for record in records)
+    assert all(record.federation.drift > 0 for record in records)
+    assert not records[-1].noise_check.failed
+    assert records[-1].noise_check.steps == records[-1].step
+    # A client's own shard is smaller, and costs more than the same steps in one hand.
+    assert records[0].privacy.epsilon > list(simulate(SMALL, trained_settings))[-1].privacy.epsilon
+
+
+@pytest.mark.parametrize(
+    "federation",
+    [
+        {"clients": 3, "rounds": 4, "participants": 2},
+        {"clients": 2, "rounds": 5, "schedule": "incremental"},
+        {"clients": 1, "rounds": 3},
+    ],
+)
+def test_a_federated_run_that_goes_on_gives_the_records_it_would_have_given(trained_settings, federation):
+    config = federated(**federation)
+    checkpoints: list[Checkpoint] = []
+    whole = list(simulate(config, trained_settings, on_checkpoint=checkpoints.append))
+    for at in (0, len(whole) // 2, len(whole) - 2):
+        rest = list(simulate(config, trained_settings, resume=checkpoints[at]))
+        assert list(map(without_time, rest)) == list(map(without_time, whole[at + 1 :]))
+
+
+@pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
+def test_whole_clients_are_protected(trained_settings, mechanism):
+    config = dataclasses.replace(
+        federated(clients=10, rounds=6, participants=5),
+        privacy=PrivacyConfig(mechanism=mechanism, noise_multiplier=1.0),
+    )
+    records = list(simulate(config, trained_settings))
+    last = records[-1]
+    assert last.privacy.unit == "one client, with all its sentences"
+    assert last.noise_check.unit == "client"
+    assert not last.noise_check.failed
+    assert last.noise_check.noise_std == pytest.approx(1.5, rel=0.05)
+    assert [record.privacy.epsilon for record in records] == sorted(record.privacy.epsilon for record in records)
+
+
+def test_without_noise_a_federation_learns(trained_settings):
+    central = SimulationConfig(
+        data_fraction=0.3,
+        training=TrainingConfig(optimiser="adam", learning_rate=0.005, epochs=3),
+        privacy=PrivacyConfig(noise_multiplier=0),
+    )
+    config = federated(central, clients=3, rounds=3)
+    records = list(simulate(config, trained_settings))
+    assert records[-1].test.f1 > 0.5
+    assert records[-1].test.f1 > records[0].scores.f1

@@ -68,7 +68,9 @@ class TestAddress:
             ({"seed": "9" * 5000}, "seed="),
             ({"x" * 5000: "1"}, "unknown field"),
             ({"delta": "2"}, "delta=2.0"),
-            ({"clients": "7"}, "clients=7"),
+            ({"clients": "0"}, "clients=0"),
+            ({"participants": "7"}, "participants=7"),
+            ({"mechanism": "local"}, "clients=1"),
             ({"batch_size": "1e3"}, "batch_size='1e3'"),
         ],
     )

@@ -1,17 +1,19 @@
 """A checkpoint survives the disk unchanged, and a damaged one is said, never half read."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from engine.errors import StoreError
-from engine.training.checkpoint import Checkpoint
+from engine.training.checkpoint import Checkpoint, Tally
 
 
 def checkpoint(step: int = 7) -> Checkpoint:
     arrays = {"step": np.arange(3, dtype=np.float32), "lstm/kernel:0": np.ones((2, 4)), "count": np.int64(3)}
-    return Checkpoint(step=step, round=2, seconds=1.5, examples_seen=64, nonfinite=1, arrays=arrays)
+    tally = Tally(step=step, rounds=1, examples_seen=64, nonfinite=1, bytes_down=80, bytes_up=2**40)
+    return Checkpoint(round=2, seconds=1.5, tally=tally, arrays=arrays)
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -19,8 +21,7 @@ def test_round_trip(tmp_path: Path) -> None:
     checkpoint(5).save(path)
     checkpoint(7).save(path)
     read, written = Checkpoint.load(path), checkpoint(7)
-    numbers = ("step", "round", "seconds", "examples_seen", "nonfinite")
-    assert [getattr(read, n) for n in numbers] == [getattr(written, n) for n in numbers]
+    assert (read.round, read.seconds, read.tally) == (written.round, written.seconds, written.tally)
     assert read.arrays.keys() == written.arrays.keys()
     for name, array in written.arrays.items():
         np.testing.assert_array_equal(read.arrays[name], array)
@@ -46,7 +47,8 @@ def test_cut_short(tmp_path: Path) -> None:
 
 def test_pickles_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.npz"
-    np.savez(path, step=1, round=0, seconds=0.0, examples_seen=0, nonfinite=0, **{"array:x": np.array([{}])})
+    numbers = {field.name: 0 for field in fields(Tally)}
+    np.savez(path, round=0, seconds=0.0, **numbers, **{"array:x": np.array([{}])})
     with pytest.raises(StoreError, match="cannot be read"):
         Checkpoint.load(path)
 

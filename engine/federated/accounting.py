@@ -1,0 +1,89 @@
+"""What a federated run costs the one whom it costs most.
+
+Shards are disjoint, so a sentence loses only what its own client's steps on its own piece cost, over all rounds
+(parallel composition): ε of the run is the largest of those. Under the mechanisms on whole clients, a client loses what
+its updates tell.
+"""
+
+import math
+from dataclasses import replace
+
+from engine.federated.plan import FederatedPlan
+from engine.privacy import accounting
+from engine.privacy.plan import PrivacyPlan
+from engine.records import PrivacySpent
+
+DISJOINT = "Each sentence is held by one client alone; ε is that of the client who pays most, over all its rounds."
+PIECES = "Each sentence is in one of its client's pieces alone, and who is in which was decided without looking at it."
+SERVER = "The server sees each client's update before the noise is added, and must keep it to itself."
+JOINED = "Each client joins each round by chance, and who did stays secret."
+EVERY_CLIENT = "Every client takes part in every round."
+LOCAL = "Each client adds the noise to its own update before it leaves: nobody else need be trusted."
+PUBLIC = "Word vectors, tag names, the number of clients and all settings are public or were fixed in advance."
+CLIENT, REPLACE_CLIENT = "one client, with all its sentences", "replace all that one client has"
+
+
+def spent(plan: FederatedPlan, steps: int, rounds: int) -> PrivacySpent:
+    """What the costliest sentence or client has lost when all clients together have taken ``steps`` optimiser steps,
+    and ``rounds`` rounds are done."""
+    if plan.server:
+        return _client_spent(plan, plan.server, rounds)
+    costs = costly(plan, steps)
+    if not costs:
+        return accounting.spent(plan.parts[0], 0)
+    found = [(accounting.spent(part, taken), part) for part, taken in costs]
+    privacy = max((privacy for privacy, _ in found), key=lambda privacy: privacy.epsilon)
+    if len(plan.parts) == 1 or not plan.private:
+        return privacy
+    extra = (DISJOINT, PIECES) if len(plan.parts) > len(plan.shards) else (DISJOINT,)
+    return replace(
+        privacy,
+        assumptions=(*privacy.assumptions, *extra),
+        rdp_epsilon=max(privacy.rdp_epsilon for privacy, _ in found),
+    )
+
+
+def costly(plan: FederatedPlan, steps: int) -> list[tuple[PrivacyPlan, int]]:
+    """The parts among which the costliest is, with the steps taken on each: those whose ε by Rényi accounting, which is
+    never below the exact one, is not below the exact ε of another."""
+    distinct = {}
+    for part, taken in zip(plan.parts, plan.taken(steps), strict=True):
+        if taken:
+            distinct[replace(part, steps=1), taken] = (part, taken)
+    ordered = sorted(distinct.values(), key=lambda one: -accounting.epsilon(one[0], one[1], "rdp"))
+    found: list[tuple[PrivacyPlan, int]] = []
+    largest = -math.inf
+    for part, taken in ordered:
+        if found and accounting.epsilon(part, taken, "rdp") < largest:
+            break
+        found.append((part, taken))
+        largest = max(largest, accounting.epsilon(part, taken))
+    return found
+
+
+def _client_spent(plan: FederatedPlan, server: PrivacyPlan, rounds: int) -> PrivacySpent:
+    if plan.local:
+        # A client's update may turn into any other one: two vectors of norm C lie at most 2C apart.
+        times = most_rounds(plan, rounds)
+        epsilon = accounting.gaussian_epsilon(2 * math.sqrt(times) / server.noise_multiplier, server.delta)
+        return PrivacySpent(
+            epsilon=epsilon if times else 0.0,
+            delta=server.delta,
+            unit=CLIENT,
+            neighbouring=REPLACE_CLIENT,
+            accountant="exact",
+            assumptions=(LOCAL, accounting.SEEDED, PUBLIC),
+            rdp_epsilon=epsilon if times else 0.0,
+        )
+    privacy = accounting.spent(server, rounds)
+    joined = JOINED if server.sampling_probability < 1 else EVERY_CLIENT
+    return replace(privacy, unit=CLIENT, assumptions=(joined, SERVER, accounting.SEEDED, PUBLIC))
+
+
+def most_rounds(plan: FederatedPlan, rounds: int) -> int:
+    """How often the busiest client took part in the first ``rounds`` rounds."""
+    times = [0] * len(plan.shards)
+    for visits in plan.rounds[:rounds]:
+        for visit in visits:
+            times[visit.client] += 1
+    return max(times)

@@ -1,0 +1,142 @@
+"""Rounds of training by several clients, step by step: each trains on what it has, and the server joins the results.
+
+Clients are computed one after another: a step keeps all cores busy, so that n clients on the same sentences cost what
+one does. Central training is one client in one round.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.config import SimulationConfig
+from engine.embeddings import EncodedSplit
+from engine.embeddings.encoded import subset
+from engine.errors import TrainingFailed
+from engine.federated.plan import FederatedPlan, Visit
+from engine.federated.server import Exchange, Server
+from engine.privacy.noise_check import NoiseMonitor
+from engine.seeds import Seeds
+from engine.training.checkpoint import Tally
+from engine.training.dpsgd import DPSGD, Backend, StepStatistics
+from engine.training.optimisers import Optimiser
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What happened just now. taken: optimiser steps by all clients together so far. step: what the step saw, None if
+    its client failed. round: number of the round that has just ended, None within one; exchange: what it moved;
+    failed: clients of this round whose training failed and who were left out of its mean."""
+
+    taken: int
+    step: StepStatistics | None
+    round: int | None = None
+    exchange: Exchange | None = None
+    failed: tuple[int, ...] = ()
+
+
+def after(tally: Tally, progress: Progress) -> Tally:
+    """How far the run is once this has happened."""
+    step, exchange = progress.step, progress.exchange
+    return Tally(
+        step=progress.taken,
+        rounds=tally.rounds + (progress.round is not None),
+        examples_seen=tally.examples_seen + (len(step.norms) + step.nonfinite if step else 0),
+        nonfinite=tally.nonfinite + (step.nonfinite if step else 0),
+        bytes_down=tally.bytes_down + (exchange.bytes_down if exchange else 0),
+        bytes_up=tally.bytes_up + (exchange.bytes_up if exchange else 0),
+    )
+
+
+class Federation:
+    """Trains ``weights`` [size], the common tagger's, in place.
+
+    A client alone trains the common weights themselves, and they can be looked at after each step; of several clients,
+    each trains a copy, and the common weights change at the end of a round.
+    """
+
+    def __init__(
+        self,
+        config: SimulationConfig,
+        plan: FederatedPlan,
+        backend: Backend,
+        split: EncodedSplit,
+        table: np.ndarray,
+        weights: np.ndarray,
+    ) -> None:
+        self.plan, self.weights, self.backend = plan, weights, backend
+        self._config, self._split, self._table = config, split, table
+        self._seeds = Seeds(config.seed)
+        self.monitor = None
+        if plan.private:
+            if plan.server:
+                self.monitor = NoiseMonitor([plan.server], weights.size, "client")
+            else:
+                self.monitor = NoiseMonitor(plan.parts, weights.size)
+        equal = config.federation.weighting == "equal" or config.privacy.mechanism != "dp-sgd"
+        self._server = Server(plan, weights, self._seeds, equal=equal, monitor=self.monitor)
+        self.optimiser = Optimiser(config.training, weights.size)
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one client."""
+        return len(self.plan.shards) == 1
+
+    def learner(self, visit: Visit, weights: np.ndarray) -> DPSGD:
+        """One client's training in one round, on ``weights``; its optimiser starts anew."""
+        part = visit.part
+        sentences = self.plan.sentences[part]
+        split = self._split if len(sentences) == len(self._split) else subset(self._split, sentences)
+        self.optimiser = Optimiser(self._config.training, weights.size)
+        monitor = None if self.plan.server else self.monitor
+        seeds = self._seeds.of(part=part)
+        return DPSGD(
+            self.backend,
+            self.plan.parts[part],
+            self.optimiser,
+            seeds,
+            split,
+            self._table,
+            weights,
+            monitor=monitor,
+            part=part,
+            first=visit.first,
+        )
+
+    def train(
+        self, rounds_done: int = 0, steps_done: int = 0, optimiser_state: dict[str, np.ndarray] | None = None
+    ) -> Iterator[Progress]:
+        """Go on after so many rounds, and, where one client is alone, after so many of its steps in the next one, when
+        its optimiser had this state. Raises TrainingFailed if a round has no client left."""
+        taken = self.plan.steps_before(rounds_done)
+        for number in range(rounds_done, len(self.plan.rounds)):
+            visits, failed = self.plan.rounds[number], []
+            last: StepStatistics | None = None
+            self._server.begin()
+            for visit in visits:
+                learner = self.learner(visit, self.weights if self.alone else self.weights.copy())
+                if steps_done and optimiser_state is not None:
+                    self.optimiser.state = {name: array.copy() for name, array in optimiser_state.items()}
+                try:
+                    for step in range(steps_done, visit.steps):
+                        last = learner.step(visit.first + step)
+                        if step + 1 < visit.steps:
+                            yield Progress(taken + step + 1, last)
+                except TrainingFailed:
+                    if self.alone:
+                        raise
+                    last = None
+                    failed.append(visit.client)
+                else:
+                    if not self.alone:
+                        self._server.receive(visit.client, learner.weights, len(learner.split), number)
+                taken, steps_done = taken + visit.steps, 0
+                if visit is not visits[-1]:
+                    yield Progress(taken, last)
+            if visits and len(failed) == len(visits):
+                raise TrainingFailed(
+                    f"In round {number + 1} the weights of all {len(visits)} clients stopped being finite; a smaller "
+                    "learning rate or less noise may help"
+                )
+            exchange = None if self.alone else self._server.finish(number)
+            yield Progress(taken, last, number, exchange, tuple(failed))

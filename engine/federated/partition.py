@@ -1,0 +1,86 @@
+"""Who holds which sentences: a corpus split among clients, each sentence at exactly one of them.
+
+Which client a sentence goes to depends on public things alone, or is drawn without looking at it, but for
+``label-skew``: that split simulates clients who differ, and looks at the tags as nature would.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from engine.config import FederationConfig
+from engine.corpus.layout import Layout
+from engine.errors import InvalidConfig
+from engine.seeds import Seeds
+
+
+def partition(
+    sentences: int, layout: Callable[[], Layout], federation: FederationConfig, seeds: Seeds
+) -> list[np.ndarray]:
+    """The sentences of each client, ascending, int64 [n_k] each; ``layout`` is asked for where the split needs it.
+
+    Raises InvalidConfig where there are more clients than sentences, a client would get none, or the corpus does not
+    know what the split goes by.
+    """
+    clients = federation.clients
+    if clients > sentences:
+        raise InvalidConfig(f"clients={clients:,}, expected at most the {sentences:,} training sentences")
+    if clients == 1:
+        return [np.arange(sentences)]
+    random = seeds.stream("partition")
+    split = {
+        "random": lambda: np.array_split(random.permutation(sentences), clients),
+        "unequal": lambda: _unequal(sentences, clients, random),
+        "label-skew": lambda: _label_skew(layout(), clients, federation.skew, random),
+        "document": lambda: _grouped(layout().documents, clients, "document", "documents", random),
+        "natural": lambda: _grouped(layout().sections, clients, "natural", "sections of its own", random),
+    }
+    shards = [np.sort(shard) for shard in split[federation.partition]()]
+    for client, shard in enumerate(shards):
+        if not len(shard):
+            raise InvalidConfig(
+                f"partition={federation.partition!r} leaves client {client + 1} of {clients} without a sentence; "
+                "fewer clients, less skew or another seed may help"
+            )
+    return shards
+
+
+def _unequal(sentences: int, clients: int, random: np.random.Generator) -> list[np.ndarray]:
+    """Shard sizes that fall as 1, 1/2, 1/3 …, each at least one sentence."""
+    shares = 1 / np.arange(1, clients + 1)
+    borders = clients + np.rint(np.cumsum(shares) / shares.sum() * (sentences - clients)).astype(np.int64)
+    sizes = np.diff(borders, prepend=clients) + 1
+    return np.split(random.permutation(sentences), np.cumsum(sizes)[:-1])
+
+
+def _label_skew(layout: Layout, clients: int, skew: float, random: np.random.Generator) -> list[np.ndarray]:
+    """Sentences of each kind, by the type that most of their entities have or none, go to clients in shares drawn from
+    Dirichlet(skew, …, skew), anew for each kind (Hsu, Qi and Brown 2019)."""
+    kinds = np.where(layout.entities.any(1), layout.entities.argmax(1), -1)
+    shards: list[list[np.ndarray]] = [[] for _ in range(clients)]
+    for kind in range(-1, len(layout.types)):
+        members = random.permutation(np.flatnonzero(kinds == kind))
+        shares = random.dirichlet(np.full(clients, skew))
+        borders = np.rint(np.cumsum(shares)[:-1] * len(members)).astype(np.int64)
+        for shard, piece in zip(shards, np.split(members, borders), strict=True):
+            shard.append(piece)
+    return [np.concatenate(shard) for shard in shards]
+
+
+def _grouped(
+    groups: np.ndarray | None, clients: int, name: str, what: str, random: np.random.Generator
+) -> list[np.ndarray]:
+    """Whole groups, the largest first, each to the client that has the fewest sentences so far."""
+    if groups is None:
+        raise InvalidConfig(f"partition={name!r}, expected another one: this corpus has no {what}")
+    numbers, sizes = np.unique(groups, return_counts=True)
+    if clients > len(numbers):
+        raise InvalidConfig(f"clients={clients}, expected at most {len(numbers)}, since the corpus has so many {what}")
+    owner, held = np.zeros(numbers.max() + 1, dtype=np.int64), np.zeros(clients, dtype=np.int64)
+    # Groups of one size come in random order; the client with the fewest sentences is the first of several.
+    for place in sorted(random.permutation(len(numbers)).tolist(), key=lambda place: -int(sizes[place])):
+        client = int(held.argmin())
+        owner[numbers[place]] = client
+        held[client] += sizes[place]
+    owners = owner[groups]
+    return [np.flatnonzero(owners == client) for client in range(clients)]

@@ -1,0 +1,234 @@
+"""Rounds of several clients: one client is central training, and everything else is worked out by hand."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.embeddings import EncodedSplit
+from engine.errors import TrainingFailed
+from engine.federated.federation import Federation
+from engine.federated.plan import federated_plan
+from engine.privacy import mechanisms
+from engine.seeds import Seeds
+from engine.taggers import Tagger
+from engine.taggers.layers import CRF, BidirectionalLSTM, Dense
+from engine.training import dpsgd
+from engine.training.batches import Batch
+from engine.training.compiled.backend import CompiledBackend
+from engine.training.dpsgd import GradientSum
+
+TAGGER = Tagger(7, (BidirectionalLSTM(7, 8), Dense(16, 4)), CRF(4))
+TABLE = np.random.default_rng(9).standard_normal((20, 7)).astype(np.float32)
+
+
+class Pull:
+    """A toy tagger of one weight per tag: each sentence pulls the weight of its first tag by one."""
+
+    def clipped_gradient(self, weights: np.ndarray, batch: Batch, clip_norm: float | None) -> GradientSum:
+        total = np.zeros(weights.size, dtype=np.float32)
+        first = batch.tags[batch.offsets]
+        np.add.at(total, first, -1.0)
+        return GradientSum(total, np.ones(len(first)), np.zeros(len(first)))
+
+    def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
+        return np.zeros((len(batch.tags), weights.size), dtype=np.float32)
+
+
+def sentences(number: int, longest: int = 9) -> EncodedSplit:
+    random = np.random.default_rng(1)
+    lengths = random.integers(1, longest, number)
+    return EncodedSplit(
+        random.integers(0, 20, lengths.sum()).astype(np.int32),
+        random.integers(0, 4, lengths.sum()).astype(np.int16),
+        np.concatenate([[0], np.cumsum(lengths)]),
+    )
+
+
+def federation(split: EncodedSplit, weights: np.ndarray, backend: Any = None, **parts: Any) -> Federation:
+    config = SimulationConfig(
+        training=parts.get("training", TrainingConfig(batch_size=8, epochs=2)),
+        federation=parts.get("federation", FederationConfig()),
+        privacy=parts.get("privacy", PrivacyConfig(noise_multiplier=0)),
+        seed=parts.get("seed", 0),
+    )
+    plan = federated_plan(config, len(split), lambda: pytest.fail("the layout is not needed"))
+    return Federation(config, plan, backend or CompiledBackend(TAGGER), split, TABLE, weights)
+
+
+def fresh() -> np.ndarray:
+    return TAGGER.initial_weights(np.random.default_rng(0))
+
+
+def trained(**parts: Any) -> Federation:
+    run = federation(sentences(240), fresh(), **parts)
+    for _ in run.train():
+        pass
+    return run
+
+
+PRIVATE = PrivacyConfig(noise_multiplier=1.0, clip_norm=0.4)
+
+
+@pytest.mark.parametrize("privacy", [PRIVATE, PrivacyConfig(noise_multiplier=0)])
+@pytest.mark.parametrize("sampling", ["poisson", "shuffle"])
+def test_rounds_of_one_client_are_central_training(privacy: PrivacyConfig, sampling: str) -> None:
+    privacy = replace(privacy, sampling=sampling)
+    rounds = trained(privacy=privacy, federation=FederationConfig(rounds=4))
+    once = trained(privacy=privacy, training=TrainingConfig(batch_size=8, epochs=8))
+    np.testing.assert_array_equal(rounds.weights, once.weights)
+
+
+def test_a_round_is_the_mean_of_what_each_client_learns_alone() -> None:
+    run = trained(federation=FederationConfig(clients=3, weighting="equal"))
+    alone = []
+    for visit in run.plan.rounds[0]:
+        learner = run.learner(visit, fresh())
+        for step in range(visit.steps):
+            learner.step(step)
+        alone.append(learner.weights.astype(np.float64))
+    np.testing.assert_allclose(run.weights, np.mean(alone, axis=0), rtol=1e-6, atol=1e-8)
+    assert not np.allclose(alone[0], alone[1])
+
+
+def test_full_batch_averaging_of_a_linear_tagger_by_hand() -> None:
+    """Each client takes its whole shard at each step, so its weight moves by rate · the share of each first tag."""
+    split = sentences(40)
+    weights = np.zeros(4, dtype=np.float32)
+    config = {
+        "training": TrainingConfig(batch_size=40, epochs=3, learning_rate=0.5),
+        "federation": FederationConfig(clients=3, rounds=2, partition="unequal"),
+    }
+    run = federation(split, weights, Pull(), **config)
+    for _ in run.train():
+        pass
+    first = split.tags[split.offsets[:-1]]
+    # 6 steps of rate ½ pull by the share; means weighted by size give the share in the whole.
+    np.testing.assert_allclose(weights, 6 * 0.5 * np.bincount(first, minlength=4) / 40, rtol=1e-6)
+
+
+def test_incremental_phases_see_each_sentence_in_one_phase() -> None:
+    split = sentences(40)
+    weights = np.zeros(4, dtype=np.float32)
+    run = federation(
+        split,
+        weights,
+        Pull(),
+        training=TrainingConfig(batch_size=40, epochs=1, learning_rate=1.0),
+        federation=FederationConfig(clients=2, rounds=5, schedule="incremental"),
+    )
+    for _ in run.train():
+        pass
+    first = split.tags[split.offsets[:-1]]
+    # Each phase moves by the mean share of two pieces of four: all together, five times the whole's share.
+    np.testing.assert_allclose(weights, 5 * np.bincount(first, minlength=4) / 40, rtol=1e-6)
+
+
+def test_progress_counts_all_clients_and_rounds() -> None:
+    run = federation(sentences(240), fresh(), federation=FederationConfig(clients=3, rounds=2))
+    seen = list(run.train())
+    assert [progress.taken for progress in seen] == list(range(1, run.plan.steps + 1))
+    assert [progress.round for progress in seen if progress.round is not None] == [0, 1]
+    assert seen[-1].exchange
+    assert seen[-1].exchange.bytes_up == 3 * 4 * TAGGER.size
+    assert all(progress.step for progress in seen)
+
+
+def test_a_run_goes_on_after_a_round() -> None:
+    whole = trained(privacy=PRIVATE, federation=FederationConfig(clients=3, rounds=3))
+    part = federation(sentences(240), fresh(), privacy=PRIVATE, federation=FederationConfig(clients=3, rounds=3))
+    for progress in part.train():
+        if progress.round == 0:
+            break
+    again = federation(
+        sentences(240), part.weights.copy(), privacy=PRIVATE, federation=FederationConfig(clients=3, rounds=3)
+    )
+    for _ in again.train(rounds_done=1):
+        pass
+    np.testing.assert_array_equal(again.weights, whole.weights)
+
+
+class Faulty(CompiledBackend):
+    """Gradients that are finite, and weights that are not, for clients whose sentences hold a bad word."""
+
+    def __init__(self, bad: Callable[[Batch], bool]) -> None:
+        super().__init__(TAGGER)
+        self._bad = bad
+
+    def clipped_gradient(self, weights: np.ndarray, batch: Batch, clip_norm: float | None) -> GradientSum:
+        part = super().clipped_gradient(weights, batch, clip_norm)
+        return GradientSum(part.total * np.float32(np.inf), part.norms, part.losses) if self._bad(batch) else part
+
+
+def test_a_client_that_fails_is_left_out_and_named() -> None:
+    calls = []
+
+    def bad(batch: Batch) -> bool:
+        calls.append(batch)
+        return len(calls) == 3
+
+    run = federation(sentences(240), fresh(), Faulty(bad), federation=FederationConfig(clients=3, rounds=2))
+    ends = [progress for progress in run.train() if progress.round is not None]
+    assert [end.failed for end in ends] == [(0,), ()]
+    assert ends[0].exchange
+    assert ends[0].exchange.clients == (1, 2)
+    assert np.isfinite(run.weights).all()
+
+
+def test_a_round_without_a_client_left_ends_the_run() -> None:
+    run = federation(sentences(240), fresh(), Faulty(lambda batch: True), federation=FederationConfig(clients=3))
+    with pytest.raises(TrainingFailed, match="round 1 the weights of all 3 clients"):
+        list(run.train())
+
+
+class TestNoiseCheck:
+    @staticmethod
+    def faults(**parts: Any) -> tuple[str, ...]:
+        run = trained(**{"privacy": PRIVATE, "federation": FederationConfig(clients=5, rounds=4), **parts})
+        assert run.monitor
+        found = run.monitor.verdict()
+        assert found.steps == run.plan.steps
+        return found.faults
+
+    def test_honest_clients_pass(self) -> None:
+        for seed in range(10):
+            for federation in (
+                FederationConfig(clients=5, rounds=4),
+                FederationConfig(clients=20, rounds=2),
+                FederationConfig(clients=6, participants=2, rounds=8),
+                FederationConfig(clients=3, rounds=5, schedule="incremental"),
+                FederationConfig(clients=10, rounds=3, partition="unequal"),
+            ):
+                assert self.faults(seed=seed, federation=federation) == ()
+
+    def test_sabotage_no_noise(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(dpsgd, "add_gaussian_noise", lambda total, random, std: None)
+        assert "of the planned standard deviation" in " ".join(self.faults())
+
+    def test_sabotage_clients_share_their_noise(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def shared(total: np.ndarray, random: np.random.Generator, std: float) -> None:
+            count.append(0)
+            stream = Seeds(0).stream("noise", step=len(count) % 12)
+            mechanisms.add_gaussian_noise(total, stream, std)
+
+        count: list[int] = []
+        monkeypatch.setattr(dpsgd, "add_gaussian_noise", shared)
+        assert "again" in " ".join(self.faults())
+
+    def test_sabotage_noise_scaled_to_the_whole_corpus(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(
+            dpsgd,
+            "add_gaussian_noise",
+            lambda total, random, std: mechanisms.add_gaussian_noise(total, random, std / 5),
+        )
+        assert "% of the planned" in " ".join(self.faults())
+
+    def test_sabotage_clients_who_shuffle(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def shuffled(self: dpsgd.DPSGD, step: int) -> np.ndarray:
+            return mechanisms.shuffled_batch(self.seeds, self.plan.examples, self.plan.batch_size, step)
+
+        monkeypatch.setattr(dpsgd.DPSGD, "sample", shuffled)
+        assert self.faults()

@@ -1,0 +1,101 @@
+"""Every sentence goes to exactly one client, in the way that was asked for, or the split is refused."""
+
+import numpy as np
+import pytest
+
+from engine.config import PARTITIONS, FederationConfig
+from engine.corpus.layout import Layout
+from engine.errors import InvalidConfig
+from engine.federated.partition import partition
+from engine.seeds import Seeds
+
+SENTENCES = 600
+
+
+def layout(sentences: int = SENTENCES) -> Layout:
+    random = np.random.default_rng(0)
+    return Layout(
+        tokens=random.integers(1, 30, sentences),
+        entities=random.integers(0, 2, (sentences, 3)),
+        types=("LOC", "ORG", "PER"),
+        documents=np.arange(sentences) // 7,
+        sections=np.repeat(np.arange(6), [200, 150, 100, 90, 50, 10])[:sentences],
+        section_names=tuple("abcdef"),
+    )
+
+
+def split(clients: int, seed: int = 0, sentences: int = SENTENCES, **choice: object) -> list[np.ndarray]:
+    federation = FederationConfig(clients=clients, **choice)
+    return partition(sentences, lambda: layout(sentences), federation, Seeds(seed))
+
+
+@pytest.mark.parametrize("kind", PARTITIONS)
+@pytest.mark.parametrize("clients", [1, 2, 5])
+def test_each_sentence_is_held_once(kind: str, clients: int) -> None:
+    shards = split(clients, partition=kind, skew=1.0)
+    assert len(shards) == clients
+    np.testing.assert_array_equal(np.sort(np.concatenate(shards)), np.arange(SENTENCES))
+    assert all((np.diff(shard) > 0).all() for shard in shards)
+
+
+@pytest.mark.parametrize("kind", ["random", "unequal", "label-skew"])
+def test_a_seed_gives_one_split(kind: str) -> None:
+    first, again, other = (split(5, seed, partition=kind, skew=5.0) for seed in (1, 1, 2))
+    assert all(map(np.array_equal, first, again))
+    assert not all(map(np.array_equal, first, other))
+
+
+def test_random_shards_are_equal() -> None:
+    assert sorted(map(len, split(7))) == [85, 85, 86, 86, 86, 86, 86]
+
+
+def test_unequal_shards_fall_like_one_over_k() -> None:
+    sizes = list(map(len, split(20, partition="unequal")))
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] == pytest.approx(2 * sizes[1], rel=0.05)
+    assert list(map(len, split(600, partition="unequal"))) == [1] * 600
+
+
+def test_documents_and_sections_stay_whole() -> None:
+    known = layout()
+    assert known.documents is not None
+    assert known.sections is not None
+    for groups, kind in ((known.documents, "document"), (known.sections, "natural")):
+        owners = [{int(group) for group in groups[shard]} for shard in split(4, partition=kind)]
+        assert sum(map(len, owners)) == len(set(groups.tolist()))
+    assert sorted(map(len, split(6, partition="natural"))) == [10, 50, 90, 100, 150, 200]
+    sizes = list(map(len, split(4, partition="document")))
+    assert max(sizes) - min(sizes) <= 7
+
+
+def test_less_alpha_is_more_skew() -> None:
+    def spread(skew: float) -> float:
+        """How far the clients' mixes of kinds lie from the whole's."""
+        entities = layout().entities
+        kinds = np.where(entities.any(1), entities.argmax(1), 3)
+        whole = np.bincount(kinds, minlength=4) / len(kinds)
+        shards = split(4, seed=3, partition="label-skew", skew=skew)
+        return float(np.mean([np.abs(np.bincount(kinds[s], minlength=4) / len(s) - whole).sum() for s in shards]))
+
+    assert spread(1000.0) < 0.1 < spread(0.3)
+
+
+@pytest.mark.parametrize(
+    ("clients", "choice", "words"),
+    [
+        (601, {}, "clients=601, expected at most the 600 training sentences"),
+        (7, {"partition": "natural"}, "clients=7, expected at most 6"),
+        (100, {"partition": "document"}, "clients=100, expected at most 86"),
+        (300, {"partition": "label-skew", "skew": 0.01}, "leaves client"),
+    ],
+)
+def test_a_split_that_cannot_be_is_refused(clients: int, choice: dict[str, object], words: str) -> None:
+    with pytest.raises(InvalidConfig, match=words):
+        split(clients, **choice)
+
+
+def test_a_corpus_without_documents_says_so() -> None:
+    bare = Layout(np.ones(9), np.zeros((9, 1), int), ("PER",), None, None, ())
+    for kind, words in (("document", "has no documents"), ("natural", "has no sections")):
+        with pytest.raises(InvalidConfig, match=words):
+            partition(9, lambda: bare, FederationConfig(clients=2, partition=kind), Seeds(0))

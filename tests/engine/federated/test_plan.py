@@ -1,0 +1,141 @@
+"""Who trains on what in which round, and what it costs the one whom it costs most."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.errors import InvalidConfig
+from engine.federated import accounting
+from engine.federated.accounting import spent
+from engine.federated.plan import FederatedPlan, federated_plan
+from engine.privacy.accounting import epsilon, gaussian_epsilon
+from engine.privacy.plan import PrivacyPlan
+
+TRAINING = TrainingConfig(batch_size=8, epochs=2)
+
+
+def plan_of(
+    sentences: int = 400,
+    privacy: PrivacyConfig | None = None,
+    training: TrainingConfig = TRAINING,
+    **federation: object,
+) -> FederatedPlan:
+    config = SimulationConfig(
+        training=training,
+        federation=FederationConfig(**federation),  # type: ignore[arg-type]
+        privacy=privacy or PrivacyConfig(),
+    )
+    return federated_plan(config, sentences, lambda: pytest.fail("the layout is not needed"))
+
+
+def test_one_client_has_the_plan_of_central_training() -> None:
+    plan, config = plan_of(), SimulationConfig(training=TRAINING)
+    assert plan.parts == (PrivacyPlan.from_config(config, 400),)
+    assert plan.steps == 100
+    np.testing.assert_array_equal(plan.sentences[0], np.arange(400))
+    assert spent(plan, 37, 0).epsilon == epsilon(plan.parts[0], 37)
+
+
+def test_each_client_has_a_plan_of_its_own_size() -> None:
+    plan = plan_of(403, clients=4)
+    assert sorted(part.examples for part in plan.parts) == [100, 101, 101, 101]
+    assert [part.sampling_probability for part in plan.parts] == [8 / part.examples for part in plan.parts]
+    # Steps differ by rounding; the smallest shard pays most.
+    found = spent(plan, plan.steps, 1)
+    assert found.epsilon == max(epsilon(part, part.steps) for part in plan.parts)
+    assert accounting.DISJOINT in found.assumptions
+
+
+def test_rounds_add_up_for_each_client() -> None:
+    once, thrice = plan_of(clients=2), plan_of(clients=2, rounds=3)
+    assert [part.steps for part in thrice.parts] == [3 * part.steps for part in once.parts]
+    firsts = [visit.first for visits in thrice.rounds for visit in visits if visit.client == 1]
+    assert firsts == [0, 50, 100]
+    assert spent(thrice, thrice.steps, 3).epsilon == epsilon(once.parts[0], 150)
+    assert list(thrice.ends) == [100, 200, 300]
+
+
+def test_within_a_round_only_those_who_trained_have_paid() -> None:
+    plan = plan_of(clients=4)
+    assert plan.taken(0) == [0, 0, 0, 0]
+    assert plan.taken(30) == [25, 5, 0, 0]
+    assert plan.taken(1000) == [25, 25, 25, 25]
+    assert spent(plan, 0, 0).epsilon == 0
+    assert spent(plan, 30, 0).epsilon == epsilon(plan.parts[0], 25)
+
+
+def test_incremental_phases_take_disjoint_pieces() -> None:
+    plan = plan_of(clients=4, rounds=10, schedule="incremental")
+    assert len(plan.parts) == 40
+    np.testing.assert_array_equal(np.sort(np.concatenate(plan.sentences)), np.arange(400))
+    seen = [[visit.part for visits in plan.rounds for visit in visits if visit.client == client] for client in range(4)]
+    assert seen == [list(range(10 * client, 10 * client + 10)) for client in range(4)]
+    # Ten sentences a piece, eight a step: 2 epochs are 2.5 steps, rounded; a sentence pays for one piece.
+    assert {(part.examples, part.steps) for part in plan.parts} == {(10, 2)}
+    found = spent(plan, plan.steps, 10)
+    assert found.epsilon == epsilon(plan.parts[0], 2)
+    assert accounting.PIECES in found.assumptions
+
+
+def test_a_piece_smaller_than_the_batch_is_used_whole() -> None:
+    plan = plan_of(clients=100, training=replace(TRAINING, batch_size=32))
+    assert {(part.examples, part.batch_size, part.sampling_probability) for part in plan.parts} == {(4, 4, 1.0)}
+
+
+def test_participants_are_drawn_anew_and_pay_for_the_rounds_they_joined() -> None:
+    plan = plan_of(clients=10, participants=3, rounds=20)
+    joined = [tuple(visit.client for visit in visits) for visits in plan.rounds]
+    assert {len(clients) for clients in joined} == {3}
+    assert len(set(joined)) > 10
+    times = np.bincount([client for clients in joined for client in clients], minlength=10)
+    assert spent(plan, plan.steps, 20).epsilon == pytest.approx(epsilon(plan.parts[0], int(times.max()) * 10))
+
+
+def test_a_client_who_never_joined_has_paid_nothing() -> None:
+    plan = plan_of(clients=10, participants=1)
+    assert sum(steps > 0 for steps in plan.taken(plan.steps)) == 1
+
+
+class TestWholeClients:
+    def test_the_server_pays_for_poisson_sampled_rounds(self) -> None:
+        plan = plan_of(
+            clients=50, participants=10, rounds=30, privacy=PrivacyConfig(mechanism="dp-fedavg", noise_multiplier=1.3)
+        )
+        assert plan.server == PrivacyPlan(
+            examples=50, batch_size=10, steps=30, noise_multiplier=1.3, clip_norm=1.5, delta=1e-5, sampling="poisson"
+        )
+        assert not any(part.private or part.clip_norm for part in plan.parts)
+        assert len({len(visits) for visits in plan.rounds}) > 3
+        found = spent(plan, plan.steps, 12)
+        assert found.epsilon == epsilon(plan.server, 12)
+        assert found.unit == accounting.CLIENT
+        assert accounting.SERVER in found.assumptions
+        assert spent(plan, 5, 0).epsilon == 0
+
+    def test_local_noise_pays_for_each_update_whole(self) -> None:
+        plan = plan_of(clients=5, rounds=4, privacy=PrivacyConfig(mechanism="local", noise_multiplier=8))
+        found = spent(plan, plan.steps, 4)
+        assert found.epsilon == pytest.approx(gaussian_epsilon(2 * 4**0.5 / 8, 1e-5))
+        assert found.neighbouring == accounting.REPLACE_CLIENT
+        assert found.epsilon > spent(plan, plan.steps, 1).epsilon > 0
+
+    def test_without_noise_nothing_is_promised(self) -> None:
+        plan = plan_of(clients=5, privacy=PrivacyConfig(mechanism="dp-fedavg", noise_multiplier=0))
+        assert plan.server is None
+        assert spent(plan, plan.steps, 1).epsilon == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("sentences", "federation", "words"),
+    [
+        (40, {"clients": 41}, "clients=41, expected at most the 40"),
+        (40, {"clients": 5, "rounds": 10, "schedule": "incremental"}, "less than one for each round"),
+        (40, {"clients": 20, "rounds": 100_000}, "expected at most 1,000,000 trainings"),
+        (7, {}, "batch_size=8, expected at most the 7"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(sentences: int, federation: dict[str, object], words: str) -> None:
+    with pytest.raises(InvalidConfig, match=words):
+        plan_of(sentences, **federation)  # type: ignore[arg-type]
