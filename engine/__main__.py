@@ -69,6 +69,9 @@ def configuration(
         float | None,
         typer.Option(help="C: largest L2 norm of one sentence's gradient.  [default: 1.5; none if σ is 0]"),
     ] = None,
+    clipping: Annotated[
+        str, typer.Option(help="joint, or per-layer: each layer by itself, all together to the clip norm.")
+    ] = _DEFAULT.privacy.clipping,
     batch_size: Annotated[int, typer.Option(help="Expected sentences per step.")] = _DEFAULT.training.batch_size,
     epochs: Annotated[float, typer.Option(help="Expected passes over the data.")] = _DEFAULT.training.epochs,
     learning_rate: Annotated[float, typer.Option(help="Step size.")] = _DEFAULT.training.learning_rate,
@@ -122,7 +125,12 @@ def configuration(
             optimiser=optimiser, learning_rate=learning_rate, batch_size=batch_size, epochs=epochs, loss=loss
         ),
         privacy=PrivacyConfig(
-            noise_multiplier=noise_multiplier, delta=delta, sampling=sampling, mechanism=mechanism, **clip
+            noise_multiplier=noise_multiplier,
+            delta=delta,
+            sampling=sampling,
+            clipping=clipping,
+            mechanism=mechanism,
+            **clip,
         ),
         federation=FederationConfig(
             clients=clients,

@@ -19,6 +19,7 @@ TAGGERS = ("bilstm-tddl", "bilstm-crf")
 LOSSES = ("mean", "sum")
 OPTIMISERS = ("sgd", "momentum", "adam")
 SAMPLINGS = ("poisson", "shuffle")
+CLIPPINGS = ("joint", "per-layer")
 MECHANISMS = ("dp-sgd", "dp-fedavg", "local")
 SCHEDULES = ("averaging", "incremental")
 PARTITIONS = ("random", "unequal", "label-skew", "document", "natural")
@@ -115,6 +116,8 @@ class PrivacyConfig:
     delta: δ of (ε, δ)-differential privacy, a probability.
     sampling: "poisson" (each sentence joins each step independently) or "shuffle" (fixed batches of a permutation;
         to reproduce papers only, its ε rests on an assumption that does not hold).
+    clipping: "joint" (a sentence's gradient is scaled as a whole) or "per-layer" (each layer by itself, to C ÷ √(number
+        of layers with weights): the whole is no longer than C, and the noise is the same).
     mechanism: where the noise is added, and so what is protected and who must be trusted. "dp-sgd": each client adds it
         to each step of its own training; a sentence is protected, from the server too. "dp-fedavg": the server adds
         it to the sum of the clients' clipped updates; a whole client is protected, from everybody but the server
@@ -127,6 +130,7 @@ class PrivacyConfig:
     delta: float = 1e-5
     sampling: str = "poisson"
     mechanism: str = "dp-sgd"
+    clipping: str = "joint"
 
     def __post_init__(self) -> None:
         _number("noise_multiplier", self.noise_multiplier, 0, 10_000, "a number from 0 to 10000")
@@ -143,6 +147,7 @@ class PrivacyConfig:
         _number("delta", self.delta, 0, 1, "a number between 0 and 1", low_open=True, high_open=True)
         _one_of("sampling", self.sampling, SAMPLINGS)
         _one_of("mechanism", self.mechanism, MECHANISMS)
+        _one_of("clipping", self.clipping, CLIPPINGS)
         object.__setattr__(self, "noise_multiplier", float(self.noise_multiplier))
         object.__setattr__(self, "delta", float(self.delta))
 
@@ -246,6 +251,8 @@ class SimulationConfig:
     @classmethod
     def from_dict(cls, values: Any) -> "SimulationConfig":
         """Read what :meth:`to_dict` wrote. Raises InvalidConfig on unknown fields and on values out of range."""
+        if isinstance(values, dict) and values.get("clients") == 1:  # as it was written before there were federations
+            values = {name: value for name, value in values.items() if name != "clients"}
         parts = {
             "tagger": TaggerConfig,
             "training": TrainingConfig,
@@ -260,7 +267,24 @@ class SimulationConfig:
 
     def canonical_json(self) -> str:
         """The same text for equal configurations, on any machine."""
-        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return _canonical(self.to_dict())
+
+
+def _canonical(values: dict[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _differences(values: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
+    found = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            value = _differences(value, usual[name])
+            if not value:
+                continue
+        elif value == usual[name]:
+            continue
+        found[name] = value
+    return found
 
 
 def _known_fields(cls: type, values: Any, where: str) -> dict[str, Any]:
@@ -274,6 +298,10 @@ def _known_fields(cls: type, values: Any, where: str) -> dict[str, Any]:
 
 
 def run_id(config: SimulationConfig, corpus_checksum: str, engine_version: str = ENGINE_VERSION) -> str:
-    """16 hexadecimal digits that are equal exactly when the work is: configuration, corpus content, engine version."""
-    text = "\n".join([config.canonical_json(), corpus_checksum, engine_version])
+    """16 hexadecimal digits that are equal exactly when the work is: configuration, corpus content, engine version.
+
+    Of the configuration, what differs from the defaults: a field that is added later changes no identity.
+    """
+    chosen = _differences(config.to_dict(), SimulationConfig().to_dict())
+    text = "\n".join([_canonical(chosen), corpus_checksum, engine_version])
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -234,8 +234,11 @@ class RoundRecord:
     examples_seen: sentences
     sampled so far, with repeats. scores: on the validation part. test: on the test part, in the last record only.
     loss: mean training loss per sentence since the last record. clipped_fraction: share of sampled sentences whose
-    gradient was scaled down since the last record. gradient_norm_median, gradient_norm_max: L2 norms before clipping,
-    since the last record. nonfinite: sentences whose gradient was not finite and contributed zero, so far.
+    gradient was scaled down since the last record, in joint clipping. layer_norms: median L2 norm before clipping
+    within each layer, by its name, since the last record. noise_to_signal: L2 norm of the noise that is expected on
+    the clipped sum (or on the sum of the clients' updates) ÷ root mean square of the L2 norms of those sums since the
+    last record; None without noise. gradient_norm_median, gradient_norm_max: L2 norms before clipping, since the last
+    record. nonfinite: sentences whose gradient was not finite and contributed zero, so far.
     seconds: wall time since the start, pauses between a crash and a resume left out. noise_check: what was measured of
     the mechanism so far, None in a run that adds no noise. federation: the last communication round, None in central
     training.
@@ -256,6 +259,8 @@ class RoundRecord:
     test: EntityScores | None = None
     noise_check: NoiseCheck | None = None
     federation: FederatedRound | None = None
+    layer_norms: Mapping[str, float] = field(default_factory=dict)
+    noise_to_signal: float | None = None
 
     @property
     def progress(self) -> float:
@@ -266,6 +271,7 @@ class RoundRecord:
         """Plain values; :meth:`from_dict` is the inverse."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return values | {
+            "layer_norms": dict(self.layer_norms),
             "privacy": self.privacy.to_dict(),
             "scores": self.scores.to_dict(),
             "test": self.test.to_dict() if self.test else None,

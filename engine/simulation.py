@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from engine.errors import RunStopped
 from engine.federated.accounting import spent
 from engine.federated.federation import Federation, Progress, after
 from engine.federated.plan import FederatedPlan, chosen_sentences, plan_of
+from engine.federated.server import Exchange
 from engine.privacy.accounting import FAILED_CHECK
 from engine.records import EntityScores, FederatedRound, NoiseCheck, PrivacySpent, RoundRecord
 from engine.scoring import score
@@ -96,6 +98,7 @@ def simulate(
 
     due = due_steps(plan)
     since: list[StepStatistics] = []
+    rounds_since: list[Exchange] = []
     last_round: Progress | None = None
     on_stage("training", done.step / plan.steps)
     for progress in run.train(done.rounds, done.step - plan.steps_before(done.rounds), optimiser_state):
@@ -105,6 +108,7 @@ def simulate(
             since.append(progress.step)
         if progress.round is not None:
             last_round = progress
+            rounds_since += [progress.exchange] if progress.exchange else []
         if progress.taken % 10 == 0 or progress.round is not None:
             on_stage(_stage(plan, done), done.step / plan.steps)
         if progress.taken not in due or not (run.alone or progress.round is not None):
@@ -123,9 +127,11 @@ def simulate(
             seconds=time.monotonic() - started,
             noise_check=check,
             federation=_federated(plan, done, last_round),
-            **_summary(since, plan.parts[0].clip_norm),
+            **_summary(since, plan.parts[0].clip_norm, tagger),
+            noise_to_signal=_noise_to_signal(plan, since, rounds_since, tagger.size),
         )
         since.clear()
+        rounds_since.clear()
         state = {"weights": weights, **run.optimiser.state}
         if run.monitor:
             state |= {_CHECK + name: array for name, array in run.monitor.state.items()}
@@ -185,17 +191,34 @@ def federation_of(config: SimulationConfig, encoded: EncodedCorpus, settings: Se
     return tagger, Federation(config, plan, backend, train, encoded.vectors, weights)
 
 
-def _summary(since: list[StepStatistics], clip_norm: float | None) -> dict[str, float]:
+def _noise_to_signal(
+    plan: FederatedPlan, since: list[StepStatistics], rounds: list[Exchange], size: int
+) -> float | None:
+    """The noise's expected length ÷ the root mean square length of what it was added to; None without either."""
+    if plan.server:
+        # Where clients add it themselves, the sum has the noise of each.
+        times = np.mean([max(1, len(exchange.clients)) for exchange in rounds]) if plan.local and rounds else 1.0
+        noise, signals = plan.server.noise_std * math.sqrt(times * size), [exchange.signal for exchange in rounds]
+    else:
+        noise, signals = plan.parts[0].noise_std * math.sqrt(size), [statistics.signal for statistics in since]
+    power = float(np.mean(np.square(signals))) if signals else 0.0
+    return noise / math.sqrt(power) if noise and power and math.isfinite(power) else None
+
+
+def _summary(since: list[StepStatistics], clip_norm: float | None, tagger: Tagger) -> dict[str, Any]:
     """Means over the sentences sampled since the last record; 0 if there were none."""
     norms = np.concatenate([statistics.norms for statistics in since])
     losses = np.concatenate([statistics.losses for statistics in since])
     if not len(norms):
         return dict.fromkeys(("loss", "clipped_fraction", "gradient_norm_median", "gradient_norm_max"), 0.0)
+    parts = np.concatenate([statistics.parts for statistics in since if len(statistics.norms)], axis=1)
+    layers = zip(tagger.titles, tagger.parts, np.median(parts, axis=1), strict=True)
     return {
         "loss": float(losses.mean()),
         "clipped_fraction": float((norms > clip_norm).mean()) if clip_norm is not None else 0.0,
         "gradient_norm_median": float(np.median(norms)),
         "gradient_norm_max": float(norms.max()),
+        "layer_norms": {title: float(norm) for title, part, norm in layers if part.shapes},
     }
 
 

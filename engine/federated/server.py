@@ -23,12 +23,13 @@ BYTES_PER_WEIGHT = 4
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
     """One round seen from the server. clients: who sent an update. drift: root mean square, over them, of the L2
-    distance between a client's weights and their plain mean. norms: of the updates, L2, before clipping. bytes_down,
-    bytes_up: weights sent to clients and received from them."""
+    distance between a client's weights and their plain mean. norms: of the updates, L2, before clipping. signal: L2
+    norm of the sum of what counted of them. bytes_down, bytes_up: weights sent to clients and received from them."""
 
     clients: tuple[int, ...]
     drift: float
     norms: tuple[float, ...]
+    signal: float
     bytes_down: int
     bytes_up: int
 
@@ -50,6 +51,7 @@ class Server:
         self._clients: list[int] = []
         self._norms: list[float] = []
         self._lengths: list[float] = []
+        self._signal = np.zeros(self.weights.size if self.plan.local else 0)
 
     def receive(self, client: int, weights: np.ndarray, examples: int, round: int) -> None:
         """A client's weights [size] after its training on so many sentences."""
@@ -73,6 +75,7 @@ class Server:
         clipped = update * min(1.0, bound / norm) if norm else update
         if not self.plan.local:
             return clipped
+        self._signal += clipped
         sent = clipped + self._noise(server, client=client, round=round)
         if self._monitor:
             number = self._monitor.steps_seen
@@ -96,6 +99,7 @@ class Server:
             clients=tuple(self._clients),
             drift=float(np.sqrt(max(0.0, drift))),
             norms=tuple(self._norms),
+            signal=float(np.linalg.norm(self._signal if self.plan.local else self._sum)),
             bytes_down=sent,
             bytes_up=sent,
         )

@@ -16,7 +16,8 @@ class PrivacyPlan:
 
     examples: sentences in the shard, n. batch_size: expected sentences a step. steps: in the whole run.
     noise_multiplier: σ, noise standard deviation divided by clip_norm. clip_norm: C, L2; None is no clipping.
-    delta: δ. sampling: "poisson" or "shuffle". Unit: one labelled sentence; neighbours differ by adding or removing
+    delta: δ. sampling: "poisson" or "shuffle". by_layer: whether each part of the tagger is clipped by itself, all of
+    them together to C. Unit: one labelled sentence; neighbours differ by adding or removing
     one.
     """
 
@@ -27,6 +28,7 @@ class PrivacyPlan:
     clip_norm: float | None
     delta: float
     sampling: str
+    by_layer: bool = False
 
     @classmethod
     def from_config(cls, config: SimulationConfig, examples: int) -> "PrivacyPlan":
@@ -46,6 +48,7 @@ class PrivacyPlan:
             clip_norm=config.privacy.clip_norm,
             delta=config.privacy.delta,
             sampling=config.privacy.sampling,
+            by_layer=config.privacy.clipping == "per-layer",
         )
 
     @property

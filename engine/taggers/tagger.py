@@ -43,6 +43,21 @@ class Tagger:
         """Number of weights in all."""
         return int(self.slices[-1].stop)
 
+    @property
+    def weighty(self) -> int:
+        """How many of ``parts`` have weights."""
+        return sum(bool(part.shapes) for part in self.parts)
+
+    @cached_property
+    def titles(self) -> tuple[str, ...]:
+        """What each of ``parts`` is called, numbered where there are several of a kind."""
+        kinds = [type(part).__name__ for part in self.parts]
+        names = [{"BidirectionalLSTM": "LSTM", "Dense": "linear", "Softmax": "softmax"}.get(k, k) for k in kinds]
+        return tuple(
+            f"{name} {names[: place + 1].count(name)}" if names.count(name) > 1 else name
+            for place, name in enumerate(names)
+        )
+
     def views(self, flat: np.ndarray) -> tuple[dict[str, np.ndarray], ...]:
         """The weights of each of ``parts`` by name and in their shapes, sharing memory with ``flat`` ([size])."""
         found = []

@@ -25,18 +25,30 @@ from engine.training.optimisers import Optimiser
 
 @dataclass(frozen=True)
 class GradientSum:
-    """What one batch contributes. total: [weights], Σ_i c_i·G_i. norms: [B], ‖G_i‖ before clipping. losses: [B]."""
+    """What one batch contributes. total: [weights], Σ_i c_i·G_i. parts: [P, B], ‖G_i‖ before clipping within each of
+    the tagger's parts. losses: [B]."""
 
     total: np.ndarray
-    norms: np.ndarray
+    parts: np.ndarray
     losses: np.ndarray
+
+    @property
+    def norms(self) -> np.ndarray:
+        """‖G_i‖ before clipping, [B]."""
+        return np.asarray(np.sqrt((self.parts**2).sum(0)))
 
 
 class Backend(Protocol):
     """What computes: one contract, whichever library does the work."""
 
-    def clipped_gradient(self, weights: np.ndarray, batch: Batch, clip_norm: float | None) -> GradientSum:
-        """Σ over the batch of each sentence's gradient, scaled down to L2 norm ``clip_norm`` where it is longer."""
+    def clipped_gradient(
+        self, weights: np.ndarray, batch: Batch, clip_norm: float | None, by_layer: bool = False
+    ) -> GradientSum:
+        """Σ over the batch of each sentence's gradient, scaled down to L2 norm ``clip_norm`` where it is longer.
+
+        by_layer: each part of the tagger that has weights is scaled by itself, to ``clip_norm`` ÷ √(number of those),
+        so that the whole is no longer than ``clip_norm`` either.
+        """
         ...
 
     def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
@@ -46,11 +58,15 @@ class Backend(Protocol):
 
 @dataclass(frozen=True)
 class StepStatistics:
-    """What one step saw. norms, losses: of the sampled sentences, before clipping. nonfinite: sentences left out."""
+    """What one step saw. norms [b], parts [P, b], losses [b]: of the sampled sentences, before clipping; see
+    :class:`GradientSum`. nonfinite: sentences left out. signal: L2 norm of the clipped sum, to hold the noise
+    against."""
 
     norms: np.ndarray
+    parts: np.ndarray
     losses: np.ndarray
     nonfinite: int
+    signal: float
 
 
 class DPSGD:
@@ -146,31 +162,38 @@ class DPSGD:
         """Σ over the sentences of their clipped gradients, at the weights as they are unless others are given."""
         weights = self.weights if weights is None else weights
         total = np.zeros(self.weights.size, dtype=np.float32)
-        norms, losses, nonfinite = [np.zeros(0)], [np.zeros(0)], 0
+        found, nonfinite = [], 0
         for batch in physical_batches(self.split, self.table, sentences):
-            part, bad = finite_gradient(self.backend, weights, batch, self.plan.clip_norm)
+            part, bad = finite_gradient(self.backend, weights, batch, self.plan)
             nonfinite += bad
             if part:
                 total += part.total
-                norms.append(part.norms)
-                losses.append(part.losses)
-        return total, StepStatistics(np.concatenate(norms), np.concatenate(losses), nonfinite)
+                found.append(part)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is seen in the weights
+            signal = math.sqrt(float(total @ total))
+        return total, StepStatistics(
+            norms=np.concatenate([part.norms for part in found] or [np.zeros(0)]),
+            parts=np.concatenate([part.parts for part in found] or [np.zeros((0, 0))], axis=1),
+            losses=np.concatenate([part.losses for part in found] or [np.zeros(0)]),
+            nonfinite=nonfinite,
+            signal=signal,
+        )
 
 
 def finite_gradient(
-    backend: Backend, weights: np.ndarray, batch: Batch, clip_norm: float | None
+    backend: Backend, weights: np.ndarray, batch: Batch, plan: PrivacyPlan
 ) -> tuple[GradientSum | None, int]:
     """The clipped sum without the sentences whose gradient is not finite, and how many those are.
 
     One such sentence would turn the whole sum into NaN, so the batch is computed again without it.
     """
-    part = backend.clipped_gradient(weights, batch, clip_norm)
+    part = backend.clipped_gradient(weights, batch, plan.clip_norm, plan.by_layer)
     bad = ~np.isfinite(part.norms)
     if not bad.any():
         return part, 0
     if bad.all():
         return None, int(bad.sum())
-    return backend.clipped_gradient(weights, batch.where(~bad), clip_norm), int(bad.sum())
+    return backend.clipped_gradient(weights, batch.where(~bad), plan.clip_norm, plan.by_layer), int(bad.sum())
 
 
 def predict(

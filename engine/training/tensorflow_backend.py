@@ -59,19 +59,26 @@ class TensorFlowBackend:
         tags = tf.TensorSpec([None, None], tf.int32)
         lengths = tf.TensorSpec([None], tf.int32)
         clip = tf.TensorSpec([], self.dtype)
-        self._gradient: Callable[..., Any] = tf.function(self._gradient_graph, [weights, vectors, tags, lengths, clip])
+        by_layer = tf.TensorSpec([], tf.bool)
+        self._gradient: Callable[..., Any] = tf.function(
+            self._gradient_graph, [weights, vectors, tags, lengths, clip, by_layer]
+        )
         self._scores: Callable[..., Any] = tf.function(self._scores_graph, [weights, vectors, lengths])
 
-    def clipped_gradient(self, weights: np.ndarray, batch: Batch, clip_norm: float | None) -> GradientSum:
-        """Sum over the batch of each sentence's gradient, scaled down to L2 norm ``clip_norm`` where it is longer.
+    def clipped_gradient(
+        self, weights: np.ndarray, batch: Batch, clip_norm: float | None, by_layer: bool = False
+    ) -> GradientSum:
+        """Sum over the batch of each sentence's gradient, scaled down to L2 norm ``clip_norm`` where it is longer, or
+        part by part: see :class:`engine.training.dpsgd.Backend`.
 
         weights: [size]. A sentence whose norm is not finite makes the total so too: see
         :func:`engine.training.dpsgd.finite_gradient`.
         """
         vectors, tags = batch.padded(batch.vectors), batch.padded(batch.tags)
         bound = np.inf if clip_norm is None else clip_norm
-        total, norms, losses = self._gradient(weights, vectors, tags, batch.lengths.astype(np.int32), bound)
-        return GradientSum(total.numpy(), norms.numpy(), losses.numpy())
+        lengths = batch.lengths.astype(np.int32)
+        total, parts, losses = self._gradient(weights, vectors, tags, lengths, bound, by_layer)
+        return GradientSum(total.numpy(), parts.numpy(), losses.numpy())
 
     def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
         """What the layers below the head say of each tag, [N, K]."""
@@ -80,7 +87,7 @@ class TensorFlowBackend:
         return np.asarray(scores[np.arange(scores.shape[1]) < batch.lengths[:, None]])
 
     def _gradient_graph(
-        self, flat: Tensor, vectors: Tensor, tags: Tensor, lengths: Tensor, clip_norm: Tensor
+        self, flat: Tensor, vectors: Tensor, tags: Tensor, lengths: Tensor, clip_norm: Tensor, by_layer: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         weights = self._weights(flat)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -90,17 +97,23 @@ class TensorFlowBackend:
             tape.watch(list(copies.values()))
             losses = self._losses(scores, copies, tags, lengths)
         slopes, own = tape.gradient(losses, ([affine.outputs for affine in affines], copies))
-        squares = [_ghost_square(a, dz) for a, dz in zip(affines, slopes, strict=True)]
-        squares += [tf.reduce_sum(gradient * gradient, [1, 2]) for gradient in own.values()]
-        norms = tf.sqrt(tf.add_n(squares))
+        squares = [tf.zeros_like(losses) for _ in weights]
+        for affine, slope in zip(affines, slopes, strict=True):
+            squares[affine.part] += _ghost_square(affine, slope)
+        for gradient in own.values():
+            squares[-1] += tf.reduce_sum(gradient * gradient, [1, 2])
+        parts = tf.sqrt(tf.stack(squares))  # [P, B]
+        whole = tf.sqrt(tf.add_n(squares))
         # Without clipping the bound is ∞ and every factor is 1; a norm of 0 gives ∞, cut to 1.
-        factors = tf.minimum(tf.constant(1, self.dtype), clip_norm / norms)
+        own_bound = clip_norm / tf.constant(math.sqrt(self.tagger.weighty), self.dtype)
+        ratios = tf.where(by_layer, own_bound / parts, clip_norm / whole)
+        factors = tf.minimum(tf.constant(1, self.dtype), ratios)
         total: list[dict[str, Tensor]] = [{} for _ in weights]
         for affine, slope in zip(affines, slopes, strict=True):
-            total[affine.part] |= _contract(affine, slope * factors[:, None, None])
-        total[-1] = {name: tf.einsum("b,bij->ij", factors, gradient) for name, gradient in own.items()}
+            total[affine.part] |= _contract(affine, slope * factors[affine.part][:, None, None])
+        total[-1] = {name: tf.einsum("b,bij->ij", factors[-1], gradient) for name, gradient in own.items()}
         pieces = [tf.reshape(total[part][name], [-1]) for part, names in enumerate(weights) for name in names]
-        return tf.concat(pieces, 0), norms, losses
+        return tf.concat(pieces, 0), parts, losses
 
     def _scores_graph(self, flat: Tensor, vectors: Tensor, lengths: Tensor) -> Tensor:
         return self._forward(self._weights(flat), vectors, lengths, None)[0]

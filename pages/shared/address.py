@@ -27,6 +27,7 @@ _PARTS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "batch_size": ("training", int),
     "epochs": ("training", float),
     "loss": ("training", str),
+    "clipping": ("privacy", str),
     "mechanism": ("privacy", str),
     "clients": ("federation", int),
     "participants": ("federation", lambda text: None if text == "none" else int(text)),
@@ -57,12 +58,7 @@ def write(config: SimulationConfig) -> dict[str, str]:
 def _untouched(config: SimulationConfig) -> dict[str, Any]:
     """Privacy fields at their defaults for this noise multiplier, since the default clip norm follows it."""
     default = type(config.privacy)(noise_multiplier=config.privacy.noise_multiplier)
-    return {
-        "clip_norm": default.clip_norm,
-        "delta": default.delta,
-        "sampling": default.sampling,
-        "mechanism": default.mechanism,
-    }
+    return {name: getattr(default, name) for name in ("clip_norm", "delta", "sampling", "clipping", "mechanism")}
 
 
 def _values(config: SimulationConfig) -> dict[str, str]:

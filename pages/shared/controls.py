@@ -7,6 +7,7 @@ import streamlit as st
 
 from engine.config import (
     AUTOMATIC,
+    CLIPPINGS,
     LOSSES,
     OPTIMISERS,
     SAMPLINGS,
@@ -120,6 +121,7 @@ def _values(config: SimulationConfig) -> dict[str, Any]:
         "clip_norm": None if privacy.clip_norm == automatic else privacy.clip_norm,
         "delta": privacy.delta,
         "sampling": privacy.sampling,
+        "clipping": privacy.clipping,
         "optimiser": training.optimiser,
         "learning_rate": training.learning_rate,
         "batch_size": training.batch_size,
@@ -159,6 +161,7 @@ def _config() -> SimulationConfig:
             clip_norm=AUTOMATIC if state.clip_norm is None else state.clip_norm,
             delta=state.delta,
             sampling=state.sampling,
+            clipping=state.clipping,
             mechanism=mechanism,
         ),
         federation=federation,
@@ -261,6 +264,13 @@ def _advanced(runs: Runs) -> None:
             placeholder="1.5 with noise, none without",
             format="%g",
             help="The longest gradient that one sentence may have (L2). Longer ones are scaled down.",
+        )
+        st.selectbox(
+            "Clipping",
+            CLIPPINGS,
+            CLIPPINGS.index(start["clipping"]),
+            key="clipping",
+            help="Joint: a sentence's gradient as a whole. Per layer: each layer by itself, all together to C.",
         )
         st.number_input(
             "δ",

@@ -78,28 +78,36 @@ class CompiledBackend:
         self.layers: list[Layer] = [_LAYERS[type(layer)](layer) for layer in tagger.layers]
         self.head: Head = CRFHead(tagger.head, mean) if isinstance(tagger.head, CRF) else SoftmaxHead(mean)
 
-    def clipped_gradient(self, weights: np.ndarray, batch: Batch, clip_norm: float | None) -> GradientSum:
-        """Sum over the batch of each sentence's gradient, scaled down to L2 norm ``clip_norm`` where it is longer."""
+    def clipped_gradient(
+        self, weights: np.ndarray, batch: Batch, clip_norm: float | None, by_layer: bool = False
+    ) -> GradientSum:
+        """Sum over the batch of each sentence's gradient, scaled down to L2 norm ``clip_norm`` where it is longer, or
+        part by part: see :class:`engine.training.dpsgd.Backend`."""
         *parts, head_weights = (weights[part] for part in self.tagger.slices)
         outputs, tapes = self._forward(weights, batch)
         head = self.head.losses(head_weights, outputs, batch)
-        squares = np.zeros(len(batch.lengths))
-        self.head.add_squared_norms(head, batch, squares)
+        squares = np.zeros((len(self.tagger.parts), len(batch.lengths)))
+        self.head.add_squared_norms(head, batch, squares[-1])
         slope = head.slope
         for number in range(len(parts) - 1, -1, -1):
             layer, tape = self.layers[number], tapes[number]
             slope = layer.backward(parts[number], tape, slope, batch, number == 0)
-            layer.add_squared_norms(tape, batch, squares)
-        norms = np.sqrt(squares)
+            layer.add_squared_norms(tape, batch, squares[number])
+        parts_norms = np.sqrt(squares)
+        bound = np.inf if clip_norm is None else clip_norm
         # Without clipping the bound is ∞ and every factor is 1; a norm of 0 gives ∞, cut to 1.
         with np.errstate(divide="ignore", invalid="ignore"):
-            factors = np.minimum(1.0, (np.inf if clip_norm is None else clip_norm) / norms).astype(weights.dtype)
+            if by_layer:
+                factors = np.minimum(1.0, bound / np.sqrt(self.tagger.weighty) / parts_norms)
+            else:
+                factors = np.minimum(1.0, bound / np.sqrt(squares.sum(0)))
+        factors = np.broadcast_to(factors, squares.shape).astype(weights.dtype)
         total = np.empty(self.tagger.size, weights.dtype)
         *parts, head_total = (total[part] for part in self.tagger.slices)
-        self.head.weighted_gradient(head, factors, batch, head_total)
-        for layer, tape, part in zip(self.layers, tapes, parts, strict=True):
-            layer.weighted_gradient(tape, factors, batch, part)
-        return GradientSum(total, norms, head.losses)
+        self.head.weighted_gradient(head, factors[-1], batch, head_total)
+        for number, (layer, tape, part) in enumerate(zip(self.layers, tapes, parts, strict=True)):
+            layer.weighted_gradient(tape, factors[number], batch, part)
+        return GradientSum(total, parts_norms, head.losses)
 
     def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
         """What the layers below the head say of each tag, [N, K]."""

@@ -28,11 +28,13 @@ TABLE = np.random.default_rng(9).standard_normal((20, 7)).astype(np.float32)
 class Pull:
     """A toy tagger of one weight per tag: each sentence pulls the weight of its first tag by one."""
 
-    def clipped_gradient(self, weights: np.ndarray, batch: Batch, clip_norm: float | None) -> GradientSum:
+    def clipped_gradient(
+        self, weights: np.ndarray, batch: Batch, clip_norm: float | None, by_layer: bool = False
+    ) -> GradientSum:
         total = np.zeros(weights.size, dtype=np.float32)
         first = batch.tags[batch.offsets]
         np.add.at(total, first, -1.0)
-        return GradientSum(total, np.ones(len(first)), np.zeros(len(first)))
+        return GradientSum(total, np.ones((1, len(first))), np.zeros(len(first)))
 
     def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
         return np.zeros((len(batch.tags), weights.size), dtype=np.float32)
@@ -158,9 +160,11 @@ class Faulty(CompiledBackend):
         super().__init__(TAGGER)
         self._bad = bad
 
-    def clipped_gradient(self, weights: np.ndarray, batch: Batch, clip_norm: float | None) -> GradientSum:
+    def clipped_gradient(
+        self, weights: np.ndarray, batch: Batch, clip_norm: float | None, by_layer: bool = False
+    ) -> GradientSum:
         part = super().clipped_gradient(weights, batch, clip_norm)
-        return GradientSum(part.total * np.float32(np.inf), part.norms, part.losses) if self._bad(batch) else part
+        return GradientSum(part.total * np.float32(np.inf), part.parts, part.losses) if self._bad(batch) else part
 
 
 def test_a_client_that_fails_is_left_out_and_named() -> None:

@@ -146,7 +146,7 @@ def old_noise_after_many_steps(patch: Patch) -> None:
 def no_clipping(patch: Patch) -> None:
     gradient = CompiledBackend.clipped_gradient
     patch.setattr(
-        CompiledBackend, "clipped_gradient", lambda self, weights, batch, clip: gradient(self, weights, batch, None)
+        CompiledBackend, "clipped_gradient", lambda self, weights, batch, *clip: gradient(self, weights, batch, None)
     )
 
 
@@ -155,7 +155,7 @@ def clip_norm_of_another_plan(patch: Patch) -> None:
     patch.setattr(
         CompiledBackend,
         "clipped_gradient",
-        lambda self, weights, batch, clip: gradient(self, weights, batch, 1.05 * clip),
+        lambda self, weights, batch, clip, by_layer: gradient(self, weights, batch, 1.05 * clip),
     )
 
 
@@ -174,7 +174,8 @@ def microbatches_of_four(patch: Patch) -> None:
             (batch,) = dpsgd.physical_batches(self.split, self.table, group)
             mean = self.backend.clipped_gradient(weights, batch, None).total / len(group)
             total += mean * min(1.0, self.plan.clip_norm / np.linalg.norm(mean))
-        return total, StepStatistics(np.ones(len(sentences)), np.ones(len(sentences)), 0)
+        ones = np.ones(len(sentences))
+        return total, StepStatistics(ones, ones[None], ones, 0, 1.0)
 
     patch.setattr(DPSGD, "clipped_sum", broken)
 
@@ -186,7 +187,8 @@ def the_whole_batch_clipped_at_once(patch: Patch) -> None:
         for batch in dpsgd.physical_batches(self.split, self.table, sentences):
             total += self.backend.clipped_gradient(weights, batch, None).total
         total *= min(1.0, self.plan.clip_norm / np.linalg.norm(total))
-        return total, StepStatistics(np.ones(len(sentences)), np.ones(len(sentences)), 0)
+        ones = np.ones(len(sentences))
+        return total, StepStatistics(ones, ones[None], ones, 0, 1.0)
 
     patch.setattr(DPSGD, "clipped_sum", broken)
 

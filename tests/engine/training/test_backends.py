@@ -208,6 +208,29 @@ def test_no_sentence_contributes_more_than_the_clip_norm(backend: Backend, weigh
         assert np.linalg.norm(backend.clipped_gradient(weights, one, 0.05).total) <= 0.05 * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("lengths", [LENGTHS, LONG], ids=["short", "long"])
+def test_clipping_layer_by_layer_equals_a_loop_over_single_sentences(
+    backend: Backend, tagger: Tagger, weights: np.ndarray, mean: bool, lengths: np.ndarray
+) -> None:
+    singles, _ = single_gradients(tagger, mean, tuple(lengths))
+    parts = [part for part in tagger.slices if part.stop > part.start]
+    norms = np.array([[np.linalg.norm(g[part]) for g in singles] for part in parts])
+    clip = float(np.median(norms) * np.sqrt(len(parts)))
+    expected = np.zeros(tagger.size)
+    for g in singles:
+        for part in parts:
+            expected[part] += g[part] * min(1.0, clip / np.sqrt(len(parts)) / max(1e-300, np.linalg.norm(g[part])))
+    found = backend.clipped_gradient(weights, batch_with(lengths), clip, by_layer=True)
+    np.testing.assert_allclose(found.total, expected, rtol=1e-9, atol=1e-12)
+    own = [row for row, part in zip(found.parts, tagger.slices, strict=True) if part.stop > part.start]
+    np.testing.assert_allclose(own, norms, rtol=1e-9)
+    for number in range(len(lengths)):
+        keep = np.arange(len(lengths)) == number
+        one = batch_with(lengths).where(keep)
+        alone = backend.clipped_gradient(weights, one, clip, by_layer=True)
+        assert np.linalg.norm(alone.total) <= clip * (1 + 1e-9)
+
+
 def test_float32_agrees_with_float64(
     backend: Backend, tagger: Tagger, mean: bool, weights: np.ndarray, batch: Batch
 ) -> None:

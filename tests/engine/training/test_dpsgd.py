@@ -28,11 +28,13 @@ class FixedGradients:
     def __init__(self, gradients: np.ndarray) -> None:
         self.gradients = gradients
 
-    def clipped_gradient(self, weights: np.ndarray, batch: Batch, clip_norm: float | None) -> GradientSum:
+    def clipped_gradient(
+        self, weights: np.ndarray, batch: Batch, clip_norm: float | None, by_layer: bool = False
+    ) -> GradientSum:
         own = self.gradients[batch.sentences]
         norms = np.linalg.norm(own, axis=1)
         bound = np.inf if clip_norm is None else clip_norm
-        return GradientSum((own * np.minimum(1, bound / norms)[:, None]).sum(0), norms, norms * 0 + 1.0)
+        return GradientSum((own * np.minimum(1, bound / norms)[:, None]).sum(0), norms[None], norms * 0 + 1.0)
 
     def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
         return np.eye(4)[batch.tags]
