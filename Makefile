@@ -2,11 +2,12 @@
 # make test        sets up what is missing, then runs all tests, those in a browser included
 # make lint        ruff and mypy
 # make setup       only sets up: the virtual environment .venv, the pinned packages, the word vectors
+# make results     makes what is missing of the published runs, cached_results/; an hour on two cores
 # make vectors-lg  adds the larger word vectors, en_core_web_lg (400 MB, from spaCy's release page)
 
 PYTHON := .venv/bin/python
 
-.PHONY: run test lint setup setup-tests vectors-lg
+.PHONY: run test lint results setup setup-tests vectors-lg
 
 run: setup
 	@$(PYTHON) -m engine.serve
@@ -18,6 +19,9 @@ lint: setup-tests
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
+
+results: setup
+	@$(PYTHON) -m benchmarks.cached_results
 
 setup: $(PYTHON)
 	@$(PYTHON) -m engine.install

@@ -1,7 +1,8 @@
-"""Makes ``cached_results/``: ``python -m benchmarks.cached_results``, or with options a part of them.
+"""Makes ``cached_results/``: ``make results``, or ``python -m benchmarks.cached_results`` with options for a part.
 
-The paper's training settings (dp-fl-ner, footnotes 2 and 4: the defaults of a configuration), seed 0, one run for each
-tagger and noise multiplier. What is published already is left alone; an interrupted run goes on where it was.
+What Explore's slider shows at the paper's settings, all cells of the paper's tables, and the what-if runs beside them:
+on CoNLL-2003 with five seeds, on the embedded corpus with one. Runs are computed side by side, one a core. What is
+published already is left alone; an interrupted run goes on where it was.
 """
 
 import argparse
@@ -10,44 +11,67 @@ import os
 import sys
 import time
 
+from engine import paper
 from engine.config import TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.records import RunState
 from engine.runs import Runs
 
-CORPORA = ("synthetic", "conll2003")
+SEEDS = {"synthetic": 1, "conll2003": paper.SEEDS}
+"""How many seeds of each cell, by corpus."""
 NOISE_MULTIPLIERS = (0.0, 0.5, 1.0, 2.0, 5.0)
+
+
+def wanted(corpora: list[str], seeds: int | None) -> list[SimulationConfig]:
+    """All configurations, the first seed of everything first."""
+    found: list[tuple[int, SimulationConfig]] = []
+    for corpus in corpora:
+        for tagger, sigma in itertools.product(TAGGERS, NOISE_MULTIPLIERS):
+            privacy = PrivacyConfig(noise_multiplier=sigma)
+            found.append((0, SimulationConfig(corpus=corpus, tagger=TaggerConfig(name=tagger), privacy=privacy)))
+        for cell in paper.cells(corpus=corpus):
+            found += enumerate(cell.seeds(seeds or SEEDS.get(corpus, 1)))
+        for config in paper.what_ifs(corpus).values():
+            found += enumerate(paper.with_seeds(config, seeds or SEEDS.get(corpus, 1)))
+    return list(dict.fromkeys(config for _, config in sorted(found, key=lambda one: one[0])))
 
 
 def main() -> int:
     """Run and publish; the value is the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", action="append", help=f"default: {', '.join(CORPORA)}")
-    parser.add_argument("--tagger", action="append", choices=TAGGERS, help="default: all")
-    parser.add_argument("--noise-multiplier", action="append", type=float, help="default: 0, 0.5, 1, 2 and 5")
+    parser.add_argument("--corpus", action="append", help=f"default: {', '.join(SEEDS)}")
+    parser.add_argument("--seeds", type=int, help="of each cell; default: 5 on CoNLL-2003, else 1")
     chosen = parser.parse_args()
-    runs = Runs.from_environment()
-    corpora, taggers = chosen.corpus or CORPORA, chosen.tagger or TAGGERS
-    for corpus, tagger, sigma in itertools.product(corpora, taggers, chosen.noise_multiplier or NOISE_MULTIPLIERS):
-        config = SimulationConfig(
-            corpus=corpus, tagger=TaggerConfig(name=tagger), privacy=PrivacyConfig(noise_multiplier=sigma)
-        )
-        status = runs.submit(config, owner_pid=os.getpid())
-        while not status.state.final:
-            time.sleep(0.5)
-            status = runs.status(status.run_id)
-        if status.state != RunState.DONE:
-            sys.stderr.write(f"{corpus} {tagger} σ={sigma:g}: {status.state}: {status.error}\n")
-            return 1
-        run = runs.get(status.run_id)
-        path = runs.publish(run.run_id)
-        last = run.records[-1]
-        if last.test and run.provenance:
-            sys.stdout.write(
-                f"{path.name}: ε {last.privacy.epsilon:.4g}, test F1 {last.test.f1:.4f}, "
-                f"{run.provenance.wall_seconds:.0f} s\n"
-            )
+    runs, begun = Runs.from_environment(), time.monotonic()
+    every = wanted(chosen.corpus or list(SEEDS), chosen.seeds)
+    published = {run.run_id for run in runs.published()}
+    left = [status.run_id for status in runs.submit_all(every, owner_pid=os.getpid()) if status.run_id not in published]
+    sys.stdout.write(f"{len(every):,} runs, {len(every) - len(left):,} of them published already\n")
+    computed, failed = len(left), 0
+    while left:
+        time.sleep(0.5)
+        for status in [status for status in map(runs.status, left) if status.state.final]:
+            left.remove(status.run_id)
+            failed += status.state != RunState.DONE
+            sys.stdout.write(f"{_publish(runs, status.run_id)}, {len(left):,} left\n")
             sys.stdout.flush()
-    return 0
+    minutes = (time.monotonic() - begun) / 60
+    sys.stdout.write(f"{computed - failed:,} runs made in {minutes:.0f} min, {failed} failed\n")
+    return 1 if failed else 0
+
+
+def _publish(runs: Runs, run_id: str) -> str:
+    """Publish a run that has ended, and say what became of it."""
+    run = runs.get(run_id)
+    if not run.final or not run.final.test:
+        return f"{run_id}: {run.status.state}: {run.status.error}"
+    runs.publish(run_id)
+    seconds = run.provenance.wall_seconds if run.provenance else 0
+    config = run.config
+    return (
+        f"{run_id} {config.corpus} {config.tagger.name} σ {config.privacy.noise_multiplier:g} "
+        f"n {config.federation.clients} seed {config.seed}: ε {run.final.privacy.epsilon:.4g}, "
+        f"test F1 {run.final.test.f1:.4f}, {seconds:.0f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -253,21 +254,48 @@ class SimulationConfig:
         """Read what :meth:`to_dict` wrote. Raises InvalidConfig on unknown fields and on values out of range."""
         if isinstance(values, dict) and values.get("clients") == 1:  # as it was written before there were federations
             values = {name: value for name, value in values.items() if name != "clients"}
-        parts = {
-            "tagger": TaggerConfig,
-            "training": TrainingConfig,
-            "privacy": PrivacyConfig,
-            "federation": FederationConfig,
-        }
         known = _known_fields(cls, values, "configuration")
-        for name, part in parts.items():
+        for name, part in _PARTS.items():
             if name in known:
                 known[name] = part(**_known_fields(part, known[name], name))
         return cls(**known)
 
+    def flat(self) -> dict[str, Any]:
+        """All fields by their own names, without the parts they belong to; the tagger's name is ``tagger``.
+        :meth:`from_flat` is the inverse."""
+        return {name: getattr(getattr(self, part) if part else self, own) for name, (part, own) in FLAT.items()}
+
+    @classmethod
+    def from_flat(cls, values: Mapping[str, Any]) -> "SimulationConfig":
+        """Read what :meth:`flat` wrote; what is left out has its default. Raises InvalidConfig."""
+        parts: dict[str, dict[str, Any]] = {"": {}}
+        for name, value in values.items():
+            if name not in FLAT:
+                raise InvalidConfig(f"unknown field {name!r}, expected one of {', '.join(sorted(FLAT))}")
+            part, own = FLAT[name]
+            parts.setdefault(part, {})[own] = value
+        return cls.from_dict(parts.pop("") | parts)
+
     def canonical_json(self) -> str:
         """The same text for equal configurations, on any machine."""
         return _canonical(self.to_dict())
+
+
+_PARTS: dict[str, Any] = {
+    "tagger": TaggerConfig,
+    "training": TrainingConfig,
+    "privacy": PrivacyConfig,
+    "federation": FederationConfig,
+}
+FLAT: dict[str, tuple[str, str]] = {
+    **{own.name: ("", own.name) for own in dataclasses.fields(SimulationConfig) if own.name not in _PARTS},
+    **{
+        (part if own.name == "name" else own.name): (part, own.name)
+        for part, kind in _PARTS.items()
+        for own in dataclasses.fields(kind)
+    },
+}
+"""Name of each field of a flat configuration → the part it belongs to ("" for none), and its name there."""
 
 
 def _canonical(values: dict[str, Any]) -> str:

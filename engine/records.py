@@ -232,7 +232,8 @@ class RoundRecord:
 
     round: 0, 1, 2 … in the order of reporting. step: optimiser steps taken by all clients together, of steps_total.
     examples_seen: sentences
-    sampled so far, with repeats. scores: on the validation part. test: on the test part, in the last record only.
+    sampled so far, with repeats. scores: on the validation part. test: on the test part, in the last
+    record, and after each phase of an incremental run.
     loss: mean training loss per sentence since the last record. clipped_fraction: share of sampled sentences whose
     gradient was scaled down since the last record, in joint clipping. layer_norms: median L2 norm before clipping
     within each layer, by its name, since the last record. noise_to_signal: L2 norm of the noise that is expected on
@@ -266,6 +267,11 @@ class RoundRecord:
     def progress(self) -> float:
         """Share of the steps done, from 0 to 1."""
         return self.step / self.steps_total
+
+    @property
+    def final(self) -> bool:
+        """Whether the run ended with this record."""
+        return self.test is not None and self.step == self.steps_total
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; :meth:`from_dict` is the inverse."""
@@ -361,7 +367,7 @@ class Run:
     @property
     def final(self) -> RoundRecord | None:
         """The last record of a run that is done, with its test scores."""
-        return self.records[-1] if self.records and self.records[-1].test else None
+        return self.records[-1] if self.records and self.records[-1].final else None
 
 
 @dataclass(frozen=True, kw_only=True)

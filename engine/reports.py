@@ -51,7 +51,7 @@ def record_fields(record: RoundRecord) -> dict[str, Any]:
         if record.noise_check
         else None,
         "federation": record.federation.to_dict() if record.federation else None,
-        "final": record.test is not None,
+        "final": record.final,
     }
     if record.test is not None:
         headline = {"precision": record.test.precision, "recall": record.test.recall, "f1": record.test.f1}

@@ -4,7 +4,7 @@ Light to import: the database, Dask, TensorFlow, spaCy and dp_accounting are imp
 middle three never in this process.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -83,7 +83,7 @@ class Runs:
 
         Where the corpus is not here, a published run of the same configuration is taken at its word.
         """
-        same = [run for run in self._published() if run.config == config]
+        same = [run for run in self.published() if run.config == config]
         try:
             identity = self.identity(config)
         except CorpusError:
@@ -98,21 +98,21 @@ class Runs:
 
     def get(self, identity: str) -> Run:
         """The run with its records so far. Raises RunNotFound."""
-        for run in self._published():
+        for run in self.published():
             if run.run_id == identity:
                 return run
         return self._store.get(identity)
 
     def status(self, identity: str) -> RunStatus:
         """How the run is doing; cheap enough to be asked often. Raises RunNotFound."""
-        for run in self._published():
+        for run in self.published():
             if run.run_id == identity:
                 return run.status
         return self._store.status(identity)
 
     def rounds(self, identity: str, after: int = -1) -> tuple[RoundRecord, ...]:
         """The records of a run with a round greater than ``after``."""
-        for run in self._published():
+        for run in self.published():
             if run.run_id == identity:
                 return tuple(record for record in run.records if record.round > after)
         return self._store.records(identity, after)
@@ -121,7 +121,7 @@ class Runs:
         """All runs without their records, newest first."""
         stored, _ = self._store.newest(limit)
         known = {run.run_id for run in stored}
-        every = stored + [replace(run, records=()) for run in self._published() if run.run_id not in known]
+        every = stored + [replace(run, records=()) for run in self.published() if run.run_id not in known]
         return sorted(every, key=lambda run: run.status.created or 0.0, reverse=True)[:limit]
 
     def tradeoff(self, config: SimulationConfig) -> list[Run]:
@@ -134,7 +134,7 @@ class Runs:
             found = {run.run_id: run for run in self._stored_done(config)}
         except EpsilonError:
             found = {}  # what is published can be seen all the same; problems() says what is wrong
-        found |= {run.run_id: run for run in self._published() if _but_for_noise(run.config) == _but_for_noise(config)}
+        found |= {run.run_id: run for run in self.published() if _but_for_noise(run.config) == _but_for_noise(config)}
         by_noise: dict[float, Run] = {}
         for run in sorted(found.values(), key=lambda run: _preference(run.config, config)):
             check = run.records[-1].noise_check
@@ -162,7 +162,8 @@ class Runs:
         except EpsilonError as error:
             return [*found, str(error)]
 
-    def _published(self) -> list[Run]:
+    def published(self) -> list[Run]:
+        """The published runs of this engine version."""
         runs, _ = published.read_all(self.settings.published)
         return [run for run in runs if run.provenance and run.provenance.engine_version == ENGINE_VERSION]
 
@@ -186,6 +187,14 @@ class Runs:
         self._store.submit(identity, config, checksum)
         dispatch.ensure_cluster(self.settings, owner_pid)
         return self.status(identity)
+
+    def submit_all(self, configs: Iterable[SimulationConfig], *, owner_pid: int | None = None) -> list[RunStatus]:
+        """Have many runs computed, in this order. Raises what :meth:`submit` raises, before any is stored if a
+        configuration does not fit; what was stored is kept."""
+        wanted = list(configs)
+        for config in wanted:
+            self.plan(config)
+        return [self.submit(config, owner_pid=owner_pid) for config in wanted]
 
     def cancel(self, identity: str) -> RunStatus:
         """Stop a run that waits or runs; what it recorded stays, and it can be taken up again. Raises RunNotFound."""
@@ -247,7 +256,7 @@ class Runs:
         """What a published run of the same plan has spent: a seed or a hidden size changes no ε."""
         if not _priced_by_sizes(config):
             return None
-        for run in self._published():
+        for run in self.published():
             if run.provenance and _price(run.config, run.provenance.train_sentences) == _price(config, sentences):
                 return run.records[-1].privacy
         return None
@@ -257,7 +266,7 @@ class Runs:
 
         About a third of a published run is scoring, which does not depend on how long it trains.
         """
-        every = self._published()
+        every = self.published()
         try:
             done, _ = self._store.newest(50, RunState.DONE)
         except EpsilonError:

@@ -123,7 +123,7 @@ def simulate(
             privacy=_believable(spent(plan, done.step, done.rounds), check),
             scores=scores,
             nonfinite=done.nonfinite,
-            test=evaluate(encoded.test) if done.rounds == len(plan.rounds) else None,
+            test=evaluate(encoded.test) if _scored_on_test(config, done, plan) else None,
             seconds=time.monotonic() - started,
             noise_check=check,
             federation=_federated(plan, done, last_round),
@@ -138,6 +138,12 @@ def simulate(
         arrays = {name: array.copy() for name, array in state.items()}
         on_checkpoint(Checkpoint(round=record.round, seconds=record.seconds, tally=done, arrays=arrays))
         yield record
+
+
+def _scored_on_test(config: SimulationConfig, done: Tally, plan: FederatedPlan) -> bool:
+    """At the end, and after each phase of an incremental run, which stands for a run on so much of the data."""
+    phase = config.federation.schedule == "incremental" and done.step == plan.steps_before(done.rounds)
+    return phase or done.rounds == len(plan.rounds)
 
 
 def due_steps(plan: FederatedPlan) -> list[int]:

@@ -51,7 +51,7 @@ def path(records: Sequence[RoundRecord]) -> list[Point]:
 
 def finish(records: Sequence[RoundRecord]) -> list[Point]:
     """Where a run ended, on the test part; empty while it runs."""
-    return [_point(record, record.test, "test part, final") for record in records if record.test]
+    return [_point(record, record.test, "test part, final") for record in records if record.test and record.final]
 
 
 def tradeoff(runs: Sequence[Run]) -> list[Point]:

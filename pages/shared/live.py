@@ -144,11 +144,11 @@ def _details(runs: Runs, run: Run | None, config: SimulationConfig, finished: Se
         if latest is None:
             st.caption("Scores by type appear with the first record.")
         else:
-            reference = curves.without_privacy(finished) if latest.test else None
-            scores = curves.by_type(latest.test or latest.scores, reference)
+            reference = curves.without_privacy(finished) if latest.final else None
+            scores = curves.by_type((latest.test if latest.final else None) or latest.scores, reference)
             picture = charts.f1_by_type(scores, private=config.privacy.private, key=config.canonical_json())
             show_picture(picture, key="types", label="F1 by entity type")
-            part = "test" if latest.test else "validation"
+            part = "test" if latest.final else "validation"
             st.caption(f"Strict F1 by type on the {part} part; in brackets how many names there are.")
     with table:
         downloads.table(run, finished)
