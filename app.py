@@ -9,7 +9,11 @@ st.logo("static/wordmark.svg", size="large", icon_image="static/mark.svg")
 look.apply()
 st.navigation(
     {
-        "": [st.Page("pages/explore.py", title="Explore", icon=":material/query_stats:", default=True)],
+        "": [
+            st.Page("pages/explore.py", title="Explore", icon=":material/query_stats:", default=True),
+            st.Page("pages/runs.py", title="Runs", icon=":material/list:"),
+            st.Page("pages/paper.py", title="Paper", icon=":material/table_chart:"),
+        ],
         "Reference": [st.Page("pages/speed.py", title="Speed", icon=":material/timer:")],
     },
     position="top",

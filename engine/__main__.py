@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
+from engine import paper
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.errors import (
     CorpusError,
@@ -24,9 +25,11 @@ from engine.errors import (
     RunNotFound,
     VectorsMissing,
 )
+from engine.records import RunState
 from engine.reports import (
     check_lines,
     delta_text,
+    paper_text,
     privacy_fields,
     record_fields,
     record_line,
@@ -209,6 +212,41 @@ def submit(config: SimulationConfig, as_json: Json = False) -> None:
     """Train in the background; what is done or under way already is not done twice."""
     status = Runs.from_environment().submit(config)
     _say(as_json, run_fields(Runs.from_environment().get(status.run_id)), f"{status.run_id} {status.state}")
+
+
+@app.command()
+def sweep(
+    file: Annotated[Path, typer.Argument(help="TOML: seeds, [base] and [grid]; fields as the options here, _ for -.")],
+    as_json: Json = False,
+) -> None:
+    """Submit all runs of a file to the background; what is done or under way already is not done twice."""
+    from engine import sweeps
+
+    statuses = Runs.from_environment().submit_all(sweeps.read(file))
+    done = sum(status.state == RunState.DONE for status in statuses)
+    fields = {"runs": [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]}
+    _say(as_json, fields, f"{len(statuses):,} runs, {done:,} of them done already; `python -m engine runs` shows them.")
+
+
+@app.command("paper")
+def paper_tables(
+    name: Annotated[str, typer.Argument(help="The paper: dp-fl-ner.")] = paper.PAPERS[0],
+    corpus: Annotated[str, typer.Option(help="The corpus of the runs beside the printed numbers.")] = "conll2003",
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds a mean is taken over.")] = paper.SEEDS,
+    submit_missing: Annotated[
+        bool, typer.Option("--submit", help="Have what is missing computed in the background.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """The paper's tables: what was printed beside what our runs give, entity-level and in the published metric."""
+    door = Runs.from_environment()
+    cells = paper.cells(name, corpus)
+    if submit_missing:
+        statuses = door.submit_all(config for cell in cells for config in cell.seeds(seeds))
+        waiting = sum(not status.state.final for status in statuses)
+        typer.echo(f"{waiting:,} runs wait or are under way.", err=True)
+    found = [paper.measure(cell, door.find, seeds) for cell in cells]
+    _say(as_json, {"cells": [paper.fields(each) for each in found]}, paper_text(found))
 
 
 @runs_app.callback(invoke_without_command=True)

@@ -209,6 +209,17 @@ def fields(found: Measured) -> dict[str, Any]:
     }
 
 
+def setting_text(cell: Cell) -> str:
+    """What a row varies, in a few words."""
+    names = {
+        "tagger": lambda value: str(value).removeprefix("bilstm-").upper(),
+        "noise_multiplier": lambda value: f"σ = {value:g}",
+        "clients": lambda value: f"{value} clients",
+        "data_fraction": lambda value: f"{100 * value:.0f} % of the data",
+    }
+    return ", ".join(names[name](value) for name, value in cell.setting.items())
+
+
 def _named(found: Spread) -> dict[str, float]:
     return {
         f"{name}_{kind}": getattr(getattr(found, kind), name)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.config import DEFAULT_CLIP_NORM, SimulationConfig
+from engine.paper import TABLES, Measured, setting_text
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Counts, EntityScores, FederatedRound, NoiseCheck, RoundRecord, Run, macro, micro, weighted
 
@@ -173,6 +174,28 @@ def command_line(config: SimulationConfig, verb: str = "simulate") -> str:
             short = isinstance(value, float) and float(f"{value:g}") == value
             words += [f"--{name}", f"{value:g}" if short else str(value)]
     return shlex.join(words)
+
+
+def paper_text(found: Iterable[Measured]) -> str:
+    """The paper's tables for a shell."""
+    lines, last = [], ""
+    for each in found:
+        if each.cell.table != last:
+            last = each.cell.table
+            lines += [
+                "",
+                f"{last}: {TABLES[last]}",
+                f"{'':24}{'printed F1':>11}{'same metric':>20}{'entities':>20}{'ε':>9}",
+            ]
+        ours = [f"{spread.mean.f1:.3f} ± {spread.sd.f1:.3f}" for spread in (each.token, each.entity) if spread]
+        epsilon = "" if each.epsilon is None else epsilon_text(each.epsilon)
+        floor = f"   finding nothing: {each.floor.f1:.3f}, {len(each.runs)} seeds" if each.floor else "not run yet"
+        lines.append(
+            f"{setting_text(each.cell):24}{each.cell.published['f1']:11.3f}"
+            + "".join(f"{text:>20}" for text in ours or ("", ""))
+            + f"{epsilon:>9}{floor}"
+        )
+    return "\n".join(lines[1:])
 
 
 def score_fields(scores: EntityScores) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from engine import ENGINE_VERSION, corpus
 from engine.config import DEFAULT_CLIP_NORM, SimulationConfig, run_id
 from engine.corpus import CorpusInfo
-from engine.errors import CorpusError, EpsilonError, RunNotFound
+from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
 from engine.federated.accounting import spent
 from engine.federated.plan import FederatedPlan, chosen_layout, plan_of
 from engine.privacy.plan import tier
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.store.database import Store
+
+
+LONGEST_NOTE = 2000
+"""Characters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +59,21 @@ class Holdings:
     entities: tuple[tuple[int, ...], ...]
 
 
+@dataclass(frozen=True)
+class Overview:
+    """A run in a list. last: its newest record, None before the first. note: of the user, empty if there is none."""
+
+    run: Run
+    last: RoundRecord | None
+    note: str
+
+
 class Runs:
     """Published runs and the user's own, as one. Methods raise EpsilonError with a sentence for the user."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self._ends: dict[str, RoundRecord] = {}
 
     @classmethod
     def from_environment(cls) -> "Runs":
@@ -123,6 +137,17 @@ class Runs:
         known = {run.run_id for run in stored}
         every = stored + [replace(run, records=()) for run in self.published() if run.run_id not in known]
         return sorted(every, key=lambda run: run.status.created or 0.0, reverse=True)[:limit]
+
+    def overview(self, limit: int = 5000) -> list[Overview]:
+        """All runs, newest first, each with its newest record."""
+        every = self.recent(limit)
+        published = {run.run_id: run.records[-1] for run in self.published()}
+        known, notes = published | self._ends, self._store.notes()
+        new = self._store.last_records({run.run_id for run in every} - known.keys())
+        # A run that has ended says nothing more, unless it is taken up again, which its state shows.
+        self._ends |= {run.run_id: new[run.run_id] for run in every if run.run_id in new and run.status.state == "done"}
+        known |= new
+        return [Overview(run, known.get(run.run_id), notes.get(run.run_id, "")) for run in every]
 
     def tradeoff(self, config: SimulationConfig) -> list[Run]:
         """Finished runs that differ from ``config`` in their noise only, by ε, the largest last.
@@ -200,6 +225,21 @@ class Runs:
         """Stop a run that waits or runs; what it recorded stays, and it can be taken up again. Raises RunNotFound."""
         self._store.cancel(identity)
         return self.status(identity)
+
+    def delete(self, identity: str) -> None:
+        """Forget one of the user's runs with its records, its note and its checkpoint. Raises RunNotFound, or
+        InvalidConfig for a published run."""
+        if any(run.run_id == identity for run in self.published()):
+            raise InvalidConfig(f"run {identity} is published: its file is in {self.settings.published.name}/")
+        self._store.delete(identity)
+        self._ends.pop(identity, None)
+        (self.settings.home / "checkpoints" / f"{identity}.npz").unlink(missing_ok=True)
+
+    def write_note(self, identity: str, text: str) -> None:
+        """Put a note beside one of the user's runs; an empty one removes it. Raises RunNotFound, InvalidConfig."""
+        if len(text) > LONGEST_NOTE:
+            raise InvalidConfig(f"the note has {len(text):,} characters, expected at most {LONGEST_NOTE:,}")
+        self._store.write_note(identity, text.strip())
 
     def publish(self, identity: str) -> "Path":
         """Write a finished run to the folder of published results. Raises RunNotFound, InvalidConfig, StoreError."""

@@ -58,7 +58,7 @@ def server_command(environment: os._Environ[str] | dict[str, str]) -> list[str]:
     Streamlit opens a browser by itself where there is a display. In CI it must not, and it must never stop to ask for
     an e-mail address. Raises InvalidConfig for a port that is none.
     """
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.showEmailPrompt", "false"]
+    command = [sys.executable, "-m", "pages.shared.server", "run", "app.py", "--server.showEmailPrompt", "false"]
     if environment.get("CI"):
         command += ["--server.headless", "true"]
     port = environment.get("PORT")

@@ -11,18 +11,18 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, and_, func, insert, or_, select, update
+from sqlalchemy import Connection, Engine, Row, and_, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig, RunNotFound, RunStopped, StoreError
 from engine.records import Provenance, RoundRecord, Run, RunState, RunStatus
-from engine.store.tables import open_database, records, runs, sentences
+from engine.store.tables import notes, open_database, records, runs, sentences
 
 ATTEMPTS = 3
 """How often a run may lose its worker without a new record in between before it counts as failed."""
@@ -115,12 +115,48 @@ class Store:
             query = query.where(runs.c.state.in_(states))
         found, problems = [], []
         with self._begin() as connection:
+            places = _places(connection)
             for row in connection.execute(query).all():
                 try:
-                    found.append(_run(row, _status(connection, row), ()))
+                    found.append(_run(row, _status_of(row, places.get(row.run_id)), ()))
                 except StoreError as error:
                     problems.append(str(error))
         return found, problems
+
+    def last_records(self, run_ids: Collection[str]) -> dict[str, RoundRecord]:
+        """The newest record of each of these runs that has one and can be read."""
+        newest = (
+            select(records.c.run_id, func.max(records.c.round).label("round")).group_by(records.c.run_id).subquery()
+        )
+        same = and_(records.c.run_id == newest.c.run_id, records.c.round == newest.c.round)
+        query = select(records.c.run_id, records.c.body).join(newest, same)
+        found = {}
+        with self._begin() as connection:
+            for row in connection.execute(query):
+                if row.run_id in run_ids:
+                    with suppress(ValueError, TypeError, KeyError):
+                        found[row.run_id] = RoundRecord.from_dict(json.loads(row.body))
+        return found
+
+    def notes(self) -> dict[str, str]:
+        """What users wrote beside their runs."""
+        with self._begin() as connection:
+            return {row.run_id: row.text for row in connection.execute(select(notes))}
+
+    def write_note(self, run_id: str, text: str) -> None:
+        """Put a note beside a run in place of the one that was there; an empty one removes it. Raises RunNotFound."""
+        with self._begin() as connection:
+            _existing(connection, run_id)
+            connection.execute(delete(notes).where(notes.c.run_id == run_id))
+            if text:
+                connection.execute(insert(notes).values(run_id=run_id, text=text))
+
+    def delete(self, run_id: str) -> None:
+        """Forget a run with its records and its note; one under way is stopped by it. Raises RunNotFound."""
+        with self._begin() as connection:
+            _existing(connection, run_id)
+            for table in (notes, records, runs):
+                connection.execute(delete(table).where(table.c.run_id == run_id))
 
     # What the cluster process does
 
@@ -260,11 +296,21 @@ def _records(connection: Connection, run_id: str, after: int) -> tuple[RoundReco
         raise StoreError(f"The records of the run {run_id} cannot be read: {error}.") from error
 
 
+def _places(connection: Connection) -> dict[str, int]:
+    """Place in the queue of each run that waits, from 1."""
+    waiting = select(runs.c.run_id).where(runs.c.state == RunState.QUEUED).order_by(runs.c.created, runs.c.run_id)
+    return {run_id: place for place, run_id in enumerate(connection.execute(waiting).scalars(), start=1)}
+
+
 def _status(connection: Connection, row: Row[Any]) -> RunStatus:
     place = None
     if row.state == RunState.QUEUED:
         before = (runs.c.state == RunState.QUEUED, runs.c.created < row.created)
         place = 1 + (connection.execute(select(func.count()).select_from(runs).where(*before)).scalar() or 0)
+    return _status_of(row, place)
+
+
+def _status_of(row: Row[Any], place: int | None) -> RunStatus:
     names = ("progress", "stage", "error", "created", "started", "finished", "heartbeat")
     known = {name: getattr(row, name) for name in names}
     return RunStatus(run_id=row.run_id, state=RunState(row.state), queue_place=place, **known)

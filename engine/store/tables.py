@@ -23,14 +23,15 @@ from sqlalchemy import (
     insert,
     inspect,
     select,
+    update,
 )
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from engine.errors import StoreError
 
-SCHEMA = 1
-"""Raised when the tables below change."""
+SCHEMA = 2
+"""Raised when the tables below change. Databases of version 1, which had no notes, get them when they are opened."""
 BUSY_SECONDS = 5
 """How long a statement waits for another process's write before it gives up."""
 
@@ -64,11 +65,19 @@ records = Table(
 )
 
 
+notes = Table(
+    "notes",
+    metadata,
+    Column("run_id", String(16), ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True),
+    Column("text", Text, nullable=False),
+)
+
+
 def open_database(address: str) -> tuple[Engine, str]:
     """An engine on the database at ``address`` and the words to name it by (never with a password).
 
-    Tables are made in an empty database; nothing in an existing one is changed. Raises StoreError when it cannot be
-    reached, is damaged, or has tables of another version.
+    Tables are made in an empty database; nothing that an existing one holds is changed. Raises StoreError when it
+    cannot be reached, is damaged, or has tables of another version.
     """
     try:
         url = make_url(address)
@@ -114,6 +123,9 @@ def _prepare(engine: Engine, name: str) -> None:
         if version is None:
             _create(engine)
             version = _version(engine)
+        elif version == 1:
+            _add_notes(engine)
+            version = _version(engine)
     except DBAPIError:
         # Another process may be making the same tables at this moment; what counts is whether they are there now.
         version = _version(engine)
@@ -141,6 +153,14 @@ def _create(engine: Engine) -> None:
             connection.exec_driver_sql("BEGIN IMMEDIATE")  # so that all tables appear at once, made by one process
         metadata.create_all(connection)
         connection.execute(insert(schema).values(version=SCHEMA))
+
+
+def _add_notes(engine: Engine) -> None:
+    with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        metadata.create_all(connection)
+        connection.execute(update(schema).values(version=SCHEMA))
 
 
 _EXPLANATIONS = (

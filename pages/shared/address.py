@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlencode
 
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
@@ -53,6 +54,11 @@ def write(config: SimulationConfig) -> dict[str, str]:
         for name, text in _values(config).items()
         if name in ("corpus", "tagger", "noise_multiplier", "data_fraction") or text != default[name]
     }
+
+
+def link(config: SimulationConfig) -> str:
+    """Where Explore shows ``config``, from any page."""
+    return "./?" + urlencode(write(config))
 
 
 def _untouched(config: SimulationConfig) -> dict[str, Any]:

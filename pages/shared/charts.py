@@ -243,9 +243,9 @@ def f1_by_type(types: Sequence[TypeScore], *, private: bool, key: str) -> go.Fig
             )
         )
     figure.update_layout(
-        **plain_layout(key, height=110 + 38 * len(types)),
-        margin={"l": 8, "r": 8, "t": 36, "b": 40},
-        legend={"orientation": "h", "y": 1.16, "x": 0},
+        **plain_layout(key, height=138 + 38 * len(types)),
+        margin={"l": 8, "r": 8, "t": 64, "b": 40},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         xaxis={"title": {"text": "F1"}, "range": [0, 1.0], "gridcolor": palette.GRID, "zeroline": False},
         yaxis={"autorange": "reversed", "automargin": True},
         bargap=0.35,
@@ -265,7 +265,7 @@ def holdings(found: Holdings, *, key: str) -> go.Figure:
                 name=name,
                 marker={
                     "color": palette.TYPES[number % len(palette.TYPES)],
-                    "pattern": {"shape": _PATTERNS[number % len(_PATTERNS)], "fgopacity": 0.35},
+                    "pattern": {"shape": _PATTERNS[number % len(_PATTERNS)], "fillmode": "overlay", "fgopacity": 0.35},
                 },
                 customdata=facts,
                 hovertemplate=f"client %{{x}}: %{{y:,}} {name}<br>%{{customdata[0]:,}} sentences, "
@@ -275,10 +275,10 @@ def holdings(found: Holdings, *, key: str) -> go.Figure:
         ]
     )
     figure.update_layout(
-        **plain_layout(key, height=320),
-        margin={"l": 56, "r": 8, "t": 36, "b": 44},
+        **plain_layout(key, height=348),
+        margin={"l": 56, "r": 8, "t": 64, "b": 44},
         barmode="stack",
-        legend={"orientation": "h", "y": 1.16, "x": 0, "traceorder": "normal"},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
         xaxis={"title": {"text": "client"}, "dtick": max(1, len(clients) // 10), "zeroline": False},
         yaxis={"title": {"text": "names held"}, "gridcolor": palette.GRID, "zeroline": False},
         bargap=0.2,

@@ -41,7 +41,8 @@ def choose(start: Mapping[str, Any], usual_clients: list[int]) -> None:
     if state.clients == 1:
         st.caption("One party has all the sentences: central training.")
         return
-    st.caption(f"{state.clients:,} parties train, a server averages their weights. {words.TRUST[state.mechanism]}")
+    mechanism = state.get("mechanism", start["mechanism"])
+    st.caption(f"{state.clients:,} parties train, a server averages their weights. {words.TRUST[mechanism]}")
 
 
 def advanced(start: Mapping[str, Any]) -> None:

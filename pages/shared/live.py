@@ -167,7 +167,7 @@ def _clients(runs: Runs, config: SimulationConfig, latest: RoundRecord | None) -
         st.caption(address.plain(f"Who holds what cannot be shown: {error}"))
     else:
         picture = charts.holdings(holdings, key=config.canonical_json())
-        show_picture(picture, key="clients", label="Names of each type that each client holds")
+        show_picture(picture, key="holdings", label="Names of each type that each client holds")
         st.caption(words.holdings(holdings))
     if latest and latest.federation:
         st.caption(words.travelled(latest.federation))

@@ -1,0 +1,61 @@
+"""Paper: the six tables as printed, beside what the same settings give here."""
+
+import pandas as pd
+import streamlit as st
+
+from engine import paper as tables
+from pages.shared import address, door, paper, submitting
+from pages.shared.picture import show
+
+runs = door.runs()
+about = tables.published(tables.PAPERS[0])
+st.markdown("### What was printed, and what the same settings give when the noise reaches the weights")
+st.caption(f"{about['title']}. {about['authors']}, {about['venue']}, doi:{about['doi']}.")
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    names = {info.name: info.title for info in runs.corpora() if info.name in ("conll2003", "synthetic")}
+    corpus = st.selectbox("Corpus", ["conll2003", "synthetic"], format_func=names.__getitem__, width=280)
+    metric = st.segmented_control(
+        "F1 counted", list(paper.METRICS), default="published", format_func=paper.METRICS.__getitem__, required=True
+    )
+if corpus != "conll2003":
+    st.caption("The paper used CoNLL-2003: here the settings are its own, the corpus is not, and numbers differ.")
+found = [tables.measure(cell, runs.find) for cell in tables.cells(corpus=corpus)]
+number = st.column_config.NumberColumn
+columns = {
+    name: number(format="%.3f")
+    for name in ("printed P", "printed R", "printed F1", "P", "R", "F1", "± sd", "difference")
+} | {"run": st.column_config.LinkColumn("look", display_text="in Explore")}
+for tab, (table, title) in zip(
+    st.tabs([f"Table {name.removeprefix('table')}" for name in tables.TABLES]), tables.TABLES.items(), strict=True
+):
+    with tab:
+        here = [each for each in found if each.cell.table == table]
+        st.markdown(f"#### {title}")
+        key = f"{table}-{metric}-{corpus}"
+        show(paper.picture(here, metric, key=key), key=f"picture-{table}", label=f"{title}: F1 printed and measured")
+        frame = pd.DataFrame(paper.rows(here, metric))
+        event = st.dataframe(
+            frame,
+            hide_index=True,
+            column_config=columns,
+            key=f"rows-{key}",
+            on_select="rerun",
+            selection_mode="multi-row",
+            placeholder="",
+        )
+        chosen = [here[row] for row in event["selection"]["rows"]] or here
+        what = "of this table" if chosen is here else f"of {len(chosen)} rows"
+        missing = [
+            config
+            for each in chosen
+            for config in each.cell.seeds(tables.SEEDS)
+            if config.seed not in {run.config.seed for run in each.runs}
+        ]
+        submitting.button(runs, list(dict.fromkeys(missing)), what, key=f"run-{table}")
+        told = paper.story(table, here)
+        for head, text in (
+            ("What the paper concluded", told.concluded),
+            ("What we see", told.seen),
+            ("Why they may differ", told.why),
+        ):
+            st.markdown(f"**{head}.** {address.plain(text)}")
