@@ -44,16 +44,18 @@ def main() -> int:
     runs, begun = Runs.from_environment(), time.monotonic()
     every = wanted(chosen.corpus or list(SEEDS), chosen.seeds)
     published = {run.run_id for run in runs.published()}
-    left = [status.run_id for status in runs.submit_all(every, owner_pid=os.getpid()) if status.run_id not in published]
+    asked = runs.submit_all(every, owner_pid=os.getpid())
+    left = {status.run_id for status in asked} - published
     sys.stdout.write(f"{len(every):,} runs, {len(every) - len(left):,} of them published already\n")
     computed, failed = len(left), 0
     while left:
-        time.sleep(0.5)
-        for status in [status for status in map(runs.status, left) if status.state.final]:
-            left.remove(status.run_id)
-            failed += status.state != RunState.DONE
-            sys.stdout.write(f"{_publish(runs, status.run_id)}, {len(left):,} left\n")
-            sys.stdout.flush()
+        time.sleep(2)
+        for run in runs.recent(len(every) + len(published)):
+            if run.run_id in left and run.status.state.final:
+                left.remove(run.run_id)
+                failed += run.status.state != RunState.DONE
+                sys.stdout.write(f"{_publish(runs, run.run_id)}, {len(left):,} left\n")
+                sys.stdout.flush()
     minutes = (time.monotonic() - begun) / 60
     sys.stdout.write(f"{computed - failed:,} runs made in {minutes:.0f} min, {failed} failed\n")
     return 1 if failed else 0

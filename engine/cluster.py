@@ -20,8 +20,8 @@ from engine.records import RunState
 from engine.settings import Settings
 from engine.store.database import Store, Unfinished
 
-POLL_SECONDS = 0.1
-"""Between looks at the store."""
+POLL_SECONDS, FULL_SECONDS = 0.1, 0.5
+"""Between looks at the store, and while no worker is free: each look takes time from the runs."""
 IDLE_SECONDS = 60
 """After so long without work a cluster that never had an owner ends."""
 MOST_WORKERS, WORKER_BYTES = 8, 1_200_000_000
@@ -58,7 +58,7 @@ def main() -> int:
                     busy = time.monotonic()
                 elif not owned and time.monotonic() - busy > IDLE_SECONDS:
                     break
-                time.sleep(POLL_SECONDS)
+                time.sleep(FULL_SECONDS if dispatcher.full else POLL_SECONDS)
             dispatcher.store.release(dispatcher.holder, in_order=True)
     return 0
 
@@ -110,6 +110,11 @@ class Dispatcher:
         for address in self._client.scheduler_info()["workers"]:
             self._client.submit(worker.warm_up, settings, workers=[address], key=f"warm-{address}", priority=1)
 
+    @property
+    def full(self) -> bool:
+        """Whether each worker has a run."""
+        return len(self._given) >= self._slots()
+
     def step(self) -> bool:
         """Look once; returns whether anything is queued or running here."""
         for run_id, future in list(self._given.items()):
@@ -125,7 +130,7 @@ class Dispatcher:
                 if run.state == RunState.RUNNING:
                     if self._abandoned(run):
                         self.store.release(str(run.holder), in_order=False)
-                elif len(self._given) < self._slots():
+                elif not self.full:
                     self._number += 1
                     self._given[run.run_id] = self._client.submit(
                         self._worker.execute,

@@ -27,6 +27,8 @@ PARTITIONS = ("random", "unequal", "label-skew", "document", "natural")
 WEIGHTINGS = ("examples", "equal")
 SYNTHETIC = "synthetic"
 """Name of the embedded corpus, which is always there."""
+NOISE = (0.0, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+"""Noise multipliers that are worth a look, from none to too much."""
 AUTOMATIC: Any = object()
 """Stands for a clip norm that was left out; it never stays in a configuration."""
 DEFAULT_CLIP_NORM = 1.5
@@ -313,6 +315,14 @@ def _differences(values: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any
             continue
         found[name] = value
     return found
+
+
+def with_noise(config: SimulationConfig, noise_multiplier: float) -> SimulationConfig:
+    """The same with another noise multiplier; without noise nothing is clipped, and with it something is."""
+    privacy = config.privacy
+    clip_norm = (privacy.clip_norm or DEFAULT_CLIP_NORM) if noise_multiplier > 0 else None
+    changed = dataclasses.replace(privacy, noise_multiplier=noise_multiplier, clip_norm=clip_norm)
+    return dataclasses.replace(config, privacy=changed)
 
 
 def _known_fields(cls: type, values: Any, where: str) -> dict[str, Any]:

@@ -45,13 +45,8 @@ for tab, (table, title) in zip(
         )
         chosen = [here[row] for row in event["selection"]["rows"]] or here
         what = "of this table" if chosen is here else f"of {len(chosen)} rows"
-        missing = [
-            config
-            for each in chosen
-            for config in each.cell.seeds(tables.SEEDS)
-            if config.seed not in {run.config.seed for run in each.runs}
-        ]
-        submitting.button(runs, list(dict.fromkeys(missing)), what, key=f"run-{table}")
+        wanted = list(dict.fromkeys(config for each in chosen for config in each.cell.seeds(tables.SEEDS)))
+        submitting.button(runs, submitting.missing(runs, wanted), what, key=f"run-{table}")
         told = paper.story(table, here)
         for head, text in (
             ("What the paper concluded", told.concluded),

@@ -9,6 +9,7 @@ from engine.config import (
     AUTOMATIC,
     CLIPPINGS,
     LOSSES,
+    NOISE,
     OPTIMISERS,
     SAMPLINGS,
     TAGGERS,
@@ -22,7 +23,6 @@ from engine.errors import EpsilonError
 from engine.runs import Preview, Runs
 from pages.shared import address, back, federated, words
 
-NOISE = (0.0, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 TAGGER_NAMES = {"bilstm-tddl": "BiLSTM-TDDL", "bilstm-crf": "BiLSTM-CRF"}
 TAGGER_NOTES = {

@@ -73,24 +73,33 @@ def row(each: Overview) -> dict[str, Any]:
 
 
 def matching(found: Sequence[Overview], words: str, states: Sequence[RunState], whose: str | None) -> list[Overview]:
-    """Runs whose row holds all of the words, in one of the states (none chosen: all)."""
+    """Runs whose row holds all of the words, in one of the states (none chosen: all).
+
+    A word with = asks for a column's very value: seed=3, σ=1.
+    """
     kept = []
     for each in found:
         if states and each.run.status.state not in states:
             continue
         if whose and whose != ("published" if each.run.published else "yours"):
             continue
-        text = " ".join(f"{name} {value}" for name, value in row(each).items()).lower()
-        if all(word in text for word in words.lower().split()):
+        cells = {name.lower(): _plain(value) for name, value in row(each).items() if name != "look"}
+        text = " ".join(cells.values())
+        pairs = (word.partition("=") for word in words.lower().split())
+        if all(cells.get(name) == value if equals else name in text for name, equals, value in pairs):
             kept.append(each)
     return kept
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value).lower()
 
 
 def _view(runs: Runs) -> None:
     found = runs.overview()
     st.markdown(f"### {summary(found)}")
     left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
-    words = left.text_input("Find", placeholder="crf conll2003 seed 3", key="runs_words", icon=":material/search:")
+    words = left.text_input("Find", placeholder="crf conll2003 seed=3", key="runs_words", icon=":material/search:")
     states = middle.multiselect(
         "State", list(RunState), key="runs_states", placeholder="all", format_func=SIGNS.__getitem__
     )

@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import streamlit as st
 
-from engine.config import SimulationConfig
+from engine.config import NOISE, SimulationConfig, with_noise
 from engine.errors import EpsilonError
 from engine.records import RoundRecord, Run, RunState
 from engine.runs import Preview, Runs
-from pages.shared import address, charts, curves, downloads, words
+from pages.shared import address, charts, curves, downloads, submitting, words
 from pages.shared.picture import show as show_picture
 
 POLL_SECONDS = 1.0
+SEEDS = 5
+"""That *More runs* offers."""
 
 
 def show(runs: Runs, config: SimulationConfig, preview: Preview, title: str) -> None:
@@ -87,6 +89,21 @@ def _promise(run: Run | None, preview: Preview, config: SimulationConfig) -> Non
             st.markdown(words.TRUST[config.privacy.mechanism])
 
 
+def _more(runs: Runs, config: SimulationConfig) -> None:
+    """The same with other seeds, and over all noise multipliers, in the background."""
+    with st.popover("More runs like this", type="tertiary", icon=":material/library_add:"):
+        st.markdown("One run is one draw of chance. Several seeds show how far chance moves it.")
+        seeds = [replace(config, seed=config.seed + number) for number in range(SEEDS)]
+        noises = [with_noise(config, sigma) for sigma in NOISE]
+        try:
+            left = submitting.missing(runs, seeds), submitting.missing(runs, noises)
+        except EpsilonError as error:
+            st.caption(address.plain(str(error)))
+            return
+        submitting.button(runs, left[0], f"of {SEEDS} seeds from {config.seed}", key="seeds")
+        submitting.button(runs, left[1], "over all σ of the slider", key="noises")
+
+
 def _check(run: Run) -> None:
     """The badge of the noise check, which opens what was measured."""
     check = run.records[-1].noise_check if run.records else None
@@ -104,6 +121,7 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
         with st.container(horizontal=True, vertical_alignment="center"):
             _promise(run, preview, config)
             _check(run)
+            _more(runs, config)
             st.caption(words.origin(run), width="stretch")
         return
     if run and not run.status.state.final:
@@ -115,6 +133,7 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
         pressed = st.button(label, type="primary", icon=":material/play_arrow:", key="run")
         st.caption(f"{about} · {preview.train_sentences:,} sentences, {preview.steps:,} steps".strip(" ·"))
         _promise(run, preview, config)
+        _more(runs, config)
     if pressed:
         try:
             runs.submit(config, owner_pid=os.getpid())

@@ -1,0 +1,64 @@
+"""The Paper page, run without a browser."""
+
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from engine import paper as tables
+from engine.settings import Settings
+from pages.shared import door, paper
+from tests.engine.test_paper import run_of
+
+APP = str(Path(__file__).resolve().parents[2] / "app.py")
+
+
+@pytest.fixture
+def empty(settings, monkeypatch):
+    monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls: settings))
+    monkeypatch.setattr(door, "_behind_the_scenes", lambda opened: None)
+    st.cache_resource.clear()
+    yield AppTest.from_file(APP, default_timeout=60).switch_page("pages/paper.py").run()
+    st.cache_resource.clear()
+
+
+def test_what_was_printed_is_shown_before_anything_was_run(empty):
+    assert not empty.exception
+    assert len(empty.dataframe) == 6
+    assert empty.dataframe[0].value["printed F1"].tolist() == [0.916, 0.864]
+    said = "\n".join(element.value for element in empty.markdown)
+    assert said.count("What the paper concluded") == 6
+    assert "Nothing of this table has been run here yet" in said
+    labels = [button.label for button in empty.button]
+    assert "Run what is missing of this table (10 runs)" in labels
+    assert "Run what is missing of this table (5 runs)" in labels  # the five rows of table 4 are one run
+
+
+def test_a_row_holds_printed_measured_and_difference():
+    (cell,) = (cell for cell in tables.cells() if cell.table == "table2" and cell.config.privacy.noise_multiplier == 5
+               and cell.config.tagger.name == "bilstm-crf")  # fmt: skip
+    found = tables.measure(cell, lambda config: run_of(config, 5 + config.seed), 3)
+    (row,) = paper.rows([found], "entity")
+    assert row["setting"] == "CRF, σ = 5"
+    assert row["printed F1"] == 0.802
+    assert row["seeds"] == 3
+    assert row["difference"] is None  # another metric than the printed one
+    assert row["± sd"] > 0
+    assert "tagger=bilstm-crf" in row["run"]
+    (row,) = paper.rows([found], "published")
+    assert row["difference"] == pytest.approx(row["F1"] - 0.802)
+    assert found.entity is not None
+    figure = paper.picture([found], "published", key="k")
+    assert list(figure.data[0].y) == [0.802]
+    assert found.token is not None
+    assert list(figure.data[1].y) == [found.token.mean.f1]
+
+
+def test_each_table_has_its_story():
+    for table in tables.TABLES:
+        found = [tables.measure(c, lambda config: run_of(config, 5), 1) for c in tables.cells() if c.table == table]
+        story = paper.story(table, [each for each in found if each.runs])
+        assert story.concluded
+        assert story.why
+        assert table in ("table4", "table6") or "F1 of whole names" in story.seen

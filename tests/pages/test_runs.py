@@ -1,0 +1,148 @@
+"""The Runs page, run without a browser."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from engine.config import SimulationConfig, run_id
+from engine.records import RunState
+from engine.runs import Runs
+from engine.settings import Settings
+from pages.shared import door, listing
+from tests.engine.runs_for_tests import SMALL, provenance, record
+
+APP = str(Path(__file__).resolve().parents[2] / "app.py")
+
+
+@pytest.fixture
+def here(settings, monkeypatch):
+    monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls: settings))
+    monkeypatch.setattr(door, "_behind_the_scenes", lambda opened: None)
+    st.cache_resource.clear()
+    yield settings
+    st.cache_resource.clear()
+
+
+def opened() -> AppTest:
+    test = AppTest.from_file(APP, default_timeout=60).switch_page("pages/runs.py").run()
+    assert not test.exception
+    return test
+
+
+def stored(runs: Runs, seed: int, *, done: bool = True) -> str:
+    config = replace(SMALL, seed=seed)
+    identity = run_id(config, "0" * 64)
+    runs._store.submit(identity, config, "0" * 64)
+    if done:
+        claim = runs._store.claim(identity, "me/1")
+        for number in range(3):
+            runs._store.append(claim, record(number))
+        runs._store.finish(claim, provenance())
+    return identity
+
+
+def said(elements) -> str:
+    return "\n".join(element.value for element in elements)
+
+
+def test_an_empty_list_says_what_to_do(here):
+    assert "No runs yet: start one on the page Explore." in said(opened().markdown)
+
+
+def test_runs_are_listed_with_what_they_gave(here):
+    runs = Runs(here)
+    stored(runs, 1)
+    stored(runs, 2, done=False)
+    test = opened()
+    assert "1 queued, 1 of yours done." in said(test.markdown)
+    frame = test.dataframe[0].value
+    assert set(frame["state"]) == {"✓ done", "◔ queued"}
+    done = frame[frame["seed"] == 1].iloc[0]
+    assert done["ε"] == "1.5"
+    assert done["part"] == "test"
+    assert done["F1"] == pytest.approx(8 / 11)
+
+
+def test_words_and_states_narrow_the_list(here):
+    runs = Runs(here)
+    for seed in range(3):
+        stored(runs, seed, done=seed > 0)
+    test = opened()
+    test.text_input(key="runs_words").set_value("seed=2 tddl").run()
+    assert test.dataframe[0].value["seed"].tolist() == [2]
+    test.text_input(key="runs_words").set_value("").run()
+    test.multiselect(key="runs_states").set_value([RunState.QUEUED]).run()
+    assert test.dataframe[0].value["seed"].tolist() == [0]
+    test.text_input(key="runs_words").set_value("nowhere").run()
+    assert "No run is like that." in said(test.caption)
+
+
+def test_a_failed_check_is_no_epsilon(here):
+    runs = Runs(here)
+    config = replace(SMALL, seed=7)
+    identity = run_id(config, "0" * 64)
+    runs._store.submit(identity, config, "0" * 64)
+    claim = runs._store.claim(identity, "me/1")
+    runs._store.append(claim, record(2, faults=("The noise is not there.",)))
+    runs._store.finish(claim, provenance())
+    assert opened().dataframe[0].value["ε"].tolist() == ["✗ check"]
+
+
+class TestTheDoor:
+    def test_a_run_is_deleted_with_all_that_belongs_to_it(self, settings):
+        runs = Runs(settings)
+        identity = stored(runs, 1)
+        runs.write_note(identity, "  look at this  ")
+        assert runs.overview()[0].note == "look at this"
+        runs.delete(identity)
+        assert runs.overview() == []
+        assert runs._store.notes() == {}
+
+    def test_an_empty_note_removes_it(self, settings):
+        runs = Runs(settings)
+        identity = stored(runs, 1)
+        runs.write_note(identity, "a")
+        runs.write_note(identity, "")
+        assert runs.overview()[0].note == ""
+
+    def test_a_run_that_is_taken_up_again_shows_its_newest_record(self, settings):
+        runs = Runs(settings)
+        identity = stored(runs, 1, done=False)
+        claim = runs._store.claim(identity, "me/1")
+        runs._store.append(claim, record(0))
+        assert runs.overview()[0].last == record(0)
+        runs._store.append(claim, record(1))
+        assert runs.overview()[0].last == record(1)
+
+    def test_thousands_of_runs_are_listed(self, settings):
+        runs = Runs(settings)
+        for seed in range(1500):
+            stored(runs, seed, done=False)
+        found = runs.overview()
+        assert len(found) == 1500
+        assert sorted(each.run.status.queue_place or 0 for each in found) == list(range(1, 1501))
+        assert len(listing.matching(found, "seed=7", (), None)) == 1
+
+    def test_a_published_run_cannot_be_deleted(self, settings):
+        from engine.errors import InvalidConfig
+        from engine.runs import Runs as Door
+
+        real = replace(settings, published=Path(__file__).resolve().parents[2] / "cached_results")
+        runs = Door(real)
+        identity = next(run.run_id for run in runs.published())
+        with pytest.raises(InvalidConfig, match="is published"):
+            runs.delete(identity)
+        assert runs.get(identity)
+
+
+def test_a_link_leads_back_to_the_configuration():
+    from pages.shared import address
+
+    config = SimulationConfig.from_flat({"clients": 5, "mechanism": "local", "seed": 3})
+    fields = dict(part.split("=") for part in address.link(config).removeprefix("./?").split("&"))
+    found, problems = address.read(fields, {"synthetic"})
+    assert problems == []
+    assert found == config
