@@ -47,7 +47,7 @@ def paper_tables() -> str:
     door = Runs.from_environment()
     rows = []
     for found in (paper.measure(cell, door.find) for cell in paper.cells()):
-        ours = [f"{each.mean.f1:.3f} ± {each.sd.f1:.3f}" if each else "" for each in (found.token, found.entity)]
+        ours = [each.f1_text if each else "" for each in (found.token, found.entity)]
         cost = "" if found.epsilon is None else epsilon_text(found.epsilon)
         number = found.cell.table.removeprefix("table")
         printed = f"{found.cell.published['f1']:.3f}"

@@ -63,6 +63,11 @@ class Spread:
     mean: PrecisionRecallF1
     sd: PrecisionRecallF1
 
+    @property
+    def f1_text(self) -> str:
+        """F1 with its spread, if there is one."""
+        return f"{self.mean.f1:.3f}" + (f" ± {self.sd.f1:.3f}" if self.sd.f1 else "")
+
 
 @dataclass(frozen=True)
 class Measured:

@@ -187,9 +187,9 @@ def paper_text(found: Iterable[Measured]) -> str:
                 f"{last}: {TABLES[last]}",
                 f"{'':24}{'printed F1':>11}{'same metric':>20}{'entities':>20}{'ε':>9}",
             ]
-        ours = [f"{spread.mean.f1:.3f} ± {spread.sd.f1:.3f}" for spread in (each.token, each.entity) if spread]
+        ours = [spread.f1_text for spread in (each.token, each.entity) if spread]
         epsilon = "" if each.epsilon is None else epsilon_text(each.epsilon)
-        floor = f"   finding nothing: {each.floor.f1:.3f}, {len(each.runs)} seeds" if each.floor else "not run yet"
+        floor = f"   finding nothing: {each.floor.f1:.3f}, seeds: {len(each.runs)}" if each.floor else "not run yet"
         lines.append(
             f"{setting_text(each.cell):24}{each.cell.published['f1']:11.3f}"
             + "".join(f"{text:>20}" for text in ours or ("", ""))

@@ -91,7 +91,7 @@ def _promise(run: Run | None, preview: Preview, config: SimulationConfig) -> Non
 
 def _more(runs: Runs, config: SimulationConfig) -> None:
     """The same with other seeds, and over all noise multipliers, in the background."""
-    with st.popover("More runs like this", type="tertiary", icon=":material/library_add:"):
+    with st.popover("More seeds, other σ", type="tertiary", icon=":material/library_add:"):
         st.markdown("One run is one draw of chance. Several seeds show how far chance moves it.")
         seeds = [replace(config, seed=config.seed + number) for number in range(SEEDS)]
         noises = [with_noise(config, sigma) for sigma in NOISE]

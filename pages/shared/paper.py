@@ -164,7 +164,7 @@ _STORIES = {
     ),
     "table3": (
         "The more clients share the same sentences, the lower F1 after one round, since each sees less.",
-        f"The direction agrees. {_METRIC}",
+        f"The direction agrees, and in the published metric so do the sizes. {_METRIC}",
     ),
     "table4": (
         "Sending weights after each tenth of the data does nearly as well as sending them once: 0.846 against 0.874.",
@@ -173,8 +173,7 @@ _STORIES = {
     "table5": (
         "DP at the clients costs one to six points of F1, at ε = 0.688 for any number of clients.",
         "ε depends on how many sentences a client has: the fewer, the likelier each is drawn, and the more it pays. "
-        "One ε for all rows cannot be right. Averaging n clients divides their noise by √n, and more clients take "
-        "fewer steps each, so the noise does less harm than in one hand.",
+        "One ε for all rows cannot be right. The scores fall as the printed ones do.",
     ),
     "table6": (
         "With DP the incremental setting works until 60 % of the data and then collapses; why is left open.",

@@ -125,12 +125,40 @@ def zoom(page: Page) -> None:
     page.mouse.up()
 
 
+def test_the_first_link_to_a_page_opens_it_with_the_navigation(page, dashboard):
+    """Before anything else was opened on this server, whose pages Streamlit would then take for an older kind."""
+    page.goto(dashboard + "paper")
+    page.wait_for_selector("h3")
+    assert "What was printed" in answer(page)
+    page.get_by_role("link", name="Explore").click()
+    wait_for(lambda: answer(page).startswith("At ε = 1.51"))
+
+
+def test_runs_are_listed_and_chosen_ones_can_be_annotated(page, dashboard):
+    page.goto(dashboard + "runs")
+    page.wait_for_selector("h3")
+    assert "published" in answer(page)
+    assert page.get_by_role("button", name="Delete").is_disabled()
+    page.get_by_label("Find").fill("nothing like this")
+    page.keyboard.press("Enter")
+    wait_for(lambda: "No run is like that." in page.inner_text("body"))
+
+
+def test_a_federation_is_previewed_with_who_holds_what(page, dashboard):
+    page.goto(dashboard + "?corpus=synthetic&clients=10&partition=label-skew")
+    page.wait_for_selector("h3")
+    assert answer(page).startswith("Nobody has run this yet")
+    page.get_by_role("tab", name="Clients").click()
+    wait_for(lambda: "10 clients with" in page.inner_text("body"))
+    assert "nobody else need be trusted" in page.inner_text("body")
+
+
 def test_the_landing_view_answers_from_the_cache(page, dashboard):
     page.goto(dashboard)
     page.wait_for_selector("h3")
     assert answer(page).startswith("At ε = 1.51")
     wait_for(lambda: plotted(page) >= 20)
-    assert plotted(page, "F1, finished") == 5
+    assert plotted(page, "F1, finished") == 7
     fonts = page.evaluate("() => document.fonts.ready.then(() => [...document.fonts].map(font => font.status))")
     assert "loaded" in fonts
 

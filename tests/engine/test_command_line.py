@@ -173,6 +173,12 @@ EPSILON = ["epsilon", "--examples", "100", "--batch-size", "10", "--epochs", "1"
         (["simulate", *SMALL, "--surprise"], "--surprise"),
         (["submit", "--corpus", "nowhere"], "corpus='nowhere'"),
         (["runs", "show", "0123456789abcdef"], "0123456789abcdef"),
+        (["simulate", *SMALL, "--mechanism", "local"], "clients=1"),
+        (["simulate", *SMALL, "--clients", "300"], "clients=300, expected at most the 220"),
+        (["simulate", *SMALL, "--clients", "2", "--partition", "natural"], "has no sections"),
+        (["paper", "other"], "paper='other'"),
+        (["paper", "--seeds", "0"], "seeds='0'"),
+        (["sweep", "nowhere.toml"], "nowhere.toml cannot be read"),
         (["cancel", "nothing"], "nothing"),
         (["publish", "nothing"], "nothing"),
         (["fetch", "conll2003"], "licence"),
@@ -279,3 +285,50 @@ def test_the_command_line_of_a_run_gives_that_run(shell, config, monkeypatch):
     code, _, err = shell(*shlex.split(command_line(config))[3:], "--json")
     assert code == 0, err
     assert seen == [config]
+
+
+def test_a_federated_run_says_its_rounds(shell):
+    code, out, _ = shell("simulate", *SMALL, "--clients", "3", "--rounds", "2", "--json")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert [line["federation"]["round"] for line in lines] == [1, 2]
+    assert lines[-1]["federation"]["bytes_up"] == 2 * lines[0]["federation"]["bytes_up"]
+    _, text, _ = shell("simulate", *SMALL, "--clients", "3")
+    assert "round 1 of 1, 3 clients" in text
+
+
+def test_the_papers_tables_for_programs_and_people(shell):
+    code, out, _ = shell("paper", "dp-fl-ner", "--corpus", "synthetic", "--seeds", "1", "--json")
+    cells = json.loads(out)["cells"]
+    assert code == 0
+    assert len(cells) == 32
+    first = cells[0]
+    assert (first["table"], first["tagger"], first["published"]["f1"]) == ("table1", "bilstm-tddl", 0.916)
+    assert first["measured"]["f1_sd"] == 0.0
+    assert 0.4 < first["measured"]["f1_mean"] < first["measured"]["published_metric"]["f1_mean"]
+    assert first["seeds"] == [0]
+    assert all(cell["measured"] for cell in cells), "every cell is published for the embedded corpus"
+    _, text, _ = shell("paper", "--corpus", "synthetic", "--seeds", "1")
+    assert "table6: Five clients" in text
+
+
+def test_a_sweep_that_is_wrong_stores_nothing(shell, tmp_path):
+    path = tmp_path / "sweep.toml"
+    path.write_text("[grid]\nsigma = [1]\n")
+    code, _, err = shell("sweep", str(path))
+    assert code == 2
+    assert "unknown field 'sigma'" in err
+    path.write_text("[base]\ncorpus = 'synthetic'\n[grid]\nclients = [1, 100000]\n")
+    code, _, err = shell("sweep", str(path))
+    assert code == 2
+    assert "clients=100,000, expected at most the 4,400" in err
+    code, out, _ = shell("runs", "--json")
+    assert not [run for run in json.loads(out) if not run["published"]]
+
+
+def test_a_sweep_of_what_is_published_is_done_at_once(shell, tmp_path):
+    path = tmp_path / "sweep.toml"
+    path.write_text("[base]\ncorpus = 'synthetic'\n[grid]\nnoise_multiplier = [0.5, 1]\n")
+    code, out, _ = shell("sweep", str(path))
+    assert code == 0
+    assert out.startswith("2 runs, 2 of them done already")
