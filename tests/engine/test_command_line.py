@@ -274,6 +274,11 @@ def test_the_program_itself(tmp_path):
         SimulationConfig(corpus="a b's", seed=3, privacy=PrivacyConfig(noise_multiplier=0.123456789, delta=1e-7)),
         SimulationConfig(privacy=PrivacyConfig(noise_multiplier=0, clip_norm=1.5), training=TrainingConfig(epochs=0.5)),
         SimulationConfig(privacy=PrivacyConfig(clip_norm=0.3, sampling="shuffle"), data_fraction=1 / 3),
+        SimulationConfig.from_flat(
+            {"clients": 9, "participants": 3, "rounds": 4, "partition": "label-skew", "skew": 0.1, "weighting": "equal"}
+        ),
+        SimulationConfig.from_flat({"clients": 4, "mechanism": "dp-fedavg", "clipping": "per-layer"}),
+        SimulationConfig.from_flat({"clients": 2, "rounds": 3, "schedule": "incremental"}),
     ],
 )
 def test_the_command_line_of_a_run_gives_that_run(shell, config, monkeypatch):
