@@ -12,6 +12,7 @@ st.navigation(
         "": [
             st.Page("pages/explore.py", title="Explore", icon=":material/query_stats:", default=True),
             st.Page("pages/runs.py", title="Runs", icon=":material/list:"),
+            st.Page("pages/compare.py", title="Compare", icon=":material/stacked_line_chart:"),
             st.Page("pages/paper.py", title="Paper", icon=":material/table_chart:"),
         ],
         "Reference": [st.Page("pages/speed.py", title="Speed", icon=":material/timer:")],

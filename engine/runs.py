@@ -36,8 +36,7 @@ class Preview:
 
     privacy: spent at its end. tier: in words (see :func:`engine.privacy.plan.tier`). train_sentences: that it would
     learn from. steps: optimiser steps. warnings: what the reader of ε should know, one sentence each.
-    estimated_seconds: judged by the runs that are known, None without any. shards: how many sentences each client
-    has.
+    estimated_seconds: judged by the runs that are known, None without any.
     """
 
     privacy: PrivacySpent
@@ -46,7 +45,6 @@ class Preview:
     steps: int
     warnings: tuple[str, ...]
     estimated_seconds: float | None
-    shards: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -279,7 +277,6 @@ class Runs:
             steps=plan.steps,
             warnings=plan.warnings(),
             estimated_seconds=self._estimate(config, sentences),
-            shards=tuple(map(len, plan.shards)),
         )
 
     def holdings(self, config: SimulationConfig) -> Holdings:

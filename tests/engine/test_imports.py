@@ -23,6 +23,7 @@ RANKS = (
     ("engine.simulation", "engine.store"),
     ("engine.worker", "engine.dispatch", "engine.second_opinion"),
     ("engine.cluster", "engine.runs"),
+    ("engine.options",),
     ("engine.__main__", "engine.serve", "engine.install"),
     ("pages.shared",),
     ("pages",),
@@ -88,7 +89,7 @@ def test_runs_and_worker_do_not_know_each_other():
 
 
 def test_what_draws_and_what_is_said_know_no_streamlit():
-    for name in ("address", "charts", "curves", "palette", "speed", "words"):
+    for name in ("address", "charts", "compare", "curves", "palette", "paper", "speed", "words"):
         assert "streamlit" not in imports(FILES[f"pages.shared.{name}"]), name
 
 

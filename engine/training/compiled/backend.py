@@ -101,7 +101,7 @@ class CompiledBackend:
                 factors = np.minimum(1.0, bound / np.sqrt(self.tagger.weighty) / parts_norms)
             else:
                 factors = np.minimum(1.0, bound / np.sqrt(squares.sum(0)))
-        factors = np.broadcast_to(factors, squares.shape).astype(weights.dtype)
+        factors = np.ascontiguousarray(np.broadcast_to(factors, squares.shape), weights.dtype)
         total = np.empty(self.tagger.size, weights.dtype)
         *parts, head_total = (total[part] for part in self.tagger.slices)
         self.head.weighted_gradient(head, factors[-1], batch, head_total)

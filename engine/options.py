@@ -1,0 +1,121 @@
+"""The options of the command line that describe a run, for every verb that takes one."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
+from engine.runs import Runs
+
+_DEFAULT = SimulationConfig()
+
+
+def configuration(
+    corpus: Annotated[str, typer.Option(help="A name that `corpora` lists, or a file or folder of column files.")],
+    tagger: Annotated[str, typer.Option(help="The model: bilstm-tddl or bilstm-crf.")] = _DEFAULT.tagger.name,
+    hidden_size: Annotated[int, typer.Option(help="LSTM units per direction.")] = _DEFAULT.tagger.hidden_size,
+    well_formed: Annotated[
+        bool, typer.Option("--well-formed", help="Forbid ill-formed BIO2 sequences when tags are read off the scores.")
+    ] = _DEFAULT.tagger.well_formed,
+    embeddings: Annotated[str, typer.Option(help="spaCy package of the word vectors.")] = _DEFAULT.embeddings,
+    noise_multiplier: Annotated[
+        float, typer.Option(help="σ: noise standard deviation ÷ clip norm; 0 is no privacy.")
+    ] = _DEFAULT.privacy.noise_multiplier,
+    clip_norm: Annotated[
+        float | None,
+        typer.Option(help="C: largest L2 norm of one sentence's gradient.  [default: 1.5; none if σ is 0]"),
+    ] = None,
+    clipping: Annotated[
+        str, typer.Option(help="joint, or per-layer: each layer by itself, all together to the clip norm.")
+    ] = _DEFAULT.privacy.clipping,
+    batch_size: Annotated[int, typer.Option(help="Expected sentences per step.")] = _DEFAULT.training.batch_size,
+    epochs: Annotated[float, typer.Option(help="Expected passes over the data.")] = _DEFAULT.training.epochs,
+    learning_rate: Annotated[float, typer.Option(help="Step size.")] = _DEFAULT.training.learning_rate,
+    loss: Annotated[
+        str, typer.Option(help="mean or sum of a sentence's tokens, before its gradient is clipped.")
+    ] = _DEFAULT.training.loss,
+    optimiser: Annotated[str, typer.Option(help="sgd, momentum or adam.")] = _DEFAULT.training.optimiser,
+    sampling: Annotated[
+        str, typer.Option(help="poisson, or shuffle (reproduces papers; its ε rests on an assumption that fails).")
+    ] = _DEFAULT.privacy.sampling,
+    delta: Annotated[float, typer.Option(help="δ of (ε, δ).")] = _DEFAULT.privacy.delta,
+    mechanism: Annotated[
+        str,
+        typer.Option(
+            help="dp-sgd (noise on each client's steps, protects a sentence), dp-fedavg (the server adds it to the sum "
+            "of updates, protects a client) or local (each client adds it to its update)."
+        ),
+    ] = _DEFAULT.privacy.mechanism,
+    clients: Annotated[int, typer.Option(help="Parties that the data is split over.")] = _DEFAULT.federation.clients,
+    participants: Annotated[
+        int | None, typer.Option(help="Clients drawn in each round.  [default: all]")
+    ] = _DEFAULT.federation.participants,
+    rounds: Annotated[int, typer.Option(help="Communication rounds.")] = _DEFAULT.federation.rounds,
+    schedule: Annotated[
+        str, typer.Option(help="averaging (each round on all a client has) or incremental (on its next piece).")
+    ] = _DEFAULT.federation.schedule,
+    partition: Annotated[
+        str, typer.Option(help="Who holds what: random, unequal, label-skew, document or natural.")
+    ] = _DEFAULT.federation.partition,
+    skew: Annotated[
+        float, typer.Option(help="α of label-skew's Dirichlet distribution; smaller is more skewed.")
+    ] = _DEFAULT.federation.skew,
+    weighting: Annotated[
+        str | None,
+        typer.Option(help="Average updates by examples, or equal.  [default: what the mechanism wants]"),
+    ] = None,
+    data_fraction: Annotated[float, typer.Option(help="Share of the training data.")] = _DEFAULT.data_fraction,
+    seed: Annotated[int, typer.Option(help="Of every random stream.")] = _DEFAULT.seed,
+) -> SimulationConfig:
+    """What the options of ``simulate`` and ``submit`` describe."""
+    known = {info.name for info in Runs.from_environment().corpora()}
+    if corpus not in known and Path(corpus).exists():
+        corpus = str(Path(corpus).resolve())  # a worker has another working directory
+    clip = {} if clip_norm is None else {"clip_norm": clip_norm}
+    return SimulationConfig(
+        corpus=corpus,
+        data_fraction=data_fraction,
+        tagger=TaggerConfig(name=tagger, hidden_size=hidden_size, well_formed=well_formed),
+        embeddings=embeddings,
+        training=TrainingConfig(
+            optimiser=optimiser, learning_rate=learning_rate, batch_size=batch_size, epochs=epochs, loss=loss
+        ),
+        privacy=PrivacyConfig(
+            noise_multiplier=noise_multiplier,
+            delta=delta,
+            sampling=sampling,
+            clipping=clipping,
+            mechanism=mechanism,
+            **clip,
+        ),
+        federation=FederationConfig(
+            clients=clients,
+            participants=participants,
+            rounds=rounds,
+            schedule=schedule,
+            partition=partition,
+            skew=skew,
+            weighting=weighting,
+        ),
+        seed=seed,
+    )
+
+
+def configured(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of :func:`configuration` and hand it the result as first argument."""
+    options = inspect.signature(configuration).parameters
+    own = list(inspect.signature(command).parameters.values())[1:]
+
+    @functools.wraps(command)
+    def wrapper(**values: Any) -> None:
+        chosen = {name: values.pop(name) for name in options}
+        command(configuration(**chosen), **values)
+
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*options.values(), *own)]
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
+    return wrapper
