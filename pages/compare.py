@@ -19,7 +19,7 @@ if not known:
     st.stop()
 st.markdown("### Settings laid over each other")
 by_label = {compare.label(config): config for config in known}
-usual = [name for name in by_label if name.startswith("conll2003 · ") and name.endswith(("σ 0", "σ 1"))][:4]
+usual = [name for name in by_label if name.endswith(("σ 0 · conll2003", "σ 1 · conll2003"))][:4]
 with st.container(horizontal=True, vertical_alignment="bottom"):
     chosen = st.multiselect(
         "Settings", sorted(by_label), usual or sorted(by_label)[:2], max_selections=compare.MOST, key="compared"

@@ -71,13 +71,10 @@ def configurations(found: Sequence[Overview]) -> dict[SimulationConfig, list[str
 
 
 def label(config: SimulationConfig) -> str:
-    """A configuration in a few words: corpus, model, noise, and what else is not the default."""
+    """A configuration in a few words: model, noise, corpus, and what else is not the default."""
     usual = SimulationConfig(privacy=PrivacyConfig(noise_multiplier=config.privacy.noise_multiplier)).flat()
-    parts = [
-        config.corpus.rsplit("/", 1)[-1],
-        config.tagger.name.removeprefix("bilstm-").upper(),
-        f"σ {config.privacy.noise_multiplier:g}",
-    ]
+    model = config.tagger.name.removeprefix("bilstm-").upper()
+    parts = [f"{model} σ {config.privacy.noise_multiplier:g}", config.corpus.rsplit("/", 1)[-1]]
     named = ("corpus", "tagger", "noise_multiplier", "seed")
     changed = {name: value for name, value in config.flat().items() if name not in named and value != usual[name]}
     return " · ".join([*parts, *(f"{name.replace('_', ' ')} {_plain(value)}" for name, value in changed.items())])
@@ -96,17 +93,16 @@ def rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
         mean, sd = group.f1
         last = group.finals[0]
         sent = (last.federation.bytes_down + last.federation.bytes_up) / 1e6 if last.federation else 0.0
-        shown.append(
-            {name.replace("_", " "): _plain(flat[name]) for name in differing}
-            | {
-                "F1": mean,
-                "± sd": sd if len(group.runs) > 1 else None,
-                "ε": epsilon_text(group.epsilon),
-                "MB sent": sent,
-                "seconds": statistics.fmean(final.seconds for final in group.finals),
-                "seeds": len(group.runs),
-            }
-        )
+        line: dict[str, Any] = {name.replace("_", " "): _plain(flat[name]) for name in differing}
+        line |= {
+            "F1": mean,
+            "± sd": sd if len(group.runs) > 1 else None,
+            "ε": epsilon_text(group.epsilon),
+            "MB sent": sent,
+            "seconds": statistics.fmean(final.seconds for final in group.finals),
+            "seeds": len(group.runs),
+        }
+        shown.append(line)
     return shown
 
 
@@ -156,10 +152,10 @@ def overlay(groups: Sequence[Group], along: str, *, key: str) -> go.Figure:
             )
         )
     figure.update_layout(
-        **charts.plain_layout(key, height=430),
+        **charts.plain_layout(key, height=400 + 22 * len(groups)),
         margin={"l": 52, "r": 8, "t": 36, "b": 48},
-        legend={"orientation": "h", "y": -0.2, "x": 0},
-        xaxis={"title": {"text": ALONG[along]}, "gridcolor": palette.GRID, "type": _axis(along)},
+        legend={"orientation": "v", "y": -0.18, "yanchor": "top", "x": 0},
+        xaxis={"title": {"text": ALONG[along]}, "gridcolor": palette.GRID} | _axis(along),
         yaxis={
             "title": {"text": "F1, validation part"},
             "rangemode": "tozero",
@@ -170,8 +166,11 @@ def overlay(groups: Sequence[Group], along: str, *, key: str) -> go.Figure:
     return figure
 
 
-def _axis(along: str) -> str:
-    return "log" if along == "epsilon" else "linear"
+def _axis(along: str) -> dict[str, Any]:
+    if along != "epsilon":
+        return {"type": "linear"}
+    ticks = [step * 10.0**decade for decade in range(-4, 4) for step in (1, 2, 5)]
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
 
 
 def frontier(groups: Sequence[Group]) -> list[Group]:
@@ -198,11 +197,15 @@ def parallel(found: Sequence[Overview], *, key: str) -> go.Figure:
     }
     figure = go.Figure(
         go.Parcoords(
-            dimensions=[{"label": name, "values": values} for name, values in columns.items()],
+            dimensions=[
+                {"label": name, "values": values, "tickformat": ".3~g"}
+                for name, values in columns.items()
+                if len(set(values)) > 1
+            ],
             line={"color": columns["F1"], "colorscale": "Viridis"},
         )
     )
-    figure.update_layout(**charts.plain_layout(key, height=360), margin={"l": 48, "r": 48, "t": 60, "b": 24})
+    figure.update_layout(**charts.plain_layout(key, height=380), margin={"l": 32, "r": 56, "t": 84, "b": 24})
     return figure
 
 

@@ -53,9 +53,9 @@ def test_rows_hold_only_what_differs():
 
 def test_a_label_names_what_is_not_the_default():
     config = SimulationConfig.from_flat({"tagger": "bilstm-crf", "noise_multiplier": 0, "clients": 5, "epochs": 3})
-    assert compare.label(config) == "synthetic · CRF · σ 0 · epochs 3 · clients 5"
+    assert compare.label(config) == "CRF σ 0 · synthetic · epochs 3 · clients 5"
     clipped = SimulationConfig.from_flat({"noise_multiplier": 0, "clip_norm": 1.5})
-    assert compare.label(clipped) == "synthetic · TDDL · σ 0 · clip norm 1.5"
+    assert compare.label(clipped) == "TDDL σ 0 · synthetic · clip norm 1.5"
 
 
 def test_a_curve_is_the_mean_of_its_seeds():
