@@ -20,10 +20,14 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
 if corpus != "conll2003":
     st.caption("The paper used CoNLL-2003: here the settings are its own, the corpus is not, and numbers differ.")
 found = [tables.measure(cell, runs.find) for cell in tables.cells(corpus=corpus)]
+what_ifs = [
+    (name, tables.measure(tables.Cell("what-if", {}, {}, config), runs.find))
+    for name, config in tables.what_ifs(corpus).items()
+]
 number = st.column_config.NumberColumn
 columns = {
     name: number(format="%.3f")
-    for name in ("printed P", "printed R", "printed F1", "P", "R", "F1", "± sd", "difference")
+    for name in ("printed P", "printed R", "printed F1", "P", "R", "F1", "± sd", "difference", *paper.WHAT_IF_SCORES)
 } | {"run": st.column_config.LinkColumn("look", display_text="in Explore")}
 for tab, (table, title) in zip(
     st.tabs([f"Table {name.removeprefix('table')}" for name in tables.TABLES]), tables.TABLES.items(), strict=True
@@ -54,3 +58,6 @@ for tab, (table, title) in zip(
             ("Why they may differ", told.why),
         ):
             st.markdown(f"**{head}.** {address.plain(text)}")
+        if beside := paper.what_ifs(table, what_ifs):
+            st.markdown("**What if.** Runs that show what a fault would give; none of them is what the table says.")
+            st.dataframe(pd.DataFrame(beside), hide_index=True, column_config=columns, placeholder="", key=f"if-{key}")

@@ -16,6 +16,10 @@ METRICS = {"published": "As published (tokens, O counts)", "entity": "Whole name
 """How F1 is counted."""
 
 
+WHAT_IF_SCORES = ("F1, published metric", "F1, whole names")
+"""Columns of the what-if runs."""
+
+
 @dataclass(frozen=True)
 class Story:
     """What a table is about. concluded: by the paper. seen: by us, with the numbers of the runs at hand. why: they
@@ -60,6 +64,25 @@ def rows(found: Sequence[Measured], metric: str) -> list[dict[str, Any]]:
 def _printed_epsilon(found: Measured) -> str:
     """Tables 5 and 6 state one ε for all of their rows."""
     return "0.688" if found.cell.table in ("table5", "table6") else "∞"
+
+
+def what_ifs(table: str, found: Sequence[tuple[str, Measured]]) -> list[dict[str, Any]]:
+    """Rows of the what-if runs that belong beside a table: those in phases with the phases, the others with DP-SGD."""
+    shown = []
+    for name, each in found:
+        if table not in ("table2", "table6") or name.startswith("phases") != (table == "table6"):
+            continue
+        shown.append(
+            {
+                "what if": name,
+                WHAT_IF_SCORES[0]: each.token.mean.f1 if each.token else None,
+                WHAT_IF_SCORES[1]: each.entity.mean.f1 if each.entity else None,
+                "± sd": each.entity.sd.f1 if each.entity and len(each.runs) > 1 else None,
+                "seeds": len(each.runs),
+                "run": address.link(each.cell.config),
+            }
+        )
+    return shown
 
 
 def picture(found: Sequence[Measured], metric: str, *, key: str) -> go.Figure:

@@ -25,7 +25,7 @@ def empty(settings, monkeypatch):
 
 def test_what_was_printed_is_shown_before_anything_was_run(empty):
     assert not empty.exception
-    assert len(empty.dataframe) == 6
+    assert len(empty.dataframe) == 6 + 2  # and what-if runs beside tables 2 and 6
     assert empty.dataframe[0].value["printed F1"].tolist() == [0.916, 0.864]
     said = "\n".join(element.value for element in empty.markdown)
     assert said.count("What the paper concluded") == 6
@@ -62,3 +62,19 @@ def test_each_table_has_its_story():
         assert story.concluded
         assert story.why
         assert table in ("table4", "table6") or "F1 of whole names" in story.seen
+
+
+def test_what_if_runs_stand_beside_the_table_they_explain():
+    found = [
+        (name, tables.measure(tables.Cell("what-if", {}, {}, config), lambda config: run_of(config, 5), 2))
+        for name, config in tables.what_ifs("synthetic").items()
+    ]
+    assert paper.what_ifs("table1", found) == []
+    assert [row["what if"] for row in paper.what_ifs("table2", found)] == [
+        "TDDL, clipped, noise not applied",
+        "CRF, clipped, noise not applied",
+    ]
+    phases = paper.what_ifs("table6", found)
+    assert len(phases) == 2
+    assert phases[0]["F1, whole names"] == pytest.approx(1 / 3)
+    assert "noise_multiplier=32" in phases[1]["run"]
