@@ -16,7 +16,7 @@ from engine.records import PrivacySpent
 DISJOINT = "Each sentence is held by one client alone; ε is that of the client who pays most, over all its rounds."
 PIECES = "Each sentence is in one of its client's pieces alone, and who is in which was decided without looking at it."
 SERVER = "The server sees each client's update before the noise is added, and must keep it to itself."
-JOINED = "Each client joins each round by chance, and who did stays secret."
+JOINED = "Each client joins each round by chance, and who did would have to stay secret; a simulation shows it."
 EVERY_CLIENT = "Every client takes part in every round."
 LOCAL = "Each client adds the noise to its own update before it leaves: nobody else need be trusted."
 PUBLIC = "Word vectors, tag names, the number of clients and all settings are public or were fixed in advance."
@@ -73,7 +73,6 @@ def _client_spent(plan: FederatedPlan, server: PrivacyPlan, rounds: int) -> Priv
             neighbouring=REPLACE_CLIENT,
             accountant="exact",
             assumptions=(LOCAL, accounting.SEEDED, PUBLIC),
-            rdp_epsilon=epsilon if times else 0.0,
         )
     privacy = accounting.spent(server, rounds)
     joined = JOINED if server.sampling_probability < 1 else EVERY_CLIENT

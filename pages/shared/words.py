@@ -151,18 +151,28 @@ def promise(privacy: PrivacySpent) -> list[str]:
     # with probability at most e^ε / (1 + e^ε), leaving δ aside.
     sure = 1 / (1 + math.exp(-privacy.epsilon))
     paragraphs = [
-        f"Somebody who holds the trained weights, and knows every other training sentence, tries to tell whether "
-        f"{privacy.unit} was there too. Guessing is right half the time. With ε = {epsilon_text(privacy.epsilon)} they "
-        f"are right at most {percent(sure)} of the time, but for a chance of δ = {delta_text(privacy.delta)}.",
+        f"Somebody who holds the trained weights, {_attack(privacy)} "
+        f"Guessing is right half the time. With ε = {epsilon_text(privacy.epsilon)} they are right at most "
+        f"{percent(sure)} of the time, but for a chance of δ = {delta_text(privacy.delta)}.",
         _neighbours(privacy),
-        f"The same by Rényi accounting: ε = {epsilon_text(privacy.rdp_epsilon)}.",
     ]
+    if privacy.accountant != "exact":
+        paragraphs.append(f"The same by Rényi accounting: ε = {epsilon_text(privacy.rdp_epsilon)}.")
     if privacy.unamplified_epsilon is not None:
         paragraphs.append(
             f"If the shuffling is trusted for nothing: ε = {epsilon_text(privacy.unamplified_epsilon)}. "
             "This is the figure that holds as things were done."
         )
     return [*paragraphs, "It rests on this:\n" + "\n".join(f"- {sentence}" for sentence in privacy.assumptions)]
+
+
+def _attack(privacy: PrivacySpent) -> str:
+    """What they know, and what they want to tell."""
+    if privacy.unit == PrivacySpent.unit:
+        return f"and knows every other training sentence, tries to tell whether {privacy.unit} was there too."
+    if privacy.neighbouring == PrivacySpent.neighbouring:
+        return "and knows what every other client has, tries to tell whether one more client took part."
+    return "and knows what every other client has, tries to tell which of two sets of sentences one client has."
 
 
 def _neighbours(privacy: PrivacySpent) -> str:

@@ -270,3 +270,25 @@ def test_rows_hold_all_records_and_the_test_scores():
     rows = curves.rows([record(number) for number in range(3)])
     assert [row["part"] for row in rows] == ["validation"] * 3 + ["test"]
     assert rows[-1]["f1"] == pytest.approx(8 / 11)
+
+
+@pytest.mark.parametrize(
+    ("neighbouring", "accountant", "wanted"),
+    [
+        ("add or remove one", "pld", "whether one more client took part"),
+        ("replace all that one client has", "exact", "which of two sets of sentences one client has"),
+    ],
+)
+def test_the_promise_to_whole_clients_is_not_that_to_a_sentence(neighbouring, accountant, wanted):
+    spent = PrivacySpent(
+        epsilon=2.0,
+        delta=1e-5,
+        unit="one client, with all its sentences",
+        neighbouring=neighbouring,
+        accountant=accountant,
+        rdp_epsilon=2.5,
+    )
+    said = " ".join(words.promise(spent))
+    assert wanted in said
+    assert "every other training sentence" not in said
+    assert ("Rényi" in said) == (accountant == "pld")
