@@ -14,6 +14,7 @@ st.navigation(
             st.Page("pages/runs.py", title="Runs", icon=":material/list:"),
             st.Page("pages/compare.py", title="Compare", icon=":material/stacked_line_chart:"),
             st.Page("pages/paper.py", title="Paper", icon=":material/table_chart:"),
+            st.Page("pages/diagnose.py", title="Diagnose", icon=":material/troubleshoot:"),
         ],
         "Reference": [st.Page("pages/speed.py", title="Speed", icon=":material/timer:")],
     },

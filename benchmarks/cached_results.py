@@ -1,8 +1,8 @@
 """Makes ``cached_results/``: ``make results``, or ``python -m benchmarks.cached_results`` with options for a part.
 
-What Explore's slider shows at the paper's settings, all cells of the paper's tables, and the what-if runs beside them:
-on CoNLL-2003 with five seeds, on the embedded corpus with one. Runs are computed side by side, one a core. What is
-published already is left alone; an interrupted run goes on where it was.
+What Explore's slider shows at the paper's settings, all cells of the paper's tables, and what Diagnose lays beside
+them (what-if runs and mends): on CoNLL-2003 with five seeds, on the embedded corpus with one. Runs are computed side by
+side, one a core. What is published already is left alone; an interrupted run goes on where it was.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from engine import paper
+from engine import diagnosis, paper
 from engine.config import TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.records import RunState
 from engine.runs import Runs
@@ -30,7 +30,8 @@ def wanted(corpora: list[str], seeds: int | None) -> list[SimulationConfig]:
             found.append((0, SimulationConfig(corpus=corpus, tagger=TaggerConfig(name=tagger), privacy=privacy)))
         for cell in paper.cells(corpus=corpus):
             found += enumerate(cell.seeds(seeds or SEEDS.get(corpus, 1)))
-        for config in paper.what_ifs(corpus).values():
+        explained = [variant.config for variant in (*diagnosis.crf(corpus), *diagnosis.phases(corpus))]
+        for config in (*paper.what_ifs(corpus).values(), *explained):
             found += enumerate(paper.with_seeds(config, seeds or SEEDS.get(corpus, 1)))
     return list(dict.fromkeys(config for _, config in sorted(found, key=lambda one: one[0])))
 

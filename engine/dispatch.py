@@ -113,10 +113,25 @@ def ensure_cluster(settings: Settings, owner_pid: int | None = None) -> None:
         place.add_owner(owner_pid)
     if place.process():
         return
-    place.ready.unlink(missing_ok=True)
-    with place.log.open("wb") as log:
+    place.log.write_bytes(b"")
+    process = _start(place, settings)
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end:
+        if place.process():
+            return
+        code = process.poll()
+        if code:
+            raise ClusterError(f"The workers cannot start: {_last_line(place.log)}")
+        if code == 0:  # another one has the lock: it will be ready soon, or it is about to end
+            process = _start(place, settings)
+        time.sleep(0.05)
+    raise ClusterError(f"The workers were not ready after {START_SECONDS} s; {place.log} may tell why.")
+
+
+def _start(place: Place, settings: Settings) -> subprocess.Popen[bytes]:
+    with place.log.open("ab") as log:
         # A session of its own: Ctrl-C in a terminal must not reach the workers before the cluster can end in order.
-        process = subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, "-m", "engine.cluster"],
             cwd=REPOSITORY,
             stdin=subprocess.DEVNULL,
@@ -125,14 +140,6 @@ def ensure_cluster(settings: Settings, owner_pid: int | None = None) -> None:
             start_new_session=True,
             env=os.environ | _environment(settings),
         )
-    end = time.monotonic() + START_SECONDS
-    while time.monotonic() < end:
-        if place.process():
-            return
-        if process.poll() not in (None, 0):  # 0: another one was there first, and will be ready soon
-            raise ClusterError(f"The workers cannot start: {_last_line(place.log)}")
-        time.sleep(0.05)
-    raise ClusterError(f"The workers were not ready after {START_SECONDS} s; {place.log} may tell why.")
 
 
 def _environment(settings: Settings) -> dict[str, str]:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 
@@ -136,6 +137,17 @@ def test_a_cluster_ends_with_its_last_owner(runs, trained_settings):
         owner.kill()
         owner.wait()
     cluster.wait(30)
+
+
+def test_a_cluster_is_there_although_another_was_just_ending(runs, trained_settings):
+    place = dispatch.Place(trained_settings)
+    with place.alone():
+        started = threading.Thread(target=dispatch.ensure_cluster, args=(trained_settings, os.getpid()))
+        started.start()
+        time.sleep(4)  # the first attempt has found the lock held, and ended
+        assert place.process() is None  # the lock is still held
+    started.join()
+    assert place.process()
 
 
 def test_what_cannot_be_run_is_not_stored(runs):
