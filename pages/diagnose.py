@@ -35,7 +35,7 @@ def table(tried: list[Tried]) -> None:
         column_config={
             "F1": number("F1, whole names", format="%.3f"),
             "± sd": number(format="%.3f"),
-            "clipped": number(format="percent", help="Share of gradients that were scaled down, last record."),
+            "clipped": st.column_config.TextColumn(help="Share of gradients that were scaled down, last record."),
             "gradient": number(
                 "gradient, median", format="%.2f", help="L2 norm of a sentence's gradient, last record."
             ),
@@ -106,11 +106,11 @@ def phases(runs: Runs, corpus: str) -> None:
 
 def any_run(runs: Runs, asked: str | None) -> None:
     """One run's records."""
+    linked = runs.get(asked) if asked else None
     kinds = compare.configurations(runs.overview())
-    if not kinds:
+    if not kinds and not linked:
         st.caption("No run is done yet: start one on the page Explore.")
         return
-    linked = runs.get(asked) if asked else None
     by_label = {compare.label(config): config for config in kinds}
     if linked:
         by_label[compare.label(linked.config)] = replace(linked.config, seed=0)

@@ -21,17 +21,12 @@ def layers(run: Run, *, key: str) -> go.Figure:
     series = {"whole": [record.gradient_norm_median for record in run.records]}
     for name in run.records[-1].layer_norms:
         series[name] = [record.layer_norms.get(name) for record in run.records]  # type: ignore[misc]
-    figure = _over_steps(run, series, "L2 norm before clipping (log)", key, log=True)
     clip_norm = run.config.privacy.clip_norm
     if clip_norm and run.config.privacy.mechanism == "dp-sgd":
-        text = f"clip norm {clip_norm:g}"
-        figure.add_hline(
-            y=clip_norm,
-            line={"dash": "dot", "width": 1.5, "color": palette.QUIET},
-            annotation={"text": text, "font": {"size": 11}},
-            annotation_position="bottom right",
-        )
-    return figure
+        series[f"clip norm {clip_norm:g}"] = [clip_norm] * len(run.records)
+    figure = _over_steps(run, series, "L2 norm before clipping (log)", key, log=True)
+    quiet = {"dash": "dot", "width": 1.5, "color": palette.QUIET}
+    return figure.update_traces(mode="lines", line=quiet, selector=lambda trace: trace.name.startswith("clip norm"))
 
 
 def clipped(run: Run, *, key: str) -> go.Figure:
@@ -84,7 +79,7 @@ def _over_steps(
     )
     _laid_out(figure, "optimiser steps", title, key)
     figure.update_layout(showlegend=legend)
-    return figure.update_yaxes(type="log", dtick=1, exponentformat="power") if log else figure
+    return figure.update_yaxes(type="log", dtick=1, tickformat=".3~g") if log else figure
 
 
 def _line(

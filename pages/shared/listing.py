@@ -52,6 +52,7 @@ def row(each: Overview) -> dict[str, Any]:
     return {
         "state": SIGNS[run.status.state],
         "look": address.link(config),
+        "why": f"./diagnose?run={run.run_id}",
         "progress": run.status.progress,
         "corpus": config.corpus,
         "model": config.tagger.name.removeprefix("bilstm-").upper(),
@@ -83,7 +84,7 @@ def matching(found: Sequence[Overview], words: str, states: Sequence[RunState], 
             continue
         if whose and whose != ("published" if each.run.published else "yours"):
             continue
-        cells = {name.lower(): _plain(value) for name, value in row(each).items() if name != "look"}
+        cells = {name.lower(): _plain(value) for name, value in row(each).items() if name not in ("look", "why")}
         text = " ".join(cells.values())
         pairs = (word.partition("=") for word in words.lower().split())
         if all(cells.get(name) == value if equals else name in text for name, equals, value in pairs):
@@ -139,6 +140,7 @@ def _columns() -> dict[str, Any]:
         "seconds": column.NumberColumn(format="%.0f"),
         "asked for": column.DatetimeColumn(format="YYYY-MM-DD HH:mm"),
         "look": column.LinkColumn(display_text="in Explore"),
+        "why": column.LinkColumn(display_text="Diagnose"),
     }
 
 

@@ -122,6 +122,9 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
             _promise(run, preview, config)
             _check(run)
             _more(runs, config)
+            st.page_link(
+                "pages/diagnose.py", label="Why?", icon=":material/troubleshoot:", query_params={"run": run.run_id}
+            )
             st.caption(words.origin(run), width="stretch")
         return
     if run and not run.status.state.final:

@@ -2,21 +2,16 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-import streamlit as st
-from streamlit.testing.v1 import AppTest
 
 from engine.config import SimulationConfig
 from engine.records import Run
 from engine.runs import Overview
-from engine.settings import Settings
-from pages.shared import compare, door
+from engine.settings import REPOSITORY
+from pages.shared import compare
 from tests.engine.runs_for_tests import check
 from tests.engine.test_paper import run_of
-
-APP = str(Path(__file__).resolve().parents[2] / "app.py")
 
 
 def group(correct: tuple[int, ...], epsilon: float = 1.0, **fields: object) -> compare.Group:
@@ -76,27 +71,12 @@ def test_every_axis_can_be_drawn(along):
     assert len(figure.data[0].x) == 3
 
 
-@pytest.fixture
-def page(settings, monkeypatch):
-    def open_with(published: Path) -> AppTest:
-        here = replace(settings, published=published)
-        monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls: here))
-        st.cache_resource.clear()
-        test = AppTest.from_file(APP, default_timeout=60).switch_page("pages/compare.py").run()
-        assert not test.exception
-        return test
-
-    monkeypatch.setattr(door, "_behind_the_scenes", lambda opened: None)
-    yield open_with
-    st.cache_resource.clear()
+def test_nothing_to_compare_says_what_to_do(open_page):
+    assert "Nothing to compare yet" in open_page("compare").markdown[0].value
 
 
-def test_nothing_to_compare_says_what_to_do(page, tmp_path):
-    assert "Nothing to compare yet" in page(tmp_path).markdown[0].value
-
-
-def test_published_runs_are_compared(page):
-    test = page(Path(__file__).resolve().parents[2] / "cached_results")
+def test_published_runs_are_compared(open_page, settings):
+    test = open_page("compare", replace(settings, published=REPOSITORY / "cached_results"))
     frame = test.dataframe[0].value
     assert len(frame) == 4
     assert "tagger" in frame.columns

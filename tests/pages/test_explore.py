@@ -1,39 +1,22 @@
 """The Explore page, run without a browser."""
 
-from pathlib import Path
+import dataclasses
 
 import pytest
-import streamlit as st
-from streamlit.testing.v1 import AppTest
 
-from engine.settings import Settings
-from pages.shared import door
-
-APP = str(Path(__file__).resolve().parents[2] / "app.py")
+from engine.settings import REPOSITORY
 
 
 @pytest.fixture
-def page(trained_settings, monkeypatch):
-    """Opens the page at an address, with a home of its own and the published results of the repository."""
-    import dataclasses
+def here(trained_settings):
+    """A home of its own, and what the repository publishes."""
+    return dataclasses.replace(trained_settings, published=REPOSITORY / "cached_results")
 
-    published = Settings.from_environment().published
-    here = dataclasses.replace(trained_settings, published=published)
 
-    def open_at(settings: Settings = here, **fields: str) -> AppTest:
-        monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls: settings))
-        st.cache_resource.clear()
-        test = AppTest.from_file(APP, default_timeout=60)
-        for name, value in fields.items():
-            test.query_params[name] = value
-        test.run()
-        assert not test.exception
-        return test
-
-    monkeypatch.setattr(door, "_behind_the_scenes", lambda opened: None)
-    open_at.settings = here
-    yield open_at
-    st.cache_resource.clear()
+@pytest.fixture
+def page(open_page, here):
+    """Opens the page at an address."""
+    return lambda here=here, **fields: open_page(here=here, **fields)
 
 
 def texts(elements) -> str:
@@ -132,20 +115,20 @@ def test_shuffling_is_labelled(page):
     assert "assumes Poisson sampling, which was not done" in texts(test.warning)
 
 
-def test_a_broken_published_file_is_skipped_and_said(page, tmp_path):
+def test_a_broken_published_file_is_skipped_and_said(page, here, tmp_path):
     import dataclasses
     import shutil
 
     folder = tmp_path / "results"
-    shutil.copytree(page.settings.published, folder)
+    shutil.copytree(here.published, folder)
     (folder / "broken.json").write_text('{"format": 1')
-    test = page(dataclasses.replace(page.settings, published=folder))
+    test = page(dataclasses.replace(here, published=folder))
     assert "broken.json was skipped" in texts(test.warning)
     assert "At ε = 1.51" in texts(test.markdown)
 
 
-def test_a_damaged_store_does_not_hide_what_is_published(page):
-    (page.settings.home / "runs.sqlite").write_bytes(b"no database, but long enough to be looked at closely" * 30)
+def test_a_damaged_store_does_not_hide_what_is_published(page, here):
+    (here.home / "runs.sqlite").write_bytes(b"no database, but long enough to be looked at closely" * 30)
     test = page()
     assert "At ε = 1.51" in texts(test.markdown)
     assert "damaged" in texts(test.warning)

@@ -1,30 +1,14 @@
 """The Paper page, run without a browser."""
 
-from pathlib import Path
-
 import pytest
-import streamlit as st
-from streamlit.testing.v1 import AppTest
 
 from engine import paper as tables
-from engine.settings import Settings
-from pages.shared import door, paper
+from pages.shared import paper
 from tests.engine.test_paper import run_of
 
-APP = str(Path(__file__).resolve().parents[2] / "app.py")
 
-
-@pytest.fixture
-def empty(settings, monkeypatch):
-    monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls: settings))
-    monkeypatch.setattr(door, "_behind_the_scenes", lambda opened: None)
-    st.cache_resource.clear()
-    yield AppTest.from_file(APP, default_timeout=60).switch_page("pages/paper.py").run()
-    st.cache_resource.clear()
-
-
-def test_what_was_printed_is_shown_before_anything_was_run(empty):
-    assert not empty.exception
+def test_what_was_printed_is_shown_before_anything_was_run(open_page):
+    empty = open_page("paper")
     assert len(empty.dataframe) == 6 + 2  # and what-if runs beside tables 2 and 6
     assert empty.dataframe[0].value["printed F1"].tolist() == [0.916, 0.864]
     said = "\n".join(element.value for element in empty.markdown)

@@ -4,32 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import streamlit as st
-from streamlit.testing.v1 import AppTest
 
 from engine.config import SimulationConfig, run_id
 from engine.records import RunState
 from engine.runs import Runs
-from engine.settings import Settings
-from pages.shared import door, listing
+from pages.shared import listing
 from tests.engine.runs_for_tests import SMALL, provenance, record
-
-APP = str(Path(__file__).resolve().parents[2] / "app.py")
-
-
-@pytest.fixture
-def here(settings, monkeypatch):
-    monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls: settings))
-    monkeypatch.setattr(door, "_behind_the_scenes", lambda opened: None)
-    st.cache_resource.clear()
-    yield settings
-    st.cache_resource.clear()
-
-
-def opened() -> AppTest:
-    test = AppTest.from_file(APP, default_timeout=60).switch_page("pages/runs.py").run()
-    assert not test.exception
-    return test
 
 
 def stored(runs: Runs, seed: int, *, done: bool = True) -> str:
@@ -48,15 +28,15 @@ def said(elements) -> str:
     return "\n".join(element.value for element in elements)
 
 
-def test_an_empty_list_says_what_to_do(here):
-    assert "No runs yet: start one on the page Explore." in said(opened().markdown)
+def test_an_empty_list_says_what_to_do(open_page, settings):
+    assert "No runs yet: start one on the page Explore." in said(open_page("runs").markdown)
 
 
-def test_runs_are_listed_with_what_they_gave(here):
-    runs = Runs(here)
+def test_runs_are_listed_with_what_they_gave(open_page, settings):
+    runs = Runs(settings)
     stored(runs, 1)
     stored(runs, 2, done=False)
-    test = opened()
+    test = open_page("runs")
     assert "1 queued, 1 of yours done." in said(test.markdown)
     frame = test.dataframe[0].value
     assert set(frame["state"]) == {"✓ done", "◔ queued"}
@@ -66,11 +46,11 @@ def test_runs_are_listed_with_what_they_gave(here):
     assert done["F1"] == pytest.approx(8 / 11)
 
 
-def test_words_and_states_narrow_the_list(here):
-    runs = Runs(here)
+def test_words_and_states_narrow_the_list(open_page, settings):
+    runs = Runs(settings)
     for seed in range(3):
         stored(runs, seed, done=seed > 0)
-    test = opened()
+    test = open_page("runs")
     test.text_input(key="runs_words").set_value("seed=2 tddl").run()
     assert test.dataframe[0].value["seed"].tolist() == [2]
     test.text_input(key="runs_words").set_value("").run()
@@ -80,15 +60,15 @@ def test_words_and_states_narrow_the_list(here):
     assert "No run is like that." in said(test.caption)
 
 
-def test_a_failed_check_is_no_epsilon(here):
-    runs = Runs(here)
+def test_a_failed_check_is_no_epsilon(open_page, settings):
+    runs = Runs(settings)
     config = replace(SMALL, seed=7)
     identity = run_id(config, "0" * 64)
     runs._store.submit(identity, config, "0" * 64)
     claim = runs._store.claim(identity, "me/1")
     runs._store.append(claim, record(2, faults=("The noise is not there.",)))
     runs._store.finish(claim, provenance())
-    assert opened().dataframe[0].value["ε"].tolist() == ["✗ check"]
+    assert open_page("runs").dataframe[0].value["ε"].tolist() == ["✗ check"]
 
 
 class TestTheDoor:

@@ -2,33 +2,16 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-import streamlit as st
-from streamlit.testing.v1 import AppTest
 
 from engine.settings import Settings
-from pages.shared import door
-
-APP = str(Path(__file__).resolve().parents[2] / "app.py")
 
 
 @pytest.fixture
-def page(settings, monkeypatch):
+def page(open_page, settings):
     """Opens the page with a folder of published results."""
-
-    def open_with(published: Path) -> AppTest:
-        here = replace(settings, published=published)
-        monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls: here))
-        st.cache_resource.clear()
-        test = AppTest.from_file(APP, default_timeout=60).switch_page("pages/speed.py").run()
-        assert not test.exception
-        return test
-
-    monkeypatch.setattr(door, "_behind_the_scenes", lambda opened: None)
-    yield open_with
-    st.cache_resource.clear()
+    return lambda published: open_page("speed", replace(settings, published=published))
 
 
 def said(elements) -> str:

@@ -1,0 +1,144 @@
+"""The Diagnose page: what it says follows from the runs, and it can be opened for any of them."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine import diagnosis, paper
+from engine.config import SimulationConfig
+from engine.records import FederatedRound, Run
+from engine.settings import REPOSITORY
+from pages.shared import diagnose, diagnose_charts
+from pages.shared.diagnose import Tried
+from tests.engine.test_paper import run_of
+
+
+def said(elements) -> str:
+    return "\n".join(element.value for element in elements).replace("\\", "")
+
+
+def tried(correct: dict[tuple[str, str], int], variants: list[diagnosis.Variant]) -> list[Tried]:
+    """Variants whose runs found so many names right, a run more or less by its seed."""
+    made = []
+    for each in variants:
+        right = correct.get((each.group, each.name))
+        known = {} if right is None else {
+            config: noisy(run_of(config, right + config.seed % 2)) for config in paper.with_seeds(each.config, 4)
+        }  # fmt: skip
+        made.append(Tried(each, diagnosis.measure(each, known.get)))
+    return made
+
+
+def noisy(run: Run) -> Run:
+    ratio = 100.0 if run.config.privacy.private else None
+    changed = tuple(
+        replace(record, noise_to_signal=ratio, layer_norms={"LSTM": 0.7, "CRF": 0.2}) for record in run.records
+    )
+    return replace(run, records=changed)
+
+
+def test_the_crf_question_is_answered_by_the_numbers():
+    found = {("CRF", "not private"): 8, ("CRF", "σ = 1"): 6, ("TDDL", "not private"): 8, ("TDDL", "σ = 1"): 4}
+    text = "\n".join(diagnose.about_crf(tried(found, diagnosis.crf())))
+    assert "It suffers, and less than the dense layer does." in text
+    found["TDDL", "σ = 1"] = 7
+    mends = {("CRF", "loss summed over tokens"): 9, ("CRF", "3 epochs"): 6, ("CRF", "batch 512"): 2,
+             ("CRF", "noise not applied"): 8}  # fmt: skip
+    text = "\n".join(diagnose.about_crf(tried(found | mends, diagnosis.crf())))
+    assert "It suffers, and more than the dense layer does." in text
+    assert "helps: loss summed over tokens" in text
+    assert "makes no clear difference: 3 epochs (+0.000)" in text
+    assert "hurts: batch 512" in text
+    assert "100 times as long" in text
+
+
+def test_without_runs_it_says_that_they_are_missing():
+    assert diagnose.about_crf(tried({}, diagnosis.crf())) == [
+        "Runs that answer this are still missing: start them below."
+    ]
+    assert "still missing" in diagnose.about_phases(tried({}, diagnosis.phases()), {})[0]
+
+
+@pytest.mark.parametrize(("ends", "answer"), [((2, 5, 8), "does not collapse"), ((2, 8, 3), "falls after 67 % of")])
+def test_the_question_of_phases_is_answered_by_the_numbers(ends, answer):
+    variant = next(each for each in diagnosis.phases() if each.name == "σ = 1")
+    by_phase = {"σ = 1": [diagnosis.measure(variant, lambda config, n=n: run_of(config, n)) for n in ends]}
+    text = "\n".join(diagnose.about_phases(tried({("phases", "σ = 1"): ends[-1]}, diagnosis.phases()), by_phase))
+    assert answer in text
+
+
+def test_a_what_if_run_is_never_called_private():
+    rows = diagnose.rows(tried({("CRF", "noise not applied"): 5, ("CRF", "σ = 1"): 5}, diagnosis.crf()))
+    by_kind = {(row["model"], row["setting"]): row for row in rows}
+    assert by_kind["CRF", "noise not applied"]["ε"] == "none"
+    assert by_kind["CRF", "σ = 1"]["ε"] == "3"
+    assert by_kind["CRF", "σ = 1"]["clipped"] == "25\u00a0%"
+    assert by_kind["CRF", "loss summed over tokens"]["F1"] is None
+
+
+def test_a_verdict_names_the_fall():
+    run = noisy(run_of(SimulationConfig(), 5))
+    fallen = replace(
+        run,
+        records=(*run.records[:-1], replace(run.records[-1], scores=run_of(SimulationConfig(), 0).records[-1].test)),
+    )
+    assert "has fallen by" in diagnose.verdict(fallen)
+    assert "has fallen by" not in diagnose.verdict(run)
+    assert "25\u00a0% of the gradients are clipped to 1.5: most are shorter" in diagnose.verdict(run)
+
+
+def test_pictures_show_what_there_is():
+    alone = noisy(run_of(SimulationConfig(), 5))
+    shown = diagnose_charts.pictures(alone, key="k")
+    assert list(shown) == ["Gradients clipped", "Noise beside the signal", "Gradients by layer", "F1 by entity type"]
+    layers = shown["Gradients by layer"]
+    assert [trace.name for trace in layers.data] == ["whole", "LSTM", "CRF", "clip norm 1.5"]
+    assert layers.data[-1].mode == "lines"
+    assert list(layers.data[0].y) == [0.5] * 3
+    last = FederatedRound(
+        round=2, rounds=2, clients=(0, 1), failed=(), drift=3.0, update_norms=(1.0, 2.0), bytes_down=1, bytes_up=1
+    )
+    several = replace(alone, records=tuple(replace(record, federation=last) for record in alone.records))
+    drift = diagnose_charts.pictures(several, key="k")["Drift between clients"]
+    assert [trace.y[0] for trace in drift.data] == [3.0, 1.5]
+    open_run = run_of(SimulationConfig.from_flat({"noise_multiplier": 0.0}), 5)
+    assert list(diagnose_charts.pictures(open_run, key="k")) == ["Gradients by layer", "F1 by entity type"]
+
+
+def test_variants_are_drawn_with_their_spread_and_what_ifs_hollow():
+    found = {("CRF", "noise not applied"): 5, ("CRF", "σ = 1"): 5, ("TDDL", "σ = 1"): 3}
+    figure = diagnose_charts.variants(tried(found, diagnosis.crf()), key="k")
+    crf, dense = figure.data
+    assert list(crf.y) == ["noise not applied", "σ = 1"]
+    assert list(crf.marker.symbol) == ["circle-open", "circle"]
+    assert crf.error_x.array[0] > 0
+    assert list(dense.marker.symbol) == ["square"]
+    assert len(figure.layout.shapes) == 2
+
+
+def test_the_page_opens_without_any_run_and_offers_to_run(open_page):
+    test = open_page("diagnose")
+    assert "Runs that answer this are still missing" in said(test.markdown)
+    labels = [button.label for button in test.button]
+    assert "Run what is missing of this question (90 runs)" in labels
+    assert "No run is done yet" in said(test.caption)
+
+
+def test_published_runs_answer_both_questions(open_page, settings):
+    test = open_page("diagnose", replace(settings, published=REPOSITORY / "cached_results"))
+    text = said(test.markdown)
+    assert "It suffers, and less than the dense layer does." in text
+    assert "It does not collapse here." in text
+    assert len(test.dataframe) == 2
+    assert test.dataframe[0].value["F1"].notna().sum() >= 6
+
+
+def test_a_link_opens_its_run(open_page, settings):
+    here = replace(settings, published=REPOSITORY / "cached_results")
+    name = next(path.stem for path in sorted(here.published.glob("conll2003-bilstm-tddl-s1-*.json")))
+    test = open_page("diagnose", here, run=name.rsplit("-", 1)[1])
+    assert "TDDL σ 1 · conll2003" in [box.value for box in test.selectbox][1]
+
+
+def test_a_link_to_no_run_is_said(open_page):
+    assert "feedfeedfeedfeed" in said(open_page("diagnose", run="feedfeedfeedfeed").error)
