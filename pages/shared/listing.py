@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from engine.errors import EpsilonError
 from engine.records import RunState
 from engine.reports import epsilon_text
 from engine.runs import LONGEST_NOTE, Overview, Runs
-from pages.shared import address
+from pages.shared import address, compare
 
 POLL_SECONDS = 2.0
 _ORDER = "runs_order"
@@ -153,6 +154,11 @@ def _actions(runs: Runs, chosen: Sequence[Overview], frame: pd.DataFrame) -> Non
             _each(runs.cancel, active)
         if st.button(f"Delete {len(mine)}" if mine else "Delete", disabled=not mine, icon=":material/delete:"):
             _ask(runs, mine)
+        finished = [each.run.config for each in chosen if each.last and each.last.final]
+        if st.button("Compare", disabled=not finished, icon=":material/stacked_line_chart:"):
+            labels = dict.fromkeys(compare.label(replace(config, seed=0)) for config in finished)
+            st.session_state.compared = list(labels)[: compare.MOST]
+            st.switch_page("pages/compare.py")
         with st.popover("Note", disabled=len(mine) != 1, icon=":material/edit_note:"):
             before = next((each.note for each in chosen if each.run.run_id in mine), "")
             text = st.text_area("Note", before, max_chars=LONGEST_NOTE, key=f"note-{mine[0] if mine else ''}")
@@ -160,7 +166,7 @@ def _actions(runs: Runs, chosen: Sequence[Overview], frame: pd.DataFrame) -> Non
                 _each(lambda run_id: runs.write_note(run_id, text), mine)
         st.download_button("CSV", frame.to_csv(index=False), "runs.csv", "text/csv", icon=":material/download:")
         if not chosen:
-            st.caption("Choose rows to cancel, delete or annotate them.")
+            st.caption("Choose rows to cancel, delete, compare or annotate them.")
         elif len(mine) < len(chosen):
             st.caption("Published runs stay as they are.")
 

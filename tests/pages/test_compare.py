@@ -85,3 +85,12 @@ def test_published_runs_are_compared(open_page, settings):
     assert not test.exception
     test.multiselect(key="compared").set_value([]).run()
     assert "Choose settings" in "\n".join(caption.value for caption in test.caption)
+
+
+def test_what_was_chosen_elsewhere_is_compared_if_it_is_known(open_page, settings):
+    test = open_page("compare", replace(settings, published=REPOSITORY / "cached_results"))
+    test.session_state["compared"] = ["CRF σ 1 · conll2003", "nothing like it"]
+    test.run()
+    assert test.multiselect(key="compared").value == ["CRF σ 1 · conll2003"]
+    assert not test.exception
+    assert len(test.dataframe[0].value) == 1
