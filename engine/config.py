@@ -16,7 +16,10 @@ from typing import Any
 from engine import ENGINE_VERSION
 from engine.errors import InvalidConfig
 
-TAGGERS = ("bilstm-tddl", "bilstm-crf")
+TAGGERS = ("bilstm-tddl", "bilstm-crf", "linear-softmax", "linear-crf", "mlp-softmax", "mlp-crf")
+PAPER_TAGGERS = TAGGERS[:2]
+"""Those of dp-fl-ner; the others have few weights and want good features."""
+FEATURES = ("vectors", "shapes", "contextual", "tuned")
 LOSSES = ("mean", "sum")
 OPTIMISERS = ("sgd", "momentum", "adam")
 SAMPLINGS = ("poisson", "shuffle")
@@ -69,17 +72,24 @@ def _text(name: str, value: Any) -> None:
 class TaggerConfig:
     """The model that reads a sentence and gives each token a tag.
 
-    name: one of ``TAGGERS``. hidden_size: LSTM units per direction (the paper does not print its own). well_formed:
-    whether ill-formed BIO2 sequences are forbidden when tags are read off the scores.
+    name: one of ``TAGGERS``. hidden_size: LSTM units per direction (the paper does not print its own), or units of an
+    MLP. window: how many tokens to the left and to the right a linear tagger or an MLP reads beside each token.
+    well_formed: whether ill-formed BIO2 sequences are forbidden when tags are read off the scores.
     """
 
     name: str = "bilstm-tddl"
     hidden_size: int = 100
+    window: int = 0
     well_formed: bool = False
 
     def __post_init__(self) -> None:
         _one_of("tagger", self.name, TAGGERS)
         _integer("hidden_size", self.hidden_size, 1, 1024)
+        _integer("window", self.window, 0, 5)
+        if self.window and self.name in PAPER_TAGGERS:
+            raise InvalidConfig(
+                f"window={self.window}, expected 0, since tagger={self.name!r} reads the whole sentence"
+            )
         _truth("well_formed", self.well_formed)
 
 
@@ -90,7 +100,9 @@ class TrainingConfig:
     batch_size: *expected* sentences per step (the realised number varies under Poisson sampling).
     epochs: passes over the data in expectation; steps = round(epochs * n / batch_size).
     loss: "mean" or "sum" of a sentence's tokens; with a CRF, the sentence's negative log-likelihood divided by its
-    length or whole. momentum: 0.9 and Adam's (0.9, 0.999, 1e-8) are fixed.
+    length or whole. momentum: 0.9 and Adam's (0.9, 0.999, 1e-8) are fixed. averaging: the tagger that is looked at has
+    the exponential moving average of the common weights, with this decay a step (a communication round, if there are
+    several clients); 0 is the weights themselves. It costs no privacy.
     """
 
     optimiser: str = "sgd"
@@ -98,6 +110,7 @@ class TrainingConfig:
     batch_size: int = 32
     epochs: float = 10.0
     loss: str = "mean"
+    averaging: float = 0.0
 
     def __post_init__(self) -> None:
         _one_of("optimiser", self.optimiser, OPTIMISERS)
@@ -105,6 +118,8 @@ class TrainingConfig:
         _integer("batch_size", self.batch_size, 1, 1_000_000)
         _number("epochs", self.epochs, 0, 10_000, "a number in (0, 10000]", low_open=True)
         _one_of("loss", self.loss, LOSSES)
+        _number("averaging", self.averaging, 0, 1, "a number in [0, 1)", high_open=True)
+        object.__setattr__(self, "averaging", float(self.averaging))
         object.__setattr__(self, "learning_rate", float(self.learning_rate))
         object.__setattr__(self, "epochs", float(self.epochs))
 
@@ -212,13 +227,16 @@ class SimulationConfig:
 
     corpus: a name of the catalogue, or a path to a file or folder. data_fraction: share of the training sentences
     that is used, in (0, 1]; it earns no privacy amplification. embeddings: name of the spaCy package whose static
-    vectors feed the tagger. seed: of every random stream.
+    vectors feed the tagger. features: what a token is told by: its word's "vectors", as in the papers; "shapes", its
+    spelling beside them; "contextual", vectors in context from a public language model beside these; "tuned", those of
+    the same model tuned on public names beside these. seed: of every random stream.
     """
 
     corpus: str = SYNTHETIC
     data_fraction: float = 1.0
     tagger: TaggerConfig = field(default_factory=TaggerConfig)
     embeddings: str = "en_core_web_md"
+    features: str = "vectors"
     training: TrainingConfig = field(default_factory=TrainingConfig)
     privacy: PrivacyConfig = field(default_factory=PrivacyConfig)
     federation: FederationConfig = field(default_factory=FederationConfig)
@@ -229,6 +247,7 @@ class SimulationConfig:
         _number("data_fraction", self.data_fraction, 0, 1, "a number in (0, 1]", low_open=True)
         object.__setattr__(self, "data_fraction", float(self.data_fraction))
         _text("embeddings", self.embeddings)
+        _one_of("features", self.features, FEATURES)
         _integer("seed", self.seed, 0, 2**32 - 1)
         mechanism, federation = self.privacy.mechanism, self.federation
         whole_clients = mechanism != "dp-sgd"

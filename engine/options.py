@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
+from engine.config import TAGGERS, FederationConfig, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.runs import Runs
 
 _DEFAULT = SimulationConfig()
@@ -16,12 +16,24 @@ _DEFAULT = SimulationConfig()
 
 def configuration(
     corpus: Annotated[str, typer.Option(help="A name that `corpora` lists, or a file or folder of column files.")],
-    tagger: Annotated[str, typer.Option(help="The model: bilstm-tddl or bilstm-crf.")] = _DEFAULT.tagger.name,
-    hidden_size: Annotated[int, typer.Option(help="LSTM units per direction.")] = _DEFAULT.tagger.hidden_size,
+    tagger: Annotated[str, typer.Option(help=f"The model: {', '.join(TAGGERS)}.")] = _DEFAULT.tagger.name,
+    hidden_size: Annotated[
+        int, typer.Option(help="LSTM units per direction, or units of an MLP.")
+    ] = _DEFAULT.tagger.hidden_size,
+    window: Annotated[
+        int, typer.Option(help="Neighbours to each side that a linear tagger or an MLP reads too.")
+    ] = _DEFAULT.tagger.window,
     well_formed: Annotated[
         bool, typer.Option("--well-formed", help="Forbid ill-formed BIO2 sequences when tags are read off the scores.")
     ] = _DEFAULT.tagger.well_formed,
     embeddings: Annotated[str, typer.Option(help="spaCy package of the word vectors.")] = _DEFAULT.embeddings,
+    features: Annotated[
+        str,
+        typer.Option(
+            help="What a token is told by: vectors (of its word), shapes (its spelling too), contextual (vectors of a "
+            "public language model too) or tuned (those of the model tuned on public names too)."
+        ),
+    ] = _DEFAULT.features,
     noise_multiplier: Annotated[
         float, typer.Option(help="σ: noise standard deviation ÷ clip norm; 0 is no privacy.")
     ] = _DEFAULT.privacy.noise_multiplier,
@@ -39,6 +51,9 @@ def configuration(
         str, typer.Option(help="mean or sum of a sentence's tokens, before its gradient is clipped.")
     ] = _DEFAULT.training.loss,
     optimiser: Annotated[str, typer.Option(help="sgd, momentum or adam.")] = _DEFAULT.training.optimiser,
+    averaging: Annotated[
+        float, typer.Option(help="Decay of the moving average of the weights that is looked at; 0 is none.")
+    ] = _DEFAULT.training.averaging,
     sampling: Annotated[
         str, typer.Option(help="poisson, or shuffle (reproduces papers; its ε rests on an assumption that fails).")
     ] = _DEFAULT.privacy.sampling,
@@ -79,10 +94,16 @@ def configuration(
     return SimulationConfig(
         corpus=corpus,
         data_fraction=data_fraction,
-        tagger=TaggerConfig(name=tagger, hidden_size=hidden_size, well_formed=well_formed),
+        tagger=TaggerConfig(name=tagger, hidden_size=hidden_size, window=window, well_formed=well_formed),
         embeddings=embeddings,
+        features=features,
         training=TrainingConfig(
-            optimiser=optimiser, learning_rate=learning_rate, batch_size=batch_size, epochs=epochs, loss=loss
+            optimiser=optimiser,
+            learning_rate=learning_rate,
+            batch_size=batch_size,
+            epochs=epochs,
+            loss=loss,
+            averaging=averaging,
         ),
         privacy=PrivacyConfig(
             noise_multiplier=noise_multiplier,

@@ -14,7 +14,8 @@ import numpy as np
 
 from engine import corpus as corpora
 from engine import embeddings
-from engine.config import SimulationConfig, TaggerConfig
+from engine.config import SimulationConfig
+from engine.corpus.sentences import Corpus
 from engine.embeddings import EncodedCorpus, EncodedSplit
 from engine.embeddings.encoded import subset, tag_sequences
 from engine.errors import RunStopped
@@ -30,6 +31,7 @@ from engine.settings import Settings
 from engine.taggers import Tagger, build
 from engine.taggers.decoding import Decoder
 from engine.training import compiled_stamp
+from engine.training.averaging import Average
 from engine.training.batches import physical_batches
 from engine.training.checkpoint import Checkpoint, Tally
 from engine.training.dpsgd import Backend, StepStatistics, predict
@@ -72,7 +74,12 @@ def simulate(
     go_on()
     started = time.monotonic() - (resume.seconds if resume else 0.0)
     on_stage("reading the corpus and its word vectors", 0.0)
-    encoded = encoded_corpus(config, settings)
+
+    def computing(share: float) -> None:
+        go_on()
+        on_stage(f"computing vectors in context, once for this corpus: {share:.0%}", 0.0)
+
+    encoded = encoded_corpus(config, settings, computing)
     go_on()
     if settings.backend == "compiled" and not compiled_stamp.is_fresh():
         on_stage("compiling the training step, once; up to a minute", 0.0)
@@ -91,9 +98,11 @@ def simulate(
         if run.monitor:
             run.monitor.state = {name: resume.arrays[_CHECK + name].copy() for name in run.monitor.state}
 
+    average = Average(config.training.averaging, weights, resume.arrays if resume else {})
+
     def evaluate(split: EncodedSplit) -> EntityScores:
-        transitions = tagger.views(weights)[-1].get("transitions")
-        found = predict(run.backend, decoder, weights, transitions, split, encoded.vectors, go_on)
+        transitions = tagger.views(average.weights)[-1].get("transitions")
+        found = predict(run.backend, decoder, average.weights, transitions, split, encoded.vectors, go_on)
         return score(*(tag_sequences(split, tags, encoded.tags) for tags in (split.tags, found)))
 
     due = due_steps(plan)
@@ -106,6 +115,8 @@ def simulate(
         done = after(done, progress)
         if progress.step:
             since.append(progress.step)
+        if run.alone or progress.exchange:
+            average.follow()
         if progress.round is not None:
             last_round = progress
             rounds_since += [progress.exchange] if progress.exchange else []
@@ -132,7 +143,7 @@ def simulate(
         )
         since.clear()
         rounds_since.clear()
-        state = {"weights": weights, **run.optimiser.state}
+        state = {"weights": weights, **run.optimiser.state, **average.state}
         if run.monitor:
             state |= {_CHECK + name: array for name, array in run.monitor.state.items()}
         arrays = {name: array.copy() for name, array in state.items()}
@@ -187,13 +198,13 @@ def _believable(privacy: PrivacySpent, check: NoiseCheck | None) -> PrivacySpent
 
 def federation_of(config: SimulationConfig, encoded: EncodedCorpus, settings: Settings) -> tuple[Tagger, Federation]:
     """The tagger of ``config`` with fresh weights, ready for its first step. Raises InvalidConfig."""
-    seeds, dimensions, tags = Seeds(config.seed), encoded.vectors.shape[1], len(encoded.tags)
+    seeds = Seeds(config.seed)
     plan = plan_of(config, settings)
     chosen = chosen_sentences(len(encoded.train), config.data_fraction, seeds)
     train = encoded.train if len(chosen) == len(encoded.train) else subset(encoded.train, chosen)
-    tagger = build(config.tagger, dimensions, tags)
+    tagger = tagger_of(config, encoded)
     weights = tagger.initial_weights(seeds.stream("initial weights"))
-    backend = _backend(config, dimensions, tags, settings.backend)
+    backend = _backend(config, tagger, settings.backend)
     return tagger, Federation(config, plan, backend, train, encoded.vectors, weights)
 
 
@@ -235,9 +246,9 @@ def warm_up(settings: Settings) -> None:
     """
     config = SimulationConfig()
     encoded = encoded_corpus(config, settings)
-    dimensions, tags = encoded.vectors.shape[1], len(encoded.tags)
-    backend = _backend(config, dimensions, tags, settings.backend)
-    weights = build(config.tagger, dimensions, tags).initial_weights(Seeds(0).stream("initial weights"))
+    tagger = tagger_of(config, encoded)
+    backend = _backend(config, tagger, settings.backend)
+    weights = tagger.initial_weights(Seeds(0).stream("initial weights"))
     few = subset(encoded.validation, np.arange(8))
     for batch in physical_batches(few, encoded.vectors, np.arange(len(few))):
         backend.clipped_gradient(weights, batch, 1.0)
@@ -245,27 +256,41 @@ def warm_up(settings: Settings) -> None:
     spent(plan_of(config, settings), 1, 0)
 
 
-def encoded_corpus(config: SimulationConfig, settings: Settings) -> EncodedCorpus:
-    """The arrays of the corpus; its files are parsed only where no run has done so before."""
-    return embeddings.encode(
-        corpora.checksum(config.corpus, settings),
-        lambda: corpora.load(config.corpus, settings),
-        embeddings.find(config.embeddings),
-        settings.home,
-    )
+def encoded_corpus(
+    config: SimulationConfig, settings: Settings, progress: Callable[[float], None] = lambda share: None
+) -> EncodedCorpus:
+    """The arrays of the corpus; its files are parsed, and its features computed, only where no run has done so before.
+
+    progress: told what share of the features is there.
+    """
+    checksum, package = corpora.checksum(config.corpus, settings), embeddings.find(config.embeddings)
+
+    def load() -> Corpus:
+        return corpora.load(config.corpus, settings)
+
+    encoded = embeddings.encode(checksum, load, package, settings.home)
+    if config.features == "vectors":
+        return encoded
+    folder = embeddings.folder_of(checksum, package, settings.home)
+    return embeddings.widen(encoded, config.features, load, folder, progress)
 
 
-def _backend(config: SimulationConfig, dimensions: int, tags: int, name: str) -> Backend:
-    return _warm_backend(config.tagger, dimensions, tags, config.training.loss == "mean", name)
+def tagger_of(config: SimulationConfig, encoded: EncodedCorpus) -> Tagger:
+    """The tagger of ``config`` for these features."""
+    return build(config.tagger, encoded.vectors.shape[1], len(encoded.tags), embeddings.near(encoded, config.features))
+
+
+def _backend(config: SimulationConfig, tagger: Tagger, name: str) -> Backend:
+    return _warm_backend(tagger, config.training.loss == "mean", name)
 
 
 @lru_cache(maxsize=4)
-def _warm_backend(tagger: TaggerConfig, dimensions: int, tags: int, mean: bool, name: str) -> Backend:
+def _warm_backend(tagger: Tagger, mean: bool, name: str) -> Backend:
     """Graphs stay warm between the runs of a worker; only the library that computes is imported."""
     if name == "compiled":
         from engine.training.compiled.backend import CompiledBackend
 
-        return CompiledBackend(build(tagger, dimensions, tags), mean=mean)
+        return CompiledBackend(tagger, mean=mean)
     from engine.training.tensorflow_backend import TensorFlowBackend
 
-    return TensorFlowBackend(build(tagger, dimensions, tags), mean=mean)
+    return TensorFlowBackend(tagger, mean=mean)

@@ -4,7 +4,18 @@ A word that the public table does not know gets one fixed vector, the same for a
 learned from the private text, that vocabulary would leave through the side door (DESIGN, privacy rules).
 """
 
-from engine.embeddings.encoded import EncodedCorpus, EncodedSplit, encode
+from engine.embeddings.encoded import EncodedCorpus, EncodedSplit, encode, folder_of
+from engine.embeddings.features import near, widen
 from engine.embeddings.vectors import VectorPackage, find, installed
 
-__all__ = ["EncodedCorpus", "EncodedSplit", "VectorPackage", "encode", "find", "installed"]
+__all__ = [
+    "EncodedCorpus",
+    "EncodedSplit",
+    "VectorPackage",
+    "encode",
+    "find",
+    "folder_of",
+    "installed",
+    "near",
+    "widen",
+]

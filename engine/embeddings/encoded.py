@@ -53,12 +53,17 @@ class EncodedCorpus:
     tags: tuple[str, ...]
 
 
+def folder_of(checksum: str, package: VectorPackage, home: Path) -> Path:
+    """Where the arrays of a corpus lie."""
+    return home / "encoded" / f"{checksum[:16]}-{package.label}-{_FORMAT}"
+
+
 def encode(checksum: str, load: Callable[[], Corpus], package: VectorPackage, home: Path) -> EncodedCorpus:
     """The arrays of the corpus with this checksum, made on first use: only then is it loaded.
 
     Raises StoreError if they cannot be written.
     """
-    folder = home / "encoded" / f"{checksum[:16]}-{package.label}-{_FORMAT}"
+    folder = folder_of(checksum, package, home)
     table = home / "vectors" / f"{package.label}-{_FORMAT}.npy"
     if not (folder.is_dir() and table.is_file()):
         try:

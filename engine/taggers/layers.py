@@ -53,10 +53,12 @@ class BidirectionalLSTM:
 
 @dataclass(frozen=True)
 class Dense:
-    """[.., inputs] → [.., outputs], the same affine map at each token."""
+    """[.., inputs] → [.., outputs], the same affine map at each token. zero: where nothing lies below or above it, it
+    begins at zero, since no symmetry is to be broken."""
 
     inputs: int
     outputs: int
+    zero: bool = False
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -64,8 +66,47 @@ class Dense:
         return {"kernel": (self.inputs, self.outputs), "bias": (self.outputs,)}
 
     def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
-        """Glorot uniform; the bias stays 0."""
-        _glorot(views["kernel"], random)
+        """Glorot uniform, or zero; the bias stays 0."""
+        if not self.zero:
+            _glorot(views["kernel"], random)
+
+
+@dataclass(frozen=True)
+class Window:
+    """[.., inputs] → [.., inputs + 2·reach·copied]: beside each token the first ``copied`` values of its neighbours,
+    the nearest first, the left one before the right one; zero beyond the sentence. It has no weights."""
+
+    inputs: int
+    copied: int
+    reach: int
+
+    @property
+    def outputs(self) -> int:
+        """Values a token has afterwards."""
+        return self.inputs + 2 * self.reach * self.copied
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """None."""
+        return {}
+
+    def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
+        """Nothing to write."""
+
+
+@dataclass(frozen=True)
+class Tanh:
+    """The hyperbolic tangent of each value; it has no weights."""
+
+    size: int
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """None."""
+        return {}
+
+    def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
+        """Nothing to write."""
 
 
 @dataclass(frozen=True)

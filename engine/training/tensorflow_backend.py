@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 from engine.taggers import Tagger
-from engine.taggers.layers import CRF, DIRECTIONS, BidirectionalLSTM
+from engine.taggers.layers import CRF, DIRECTIONS, BidirectionalLSTM, Tanh, Window
 from engine.training.batches import Batch
 from engine.training.dpsgd import GradientSum
 
@@ -133,9 +133,14 @@ class TensorFlowBackend:
         """Scores [B, T, K] and the affine maps on the way, their outputs watched by ``tape``."""
         outputs, affines = vectors, []
         for number, layer in enumerate(self.tagger.layers):
-            run = _bidirectional_lstm if isinstance(layer, BidirectionalLSTM) else _dense
-            outputs, own = run(number, weights[number], outputs, lengths, tape)
-            affines += own
+            if isinstance(layer, Window):
+                outputs = _window(outputs, lengths, layer)
+            elif isinstance(layer, Tanh):
+                outputs = tf.tanh(outputs)
+            else:
+                run = _bidirectional_lstm if isinstance(layer, BidirectionalLSTM) else _dense
+                outputs, own = run(number, weights[number], outputs, lengths, tape)
+                affines += own
         return outputs, affines
 
     def _losses(self, scores: Tensor, weights: dict[str, Tensor], tags: Tensor, lengths: Tensor) -> Tensor:
@@ -165,6 +170,15 @@ def _bidirectional_lstm(
         _Affine(part, {f"{name}/kernel": read[d], f"{name}/recurrent": previous[d]}, f"{name}/bias", gates[d])
         for d, name in enumerate(DIRECTIONS)
     ]
+
+
+def _window(inputs: Tensor, lengths: Tensor, shape: Window) -> Tensor:
+    real = tf.sequence_mask(lengths, tf.shape(inputs)[1], inputs.dtype)[:, :, None]
+    known, reach = inputs[:, :, : shape.copied] * real, shape.reach
+    wide = tf.pad(known, [[0, 0], [reach, reach], [0, 0]])
+    steps = tf.shape(inputs)[1]
+    beside = [wide[:, reach + step : reach + step + steps] for near in range(1, reach + 1) for step in (-near, near)]
+    return tf.concat([inputs, *beside], -1)
 
 
 def _dense(

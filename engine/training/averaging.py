@@ -1,0 +1,34 @@
+"""The exponential moving average of a run's weights (Polyak and Juditsky 1992; De et al. 2022, section 3 for DP-SGD).
+
+Each step's noise moves the weights anew; their average over many steps has less of it. It is worked out from what was
+released already, so it costs no privacy.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+
+class Average:
+    """Follows ``weights`` [size], which training changes in place. decay: 0 is the weights themselves. known: the
+    arrays of a checkpoint, to go on from."""
+
+    def __init__(self, decay: float, weights: np.ndarray, known: Mapping[str, np.ndarray]) -> None:
+        self._decay, self._followed = decay, weights
+        self.state: dict[str, np.ndarray] = {}
+        if decay:
+            blank = {"average": np.zeros_like(weights), "average weight": np.zeros(1)}
+            self.state = {name: known[name].copy() if name in known else array for name, array in blank.items()}
+
+    def follow(self) -> None:
+        """Take the weights as they are now into the average."""
+        if self._decay:
+            own = 1 - self._decay
+            self.state["average"] += np.float32(own) * (self._followed - self.state["average"])
+            self.state["average weight"] += own * (1 - self.state["average weight"])
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The average so far, of what was followed alone: the zeros that it began with are divided out."""
+        share = float(self.state["average weight"][0]) if self._decay else 0.0
+        return self.state["average"] / np.float32(share) if share else self._followed
