@@ -4,7 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.errors import EpsilonError
-from pages.shared import address, compare, door
+from pages.shared import address, compare, comparing, door
 from pages.shared.picture import show
 
 runs = door.runs()
@@ -20,10 +20,8 @@ if not known:
 st.markdown("### Settings laid over each other")
 by_label = {compare.label(config): config for config in known}
 usual = [name for name in by_label if name.endswith(("σ 0 · conll2003", "σ 1 · conll2003"))][:4]
-asked = st.session_state.get("compared", usual or sorted(by_label)[:2])  # by the page Runs, say
-st.session_state.compared = [name for name in asked if name in by_label]
 with st.container(horizontal=True, vertical_alignment="bottom"):
-    chosen = st.multiselect("Settings", sorted(by_label), max_selections=compare.MOST, key="compared")
+    chosen = comparing.choose(sorted(by_label), usual or sorted(by_label)[:2])
     along = st.selectbox("F1 against", list(compare.ALONG), format_func=compare.ALONG.__getitem__, width=240)
 if not chosen:
     st.caption("Choose settings to see them.")

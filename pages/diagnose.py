@@ -1,7 +1,5 @@
 """Diagnose: why training under DP breaks, for any run and for the two questions that the paper leaves open."""
 
-from dataclasses import replace
-
 import pandas as pd
 import streamlit as st
 
@@ -113,14 +111,14 @@ def any_run(runs: Runs, asked: str | None) -> None:
         return
     by_label = {compare.label(config): config for config in kinds}
     if linked:
-        by_label[compare.label(linked.config)] = replace(linked.config, seed=0)
+        by_label[compare.label(linked.config)] = compare.seedless(linked.config)
     names = sorted(by_label)
     first = compare.label(linked.config) if linked else next((n for n in names if n.startswith("CRF σ 1 ·")), names[0])
     left, right = st.columns([4, 1])
     label = left.selectbox("Setting", names, names.index(first))
     config = by_label[label]
     seeds = {runs.get(run_id).config.seed: run_id for run_id in kinds.get(config, [])}
-    if linked and replace(linked.config, seed=0) == config:
+    if linked and compare.seedless(linked.config) == config:
         seeds[linked.config.seed] = linked.run_id
     order = sorted(seeds)
     seed = right.selectbox(

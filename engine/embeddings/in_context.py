@@ -47,8 +47,8 @@ def token_vectors(
 
 
 def features(kind: str, sentences: Sequence[Sequence[str]], progress: Callable[[float], None]) -> np.ndarray:
-    """The part of the features that comes in context, float16 [tokens, F]: whitened layers of the public model, and for
-    "tuned" the last layer of the model tuned on public names, of unit length."""
+    """The part of the features that comes in context, by token: whitened layers of the public model, and for
+    "tuned" the last layer of the model tuned on public names, of unit length; float32 [tokens, F]."""
     steps = 2 if kind == "tuned" else 1
     found = token_vectors(minilm.Encoder(minilm.weights()), sentences, LAYERS, lambda share: progress(share / steps))
     basis = projection()
@@ -61,7 +61,7 @@ def features(kind: str, sentences: Sequence[Sequence[str]], progress: Callable[[
             lambda share: progress((1 + share) / steps),
         )[:, 0]
         parts.append(tuned / np.maximum(np.linalg.norm(tuned, axis=1, keepdims=True), 1e-6))
-    return np.concatenate(parts, axis=1).astype(np.float16)
+    return np.concatenate(parts, axis=1).astype(np.float32)
 
 
 def main() -> int:

@@ -7,12 +7,16 @@ from functools import cached_property
 import numpy as np
 
 from engine.embeddings.encoded import EncodedSplit, token_positions
+from engine.training.gathering import rows_of
 
 MAX_TOKENS = 8192
 """Bound on sentences · longest in one batch: what a step keeps of each token then stays under 64 MB,
 and the Gram matrices of sentences of 1,000 tokens, in the reference back end, under 32 MB each."""
 CACHED_TOKENS = 4096
 """The same for prediction, which keeps less: what it has stays in the processor's cache, five times as fast."""
+WIDE_VALUES = 2**20
+"""Bound on sentences · longest · features where each token has features of its own: more does not stay in the cache
+between a layer's forward pass and its gradient."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,11 @@ def batch_of(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray) -> B
     """The chosen sentences (int [B], at least one, any order, repeats allowed) of ``split``."""
     order = sentences[np.argsort(-split.lengths[sentences], kind="stable")]
     tokens = token_positions(split, order)
-    rows, places = np.unique(split.rows[tokens], return_inverse=True)
-    return Batch(order, table[rows], places, split.tags[tokens].astype(np.int32), split.lengths[order])
+    if table.dtype == np.uint16:  # a row for each token: no word comes twice
+        rows, places = split.rows[tokens], np.arange(len(tokens))
+    else:
+        rows, places = np.unique(split.rows[tokens], return_inverse=True)
+    return Batch(order, rows_of(table, rows), places, split.tags[tokens].astype(np.int32), split.lengths[order])
 
 
 def physical_batches(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray) -> Iterator[Batch]:
@@ -82,6 +89,8 @@ def prediction_batches(split: EncodedSplit, table: np.ndarray) -> Iterator[Batch
 
 
 def _cut(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, tokens: int) -> Iterator[Batch]:
+    if table.dtype == np.uint16:
+        tokens = min(tokens, WIDE_VALUES // table.shape[1])
     order = sentences[np.argsort(split.lengths[sentences], kind="stable")]
     lengths = split.lengths[order].tolist()
     start = 0

@@ -66,8 +66,13 @@ def configurations(found: Sequence[Overview]) -> dict[SimulationConfig, list[str
     for each in found:
         bad = each.last is None or (each.last.noise_check is not None and each.last.noise_check.failed)
         if each.last is not None and each.last.final and not bad:
-            kinds.setdefault(replace(each.run.config, seed=0), []).append((each.run.config.seed, each.run.run_id))
+            kinds.setdefault(seedless(each.run.config), []).append((each.run.config.seed, each.run.run_id))
     return {config: [run_id for _, run_id in sorted(runs)] for config, runs in kinds.items()}
+
+
+def seedless(config: SimulationConfig) -> SimulationConfig:
+    """What runs that differ in their seed alone have in common."""
+    return replace(config, seed=0)
 
 
 def label(config: SimulationConfig) -> str:

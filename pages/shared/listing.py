@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +12,7 @@ from engine.errors import EpsilonError
 from engine.records import RunState
 from engine.reports import epsilon_text
 from engine.runs import LONGEST_NOTE, Overview, Runs
-from pages.shared import address, compare
+from pages.shared import address, comparing
 
 POLL_SECONDS = 2.0
 _ORDER = "runs_order"
@@ -156,8 +155,7 @@ def _actions(runs: Runs, chosen: Sequence[Overview], frame: pd.DataFrame) -> Non
             _ask(runs, mine)
         finished = [each.run.config for each in chosen if each.last and each.last.final]
         if st.button("Compare", disabled=not finished, icon=":material/stacked_line_chart:"):
-            labels = dict.fromkeys(compare.label(replace(config, seed=0)) for config in finished)
-            st.session_state.compared = list(labels)[: compare.MOST]
+            comparing.ask(finished)
             st.switch_page("pages/compare.py")
         with st.popover("Note", disabled=len(mine) != 1, icon=":material/edit_note:"):
             before = next((each.note for each in chosen if each.run.run_id in mine), "")

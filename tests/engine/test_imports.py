@@ -16,6 +16,7 @@ RANKS = (
     ("engine.records",),
     ("engine.corpus", "engine.privacy"),
     ("engine.embeddings", "engine.scoring", "engine.paper", "engine.sweeps"),
+    ("engine.diagnosis",),
     ("engine.reports",),
     ("engine.taggers",),
     ("engine.training",),

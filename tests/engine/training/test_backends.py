@@ -2,14 +2,14 @@
 
 import itertools
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from engine.taggers import Tagger
-from engine.taggers.layers import CRF, BidirectionalLSTM, Dense, Softmax
+from engine.taggers.layers import CRF, BidirectionalLSTM, Dense, Softmax, Tanh, Window
 from engine.training.batches import Batch
 from engine.training.compiled.backend import CompiledBackend
 from engine.training.dpsgd import Backend
@@ -20,6 +20,12 @@ TAGGERS = {
     "tddl": Tagger(DIMENSIONS, (BidirectionalLSTM(DIMENSIONS, 5), Dense(10, TAGS)), Softmax(TAGS)),
     "crf": Tagger(DIMENSIONS, (BidirectionalLSTM(DIMENSIONS, 5), Dense(10, TAGS)), CRF(TAGS)),
     "linear-crf": Tagger(DIMENSIONS, (Dense(DIMENSIONS, TAGS),), CRF(TAGS)),
+    "window-crf": Tagger(DIMENSIONS, (Window(DIMENSIONS, 3, 2), Dense(DIMENSIONS + 12, TAGS)), CRF(TAGS)),
+    "mlp": Tagger(
+        DIMENSIONS,
+        (Dense(DIMENSIONS, 5), Window(5, 5, 1), Tanh(15), Dense(15, 6), Tanh(6), Dense(6, TAGS)),
+        Softmax(TAGS),
+    ),
     "two-lstm": Tagger(
         DIMENSIONS, (BidirectionalLSTM(DIMENSIONS, 4), BidirectionalLSTM(8, 3), Dense(6, TAGS)), Softmax(TAGS)
     ),
@@ -79,6 +85,10 @@ def keras_model(tagger: Tagger, weights: np.ndarray) -> tf.keras.Model:
         for layer in tagger.layers:
             if isinstance(layer, BidirectionalLSTM):
                 hidden = layers.Bidirectional(layers.LSTM(layer.size, return_sequences=True))(hidden)
+            elif isinstance(layer, Window):
+                hidden = layers.Lambda(partial(neighbours, shape=layer))(hidden)
+            elif isinstance(layer, Tanh):
+                hidden = layers.Activation("tanh")(hidden)
             else:
                 hidden = layers.Dense(layer.outputs)(hidden)
         model = tf.keras.Model(inputs, hidden)
@@ -86,6 +96,18 @@ def keras_model(tagger: Tagger, weights: np.ndarray) -> tf.keras.Model:
         return model
     finally:
         tf.keras.backend.set_floatx("float32")
+
+
+def neighbours(tokens: tf.Tensor, shape: Window) -> tf.Tensor:
+    """What a window shows of one sentence [1, T, I], neighbour by neighbour."""
+    known, found = tokens[0, :, : shape.copied], [tokens[0]]
+    for near in range(1, shape.reach + 1):
+        gone = tf.zeros_like(known[:near])
+        size = tf.shape(known)[0]
+        left, right = tf.concat([gone, known], 0)[:size], tf.concat([known, gone], 0)[-size:]
+        # Of a sentence shorter than the reach nothing is left over.
+        found += [left, right]
+    return tf.concat(found, 1)[None]
 
 
 def enumerated_loss(scores: tf.Tensor, transitions: tf.Tensor, tags: np.ndarray) -> tf.Tensor:

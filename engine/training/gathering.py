@@ -1,0 +1,27 @@
+"""Rows of a table for a batch. Features of single tokens are kept in half the room, as bfloat16
+(:func:`engine.embeddings.features.narrow`); widening them is a shift, done on the way."""
+
+import numpy as np
+from numba import njit, prange
+
+
+def rows_of(table: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Rows (int [n]) of a table [rows, D], float32 or uint16 as ``narrow`` made it → float32 [n, D]."""
+    if table.dtype != np.uint16:
+        return np.asarray(table[rows])
+    bits = np.empty((len(rows), table.shape[1]), np.uint32)
+    _gather(np.asarray(table), rows.astype(np.int64), bits)
+    return bits.view(np.float32)
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _gather(table, rows, bits):  # type: ignore[no-untyped-def]
+    for n in prange(rows.size):
+        row = rows[n]
+        for j in range(bits.shape[1]):
+            bits[n, j] = np.uint32(table[row, j]) << np.uint32(16)
+
+
+def compile_gathering() -> None:
+    """Compile it, and keep the result on disk."""
+    rows_of(np.zeros((2, 3), np.uint16), np.zeros(1, np.int64))
