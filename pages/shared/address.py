@@ -16,6 +16,7 @@ _WHOLE: dict[str, Callable[[str], Any]] = {
     "corpus": str,
     "data_fraction": float,
     "embeddings": str,
+    "features": str,
     "seed": int,
 }
 _PARTS: dict[str, tuple[str, Callable[[str], Any]]] = {
@@ -28,6 +29,7 @@ _PARTS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "batch_size": ("training", int),
     "epochs": ("training", float),
     "loss": ("training", str),
+    "averaging": ("training", float),
     "clipping": ("privacy", str),
     "mechanism": ("privacy", str),
     "clients": ("federation", int),
@@ -38,6 +40,7 @@ _PARTS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "skew": ("federation", float),
     "weighting": ("federation", lambda text: None if text == "none" else text),
     "hidden_size": ("tagger", int),
+    "window": ("tagger", int),
     "well_formed": ("tagger", lambda text: _yes_or_no(text)),
 }
 FIELDS = ("corpus", "tagger", "noise_multiplier", "data_fraction", *(_WHOLE | _PARTS))

@@ -8,9 +8,11 @@ import streamlit as st
 from engine.config import (
     AUTOMATIC,
     CLIPPINGS,
+    FEATURES,
     LOSSES,
     NOISE,
     OPTIMISERS,
+    PAPER_TAGGERS,
     SAMPLINGS,
     TAGGERS,
     PrivacyConfig,
@@ -24,10 +26,27 @@ from engine.runs import Preview, Runs
 from pages.shared import address, back, federated, words
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
-TAGGER_NAMES = {"bilstm-tddl": "BiLSTM-TDDL", "bilstm-crf": "BiLSTM-CRF"}
+TAGGER_NAMES = {
+    "bilstm-tddl": "BiLSTM-TDDL",
+    "bilstm-crf": "BiLSTM-CRF",
+    "linear-softmax": "Linear, softmax",
+    "linear-crf": "Linear, CRF",
+    "mlp-softmax": "MLP, softmax",
+    "mlp-crf": "MLP, CRF",
+}
 TAGGER_NOTES = {
     "bilstm-tddl": "Word vectors, an LSTM in both directions, then each token is judged by itself.",
     "bilstm-crf": "Word vectors, an LSTM in both directions, then a chain (CRF) judges a sentence's tags together.",
+    "linear-softmax": "Each token's features are weighed once, and it is judged by itself: few weights, little noise.",
+    "linear-crf": "Each token's features are weighed once, then a chain (CRF) judges a sentence's tags together.",
+    "mlp-softmax": "One hidden layer over each token's features, then each token is judged by itself.",
+    "mlp-crf": "One hidden layer over each token's features, then a chain (CRF) judges a sentence's tags together.",
+}
+FEATURE_NAMES = {
+    "vectors": "Word vectors, as in the papers",
+    "shapes": "and spelling",
+    "contextual": "and a public language model",
+    "tuned": "and the model tuned on public names",
 }
 
 _ADDRESS, _PROBLEMS, _SEEN, _INITIAL = "address", "address_problems", "seen", "initial"
@@ -56,6 +75,15 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
             format_func=TAGGER_NAMES.__getitem__,
         )
         st.caption(TAGGER_NOTES[state.tagger])
+        st.selectbox(
+            "A token is told by",
+            FEATURES,
+            FEATURES.index(start["features"]),
+            key="features",
+            format_func=FEATURE_NAMES.__getitem__,
+            help="Each has what stands above it. All of it is public: nothing is learned from the corpus at hand. The "
+            "last was tuned on Wikigold's names, which counts as public data with labels.",
+        )
         st.select_slider(
             "Noise multiplier σ",
             _options(NOISE, "noise_multiplier"),
@@ -127,9 +155,12 @@ def _values(config: SimulationConfig) -> dict[str, Any]:
         "batch_size": training.batch_size,
         "epochs": training.epochs,
         "loss": training.loss,
+        "averaging": training.averaging,
         "hidden_size": config.tagger.hidden_size,
+        "window": config.tagger.window,
         "well_formed": config.tagger.well_formed,
         "embeddings": config.embeddings,
+        "features": config.features,
         "seed": config.seed,
         "mechanism": privacy.mechanism,
         **{name: getattr(config.federation, name) for name in federated.FIELDS},
@@ -147,14 +178,21 @@ def _config() -> SimulationConfig:
     return SimulationConfig(
         corpus=state.corpus,
         data_fraction=state.data_fraction,
-        tagger=TaggerConfig(name=state.tagger, hidden_size=state.hidden_size, well_formed=state.well_formed),
+        tagger=TaggerConfig(
+            name=state.tagger,
+            hidden_size=state.hidden_size,
+            window=0 if state.tagger in PAPER_TAGGERS else state.window,
+            well_formed=state.well_formed,
+        ),
         embeddings=state.embeddings,
+        features=state.features,
         training=TrainingConfig(
             optimiser=state.optimiser,
             learning_rate=state.learning_rate,
             batch_size=state.batch_size,
             epochs=state.epochs,
             loss=state.loss,
+            averaging=state.averaging,
         ),
         privacy=PrivacyConfig(
             noise_multiplier=state.noise_multiplier,
@@ -307,7 +345,28 @@ def _advanced(runs: Runs) -> None:
             key="well_formed",
             help="I-X may only follow B-X or I-X. Forbidding the rest when tags are read off costs no privacy.",
         )
-        st.number_input("LSTM units per direction", 1, 1024, start["hidden_size"], key="hidden_size")
+        st.number_input(
+            "Average of the weights, decay",
+            0.0,
+            0.9999,
+            start["averaging"],
+            key="averaging",
+            step=0.05,
+            format="%g",
+            help="The tagger has the moving average of the weights: less noise, for no privacy. 0 is none.",
+        )
+        st.number_input(
+            "LSTM units per direction, or units of an MLP", 1, 1024, start["hidden_size"], key="hidden_size"
+        )
+        st.number_input(
+            "Neighbours that a token sees",
+            0,
+            5,
+            start["window"],
+            key="window",
+            disabled=state.tagger in PAPER_TAGGERS,
+            help="To each side; for linear taggers and MLPs. An LSTM reads the whole sentence.",
+        )
         vectors = sorted({*runs.vectors(), start["embeddings"], state.get("embeddings", start["embeddings"])})
         st.selectbox("Word vectors", vectors, vectors.index(start["embeddings"]), key="embeddings")
         st.number_input(

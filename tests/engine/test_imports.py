@@ -16,7 +16,7 @@ RANKS = (
     ("engine.records",),
     ("engine.corpus", "engine.privacy"),
     ("engine.embeddings", "engine.scoring", "engine.paper", "engine.sweeps"),
-    ("engine.diagnosis",),
+    ("engine.diagnosis", "engine.recipes"),
     ("engine.reports",),
     ("engine.taggers",),
     ("engine.training",),
