@@ -315,7 +315,7 @@ class Runs:
                 run.provenance.wall_seconds * (0.3 + 0.7 * work / _work(run.config, run.provenance.train_sentences)),
             )
             for run in (*every, *done)
-            if run.provenance and run.config.tagger.hidden_size == config.tagger.hidden_size
+            if run.provenance and _layers(run.config) == _layers(config)
         ]
         return min(known)[1] if known else None
 
@@ -328,6 +328,10 @@ class Runs:
     def add_corpus(self, filename: str, data: bytes) -> str:
         """Keep an uploaded column file; returns its name. Raises CorpusError, StoreError."""
         return corpus.add_upload(filename, data, self.settings)
+
+    def train_sentences(self, name: str) -> int:
+        """How many sentences a corpus has to train on. Raises CorpusError."""
+        return corpus.train_sentences(name, self.settings)
 
     def fetch_corpus(self, name: str, progress: Callable[[float], None] = lambda share: None) -> None:
         """Download a public corpus. Raises CorpusError."""
@@ -343,6 +347,12 @@ class Runs:
 def _preference(config: SimulationConfig, wanted: SimulationConfig) -> tuple[bool, bool, int]:
     clips_only = not config.privacy.private and config.privacy.clip_norm is not None
     return clips_only, config.seed != wanted.seed, config.seed
+
+
+def _layers(config: SimulationConfig) -> tuple[object, ...]:
+    """What decides how long a sentence takes."""
+    tagger = config.tagger
+    return config.features, tagger.name.split("-")[0], tagger.hidden_size, tagger.window
 
 
 def _but_for_noise(config: SimulationConfig) -> SimulationConfig:

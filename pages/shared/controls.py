@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from engine import recipes
 from engine.config import (
     AUTOMATIC,
     CLIPPINGS,
@@ -59,6 +60,7 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
     state = st.session_state
     start = state[_INITIAL]
     with st.sidebar:
+        _starts(runs)
         st.selectbox(
             "Corpus",
             list(corpora),
@@ -165,6 +167,36 @@ def _values(config: SimulationConfig) -> dict[str, Any]:
         "mechanism": privacy.mechanism,
         **{name: getattr(config.federation, name) for name in federated.FIELDS},
     }
+
+
+def _starts(runs: Runs) -> None:
+    """The two ways to begin: as the paper does, and as one should."""
+    left, right = st.columns(2)
+    left.button(
+        "Paper setting", on_click=_take, args=(runs, None), width="stretch", help="BiLSTM from scratch, SGD, σ = 1."
+    )
+    with right.popover("Good practice", width="stretch"):
+        st.markdown("Public features, few weights, a CRF, large batches, Adam, averaged weights. σ is worked out for:")
+        for epsilon in recipes.EPSILONS:
+            st.button(
+                f"ε = {epsilon:g}", on_click=_take, args=(runs, epsilon), width="stretch", key=f"good-{epsilon:g}"
+            )
+
+
+def _take(runs: Runs, epsilon: float | None) -> None:
+    """Set all but the corpus, the seed and who holds the data."""
+    state = st.session_state
+    if epsilon is None:
+        config = SimulationConfig(corpus=state.corpus)
+    else:
+        try:
+            config = recipes.good_practice(state.corpus, runs.train_sentences(state.corpus), epsilon)
+        except EpsilonError as error:
+            state.corpus_problem = str(error)
+            return
+    kept = {"seed", *federated.FIELDS}
+    state.update({name: value for name, value in _values(config).items() if name not in kept})
+    state[_PROBLEMS] = []
 
 
 def _reset() -> None:

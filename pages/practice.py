@@ -1,0 +1,57 @@
+"""Good practice: what each choice between the paper's setting and the recipe is worth, at the same ε."""
+
+import pandas as pd
+import streamlit as st
+
+from engine import paper as tables
+from engine import recipes
+from engine.errors import EpsilonError
+from pages.shared import address, door, ladder, submitting
+from pages.shared.picture import show
+
+runs = door.runs()
+titles = {info.name: info.title for info in runs.corpora() if info.name in ("conll2003", "synthetic")}
+left, right = st.columns([3, 1], vertical_alignment="bottom")
+corpus = right.selectbox("Corpus", ["conll2003", "synthetic"], format_func=titles.__getitem__)
+sentences = runs.train_sentences(corpus)
+steps = [
+    ladder.Step(
+        rung,
+        {
+            epsilon: tables.measure(
+                tables.Cell("ladder", {}, {}, recipes.rung(number, corpus, sentences, epsilon)), runs.find
+            )
+            for epsilon in recipes.EPSILONS
+        },
+    )
+    for number, rung in enumerate(recipes.RUNGS)
+]
+left.markdown(f"### {ladder.answer(steps)}")
+show(ladder.picture(steps, key=f"ladder-{corpus}"), key="ladder", label=ladder.answer(steps))
+st.caption(
+    "From left to right each setting has one choice more than the one before it. Everything but the training sentences "
+    "is public; “vectors in context” come from a language model that was tuned on Wikigold's names, which is one more "
+    "assumption: that public labels are there."
+)
+epsilon = st.segmented_control(
+    "Numbers at", recipes.EPSILONS, default=1.0, format_func="ε = {:g}".format, required=True
+)
+number = st.column_config.NumberColumn
+st.dataframe(
+    pd.DataFrame(ladder.rows(steps, epsilon)),
+    hide_index=True,
+    placeholder="",
+    column_config={
+        "F1": number("F1, whole names", format="%.3f"),
+        "± sd": number(format="%.3f"),
+        "gain": number(format="%+.3f"),
+        "σ": number(format="%g"),
+        "seconds": number(format="%.0f", help="The quickest run; runs beside others take longer."),
+        "run": st.column_config.LinkColumn("look", display_text="in Explore"),
+    },
+)
+try:
+    wanted = [config for step in steps for found in step.measured.values() for config in found.cell.seeds(tables.SEEDS)]
+    submitting.button(runs, submitting.missing(runs, list(dict.fromkeys(wanted))), "of this ladder", key="run-ladder")
+except EpsilonError as error:
+    st.error(address.plain(str(error)), icon=":material/error:")

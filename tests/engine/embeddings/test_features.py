@@ -1,0 +1,135 @@
+"""Features that come beside word vectors: spelling, half the room, and the projection that is shipped."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from engine import corpus, embeddings
+from engine.config import SimulationConfig
+from engine.embeddings import features
+from engine.embeddings.shapes import CASES, SIZE, case, shapes
+from engine.errors import RunStopped, TrainingFailed
+from engine.simulation import encoded_corpus, tagger_of
+from engine.training.batches import batch_of
+from engine.training.gathering import rows_of
+
+
+def test_spelling_has_a_fixed_meaning() -> None:
+    words = ["London", "EU", "B", "rose", "1996-08-22", "McCall", "--", "didn't", "a/b", "42"]
+    found = shapes(words)
+    assert found.shape == (10, SIZE)
+    assert found.dtype == np.float32
+    by_word = dict(zip(words, found, strict=True))
+    assert by_word["London"][1] == 1  # a capital, then small letters
+    assert by_word["EU"][2] == 1  # capitals
+    assert by_word["B"][3] == 1
+    assert by_word["rose"][0] == 1
+    assert by_word["McCall"][5] == 1
+    assert by_word["42"][6] == 1
+    assert by_word["--"][8] == 1
+    assert (shapes([]) == np.zeros((0, SIZE))).all()
+    assert (found == shapes(words)).all()
+
+
+def test_cases_tell_apart_what_lower_case_pieces_do_not() -> None:
+    found = [case(word) for word in ("the", "42", "B2", "--", "EU", "London", "McCall", "iPod", "A")]
+    assert found == [0, 1, 2, 3, 4, 5, 6, 7, 5]
+    assert max(found) < CASES
+
+
+def test_half_the_room_costs_one_part_in_256() -> None:
+    random = np.random.default_rng(0)
+    values = (random.standard_normal((50, 7)) * 10.0 ** random.integers(-6, 6, (50, 7))).astype(np.float32)
+    values[0, 0] = 0
+    back = rows_of(features.narrow(values), np.arange(50))
+    assert back.dtype == np.float32
+    assert (np.abs(back - values) <= np.abs(values) / 256).all()
+    assert back[0, 0] == 0
+    # To the nearest, ties to even: 1 + 1/256 lies halfway between 1 and 1 + 1/128.
+    halves = np.array([1 + 1 / 256, 1 + 3 / 256, 1.5], np.float32)
+    assert rows_of(features.narrow(halves[None]), np.zeros(1, np.int64))[0].tolist() == [1.0, 1 + 1 / 64, 1.5]
+
+
+def test_rows_are_those_of_the_table(tmp_path) -> None:
+    table = np.arange(12, dtype=np.float32).reshape(4, 3)
+    rows = np.array([2, 0, 2])
+    assert (rows_of(table, rows) == table[rows]).all()
+    np.save(tmp_path / "t.npy", features.narrow(table))
+    mapped = np.load(tmp_path / "t.npy", mmap_mode="r")
+    assert (rows_of(mapped, rows) == table[rows]).all()
+
+
+@pytest.fixture
+def spelt(trained_settings):
+    config = SimulationConfig.from_flat({"features": "shapes", "tagger": "linear-crf", "window": 1})
+    return config, encoded_corpus(config, trained_settings), trained_settings
+
+
+def test_each_token_has_its_own_row(spelt) -> None:
+    config, encoded, settings = spelt
+    found = corpus.load("synthetic", settings)
+    words = [token for sentence in found.test for token in sentence.tokens]
+    plain = encoded_corpus(SimulationConfig(), settings)
+    rows = rows_of(encoded.vectors, encoded.test.rows)
+    assert np.allclose(rows[:, 300:], shapes(words) / 2)
+    assert np.allclose(rows[:, :300], plain.vectors[plain.test.rows] / 6.86, rtol=1 / 128, atol=1e-6)
+    assert encoded.test.rows[-1] == len(encoded.vectors) - 1
+    assert (encoded.test.tags == plain.test.tags).all()
+    batch = batch_of(encoded.train, encoded.vectors, np.array([5, 3]))
+    assert batch.words.shape == (batch.lengths.sum(), 317)
+    tagger = tagger_of(config, encoded)
+    assert tagger.layers[0].outputs == 3 * 317
+
+
+def test_what_is_there_is_not_made_again(spelt, monkeypatch) -> None:
+    config, encoded, settings = spelt
+    monkeypatch.setattr(features, "_write", None)
+    again = encoded_corpus(config, settings)
+    assert (again.vectors == encoded.vectors).all()
+
+
+def test_neighbours_are_shown_words_and_spelling_not_what_has_read_them(spelt) -> None:
+    _, encoded, _ = spelt
+    assert embeddings.near(encoded, "shapes") == 317
+    assert embeddings.near(encoded, "tuned") == 317
+
+
+def test_the_projection_is_of_public_text_and_whitens_it() -> None:
+    basis = features.projection()
+    for layer in features.LAYERS:
+        assert basis[f"mean{layer}"].shape == (384,)
+        assert basis[f"directions{layer}"].shape == (384, features.KEPT)
+
+
+class TestTheProcess:
+    def run(self, tmp_path, monkeypatch, code: str, progress=lambda share: None):
+        """What comes of the vectors in context if the process runs this code instead."""
+        popen = features.subprocess.Popen
+
+        def other(command, **more):
+            return popen([sys.executable, "-c", code, *command[3:]], **more)
+
+        monkeypatch.setattr(features.subprocess, "Popen", other)
+        return features._in_context([["a"]], "tuned", tmp_path, progress)
+
+    def test_what_it_made_is_read_and_its_folder_goes(self, tmp_path, monkeypatch) -> None:
+        seen = []
+        code = "import sys, numpy; print(0.5); print(1.0); numpy.save(sys.argv[3], numpy.ones((1, 2)))"
+        found = self.run(tmp_path, monkeypatch, code, seen.append)
+        assert found.tolist() == [[1, 1]]
+        assert seen == [0.5, 1.0]
+        assert list(tmp_path.iterdir()) == []
+
+    def test_its_fault_is_said(self, tmp_path, monkeypatch) -> None:
+        with pytest.raises(TrainingFailed, match=r"vectors in context could not be computed: .*no model here"):
+            self.run(tmp_path, monkeypatch, "raise SystemExit('no model here')")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_it_ends_when_the_run_is_stopped(self, tmp_path, monkeypatch) -> None:
+        def stop(share: float) -> None:
+            raise RunStopped("stopped")
+
+        with pytest.raises(RunStopped):
+            self.run(tmp_path, monkeypatch, "import time; print(0.1, flush=True); time.sleep(600)", stop)
+        assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,50 @@
+"""Each rung adds one choice, and all of them keep the promise."""
+
+import pytest
+
+from engine import recipes
+from engine.config import SimulationConfig
+from engine.corpus import synthetic
+from engine.recipes import EPSILONS, RUNGS
+
+CORPORA = {"conll2003": 14_041, "synthetic": synthetic.SIZES["train"]}
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+@pytest.mark.parametrize("number", [0, 1, len(RUNGS) - 1])
+def test_noise_is_the_least_that_keeps_the_promise(corpus, number) -> None:
+    config = recipes.rung(number, corpus, CORPORA[corpus], 3.0)
+    assert recipes.found_noise(config, CORPORA[corpus], 3.0) == config.privacy.noise_multiplier
+
+
+def test_known_noise_has_what_the_ladder_asks_for() -> None:
+    for corpus, sentences in CORPORA.items():
+        for number in range(len(RUNGS)):
+            training = recipes.rung(number, corpus, sentences, 1.0).training
+            known = recipes._KNOWN[sentences, training.batch_size, training.epochs]
+            assert list(known) == list(EPSILONS)
+            assert known[1.0] > known[3.0] > known[8.0]
+
+
+def test_the_lowest_rung_is_the_papers_setting_and_the_highest_is_good_practice() -> None:
+    lowest = recipes.rung(0, "conll2003", 14_041, 1.0)
+    assert lowest == SimulationConfig.from_flat({"corpus": "conll2003", "noise_multiplier": 0.89})
+    highest = recipes.good_practice("conll2003", 14_041, 1.0)
+    assert highest == recipes.rung(len(RUNGS) - 1, "conll2003", 14_041, 1.0)
+    assert highest.tagger.name == "linear-crf"
+    assert highest.training.averaging == 0.95
+
+
+def test_each_rung_changes_what_it_says() -> None:
+    for number in range(1, len(RUNGS)):
+        below, here = (recipes.rung(n, "conll2003", 14_041, 1.0).flat() for n in (number - 1, number))
+        changed = {name for name in below if below[name] != here[name]} - {"noise_multiplier"}
+        assert changed == set(RUNGS[number].changes)
+
+
+def test_a_batch_is_at_most_a_third_of_the_sentences() -> None:
+    assert recipes.good_practice("small", 300, 8.0).training.batch_size == 100
+
+
+def test_without_privacy_nothing_is_clipped() -> None:
+    assert recipes.rung(3, "conll2003", 14_041, None).privacy.clip_norm is None
