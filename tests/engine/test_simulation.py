@@ -61,6 +61,56 @@ def test_a_run_that_goes_on_gives_the_records_it_would_have_given(trained_settin
         assert list(map(without_time, rest)) == list(map(without_time, whole[at + 1 :]))
 
 
+FEW_WEIGHTS = {
+    "data_fraction": 0.05,
+    "features": "shapes",
+    "window": 1,
+    "hidden_size": 8,
+    "optimiser": "adam",
+    "learning_rate": 0.1,
+    "loss": "sum",
+    "clip_norm": 0.1,
+    "batch_size": 40,
+    "epochs": 3.0,
+    "averaging": 0.9,
+    "well_formed": True,
+}
+
+
+@pytest.mark.parametrize("tagger", ["linear-softmax", "linear-crf", "mlp-softmax", "mlp-crf"])
+def test_taggers_with_few_weights_learn_in_private_and_go_on(trained_settings, tagger):
+    config = SimulationConfig.from_flat(FEW_WEIGHTS | {"tagger": tagger, "noise_multiplier": 0.5})
+    checkpoints: list[Checkpoint] = []
+    whole = list(simulate(config, trained_settings, on_checkpoint=checkpoints.append))
+    assert whole[-1].test is not None
+    assert whole[-1].test.f1 > 0.15
+    assert whole[-1].noise_check is not None
+    assert not whole[-1].noise_check.failed
+    rest = list(simulate(config, trained_settings, resume=checkpoints[5]))
+    assert list(map(without_time, rest)) == list(map(without_time, whole[6:]))
+
+
+def test_what_is_scored_is_the_average_of_the_weights(trained_settings):
+    fields = FEW_WEIGHTS | {"tagger": "linear-crf", "noise_multiplier": 4.0}
+    averaged, last = (
+        list(simulate(SimulationConfig.from_flat(fields | {"averaging": decay}), trained_settings))
+        for decay in (0.9, 0.0)
+    )
+    assert averaged[-1].loss == last[-1].loss  # training is the same
+    assert averaged[-1].scores != last[-1].scores
+
+
+def test_clients_average_rounds(trained_settings):
+    fields = FEW_WEIGHTS | {"tagger": "linear-crf", "noise_multiplier": 0.5, "clients": 2, "rounds": 3, "epochs": 1.0}
+    checkpoints: list[Checkpoint] = []
+    config = SimulationConfig.from_flat(fields)
+    whole = list(simulate(config, trained_settings, on_checkpoint=checkpoints.append))
+    share = checkpoints[-1].arrays["average weight"][0]
+    assert share == pytest.approx(1 - 0.9**3)
+    rest = list(simulate(config, trained_settings, resume=checkpoints[0]))
+    assert list(map(without_time, rest)) == list(map(without_time, whole[1:]))
+
+
 def test_both_back_ends_learn_the_same(trained_settings):
     """Equal samples and noise; what differs is rounding, which a long run would carry further."""
     compiled, reference = (

@@ -1,0 +1,38 @@
+"""The moving average of weights, against its definition."""
+
+import numpy as np
+import pytest
+
+from engine.training.averaging import Average
+
+
+def test_the_average_is_the_weighted_mean_of_what_was_followed() -> None:
+    weights = np.array([1.0, 10.0], np.float32)
+    average = Average(0.75, weights, {})
+    seen = []
+    for step in range(4):
+        weights += step
+        seen.append(weights.astype(np.float64))
+        average.follow()
+    shares = 0.75 ** np.arange(3, -1, -1)
+    assert average.weights == pytest.approx(np.average(seen, axis=0, weights=shares), rel=1e-6)
+
+
+def test_before_anything_was_followed_and_without_decay_it_is_the_weights() -> None:
+    weights = np.ones(3, np.float32)
+    assert Average(0.9, weights, {}).weights is weights
+    plain = Average(0.0, weights, {})
+    plain.follow()
+    assert plain.weights is weights
+    assert plain.state == {}
+
+
+def test_it_goes_on_from_its_state() -> None:
+    weights = np.array([2.0], np.float32)
+    first = Average(0.5, weights, {})
+    first.follow()
+    second = Average(0.5, weights, {name: array.copy() for name, array in first.state.items()})
+    weights[:] = 5.0
+    first.follow()
+    second.follow()
+    assert first.weights == second.weights == pytest.approx((0.5 * 2 + 5) / 1.5)
