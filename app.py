@@ -15,6 +15,7 @@ st.navigation(
             st.Page("pages/compare.py", title="Compare", icon=":material/stacked_line_chart:"),
             st.Page("pages/paper.py", title="Paper", icon=":material/table_chart:"),
             st.Page("pages/diagnose.py", title="Diagnose", icon=":material/troubleshoot:"),
+            st.Page("pages/frontier.py", title="Frontier", icon=":material/show_chart:"),
             st.Page("pages/practice.py", title="Good practice", icon=":material/stairs:"),
         ],
         "Reference": [st.Page("pages/speed.py", title="Speed", icon=":material/timer:")],

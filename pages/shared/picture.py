@@ -64,6 +64,10 @@ export default function ({ parentElement, data }) {
     if (place.clientWidth < 500) layout.legend = { ...layout.legend, entrywidth: 0.5, entrywidthmode: "fraction" };
     Plotly.react(place, figure.data, layout, data.config);
     place.setAttribute("role", "img");
+    if (!place.opens) place.opens = place.on("plotly_click", event => {
+      const link = event.points[0].customdata;  // of our own making: where a point leads
+      if (typeof link === "string" && link.startsWith("./")) window.location.assign(link);
+    });
     place.setAttribute("aria-label", figure.layout.meta.label);
   });
   place.draw();

@@ -1,0 +1,106 @@
+"""The Frontier page: what is best at which ε, worked out from made-up runs, and the page with what is published."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from engine import paper as tables
+from engine.config import SimulationConfig, with_noise
+from engine.records import Run
+from engine.runs import Overview
+from engine.settings import REPOSITORY
+from pages.shared import frontier
+from tests.engine.test_paper import run_of
+
+
+def overview(config: SimulationConfig, correct: int, epsilon: float) -> Overview:
+    run = run_of(config, correct, epsilon / 3)  # the third record has three times the first one's
+    return Overview(replace(run, run_id=config.canonical_json()), run.records[-1], "")
+
+
+def config(**fields) -> SimulationConfig:
+    return SimulationConfig.from_flat(fields)
+
+
+FOUND = [
+    overview(config(noise_multiplier=4.0), 3, 0.5),
+    overview(config(noise_multiplier=4.0, seed=1), 5, 0.6),
+    overview(config(noise_multiplier=2.0), 3, 1.0),  # beaten: more ε, no better
+    overview(config(noise_multiplier=1.0), 8, 2.0),
+    overview(config(noise_multiplier=1.0, sampling="shuffle"), 10, 0.1),
+    overview(config(noise_multiplier=1.0, clients=3, mechanism="local"), 10, 0.1),
+    overview(config(noise_multiplier=0.0), 9, math.inf),
+    overview(config(noise_multiplier=0.0, tagger="bilstm-crf"), 10, math.inf),
+    overview(config(noise_multiplier=1.0, corpus="conll2003"), 10, 0.1),
+]
+
+
+def test_the_frontier_is_what_none_beats():
+    places = frontier.places(FOUND, "synthetic", "entity", frontier.ALL)
+    best = frontier.best(places)
+    assert [place.config.privacy.noise_multiplier for place in best] == [4.0, 1.0]
+    first = best[0]
+    assert first.epsilon == pytest.approx(0.6)
+    assert first.seeds == 2
+    assert first.f1 == pytest.approx((3 / 15 + 5 / 15) / 2)
+    assert first.sd == pytest.approx((2 / 15) / math.sqrt(2))
+
+
+def test_the_ceiling_is_the_twin_without_privacy():
+    places = frontier.places(FOUND, "synthetic", "entity", frontier.ALL)
+    best = frontier.best(places)
+    top = frontier.ceiling(places, best)
+    assert top is not None
+    assert top.config == with_noise(best[-1].config, 0.0)
+    other = frontier.ceiling([place for place in places if place.config != top.config], best)
+    assert other is not None
+    assert other.config.tagger.name == "bilstm-crf"
+    assert frontier.ceiling([], []) is None
+    assert frontier.answer(best, top).startswith("The most that is known: F1 0.53 at ε = 2, 0.27 at ε = 0.6; without")
+    assert "No private run" in frontier.answer([], top)
+
+
+def test_f1_may_be_of_one_type_or_as_the_paper_counts():
+    test = FOUND[0].last.test
+    assert frontier.f1_of(test, "entity", "PER") == test.strict["PER"].ratios.f1
+    assert frontier.f1_of(test, "entity", "DATE") == 0.0
+    assert frontier.f1_of(test, "published", "PER") == tables.published_metric(test).f1
+
+
+def test_points_lead_to_their_setting():
+    places = frontier.places(FOUND, "synthetic", "entity", frontier.ALL)
+    best = frontier.best(places)
+    figure = frontier.picture(places, best, None, [(0.76, 0.9, "TDDL, σ = 1")], 0.0, key="k")
+    every, line, printed = figure.data
+    assert len(every.x) == 5
+    assert max(every.x) > figure.layout.xaxis.tickvals[-2]  # no privacy has a place of its own
+    assert "noise_multiplier=1" in line.customdata[1]
+    assert line.customdata[1].startswith("./?")
+    assert printed.x[0] == pytest.approx(math.log10(0.76))
+
+
+def test_printed_rows_stand_at_honest_epsilon():
+    cells = [cell for cell in tables.cells() if cell.table in ("table1", "table5")]
+
+    def known(config: SimulationConfig) -> Run | None:
+        epsilon = 0.5 if config.privacy.private else math.inf
+        return run_of(config, 5, epsilon) if config.seed == 0 else None
+
+    shown = frontier.printed([tables.measure(cell, known) for cell in cells])
+    assert len(shown) == 5
+    assert shown[0] == (1.5, 0.834, "2 clients")
+
+
+def test_without_runs_the_page_says_what_to_do(open_page):
+    assert "No run is done yet" in open_page("frontier").markdown[0].value
+
+
+def test_published_runs_have_a_frontier(open_page, settings):
+    test = open_page("frontier", replace(settings, published=REPOSITORY / "cached_results"))
+    assert "The most that is known: F1" in test.markdown[0].value
+    frame = test.dataframe[0].value
+    assert frame["F1"].iloc[:-1].is_monotonic_increasing
+    test.selectbox[1].set_value("PER").run()
+    assert not test.exception
+    assert test.dataframe[0].value["F1"].tolist() != frame["F1"].tolist()

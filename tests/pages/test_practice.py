@@ -1,0 +1,59 @@
+"""The ladder: what it says follows from the runs."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine import paper as tables
+from engine import recipes
+from engine.settings import REPOSITORY
+from pages.shared import ladder
+from tests.engine.test_paper import run_of
+
+
+def steps(first: int, last: int) -> list[ladder.Step]:
+    made = []
+    for number, rung in enumerate(recipes.RUNGS):
+        right = {0: first, len(recipes.RUNGS) - 1: last}.get(number)
+        measured = {}
+        for epsilon in recipes.EPSILONS:
+            config = recipes.rung(number, "conll2003", 14_041, epsilon)
+            known = {} if right is None else {c: run_of(c, right + c.seed) for c in tables.with_seeds(config, 2)}
+            measured[epsilon] = tables.measure(tables.Cell("ladder", {}, {}, config), known.get)
+        made.append(ladder.Step(rung, measured))
+    return made
+
+
+def test_the_lesson_is_in_the_first_sentence():
+    assert "At ε = 1 the paper's setting finds names with F1 0.17, good practice with F1 0.57" in ladder.answer(
+        steps(2, 8)
+    )
+    nothing = [
+        replace(step, measured={e: replace(m, entity=None) for e, m in step.measured.items()}) for step in steps(2, 8)
+    ]
+    assert "has not been run here yet" in ladder.answer(nothing)
+
+
+def test_rows_have_gains_over_the_rung_below():
+    rows = ladder.rows(steps(2, 8), 1.0)
+    assert [row["choice"] for row in rows] == [rung.name for rung in recipes.RUNGS]
+    assert rows[0]["F1"] == pytest.approx(2.5 / 15)
+    assert rows[0]["gain"] is None
+    assert rows[1]["F1"] is None
+    assert rows[-1]["gain"] is None  # the one below is missing
+    assert rows[0]["σ"] == 0.89
+    assert rows[0]["seeds"] == 2
+
+
+def test_the_picture_has_a_line_for_each_epsilon():
+    figure = ladder.picture(steps(2, 8), key="k")
+    assert [trace.name for trace in figure.data] == ["ε = 1", "ε = 3", "ε = 8"]
+    assert list(figure.data[0].x) == [recipes.RUNGS[0].name, recipes.RUNGS[-1].name]
+
+
+def test_the_page_offers_what_is_missing(open_page, settings):
+    test = open_page("practice")
+    assert any(button.label.startswith("Run what is missing of this ladder") for button in test.button)
+    here = replace(settings, published=REPOSITORY / "cached_results")
+    test = open_page("practice", here)
+    assert len(test.dataframe[0].value) == len(recipes.RUNGS)
