@@ -139,7 +139,7 @@ def compile_layers() -> None:
     """Compile every layer for float32 and keep the result on disk: half a minute the first time, then nothing."""
     words, tags = np.ones((3, 2), dtype=np.float32), np.zeros(3, dtype=np.int32)
     batch = Batch(np.arange(2), words, np.arange(3), tags, np.array([2, 1]))
-    layers = (BidirectionalLSTM(2, 2), BidirectionalLSTM(4, 2), Dense(4, 3))
+    layers = (BidirectionalLSTM(2, 2), BidirectionalLSTM(4, 2), Window(4, 4, 1), Tanh(12), Dense(12, 3))
     for head in (Softmax(3), CRF(3)):
         backend = CompiledBackend(Tagger(2, layers, head))
         backend.clipped_gradient(np.zeros(backend.tagger.size, dtype=np.float32), batch, 1.0)

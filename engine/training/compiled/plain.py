@@ -1,8 +1,9 @@
-"""Layers without weights: nothing to clip, and too little work to compile."""
+"""Layers without weights: nothing to clip."""
 
 from typing import Any
 
 import numpy as np
+from numba import njit, prange
 
 from engine.taggers.layers import Tanh, Window
 from engine.training.batches import Batch
@@ -26,11 +27,8 @@ class WindowLayer(_Weightless):
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
     ) -> tuple[np.ndarray, None]:
         """Inputs [U, I] at places [N] → [N, I + 2·reach·copied]."""
-        own, copied = self.shape.inputs, self.shape.copied
-        outputs = np.zeros((len(places), self.shape.outputs), inputs.dtype)
-        outputs[:, :own] = inputs[places]
-        for start, end, (to, source) in self._shifts(batch):
-            outputs[to, start:end] = outputs[source, :copied]
+        outputs = np.empty((len(places), self.shape.outputs), inputs.dtype)
+        _show(inputs, places, batch.offsets, batch.lengths, self.shape.copied, self.shape.reach, outputs)
         return outputs, None
 
     def backward(self, weights: np.ndarray, tape: None, slope: np.ndarray, batch: Batch, lowest: bool) -> Any:
@@ -38,26 +36,40 @@ class WindowLayer(_Weightless):
         if lowest:
             return None
         found = slope[:, : self.shape.inputs].copy()
-        for start, end, (to, source) in self._shifts(batch):
-            found[source, : self.shape.copied] += slope[to, start:end]
+        _show_back(slope, batch.offsets, batch.lengths, self.shape.copied, self.shape.reach, found)
         return found
 
-    def _shifts(self, batch: Batch) -> Any:
-        """For each neighbour its columns, and which tokens get it and from where."""
-        start = self.shape.inputs
-        for distance in range(1, self.shape.reach + 1):
-            for step in (-distance, distance):
-                to, source = _neighbours(batch.lengths, step)
-                yield start, start + self.shape.copied, (to, source)
-                start += self.shape.copied
+
+@njit(cache=True, nogil=True, parallel=True)
+def _show(inputs, places, offsets, lengths, copied, reach, outputs):  # type: ignore[no-untyped-def]
+    own = inputs.shape[1]
+    for k in prange(lengths.size):
+        first, end = offsets[k], offsets[k] + lengths[k]
+        for row in range(first, end):
+            outputs[row, :own] = inputs[places[row]]
+            start = own
+            for distance in range(1, reach + 1):
+                for neighbour in (row - distance, row + distance):
+                    if first <= neighbour < end:
+                        outputs[row, start : start + copied] = inputs[places[neighbour], :copied]
+                    else:
+                        outputs[row, start : start + copied] = 0
+                    start += copied
 
 
-def _neighbours(lengths: np.ndarray, step: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens that have a token ``step`` places further in their sentence, and which that is."""
-    place = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    there = (place + step >= 0) & (place + step < np.repeat(lengths, lengths))
-    tokens = np.flatnonzero(there)
-    return tokens, tokens + step
+@njit(cache=True, nogil=True, parallel=True)
+def _show_back(slope, offsets, lengths, copied, reach, found):  # type: ignore[no-untyped-def]
+    own = found.shape[1]
+    for k in prange(lengths.size):
+        first, end = offsets[k], offsets[k] + lengths[k]
+        for row in range(first, end):
+            start = own
+            for distance in range(1, reach + 1):
+                for neighbour in (row - distance, row + distance):
+                    if first <= neighbour < end:
+                        for j in range(copied):
+                            found[neighbour, j] += slope[row, start + j]
+                    start += copied
 
 
 class TanhLayer(_Weightless):

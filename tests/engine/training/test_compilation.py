@@ -1,5 +1,6 @@
 """What set-up compiles is all that a run needs."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,9 +10,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 CODE = """
-import sys
-from dataclasses import replace
-from engine.config import TaggerConfig
+import json, sys
+from engine.config import SimulationConfig
 from engine.settings import Settings
 from engine.simulation import simulate
 from engine.training.compilation import compile_everything
@@ -26,17 +26,25 @@ def compiled():
 compile_everything()
 before = compiled()
 settings = Settings.from_environment()
-tagger = TaggerConfig(name=sys.argv[1], hidden_size=8, well_formed=sys.argv[2] == "True")
-next(simulate(replace(SMALL, tagger=tagger), settings))
+config = SimulationConfig.from_flat(SMALL.flat() | json.loads(sys.argv[1]))
+next(simulate(config, settings))
 print(before, compiled())
 """
 
 
-@pytest.mark.parametrize("tagger", ["bilstm-tddl", "bilstm-crf"])
-@pytest.mark.parametrize("well_formed", [False, True])
-def test_a_run_compiles_nothing_that_set_up_has_not(trained_settings, tagger: str, well_formed: bool) -> None:
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tagger": "bilstm-tddl"},
+        {"tagger": "bilstm-crf"},
+        {"tagger": "bilstm-crf", "well_formed": True},
+        {"tagger": "linear-softmax", "features": "shapes", "window": 1, "well_formed": True},
+        {"tagger": "mlp-crf", "features": "shapes", "window": 1, "optimiser": "adam"},
+    ],
+)
+def test_a_run_compiles_nothing_that_set_up_has_not(trained_settings, fields: dict[str, object]) -> None:
     here = os.environ | {"EPSILON_HOME": str(trained_settings.home)}
-    command = [sys.executable, "-c", CODE, tagger, str(well_formed)]
+    command = [sys.executable, "-c", CODE, json.dumps(fields)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=here, check=True)
     before, after = map(int, done.stdout.split())
     assert before > 10  # the kernels that Python calls; those inside them are loaded with them
