@@ -147,7 +147,7 @@ def variants(tried: Sequence[Tried], *, key: str) -> go.Figure:
         showlegend=len(groups) > 1,
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         xaxis={
-            "title": {"text": "F1, whole names, test part"},
+            "title": {"text": "F1, whole names"},
             "gridcolor": palette.GRID,
             "zeroline": False,
             "rangemode": "tozero",
