@@ -2,7 +2,7 @@
 # make test        sets up what is missing, then runs all tests, those in a browser included
 # make lint        ruff and mypy
 # make setup       only sets up: the virtual environment .venv, the pinned packages, the word vectors
-# make results     makes what is missing of the published runs, cached_results/; an hour on two cores
+# make results     makes what is missing of the published runs, cached_results/; two hours on two cores
 # make vectors-lg  adds the larger word vectors, en_core_web_lg (400 MB, from spaCy's release page)
 
 PYTHON := .venv/bin/python

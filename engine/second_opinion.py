@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.config import SimulationConfig
+from engine.config import PAPER_TAGGERS, SimulationConfig
 from engine.errors import InvalidConfig
 from engine.settings import Settings
 from engine.simulation import encoded_corpus, federation_of
@@ -56,6 +56,10 @@ def second_opinions(config: SimulationConfig, settings: Settings, steps: int) ->
     if not config.privacy.private or config.privacy.clip_norm is None:
         raise InvalidConfig(
             "noise_multiplier=0, expected a private run: TensorFlow Privacy has nothing to say of others"
+        )
+    if config.tagger.name not in PAPER_TAGGERS:
+        raise InvalidConfig(
+            f"tagger={config.tagger.name!r}, expected one of {', '.join(PAPER_TAGGERS)} for a second opinion"
         )
     if steps < 1:
         raise InvalidConfig(f"steps={steps}, expected at least 1")

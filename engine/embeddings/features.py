@@ -24,9 +24,10 @@ from engine.settings import REPOSITORY
 
 PUBLIC = Path(__file__).resolve().parent / "public"
 PROJECTION = PUBLIC / "minilm-projection.npz"
-CONTEXTUAL = ("contextual", "tuned")
 LAYERS, KEPT = (4, 6), 128
 """Of the language model: which layers are used, and how many whitened dimensions of each."""
+_IN_CONTEXT = {"contextual": 2 * KEPT, "tuned": 2 * KEPT + 384}
+"""How many of a token's features come in context."""
 VECTOR_NORM, SHAPE_NORM = 6.86, 2.0
 """Word vectors are divided by their usual length (of en_core_web_md), spelling bits by this: each part of a token's
 features has a length of about 1, so that no part takes up the clip norm."""
@@ -74,7 +75,7 @@ def narrow(values: np.ndarray) -> np.ndarray:
 def near(encoded: EncodedCorpus, kind: str) -> int:
     """How many of a token's features its neighbours are shown: its word's vector and its spelling. What comes in
     context knows the neighbours already."""
-    return encoded.vectors.shape[1] if kind in ("vectors", "shapes") else 300 + SIZE
+    return int(encoded.vectors.shape[1]) - _IN_CONTEXT.get(kind, 0)
 
 
 def _write(encoded: EncodedCorpus, kind: str, corpus: Corpus, path: Path, progress: Callable[[float], None]) -> None:
@@ -82,7 +83,7 @@ def _write(encoded: EncodedCorpus, kind: str, corpus: Corpus, path: Path, progre
     words = [word for sentence in sentences for word in sentence]
     rows = np.concatenate([getattr(encoded, name).rows for name in _SPLITS])
     parts = [encoded.vectors[rows] / np.float32(VECTOR_NORM), shapes(words) / np.float32(SHAPE_NORM)]
-    if kind in CONTEXTUAL:
+    if kind in _IN_CONTEXT:
         parts.append(_in_context(sentences, kind, path.parent, progress))
     table = np.concatenate([narrow(part) for part in parts], axis=1)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:

@@ -23,5 +23,7 @@ def _gather(table, rows, bits):  # type: ignore[no-untyped-def]
 
 
 def compile_gathering() -> None:
-    """Compile it, and keep the result on disk."""
-    rows_of(np.zeros((2, 3), np.uint16), np.zeros(1, np.int64))
+    """Compile it for tables as they are read from disk, which nothing may write to, and keep the result there."""
+    table = np.zeros((2, 3), np.uint16)
+    table.flags.writeable = False
+    rows_of(table, np.zeros(1, np.int64))

@@ -47,5 +47,7 @@ def test_a_run_without_noise_is_refused(trained_settings) -> None:
     config = SimulationConfig(privacy=PrivacyConfig(noise_multiplier=0.0))
     with pytest.raises(InvalidConfig, match="noise_multiplier=0"):
         next(second_opinions(config, trained_settings, 1))
+    with pytest.raises(InvalidConfig, match="tagger='mlp-crf', expected one of bilstm-tddl, bilstm-crf"):
+        next(second_opinions(SimulationConfig.from_flat({"tagger": "mlp-crf"}), trained_settings, 1))
     with pytest.raises(InvalidConfig, match="steps=0"):
         next(second_opinions(SMALL, trained_settings, 0))

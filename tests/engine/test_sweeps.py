@@ -46,7 +46,7 @@ def test_an_empty_file_is_the_default(tmp_path: Path) -> None:
     [
         ("x = [", "is no TOML file"),
         ("surprise = 1", "unknown key 'surprise', expected only base, grid and seeds"),
-        ("[base]\nsigma = 1", "unknown field 'sigma', expected one of batch_size"),
+        ("[base]\nsigma = 1", "unknown field 'sigma', expected one of averaging, batch_size"),
         ("[base]\nepochs = -1", "epochs=-1, expected a number"),
         ("[grid]\nclients = 5", "clients=5 in the grid, expected a list"),
         ("[grid]\nclients = []", "expected a list of values"),
