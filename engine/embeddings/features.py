@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.corpus.sentences import Corpus
 from engine.embeddings.encoded import EncodedCorpus, EncodedSplit
-from engine.embeddings.shapes import SIZE, shapes
+from engine.embeddings.shapes import shapes
 from engine.errors import StoreError, TrainingFailed
 from engine.settings import REPOSITORY
 
