@@ -18,6 +18,7 @@ from engine.training.compiled.dense import DenseLayer
 from engine.training.compiled.heads import CRFHead, HeadTape, SoftmaxHead
 from engine.training.compiled.lstm import LSTMLayer
 from engine.training.compiled.plain import TanhLayer, WindowLayer
+from engine.training.compiled.wide import LEAST_INPUTS
 from engine.training.dpsgd import GradientSum
 
 
@@ -77,6 +78,8 @@ class CompiledBackend:
         _keep_memory()
         self.tagger = tagger
         self.layers: list[Layer] = [_LAYERS[type(layer)](layer) for layer in tagger.layers]
+        self._lowest = next(number for number, layer in enumerate(tagger.layers) if layer.shapes)
+        """The first layer with weights: what lies below needs no way back."""
         self.head: Head = CRFHead(tagger.head, mean) if isinstance(tagger.head, CRF) else SoftmaxHead(mean)
 
     def clipped_gradient(
@@ -90,9 +93,9 @@ class CompiledBackend:
         squares = np.zeros((len(self.tagger.parts), len(batch.lengths)))
         self.head.add_squared_norms(head, batch, squares[-1])
         slope = head.slope
-        for number in range(len(parts) - 1, -1, -1):
+        for number in range(len(parts) - 1, self._lowest - 1, -1):
             layer, tape = self.layers[number], tapes[number]
-            slope = layer.backward(parts[number], tape, slope, batch, number == 0)
+            slope = layer.backward(parts[number], tape, slope, batch, number == self._lowest)
             layer.add_squared_norms(tape, batch, squares[number])
         parts_norms = np.sqrt(squares)
         bound = np.inf if clip_norm is None else clip_norm
@@ -139,7 +142,8 @@ def compile_layers() -> None:
     """Compile every layer for float32 and keep the result on disk: half a minute the first time, then nothing."""
     words, tags = np.ones((3, 2), dtype=np.float32), np.zeros(3, dtype=np.int32)
     batch = Batch(np.arange(2), words, np.arange(3), tags, np.array([2, 1]))
-    layers = (BidirectionalLSTM(2, 2), BidirectionalLSTM(4, 2), Window(4, 4, 1), Tanh(12), Dense(12, 3))
-    for head in (Softmax(3), CRF(3)):
+    several = (BidirectionalLSTM(2, 2), BidirectionalLSTM(4, 2), Window(4, 4, 1), Tanh(12), Dense(12, 3))
+    wide = (Window(2, 2, LEAST_INPUTS // 2), Dense(2 + 2 * LEAST_INPUTS, 3))
+    for layers, head in ((several, Softmax(3)), (several, CRF(3)), (wide, CRF(3))):
         backend = CompiledBackend(Tagger(2, layers, head))
         backend.clipped_gradient(np.zeros(backend.tagger.size, dtype=np.float32), batch, 1.0)

@@ -18,6 +18,13 @@ from engine.training.compiled.arithmetic import (
     square_of_bias,
 )
 from engine.training.compiled.products import add_product, packed
+from engine.training.compiled.wide import (
+    LEAST_INPUTS,
+    MOST_OUTPUTS,
+    affine_wide,
+    squared_norms_wide,
+    weighted_gradient_wide,
+)
 
 
 @dataclass
@@ -33,6 +40,10 @@ class DenseLayer:
 
     def __init__(self, shape: Dense) -> None:
         self.inputs, self.outputs = shape.inputs, shape.outputs
+        wide = shape.inputs >= LEAST_INPUTS and shape.outputs <= MOST_OUTPUTS
+        self._affine = affine_wide if wide else affine
+        self._squared_norms = squared_norms_wide if wide else _squared_norms
+        self._weighted_gradient = weighted_gradient_wide if wide else _weighted_gradient
 
     def forward(
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
@@ -41,7 +52,7 @@ class DenseLayer:
         inputs = inputs if places is batch.each else inputs[places]
         kernel, bias = self._parts(weights)
         outputs = np.empty((len(inputs), self.outputs), inputs.dtype)
-        affine(inputs, kernel, bias, outputs)
+        self._affine(inputs, kernel, bias, outputs)
         return outputs, DenseTape(inputs, outputs[:0])
 
     def backward(self, weights: np.ndarray, tape: DenseTape, slope: np.ndarray, batch: Batch, lowest: bool) -> Any:
@@ -51,12 +62,12 @@ class DenseLayer:
 
     def add_squared_norms(self, tape: DenseTape, batch: Batch, squares: np.ndarray) -> None:
         """Add each sentence's squared gradient norm to ``squares`` [B]."""
-        _squared_norms(tape.inputs, tape.slopes, batch.offsets, batch.lengths, squares)
+        self._squared_norms(tape.inputs, tape.slopes, batch.offsets, batch.lengths, squares)
 
     def weighted_gradient(self, tape: DenseTape, factors: np.ndarray, batch: Batch, total: np.ndarray) -> None:
         """Σ_i factor_i · G_i into ``total``, flat like the weights; the tape is used up."""
         kernel, bias = self._parts(total)
-        _weighted_gradient(tape.inputs, tape.slopes, factors, batch.offsets, batch.lengths, kernel, bias)
+        self._weighted_gradient(tape.inputs, tape.slopes, factors, batch.offsets, batch.lengths, kernel, bias)
 
     def _parts(self, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         border = self.inputs * self.outputs

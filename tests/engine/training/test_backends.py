@@ -26,6 +26,7 @@ TAGGERS = {
         (Dense(DIMENSIONS, 5), Window(5, 5, 1), Tanh(15), Dense(15, 6), Tanh(6), Dense(6, TAGS)),
         Softmax(TAGS),
     ),
+    "wide": Tagger(DIMENSIONS, (Window(DIMENSIONS, DIMENSIONS, 40), Dense(DIMENSIONS * 81, TAGS)), CRF(TAGS)),
     "two-lstm": Tagger(
         DIMENSIONS, (BidirectionalLSTM(DIMENSIONS, 4), BidirectionalLSTM(8, 3), Dense(6, TAGS)), Softmax(TAGS)
     ),
