@@ -1,7 +1,7 @@
 """Makes ``cached_results/``: ``make results``, or ``python -m benchmarks.cached_results`` with options for a part.
 
 What Explore's slider shows at the paper's settings, all cells of the paper's tables, and what Diagnose lays beside
-them (what-if runs and mends): on CoNLL-2003 with five seeds, on the embedded corpus with one. Runs are computed side by
+them (what-if runs and mends), and the ladder to good practice: on CoNLL-2003 with five seeds, on the embedded corpus with one. Runs are computed side by
 side, one a core. What is published already is left alone; an interrupted run goes on where it was.
 """
 
@@ -11,27 +11,35 @@ import os
 import sys
 import time
 
-from engine import diagnosis, paper
+from engine import corpus as corpora
+from engine import diagnosis, paper, recipes
 from engine.config import PAPER_TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.records import RunState
 from engine.runs import Runs
+from engine.settings import Settings
 
 SEEDS = {"synthetic": 1, "conll2003": paper.SEEDS}
 """How many seeds of each cell, by corpus."""
 NOISE_MULTIPLIERS = (0.0, 0.5, 1.0, 2.0, 5.0)
 
 
-def wanted(corpora: list[str], seeds: int | None) -> list[SimulationConfig]:
+def wanted(names: list[str], seeds: int | None) -> list[SimulationConfig]:
     """All configurations, the first seed of everything first."""
+    settings = Settings.from_environment()
     found: list[tuple[int, SimulationConfig]] = []
-    for corpus in corpora:
+    for corpus in names:
         for tagger, sigma in itertools.product(PAPER_TAGGERS, NOISE_MULTIPLIERS):
             privacy = PrivacyConfig(noise_multiplier=sigma)
             found.append((0, SimulationConfig(corpus=corpus, tagger=TaggerConfig(name=tagger), privacy=privacy)))
         for cell in paper.cells(corpus=corpus):
             found += enumerate(cell.seeds(seeds or SEEDS.get(corpus, 1)))
         explained = [variant.config for variant in (*diagnosis.crf(corpus), *diagnosis.phases(corpus))]
-        for config in (*paper.what_ifs(corpus).values(), *explained):
+        ladder = [
+            recipes.rung(number, corpus, corpora.train_sentences(corpus, settings), epsilon)
+            for number in range(len(recipes.RUNGS))
+            for epsilon in (*recipes.EPSILONS, None)
+        ]
+        for config in (*paper.what_ifs(corpus).values(), *explained, *ladder):
             found += enumerate(paper.with_seeds(config, seeds or SEEDS.get(corpus, 1)))
     return list(dict.fromkeys(config for _, config in sorted(found, key=lambda one: one[0])))
 

@@ -37,12 +37,12 @@ RUNGS = (
     Rung(
         "large batches",
         "The noise of a step is shared by 1,024 sentences; a longer step makes up for fewer of them.",
-        {"batch_size": _LARGE, "learning_rate": 2.0},
+        {"batch_size": _LARGE, "learning_rate": 8.0},
     ),
     Rung(
         "Adam, low clip norm",
         "Each weight has its own step size, so the clip norm can be so low that gradients always fill it.",
-        {"optimiser": "adam", "learning_rate": 0.005, "loss": "sum", "clip_norm": 0.1},
+        {"optimiser": "adam", "learning_rate": 0.02, "loss": "sum", "clip_norm": 0.1},
     ),
     Rung(
         "few weights",
