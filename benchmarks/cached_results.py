@@ -1,8 +1,9 @@
 """Makes ``cached_results/``: ``make results``, or ``python -m benchmarks.cached_results`` with options for a part.
 
 What Explore's slider shows at the paper's settings, all cells of the paper's tables, and what Diagnose lays beside
-them (what-if runs and mends), and the ladder to good practice: on CoNLL-2003 with five seeds, on the embedded corpus with one. Runs are computed side by
-side, one a core. What is published already is left alone; an interrupted run goes on where it was.
+them (what-if runs and mends), and the ladder to good practice: on CoNLL-2003 with five seeds, on the embedded corpus
+with one. Runs are computed side by side, one a core. What is published already is left alone; an interrupted run goes
+on where it was.
 """
 
 import argparse
