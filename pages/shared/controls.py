@@ -171,9 +171,13 @@ def _values(config: SimulationConfig) -> dict[str, Any]:
 
 def _starts(runs: Runs) -> None:
     """The two ways to begin: as the paper does, and as one should."""
-    left, right = st.columns(2)
+    left, right = st.columns([2, 4])
     left.button(
-        "Paper setting", on_click=_take, args=(runs, None), width="stretch", help="BiLSTM from scratch, SGD, σ = 1."
+        "Paper",
+        on_click=_take,
+        args=(runs, None),
+        width="stretch",
+        help="The paper's setting: BiLSTM from scratch, SGD, σ = 1.",
     )
     with right.popover("Good practice", width="stretch"):
         st.markdown("Public features, few weights, a CRF, large batches, Adam, averaged weights. σ is worked out for:")

@@ -52,7 +52,6 @@ def row(each: Overview) -> dict[str, Any]:
     return {
         "state": SIGNS[run.status.state],
         "look": address.link(config),
-        "why": f"./diagnose?run={run.run_id}",
         "progress": run.status.progress,
         "corpus": config.corpus,
         "model": config.tagger.name.removeprefix("bilstm-").upper(),
@@ -65,6 +64,7 @@ def row(each: Overview) -> dict[str, Any]:
         "ε": "✗ check" if failed_check else epsilon_text(last.privacy.epsilon) if last else "",
         "F1": scores.f1 if scores else None,
         "part": "" if last is None else "test" if last.final else "validation",
+        "why": f"./diagnose?run={run.run_id}",
         "seconds": seconds,
         "asked for": datetime.fromtimestamp(run.status.created) if run.status.created else None,
         "whose": "published" if run.published else "yours",
