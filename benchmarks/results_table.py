@@ -76,7 +76,8 @@ def ladder() -> str:
         configs = [recipes.rung(number, corpus, sentences, epsilon) for epsilon in (*recipes.EPSILONS, None)]
         found = [paper.measure(paper.Cell("ladder", {}, {}, config), door.find) for config in configs]
         f1 = [each.entity.f1_text if each.entity else "" for each in found]
-        rows.append((rung.name, *f1, min(len(each.runs) for each in found)))
+        seeds = sorted({len(each.runs) for each in found if each.runs})
+        rows.append((rung.name, *f1, " to ".join(map(str, dict.fromkeys((seeds[0], seeds[-1])))) if seeds else ""))
     names = [f"ε = {epsilon:g}" for epsilon in recipes.EPSILONS]
     return markdown(("choice", *names, "not private", "seeds"), rows)
 
