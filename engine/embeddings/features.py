@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -106,8 +106,8 @@ def _in_context(sentences: list[list[str]], kind: str, near_by: Path, progress: 
             env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
         )
         try:
-            for share in _lines(process):
-                progress(share)
+            for line in process.stdout or ():
+                progress(float(line))
             _, said = process.communicate()
         finally:
             process.kill()
@@ -116,12 +116,6 @@ def _in_context(sentences: list[list[str]], kind: str, near_by: Path, progress: 
             reason = (said.strip().splitlines() or ["it ended without a word"])[-1]
             raise TrainingFailed(f"The vectors in context could not be computed: {reason}")
         return np.load(made, allow_pickle=False)
-
-
-def _lines(process: "subprocess.Popen[str]") -> Iterator[float]:
-    assert process.stdout
-    for line in process.stdout:
-        yield float(line)
 
 
 @lru_cache(maxsize=1)
