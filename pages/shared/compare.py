@@ -196,7 +196,7 @@ def parallel(found: Sequence[Overview], *, key: str) -> go.Figure:
         "clients": [each.run.config.federation.clients for each in done],
         "rounds": [each.run.config.federation.rounds for each in done],
         "share": [each.run.config.data_fraction for each in done],
-        "CRF": [float(each.run.config.tagger.name == "bilstm-crf") for each in done],
+        "CRF": [float(each.run.config.tagger.name.endswith("-crf")) for each in done],
         "log₁₀ ε": [_log(each.last.privacy.epsilon) for each in done if each.last],
         "F1": [each.last.test.f1 for each in done if each.last and each.last.test],
     }

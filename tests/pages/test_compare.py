@@ -94,3 +94,10 @@ def test_what_was_chosen_elsewhere_is_compared_if_it_is_known(open_page, setting
     assert test.multiselect(key="compared").value == ["CRF σ 1 · conll2003"]
     assert not test.exception
     assert len(test.dataframe[0].value) == 1
+
+
+def test_every_tagger_with_a_chain_counts_as_one():
+    taggers = ("bilstm-tddl", "linear-crf", "mlp-softmax", "bilstm-crf")
+    runs = [overview(run_of(SimulationConfig.from_flat({"tagger": name}), 5)) for name in taggers]
+    columns = {each.label: each["values"] for each in compare.parallel(runs, key="k").data[0].dimensions}
+    assert list(columns["CRF"]) == [0, 1, 0, 1]
