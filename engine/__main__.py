@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from engine import paper
+from engine import paper, repeats
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import (
     CorpusError,
@@ -124,20 +124,31 @@ def paper_tables(
     name: Annotated[str, typer.Argument(help="The paper: dp-fl-ner.")] = paper.PAPERS[0],
     corpus: Annotated[str, typer.Option(help="The corpus of the runs beside the printed numbers.")] = "conll2003",
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds a mean is taken over.")] = paper.SEEDS,
+    table: Annotated[str | None, typer.Option(help="One table alone: table1 to table6.")] = None,
     submit_missing: Annotated[
         bool, typer.Option("--submit", help="Have what is missing computed in the background.")
+    ] = False,
+    submit_again: Annotated[
+        bool,
+        typer.Option("--again", help="The same, and what is done once more, to see whether it comes out the same."),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """The paper's tables: what was printed beside what our runs give, entity-level and in the published metric."""
     door = Runs.from_environment()
-    cells = paper.cells(name, corpus)
-    if submit_missing:
-        statuses = door.submit_all(config for cell in cells for config in cell.seeds(seeds))
+    if table is not None and table not in paper.TABLES:
+        raise InvalidConfig(f"table={table!r}, expected one of {', '.join(paper.TABLES)}")
+    cells = [cell for cell in paper.cells(name, corpus) if table in (None, cell.table)]
+    if submit_missing or submit_again:
+        wanted = dict.fromkeys(config for cell in cells for config in cell.seeds(seeds))
+        statuses = door.submit_all(wanted, again=submit_again)
         waiting = sum(not status.state.final for status in statuses)
         typer.echo(f"{waiting:,} runs wait or are under way.", err=True)
     found = [paper.measure(cell, door.find, seeds) for cell in cells]
-    _say(as_json, {"cells": [paper.fields(each) for each in found]}, paper_text(found))
+    text = repeats.summary(door.repeated({run.run_id: run for each in found for run in each.runs}.values()).values())
+    _say(
+        as_json, {"cells": [paper.fields(each) for each in found]}, "\n\n".join(filter(None, [paper_text(found), text]))
+    )
 
 
 @runs_app.callback(invoke_without_command=True)
@@ -152,13 +163,19 @@ def runs(context: typer.Context, as_json: Json = False) -> None:
 @runs_app.command("show")
 def show(run_id: RunId, as_json: Json = False) -> None:
     """Show one run with its records."""
-    run = Runs.from_environment().get(run_id)
+    door = Runs.from_environment()
+    run = door.get(run_id)
+    first = (door.find(run.config) or run) if repeats.is_repeat(run_id) else run
     lines = [run_line(run), *(record_line(record) for record in run.records)]
     if run.final and run.final.test:
         lines += ["", "Test scores", score_table(run.final.test)]
         if run.final.noise_check:
             lines += ["", *check_lines(run.final.noise_check)]
     fields = run_fields(run) | {"records": [record_fields(record) for record in run.records]}
+    if repeat := door.repeated([first]).get(first.run_id):
+        outcome = repeat.outcome.text if repeat.outcome else str(repeat.state)
+        lines += ["", f"Run again as {repeats.repeat_id(first.run_id)}: {outcome}"]
+        fields["again"] = {"run_id": repeats.repeat_id(first.run_id), "outcome": outcome}
     _say(as_json, fields, "\n".join(lines))
 
 
@@ -168,6 +185,17 @@ def cancel(run_id: RunId, as_json: Json = False) -> None:
     door = Runs.from_environment()
     status = door.cancel(run_id)
     _say(as_json, run_fields(door.get(run_id)), f"{run_id} {status.state}")
+
+
+@app.command()
+def again(
+    run_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="Runs that are done.")], as_json: Json = False
+) -> None:
+    """Compute runs once more in the background, beside the first; `runs show` of either says what came of it."""
+    door = Runs.from_environment()
+    statuses = door.submit_all((door.get(run_id).config for run_id in run_ids), again=True)
+    fields = [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]
+    _say(as_json, {"runs": fields}, "\n".join(f"{status.run_id} {status.state}" for status in statuses))
 
 
 @app.command()

@@ -5,6 +5,7 @@ middle three never in this process.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from engine.federated.accounting import spent
 from engine.federated.plan import FederatedPlan, chosen_layout, plan_of
 from engine.privacy.plan import tier
 from engine.records import Measurement, PrivacySpent, RoundRecord, Run, RunState, RunStatus
+from engine.repeats import Repeat, is_repeat, outcome, repeat_id
 from engine.settings import Settings
 from engine.store import measured, published
 
@@ -136,9 +138,9 @@ class Runs:
         every = stored + [replace(run, records=()) for run in self.published() if run.run_id not in known]
         return sorted(every, key=lambda run: run.status.created or 0.0, reverse=True)[:limit]
 
-    def overview(self, limit: int = 5000) -> list[Overview]:
-        """All runs, newest first, each with its newest record."""
-        every = self.recent(limit)
+    def overview(self, limit: int = 5000, *, repeats: bool = False) -> list[Overview]:
+        """All runs, newest first, each with its newest record; those that repeat another only where asked for."""
+        every = [run for run in self.recent(limit) if repeats or not is_repeat(run.run_id)]
         published = {run.run_id: run.records[-1] for run in self.published()}
         known, notes = published | self._ends, self._store.notes()
         new = self._store.last_records({run.run_id for run in every} - known.keys())
@@ -146,6 +148,17 @@ class Runs:
         self._ends |= {run.run_id: new[run.run_id] for run in every if run.run_id in new and run.status.state == "done"}
         known |= new
         return [Overview(run, known.get(run.run_id), notes.get(run.run_id, "")) for run in every]
+
+    def repeated(self, firsts: Iterable[Run]) -> dict[str, Repeat]:
+        """Of these runs those that were asked for once more, by their identity, and what came of it."""
+        known = {each.run.run_id: each for each in self.overview(repeats=True) if is_repeat(each.run.run_id)}
+        found = {}
+        for first in firsts:
+            again = known.get(repeat_id(first.run_id))
+            if again and first.final:
+                ended = outcome(first.final, again.last) if again.last else None
+                found[first.run_id] = Repeat(again.run.status.state, ended)
+        return found
 
     def tradeoff(self, config: SimulationConfig) -> list[Run]:
         """Finished runs that differ from ``config`` in their noise only, by ε, the largest last.
@@ -198,26 +211,41 @@ class Runs:
         owner_pid: a process with which the workers shall end. Raises InvalidConfig, CorpusError or VectorsMissing
         before anything is stored, ClusterError when it is stored and waits for workers that could not be started.
         """
-        from engine import dispatch, embeddings
-
         known = self.find(config)
         if known and known.status.state == RunState.DONE:
             return known.status
+        return self._submit(self.identity(config), config, owner_pid)
+
+    def submit_again(self, config: SimulationConfig, *, owner_pid: int | None = None) -> RunStatus:
+        """Have a run that is done computed once more beside the first, which stays as it is; one that is not done is
+        submitted. A repetition that was done before makes room for the new one. Raises what :meth:`submit` raises."""
+        known = self.find(config)
+        if known is None or known.status.state != RunState.DONE:
+            return self.submit(config, owner_pid=owner_pid)
+        again = repeat_id(known.run_id)
+        with suppress(RunNotFound):
+            if self._store.status(again).state == RunState.DONE:
+                self.delete(again)
+        return self._submit(again, config, owner_pid)
+
+    def _submit(self, identity: str, config: SimulationConfig, owner_pid: int | None) -> RunStatus:
+        from engine import dispatch, embeddings
+
         self.plan(config)
         embeddings.find(config.embeddings)
-        checksum = corpus.checksum(config.corpus, self.settings)
-        identity = run_id(config, checksum)
-        self._store.submit(identity, config, checksum)
+        self._store.submit(identity, config, corpus.checksum(config.corpus, self.settings))
         dispatch.ensure_cluster(self.settings, owner_pid)
         return self.status(identity)
 
-    def submit_all(self, configs: Iterable[SimulationConfig], *, owner_pid: int | None = None) -> list[RunStatus]:
-        """Have many runs computed, in this order. Raises what :meth:`submit` raises, before any is stored if a
-        configuration does not fit; what was stored is kept."""
-        wanted = list(configs)
+    def submit_all(
+        self, configs: Iterable[SimulationConfig], *, again: bool = False, owner_pid: int | None = None
+    ) -> list[RunStatus]:
+        """Have many runs computed, in this order, or computed again. Raises what :meth:`submit` raises, before any is
+        stored if a configuration does not fit; what was stored is kept."""
+        wanted, submit = list(configs), self.submit_again if again else self.submit
         for config in wanted:
             self.plan(config)
-        return [self.submit(config, owner_pid=owner_pid) for config in wanted]
+        return [submit(config, owner_pid=owner_pid) for config in wanted]
 
     def cancel(self, identity: str) -> RunStatus:
         """Stop a run that waits or runs; what it recorded stays, and it can be taken up again. Raises RunNotFound."""
@@ -241,6 +269,8 @@ class Runs:
 
     def publish(self, identity: str) -> "Path":
         """Write a finished run to the folder of published results. Raises RunNotFound, InvalidConfig, StoreError."""
+        if is_repeat(identity):
+            raise InvalidConfig(f"run {identity} repeats another: the first one is what can be published")
         return published.write(self.get(identity), self.settings.published)
 
     def measurements(self) -> dict[str, Measurement]:

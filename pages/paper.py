@@ -20,6 +20,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
 if corpus != "conll2003":
     st.caption("The paper used CoNLL-2003: here the settings are its own, the corpus is not, and numbers differ.")
 found = [tables.measure(cell, runs.find) for cell in tables.cells(corpus=corpus)]
+repeats = runs.repeated({run.run_id: run for each in found for run in each.runs}.values())
 what_ifs = [
     (name, tables.measure(tables.Cell("what-if", {}, {}, config), runs.find))
     for name, config in tables.what_ifs(corpus).items()
@@ -37,7 +38,7 @@ for tab, (table, title) in zip(
         st.markdown(f"#### {title}")
         key = f"{table}-{metric}-{corpus}"
         show(paper.picture(here, metric, key=key), key=f"picture-{table}", label=f"{title}: F1 printed and measured")
-        frame = pd.DataFrame(paper.rows(here, metric))
+        frame = pd.DataFrame(paper.rows(here, metric, repeats))
         event = st.dataframe(
             frame,
             hide_index=True,
@@ -51,6 +52,7 @@ for tab, (table, title) in zip(
         what = "of this table" if chosen is here else f"of {len(chosen)} rows"
         wanted = list(dict.fromkeys(config for each in chosen for config in each.cell.seeds(tables.SEEDS)))
         submitting.button(runs, submitting.missing(runs, wanted), what, key=f"run-{table}")
+        submitting.again(runs, wanted, what, key=f"again-{table}")
         told = paper.story(table, here)
         for head, text in (
             ("What the paper concluded", told.concluded),

@@ -9,7 +9,8 @@ import pandas as pd
 import streamlit as st
 
 from engine.errors import EpsilonError
-from engine.records import RunState
+from engine.records import Run, RunState
+from engine.repeats import is_repeat
 from engine.reports import epsilon_text
 from engine.runs import LONGEST_NOTE, Overview, Runs
 from pages.shared import address, comparing
@@ -27,7 +28,7 @@ SIGNS = {
 
 def show(runs: Runs) -> None:
     """The whole page. Raises StoreError."""
-    found = runs.overview()
+    found = runs.overview(repeats=True)
     going_on = any(not each.run.status.state.final for each in found)
     st.fragment(_view, run_every=POLL_SECONDS if going_on else None)(runs)
 
@@ -67,10 +68,16 @@ def row(each: Overview) -> dict[str, Any]:
         "why": f"./diagnose?run={run.run_id}",
         "seconds": seconds,
         "asked for": datetime.fromtimestamp(run.status.created) if run.status.created else None,
-        "whose": "published" if run.published else "yours",
+        "whose": _whose(run),
         "note": each.note or run.status.error or "",
         "id": run.run_id,
     }
+
+
+def _whose(run: Run) -> str:
+    if is_repeat(run.run_id):
+        return "again"
+    return "published" if run.published else "yours"
 
 
 def matching(found: Sequence[Overview], words: str, states: Sequence[RunState], whose: str | None) -> list[Overview]:
@@ -82,7 +89,7 @@ def matching(found: Sequence[Overview], words: str, states: Sequence[RunState], 
     for each in found:
         if states and each.run.status.state not in states:
             continue
-        if whose and whose != ("published" if each.run.published else "yours"):
+        if whose and whose != _whose(each.run):
             continue
         cells = {name.lower(): _plain(value) for name, value in row(each).items() if name not in ("look", "why")}
         text = " ".join(cells.values())
@@ -97,14 +104,16 @@ def _plain(value: Any) -> str:
 
 
 def _view(runs: Runs) -> None:
-    found = runs.overview()
+    found = runs.overview(repeats=True)
     st.markdown(f"### {summary(found)}")
     left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
     words = left.text_input("Find", placeholder="crf conll2003 seed=3", key="runs_words", icon=":material/search:")
     states = middle.multiselect(
         "State", list(RunState), key="runs_states", placeholder="all", format_func=SIGNS.__getitem__
     )
-    whose = right.selectbox("Whose", [None, "yours", "published"], key="runs_whose", format_func=lambda w: w or "all")
+    whose = right.selectbox(
+        "Whose", [None, "yours", "published", "again"], key="runs_whose", format_func=lambda w: w or "all"
+    )
     chosen_before = st.session_state.get("runs_table", {}).get("selection", {}).get("rows", [])
     shown = {each.run.run_id: each for each in matching(found, words, states, whose)}
     # Rows are chosen by their place: while some are, the list keeps its order, and new runs come last.

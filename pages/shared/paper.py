@@ -1,7 +1,7 @@
 """The paper's tables → rows, sentences and pictures: no streamlit."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 
 from engine import paper
 from engine.paper import Measured, Spread
+from engine.repeats import Repeat
 from engine.reports import epsilon_text
 from pages.shared import address, charts, palette
 
@@ -35,8 +36,8 @@ def ours(found: Measured, metric: str) -> Spread | None:
     return found.token if metric == "published" else found.entity
 
 
-def rows(found: Sequence[Measured], metric: str) -> list[dict[str, Any]]:
-    """A table to show: printed, measured, the difference, where to look."""
+def rows(found: Sequence[Measured], metric: str, repeats: Mapping[str, Repeat]) -> list[dict[str, Any]]:
+    """A table to show: printed, measured, the difference, what came of runs that were computed again, where to look."""
     shown = []
     for each in found:
         scores = ours(each, metric)
@@ -55,10 +56,20 @@ def rows(found: Sequence[Measured], metric: str) -> list[dict[str, Any]]:
                 "ε printed": f"{printed['epsilon']:g}" if "epsilon" in printed else _printed_epsilon(each),
                 "ε": epsilon_text(each.epsilon) if each.epsilon is not None else "",
                 "seeds": len(each.runs),
+                "again": _again([repeats[run.run_id] for run in each.runs if run.run_id in repeats]),
                 "run": address.link(each.cell.config),
             }
         )
     return shown
+
+
+def _again(repeats: Sequence[Repeat]) -> str:
+    """Of a row's runs those that were computed again and came out the same; else the largest difference of F1."""
+    known = [each.outcome for each in repeats if each.outcome]
+    apart = [each for each in known if not each.identical]
+    if apart:
+        return max(apart, key=lambda each: abs(each.f1_difference)).text
+    return f"{len(known)} of {len(repeats)} equal" if repeats else ""
 
 
 def _printed_epsilon(found: Measured) -> str:

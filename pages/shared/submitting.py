@@ -1,15 +1,18 @@
-"""One button that has several runs computed in the background."""
+"""Buttons that have several runs computed in the background, and what came of them."""
 
 import os
 from collections.abc import Sequence
 
 import streamlit as st
 
+from engine import repeats
 from engine.config import SimulationConfig
 from engine.errors import EpsilonError
-from engine.records import RunState
+from engine.records import Run, RunState
 from engine.runs import Runs
 from pages.shared import address
+
+POLL_SECONDS = 2.0
 
 
 def missing(runs: Runs, configs: Sequence[SimulationConfig]) -> list[SimulationConfig]:
@@ -26,12 +29,42 @@ def button(runs: Runs, configs: Sequence[SimulationConfig], what: str, *, key: s
     """Offer to run what is missing ``what`` ("of this table"); says so where nothing is."""
     if not configs:
         st.caption(f"All runs {what} are there or under way.")
+    elif st.button(f"Run what is missing {what} ({_plural(configs)})", icon=":material/play_arrow:", key=key):
+        _ask(runs, configs, again=False)
+
+
+def again(runs: Runs, configs: Sequence[SimulationConfig], what: str, *, key: str) -> None:
+    """Offer to compute once more what is done, and say whether it came out the same where that was asked for."""
+    done = [run for run in map(runs.find, configs) if run and run.final]
+    if not done:
         return
-    plural = "1 run" if len(configs) == 1 else f"{len(configs):,} runs"
-    if st.button(f"Run what is missing {what} ({plural})", icon=":material/play_arrow:", key=key):
-        try:
-            runs.submit_all(configs, owner_pid=os.getpid())
-        except EpsilonError as error:
-            st.error(address.plain(str(error)), icon=":material/error:")
-        else:
-            st.toast(f"{plural} asked for. The page Runs shows how far they are.", icon=":material/check:")
+    minutes = sum(run.provenance.wall_seconds for run in done if run.provenance) / 60
+    if st.button(
+        f"Run again {what} ({_plural(done)})",
+        icon=":material/replay:",
+        key=key,
+        help="Computes them once more on this machine, beside the first runs, which stay, and says whether they come "
+        f"out the same. The first ones took {max(minutes, 0.1):.2g} minutes one after another.",
+    ):
+        _ask(runs, [run.config for run in done], again=True)
+    under_way = any(not each.state.final for each in runs.repeated(done).values())
+    st.fragment(_progress, run_every=POLL_SECONDS if under_way else None)(runs, done)
+
+
+def _progress(runs: Runs, done: Sequence[Run]) -> None:
+    if text := repeats.summary(runs.repeated(done).values()):
+        st.caption(text)
+
+
+def _ask(runs: Runs, configs: Sequence[SimulationConfig], *, again: bool) -> None:
+    """Submit all of them, or say why not."""
+    try:
+        runs.submit_all(configs, again=again, owner_pid=os.getpid())
+    except EpsilonError as error:
+        st.error(address.plain(str(error)), icon=":material/error:")
+    else:
+        st.toast(f"{_plural(configs)} asked for. The page Runs shows how far they are.", icon=":material/check:")
+
+
+def _plural(several: Sequence[object]) -> str:
+    return "1 run" if len(several) == 1 else f"{len(several):,} runs"

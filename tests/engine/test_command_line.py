@@ -189,6 +189,8 @@ EPSILON = ["epsilon", "--examples", "100", "--batch-size", "10", "--epochs", "1"
         ([*EPSILON, "--target-epsilon", "-1"], "target_epsilon=-1"),
         ([*EPSILON, "--target-epsilon", "nan"], "target_epsilon=nan"),
         (["epsilon", "--examples", "0", "--batch-size", "1", "--epochs", "1", "--noise-multiplier", "1"], "examples=0"),
+        (["paper", "--table", "table9"], "table='table9'"),
+        (["again", "0000000000000000"], "0000000000000000"),
         (["no-such-verb"], "no-such-verb"),
     ],
 )
@@ -239,7 +241,20 @@ def test_an_empty_list_says_how_to_begin(shell, trained_settings, monkeypatch):
 
 @pytest.mark.parametrize(
     "verb",
-    ["simulate", "second-opinion", "epsilon", "score", "submit", "runs", "cancel", "publish", "corpora", "fetch"],
+    [
+        "simulate",
+        "second-opinion",
+        "epsilon",
+        "score",
+        "submit",
+        "runs",
+        "cancel",
+        "publish",
+        "corpora",
+        "fetch",
+        "paper",
+        "again",
+    ],
 )
 def test_every_verb_has_help(shell, verb):
     code, out, _ = shell(verb, "--help")
@@ -315,6 +330,9 @@ def test_the_papers_tables_for_programs_and_people(shell):
     assert all(cell["measured"] for cell in cells), "every cell is published for the embedded corpus"
     _, text, _ = shell("paper", "--corpus", "synthetic", "--seeds", "1")
     assert "table6: Five clients" in text
+    _, text, _ = shell("paper", "--corpus", "synthetic", "--seeds", "1", "--table", "table3")
+    assert text.startswith("table3")
+    assert "table4" not in text
 
 
 def test_a_sweep_that_is_wrong_stores_nothing(shell, tmp_path):

@@ -17,6 +17,7 @@ from engine import corpus, dispatch
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import CorpusError, InvalidConfig, RunNotFound, StoreError, VectorsMissing
 from engine.records import RunState
+from engine.repeats import Outcome, repeat_id
 from engine.runs import Runs
 from engine.simulation import simulate
 from tests.engine.runs_for_tests import SMALL
@@ -97,6 +98,28 @@ def test_equal_work_is_done_once(runs):
         "python -m engine simulate --corpus synthetic --tagger bilstm-tddl --hidden-size 8 --noise-multiplier 1 "
         "--batch-size 8 --epochs 2 --data-fraction 0.05"
     )
+
+
+def test_a_run_that_is_done_can_be_run_again_beside_the_first(runs):
+    first = runs.submit(SMALL).run_id
+    finished(runs, first)
+    before = runs.get(first)
+    again = runs.submit_again(SMALL).run_id
+    assert again == repeat_id(first) != first
+    assert runs.repeated([before])[first].outcome is None
+    finished(runs, again)
+    assert runs.repeated([before])[first].outcome == Outcome(identical=True, f1_difference=0.0)
+    assert runs.get(first) == before
+    assert [each.run.run_id for each in runs.overview()] == [first], "a repetition is no further seed"
+    assert {each.run.run_id for each in runs.overview(repeats=True)} == {first, again}
+    with pytest.raises(InvalidConfig, match="repeats another"):
+        runs.publish(again)
+    assert not runs.submit_again(SMALL).state.final, "the earlier repetition makes room"
+    assert runs.cancel(again).state == RunState.CANCELLED
+    runs.publish(first)  # the same beside a published run
+    assert runs.submit_again(SMALL).run_id == again
+    finished(runs, again)
+    assert runs.repeated([runs.find(SMALL)])[first].outcome.identical
 
 
 def test_cancelling_keeps_the_records_and_frees_the_worker(runs):

@@ -2,8 +2,13 @@
 
 import pytest
 
+from engine import corpus
 from engine import paper as tables
+from engine.config import run_id
+from engine.repeats import repeat_id
+from engine.runs import Runs
 from pages.shared import paper
+from tests.engine.runs_for_tests import provenance, record
 from tests.engine.test_paper import run_of
 
 
@@ -19,18 +24,41 @@ def test_what_was_printed_is_shown_before_anything_was_run(open_page):
     assert "Run what is missing of this table (5 runs)" in labels  # the five rows of table 4 are one run
 
 
+def test_what_is_done_can_be_run_again_and_what_came_of_it_is_said(open_page, settings, monkeypatch):
+    (cell,) = (c for c in tables.cells(corpus="synthetic") if c.table == "table3" and c.config.federation.clients == 2)
+    runs = Runs(settings)
+    checksum = corpus.checksum("synthetic", settings)
+    first = run_id(cell.config, checksum)
+    for identity in (first, repeat_id(first)):
+        runs._store.submit(identity, cell.config, checksum)
+        claim = runs._store.claim(identity, "me/1")
+        for number in range(3):
+            runs._store.append(claim, record(number))
+        runs._store.finish(claim, provenance(checksum))
+    page = open_page("paper")
+    page.selectbox[0].set_value("synthetic").run()
+    assert any("Run again: 1 of 1 done, 1 equal to the last digit." in caption.value for caption in page.caption)
+    assert page.dataframe[3].value["again"].tolist()[0] == "1 of 1 equal"
+    asked = []
+    monkeypatch.setattr(Runs, "submit_all", lambda self, configs, again, owner_pid: asked.append((configs, again)))
+    (button,) = (each for each in page.button if each.label == "Run again of this table (1 run)")
+    button.click().run()
+    assert asked == [([cell.config], True)]
+    runs.close()
+
+
 def test_a_row_holds_printed_measured_and_difference():
     (cell,) = (cell for cell in tables.cells() if cell.table == "table2" and cell.config.privacy.noise_multiplier == 5
                and cell.config.tagger.name == "bilstm-crf")  # fmt: skip
     found = tables.measure(cell, lambda config: run_of(config, 5 + config.seed), 3)
-    (row,) = paper.rows([found], "entity")
+    (row,) = paper.rows([found], "entity", {})
     assert row["setting"] == "CRF, σ = 5"
     assert row["printed F1"] == 0.802
     assert row["seeds"] == 3
     assert row["difference"] is None  # another metric than the printed one
     assert row["± sd"] > 0
     assert "tagger=bilstm-crf" in row["run"]
-    (row,) = paper.rows([found], "published")
+    (row,) = paper.rows([found], "published", {})
     assert row["difference"] == pytest.approx(row["F1"] - 0.802)
     assert found.entity is not None
     figure = paper.picture([found], "published", key="k")

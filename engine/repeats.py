@@ -1,0 +1,68 @@
+"""A run computed once more, beside the first, to see whether it comes out the same.
+
+Its random streams depend on the seed and the step only, so on the same machine it must be equal to the last digit; on
+another one, sums may be taken in another order.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from engine.records import RoundRecord, RunState
+
+_MARK = "r"  # no hexadecimal digit: no first run has such an identity
+
+
+def repeat_id(run_id: str) -> str:
+    """The identity of the run that repeats this one."""
+    return _MARK + run_id[1:]
+
+
+def is_repeat(run_id: str) -> bool:
+    """Whether a run repeats another."""
+    return run_id.startswith(_MARK)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a repeated run came out. identical: whether loss, ε, noise check and all counts are equal to the first one's.
+    f1_difference: on the test part, the second minus the first."""
+
+    identical: bool
+    f1_difference: float
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        if self.identical:
+            return "equal to the last digit"
+        return f"F1 {self.f1_difference:+.4f}" if self.f1_difference else "equal F1, other digits differ"
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A repetition. state: where it stands. outcome: None until it is done."""
+
+    state: RunState
+    outcome: Outcome | None
+
+
+def outcome(first: RoundRecord, again: RoundRecord) -> Outcome | None:
+    """What the last records of both say; None as long as one of them is not final."""
+    if not (first.test and again.test and first.final and again.final):
+        return None
+    same = replace(first, seconds=0.0) == replace(again, seconds=0.0)
+    return Outcome(same, again.test.f1 - first.test.f1)
+
+
+def summary(found: Iterable[Repeat]) -> str:
+    """Several repetitions in a sentence; empty without any."""
+    every = list(found)
+    if not every:
+        return ""
+    known = [each.outcome for each in every if each.outcome]
+    same = sum(each.identical for each in known)
+    text = f"Run again: {len(known):,} of {len(every):,} done, {same:,} equal to the last digit"
+    apart = [abs(each.f1_difference) for each in known if not each.identical]
+    text += f", the others within {max(apart):.4f} of F1" if apart else ""
+    stopped = sum(each.state in (RunState.FAILED, RunState.CANCELLED) for each in every)
+    return text + (f"; {stopped:,} stopped, see the page Runs." if stopped else ".")
