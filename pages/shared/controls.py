@@ -8,13 +8,9 @@ import streamlit as st
 from engine import recipes
 from engine.config import (
     AUTOMATIC,
-    CLIPPINGS,
     FEATURES,
-    LOSSES,
     NOISE,
-    OPTIMISERS,
     PAPER_TAGGERS,
-    SAMPLINGS,
     TAGGERS,
     PrivacyConfig,
     SimulationConfig,
@@ -24,7 +20,8 @@ from engine.config import (
 from engine.corpus import CorpusInfo
 from engine.errors import EpsilonError
 from engine.runs import Preview, Runs
-from pages.shared import address, back, federated, words
+from pages.shared import address, advanced, back, corpora, federated, words
+from pages.shared.widgets import select
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 TAGGER_NAMES = {
@@ -55,34 +52,21 @@ _ADDRESS, _PROBLEMS, _SEEN, _INITIAL = "address", "address_problems", "seen", "i
 
 def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
     """What the user has chosen and what it would cost; None, and a sentence on the page, if it cannot be run."""
-    corpora = {info.name: info for info in runs.corpora()}
-    _read_address(corpora)
+    known = {info.name: info for info in runs.corpora()}
+    _read_address(known)
     state = st.session_state
     start = state[_INITIAL]
     with st.sidebar:
         _starts(runs)
-        st.selectbox(
-            "Corpus",
-            list(corpora),
-            list(corpora).index(start["corpus"]),
-            key="corpus",
-            format_func=lambda name: _corpus_label(corpora[name]),
-        )
-        _corpus_help(runs, corpora[state.corpus])
-        st.selectbox(
-            "Model",
-            TAGGERS,
-            TAGGERS.index(start["tagger"]),
-            key="tagger",
-            format_func=TAGGER_NAMES.__getitem__,
-        )
+        corpora.choose(runs, start, known)
+        select(start, "Model", TAGGERS, "tagger", names=TAGGER_NAMES)
         st.caption(TAGGER_NOTES[state.tagger])
-        st.selectbox(
+        select(
+            start,
             "A token is told by",
             FEATURES,
-            FEATURES.index(start["features"]),
-            key="features",
-            format_func=FEATURE_NAMES.__getitem__,
+            "features",
+            names=FEATURE_NAMES,
             help="Each has what stands above it. All of it is public: nothing is learned from the corpus at hand. The "
             "last was tuned on Wikigold's names, which counts as public data with labels.",
         )
@@ -107,7 +91,7 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
         )
         federated.choose(start, _options(federated.CLIENTS, "clients"))
         federated.advanced(start)
-        _advanced(runs)
+        advanced.choose(runs, start)
         st.button("Back to the defaults", on_click=_reset, type="tertiary", icon=":material/undo:")
         back.follow()
     try:
@@ -123,7 +107,7 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
     return config, preview
 
 
-def _read_address(corpora: dict[str, CorpusInfo]) -> None:
+def _read_address(known: dict[str, CorpusInfo]) -> None:
     """Take the configuration of the address bar, once for each session.
 
     The values go to the widgets as defaults: set by the session, they would undo what a quick user has done before
@@ -131,10 +115,10 @@ def _read_address(corpora: dict[str, CorpusInfo]) -> None:
     """
     state = st.session_state
     if _INITIAL not in state:
-        config, state[_PROBLEMS] = address.read(st.query_params.to_dict(), corpora)
+        config, state[_PROBLEMS] = address.read(st.query_params.to_dict(), known)
         # Not written back before something is chosen: going back would then never leave the page.
         state[_INITIAL], state[_ADDRESS] = _values(config), address.write(config)
-    elif state.get("corpus") not in corpora:
+    elif state.get("corpus") not in known:
         state.corpus = SimulationConfig().corpus
 
 
@@ -196,7 +180,7 @@ def _take(runs: Runs, epsilon: float | None) -> None:
         try:
             config = recipes.good_practice(state.corpus, runs.train_sentences(state.corpus), epsilon)
         except EpsilonError as error:
-            state.corpus_problem = str(error)
+            corpora.say(error)
             return
     kept = {"seed", *federated.FIELDS}
     state.update({name: value for name, value in _values(config).items() if name not in kept})
@@ -267,144 +251,8 @@ def _options(usual: Sequence[Any], key: str) -> list[Any]:
     return sorted({*usual, state[_INITIAL][key], state.get(key, state[_INITIAL][key])})
 
 
-def _corpus_label(info: CorpusInfo) -> str:
-    return info.title if info.available else f"{info.title}, not here"
-
-
-def _corpus_help(runs: Runs, info: CorpusInfo) -> None:
-    facts = [f"{info.sentences:,} sentences" if info.sentences else "", ", ".join(info.entity_types), info.licence]
-    st.caption(" · ".join(address.plain(fact) for fact in facts if fact))
-    if not info.available and info.fetchable:
-        st.button(
-            f"Fetch it ({info.size / 1e6:.1f} MB)", on_click=_fetch, args=(runs, info.name), icon=":material/download:"
-        )
-    elif not info.available:
-        st.caption(info.note)
-    with st.popover("Use a corpus of your own", type="tertiary", icon=":material/upload_file:"):
-        st.markdown(
-            "A column file: one token a line, its tag in the last column (IOB1, BIO2 or BIOES), a blank line between "
-            "sentences. It is split 80 / 10 / 10 and stays on this server, in the data folder of whoever runs it."
-        )
-        st.file_uploader("Column file, up to 50 MB", key="upload", on_change=_take_upload, args=(runs,))
-    if problem := st.session_state.pop("corpus_problem", None):
-        st.error(address.plain(problem), icon=":material/error:")
-
-
-def _fetch(runs: Runs, name: str) -> None:
-    try:
-        with st.spinner("Fetching …"):
-            runs.fetch_corpus(name)
-    except EpsilonError as error:
-        st.session_state.corpus_problem = str(error)
-
-
-def _take_upload(runs: Runs) -> None:
-    file = st.session_state.get("upload")
-    if file is None:
-        return
-    try:
-        st.session_state.corpus = runs.add_corpus(file.name, file.getvalue())
-    except EpsilonError as error:
-        st.session_state.corpus_problem = str(error)
-
-
 def _say_cost(preview: Preview) -> None:
     colour = "gray" if preview.tier == "none" else "green" if preview.tier in ("strong", "reasonable") else "orange"
     st.markdown(f"By plan, ε will be **{words.epsilon(preview.privacy)}** :{colour}-badge[{words.TIERS[preview.tier]}]")
     for warning in preview.warnings:
         st.warning(address.plain(warning), icon=":material/warning:")
-
-
-def _advanced(runs: Runs) -> None:
-    state = st.session_state
-    start = state[_INITIAL]
-    with st.expander("Advanced", icon=":material/tune:"):
-        st.number_input(
-            "Noise multiplier, exactly",
-            0.0,
-            10_000.0,
-            start["exact_noise"],
-            key="exact_noise",
-            step=0.1,
-            format="%g",
-            on_change=lambda: state.update(noise_multiplier=state.exact_noise),
-        )
-        st.number_input(
-            "Clip norm C",
-            1e-6,
-            1e6,
-            start["clip_norm"],
-            key="clip_norm",
-            placeholder="1.5 with noise, none without",
-            format="%g",
-            help="The longest gradient that one sentence may have (L2). Longer ones are scaled down.",
-        )
-        st.selectbox(
-            "Clipping",
-            CLIPPINGS,
-            CLIPPINGS.index(start["clipping"]),
-            key="clipping",
-            help="Joint: a sentence's gradient as a whole. Per layer: each layer by itself, all together to C.",
-        )
-        st.number_input(
-            "δ",
-            1e-12,
-            0.999,
-            start["delta"],
-            key="delta",
-            format="%.0e",
-            help="Chance that ε does not hold: below 1/n.",
-        )
-        st.selectbox(
-            "Sampling",
-            SAMPLINGS,
-            SAMPLINGS.index(start["sampling"]),
-            key="sampling",
-            help="Poisson: each sentence joins each step by chance, as the accounting assumes. Shuffle: as papers do.",
-        )
-        st.number_input("Epochs", 0.01, 10_000.0, start["epochs"], key="epochs", step=1.0, format="%g")
-        st.number_input("Batch size (expected)", 1, 1_000_000, start["batch_size"], key="batch_size")
-        st.selectbox("Optimiser", OPTIMISERS, OPTIMISERS.index(start["optimiser"]), key="optimiser")
-        st.number_input(
-            "Learning rate", 1e-6, 1000.0, start["learning_rate"], key="learning_rate", step=0.05, format="%g"
-        )
-        st.selectbox(
-            "Loss of a sentence",
-            LOSSES,
-            LOSSES.index(start["loss"]),
-            key="loss",
-            help="Mean or sum over its tokens. With clipping, the sum makes long sentences clip more.",
-        )
-        st.toggle(
-            "Only well-formed tags",
-            start["well_formed"],
-            key="well_formed",
-            help="I-X may only follow B-X or I-X. Forbidding the rest when tags are read off costs no privacy.",
-        )
-        st.number_input(
-            "Average of the weights, decay",
-            0.0,
-            0.9999,
-            start["averaging"],
-            key="averaging",
-            step=0.05,
-            format="%g",
-            help="The tagger has the moving average of the weights: less noise, for no privacy. 0 is none.",
-        )
-        st.number_input(
-            "LSTM units per direction, or units of an MLP", 1, 1024, start["hidden_size"], key="hidden_size"
-        )
-        st.number_input(
-            "Neighbours that a token sees",
-            0,
-            5,
-            start["window"],
-            key="window",
-            disabled=state.tagger in PAPER_TAGGERS,
-            help="To each side; for linear taggers and MLPs. An LSTM reads the whole sentence.",
-        )
-        vectors = sorted({*runs.vectors(), start["embeddings"], state.get("embeddings", start["embeddings"])})
-        st.selectbox("Word vectors", vectors, vectors.index(start["embeddings"]), key="embeddings")
-        st.number_input(
-            "Seed", 0, 2**32 - 1, start["seed"], key="seed", help="Of every random draw; the same seed, the same run."
-        )

@@ -7,6 +7,7 @@ import streamlit as st
 
 from engine.config import MECHANISMS, PARTITIONS, SCHEDULES, WEIGHTINGS, FederationConfig
 from pages.shared import words
+from pages.shared.widgets import number, select
 
 CLIENTS = (1, 2, 5, 10, 15, 20, 50, 100, 200)
 FIELDS = ("clients", "participants", "rounds", "schedule", "partition", "skew", "weighting")
@@ -49,35 +50,31 @@ def advanced(start: Mapping[str, Any]) -> None:
     """The rest, behind an expander; what means nothing for a single client cannot be moved."""
     alone = st.session_state.clients == 1
     with st.expander("Federation", icon=":material/hub:"):
-        _pick("Noise is added", MECHANISMS, "mechanism", start, MECHANISM_NAMES, alone)
-        st.number_input("Communication rounds", 1, 100_000, start["rounds"], key="rounds")
-        _pick("A client trains in a round", SCHEDULES, "schedule", start, SCHEDULE_NAMES, False)
-        st.number_input(
+        select(start, "Noise is added", MECHANISMS, "mechanism", names=MECHANISM_NAMES, disabled=alone)
+        number(start, "Communication rounds", 1, 100_000, "rounds")
+        select(start, "A client trains in a round", SCHEDULES, "schedule", names=SCHEDULE_NAMES)
+        number(
+            start,
             "Clients in a round",
             1,
             100_000,
-            start["participants"],
-            key="participants",
+            "participants",
             placeholder="all",
             disabled=alone,
             help="Drawn anew for each round.",
         )
-        _pick("Sentences are split", PARTITIONS, "partition", start, PARTITION_NAMES, alone)
-        st.number_input(
+        select(start, "Sentences are split", PARTITIONS, "partition", names=PARTITION_NAMES, disabled=alone)
+        number(
+            start,
             "Skew α",
             0.001,
             1000.0,
-            start["skew"],
-            key="skew",
+            "skew",
             format="%g",
             disabled=alone or st.session_state.partition != "label-skew",
             help="Of the split by entity type: the smaller, the more each client has a mix of its own.",
         )
-        _pick("Updates are averaged", (None, *WEIGHTINGS), "weighting", start, WEIGHTING_NAMES, alone)
-
-
-def _pick(label: str, options: tuple[Any, ...], key: str, start: Mapping[str, Any], names: Any, off: bool) -> None:
-    st.selectbox(label, options, options.index(start[key]), key=key, format_func=names.__getitem__, disabled=off)
+        select(start, "Updates are averaged", (None, *WEIGHTINGS), "weighting", names=WEIGHTING_NAMES, disabled=alone)
 
 
 def chosen() -> tuple[FederationConfig, str]:
