@@ -1,13 +1,14 @@
-"""Epsilon Explorer: navigation only. `make run` starts it."""
+"""Epsilon Explorer: navigation, and what is said where a page cannot go on. `make run` starts it."""
 
 import streamlit as st
 
-from pages.shared import look
+from engine.errors import EpsilonError
+from pages.shared import address, look
 
 st.set_page_config(page_title="Epsilon Explorer", page_icon="static/mark.svg", layout="wide")
 st.logo("static/wordmark.svg", size="large", icon_image="static/mark.svg")
 look.apply()
-st.navigation(
+page = st.navigation(
     {
         "": [
             st.Page("pages/explore.py", title="Explore", icon=":material/query_stats:", default=True),
@@ -21,4 +22,8 @@ st.navigation(
         "Reference": [st.Page("pages/speed.py", title="Speed", icon=":material/timer:")],
     },
     position="top",
-).run()
+)
+try:
+    page.run()
+except EpsilonError as error:
+    st.error(address.plain(str(error)), icon=":material/error:")

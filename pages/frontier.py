@@ -1,19 +1,13 @@
 """Frontier: the best F1 that is known for each ε, over all finished runs."""
 
-import pandas as pd
 import streamlit as st
 
-from engine import paper as tables
-from engine.errors import EpsilonError
-from pages.shared import address, door, frontier, paper
+from engine import paper as printed
+from pages.shared import door, frontier, paper, tables
 from pages.shared.picture import show
 
 runs = door.runs()
-try:
-    found = runs.overview()
-except EpsilonError as error:
-    st.error(address.plain(str(error)), icon=":material/error:")
-    st.stop()
+found = runs.overview()
 titles = {info.name: info.title for info in runs.corpora()}
 done = {each.run.config.corpus for each in found if each.last and each.last.final}
 here = sorted(done, key=lambda name: (name != "conll2003", name))
@@ -35,8 +29,8 @@ top = frontier.ceiling(places, best)
 by_tokens = metric == "published"
 published = []
 if by_tokens and corpus == "conll2003":
-    published = frontier.printed([tables.measure(cell, runs.find) for cell in tables.cells(corpus=corpus)])
-floor = tables.floor(tests[0]).f1 if by_tokens and tests else 0.0
+    published = frontier.printed([printed.measure(cell, runs.find) for cell in printed.cells(corpus=corpus)])
+floor = printed.floor(tests[0]).f1 if by_tokens and tests else 0.0
 said = frontier.answer(best, top)
 heading.markdown(f"### {said}")
 show(frontier.picture(places, best, top, published, floor, key=f"{corpus}-{metric}-{kind}"), key="frontier", label=said)
@@ -47,14 +41,4 @@ st.caption(
 )
 if not by_tokens:
     st.caption("The printed rows are token scores: choose “As published” to see them at the ε of honest accounting.")
-number = st.column_config.NumberColumn
-st.dataframe(
-    pd.DataFrame(frontier.rows(best, top)),
-    hide_index=True,
-    placeholder="",
-    column_config={
-        "F1": number(format="%.3f"),
-        "± sd": number(format="%.3f"),
-        "run": st.column_config.LinkColumn("look", display_text="in Explore"),
-    },
-)
+tables.show(frontier.rows(best, top), {"F1": tables.number(f"F1, {paper.METRICS[metric].lower()}", format="%.3f")})

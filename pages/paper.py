@@ -1,14 +1,13 @@
 """Paper: the six tables as printed, beside what the same settings give here."""
 
-import pandas as pd
 import streamlit as st
 
-from engine import paper as tables
-from pages.shared import address, door, paper, submitting
+from engine import paper as printed
+from pages.shared import address, door, paper, submitting, tables
 from pages.shared.picture import show
 
 runs = door.runs()
-about = tables.published(tables.PAPERS[0])
+about = printed.published(printed.PAPERS[0])
 st.markdown("### What was printed, and what the same settings give when the noise reaches the weights")
 st.caption(f"{about['title']}. {about['authors']}, {about['venue']}, doi:{about['doi']}.")
 with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -19,38 +18,34 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     )
 if corpus != "conll2003":
     st.caption("The paper used CoNLL-2003: here the settings are its own, the corpus is not, and numbers differ.")
-found = [tables.measure(cell, runs.find) for cell in tables.cells(corpus=corpus)]
+found = [printed.measure(cell, runs.find) for cell in printed.cells(corpus=corpus)]
 repeats = runs.repeated({run.run_id: run for each in found for run in each.runs}.values())
 what_ifs = [
-    (name, tables.measure(tables.Cell("what-if", {}, {}, config), runs.find))
-    for name, config in tables.what_ifs(corpus).items()
+    (name, printed.measure(printed.Cell("what-if", {}, {}, config), runs.find))
+    for name, config in printed.what_ifs(corpus).items()
 ]
-number = st.column_config.NumberColumn
 columns = {
-    name: number(format="%.3f")
-    for name in ("printed P", "printed R", "printed F1", "P", "R", "F1", "± sd", "difference", *paper.WHAT_IF_SCORES)
-} | {"run": st.column_config.LinkColumn("look", display_text="in Explore")}
+    name: tables.number(format="%.3f")
+    for name in ("printed P", "printed R", "printed F1", "P", "R", "F1", *paper.WHAT_IF_SCORES)
+}
 for tab, (table, title) in zip(
-    st.tabs([f"Table {name.removeprefix('table')}" for name in tables.TABLES]), tables.TABLES.items(), strict=True
+    st.tabs([f"Table {name.removeprefix('table')}" for name in printed.TABLES]), printed.TABLES.items(), strict=True
 ):
     with tab:
         here = [each for each in found if each.cell.table == table]
         st.markdown(f"#### {title}")
         key = f"{table}-{metric}-{corpus}"
         show(paper.picture(here, metric, key=key), key=f"picture-{table}", label=f"{title}: F1 printed and measured")
-        frame = pd.DataFrame(paper.rows(here, metric, repeats))
-        event = st.dataframe(
-            frame,
-            hide_index=True,
-            column_config=columns,
+        event = tables.show(
+            paper.rows(here, metric, repeats),
+            columns,
             key=f"rows-{key}",
             on_select="rerun",
             selection_mode="multi-row",
-            placeholder="",
         )
         chosen = [here[row] for row in event["selection"]["rows"]] or here
         what = "of this table" if chosen is here else f"of {len(chosen)} rows"
-        wanted = list(dict.fromkeys(config for each in chosen for config in each.cell.seeds(tables.SEEDS)))
+        wanted = list(dict.fromkeys(config for each in chosen for config in each.cell.seeds(printed.SEEDS)))
         submitting.button(runs, submitting.missing(runs, wanted), what, key=f"run-{table}")
         submitting.again(runs, wanted, what, key=f"again-{table}")
         told = paper.story(table, here)
@@ -62,4 +57,4 @@ for tab, (table, title) in zip(
             st.markdown(f"**{head}.** {address.plain(text)}")
         if beside := paper.what_ifs(table, what_ifs):
             st.markdown("**What if.** Runs that show what a fault would give; none of them is what the table says.")
-            st.dataframe(pd.DataFrame(beside), hide_index=True, column_config=columns, placeholder="", key=f"if-{key}")
+            tables.show(beside, columns, key=f"if-{key}")

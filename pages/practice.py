@@ -1,12 +1,9 @@
 """Good practice: what each choice between the paper's setting and the recipe is worth, at the same ε."""
 
-import pandas as pd
 import streamlit as st
 
-from engine import paper as tables
-from engine import recipes
-from engine.errors import EpsilonError
-from pages.shared import address, door, ladder, submitting
+from engine import paper, recipes
+from pages.shared import door, ladder, submitting, tables
 from pages.shared.picture import show
 
 runs = door.runs()
@@ -18,8 +15,8 @@ steps = [
     ladder.Step(
         rung,
         {
-            epsilon: tables.measure(
-                tables.Cell("ladder", {}, {}, recipes.rung(number, corpus, sentences, epsilon)), runs.find
+            epsilon: paper.measure(
+                paper.Cell("ladder", {}, {}, recipes.rung(number, corpus, sentences, epsilon)), runs.find
             )
             for epsilon in recipes.EPSILONS
         },
@@ -36,22 +33,12 @@ st.caption(
 epsilon = st.segmented_control(
     "Numbers at", recipes.EPSILONS, default=1.0, format_func="ε = {:g}".format, required=True
 )
-number = st.column_config.NumberColumn
-st.dataframe(
-    pd.DataFrame(ladder.rows(steps, epsilon)),
-    hide_index=True,
-    placeholder="",
-    column_config={
-        "F1": number("F1, whole names", format="%.3f"),
-        "± sd": number(format="%.3f"),
-        "gain": number(format="%+.3f"),
-        "σ": number(format="%g"),
-        "seconds": number(format="%.0f", help="The quickest run; runs beside others take longer."),
-        "run": st.column_config.LinkColumn("look", display_text="in Explore"),
+tables.show(
+    ladder.rows(steps, epsilon),
+    {
+        "gain": tables.number(format="%+.3f"),
+        "seconds": tables.number(format="%.0f", help="The quickest run; runs beside others take longer."),
     },
 )
-try:
-    wanted = [config for step in steps for found in step.measured.values() for config in found.cell.seeds(tables.SEEDS)]
-    submitting.button(runs, submitting.missing(runs, list(dict.fromkeys(wanted))), "of this ladder", key="run-ladder")
-except EpsilonError as error:
-    st.error(address.plain(str(error)), icon=":material/error:")
+wanted = [config for step in steps for found in step.measured.values() for config in found.cell.seeds(paper.SEEDS)]
+submitting.button(runs, submitting.missing(runs, list(dict.fromkeys(wanted))), "of this ladder", key="run-ladder")

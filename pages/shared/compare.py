@@ -60,14 +60,15 @@ class Curve:
     sd: list[float]
 
 
-def configurations(found: Sequence[Overview]) -> dict[SimulationConfig, list[str]]:
-    """The configurations of finished runs without their seeds, and the runs of each; failed checks are left out."""
-    kinds: dict[SimulationConfig, list[tuple[int, str]]] = {}
+def configurations(found: Sequence[Overview]) -> dict[SimulationConfig, dict[int, str]]:
+    """The configurations of finished runs without their seeds, and of each the runs by seed, the newest where several
+    are alike but for the corpus's content or the engine; failed checks are left out."""
+    kinds: dict[SimulationConfig, dict[int, str]] = {}
     for each in found:
         bad = each.last is None or (each.last.noise_check is not None and each.last.noise_check.failed)
         if each.last is not None and each.last.final and not bad:
-            kinds.setdefault(seedless(each.run.config), []).append((each.run.config.seed, each.run.run_id))
-    return {config: [run_id for _, run_id in sorted(runs)] for config, runs in kinds.items()}
+            kinds.setdefault(seedless(each.run.config), {}).setdefault(each.run.config.seed, each.run.run_id)
+    return {config: dict(sorted(runs.items())) for config, runs in kinds.items()}
 
 
 def seedless(config: SimulationConfig) -> SimulationConfig:

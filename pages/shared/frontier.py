@@ -53,8 +53,8 @@ def places(found: Sequence[Overview], corpus: str, metric: str, kind: str) -> li
     here = [each for each in found if each.run.config.corpus == corpus and _alike(each.run.config)]
     by_id = {each.run.run_id: each for each in here}
     result = []
-    for config, run_ids in compare.configurations(here).items():
-        lasts = [last for run_id in run_ids if (last := by_id[run_id].last) and last.test]
+    for config, by_seed in compare.configurations(here).items():
+        lasts = [last for run_id in by_seed.values() if (last := by_id[run_id].last) and last.test]
         scores = [f1_of(last.test, metric, kind) for last in lasts if last.test]
         if scores:
             spread = statistics.stdev(scores) if len(scores) > 1 else 0.0

@@ -292,3 +292,13 @@ def test_the_promise_to_whole_clients_is_not_that_to_a_sentence(neighbouring, ac
     assert wanted in said
     assert "every other training sentence" not in said
     assert ("Rényi" in said) == (accountant == "pld")
+
+
+@pytest.mark.parametrize("page", ["explore", "runs", "compare", "paper", "diagnose", "frontier", "practice"])
+def test_a_store_that_cannot_be_read_is_said_on_every_page(open_page, settings, page):
+    settings.home.mkdir(parents=True)
+    (settings.home / "runs.sqlite").write_bytes(b"no database, but long enough to look like one" * 200)
+    test = open_page(page)
+    for corpus in [box for box in test.selectbox if box.label == "Corpus"]:
+        corpus.set_value("synthetic").run()  # of a corpus that is not here, nothing can be stored
+    assert any("is damaged or is not a database" in said.value for said in (*test.error, *test.warning))

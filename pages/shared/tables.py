@@ -1,0 +1,23 @@
+"""Rows of results as a table, each column the same on every page."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+number = st.column_config.NumberColumn
+_USUAL = {
+    "F1": number("F1, whole names", format="%.3f"),
+    "± sd": number(format="%.3f"),
+    "difference": number(format="%.3f"),
+    "σ": number(format="%g"),
+    "seconds": number(format="%.0f"),
+    "run": st.column_config.LinkColumn("look", display_text="in Explore"),
+}
+
+
+def show(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any] | None = None, **more: Any) -> Any:
+    """A table; ``columns`` says what is special to it, ``more`` goes to Streamlit, whose answer is returned."""
+    settings = {**_USUAL, **(columns or {})}
+    return st.dataframe(pd.DataFrame(rows), hide_index=True, placeholder="", column_config=settings, **more)
