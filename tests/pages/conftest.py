@@ -9,7 +9,6 @@ from streamlit.testing.v1 import AppTest
 from engine.settings import REPOSITORY, Settings
 from pages.shared import door
 
-
 st_navigation = st.navigation
 
 
