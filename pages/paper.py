@@ -44,9 +44,9 @@ for tab, (table, title) in zip(
             selection_mode="multi-row",
         )
         chosen = [here[row] for row in event["selection"]["rows"]] or here
-        what = "of this table" if chosen is here else f"of {len(chosen)} rows"
+        what = "this table" if chosen is here else "this row" if len(chosen) == 1 else f"these {len(chosen)} rows"
         wanted = list(dict.fromkeys(config for each in chosen for config in each.cell.seeds(printed.SEEDS)))
-        submitting.button(runs, submitting.missing(runs, wanted), what, key=f"run-{table}")
+        submitting.button(runs, submitting.missing(runs, wanted), f"of {what}", key=f"run-{table}")
         submitting.again(runs, wanted, what, key=f"again-{table}")
         told = paper.story(table, here)
         for head, text in (

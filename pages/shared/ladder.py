@@ -87,7 +87,7 @@ def picture(steps: Sequence[Step], *, key: str) -> go.Figure:
     return figure.update_layout(
         **charts.plain_layout(key, height=420),
         margin={"l": 52, "r": 8, "t": 64, "b": 40},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "entrywidth": 60},
         xaxis={"categoryorder": "array", "categoryarray": names, "gridcolor": palette.GRID, "automargin": True},
         yaxis={"title": {"text": "F1, whole names, test part"}, "range": [0, 1], "gridcolor": palette.GRID},
     )

@@ -1,7 +1,7 @@
 """Buttons that have several runs computed in the background, and what came of them."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import streamlit as st
 
@@ -34,26 +34,33 @@ def button(runs: Runs, configs: Sequence[SimulationConfig], what: str, *, key: s
 
 
 def again(runs: Runs, configs: Sequence[SimulationConfig], what: str, *, key: str) -> None:
-    """Offer to compute once more what is done, and say whether it came out the same where that was asked for."""
+    """Offer to compute ``what`` ("this table") once more where it is done, and say whether it came out the same."""
     done = [run for run in map(runs.find, configs) if run and run.final]
     if not done:
         return
     minutes = sum(run.provenance.wall_seconds for run in done if run.provenance) / 60
     if st.button(
-        f"Run again {what} ({_plural(done)})",
+        f"Run {what} again ({_plural(done)})",
         icon=":material/replay:",
         key=key,
         help="Computes them once more on this machine, beside the first runs, which stay, and says whether they come "
         f"out the same. The first ones took {max(minutes, 0.1):.2g} minutes one after another.",
     ):
         _ask(runs, [run.config for run in done], again=True)
-    under_way = any(not each.state.final for each in runs.repeated(done).values())
-    st.fragment(_progress, run_every=POLL_SECONDS if under_way else None)(runs, done)
+    under_way = _under_way(runs.repeated(done).values())
+    st.fragment(_progress, run_every=POLL_SECONDS if under_way else None)(runs, done, under_way)
 
 
-def _progress(runs: Runs, done: Sequence[Run]) -> None:
-    if text := repeats.summary(runs.repeated(done).values()):
+def _progress(runs: Runs, done: Sequence[Run], under_way: bool) -> None:
+    found = runs.repeated(done).values()
+    if text := repeats.summary(found):
         st.caption(text)
+    if under_way and not _under_way(found):
+        st.rerun()  # the table above says it too
+
+
+def _under_way(found: Iterable[repeats.Repeat]) -> bool:
+    return any(not each.state.final for each in found)
 
 
 def _ask(runs: Runs, configs: Sequence[SimulationConfig], *, again: bool) -> None:

@@ -41,7 +41,7 @@ def test_what_is_done_can_be_run_again_and_what_came_of_it_is_said(open_page, se
     assert page.dataframe[3].value["again"].tolist()[0] == "1 of 1 equal"
     asked = []
     monkeypatch.setattr(Runs, "submit_all", lambda self, configs, again, owner_pid: asked.append((configs, again)))
-    (button,) = (each for each in page.button if each.label == "Run again of this table (1 run)")
+    (button,) = (each for each in page.button if each.label == "Run this table again (1 run)")
     button.click().run()
     assert asked == [([cell.config], True)]
     runs.close()
