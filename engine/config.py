@@ -19,7 +19,7 @@ from engine.errors import InvalidConfig
 TAGGERS = ("bilstm-tddl", "bilstm-crf", "linear-softmax", "linear-crf", "mlp-softmax", "mlp-crf")
 PAPER_TAGGERS = TAGGERS[:2]
 """Those of dp-fl-ner; the others have few weights and want good features."""
-FEATURES = ("vectors", "shapes", "contextual", "tuned")
+FEATURES = ("vectors", "shapes", "contextual", "tuned", "names")
 LOSSES = ("mean", "sum")
 OPTIMISERS = ("sgd", "momentum", "adam")
 SAMPLINGS = ("poisson", "shuffle")
@@ -229,7 +229,8 @@ class SimulationConfig:
     that is used, in (0, 1]; it earns no privacy amplification. embeddings: name of the spaCy package whose static
     vectors feed the tagger. features: what a token is told by: its word's "vectors", as in the papers; "shapes", its
     spelling beside them; "contextual", vectors in context from a public language model beside these; "tuned", those of
-    the same model tuned on public names beside these. seed: of every random stream.
+    the same model tuned on public names beside these; "names", what spaCy's public name finder says beside these.
+    seed: of every random stream.
     """
 
     corpus: str = SYNTHETIC

@@ -31,7 +31,8 @@ def configuration(
         str,
         typer.Option(
             help="What a token is told by: vectors (of its word), shapes (its spelling too), contextual (vectors of a "
-            "public language model too) or tuned (those of the model tuned on public names too)."
+            "public language model too) tuned (those of the model tuned on public names too) or "
+            "names (what spaCy's name finder says too)."
         ),
     ] = _DEFAULT.features,
     noise_multiplier: Annotated[

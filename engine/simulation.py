@@ -272,7 +272,7 @@ def encoded_corpus(
     if config.features == "vectors":
         return encoded
     folder = embeddings.folder_of(checksum, package, settings.home)
-    return embeddings.widen(encoded, config.features, load, folder, progress)
+    return embeddings.widen(encoded, config.features, load, package, folder, progress)
 
 
 def tagger_of(config: SimulationConfig, encoded: EncodedCorpus) -> Tagger:

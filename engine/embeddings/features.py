@@ -1,4 +1,5 @@
-"""What a token is told by beside its word's vector: its spelling, and vectors in context from a public language model.
+"""What a token is told by beside its word's vector: its spelling, vectors in context from a public language model, and
+what a public name finder says.
 
 All of it comes from public inputs. The projection of the language model's layers is fitted on Wikigold (Balasuriya et
 al. 2009, CC BY 4.0), never on the corpus at hand, and lies in ``public/``.
@@ -17,8 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from engine.corpus.sentences import Corpus
+from engine.embeddings import names
 from engine.embeddings.encoded import EncodedCorpus, EncodedSplit
 from engine.embeddings.shapes import shapes
+from engine.embeddings.vectors import VectorPackage
 from engine.errors import StoreError, TrainingFailed
 from engine.settings import REPOSITORY
 
@@ -26,7 +29,7 @@ PUBLIC = Path(__file__).resolve().parent / "public"
 PROJECTION = PUBLIC / "minilm-projection.npz"
 LAYERS, KEPT = (4, 6), 128
 """Of the language model: which layers are used, and how many whitened dimensions of each."""
-_IN_CONTEXT = {"contextual": 2 * KEPT, "tuned": 2 * KEPT + 384}
+_IN_CONTEXT = {"contextual": 2 * KEPT, "tuned": 2 * KEPT + 384, "names": 2 * KEPT + 384 + names.SIZE}
 """How many of a token's features come in context."""
 VECTOR_NORM, SHAPE_NORM = 6.86, 2.0
 """Word vectors are divided by their usual length (of en_core_web_md), spelling bits by this: each part of a token's
@@ -40,19 +43,20 @@ def widen(
     encoded: EncodedCorpus,
     kind: str,
     load: Callable[[], Corpus],
+    package: VectorPackage,
     folder: Path,
     progress: Callable[[float], None] = lambda share: None,
 ) -> EncodedCorpus:
     """The corpus with a row of features for each token in place of the table of words; made on first use in ``folder``
     (a name without ending), which then holds [tokens, F] as :func:`narrow` makes it: word vector,
-    spelling, and the vectors in context.
+    spelling, and what comes in context.
 
     progress: told the share that is done; it may raise to stop. Raises StoreError, VectorsMissing, TrainingFailed.
     """
     path = folder.with_name(f"{folder.name}-{kind}-{_FORMAT}.npy")
     if not path.is_file():
         try:
-            _write(encoded, kind, load(), path, progress)
+            _write(encoded, kind, load(), package, path, progress)
         except OSError as error:
             raise StoreError(f"The features cannot be written to {path}: {error.strerror or error}") from error
     table = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -78,26 +82,35 @@ def near(encoded: EncodedCorpus, kind: str) -> int:
     return int(encoded.vectors.shape[1]) - _IN_CONTEXT.get(kind, 0)
 
 
-def _write(encoded: EncodedCorpus, kind: str, corpus: Corpus, path: Path, progress: Callable[[float], None]) -> None:
+def _write(
+    encoded: EncodedCorpus,
+    kind: str,
+    corpus: Corpus,
+    package: VectorPackage,
+    path: Path,
+    progress: Callable[[float], None],
+) -> None:
     sentences = [list(sentence.tokens) for name in _SPLITS for sentence in getattr(corpus, name)]
     words = [word for sentence in sentences for word in sentence]
     rows = np.concatenate([getattr(encoded, name).rows for name in _SPLITS])
     parts = [encoded.vectors[rows] / np.float32(VECTOR_NORM), shapes(words) / np.float32(SHAPE_NORM)]
     if kind in _IN_CONTEXT:
-        parts.append(_in_context(sentences, kind, path.parent, progress))
+        parts.append(_in_context(sentences, kind, package.folder, path.parent, progress))
     table = np.concatenate([narrow(part) for part in parts], axis=1)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         np.save(file, table)
     os.replace(file.name, path)
 
 
-def _in_context(sentences: list[list[str]], kind: str, near_by: Path, progress: Callable[[float], None]) -> np.ndarray:
-    """Computed in a process of its own: TensorFlow and its memory go with it."""
+def _in_context(
+    sentences: list[list[str]], kind: str, package: Path, near_by: Path, progress: Callable[[float], None]
+) -> np.ndarray:
+    """Computed in a process of its own: TensorFlow, spaCy and their memory go with it."""
     with tempfile.TemporaryDirectory(dir=near_by) as passing:
         given, made = Path(passing) / "sentences.json", Path(passing) / "features.npy"
         given.write_text(json.dumps(sentences), encoding="utf-8")
         process = subprocess.Popen(
-            [sys.executable, "-m", "engine.embeddings.in_context", kind, str(given), str(made)],
+            [sys.executable, "-m", "engine.embeddings.in_context", kind, str(package), str(given), str(made)],
             cwd=REPOSITORY,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -1,4 +1,5 @@
-"""Vectors in context for every token: ``python -m engine.embeddings.in_context KIND SENTENCES.json FEATURES.npy``.
+"""Features in context for every token:
+``python -m engine.embeddings.in_context KIND PACKAGE SENTENCES.json FEATURES.npy``.
 
 A process of its own, started by :mod:`engine.embeddings.features`; on standard output it says what share is done.
 """
@@ -6,12 +7,15 @@ A process of its own, started by :mod:`engine.embeddings.features`; on standard 
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
 from engine.embeddings import minilm
 from engine.embeddings.features import LAYERS, projection
+from engine.embeddings.names import found_names
 from engine.embeddings.shapes import case
 
 
@@ -46,27 +50,39 @@ def token_vectors(
     return total / np.maximum(count, 1)[:, None, None]
 
 
-def features(kind: str, sentences: Sequence[Sequence[str]], progress: Callable[[float], None]) -> np.ndarray:
-    """The part of the features that comes in context, by token: whitened layers of the public model, and for
-    "tuned" the last layer of the model tuned on public names, of unit length; float32 [tokens, F]."""
-    steps = 2 if kind == "tuned" else 1
-    found = token_vectors(minilm.Encoder(minilm.weights()), sentences, LAYERS, lambda share: progress(share / steps))
+def features(
+    kind: str, package: Path, sentences: Sequence[Sequence[str]], progress: Callable[[float], None]
+) -> np.ndarray:
+    """The part of the features that comes in context, by token: whitened layers of the public model; for "tuned" the
+    last layer of the model tuned on public names too, of unit length; for "names" what spaCy's finder in ``package``
+    says too. float32 [tokens, F]."""
+    parts = [_whitened, *([_tuned] if kind in ("tuned", "names") else [])]
+    if kind == "names":
+        parts.append(partial(found_names, package))
+
+    def part_of(number: int) -> Callable[[float], None]:
+        return lambda share: progress((number + share) / len(parts))
+
+    made = [part(sentences, part_of(number)) for number, part in enumerate(parts)]
+    return np.concatenate(made, axis=1).astype(np.float32)
+
+
+def _whitened(sentences: Sequence[Sequence[str]], progress: Callable[[float], None]) -> np.ndarray:
+    found = token_vectors(minilm.Encoder(minilm.weights()), sentences, LAYERS, progress)
     basis = projection()
     parts = [(found[:, at] - basis[f"mean{layer}"]) @ basis[f"directions{layer}"] for at, layer in enumerate(LAYERS)]
-    if kind == "tuned":
-        tuned = token_vectors(
-            minilm.Encoder(minilm.adapted(minilm.weights(), minilm.adapter())),
-            sentences,
-            [minilm.LAYERS],
-            lambda share: progress((1 + share) / steps),
-        )[:, 0]
-        parts.append(tuned / np.maximum(np.linalg.norm(tuned, axis=1, keepdims=True), 1e-6))
-    return np.concatenate(parts, axis=1).astype(np.float32)
+    return np.concatenate(parts, axis=1)
+
+
+def _tuned(sentences: Sequence[Sequence[str]], progress: Callable[[float], None]) -> np.ndarray:
+    encoder = minilm.Encoder(minilm.adapted(minilm.weights(), minilm.adapter()))
+    found = token_vectors(encoder, sentences, [minilm.LAYERS], progress)[:, 0]
+    return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-6)
 
 
 def main() -> int:
     """Read, compute, write."""
-    kind, given, made = sys.argv[1:]
+    kind, package, given, made = sys.argv[1:]
     with open(given, encoding="utf-8") as file:
         sentences = json.load(file)
 
@@ -74,7 +90,7 @@ def main() -> int:
         sys.stdout.write(f"{share:.4f}\n")
         sys.stdout.flush()
 
-    np.save(made, features(kind, sentences, say), allow_pickle=False)
+    np.save(made, features(kind, Path(package), sentences, say), allow_pickle=False)
     return 0
 
 

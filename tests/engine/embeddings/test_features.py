@@ -113,11 +113,11 @@ class TestTheProcess:
             return popen([sys.executable, "-c", code, *command[3:]], **more)
 
         monkeypatch.setattr(features.subprocess, "Popen", other)
-        return features._in_context([["a"]], "tuned", tmp_path, progress)
+        return features._in_context([["a"]], "tuned", tmp_path, tmp_path, progress)
 
     def test_what_it_made_is_read_and_its_folder_goes(self, tmp_path, monkeypatch) -> None:
         seen = []
-        code = "import sys, numpy; print(0.5); print(1.0); numpy.save(sys.argv[3], numpy.ones((1, 2)))"
+        code = "import sys, numpy; print(0.5); print(1.0); numpy.save(sys.argv[4], numpy.ones((1, 2)))"
         found = self.run(tmp_path, monkeypatch, code, seen.append)
         assert found.tolist() == [[1, 1]]
         assert seen == [0.5, 1.0]
