@@ -6,6 +6,7 @@ Bad input ends with exit code 2 and one sentence on standard error; other troubl
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -36,6 +37,9 @@ from engine.reports import (
     run_line,
     score_fields,
     score_table,
+    study_lines,
+    study_outcome,
+    trial_line,
 )
 from engine.runs import Runs
 from engine.settings import Settings
@@ -149,6 +153,42 @@ def paper_tables(
     _say(
         as_json, {"cells": [paper.fields(each) for each in found]}, "\n\n".join(filter(None, [paper_text(found), text]))
     )
+
+
+@app.command()
+def tune(
+    epsilon: Annotated[float, typer.Option(help="ε that the recipe shall spend on the corpus.")],
+    development: Annotated[str, typer.Option(help="Where recipes are tried: a corpus that needs no protection.")],
+    corpus: Annotated[str, typer.Option(help="The private corpus; the winner is run on it, once a seed.")],
+    trials: Annotated[int, typer.Option(help="Recipes to try, those of earlier calls included.")] = 30,
+    seeds: Annotated[int, typer.Option(min=0, help="Runs of the winner on the corpus.")] = paper.SEEDS,
+    name: Annotated[str | None, typer.Option(help="Of the search.  [default: made from the others]")] = None,
+    as_json: Json = False,
+) -> None:
+    """Search a recipe on public data, then run the best one on the corpus; what was tried already is kept."""
+    from engine import tuning
+
+    settings = Settings.from_environment()
+    study = tuning.begun(name, epsilon, corpus, development, settings)
+    with _progress_bar(quiet=as_json) as tell:
+        for grown in tuning.search(study, trials, settings, tell):
+            study = grown
+            if not as_json:
+                typer.echo(trial_line(study.trials[-1]))
+    door = Runs(settings)
+    winners = paper.with_seeds(study.best, seeds) if study.best else []
+    door.submit_all(winners, owner_pid=os.getpid())
+    with _progress_bar(quiet=as_json) as tell:
+        for number, config in enumerate(winners):
+            while not (run := door.find(config)) or not run.status.state.final:
+                tell(f"the winner, seed {config.seed}, {run.status.stage if run else ''}", number / seeds)
+                time.sleep(0.5)
+    ended = [run for config in winners if (run := door.find(config))]
+    outcome = study_outcome(study, [run for run in ended if run.final])
+    _say(as_json, outcome, "\n".join(study_lines(study, outcome)))
+    if broken := [run for run in ended if not run.final]:
+        typer.echo(f"{len(broken):,} runs of the winner did not end well: {broken[0].status.error}", err=True)
+        raise typer.Exit(1)
 
 
 @runs_app.callback(invoke_without_command=True)

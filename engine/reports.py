@@ -5,14 +5,16 @@
 
 import math
 import shlex
+import statistics
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.config import DEFAULT_CLIP_NORM, SimulationConfig
 from engine.paper import TABLES, Measured, setting_text
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Counts, EntityScores, FederatedRound, NoiseCheck, RoundRecord, Run, macro, micro, weighted
+from engine.store.studies import Study, Trial
 
 
 def epsilon_text(epsilon: float, digits: int = 3) -> str:
@@ -139,40 +141,17 @@ def run_line(run: Run) -> str:
 
 def command_line(config: SimulationConfig, verb: str = "simulate") -> str:
     """The command that gives the same run; what equals the default is left out, but for the main choices."""
-    default = SimulationConfig()
-    chosen = {
-        "tagger": (config.tagger.name, None),
-        "hidden-size": (config.tagger.hidden_size, default.tagger.hidden_size),
-        "well-formed": (config.tagger.well_formed, default.tagger.well_formed),
-        "embeddings": (config.embeddings, default.embeddings),
-        "noise-multiplier": (config.privacy.noise_multiplier, None),
-        "clip-norm": (config.privacy.clip_norm, DEFAULT_CLIP_NORM if config.privacy.private else None),
-        "batch-size": (config.training.batch_size, default.training.batch_size),
-        "epochs": (config.training.epochs, default.training.epochs),
-        "learning-rate": (config.training.learning_rate, default.training.learning_rate),
-        "optimiser": (config.training.optimiser, default.training.optimiser),
-        "loss": (config.training.loss, default.training.loss),
-        "sampling": (config.privacy.sampling, default.privacy.sampling),
-        "delta": (config.privacy.delta, default.privacy.delta),
-        "clipping": (config.privacy.clipping, default.privacy.clipping),
-        "mechanism": (config.privacy.mechanism, default.privacy.mechanism),
-        "clients": (config.federation.clients, default.federation.clients),
-        "participants": (config.federation.participants, None),
-        "rounds": (config.federation.rounds, default.federation.rounds),
-        "schedule": (config.federation.schedule, default.federation.schedule),
-        "partition": (config.federation.partition, default.federation.partition),
-        "skew": (config.federation.skew, default.federation.skew),
-        "weighting": (config.federation.weighting, None),
-        "data-fraction": (config.data_fraction, default.data_fraction),
-        "seed": (config.seed, default.seed),
-    }
+    private = config.privacy.private
+    usual = SimulationConfig().flat() | {"clip_norm": DEFAULT_CLIP_NORM if private else None}
+    always = ("tagger", "noise_multiplier")
     words = ["python", "-m", "engine", verb, "--corpus", config.corpus]
-    for name, (value, usual) in chosen.items():
-        if value is True:  # a flag, off by default
-            words.append(f"--{name}")
-        elif value != usual:
+    for name, value in config.flat().items():
+        if name == "corpus" or (value == usual[name] and name not in always):
+            continue
+        words.append(f"--{name.replace('_', '-')}")
+        if value is not True:  # a flag, off by default
             short = isinstance(value, float) and float(f"{value:g}") == value
-            words += [f"--{name}", f"{value:g}" if short else str(value)]
+            words.append(f"{value:g}" if short else str(value))
     return shlex.join(words)
 
 
@@ -273,3 +252,54 @@ def privacy_fields(plan: PrivacyPlan, epsilon: float, accountant: str) -> dict[s
         "batch_size": plan.batch_size,
         "sampling_probability": plan.sampling_probability,
     }
+
+
+def trial_line(trial: Trial) -> str:
+    """A recipe that was tried, as a line."""
+    values = {name: f"{value:g}" if isinstance(value, float) else value for name, value in trial.chosen.items()}
+    chosen = ", ".join(f"{name} {value}" for name, value in values.items())
+    return f"{trial.number:3}  F1 {trial.f1:.4f}  {chosen}, σ {trial.noise_multiplier:g}, {trial.seconds:.0f} s"
+
+
+def study_outcome(study: Study, runs: Sequence[Run]) -> dict[str, Any]:
+    """A search for other programs: what won, what it gives on the corpus, what tuning there would have cost."""
+    winner = study.winner
+    f1 = [run.final.test.f1 for run in runs if run.final and run.final.test]
+    return {
+        "name": study.name,
+        "corpus": study.corpus,
+        "epsilon": study.epsilon,
+        "delta": study.delta,
+        "development": study.development,
+        "trials": len(study.trials),
+        "winner": {
+            "number": winner.number,
+            "development_f1": winner.f1,
+            "chosen": dict(winner.chosen),
+            "noise_multiplier": winner.noise_multiplier,
+            "command": command_line(study.best),
+        }
+        if winner and study.best
+        else None,
+        "test": {
+            "f1_mean": statistics.fmean(f1),
+            "f1_sd": statistics.stdev(f1) if len(f1) > 1 else 0.0,
+            "runs": [run.run_id for run in runs],
+        }
+        if f1
+        else None,
+        "private": study.private,
+        "would_have_cost": {"basic": study.booked_basic, "composed": study.booked_composed},
+    }
+
+
+def study_lines(study: Study, outcome: Mapping[str, Any]) -> list[str]:
+    """The same for people."""
+    winner, test, lines = outcome["winner"], outcome["test"], []
+    if winner:
+        best = f"trial {winner['number']}, F1 {winner['development_f1']:.4f}"
+        lines += [f"Best of {outcome['trials']:,} on {study.development}: {best}", winner["command"]]
+    if test:
+        f1 = f"F1 {test['f1_mean']:.4f} ± {test['f1_sd']:.4f}"
+        lines += [f"On the test part of {study.corpus}: {f1} over {len(test['runs'])} seeds"]
+    return [*lines, study.cost_text]

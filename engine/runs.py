@@ -20,7 +20,8 @@ from engine.privacy.plan import tier
 from engine.records import Measurement, PrivacySpent, RoundRecord, Run, RunState, RunStatus
 from engine.repeats import Repeat, is_repeat, outcome, repeat_id
 from engine.settings import Settings
-from engine.store import measured, published
+from engine.store import measured, published, studies
+from engine.store.studies import Study
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -276,6 +277,10 @@ class Runs:
     def measurements(self) -> dict[str, Measurement]:
         """What the benchmarks measured and kept, by their names."""
         return measured.read_all(self.settings.published)
+
+    def studies(self) -> dict[str, Study]:
+        """Searches for a recipe by name, the user's own before the published ones."""
+        return studies.read_all(self.settings.home, self.settings.published)
 
     def resume(self, *, owner_pid: int | None = None) -> None:
         """See that workers are there for runs that wait, or were left by an app that crashed. Raises ClusterError."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine import recipes
 from engine.__main__ import main
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.reports import command_line
@@ -294,6 +295,7 @@ def test_the_program_itself(tmp_path):
         ),
         SimulationConfig.from_flat({"clients": 4, "mechanism": "dp-fedavg", "clipping": "per-layer"}),
         SimulationConfig.from_flat({"clients": 2, "rounds": 3, "schedule": "incremental"}),
+        recipes.good_practice("conll2003", 14_041, 1.0),
     ],
 )
 def test_the_command_line_of_a_run_gives_that_run(shell, config, monkeypatch):

@@ -26,12 +26,11 @@ def test_known_noise_has_what_the_ladder_asks_for() -> None:
             assert known[1.0] > known[3.0] > known[8.0]
 
 
-def test_the_lowest_rung_is_the_papers_setting_and_averaged_weights_are_good_practice() -> None:
+def test_the_lowest_rung_is_the_papers_setting_and_the_highest_is_good_practice() -> None:
     lowest = recipes.rung(0, "conll2003", 14_041, 1.0)
     assert lowest == SimulationConfig.from_flat({"corpus": "conll2003", "noise_multiplier": 0.89})
     good = recipes.good_practice("conll2003", 14_041, 1.0)
-    number = [rung.name for rung in RUNGS].index("averaged weights")
-    assert good == recipes.rung(number, "conll2003", 14_041, 1.0)
+    assert good == recipes.rung(len(RUNGS) - 1, "conll2003", 14_041, 1.0)
     assert good.tagger.name == "linear-crf"
     assert good.training.averaging == 0.95
 
@@ -49,3 +48,10 @@ def test_a_batch_is_at_most_a_third_of_the_sentences() -> None:
 
 def test_without_privacy_nothing_is_clipped() -> None:
     assert recipes.rung(3, "conll2003", 14_041, None).privacy.clip_norm is None
+
+
+def test_without_privacy_there_is_no_need_of_large_batches() -> None:
+    private, open_ = (recipes.rung(5, "conll2003", 14_041, epsilon).training for epsilon in (1.0, None))
+    assert private.batch_size == 1024
+    assert open_.batch_size == 128
+    assert open_.learning_rate < private.learning_rate

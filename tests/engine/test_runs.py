@@ -95,8 +95,8 @@ def test_equal_work_is_done_once(runs):
     elsewhere = Runs(dataclasses.replace(runs.settings, store_url="sqlite:///:memory:"))
     assert elsewhere.submit(SMALL).state == RunState.DONE  # answered from what is published: nothing is started
     assert runs.find(SMALL).provenance.command == (
-        "python -m engine simulate --corpus synthetic --tagger bilstm-tddl --hidden-size 8 --noise-multiplier 1 "
-        "--batch-size 8 --epochs 2 --data-fraction 0.05"
+        "python -m engine simulate --corpus synthetic --data-fraction 0.05 --tagger bilstm-tddl --hidden-size 8 "
+        "--batch-size 8 --epochs 2 --noise-multiplier 1"
     )
 
 
