@@ -19,7 +19,10 @@ page = st.navigation(
             st.Page("pages/frontier.py", title="Frontier", icon=":material/show_chart:"),
             st.Page("pages/practice.py", title="Good practice", icon=":material/stairs:"),
         ],
-        "Reference": [st.Page("pages/speed.py", title="Speed", icon=":material/timer:")],
+        "Reference": [
+            st.Page("pages/tuning.py", title="Tuning", icon=":material/tune:"),
+            st.Page("pages/speed.py", title="Speed", icon=":material/timer:"),
+        ],
     },
     position="top",
 )

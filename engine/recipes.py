@@ -7,7 +7,7 @@ features, few weights, large Poisson batches and Adam buy most of it back (Ponom
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -84,6 +84,23 @@ def rung(number: int, corpus: str, sentences: int, epsilon: float | None) -> Sim
     if epsilon is None:
         return with_noise(config, 0.0)
     return with_noise(config, noise(config, sentences, epsilon))
+
+
+def federated(corpus: str, sentences: int, clients: int, rounds: int, epsilon: float) -> SimulationConfig:
+    """Good practice where so many clients hold equal random parts: each has DP-SGD on its own, with batches of at
+    most a third of them, and spends ``epsilon`` over all rounds. As many passes over the data, split over the rounds;
+    what is looked at is the average of the clients' weights alone."""
+    base, shard = good_practice(corpus, sentences, epsilon), sentences // clients
+    changes = {
+        "clients": clients,
+        "rounds": rounds,
+        "batch_size": min(base.training.batch_size, max(1, shard // SMALLEST_SHARE)),
+        "epochs": base.training.epochs / rounds,
+        "averaging": 0.0,
+    }
+    config = SimulationConfig.from_flat(base.flat() | changes)
+    whole = replace(config, training=replace(config.training, epochs=base.training.epochs))
+    return with_noise(config, noise(whole, shard, epsilon))
 
 
 _KNOWN = {

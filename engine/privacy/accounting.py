@@ -14,7 +14,7 @@ dp_accounting takes a second to import and is therefore imported when the first 
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -120,11 +120,13 @@ def noise_multiplier_for(target_epsilon: float, plan: PrivacyPlan, accountant: s
     if not (isinstance(target_epsilon, (int, float)) and math.isfinite(target_epsilon) and target_epsilon > 0):
         raise InvalidConfig(f"target_epsilon={target_epsilon!r}, expected a positive number")
 
-    def cost(sigma: float) -> float:
+    def cost(sigma: float, accountant: str) -> float:
         return epsilon(dataclasses.replace(plan, noise_multiplier=sigma), plan.steps, accountant)
 
+    # An exact ε takes up to a second. Rényi accounting is quick and never below it, so it says where to look.
+    quick = "rdp" if accountant == "pld" else accountant
     low, high = 0.0, 1.0
-    while cost(high) > target_epsilon:
+    while cost(high, quick) > target_epsilon:
         low, high = high, 2 * high
         if high > LARGEST_NOISE_MULTIPLIER:
             raise InvalidConfig(
@@ -134,8 +136,22 @@ def noise_multiplier_for(target_epsilon: float, plan: PrivacyPlan, accountant: s
     # ε falls as σ grows, so halving the interval finds the border; tiny σ are slow to price and never wanted.
     while high - low > 1e-4:
         middle = (low + high) / 2
-        low, high = (low, middle) if cost(middle) <= target_epsilon else (middle, high)
-    return math.ceil(high * 10_000) / 10_000
+        low, high = (low, middle) if cost(middle, quick) <= target_epsilon else (middle, high)
+    if accountant == quick:
+        return math.ceil(high * 10_000) / 10_000
+    return _exact_noise_multiplier(lambda sigma: cost(sigma, accountant), target_epsilon, high)
+
+
+def _exact_noise_multiplier(cost: Callable[[float], float], target: float, high: float) -> float:
+    """The border below ``high``, which costs no more than the target, on the grid of 0.0001 and not below it."""
+    from scipy.optimize import brentq
+
+    low = 0.9 * high
+    while cost(low) <= target:
+        low, high = 0.9 * low, low
+    border = brentq(lambda sigma: math.log(cost(sigma) / target), low, high, xtol=2e-5) if cost(high) < target else high
+    found = math.ceil(border * 10_000) / 10_000
+    return found if cost(found) <= target else round(found + 1e-4, 4)
 
 
 @lru_cache(maxsize=4096)

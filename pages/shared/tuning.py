@@ -1,0 +1,129 @@
+"""A search for a recipe → rows, sentences and pictures: no streamlit."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from engine.paper import Measured
+from engine.store.studies import Study, Trial
+from pages.shared import address, charts, palette
+
+FIELDS = {
+    "learning_rate": "learning rate",
+    "clip_norm": "clip norm C",
+    "batch_size": "batch size",
+    "epochs": "epochs",
+    "window": "neighbours",
+    "averaging": "averaging, decay",
+    "tagger": "model",
+}
+"""What a search varies, in words."""
+_LOGARITHMIC = ("learning_rate", "clip_norm", "batch_size", "epochs")
+
+
+def answer(study: Study, tested: Measured | None) -> str:
+    """The search in a sentence."""
+    winner = study.winner
+    if winner is None:
+        return "Nothing has been tried yet."
+    text = f"Of {len(study.trials):,} recipes for ε = {study.epsilon:g}, the best finds F1 {winner.f1:.2f}"
+    if tested and tested.entity:
+        return f"{text} where it was tried, and {tested.entity.f1_text} on the corpus it is for."
+    return f"{text} where it was tried; on the corpus it is for it has not been run."
+
+
+def rows(study: Study) -> list[dict[str, Any]]:
+    """The trials, the best first."""
+    ordered = sorted(study.trials, key=lambda trial: (-trial.f1, trial.number))
+    return [
+        {
+            "trial": trial.number,
+            "F1": trial.f1,
+            **{words: str(trial.chosen.get(name, "")) for name, words in FIELDS.items()},
+            "σ": trial.noise_multiplier,
+            "seconds": trial.seconds,
+        }
+        for trial in ordered
+    ]
+
+
+def history(study: Study, *, key: str) -> go.Figure:
+    """F1 of each trial in order, and the best so far."""
+    best = [max(trial.f1 for trial in study.trials[: place + 1]) for place in range(len(study.trials))]
+    numbers = [trial.number for trial in study.trials]
+    figure = go.Figure()
+    figure.add_trace(
+        go.Scatter(
+            x=numbers,
+            y=[trial.f1 for trial in study.trials],
+            mode="markers",
+            name="a recipe",
+            marker={"symbol": "circle-open", "size": 9, "color": palette.QUIET, "line": {"width": 2}},
+            text=[_told(trial) for trial in study.trials],
+            hovertemplate="%{text}<extra></extra>",
+        )
+    )
+    figure.add_trace(
+        go.Scatter(
+            x=numbers,
+            y=best,
+            mode="lines",
+            name="best so far",
+            line={"shape": "hv", "color": palette.F1, "width": 2.5},
+            hovertemplate="best so far: F1 %{y:.3f}<extra></extra>",
+        )
+    )
+    return figure.update_layout(
+        **charts.plain_layout(key, height=340),
+        margin={"l": 52, "r": 8, "t": 48, "b": 48},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        xaxis={"title": {"text": "trial"}, "gridcolor": palette.GRID, "zeroline": False},
+        yaxis={"title": {"text": f"F1 on {study.development}"}, "gridcolor": palette.GRID, "zeroline": False},
+    )
+
+
+def by_field(study: Study, *, key: str) -> go.Figure:
+    """F1 of each trial against each thing that was varied; the winner is filled."""
+    names = [name for name in FIELDS if any(name in trial.chosen for trial in study.trials)]
+    columns = 4
+    height = -(-len(names) // columns)
+    figure = make_subplots(rows=height, cols=columns, shared_yaxes=True, horizontal_spacing=0.03, vertical_spacing=0.3)
+    winner = study.winner
+    for place, name in enumerate(names):
+        where = {"row": place // columns + 1, "col": place % columns + 1}
+        filled = ["circle" if trial is winner else "circle-open" for trial in study.trials]
+        figure.add_trace(
+            go.Scatter(
+                x=[trial.chosen.get(name) for trial in study.trials],
+                y=[trial.f1 for trial in study.trials],
+                mode="markers",
+                marker={"symbol": filled, "size": 8, "color": palette.F1, "line": {"width": 1.5}},
+                text=[_told(trial) for trial in study.trials],
+                hovertemplate="%{text}<extra></extra>",
+                showlegend=False,
+            ),
+            **where,
+        )
+        kind = "log" if name in _LOGARITHMIC else "category" if name == "tagger" else "linear"
+        figure.update_xaxes(title={"text": FIELDS[name], "standoff": 4}, type=kind, gridcolor=palette.GRID, **where)
+    figure.update_yaxes(gridcolor=palette.GRID, zeroline=False)
+    return figure.update_layout(
+        **charts.plain_layout(key, height=220 * height), margin={"l": 44, "r": 8, "t": 16, "b": 44}
+    )
+
+
+def _told(trial: Trial) -> str:
+    chosen = (f"{words}: {trial.chosen[name]}" for name, words in FIELDS.items() if name in trial.chosen)
+    return f"<b>trial {trial.number}, F1 {trial.f1:.3f}</b><br>" + "<br>".join(
+        [*chosen, f"σ: {trial.noise_multiplier:g}"]
+    )
+
+
+def labels(found: Sequence[Study]) -> dict[str, str]:
+    """Studies by name, in words."""
+    return {
+        study.name: address.plain(f"{study.corpus} at ε = {study.epsilon:g}, tried on {study.development}")
+        for study in found
+    }

@@ -1,0 +1,37 @@
+"""Tuning: the search for a recipe on public data, trial by trial, and what it would have cost on private data."""
+
+import streamlit as st
+
+from engine import paper
+from pages.shared import address, door, tables, tuning
+from pages.shared.picture import show
+
+COMMAND = "python -m engine tune --epsilon 3 --corpus conll2003 --development btc --trials 30"
+
+runs = door.runs()
+found = runs.studies()
+heading = st.container()
+if not found:
+    heading.markdown("### No search for a recipe has been made yet.")
+    st.markdown("This begins one: recipes are tried on Broad Twitter, which is public; the best is run on CoNLL-2003.")
+    st.code(COMMAND, language="bash", wrap_lines=True)
+    st.stop()
+labels = tuning.labels(list(found.values()))
+study = found[st.selectbox("Search", sorted(found), format_func=labels.__getitem__)]
+tested = paper.measure(paper.Cell("tuning", {}, {}, study.best), runs.find) if study.best else None
+heading.markdown(f"### {address.plain(tuning.answer(study, tested))}")
+st.markdown(
+    "Trying many recipes on private data and telling of the best spends privacy with every trial. Here each trial "
+    "trains on data that need no protection, with the noise, the batches and the steps that the private corpus would "
+    "need; of that only the number of sentences is asked."
+)
+st.info(address.plain(study.cost_text), icon=":material/receipt_long:")
+show(tuning.history(study, key=f"history-{study.name}"), key="history", label="F1 of each trial, and the best so far")
+st.markdown("#### What made the difference")
+show(tuning.by_field(study, key=f"fields-{study.name}"), key="fields", label="F1 of each trial by what was varied")
+number = tables.number
+tables.show(tuning.rows(study), {"F1": number(f"F1 on {study.development}", format="%.4f")})
+if study.best:
+    st.markdown(f"[The best one in Explore]({address.link(study.best)})")
+st.caption("This goes on with it, with as many trials as you say:")
+st.code(f"{study.command} --trials {2 * len(study.trials)}", language="bash", wrap_lines=True)
