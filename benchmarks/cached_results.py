@@ -1,9 +1,9 @@
 """Makes ``cached_results/``: ``make results``, or ``python -m benchmarks.cached_results`` with options for a part.
 
-What Explore's slider shows at the paper's settings, all cells of the paper's tables, and what Diagnose lays beside
-them (what-if runs and mends), and the ladder to good practice: on CoNLL-2003 with five seeds, on the embedded corpus
-with one. Runs are computed side by side, one a core. What is published already is left alone; an interrupted run goes
-on where it was.
+What Explore's slider shows at the paper's settings, all cells of the paper's tables, what Diagnose lays beside them
+(what-if runs and mends), the ladder to good practice, and good practice in a federation: on CoNLL-2003 with five seeds,
+on the embedded corpus with one. Runs are computed side by side, one a core. What is published already is left alone; an
+interrupted run goes on where it was.
 """
 
 import argparse
@@ -35,12 +35,17 @@ def wanted(names: list[str], seeds: int | None) -> list[SimulationConfig]:
         for cell in paper.cells(corpus=corpus):
             found += enumerate(cell.seeds(seeds or SEEDS.get(corpus, 1)))
         explained = [variant.config for variant in (*diagnosis.crf(corpus), *diagnosis.phases(corpus))]
+        sentences = corpora.train_sentences(corpus, settings)
         ladder = [
-            recipes.rung(number, corpus, corpora.train_sentences(corpus, settings), epsilon)
+            recipes.rung(number, corpus, sentences, epsilon)
             for number in range(len(recipes.RUNGS))
             for epsilon in (*recipes.EPSILONS, None)
         ]
-        for config in (*paper.what_ifs(corpus).values(), *explained, *ladder):
+        federated = [
+            recipes.federated(corpus, sentences, clients, rounds, epsilon)
+            for clients, rounds, epsilon in itertools.product(recipes.CLIENTS, recipes.ROUNDS, recipes.EPSILONS)
+        ]
+        for config in (*paper.what_ifs(corpus).values(), *explained, *ladder, *federated):
             found += enumerate(paper.with_seeds(config, seeds or SEEDS.get(corpus, 1)))
     return list(dict.fromkeys(config for _, config in sorted(found, key=lambda one: one[0])))
 

@@ -1,6 +1,7 @@
 """Prints the README's tables, published runs and speed: ``python -m benchmarks.results_table [--write README.md]``."""
 
 import argparse
+import itertools
 import sys
 from pathlib import Path
 
@@ -82,6 +83,22 @@ def ladder() -> str:
     return markdown(("choice", *names, "not private", "seeds"), rows)
 
 
+def federated() -> str:
+    """Good practice in a federation, CoNLL-2003; one hand above."""
+    door, corpus = Runs.from_environment(), "conll2003"
+    sentences, rows = door.train_sentences(corpus), []
+    one_hand = [recipes.good_practice(corpus, sentences, epsilon) for epsilon in recipes.EPSILONS]
+    kinds = [(1, 1, one_hand)]
+    for clients, rounds in itertools.product(recipes.CLIENTS, recipes.ROUNDS):
+        configs = [recipes.federated(corpus, sentences, clients, rounds, epsilon) for epsilon in recipes.EPSILONS]
+        kinds.append((clients, rounds, configs))
+    for clients, rounds, configs in kinds:
+        found = [paper.measure(paper.Cell("federated", {}, {}, config), door.find) for config in configs]
+        f1 = [each.entity.f1_text if each.entity else "" for each in found]
+        rows.append((clients, rounds, *f1, str(max(len(each.runs) for each in found))))
+    return markdown(("clients", "rounds", *(f"ε = {epsilon:g}" for epsilon in recipes.EPSILONS), "seeds"), rows)
+
+
 def speed() -> str:
     """The kept step benchmark, with ratios."""
     kept = measured.read_all(Settings.from_environment().published).get("step")
@@ -104,6 +121,7 @@ def main() -> None:
         "paper": paper_tables(),
         "mends": mends(),
         "ladder": ladder(),
+        "federated": federated(),
         "speed": speed(),
     }
     for name, text in tables.items():

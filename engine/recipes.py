@@ -17,6 +17,8 @@ from engine.privacy.plan import PrivacyPlan
 
 EPSILONS = (1.0, 3.0, 8.0)
 """Where the ladder is measured."""
+CLIENTS, ROUNDS = (5, 20), (1, 10)
+"""Of the federated recipe: how many parties, and how often they send their weights."""
 _LARGE = 1024
 SMALLEST_SHARE = 3
 """A batch has at most the third part of the sentences: from there on sampling amplifies little."""
@@ -89,13 +91,14 @@ def rung(number: int, corpus: str, sentences: int, epsilon: float | None) -> Sim
 def federated(corpus: str, sentences: int, clients: int, rounds: int, epsilon: float) -> SimulationConfig:
     """Good practice where so many clients hold equal random parts: each has DP-SGD on its own, with batches of at
     most a third of them, and spends ``epsilon`` over all rounds. As many passes over the data, split over the rounds;
-    what is looked at is the average of the clients' weights alone."""
+    what is looked at is the average of the clients' weights alone. Fewer steps of each ask for longer ones."""
     base, shard = good_practice(corpus, sentences, epsilon), sentences // clients
     changes = {
         "clients": clients,
         "rounds": rounds,
         "batch_size": min(base.training.batch_size, max(1, shard // SMALLEST_SHARE)),
         "epochs": base.training.epochs / rounds,
+        "learning_rate": 0.1,
         "averaging": 0.0,
     }
     config = SimulationConfig.from_flat(base.flat() | changes)

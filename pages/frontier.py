@@ -35,7 +35,8 @@ said = frontier.answer(best, top)
 heading.markdown(f"### {said}")
 show(frontier.picture(places, best, top, published, floor, key=f"{corpus}-{metric}-{kind}"), key="frontier", label=said)
 st.caption(
-    "Each circle is a setting with all its seeds; the line joins those that none beats at their ε or less. Only runs "
+    "Each circle is a setting with all its seeds; a line joins those that none beats at their ε or less, over all, or "
+    "where as many clients hold the data, each of whom pays that ε for its own part. Only runs "
     "that protect sentences, sampled as the accounting has it, are compared. A click on a point opens it in Explore, "
     "where it can be run again."
 )

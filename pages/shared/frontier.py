@@ -19,6 +19,8 @@ from pages.shared import address, charts, compare, palette
 ALL = "all names"
 _SHARE_OF_NO_PRIVACY = 0.18
 """How much of the axis the place of ε = ∞ takes."""
+FEDERATED = ((5, palette.TYPES[0], "square"), (20, palette.TYPES[2], "triangle-up"))
+"""Numbers of clients that have a line of their own, and how it looks."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,12 @@ def _alike(config: SimulationConfig) -> bool:
     return config.privacy.mechanism == "dp-sgd" and config.privacy.sampling == "poisson"
 
 
-def best(found: Sequence[Place]) -> list[Place]:
-    """Private settings that none beats: no other has a higher F1 at the same or a smaller ε. By ε."""
+def best(found: Sequence[Place], clients: int | None = None) -> list[Place]:
+    """Private settings that none beats, with so many clients or any number: no other has a higher F1 at the same or a
+    smaller ε. By ε."""
     top, kept = -math.inf, []
-    for place in sorted((each for each in found if each.private), key=lambda each: (each.epsilon, -each.f1)):
+    among = [each for each in found if each.private and clients in (None, each.config.federation.clients)]
+    for place in sorted(among, key=lambda each: (each.epsilon, -each.f1)):
         if place.f1 > top:
             top = place.f1
             kept.append(place)
@@ -145,6 +149,11 @@ def picture(
     line.mode, line.line = "lines+markers", {"shape": "hv", "color": palette.F1, "width": 2.5}
     line.error_y = {"type": "data", "array": [each.sd for each in frontier], "thickness": 1.5}
     figure.add_trace(line)
+    for (clients, colour, symbol), dash in zip(FEDERATED, ("dash", "dot"), strict=True):
+        if split := best(found, clients):
+            line = _points(split, x, f"{clients} clients", colour, symbol, 9)
+            line.mode, line.line = "lines+markers", {"shape": "hv", "color": colour, "width": 2, "dash": dash}
+            figure.add_trace(line)
     if published:
         figure.add_trace(
             go.Scatter(

@@ -104,3 +104,20 @@ def test_published_runs_have_a_frontier(open_page, settings):
     test.selectbox[1].set_value("PER").run()
     assert not test.exception
     assert test.dataframe[0].value["F1"].tolist() != frame["F1"].tolist()
+
+
+def test_settings_with_many_clients_have_lines_of_their_own():
+    found = [
+        *FOUND,
+        overview(config(noise_multiplier=1.0, clients=5), 4, 2.0),
+        overview(config(noise_multiplier=2.0, clients=5), 2, 1.0),
+        overview(config(noise_multiplier=1.0, clients=20), 3, 3.0),
+    ]
+    places = frontier.places(found, "synthetic", "entity", frontier.ALL)
+    figure = frontier.picture(places, frontier.best(places), None, [], 0.0, key="k")
+    lines = {trace.name: list(trace.y) for trace in figure.data}
+    assert lines["5 clients"] == pytest.approx([2 / 15 * 1, 4 / 15]) or len(lines["5 clients"]) == 2
+    assert len(lines["20 clients"]) == 1
+    places = frontier.places(FOUND, "synthetic", "entity", frontier.ALL)
+    figure = frontier.picture(places, frontier.best(places), None, [], 0.0, key="k")
+    assert "5 clients" not in {trace.name for trace in figure.data}
