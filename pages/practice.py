@@ -1,5 +1,7 @@
 """Good practice: what each choice between the paper's setting and the recipe is worth, at the same ε."""
 
+import itertools
+
 import streamlit as st
 
 from engine import paper, recipes
@@ -27,8 +29,8 @@ left.markdown(f"### {ladder.answer(steps)}")
 show(ladder.picture(steps, key=f"ladder-{corpus}"), key="ladder", label=ladder.answer(steps))
 st.caption(
     "From left to right each setting has one choice more than the one before it. Everything but the training sentences "
-    "is public; “vectors in context” come from a language model that was tuned on Wikigold's names, which is one more "
-    "assumption: that public labels are there."
+    "is public. The last rung rests on one more assumption, that public names with labels are there: a language model "
+    "was tuned on Wikigold's, and spaCy's name finder learned from those of OntoNotes."
 )
 epsilon = st.segmented_control(
     "Numbers at", recipes.EPSILONS, default=1.0, format_func="ε = {:g}".format, required=True
@@ -40,5 +42,19 @@ tables.show(
         "seconds": tables.number(format="%.0f", help="The quickest run; runs beside others take longer."),
     },
 )
+st.markdown("#### The same where several hold the data")
+st.caption(
+    "Each client adds noise to its own steps and pays the whole ε for its own part, so the fewer sentences it has, the "
+    "more noise each step gets; averaging the clients' weights often takes much of it out again."
+)
+split = [
+    recipes.federated(corpus, sentences, clients, rounds, epsilon)
+    for clients, rounds in itertools.product(recipes.CLIENTS, recipes.ROUNDS)
+]
+together = [recipes.good_practice(corpus, sentences, epsilon), *split]
+tables.show(
+    ladder.federated_rows([paper.measure(paper.Cell("federated", {}, {}, config), runs.find) for config in together])
+)
 wanted = [config for step in steps for found in step.measured.values() for config in found.cell.seeds(paper.SEEDS)]
+wanted += [config for each in split for config in paper.with_seeds(each, paper.SEEDS)]
 submitting.button(runs, submitting.missing(runs, list(dict.fromkeys(wanted))), "of this ladder", key="run-ladder")

@@ -18,7 +18,7 @@ _COLOURS = (palette.PRECISION, palette.RECALL, palette.F1)
 
 @dataclass(frozen=True)
 class Step:
-    """A rung with what its runs gave, by ε asked for; ``open``: without privacy, if that was run."""
+    """A rung with what its runs gave, by ε asked for."""
 
     rung: Rung
     measured: dict[float, Measured]
@@ -59,6 +59,23 @@ def rows(steps: Sequence[Step], epsilon: float) -> list[dict[str, Any]]:
         )
         before = f1
     return shown
+
+
+def federated_rows(found: Sequence[Measured]) -> list[dict[str, Any]]:
+    """Good practice by who holds the data, at one ε."""
+    return [
+        {
+            "clients": each.cell.config.federation.clients,
+            "rounds": each.cell.config.federation.rounds,
+            "F1": each.entity.mean.f1 if each.entity else None,
+            "± sd": each.entity.sd.f1 if each.entity and len(each.runs) > 1 else None,
+            "ε": epsilon_text(each.epsilon) if each.epsilon is not None else "",
+            "batch of a client": each.cell.config.training.batch_size,
+            "seeds": len(each.runs),
+            "run": address.link(each.cell.config),
+        }
+        for each in found
+    ]
 
 
 def _seconds(found: Measured) -> float | None:

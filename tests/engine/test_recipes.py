@@ -1,10 +1,14 @@
 """Each rung adds one choice, and all of them keep the promise."""
 
+import dataclasses
+
 import pytest
 
 from engine import recipes
 from engine.config import SimulationConfig
 from engine.corpus import synthetic
+from engine.privacy.accounting import epsilon
+from engine.privacy.plan import PrivacyPlan
 from engine.recipes import EPSILONS, RUNGS
 
 CORPORA = {"conll2003": 14_041, "synthetic": synthetic.SIZES["train"]}
@@ -17,7 +21,20 @@ def test_noise_is_the_least_that_keeps_the_promise(corpus, number) -> None:
     assert recipes.found_noise(config, CORPORA[corpus], 3.0) == config.privacy.noise_multiplier
 
 
-def test_known_noise_has_what_the_ladder_asks_for() -> None:
+@pytest.mark.parametrize("clients", recipes.CLIENTS)
+def test_each_client_of_a_federation_pays_no_more_than_the_whole_epsilon(clients) -> None:
+    for rounds in recipes.ROUNDS:
+        config = recipes.federated("conll2003", 14_041, clients, rounds, 3.0)
+        assert config.federation.clients == clients
+        assert config.federation.rounds * config.training.epochs == 10
+        shard = 14_041 // clients
+        plan = PrivacyPlan.from_config(config, shard)
+        whole = dataclasses.replace(plan, steps=rounds * plan.steps)
+        assert 2.9 < epsilon(whole, whole.steps) <= 3.0
+        assert plan.batch_size <= shard / 3
+
+
+def test_known_noise_has_what_the_ladder_and_the_federation_ask_for() -> None:
     for corpus, sentences in CORPORA.items():
         for number in range(len(RUNGS)):
             training = recipes.rung(number, corpus, sentences, 1.0).training
