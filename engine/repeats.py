@@ -46,9 +46,9 @@ class Repeat:
     outcome: Outcome | None
 
 
-def outcome(first: RoundRecord, again: RoundRecord) -> Outcome | None:
+def outcome(first: RoundRecord | None, again: RoundRecord | None) -> Outcome | None:
     """What the last records of both say; None as long as one of them is not final."""
-    if not (first.test and again.test and first.final and again.final):
+    if not (first and again and first.test and again.test and first.final and again.final):
         return None
     same = replace(first, seconds=0.0) == replace(again, seconds=0.0)
     return Outcome(same, again.test.f1 - first.test.f1)

@@ -18,7 +18,7 @@ from engine.federated.accounting import spent
 from engine.federated.plan import FederatedPlan, chosen_layout, plan_of
 from engine.privacy.plan import tier
 from engine.records import Measurement, PrivacySpent, RoundRecord, Run, RunState, RunStatus
-from engine.repeats import Repeat, is_repeat, outcome, repeat_id
+from engine.repeats import Outcome, Repeat, is_repeat, outcome, repeat_id
 from engine.settings import Settings
 from engine.store import measured, published, studies
 from engine.store.studies import Study
@@ -62,11 +62,13 @@ class Holdings:
 
 @dataclass(frozen=True)
 class Overview:
-    """A run in a list. last: its newest record, None before the first. note: of the user, empty if there is none."""
+    """A run in a list. last: its newest record, None before the first. note: of the user, empty if there is none.
+    outcome: of one that repeats another, once both are done."""
 
     run: Run
     last: RoundRecord | None
     note: str
+    outcome: Outcome | None = None
 
 
 class Runs:
@@ -148,7 +150,12 @@ class Runs:
         # A run that has ended says nothing more, unless it is taken up again, which its state shows.
         self._ends |= {run.run_id: new[run.run_id] for run in every if run.run_id in new and run.status.state == "done"}
         known |= new
-        return [Overview(run, known.get(run.run_id), notes.get(run.run_id, "")) for run in every]
+        firsts = {repeat_id(identity): record for identity, record in known.items() if not is_repeat(identity)}
+        return [
+            Overview(run, last, notes.get(run.run_id, ""), outcome(firsts.get(run.run_id), last))
+            for run in every
+            for last in [known.get(run.run_id)]
+        ]
 
     def repeated(self, firsts: Iterable[Run]) -> dict[str, Repeat]:
         """Of these runs those that were asked for once more, by their identity, and what came of it."""
@@ -156,9 +163,8 @@ class Runs:
         found = {}
         for first in firsts:
             again = known.get(repeat_id(first.run_id))
-            if again and first.final:
-                ended = outcome(first.final, again.last) if again.last else None
-                found[first.run_id] = Repeat(again.run.status.state, ended)
+            if again:
+                found[first.run_id] = Repeat(again.run.status.state, outcome(first.final, again.last))
         return found
 
     def tradeoff(self, config: SimulationConfig) -> list[Run]:

@@ -1,5 +1,6 @@
 """The list of runs with what can be done to them. While a run waits or runs, it is looked at again by itself."""
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
@@ -69,7 +70,7 @@ def row(each: Overview) -> dict[str, Any]:
         "seconds": seconds,
         "asked for": datetime.fromtimestamp(run.status.created) if run.status.created else None,
         "whose": _whose(run),
-        "note": each.note or run.status.error or "",
+        "note": each.note or run.status.error or (each.outcome.text if each.outcome else ""),
         "id": run.run_id,
     }
 
@@ -162,10 +163,19 @@ def _actions(runs: Runs, chosen: Sequence[Overview], frame: pd.DataFrame) -> Non
             _each(runs.cancel, active)
         if st.button(f"Delete {len(mine)}" if mine else "Delete", disabled=not mine, icon=":material/delete:"):
             _ask(runs, mine)
-        finished = [each.run.config for each in chosen if each.last and each.last.final]
-        if st.button("Compare", disabled=not finished, icon=":material/stacked_line_chart:"):
-            comparing.ask(finished)
+        done = {each.run.run_id: each.run.config for each in chosen if each.last and each.last.final}
+        firsts = [run_id for run_id in done if not is_repeat(run_id)]
+        if st.button("Compare", disabled=not done, icon=":material/stacked_line_chart:"):
+            comparing.ask(list(done.values()))
             st.switch_page("pages/compare.py")
+        if st.button(
+            f"Run {len(firsts)} again" if firsts else "Run again",
+            disabled=not firsts,
+            icon=":material/replay:",
+            help="Once more on this machine, beside the first run, to see whether it comes out the same. "
+            "What came of it stands in its note.",
+        ):
+            _each(lambda run_id: runs.submit_again(done[run_id], owner_pid=os.getpid()), firsts)
         with st.popover("Note", disabled=len(mine) != 1, icon=":material/edit_note:"):
             before = next((each.note for each in chosen if each.run.run_id in mine), "")
             text = st.text_area("Note", before, max_chars=LONGEST_NOTE, key=f"note-{mine[0] if mine else ''}")
@@ -173,7 +183,7 @@ def _actions(runs: Runs, chosen: Sequence[Overview], frame: pd.DataFrame) -> Non
                 _each(lambda run_id: runs.write_note(run_id, text), mine)
         st.download_button("CSV", frame.to_csv(index=False), "runs.csv", "text/csv", icon=":material/download:")
         if not chosen:
-            st.caption("Choose rows to cancel, delete, compare or annotate them.")
+            st.caption("Choose rows to cancel, delete, compare, run again or annotate them.")
         elif len(mine) < len(chosen):
             st.caption("Published runs stay as they are.")
 

@@ -7,9 +7,10 @@ import pytest
 
 from engine.config import SimulationConfig, run_id
 from engine.records import RunState
+from engine.repeats import repeat_id
 from engine.runs import Runs
 from pages.shared import listing
-from tests.engine.runs_for_tests import SMALL, provenance, record
+from tests.engine.runs_for_tests import SMALL, provenance, record, scores
 
 
 def stored(runs: Runs, seed: int, *, done: bool = True) -> str:
@@ -126,3 +127,25 @@ def test_a_link_leads_back_to_the_configuration():
     found, problems = address.read(fields, {"synthetic"})
     assert problems == []
     assert found == config
+
+
+def test_a_run_that_was_run_again_says_what_came_of_it(open_page, settings, monkeypatch):
+    runs = Runs(settings)
+    first = stored(runs, 1)
+    again = repeat_id(first)
+    runs._store.submit(again, replace(SMALL, seed=1), "0" * 64)
+    claim = runs._store.claim(again, "me/1")
+    for number in range(3):
+        runs._store.append(claim, record(number))
+    runs._store.finish(claim, provenance())
+    other = stored(runs, 2)
+    runs._store.submit(repeat_id(other), replace(SMALL, seed=2), "0" * 64)
+    claim = runs._store.claim(repeat_id(other), "me/1")
+    runs._store.append(claim, replace(record(0, of=1), test=scores(5), loss=1.0))
+    runs._store.finish(claim, provenance())
+    frame = open_page("runs").dataframe[0].value.set_index("id")
+    assert frame["whose"].to_dict() == {first: "yours", again: "again", other: "yours", repeat_id(other): "again"}
+    notes = frame["note"].to_dict()
+    assert notes[again] == "equal to the last digit"
+    assert notes[repeat_id(other)].startswith("F1 +0.1")
+    assert notes[first] == notes[other] == ""
