@@ -165,7 +165,9 @@ def _starts(runs: Runs) -> None:
         help="The paper's setting: BiLSTM from scratch, SGD, σ = 1.",
     )
     with right.popover("Good practice", width="stretch"):
-        st.markdown("Public features, few weights, a CRF, large batches, Adam, averaged weights. σ is worked out for:")
+        st.markdown(
+            "Public features and labels, few weights, a CRF, large batches, Adam, averaged weights. σ is worked out for:"
+        )
         for epsilon in recipes.EPSILONS:
             st.button(
                 f"ε = {epsilon:g}", on_click=_take, args=(runs, epsilon), width="stretch", key=f"good-{epsilon:g}"
