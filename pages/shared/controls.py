@@ -166,7 +166,7 @@ def _starts(runs: Runs) -> None:
     )
     with right.popover("Good practice", width="stretch"):
         st.markdown(
-            "Public features and labels, few weights, a CRF, large batches, Adam, averaged weights. σ is worked out for:"
+            "Public features and labels, few weights, CRF, large batches, Adam, averaged weights. σ is worked out for:"
         )
         for epsilon in recipes.EPSILONS:
             st.button(

@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from engine import embeddings
 from engine.embeddings import minilm
-from engine.embeddings.in_context import token_vectors
+from engine.embeddings.in_context import features, token_vectors
+from engine.embeddings.names import found_names
 from engine.errors import VectorsMissing
 from tests.browser.chromium import in_ci
 
@@ -142,3 +144,18 @@ def test_spelling_is_told_to_the_tuned_model(weights) -> None:
     tuned = minilm.Encoder(minilm.adapted(weights, minilm.adapter()))
     small, capital = (token_vectors(tuned, [["he", "met", word]], [6])[2, 0] for word in ("rose", "Rose"))
     assert np.linalg.norm(small - capital) > 0.1 * np.linalg.norm(small)
+
+
+def test_each_choice_of_features_has_what_the_one_before_it_has() -> None:
+    sentences = [["Angela", "Merkel", "visited", "Paris", "."], ["it", "rains"]]
+    package, seen = embeddings.find("en_core_web_md").folder, []
+    contextual, tuned, names = (
+        features(kind, package, sentences, seen.append) for kind in ("contextual", "tuned", "names")
+    )
+    assert [part.shape for part in (contextual, tuned, names)] == [(7, 256), (7, 640), (7, 676)]
+    assert (tuned[:, :256] == contextual).all()
+    assert (names[:, :640] == tuned).all()
+    assert np.allclose(np.linalg.norm(tuned[:, 256:], axis=1), 1, atol=1e-5)
+    assert (names[:, 640:] == found_names(package, sentences)).all()
+    assert seen[-1] == 1.0
+    assert max(seen) == 1.0
