@@ -3,6 +3,7 @@
 import argparse
 import itertools
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks.cached_results import NOISE_MULTIPLIERS
@@ -18,7 +19,7 @@ from engine.store import measured, published
 MARKS = ("<!-- {}:begin -->", "<!-- {}:end -->")
 
 
-def table(runs: list[Run]) -> str:
+def table(runs: Iterable[Run]) -> str:
     """Rows by corpus, tagger and noise multiplier."""
     titles = {info.name: info.title for info in Runs.from_environment().corpora()}
     lines = ["| corpus | tagger | σ | ε | precision | recall | F1 |", "|---|---|---|---|---|---|---|"]
@@ -115,7 +116,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", type=Path, help="file that has the two marks of the table")
     chosen = parser.parse_args()
-    runs, _ = published.read_all(Settings.from_environment().published)
+    runs = published.read_all(Settings.from_environment().published).runs
     tables = {
         "results": table(runs),
         "paper": paper_tables(),

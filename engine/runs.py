@@ -21,6 +21,7 @@ from engine.records import Measurement, PrivacySpent, RoundRecord, Run, RunState
 from engine.repeats import Outcome, Repeat, is_repeat, outcome, repeat_id
 from engine.settings import Settings
 from engine.store import measured, published, studies
+from engine.store.published import Published
 from engine.store.studies import Study
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Runs:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._ends: dict[str, RoundRecord] = {}
+        self._seen = (Published((), ()), Published((), ()))
 
     @classmethod
     def from_environment(cls) -> "Runs":
@@ -100,7 +102,7 @@ class Runs:
 
         Where the corpus is not here, a published run of the same configuration is taken at its word.
         """
-        same = [run for run in self.published() if run.config == config]
+        same = self._published.by_config.get(config, [])
         try:
             identity = self.identity(config)
         except CorpusError:
@@ -115,23 +117,17 @@ class Runs:
 
     def get(self, identity: str) -> Run:
         """The run with its records so far. Raises RunNotFound."""
-        for run in self.published():
-            if run.run_id == identity:
-                return run
-        return self._store.get(identity)
+        return self._published.by_id.get(identity) or self._store.get(identity)
 
     def status(self, identity: str) -> RunStatus:
         """How the run is doing; cheap enough to be asked often. Raises RunNotFound."""
-        for run in self.published():
-            if run.run_id == identity:
-                return run.status
-        return self._store.status(identity)
+        known = self._published.by_id.get(identity)
+        return known.status if known else self._store.status(identity)
 
     def rounds(self, identity: str, after: int = -1) -> tuple[RoundRecord, ...]:
         """The records of a run with a round greater than ``after``."""
-        for run in self.published():
-            if run.run_id == identity:
-                return tuple(record for record in run.records if record.round > after)
+        if known := self._published.by_id.get(identity):
+            return tuple(record for record in known.records if record.round > after)
         return self._store.records(identity, after)
 
     def recent(self, limit: int = 200) -> list[Run]:
@@ -199,7 +195,7 @@ class Runs:
 
     def problems(self) -> list[str]:
         """What could not be read, a sentence each; nothing of it is touched."""
-        _, found = published.read_all(self.settings.published)
+        found = list(published.read_all(self.settings.published).problems)
         try:
             return found + self._store.newest(1000)[1]
         except EpsilonError as error:
@@ -207,8 +203,16 @@ class Runs:
 
     def published(self) -> list[Run]:
         """The published runs of this engine version."""
-        runs, _ = published.read_all(self.settings.published)
-        return [run for run in runs if run.provenance and run.provenance.engine_version == ENGINE_VERSION]
+        return list(self._published.runs)
+
+    @property
+    def _published(self) -> Published:
+        every = published.read_all(self.settings.published)
+        before, ours = self._seen
+        if before is not every:
+            ours = every.of_engine(ENGINE_VERSION)
+            self._seen = every, ours  # at once: other threads read both
+        return ours
 
     # Doing
 
@@ -262,7 +266,7 @@ class Runs:
     def delete(self, identity: str) -> None:
         """Forget one of the user's runs with its records, its note and its checkpoint. Raises RunNotFound, or
         InvalidConfig for a published run."""
-        if any(run.run_id == identity for run in self.published()):
+        if identity in self._published.by_id:
             raise InvalidConfig(f"run {identity} is published: its file is in {self.settings.published.name}/")
         self._store.delete(identity)
         self._ends.pop(identity, None)

@@ -8,8 +8,9 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,30 +23,59 @@ MAX_BYTES = 5_000_000
 """Largest file that is read; a run of 25 records takes about 40 kB."""
 
 
-def read_all(folder: Path) -> tuple[list[Run], list[str]]:
-    """All runs in ``folder`` by file name, and a sentence for each file that was skipped."""
-    runs: list[Run] = []
-    problems: list[str] = []
+@dataclass(frozen=True)
+class Published:
+    """What lies in a folder. runs: by file name. problems: a sentence for each file that was skipped. by_id, by_config:
+    the same runs; where two are alike but for the corpus's content or the engine, by_config has both."""
+
+    runs: tuple[Run, ...]
+    problems: tuple[str, ...]
+
+    @cached_property
+    def by_id(self) -> dict[str, Run]:
+        return {run.run_id: run for run in self.runs}
+
+    @cached_property
+    def by_config(self) -> dict[SimulationConfig, list[Run]]:
+        found: dict[SimulationConfig, list[Run]] = {}
+        for run in self.runs:
+            found.setdefault(run.config, []).append(run)
+        return found
+
+    def of_engine(self, version: str) -> "Published":
+        """Those of one engine version."""
+        kept = (run for run in self.runs if run.provenance and run.provenance.engine_version == version)
+        return Published(tuple(kept), self.problems)
+
+
+def read_all(folder: Path) -> Published:
+    """All runs in ``folder``; the same answer as long as no file there changes."""
     try:
-        files = sorted(folder.glob("*.json"))
+        with os.scandir(folder) as entries:
+            files = [(entry.path, entry.stat()) for entry in entries if entry.name.endswith(".json")]
+    except FileNotFoundError:
+        files = []
     except OSError as error:
-        return [], [f"The published results in {folder} cannot be read: {error.strerror}."]
-    for path in files:
-        try:
-            status = path.stat()
-            found = _read(path, status.st_size, status.st_mtime_ns)
-        except OSError as error:
-            found = f"The published result {path.name} was skipped: {error.strerror}."
-        (problems if isinstance(found, str) else runs).append(found)  # type: ignore[arg-type]
-    return runs, problems
+        return Published((), (f"The published results in {folder} cannot be read: {error.strerror}.",))
+    return _read_files(tuple(sorted((path, status.st_size, status.st_mtime_ns) for path, status in files)))
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4)
+def _read_files(files: tuple[tuple[str, int, int], ...]) -> Published:
+    found = [_read(Path(path), size, changed) for path, size, changed in files]
+    return Published(
+        tuple(each for each in found if isinstance(each, Run)), tuple(each for each in found if isinstance(each, str))
+    )
+
+
+@lru_cache(maxsize=8192)
 def _read(path: Path, size: int, changed: int) -> Run | str:
     try:
         if size > MAX_BYTES:
             raise ValueError(f"it has {size:,} bytes, expected at most {MAX_BYTES:,}")
         return from_dict(json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse))
+    except OSError as error:
+        return f"The published result {path.name} was skipped: {error.strerror}."
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         reason = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
         return f"The published result {path.name} was skipped: {reason}."

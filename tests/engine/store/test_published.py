@@ -2,12 +2,14 @@
 
 import dataclasses
 import json
+import shlex
 
 import pytest
 
 from engine.config import run_id
 from engine.errors import InvalidConfig, StoreError
 from engine.records import Run, RunState, RunStatus
+from engine.reports import command_line
 from engine.store import published
 from tests.engine.runs_for_tests import SMALL, check, provenance, record
 
@@ -25,8 +27,9 @@ def finished() -> Run:
 
 def test_a_run_survives_the_trip(tmp_path):
     path = published.write(finished(), tmp_path)
-    (found,), problems = published.read_all(tmp_path)
-    assert problems == []
+    every = published.read_all(tmp_path)
+    (found,), problems = every.runs, every.problems
+    assert not problems
     assert found.records == finished().records
     assert found.config == finished().config
     assert found.provenance == finished().provenance
@@ -52,8 +55,9 @@ def test_a_private_run_without_a_passed_noise_check_is_neither_published_nor_bel
     values = json.loads(published.to_text(run))
     values["records"][-1]["noise_check"] = check.to_dict() if check else None
     (tmp_path / "claimed.json").write_text(json.dumps(values))
-    found, problems = published.read_all(tmp_path)
-    assert found == []
+    every = published.read_all(tmp_path)
+    found, problems = every.runs, every.problems
+    assert not found
     assert "without a noise check that passed" in problems[0]
 
 
@@ -95,7 +99,8 @@ def with_config(**values: object) -> str:
 def test_a_broken_file_is_skipped_and_said(tmp_path, text, words):
     published.write(finished(), tmp_path)
     (tmp_path / "broken.json").write_text(text)
-    runs, (problem,) = published.read_all(tmp_path)
+    every = published.read_all(tmp_path)
+    runs, (problem,) = every.runs, every.problems
     assert len(runs) == 1
     assert problem.startswith("The published result broken.json was skipped: ")
     assert words in problem
@@ -104,14 +109,34 @@ def test_a_broken_file_is_skipped_and_said(tmp_path, text, words):
 
 def test_binary_bytes_are_skipped(tmp_path):
     (tmp_path / "broken.json").write_bytes(b"\xff\xfe\x00")
-    runs, problems = published.read_all(tmp_path)
-    assert runs == []
+    every = published.read_all(tmp_path)
+    runs, problems = every.runs, every.problems
+    assert not runs
     assert "broken.json was skipped" in problems[0]
 
 
 def test_what_is_in_the_repository_can_be_read():
     from engine.settings import Settings
 
-    runs, problems = published.read_all(Settings.from_environment().published)
-    assert problems == []
+    every = published.read_all(Settings.from_environment().published)
+    runs, problems = every.runs, every.problems
+    assert not problems
     assert all(run.final and run.provenance and run.provenance.command for run in runs)
+    for run in runs:
+        told, made = (sorted(shlex.split(text)) for text in (run.provenance.command, command_line(run.config)))
+        assert told == made, "the command gives that run"
+
+
+def test_what_is_read_is_read_again_only_when_a_file_changes(tmp_path):
+    published.write(finished(), tmp_path)
+    first = published.read_all(tmp_path)
+    assert published.read_all(tmp_path) is first
+    (run,) = first.runs
+    assert first.by_id == {run.run_id: run}
+    assert first.by_config == {run.config: [run]}
+    (tmp_path / "more.json").write_text("{}")
+    second = published.read_all(tmp_path)
+    assert second is not first
+    assert second.runs[0] is run
+    assert len(second.problems) == 1
+    assert second.of_engine("another").runs == ()
