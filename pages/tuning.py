@@ -16,8 +16,8 @@ if not found:
     st.markdown("This begins one: recipes are tried on Broad Twitter, which is public; the best is run on CoNLL-2003.")
     st.code(COMMAND, language="bash", wrap_lines=True)
     st.stop()
-labels = tuning.labels(list(found.values()))
-study = found[st.selectbox("Search", sorted(found), format_func=labels.__getitem__)]
+titles = {info.name: info.title for info in runs.corpora()}
+study = found[st.selectbox("Search", sorted(found), format_func=lambda name: tuning.label(found[name], titles))]
 tested = paper.measure(paper.Cell("tuning", {}, {}, study.best), runs.find) if study.best else None
 heading.markdown(f"### {address.plain(tuning.answer(study, tested))}")
 st.markdown(
@@ -28,7 +28,9 @@ st.markdown(
 st.info(address.plain(study.cost_text), icon=":material/receipt_long:")
 show(tuning.history(study, key=f"history-{study.name}"), key="history", label="F1 of each trial, and the best so far")
 st.markdown("#### What made the difference")
-show(tuning.by_field(study, key=f"fields-{study.name}"), key="fields", label="F1 of each trial by what was varied")
+field = st.selectbox("F1 by", list(tuning.FIELDS), format_func=tuning.FIELDS.__getitem__, width=240)
+picture = tuning.by_field(study, field, key=f"{field}-{study.name}")
+show(picture, key="field", label=f"F1 of each trial by {tuning.FIELDS[field]}")
 number = tables.number
 tables.show(tuning.rows(study), {"F1": number(f"F1 on {study.development}", format="%.4f")})
 if study.best:

@@ -1,14 +1,13 @@
 """A search for a recipe → rows, sentences and pictures: no streamlit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from engine.paper import Measured
 from engine.store.studies import Study, Trial
-from pages.shared import address, charts, palette
+from pages.shared import charts, palette
 
 FIELDS = {
     "learning_rate": "learning rate",
@@ -20,7 +19,7 @@ FIELDS = {
     "tagger": "model",
 }
 """What a search varies, in words."""
-_LOGARITHMIC = ("learning_rate", "clip_norm", "batch_size", "epochs")
+_LOGARITHMIC = ("learning_rate", "clip_norm")
 
 
 def answer(study: Study, tested: Measured | None) -> str:
@@ -84,33 +83,33 @@ def history(study: Study, *, key: str) -> go.Figure:
     )
 
 
-def by_field(study: Study, *, key: str) -> go.Figure:
-    """F1 of each trial against each thing that was varied; the winner is filled."""
-    names = [name for name in FIELDS if any(name in trial.chosen for trial in study.trials)]
-    columns = 4
-    height = -(-len(names) // columns)
-    figure = make_subplots(rows=height, cols=columns, shared_yaxes=True, horizontal_spacing=0.03, vertical_spacing=0.3)
+def by_field(study: Study, name: str, *, key: str) -> go.Figure:
+    """F1 of each trial against one thing that was varied; the winner is filled."""
     winner = study.winner
-    for place, name in enumerate(names):
-        where = {"row": place // columns + 1, "col": place % columns + 1}
-        filled = ["circle" if trial is winner else "circle-open" for trial in study.trials]
-        figure.add_trace(
-            go.Scatter(
-                x=[trial.chosen.get(name) for trial in study.trials],
-                y=[trial.f1 for trial in study.trials],
-                mode="markers",
-                marker={"symbol": filled, "size": 8, "color": palette.F1, "line": {"width": 1.5}},
-                text=[_told(trial) for trial in study.trials],
-                hovertemplate="%{text}<extra></extra>",
-                showlegend=False,
-            ),
-            **where,
+    figure = go.Figure(
+        go.Scatter(
+            x=[trial.chosen.get(name) for trial in study.trials],
+            y=[trial.f1 for trial in study.trials],
+            mode="markers",
+            marker={
+                "symbol": ["circle" if trial is winner else "circle-open" for trial in study.trials],
+                "size": 11,
+                "color": palette.F1,
+                "line": {"width": 2},
+            },
+            text=[_told(trial) for trial in study.trials],
+            hovertemplate="%{text}<extra></extra>",
         )
-        kind = "log" if name in _LOGARITHMIC else "category" if name == "tagger" else "linear"
-        figure.update_xaxes(title={"text": FIELDS[name], "standoff": 4}, type=kind, gridcolor=palette.GRID, **where)
-    figure.update_yaxes(gridcolor=palette.GRID, zeroline=False)
+    )
+    kind = "log" if name in _LOGARITHMIC else "category"
+    order = sorted({trial.chosen[name] for trial in study.trials if name in trial.chosen})
+    x = {"title": {"text": FIELDS[name] + (" (log axis)" if kind == "log" else "")}, "type": kind}
+    x |= {"dtick": "D2"} if kind == "log" else {"categoryorder": "array", "categoryarray": order}
     return figure.update_layout(
-        **charts.plain_layout(key, height=220 * height), margin={"l": 44, "r": 8, "t": 16, "b": 44}
+        **charts.plain_layout(key, height=320),
+        margin={"l": 52, "r": 8, "t": 24, "b": 48},
+        xaxis={**x, "gridcolor": palette.GRID, "zeroline": False},
+        yaxis={"title": {"text": f"F1 on {study.development}"}, "gridcolor": palette.GRID, "zeroline": False},
     )
 
 
@@ -121,9 +120,7 @@ def _told(trial: Trial) -> str:
     )
 
 
-def labels(found: Sequence[Study]) -> dict[str, str]:
-    """Studies by name, in words."""
-    return {
-        study.name: address.plain(f"{study.corpus} at ε = {study.epsilon:g}, tried on {study.development}")
-        for study in found
-    }
+def label(study: Study, titles: Mapping[str, str]) -> str:
+    """A study in words; ``titles`` of corpora by their names."""
+    corpus, development = (titles.get(name, name) for name in (study.corpus, study.development))
+    return f"{corpus} at ε = {study.epsilon:g}, tried on {development}"

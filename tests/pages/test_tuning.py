@@ -53,7 +53,9 @@ def test_pictures_hold_every_trial():
     figure = tuning.history(STUDY, key="k")
     assert list(figure.data[0].y) == [0.5, 0.4]
     assert list(figure.data[1].y) == [0.5, 0.5]
-    fields = tuning.by_field(STUDY, key="k")
-    assert len(fields.data) == len(tuning.FIELDS)
-    assert list(fields.data[-1].x) == ["linear-crf", "mlp-crf"]
-    assert list(fields.data[0].marker.symbol) == ["circle", "circle-open"]
+    for name in tuning.FIELDS:
+        field = tuning.by_field(STUDY, name, key="k")
+        assert list(field.data[0].x) == [trial.chosen[name] for trial in STUDY.trials]
+        assert list(field.data[0].marker.symbol) == ["circle", "circle-open"]
+    assert list(field.layout.xaxis.categoryarray) == ["linear-crf", "mlp-crf"]
+    assert tuning.label(STUDY, {"btc": "Tweets"}) == "conll2003 at ε = 3, tried on Tweets"
