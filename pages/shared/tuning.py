@@ -104,7 +104,11 @@ def by_field(study: Study, name: str, *, key: str) -> go.Figure:
     kind = "log" if name in _LOGARITHMIC else "category"
     order = sorted({trial.chosen[name] for trial in study.trials if name in trial.chosen})
     x = {"title": {"text": FIELDS[name] + (" (log axis)" if kind == "log" else "")}, "type": kind}
-    x |= {"dtick": "D2"} if kind == "log" else {"categoryorder": "array", "categoryarray": order}
+    if kind == "log":
+        ticks = [step * 10.0**decade for decade in range(-4, 3) for step in (1, 2, 5)]
+        x |= {"tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
+    else:
+        x |= {"categoryorder": "array", "categoryarray": order}
     return figure.update_layout(
         **charts.plain_layout(key, height=320),
         margin={"l": 52, "r": 8, "t": 24, "b": 48},
