@@ -103,7 +103,7 @@ def by_field(study: Study, name: str, *, key: str) -> go.Figure:
     )
     kind = "log" if name in _LOGARITHMIC else "category"
     order = sorted({trial.chosen[name] for trial in study.trials if name in trial.chosen})
-    x = {"title": {"text": FIELDS[name] + (" (log axis)" if kind == "log" else "")}, "type": kind}
+    x: dict[str, Any] = {"title": {"text": FIELDS[name] + (" (log axis)" if kind == "log" else "")}, "type": kind}
     if kind == "log":
         ticks = [step * 10.0**decade for decade in range(-4, 3) for step in (1, 2, 5)]
         x |= {"tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
