@@ -155,12 +155,11 @@ class Runs:
 
     def repeated(self, firsts: Iterable[Run]) -> dict[str, Repeat]:
         """Of these runs those that were asked for once more, by their identity, and what came of it."""
-        known = {each.run.run_id: each for each in self.overview(repeats=True) if is_repeat(each.run.run_id)}
         found = {}
         for first in firsts:
-            again = known.get(repeat_id(first.run_id))
-            if again:
-                found[first.run_id] = Repeat(again.run.status.state, outcome(first.final, again.last))
+            with suppress(RunNotFound):
+                again = self._store.get(repeat_id(first.run_id))
+                found[first.run_id] = Repeat(again.status.state, outcome(first.final, again.final))
         return found
 
     def tradeoff(self, config: SimulationConfig) -> list[Run]:

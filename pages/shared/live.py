@@ -90,18 +90,19 @@ def _promise(run: Run | None, preview: Preview, config: SimulationConfig) -> Non
 
 
 def _more(runs: Runs, config: SimulationConfig) -> None:
-    """The same with other seeds, and over all noise multipliers, in the background."""
+    """The same with other seeds, over all noise multipliers, and once more, in the background."""
     with st.popover("More seeds, other σ", type="tertiary", icon=":material/library_add:"):
         st.markdown("One run is one draw of chance. Several seeds show how far chance moves it.")
         seeds = [replace(config, seed=config.seed + number) for number in range(SEEDS)]
         noises = [with_noise(config, sigma) for sigma in NOISE]
         try:
-            left = submitting.missing(runs, seeds), submitting.missing(runs, noises)
+            submitting.button(
+                runs, submitting.missing(runs, seeds), f"of {SEEDS} seeds from {config.seed}", key="seeds"
+            )
+            submitting.button(runs, submitting.missing(runs, noises), "over all σ of the slider", key="noises")
+            submitting.again(runs, [config], "this", key="again")
         except EpsilonError as error:
             st.caption(address.plain(str(error)))
-            return
-        submitting.button(runs, left[0], f"of {SEEDS} seeds from {config.seed}", key="seeds")
-        submitting.button(runs, left[1], "over all σ of the slider", key="noises")
 
 
 def _check(run: Run) -> None:

@@ -4,6 +4,8 @@ import dataclasses
 
 import pytest
 
+from engine.config import SimulationConfig
+from engine.runs import Runs
 from engine.settings import REPOSITORY
 
 
@@ -139,6 +141,16 @@ def test_missing_vectors_are_said_when_a_run_is_asked_for(page, monkeypatch):
     test = page(seed="5")
     next(button for button in test.button if button.label == "Run").click().run()
     assert "embeddings='en_core_web_md' is not installed" in texts(test.error)
+
+
+def test_a_published_run_can_be_run_again(page, monkeypatch):
+    asked = []
+    monkeypatch.setattr(Runs, "submit_all", lambda self, configs, again, owner_pid: asked.append((configs, again)))
+    test = page()
+    next(button for button in test.button if button.label == "Run this again (1 run)").click().run()
+    ((configs, again),) = asked
+    assert again
+    assert configs == [SimulationConfig()]
 
 
 def test_the_command_line_and_the_downloads_are_offered(page):
