@@ -383,3 +383,60 @@ class Measurement:
     machine: str
     command: str
     engine_version: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A recipe that was tried. chosen: the fields that the search varied. noise_multiplier: σ that the target needs for
+    them. f1: entities, strict and micro, on the development corpus's validation part. seconds: of wall time."""
+
+    number: int
+    chosen: Mapping[str, Any]
+    noise_multiplier: float
+    f1: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A search. epsilon, delta: that the recipe shall spend on ``corpus``. development: where it was tried, a corpus
+    that the user called public or not private. trials: in order. best: configuration of the best one on ``corpus``,
+    seed 0, None before the first trial. booked_basic, booked_composed: ε that the trials would have cost on the corpus
+    itself, by basic composition and by Rényi accounting. command: that goes on with it."""
+
+    name: str
+    epsilon: float
+    delta: float
+    corpus: str
+    development: str
+    trials: tuple[Trial, ...] = ()
+    best: SimulationConfig | None = None
+    booked_basic: float = 0.0
+    booked_composed: float = 0.0
+    command: str = ""
+
+    @property
+    def winner(self) -> Trial | None:
+        """The best trial, the earlier one of equals."""
+        return max(self.trials, key=lambda trial: (trial.f1, -trial.number), default=None)
+
+    @property
+    def private(self) -> bool:
+        """Whether recipes were tried on the very sentences that the recipe shall protect."""
+        return self.corpus == self.development
+
+    @property
+    def cost_text(self) -> str:
+        """What the trials cost, or would have cost, in a sentence."""
+        total = (
+            f"ε = {self.booked_composed:.3g} by Rényi accounting, at most {self.booked_basic:g} by basic composition"
+        )
+        if self.private:
+            return (
+                f"These {len(self.trials):,} trials looked at {self.corpus} itself: together they cost {total}, on top "
+                "of the last runs, and the validation part that chose among them had no protection at all."
+            )
+        return (
+            f"The trials looked at {self.development} alone and cost {self.corpus} nothing; on {self.corpus} itself "
+            f"they would have cost {total}."
+        )

@@ -13,8 +13,19 @@ from typing import Any
 from engine.config import DEFAULT_CLIP_NORM, SimulationConfig
 from engine.paper import TABLES, Measured, setting_text
 from engine.privacy.plan import PrivacyPlan
-from engine.records import Counts, EntityScores, FederatedRound, NoiseCheck, RoundRecord, Run, macro, micro, weighted
-from engine.store.studies import Study, Trial
+from engine.records import (
+    Counts,
+    EntityScores,
+    FederatedRound,
+    NoiseCheck,
+    RoundRecord,
+    Run,
+    Study,
+    Trial,
+    macro,
+    micro,
+    weighted,
+)
 
 
 def epsilon_text(epsilon: float, digits: int = 3) -> str:

@@ -17,12 +17,11 @@ from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
 from engine.federated.accounting import spent
 from engine.federated.plan import FederatedPlan, chosen_layout, plan_of
 from engine.privacy.plan import tier
-from engine.records import Measurement, PrivacySpent, RoundRecord, Run, RunState, RunStatus
+from engine.records import Measurement, PrivacySpent, RoundRecord, Run, RunState, RunStatus, Study
 from engine.repeats import Outcome, Repeat, is_repeat, outcome, repeat_id
 from engine.settings import Settings
 from engine.store import measured, published, studies
 from engine.store.published import Published
-from engine.store.studies import Study
 
 if TYPE_CHECKING:
     from pathlib import Path

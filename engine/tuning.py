@@ -22,10 +22,10 @@ from engine.config import SimulationConfig, with_noise
 from engine.errors import InvalidConfig
 from engine.privacy import accounting
 from engine.privacy.plan import PrivacyPlan
+from engine.records import Study, Trial
 from engine.settings import Settings
 from engine.simulation import simulate
 from engine.store import studies
-from engine.store.studies import Study, Trial
 
 if TYPE_CHECKING:
     import optuna

@@ -6,7 +6,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from engine.paper import Measured
-from engine.store.studies import Study, Trial
+from engine.records import Study, Trial
 from pages.shared import charts, palette
 
 FIELDS = {

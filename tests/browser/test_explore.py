@@ -169,7 +169,7 @@ def test_the_landing_view_answers_from_the_cache(page, dashboard):
     page.wait_for_selector("h3")
     assert answer(page).startswith("At ε = 1.51")
     wait_for(lambda: plotted(page) >= 20)
-    assert plotted(page, "F1, finished") == 7
+    assert plotted(page, "F1, finished") == 10
     fonts = page.evaluate("() => document.fonts.ready.then(() => [...document.fonts].map(font => font.status))")
     assert "loaded" in fonts
 

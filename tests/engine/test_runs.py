@@ -259,7 +259,9 @@ class TestAsking:
     def test_the_trade_off_holds_runs_that_differ_in_noise_only(self, settings):
         real = dataclasses.replace(settings, published=type(settings).from_environment().published)
         found = Runs(real).tradeoff(SimulationConfig(privacy=PrivacyConfig(noise_multiplier=3)))
-        assert [run.config.privacy.noise_multiplier for run in found] == [50.0, 10.0, 5.0, 2.0, 1.0, 0.5, 0.0]
+        assert [run.config.privacy.noise_multiplier for run in found] == [
+            *(50.0, 10.0, 5.0, 2.0, 1.26, 1.0, 0.77, 0.57, 0.5, 0.0)
+        ]
         assert math.isinf(found[-1].records[-1].privacy.epsilon)
         assert Runs(real).tradeoff(SimulationConfig(seed=3)) == found  # another seed is the same setting
         assert Runs(real).tradeoff(SimulationConfig(data_fraction=0.5)) == []

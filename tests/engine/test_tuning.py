@@ -11,8 +11,8 @@ from engine.config import SimulationConfig
 from engine.errors import CorpusError, InvalidConfig
 from engine.privacy import accounting
 from engine.privacy.plan import PrivacyPlan
+from engine.records import Study
 from engine.store import studies
-from engine.store.studies import Study
 from tests.engine.runs_for_tests import record
 
 TRAIN = 4_400

@@ -2,8 +2,8 @@
 
 from engine import recipes
 from engine.paper import Cell, measure
+from engine.records import Study, Trial
 from engine.store import studies
-from engine.store.studies import Study, Trial
 from pages.shared import tuning
 from tests.engine.test_paper import run_of
 
