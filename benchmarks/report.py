@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine import ENGINE_VERSION
+from engine import PRIVATE_VERSION
 from engine.settings import REPOSITORY
 from engine.worker import machine_class
 
@@ -56,7 +56,7 @@ def finish(name: str, values: dict[str, Any], text: str, *, as_json: bool, save:
         FOLDER.mkdir(parents=True, exist_ok=True)
         kept = values | {
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "engine_version": ENGINE_VERSION,
+            "engine_version": PRIVATE_VERSION,
             "machine": machine_class(),
             "command": f"python -m benchmarks.{name} --save",
         }

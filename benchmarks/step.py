@@ -20,7 +20,7 @@ from benchmarks.report import finish, interleaved, step_table
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.embeddings import EncodedSplit
 from engine.privacy.plan import PrivacyPlan
-from engine.seeds import Seeds
+from engine.seeds import Secrets
 from engine.settings import REPOSITORY
 from engine.taggers import Tagger, build
 from engine.training.batches import batch_of
@@ -59,7 +59,9 @@ def ours(
     )
     built = build(TaggerConfig(name=tagger, hidden_size=HIDDEN), DIMENSIONS, TAGS)
     weights = built.initial_weights(np.random.default_rng(0))
-    learner = DPSGD(kind(built), plan, Optimiser(TrainingConfig(), built.size), Seeds(0), split, table, weights)
+    learner = DPSGD(
+        kind(built), plan, Optimiser(TrainingConfig(), built.size), Secrets.seeded(0, "step"), split, table, weights
+    )
 
     def step(number: int) -> None:
         learner.step(number)

@@ -1,4 +1,5 @@
 """The engine of Epsilon Explorer: private training of named-entity taggers. Nothing here knows streamlit."""
 
-ENGINE_VERSION = "5"
-"""Part of every run's identity: raise it when the same configuration would give different records."""
+PRIVATE_VERSION, PLAIN_VERSION = "6", "5"
+"""Part of the identity of every run with noise, and of every one without: raise it when the same configuration would
+give different records."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine import ENGINE_VERSION
+from engine import PLAIN_VERSION, PRIVATE_VERSION
 from engine.errors import InvalidConfig
 
 TAGGERS = ("bilstm-tddl", "bilstm-crf", "linear-softmax", "linear-crf", "mlp-softmax", "mlp-crf")
@@ -25,6 +25,7 @@ OPTIMISERS = ("sgd", "momentum", "adam")
 SAMPLINGS = ("poisson", "shuffle")
 CLIPPINGS = ("joint", "per-layer")
 MECHANISMS = ("dp-sgd", "dp-fedavg", "local")
+NOISE_SOURCES = ("seeded", "system")
 SCHEDULES = ("averaging", "incremental")
 PARTITIONS = ("random", "unequal", "label-skew", "document", "natural")
 WEIGHTINGS = ("examples", "equal")
@@ -141,6 +142,9 @@ class PrivacyConfig:
         it to the sum of the clients' clipped updates; a whole client is protected, from everybody but the server
         (McMahan et al. 2018). "local": each client adds it to its clipped update; a whole client is protected, from
         everybody. In the last two, clip_norm bounds the L2 norm of a client's update of all weights.
+    noise_source: where the keys of noise and samples come from. "seeded": from the seed and what is run, so that the
+        run can be computed again; for simulation, since whoever knows the seed can subtract the noise. "system": from
+        the operating system, destroyed when the run ends; for taggers that are given away. Without noise it is seeded.
     """
 
     noise_multiplier: float = 1.0
@@ -149,6 +153,7 @@ class PrivacyConfig:
     sampling: str = "poisson"
     mechanism: str = "dp-sgd"
     clipping: str = "joint"
+    noise_source: str = "seeded"
 
     def __post_init__(self) -> None:
         _number("noise_multiplier", self.noise_multiplier, 0, 10_000, "a number from 0 to 10000")
@@ -166,6 +171,9 @@ class PrivacyConfig:
         _one_of("sampling", self.sampling, SAMPLINGS)
         _one_of("mechanism", self.mechanism, MECHANISMS)
         _one_of("clipping", self.clipping, CLIPPINGS)
+        _one_of("noise_source", self.noise_source, NOISE_SOURCES)
+        if not self.noise_multiplier > 0:
+            object.__setattr__(self, "noise_source", "seeded")
         object.__setattr__(self, "noise_multiplier", float(self.noise_multiplier))
         object.__setattr__(self, "delta", float(self.delta))
 
@@ -355,11 +363,21 @@ def _known_fields(cls: type, values: Any, where: str) -> dict[str, Any]:
     return dict(values)
 
 
-def run_id(config: SimulationConfig, corpus_checksum: str, engine_version: str = ENGINE_VERSION) -> str:
-    """16 hexadecimal digits that are equal exactly when the work is: configuration, corpus content, engine version.
+def engine_version(config: SimulationConfig) -> str:
+    """Of the records of this configuration: a change of the noise leaves runs without noise what they were."""
+    return PRIVATE_VERSION if config.privacy.private else PLAIN_VERSION
+
+
+def run_key(config: SimulationConfig, corpus_checksum: str, version: str | None = None) -> str:
+    """64 hexadecimal digits that are equal exactly when the work is: configuration, corpus content, engine version.
 
     Of the configuration, what differs from the defaults: a field that is added later changes no identity.
     """
     chosen = _differences(config.to_dict(), SimulationConfig().to_dict())
-    text = "\n".join([_canonical(chosen), corpus_checksum, engine_version])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    text = "\n".join([_canonical(chosen), corpus_checksum, version or engine_version(config)])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def run_id(config: SimulationConfig, corpus_checksum: str, version: str | None = None) -> str:
+    """The first 16 digits of :func:`run_key`: the identity of a run."""
+    return run_key(config, corpus_checksum, version)[:16]

@@ -66,6 +66,13 @@ def configuration(
             "of updates, protects a client) or local (each client adds it to its update)."
         ),
     ] = _DEFAULT.privacy.mechanism,
+    noise_source: Annotated[
+        str,
+        typer.Option(
+            help="seeded (can be computed again; for simulation, since the seed is printed) or system (keys from the "
+            "operating system, destroyed at the end; for a tagger that is given away)."
+        ),
+    ] = _DEFAULT.privacy.noise_source,
     clients: Annotated[int, typer.Option(help="Parties that the data is split over.")] = _DEFAULT.federation.clients,
     participants: Annotated[
         int | None, typer.Option(help="Clients drawn in each round.  [default: all]")
@@ -112,6 +119,7 @@ def configuration(
             sampling=sampling,
             clipping=clipping,
             mechanism=mechanism,
+            noise_source=noise_source,
             **clip,
         ),
         federation=FederationConfig(

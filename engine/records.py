@@ -125,7 +125,8 @@ class PrivacySpent:
     epsilon, delta: the pair of (ε, δ)-differential privacy; ε is ∞ without noise. unit: what is protected.
     neighbouring: the relation between two neighbouring corpora. accountant: how ε was computed. assumptions: what
     must hold for ε to mean what it says, one sentence each. rdp_epsilon: the same by Rényi accounting, never smaller
-    in theory. unamplified_epsilon: ε if sampling is trusted for nothing; shown where sampling is "shuffle", else None.
+    in theory. poisson_epsilon: where batches are fixed, what papers print: ε as if each sentence had been drawn by
+    itself, which does not hold; else None.
     """
 
     epsilon: float
@@ -135,7 +136,7 @@ class PrivacySpent:
     accountant: str = "pld"
     assumptions: tuple[str, ...] = ()
     rdp_epsilon: float = math.inf
-    unamplified_epsilon: float | None = None
+    poisson_epsilon: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ε = ∞ as None; :meth:`from_dict` is the inverse."""
@@ -149,10 +150,25 @@ class PrivacySpent:
     def from_dict(cls, values: Mapping[str, Any]) -> "PrivacySpent":
         """Read what :meth:`to_dict` wrote."""
         known = dict(values)
+        # Until engine version 5 the headline of fixed batches was the figure with amplification.
+        unamplified = known.pop("unamplified_epsilon", None)
+        if unamplified is not None:
+            known |= {"poisson_epsilon": known["epsilon"], "epsilon": unamplified, "rdp_epsilon": unamplified}
         for name in ("epsilon", "rdp_epsilon"):
             known[name] = math.inf if known[name] is None else float(known[name])
         known["assumptions"] = tuple(known["assumptions"])
         return cls(**known)
+
+
+@dataclass(frozen=True)
+class LayerNoise:
+    """The noise on one layer's weights. ratio: its standard deviation ÷ the planned one; tolerance: how far chance may
+    move that from 1; visits: how often each of its weights was measured, at least."""
+
+    title: str
+    ratio: float
+    tolerance: float
+    visits: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +182,13 @@ class NoiseCheck:
     batch_std_planned: √(n·q·(1−q)), None where sampling is not Poisson. faults: what does not fit the plan, one
     sentence each. unit: what is clipped and sampled, "sentence" or "client"; all that is said here of sentences then
     holds of clients, and rounds stand for steps.
+
+    layers: the noise by layer. least_visits: how often each weight was measured, at least. shape_distance: largest
+    distance of the noise's distribution from the normal one (Kolmogorov and Smirnov), over layers. along: the noise's
+    components along the clipped sums, added up, in standard deviations; along_spread: their own spread ÷ the planned
+    one. looks: steps whose sum was made anew; looks_counted: those where rounding does not decide what comes out;
+    largest_gap: between the sum that was used and that one, in clip norms. Records of engine version 5 have none of
+    these.
     """
 
     steps: int
@@ -181,6 +204,14 @@ class NoiseCheck:
     batch_std_planned: float | None
     faults: tuple[str, ...] = ()
     unit: str = "sentence"
+    layers: tuple[LayerNoise, ...] = ()
+    least_visits: int = 0
+    shape_distance: float = 0.0
+    along: float = 0.0
+    along_spread: float = 0.0
+    looks: int = 0
+    looks_counted: int = 0
+    largest_gap: float = 0.0
 
     @property
     def failed(self) -> bool:
@@ -189,12 +220,18 @@ class NoiseCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; :meth:`from_dict` is the inverse."""
-        return asdict(self) | {"faults": list(self.faults)}
+        return asdict(self) | {"faults": list(self.faults), "layers": [asdict(layer) for layer in self.layers]}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "NoiseCheck":
         """Read what :meth:`to_dict` wrote."""
-        return cls(**{**values, "faults": tuple(values["faults"])})
+        layers = tuple(LayerNoise(**layer) for layer in values.get("layers", ()))
+        return cls(**{**values, "faults": tuple(values["faults"]), "layers": layers})
+
+    @property
+    def passed(self) -> bool:
+        """Whether the run was shown to do what its plan says: not where rounding hides its noise."""
+        return not self.failed and self.noise_std is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,7 +375,8 @@ class Provenance:
 
     created: ISO 8601, UTC. engine_version, corpus_checksum, vectors (package and version), machine (class, not name),
     commit (of this repository, or "unknown"), command (that makes it again), wall_seconds, train_sentences (after
-    data_fraction), synthetic (whether the corpus was generated).
+    data_fraction), synthetic (whether the corpus was generated), noise_source (see
+    :class:`engine.config.PrivacyConfig`).
     """
 
     created: str
@@ -351,11 +389,13 @@ class Provenance:
     wall_seconds: float
     train_sentences: int
     synthetic: bool
+    noise_source: str = "seeded"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run with all that is known of it, from the store or from ``cached_results/`` (``published``)."""
+    """A run with all that is known of it, from the store or from ``cached_results/`` (``published``). outdated: whether
+    today's engine would give it other records."""
 
     run_id: str
     config: SimulationConfig
@@ -363,6 +403,7 @@ class Run:
     records: tuple[RoundRecord, ...] = field(default=())
     provenance: Provenance | None = None
     published: bool = False
+    outdated: bool = False
 
     @property
     def final(self) -> RoundRecord | None:

@@ -48,7 +48,7 @@ def record_fields(record: RoundRecord) -> dict[str, Any]:
         "epsilon": spent["epsilon"],
         "delta": spent["delta"],
         "rdp_epsilon": spent["rdp_epsilon"],
-        "unamplified_epsilon": spent["unamplified_epsilon"],
+        "poisson_epsilon": spent["poisson_epsilon"],
         "precision": record.scores.precision,
         "recall": record.scores.recall,
         "f1": record.scores.f1,
@@ -104,15 +104,40 @@ def check_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
     """What was measured, its value, and what was planned, one row each."""
     noise = "hidden by rounding" if check.noise_std is None else f"{check.noise_std:.5g}"
     spread = "" if check.batch_std_planned is None else f" ± {check.batch_std_planned:.3g}"
+    sentence = check.unit == "sentence"
+    rows = [
+        ("Noise on the clipped sum, each weight", noise, f"{check.noise_planned:.5g} ± {check.noise_tolerance:.2g}")
+    ]
+    rows += [
+        (f"… of “{layer.title}”, ÷ planned", f"{layer.ratio:.4f}", f"1 ± {layer.tolerance:.2g}")
+        for layer in check.layers
+    ]
+    if check.least_visits:
+        rows += [
+            ("Each weight was measured", f"{check.least_visits:,} times or more", ""),
+            ("Distance from the normal distribution", f"{check.shape_distance:.2g}", "0"),
+            ("Noise along the sums, added up", f"{check.along:+.2f} ± {check.along_spread:.2f}", "0 ± 1"),
+        ]
+    if check.sentences_measured:
+        rows.append(
+            (
+                "Longest gradient of one sentence" if sentence else "Longest update of one client",
+                f"{check.clipped_norm_max:.5g} ({check.sentences_measured:,} measured)",
+                f"at most {check.clip_norm:.5g}",
+            )
+        )
+    if check.looks:
+        rows.append(
+            (
+                f"Sums made anew, gap in clip norms ({check.looks_counted:,} of {check.looks:,} can be judged)",
+                f"{check.largest_gap:.2g}",
+                "0",
+            )
+        )
     return [
-        ("Noise on the clipped sum, each weight", noise, f"{check.noise_planned:.5g} ± {check.noise_tolerance:.2g}"),
+        *rows,
         (
-            "Longest gradient of one sentence" if check.unit == "sentence" else "Longest update of one client",
-            f"{check.clipped_norm_max:.5g} ({check.sentences_measured:,} measured)",
-            f"at most {check.clip_norm:.5g}",
-        ),
-        (
-            "Sentences a step" if check.unit == "sentence" else "Clients a round",
+            "Sentences a step" if sentence else "Clients a round",
             f"{check.batch_mean:.4g} ± {check.batch_std:.3g}",
             f"{check.batch_planned:.4g}{spread}",
         ),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from engine import ENGINE_VERSION, corpus
+from engine import corpus
 from engine.config import DEFAULT_CLIP_NORM, SimulationConfig, run_id
 from engine.corpus import CorpusInfo
 from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
@@ -97,22 +97,23 @@ class Runs:
         return run_id(config, corpus.checksum(config.corpus, self.settings))
 
     def find(self, config: SimulationConfig) -> Run | None:
-        """The run with this configuration, if it is published or stored in whatever state.
+        """The run with this configuration, if it is published or stored in whatever state; else the published one of
+        an older engine.
 
         Where the corpus is not here, a published run of the same configuration is taken at its word.
         """
         same = self._published.by_config.get(config, [])
         try:
-            identity = self.identity(config)
+            checksum = corpus.checksum(config.corpus, self.settings)
         except CorpusError:
             return same[0] if same else None
-        for run in same:
-            if run.run_id == identity:
-                return run
+        known = next((run for run in same if run.provenance and run.provenance.corpus_checksum == checksum), None)
+        if known and not known.outdated:
+            return known
         try:
-            return self._store.get(identity)
+            return self._store.get(run_id(config, checksum))
         except RunNotFound:
-            return None
+            return known
 
     def get(self, identity: str) -> Run:
         """The run with its records so far. Raises RunNotFound."""
@@ -200,7 +201,7 @@ class Runs:
             return [*found, str(error)]
 
     def published(self) -> list[Run]:
-        """The published runs of this engine version."""
+        """The published runs; those of an older engine only where there is none of today's, marked as outdated."""
         return list(self._published.runs)
 
     @property
@@ -208,7 +209,7 @@ class Runs:
         every = published.read_all(self.settings.published)
         before, ours = self._seen
         if before is not every:
-            ours = every.of_engine(ENGINE_VERSION)
+            ours = every.today()
             self._seen = every, ours  # at once: other threads read both
         return ours
 
@@ -221,16 +222,22 @@ class Runs:
         before anything is stored, ClusterError when it is stored and waits for workers that could not be started.
         """
         known = self.find(config)
-        if known and known.status.state == RunState.DONE:
+        if known and known.status.state == RunState.DONE and not known.outdated:
             return known.status
         return self._submit(self.identity(config), config, owner_pid)
 
     def submit_again(self, config: SimulationConfig, *, owner_pid: int | None = None) -> RunStatus:
         """Have a run that is done computed once more beside the first, which stays as it is; one that is not done is
-        submitted. A repetition that was done before makes room for the new one. Raises what :meth:`submit` raises."""
+        submitted. A repetition that was done before makes room for the new one. Raises what :meth:`submit` raises, and
+        InvalidConfig where the keys of the noise are gone."""
         known = self.find(config)
-        if known is None or known.status.state != RunState.DONE:
+        if known is None or known.status.state != RunState.DONE or known.outdated:
             return self.submit(config, owner_pid=owner_pid)
+        if config.privacy.noise_source == "system":
+            raise InvalidConfig(
+                f"run {known.run_id} has noise_source='system': its keys were destroyed when it ended, so it cannot be "
+                "run again; another seed gives another run of the same setting"
+            )
         again = repeat_id(known.run_id)
         with suppress(RunNotFound):
             if self._store.status(again).state == RunState.DONE:
@@ -268,7 +275,8 @@ class Runs:
             raise InvalidConfig(f"run {identity} is published: its file is in {self.settings.published.name}/")
         self._store.delete(identity)
         self._ends.pop(identity, None)
-        (self.settings.home / "checkpoints" / f"{identity}.npz").unlink(missing_ok=True)
+        for ending in ("npz", "key"):
+            (self.settings.home / "checkpoints" / f"{identity}.{ending}").unlink(missing_ok=True)
 
     def write_note(self, identity: str, text: str) -> None:
         """Put a note beside one of the user's runs; an empty one removes it. Raises RunNotFound, InvalidConfig."""
@@ -337,7 +345,11 @@ class Runs:
         if not _priced_by_sizes(config):
             return None
         for run in self.published():
-            if run.provenance and _price(run.config, run.provenance.train_sentences) == _price(config, sentences):
+            if (
+                run.provenance
+                and not run.outdated
+                and _price(run.config, run.provenance.train_sentences) == _price(config, sentences)
+            ):
                 return run.records[-1].privacy
         return None
 
@@ -401,7 +413,8 @@ def _layers(config: SimulationConfig) -> tuple[object, ...]:
 def _but_for_noise(config: SimulationConfig) -> SimulationConfig:
     """The configuration with a noise multiplier of 1 and seed 0, so that runs along a trade-off curve are equal."""
     clip_norm = config.privacy.clip_norm or DEFAULT_CLIP_NORM
-    return replace(config, seed=0, privacy=replace(config.privacy, noise_multiplier=1.0, clip_norm=clip_norm))
+    privacy = replace(config.privacy, noise_multiplier=1.0, clip_norm=clip_norm, noise_source="seeded")
+    return replace(config, seed=0, privacy=privacy)
 
 
 def _work(config: SimulationConfig, sentences: int) -> float:

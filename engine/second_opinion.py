@@ -66,7 +66,7 @@ def second_opinions(config: SimulationConfig, settings: Settings, steps: int) ->
     tagger, run = federation_of(config, encoded_corpus(config, settings), settings)
     learner = run.learner(run.plan.rounds[0][0], run.weights)
     theirs = TensorFlowPrivacy(tagger, mean=config.training.loss == "mean")
-    everywhere, plan = np.arange(tagger.size), learner.plan
+    everywhere, plan = (slice(0, tagger.size), np.zeros(0, dtype=np.int64)), learner.plan
     clip, sigma = config.privacy.clip_norm, config.privacy.noise_multiplier
     for step in range(min(steps, plan.steps)):
         sentences = learner.sample(step)
@@ -80,10 +80,10 @@ def second_opinions(config: SimulationConfig, settings: Settings, steps: int) ->
         begun = time.perf_counter()
         noisy = theirs.update(weights, batch, clip, sigma)
         theirs_ms = 1000 * (time.perf_counter() - begun)
-        before, begun = learner.optimiser.look(learner.weights, everywhere), time.perf_counter()
+        before, begun = learner.optimiser.look(learner.weights, *everywhere), time.perf_counter()
         learner.step(step)
         ours_ms = 1000 * (time.perf_counter() - begun)
-        after = learner.optimiser.look(learner.weights, everywhere)
+        after = learner.optimiser.look(learner.weights, *everywhere)
         noise = learner.optimiser.gradient_between(before, after, step)[0] * plan.batch_size - total
         yield Opinion(
             step=step,

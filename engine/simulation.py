@@ -21,12 +21,12 @@ from engine.embeddings.encoded import subset, tag_sequences
 from engine.errors import RunStopped
 from engine.federated.accounting import spent
 from engine.federated.federation import Federation, Progress, after
-from engine.federated.plan import FederatedPlan, chosen_sentences, plan_of
+from engine.federated.plan import FederatedPlan, chosen_sentences, plan_of, seeded_secrets
 from engine.federated.server import Exchange
 from engine.privacy.accounting import FAILED_CHECK
 from engine.records import EntityScores, FederatedRound, NoiseCheck, PrivacySpent, RoundRecord
 from engine.scoring import score
-from engine.seeds import Seeds
+from engine.seeds import Secrets, Seeds
 from engine.settings import Settings
 from engine.taggers import Tagger, build
 from engine.taggers.decoding import Decoder
@@ -56,13 +56,16 @@ def simulate(
     *,
     stop: Callable[[], bool] = lambda: False,
     resume: Checkpoint | None = None,
+    secrets: Secrets | None = None,
     on_checkpoint: Callable[[Checkpoint], None] = lambda checkpoint: None,
     on_stage: Callable[[str, float], None] = lambda stage, progress: None,
 ) -> Iterator[RoundRecord]:
     """Train and report.
 
     stop: asked between steps; True ends the run with RunStopped. resume: go on after this state; the first record is
-    the one that follows it. on_checkpoint: given the state that belongs to a record just before the record is
+    the one that follows it. secrets: what samples and noise come from, by default what the configuration's noise
+    source says; a run that is resumed must be given those it began with, unless they are seeded. on_checkpoint: given
+    the state that belongs to a record just before the record is
     yielded. on_stage: told what is going on, in words, with the share of the steps done.
     Raises InvalidConfig, CorpusError, VectorsMissing, StoreError, TrainingFailed, RunStopped.
     """
@@ -87,7 +90,7 @@ def simulate(
 
         compile_everything()
     on_stage("preparing the tagger", 0.0)
-    tagger, run = federation_of(config, encoded, settings)
+    tagger, run = federation_of(config, encoded, settings, secrets)
     plan, weights = run.plan, run.weights
     decoder = Decoder(encoded.tags, well_formed=config.tagger.well_formed)
     done = resume.tally if resume else Tally()
@@ -196,16 +199,27 @@ def _believable(privacy: PrivacySpent, check: NoiseCheck | None) -> PrivacySpent
     return PrivacySpent(epsilon=math.inf, delta=privacy.delta, assumptions=(FAILED_CHECK,))
 
 
-def federation_of(config: SimulationConfig, encoded: EncodedCorpus, settings: Settings) -> tuple[Tagger, Federation]:
-    """The tagger of ``config`` with fresh weights, ready for its first step. Raises InvalidConfig."""
+def federation_of(
+    config: SimulationConfig, encoded: EncodedCorpus, settings: Settings, secrets: Secrets | None = None
+) -> tuple[Tagger, Federation]:
+    """The tagger of ``config`` with fresh weights, ready for its first step. Raises InvalidConfig, CorpusError."""
     seeds = Seeds(config.seed)
-    plan = plan_of(config, settings)
+    if secrets is None:
+        drawn = config.privacy.noise_source == "system"
+        secrets = Secrets.drawn() if drawn else seeded_secrets(config, settings)
+    plan = plan_of(config, settings, secrets)
     chosen = chosen_sentences(len(encoded.train), config.data_fraction, seeds)
     train = encoded.train if len(chosen) == len(encoded.train) else subset(encoded.train, chosen)
     tagger = tagger_of(config, encoded)
     weights = tagger.initial_weights(seeds.stream("initial weights"))
     backend = _backend(config, tagger, settings.backend)
-    return tagger, Federation(config, plan, backend, train, encoded.vectors, weights)
+    layers = [
+        (title, stretch)
+        for title, part, stretch in zip(tagger.titles, tagger.parts, tagger.slices, strict=True)
+        if part.shapes
+    ]
+    run = Federation(config, plan, backend, train, encoded.vectors, weights, layers=layers, secrets=secrets)
+    return tagger, run
 
 
 def _noise_to_signal(

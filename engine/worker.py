@@ -15,13 +15,14 @@ from pathlib import Path
 
 import psutil
 
-from engine import ENGINE_VERSION, corpus, embeddings
-from engine.config import SYNTHETIC, SimulationConfig
+from engine import corpus, embeddings
+from engine.config import SYNTHETIC, SimulationConfig, engine_version
 from engine.errors import CorpusError, EpsilonError, RunStopped, StoreError
 from engine.records import Provenance
 from engine.reports import command_line
 from engine.settings import REPOSITORY, Settings
 from engine.store.database import Claim, Store
+from engine.training import key_file
 from engine.training.checkpoint import Checkpoint
 
 HEARTBEAT_SECONDS = 0.5
@@ -100,6 +101,10 @@ def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None
     if corpus.checksum(config.corpus, settings) != claim.corpus_checksum:
         raise CorpusError(f"corpus={config.corpus!r} was changed since the run was asked for; start it again.")
     path = checkpoint_path(settings, claim.run_id)
+    keys, secrets = path.with_suffix(".key"), None
+    resume = _resume(path)
+    if config.privacy.noise_source == "system":
+        secrets = key_file.secrets_for(keys, begun=bool(resume or store.records(claim.run_id)))
     latest: list[Checkpoint] = []
 
     def stop() -> bool:
@@ -108,7 +113,13 @@ def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None
         return pulse.stopped()
 
     records = simulate(
-        config, settings, stop=stop, resume=_resume(path), on_checkpoint=latest.append, on_stage=pulse.tell
+        config,
+        settings,
+        stop=stop,
+        resume=resume,
+        secrets=secrets,
+        on_checkpoint=latest.append,
+        on_stage=pulse.tell,
     )
     record = None
     for record in records:
@@ -118,6 +129,7 @@ def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None
         record = store.records(claim.run_id)[-1]
     store.finish(claim, provenance(config, claim.corpus_checksum, settings, record.seconds))
     path.unlink(missing_ok=True)
+    key_file.destroy(keys)
 
 
 def share_cores(under_way: int, others: float) -> None:
@@ -213,7 +225,7 @@ def provenance(config: SimulationConfig, corpus_checksum: str, settings: Setting
     sentences = corpus.train_sentences(config.corpus, settings)
     return Provenance(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        engine_version=ENGINE_VERSION,
+        engine_version=engine_version(config),
         corpus_checksum=corpus_checksum,
         vectors=embeddings.find(config.embeddings).label,
         machine=machine_class(),
@@ -222,6 +234,7 @@ def provenance(config: SimulationConfig, corpus_checksum: str, settings: Setting
         wall_seconds=round(seconds, 1),
         train_sentences=round(config.data_fraction * sentences),
         synthetic=config.corpus == SYNTHETIC,
+        noise_source=config.privacy.noise_source,
     )
 
 

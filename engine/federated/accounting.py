@@ -28,28 +28,32 @@ def spent(plan: FederatedPlan, steps: int, rounds: int) -> PrivacySpent:
     and ``rounds`` rounds are done."""
     if plan.server:
         return _client_spent(plan, plan.server, rounds)
-    costs = costly(plan, steps)
-    if not costs:
+    found = [accounting.spent(part, taken) for part, taken in costly(plan, steps)]
+    if not found:
         return accounting.spent(plan.parts[0], 0)
-    found = [(accounting.spent(part, taken), part) for part, taken in costs]
-    privacy = max((privacy for privacy, _ in found), key=lambda privacy: privacy.epsilon)
+    privacy = max(found, key=lambda privacy: privacy.epsilon)
     if len(plan.parts) == 1 or not plan.private:
         return privacy
     extra = (DISJOINT, PIECES) if len(plan.parts) > len(plan.shards) else (DISJOINT,)
+    poisson = [one.poisson_epsilon for one in found if one.poisson_epsilon is not None]
     return replace(
         privacy,
         assumptions=(*privacy.assumptions, *extra),
-        rdp_epsilon=max(privacy.rdp_epsilon for privacy, _ in found),
+        rdp_epsilon=max(privacy.rdp_epsilon for privacy in found),
+        poisson_epsilon=max(poisson) if poisson else None,
     )
 
 
 def costly(plan: FederatedPlan, steps: int) -> list[tuple[PrivacyPlan, int]]:
     """The parts among which the costliest is, with the steps taken on each: those whose ε by Rényi accounting, which is
-    never below the exact one, is not below the exact ε of another."""
+    never below the exact one, is not below the exact ε of another. Of shuffled batches, all that differ: the costliest
+    of them need not be so with amplification."""
     distinct = {}
     for part, taken in zip(plan.parts, plan.taken(steps), strict=True):
         if taken:
             distinct[replace(part, steps=1), taken] = (part, taken)
+    if plan.parts[0].sampling == "shuffle":
+        return list(distinct.values())
     ordered = sorted(distinct.values(), key=lambda one: -accounting.epsilon(one[0], one[1], "rdp"))
     found: list[tuple[PrivacyPlan, int]] = []
     largest = -math.inf
@@ -72,11 +76,11 @@ def _client_spent(plan: FederatedPlan, server: PrivacyPlan, rounds: int) -> Priv
             unit=CLIENT,
             neighbouring=REPLACE_CLIENT,
             accountant="exact",
-            assumptions=(LOCAL, accounting.SEEDED, PUBLIC),
+            assumptions=(LOCAL, *accounting.source(server), PUBLIC),
         )
     privacy = accounting.spent(server, rounds)
     joined = JOINED if server.sampling_probability < 1 else EVERY_CLIENT
-    return replace(privacy, unit=CLIENT, assumptions=(joined, SERVER, accounting.SEEDED, PUBLIC))
+    return replace(privacy, unit=CLIENT, assumptions=(joined, SERVER, *accounting.source(server), PUBLIC))
 
 
 def most_rounds(plan: FederatedPlan, rounds: int) -> int:

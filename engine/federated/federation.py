@@ -4,8 +4,8 @@ Clients are computed one after another: a step keeps all cores busy, so that n c
 one does. Central training is one client in one round.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,10 +13,12 @@ from engine.config import SimulationConfig
 from engine.embeddings import EncodedSplit
 from engine.embeddings.encoded import subset
 from engine.errors import TrainingFailed
+from engine.federated.clients import message
 from engine.federated.plan import FederatedPlan, Visit
 from engine.federated.server import Exchange, Server
+from engine.federated.witness import Witness
 from engine.privacy.noise_check import NoiseMonitor
-from engine.seeds import Seeds
+from engine.seeds import Secrets, Seeds
 from engine.training.checkpoint import Tally
 from engine.training.dpsgd import DPSGD, Backend, StepStatistics
 from engine.training.optimisers import Optimiser
@@ -49,7 +51,8 @@ def after(tally: Tally, progress: Progress) -> Tally:
 
 
 class Federation:
-    """Trains ``weights`` [size], the common tagger's, in place.
+    """Trains ``weights`` [size], the common tagger's, in place. layers: title and stretch of each that has weights, for
+    the noise check. secrets: of the run, from which samples and noise come where it is private.
 
     A client alone trains the common weights themselves, and they can be looked at after each step; of several clients,
     each trains a copy, and the common weights change at the end of a round.
@@ -63,18 +66,21 @@ class Federation:
         split: EncodedSplit,
         table: np.ndarray,
         weights: np.ndarray,
+        *,
+        layers: Sequence[tuple[str, slice]] = (),
+        secrets: Secrets,
     ) -> None:
         self.plan, self.weights, self.backend = plan, weights, backend
         self._config, self._split, self._table = config, split, table
-        self._seeds = Seeds(config.seed)
-        self.monitor = None
+        self._streams: Secrets | Seeds = secrets if plan.private else Seeds(config.seed)
+        self.monitor, self._witness = None, None
         if plan.private:
-            if plan.server:
-                self.monitor = NoiseMonitor([plan.server], weights.size, "client")
-            else:
-                self.monitor = NoiseMonitor(plan.parts, weights.size)
+            plans, unit = ([plan.server], "client") if plan.server else (plan.parts, "sentence")
+            self.monitor = NoiseMonitor(plans, weights.size, layers=layers, unit=unit, secrets=secrets)
+        if plan.server and self.monitor:
+            self._witness = Witness(plan, plan.server, self.monitor)
         equal = config.federation.weighting == "equal" or config.privacy.mechanism != "dp-sgd"
-        self._server = Server(plan, weights, self._seeds, equal=equal, monitor=self.monitor)
+        self._server = Server(plan, weights, self._streams, equal=equal)
         self.optimiser = Optimiser(config.training, weights.size)
 
     @property
@@ -89,12 +95,13 @@ class Federation:
         split = self._split if len(sentences) == len(self._split) else subset(self._split, sentences)
         self.optimiser = Optimiser(self._config.training, weights.size)
         monitor = None if self.plan.server else self.monitor
-        seeds = self._seeds.of(part=part)
+        # Under a mechanism on whole clients nobody's sample protects anything.
+        streams = Seeds(self._config.seed) if self.plan.server else self._streams
         return DPSGD(
             self.backend,
             self.plan.parts[part],
             self.optimiser,
-            seeds,
+            streams.of(part=part),
             split,
             self._table,
             weights,
@@ -112,11 +119,12 @@ class Federation:
         for number in range(rounds_done, len(self.plan.rounds)):
             visits, failed = self.plan.rounds[number], []
             last: StepStatistics | None = None
-            self._server.begin()
+            self._begin()
             for visit in visits:
                 learner = self.learner(visit, self.weights if self.alone else self.weights.copy())
                 if steps_done and optimiser_state is not None:
                     self.optimiser.state = {name: array.copy() for name, array in optimiser_state.items()}
+                trained: np.ndarray | None = learner.weights
                 try:
                     for step in range(steps_done, visit.steps):
                         last = learner.step(visit.first + step)
@@ -125,18 +133,37 @@ class Federation:
                 except TrainingFailed:
                     if self.alone:
                         raise
-                    last = None
+                    last, trained = None, None
                     failed.append(visit.client)
-                else:
-                    if not self.alone:
-                        self._server.receive(visit.client, learner.weights, len(learner.split), number)
+                if not self.alone:
+                    self._send(visit.client, trained, len(learner.split), number)
                 taken, steps_done = taken + visit.steps, 0
                 if visit is not visits[-1]:
                     yield Progress(taken, last)
-            if visits and len(failed) == len(visits):
+            # Under a mechanism on whole clients a round goes on: that it stopped would tell something without noise.
+            if visits and len(failed) == len(visits) and not self.plan.server:
                 raise TrainingFailed(
                     f"In round {number + 1} the weights of all {len(visits)} clients stopped being finite; a smaller "
                     "learning rate or less noise may help"
                 )
-            exchange = None if self.alone else self._server.finish(number)
-            yield Progress(taken, last, number, exchange, tuple(failed))
+            yield Progress(taken, last, number, None if self.alone else self._finish(number), tuple(failed))
+
+    def _begin(self) -> None:
+        self._server.begin()
+        if self._witness:
+            self._witness.begins(self.weights)
+
+    def _send(self, client: int, trained: np.ndarray | None, examples: int, round: int) -> None:
+        """What one client's training comes to, from the client to the server."""
+        update = message(self.plan, self.weights, trained, self._streams, client, round)
+        if self._witness:
+            self._witness.saw(client, trained, update)
+        if update is not None:
+            self._server.receive(client, update, examples)
+
+    def _finish(self, round: int) -> Exchange:
+        exchange = self._server.finish(round)
+        if not self._witness:
+            return exchange
+        self._witness.ends(self.weights)
+        return replace(exchange, signal=self._witness.signal)

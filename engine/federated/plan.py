@@ -10,13 +10,13 @@ from functools import cached_property
 import numpy as np
 
 from engine import corpus
-from engine.config import SimulationConfig
+from engine.config import SimulationConfig, run_key
 from engine.corpus.layout import Layout, layout
 from engine.errors import InvalidConfig
 from engine.federated.partition import partition
 from engine.privacy.mechanisms import poisson_sample
 from engine.privacy.plan import PrivacyPlan
-from engine.seeds import Seeds
+from engine.seeds import Secrets, Seeds
 from engine.settings import Settings
 
 MOST_VISITS = 1_000_000
@@ -101,11 +101,22 @@ def chosen_sentences(every: int, fraction: float, seeds: Seeds) -> np.ndarray:
     return np.sort(seeds.stream("data fraction").permutation(every)[:wanted])
 
 
-def plan_of(config: SimulationConfig, settings: Settings) -> FederatedPlan:
-    """The plan for ``config``. Raises InvalidConfig, CorpusError, StoreError."""
+def plan_of(config: SimulationConfig, settings: Settings, secrets: Secrets | None = None) -> FederatedPlan:
+    """The plan for ``config``; secrets: of the run, by default those of its seed. Raises InvalidConfig, CorpusError,
+    StoreError."""
     every = corpus.train_sentences(config.corpus, settings)
     chosen = chosen_sentences(every, config.data_fraction, Seeds(config.seed))
-    return federated_plan(config, len(chosen), lambda: chosen_layout(config, settings))
+    return federated_plan(
+        config,
+        len(chosen),
+        lambda: chosen_layout(config, settings),
+        lambda: secrets or seeded_secrets(config, settings),
+    )
+
+
+def seeded_secrets(config: SimulationConfig, settings: Settings) -> Secrets:
+    """What protects a run with a seeded noise source. Raises CorpusError."""
+    return Secrets.seeded(config.seed, run_key(config, corpus.checksum(config.corpus, settings)))
 
 
 def chosen_layout(config: SimulationConfig, settings: Settings) -> Layout:
@@ -114,12 +125,15 @@ def chosen_layout(config: SimulationConfig, settings: Settings) -> Layout:
     return every.where(chosen_sentences(len(every), config.data_fraction, Seeds(config.seed)))
 
 
-def federated_plan(config: SimulationConfig, sentences: int, layout: Callable[[], Layout]) -> FederatedPlan:
-    """The plan for ``config`` on training sentences that were chosen. Raises InvalidConfig if they do not fit."""
+def federated_plan(
+    config: SimulationConfig, sentences: int, layout: Callable[[], Layout], secrets: Callable[[], Secrets]
+) -> FederatedPlan:
+    """The plan for ``config`` on training sentences that were chosen. secrets: of the run, asked for where they decide
+    who takes part. Raises InvalidConfig if they do not fit."""
     federation, privacy, seeds = config.federation, config.privacy, Seeds(config.seed)
     shards = partition(sentences, layout, federation, seeds)
     at_steps = privacy.mechanism == "dp-sgd"
-    participants = _participants(config, seeds)
+    participants = _participants(config, secrets)
     if sum(map(len, participants)) > MOST_VISITS:
         raise InvalidConfig(
             f"rounds={federation.rounds:,} with {federation.participants or federation.clients:,} participants each, "
@@ -149,21 +163,21 @@ def federated_plan(config: SimulationConfig, sentences: int, layout: Callable[[]
     )
 
 
-def _participants(config: SimulationConfig, seeds: Seeds) -> list[list[int]]:
+def _participants(config: SimulationConfig, secrets: Callable[[], Secrets]) -> list[list[int]]:
     """The clients of each round, ascending.
 
     Under dp-fedavg each joins by itself with probability m/n, which its accounting rests on, and a round may be empty;
     else m of them are drawn.
     """
-    federation = config.federation
+    federation, privacy = config.federation, config.privacy
     clients, wanted = federation.clients, federation.participants or federation.clients
-    poisson = config.privacy.mechanism == "dp-fedavg"
+    if wanted == clients:
+        return [list(range(clients)) for _ in range(federation.rounds)]
+    poisson = privacy.mechanism == "dp-fedavg"
+    streams: Secrets | Seeds = secrets() if poisson and privacy.private else Seeds(config.seed)
     drawn = []
     for number in range(federation.rounds):
-        if wanted == clients:
-            drawn.append(list(range(clients)))
-            continue
-        random = seeds.stream("participants", round=number)
+        random = streams.stream("participants", round=number)
         some = poisson_sample(random, clients, wanted / clients) if poisson else random.permutation(clients)[:wanted]
         drawn.append(sorted(some.tolist()))
     return drawn
@@ -204,4 +218,5 @@ def _server(config: SimulationConfig, visits: int) -> PrivacyPlan:
         clip_norm=privacy.clip_norm,
         delta=privacy.delta,
         sampling="shuffle" if local else "poisson",
+        noise_source=privacy.noise_source,
     )

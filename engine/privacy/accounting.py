@@ -31,26 +31,47 @@ LARGEST_NOISE_MULTIPLIER = 10_000.0
 
 POISSON = "Each step draws each sentence independently with the same probability (Poisson sampling), as was done here."
 SHUFFLE = (
-    "Sentences were shuffled into fixed batches, yet ε is computed as if each had been drawn independently: "
-    "this assumption does not hold, and the figure without amplification stands beside it."
+    "Sentences were shuffled into fixed batches, so ε has no amplification by sampling: a sentence more changes the "
+    "batch it comes to, by up to 2C, and the last one, into which it pushes another, by up to C, once an epoch."
 )
 SECRET_SAMPLE = "Who was in which batch stays secret; losses and gradient norms, shown here without noise, would too."
-SEEDED = "The noise comes from a seed, for simulation: whoever knows the seed can subtract it."
+SEEDED = (
+    "The noise comes from a seed, for simulation: this very tagger is not protected, since whoever knows the seed, "
+    "which is printed, can subtract the noise."
+)
+SYSTEM = "The keys of noise and samples came from the operating system, and were destroyed when the run ended."
+FLOATING = (
+    "Noise is drawn in floating point: its last digits are not quite normally distributed (Mironov 2012), and no δ is "
+    "booked for what somebody could read off the weights' last digits."
+)
 FAILED_CHECK = "The noise check failed: what was done to the weights is not what the plan says, so nothing is promised."
 PUBLIC = "Word vectors, tag names, the number of sentences and all settings are public or were fixed in advance."
+
+
+def source(plan: PrivacyPlan) -> tuple[str, ...]:
+    """What ε rests on by where the noise comes from."""
+    return (SYSTEM if plan.noise_source == "system" else SEEDED, FLOATING)
 
 
 def spent(plan: PrivacyPlan, steps_taken: int) -> PrivacySpent:
     """What the training sentences have lost after ``steps_taken`` steps of ``plan``; ε = 0 before the first."""
     if not plan.private:
         return PrivacySpent(epsilon=math.inf if steps_taken else 0.0, delta=plan.delta)
-    shuffled = plan.sampling == "shuffle"
+    if plan.sampling == "shuffle":
+        fixed = shuffled_epsilon(plan, steps_taken)
+        return PrivacySpent(
+            epsilon=fixed,
+            delta=plan.delta,
+            accountant="exact",
+            assumptions=(SHUFFLE, *source(plan), PUBLIC),
+            rdp_epsilon=fixed,
+            poisson_epsilon=epsilon(plan, steps_taken),
+        )
     return PrivacySpent(
         epsilon=epsilon(plan, steps_taken),
         delta=plan.delta,
-        assumptions=(SHUFFLE if shuffled else POISSON, SECRET_SAMPLE, SEEDED, PUBLIC),
+        assumptions=(POISSON, SECRET_SAMPLE, *source(plan), PUBLIC),
         rdp_epsilon=epsilon(plan, steps_taken, "rdp"),
-        unamplified_epsilon=unamplified_epsilon(plan, steps_taken) if shuffled else None,
     )
 
 
@@ -86,11 +107,15 @@ def composed(plans: Iterable[PrivacyPlan], delta: float) -> float:
     return float(rdp_privacy_accountant.compute_epsilon(orders, total, delta)[0]) if len(orders) else 0.0
 
 
-def unamplified_epsilon(plan: PrivacyPlan, steps: int) -> float:
-    """ε if sampling is trusted for nothing: each sentence is in at most one batch of a permutation, so it meets one
-    Gaussian mechanism an epoch, begun epochs counted whole; E of them are one of noise multiplier σ/√E."""
+def shuffled_epsilon(plan: PrivacyPlan, steps: int) -> float:
+    """ε of fixed batches of a permutation, sampling trusted for nothing, under adding or removing one sentence.
+
+    Let the sentence that is added take the place of another, which moves to the end: a random permutation of n becomes
+    one of n + 1. In an epoch one batch then changes by up to 2C, the last one by up to C: together, over E epochs, a
+    Gaussian mechanism of sensitivity √(5E)·C. Epochs that have begun are counted whole.
+    """
     epochs = math.ceil(steps / plan.steps_per_epoch)
-    return gaussian_epsilon(math.sqrt(epochs) / plan.noise_multiplier, plan.delta) if epochs else 0.0
+    return gaussian_epsilon(math.sqrt(5 * epochs) / plan.noise_multiplier, plan.delta) if epochs else 0.0
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:

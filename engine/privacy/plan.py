@@ -17,8 +17,8 @@ class PrivacyPlan:
     examples: sentences in the shard, n. batch_size: expected sentences a step. steps: in the whole run.
     noise_multiplier: σ, noise standard deviation divided by clip_norm. clip_norm: C, L2; None is no clipping.
     delta: δ. sampling: "poisson" or "shuffle". by_layer: whether each part of the tagger is clipped by itself, all of
-    them together to C. Unit: one labelled sentence; neighbours differ by adding or removing
-    one.
+    them together to C. noise_source: "seeded" or "system". Unit: one labelled sentence; neighbours differ by adding or
+    removing one.
     """
 
     examples: int
@@ -29,6 +29,7 @@ class PrivacyPlan:
     delta: float
     sampling: str
     by_layer: bool = False
+    noise_source: str = "seeded"
 
     @classmethod
     def from_config(cls, config: SimulationConfig, examples: int) -> "PrivacyPlan":
@@ -49,6 +50,7 @@ class PrivacyPlan:
             delta=config.privacy.delta,
             sampling=config.privacy.sampling,
             by_layer=config.privacy.clipping == "per-layer",
+            noise_source=config.privacy.noise_source,
         )
 
     @property
@@ -81,8 +83,8 @@ class PrivacyPlan:
             )
         if self.private and self.sampling == "shuffle":
             found.append(
-                "sampling='shuffle': the ε shown assumes Poisson sampling, which was not done; "
-                "it reproduces what papers print and promises less than it says."
+                "sampling='shuffle': batches are fixed, so ε has no amplification by sampling; what papers print for "
+                "such batches assumes Poisson sampling, which was not done, and stands beside it."
             )
         return tuple(found)
 

@@ -8,13 +8,13 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.config import SimulationConfig, run_id
+from engine.config import SimulationConfig, engine_version, run_id
 from engine.errors import InvalidConfig, StoreError
 from engine.records import Provenance, RoundRecord, Run, RunState, RunStatus
 
@@ -42,10 +42,21 @@ class Published:
             found.setdefault(run.config, []).append(run)
         return found
 
-    def of_engine(self, version: str) -> "Published":
-        """Those of one engine version."""
-        kept = (run for run in self.runs if run.provenance and run.provenance.engine_version == version)
-        return Published(tuple(kept), self.problems)
+    def today(self) -> "Published":
+        """Those that today's engine would give, and older ones, marked so, of which there is none of today's."""
+        fresh, known, older = [], set(), []
+        for run in self.runs:
+            if run.provenance and run.provenance.engine_version == engine_version(run.config):
+                fresh.append(run)
+                known.add((run.config, run.provenance.corpus_checksum))
+            else:
+                older.append(run)
+        found = {
+            (run.config, run.provenance.corpus_checksum): replace(run, outdated=True)
+            for run in sorted(older, key=lambda run: run.status.created or 0.0)
+            if run.provenance and (run.config, run.provenance.corpus_checksum) not in known
+        }
+        return Published((*fresh, *found.values()), self.problems)
 
 
 def read_all(folder: Path) -> Published:
@@ -98,7 +109,7 @@ def from_dict(values: dict[str, Any]) -> Run:
     if not records or records[-1].test is None or records[-1].step != records[-1].steps_total:
         raise ValueError("its records do not end with test scores")
     check = records[-1].noise_check
-    if config.privacy.private and (check is None or check.failed):
+    if config.privacy.private and not (check and check.passed):
         raise ValueError("it claims privacy without a noise check that passed")
     if [record.round for record in records] != list(range(len(records))):
         raise ValueError("its records are not numbered 0, 1, 2 …")
@@ -112,8 +123,9 @@ def to_text(run: Run) -> str:
     if run.final is None or run.provenance is None:
         raise InvalidConfig(f"run {run.run_id} is {run.status.state}, expected one that is done")
     check = run.final.noise_check
-    if run.config.privacy.private and (check is None or check.failed):
-        raise InvalidConfig(f"run {run.run_id} is private by its settings, but no noise check of it passed")
+    if run.config.privacy.private and not (check and check.passed):
+        why = "its noise could not be measured" if check and not check.failed else "no noise check of it passed"
+        raise InvalidConfig(f"run {run.run_id} is private by its settings, but {why}")
     head = {
         "format": FORMAT,
         "run_id": run.run_id,

@@ -7,7 +7,7 @@ is ordinary SGD. Sampling, noise and optimiser are the same for every back end.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from engine.embeddings import EncodedSplit
 from engine.embeddings.encoded import token_positions
 from engine.errors import TrainingFailed
 from engine.privacy.mechanisms import add_gaussian_noise, poisson_sample, shuffled_batch
-from engine.privacy.noise_check import CLOSE_SENTENCES, NoiseMonitor
+from engine.privacy.noise_check import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
-from engine.seeds import Seeds
+from engine.seeds import Secrets, Seeds
 from engine.taggers.decoding import Decoder
 from engine.training.batches import Batch, physical_batches, prediction_batches
 from engine.training.optimisers import Optimiser
@@ -73,7 +73,8 @@ class DPSGD:
     """Training of one tagger on one shard, step by step. ``weights`` [size] is changed in place by :meth:`step`.
 
     monitor: of the run, which measures where noise is added; part: which of its plans this one is. first: the number of
-    the first step that this optimiser takes. seeds: of this shard alone.
+    the first step that this optimiser takes. streams: of this shard alone. Raises TypeError where noise would be drawn
+    from streams of a seed alone.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class DPSGD:
         backend: Backend,
         plan: PrivacyPlan,
         optimiser: Optimiser,
-        seeds: Seeds,
+        streams: Secrets | Seeds,
         split: EncodedSplit,
         table: np.ndarray,
         weights: np.ndarray,
@@ -90,10 +91,12 @@ class DPSGD:
         part: int = 0,
         first: int = 0,
     ) -> None:
-        self.backend, self.plan, self.optimiser, self.seeds = backend, plan, optimiser, seeds
+        if plan.private and not isinstance(streams, Secrets):
+            raise TypeError("streams of a seed alone are shared between runs: a private plan needs Secrets")
+        self.backend, self.plan, self.optimiser, self.streams = backend, plan, optimiser, streams
         self.split, self.table, self.weights = split, table, weights
         self.part, self.first = part, first
-        self.monitor = monitor or NoiseMonitor([plan], weights.size) if plan.private else None
+        self.monitor = (monitor or NoiseMonitor([plan], weights.size)) if plan.private else None
 
     def step(self, step: int) -> StepStatistics:
         """Take step number ``step`` (from 0, of all on this shard). Raises TrainingFailed if the weights stop being
@@ -114,47 +117,57 @@ class DPSGD:
     def _update(self, total: np.ndarray, step: int) -> None:
         """Clipped sum → weights; the sum is used up."""
         if self.plan.private:
-            add_gaussian_noise(total, self.seeds.stream("noise", step=step), self.plan.noise_std)
+            noise = cast(Secrets, self.streams).stream("noise", step=step)
+            add_gaussian_noise(total, noise, self.plan.noise_std)
         total /= np.float32(self.plan.batch_size)
         self.optimiser.move(self.weights, total, step - self.first)
 
     def _measured(self, monitor: NoiseMonitor, step: int, sentences: np.ndarray, total: np.ndarray) -> None:
         """The update, with the noise check's eyes on it."""
-        number = monitor.steps_seen
+        number, size = monitor.steps_seen, self.plan.batch_size
         if monitor.looks_closely(number):
-            self._look_closely(monitor, sentences, total)
-        where = monitor.coordinates(number)
-        clipped, before = total[where].astype(np.float64), self.optimiser.look(self.weights, where)
+            self._look_closely(monitor, number, sentences, total)
+        where, fixed = monitor.stretch(number), monitor.fixed
+        clipped = np.concatenate((total[where], total[fixed])).astype(np.float64)
+        before = self.optimiser.look(self.weights, where, fixed)
         self._update(total, step)
-        after, size = self.optimiser.look(self.weights, where), self.plan.batch_size
-        gradient, rounding = self.optimiser.gradient_between(before, after, step - self.first)
-        monitor.saw_noise(number, gradient * size - clipped, rounding * size)
+        after = self.optimiser.look(self.weights, where, fixed)
+        gradient, error = self.optimiser.gradient_between(before, after, step - self.first)
+        gradient *= size
+        gradient -= clipped
+        error *= size
+        monitor.saw_noise(number, gradient, error, [clipped])
         monitor.saw_sample(sentences, self.part)
 
-    def _look_closely(self, monitor: NoiseMonitor, sentences: np.ndarray, total: np.ndarray) -> None:
-        """Send single sentences through the code that made the sum, and see whether they make it up."""
-        chosen = sentences
-        if len(sentences) > CLOSE_SENTENCES:
-            chosen = sentences[:: math.ceil(len(sentences) / CLOSE_SENTENCES)]
-            total = self.clipped_sum(chosen)[0]
-        # An LSTM that much noise has driven into saturation is chaotic: its gradients depend on how sums are rounded.
-        # How far the contributions move when the weights do by their last digit says how well they can add up.
+    def _look_closely(self, monitor: NoiseMonitor, number: int, sentences: np.ndarray, total: np.ndarray) -> None:
+        """Make the sum that is about to be used once more, from groups of its sentences and from single ones."""
+        groups = monitor.groups(number, sentences)
+        alone = [self.clipped_sum(np.array([sentence]))[0] for sentence in (groups[0] if groups else ())]
+        norms = np.array([np.linalg.norm(gradient.astype(np.float64)) for gradient in alone])
+        left = total.astype(np.float64)
+        for gradient in alone:
+            left -= gradient
+        for group in groups[1:]:
+            left -= self.clipped_sum(group)[0]
+        gap = float(np.linalg.norm(left))
+        monitor.saw_sum(norms, gap, lambda: self._unsure(groups))
+
+    def _unsure(self, groups: list[np.ndarray]) -> float:
+        """How far the sum over these groups moves when each weight does by its last digit (L2): an LSTM that much noise
+        has driven into saturation is chaotic, and its gradients depend on how sums are rounded."""
         close = self.weights * (1 + np.float32(2**-23) * np.where(np.arange(self.weights.size) % 2, 1, -1))
-        left, moved, norms = total.astype(np.float64), np.zeros(total.size), []
-        for sentence in chosen:
-            alone = self.clipped_sum(np.array([sentence]))[0]
-            norms.append(np.linalg.norm(alone.astype(np.float64)))
-            left -= alone
-            moved += alone
-            moved -= self.clipped_sum(np.array([sentence]), close.astype(np.float32))[0]
-        monitor.saw_contributions(np.array(norms), float(np.linalg.norm(left)), float(np.linalg.norm(moved)))
+        moved = np.zeros(self.weights.size)
+        for group in groups:
+            moved += self.clipped_sum(group)[0]
+            moved -= self.clipped_sum(group, close.astype(np.float32))[0]
+        return float(np.linalg.norm(moved))
 
     def sample(self, step: int) -> np.ndarray:
         """Numbers of the sentences that step number ``step`` uses."""
         if self.plan.sampling == "poisson":
-            stream = self.seeds.stream("sampling", step=step)
+            stream = self.streams.stream("sampling", step=step)
             return poisson_sample(stream, self.plan.examples, self.plan.sampling_probability)
-        return shuffled_batch(self.seeds, self.plan.examples, self.plan.batch_size, step)
+        return shuffled_batch(self.streams, self.plan.examples, self.plan.batch_size, step)
 
     def clipped_sum(
         self, sentences: np.ndarray, weights: np.ndarray | None = None

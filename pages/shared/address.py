@@ -32,6 +32,7 @@ _PARTS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "averaging": ("training", float),
     "clipping": ("privacy", str),
     "mechanism": ("privacy", str),
+    "noise_source": ("privacy", str),
     "clients": ("federation", int),
     "participants": ("federation", lambda text: None if text == "none" else int(text)),
     "rounds": ("federation", int),
@@ -67,7 +68,8 @@ def link(config: SimulationConfig) -> str:
 def _untouched(config: SimulationConfig) -> dict[str, Any]:
     """Privacy fields at their defaults for this noise multiplier, since the default clip norm follows it."""
     default = type(config.privacy)(noise_multiplier=config.privacy.noise_multiplier)
-    return {name: getattr(default, name) for name in ("clip_norm", "delta", "sampling", "clipping", "mechanism")}
+    names = ("clip_norm", "delta", "sampling", "clipping", "mechanism", "noise_source")
+    return {name: getattr(default, name) for name in names}
 
 
 def _values(config: SimulationConfig) -> dict[str, str]:

@@ -5,9 +5,11 @@ from typing import Any
 
 import streamlit as st
 
-from engine.config import CLIPPINGS, LOSSES, OPTIMISERS, PAPER_TAGGERS, SAMPLINGS
+from engine.config import CLIPPINGS, LOSSES, NOISE_SOURCES, OPTIMISERS, PAPER_TAGGERS, SAMPLINGS
 from engine.runs import Runs
 from pages.shared.widgets import number, select
+
+SOURCE_NAMES = {"seeded": "the seed (simulation)", "system": "the operating system (release)"}
 
 
 def choose(runs: Runs, start: Mapping[str, Any]) -> None:
@@ -58,7 +60,18 @@ def _privacy(start: Mapping[str, Any]) -> None:
         "Sampling",
         SAMPLINGS,
         "sampling",
-        help="Poisson: each sentence joins each step by chance, as the accounting assumes. Shuffle: as papers do.",
+        help="Poisson: each sentence joins each step by chance, as the accounting assumes. Shuffle: fixed batches as "
+        "in papers, whose ε has no amplification by sampling.",
+    )
+    select(
+        start,
+        "Noise comes from",
+        NOISE_SOURCES,
+        "noise_source",
+        names=SOURCE_NAMES,
+        help="A seed: the run can be computed again, and whoever knows the seed can subtract the noise, so it is for "
+        "simulation. The operating system: for a tagger that is given away. Its keys are destroyed when the run ends, "
+        "and it cannot be run again.",
     )
 
 

@@ -126,7 +126,10 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
             st.page_link(
                 "pages/diagnose.py", label="Why?", icon=":material/troubleshoot:", query_params={"run": run.run_id}
             )
+            asked = run.outdated and st.button("Run with today's engine", icon=":material/replay:", key="renew")
             st.caption(words.origin(run), width="stretch")
+        if asked:
+            _submit(runs, config)
         return
     if run and not run.status.state.final:
         _progress(runs, run)
@@ -139,12 +142,16 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
         _promise(run, preview, config)
         _more(runs, config)
     if pressed:
-        try:
-            runs.submit(config, owner_pid=os.getpid())
-        except EpsilonError as error:
-            st.error(address.plain(str(error)), icon=":material/error:")
-        else:
-            st.rerun()
+        _submit(runs, config)
+
+
+def _submit(runs: Runs, config: SimulationConfig) -> None:
+    try:
+        runs.submit(config, owner_pid=os.getpid())
+    except EpsilonError as error:
+        st.error(address.plain(str(error)), icon=":material/error:")
+    else:
+        st.rerun()
 
 
 def _progress(runs: Runs, run: Run) -> None:

@@ -16,11 +16,11 @@ POLL_SECONDS = 2.0
 
 
 def missing(runs: Runs, configs: Sequence[SimulationConfig]) -> list[SimulationConfig]:
-    """Those of which no run is done, waits or is under way."""
+    """Those of which no run of today's engine is done, waits or is under way."""
     left = []
     for config in configs:
         run = runs.find(config)
-        if run is None or run.status.state in (RunState.FAILED, RunState.CANCELLED):
+        if run is None or run.outdated or run.status.state in (RunState.FAILED, RunState.CANCELLED):
             left.append(config)
     return left
 
@@ -35,7 +35,10 @@ def button(runs: Runs, configs: Sequence[SimulationConfig], what: str, *, key: s
 
 def again(runs: Runs, configs: Sequence[SimulationConfig], what: str, *, key: str) -> None:
     """Offer to compute ``what`` ("this table") once more where it is done, and say whether it came out the same."""
-    done = [run for run in map(runs.find, configs) if run and run.final]
+    every = [run for run in map(runs.find, configs) if run and run.final and not run.outdated]
+    done = [run for run in every if run.config.privacy.noise_source != "system"]
+    if len(done) < len(every):
+        st.caption("The keys of this noise were destroyed when the run ended, so it cannot be computed again.")
     if not done:
         return
     minutes = sum(run.provenance.wall_seconds for run in done if run.provenance) / 60

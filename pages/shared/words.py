@@ -93,13 +93,18 @@ def assumptions(privacy: PrivacySpent, config: SimulationConfig) -> str:
     """One line on which everything rests."""
     if math.isinf(privacy.epsilon):
         return f"Not private: nothing is promised to anybody · seed {config.seed}"
-    drawn = "Poisson sampling" if config.privacy.sampling == "poisson" else "shuffled, priced as Poisson ⚠"
+    drawn = "Poisson sampling" if config.privacy.sampling == "poisson" else "fixed batches, no amplification"
     if config.privacy.mechanism == "local":
         drawn = "noise on each update"
-    return (
-        f"Protects {privacy.unit} ({privacy.neighbouring}) · {drawn} · "
-        f"{privacy.accountant.upper()} accountant · seed {config.seed}"
-    )
+    accountant = "exact" if privacy.accountant == "exact" else f"{privacy.accountant.upper()} accountant"
+    return f"Protects {privacy.unit} ({privacy.neighbouring}) · {drawn} · {accountant} · {source(config)}"
+
+
+def source(config: SimulationConfig) -> str:
+    """Where the noise comes from, and what follows for this very tagger."""
+    if config.privacy.noise_source == "system":
+        return "noise from the operating system"
+    return f"a simulation: seed {config.seed} is printed, so this very tagger is not protected"
 
 
 def federation(config: SimulationConfig) -> str:
@@ -158,10 +163,10 @@ def promise(privacy: PrivacySpent) -> list[str]:
     ]
     if privacy.accountant != "exact":
         paragraphs.append(f"The same by Rényi accounting: ε = {epsilon_text(privacy.rdp_epsilon)}.")
-    if privacy.unamplified_epsilon is not None:
+    if privacy.poisson_epsilon is not None:
         paragraphs.append(
-            f"If the shuffling is trusted for nothing: ε = {epsilon_text(privacy.unamplified_epsilon)}. "
-            "This is the figure that holds as things were done."
+            f"What papers print for such batches: ε = {epsilon_text(privacy.poisson_epsilon)}. It is computed as if "
+            "each sentence had been drawn by itself, which was not done, and does not hold."
         )
     return [*paragraphs, "It rests on this:\n" + "\n".join(f"- {sentence}" for sentence in privacy.assumptions)]
 
@@ -217,7 +222,8 @@ def origin(run: Run) -> str:
     day = datetime.fromisoformat(made.created).strftime("%-d %B %Y")
     where = "Published result" if run.published else "Your run"
     version = f", commit {made.commit[:7]}" if made.commit != "unknown" else ""
-    return f"{where} of {day}: {duration(made.wall_seconds)} on {made.machine}{version}."
+    older = f" It is of engine version {made.engine_version}: today's gives other draws." if run.outdated else ""
+    return f"{where} of {day}: {duration(made.wall_seconds)} on {made.machine}{version}.{older}"
 
 
 def time_left(run: Run) -> str:

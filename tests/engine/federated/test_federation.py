@@ -13,7 +13,7 @@ from engine.errors import TrainingFailed
 from engine.federated.federation import Federation
 from engine.federated.plan import federated_plan
 from engine.privacy import mechanisms
-from engine.seeds import Seeds
+from engine.seeds import Secrets
 from engine.taggers import Tagger
 from engine.taggers.layers import CRF, BidirectionalLSTM, Dense
 from engine.training import dpsgd
@@ -57,8 +57,9 @@ def federation(split: EncodedSplit, weights: np.ndarray, backend: Any = None, **
         privacy=parts.get("privacy", PrivacyConfig(noise_multiplier=0)),
         seed=parts.get("seed", 0),
     )
-    plan = federated_plan(config, len(split), lambda: pytest.fail("the layout is not needed"))
-    return Federation(config, plan, backend or CompiledBackend(TAGGER), split, TABLE, weights)
+    secrets = Secrets.seeded(config.seed, "run")
+    plan = federated_plan(config, len(split), lambda: pytest.fail("the layout is not needed"), lambda: secrets)
+    return Federation(config, plan, backend or CompiledBackend(TAGGER), split, TABLE, weights, secrets=secrets)
 
 
 def fresh() -> np.ndarray:
@@ -215,7 +216,7 @@ class TestNoiseCheck:
     def test_sabotage_clients_share_their_noise(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def shared(total: np.ndarray, random: np.random.Generator, std: float) -> None:
             count.append(0)
-            stream = Seeds(0).stream("noise", step=len(count) % 12)
+            stream = Secrets.seeded(0, "").stream("noise", step=len(count) % 12)
             mechanisms.add_gaussian_noise(total, stream, std)
 
         count: list[int] = []
@@ -232,7 +233,7 @@ class TestNoiseCheck:
 
     def test_sabotage_clients_who_shuffle(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def shuffled(self: dpsgd.DPSGD, step: int) -> np.ndarray:
-            return mechanisms.shuffled_batch(self.seeds, self.plan.examples, self.plan.batch_size, step)
+            return mechanisms.shuffled_batch(self.streams, self.plan.examples, self.plan.batch_size, step)
 
         monkeypatch.setattr(dpsgd.DPSGD, "sample", shuffled)
         assert self.faults()

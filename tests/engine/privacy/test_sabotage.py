@@ -11,7 +11,7 @@ from engine.embeddings import EncodedSplit
 from engine.privacy import mechanisms
 from engine.privacy.plan import PrivacyPlan
 from engine.records import NoiseCheck
-from engine.seeds import Seeds
+from engine.seeds import Secrets
 from engine.taggers import Tagger
 from engine.taggers.layers import CRF, BidirectionalLSTM, Dense
 from engine.training import dpsgd
@@ -45,7 +45,8 @@ def learner(plan: PrivacyPlan = PLAN, optimiser: str = "sgd", seed: int = 0, rat
     )
     weights = TAGGER.initial_weights(np.random.default_rng(0))
     training = TrainingConfig(optimiser=optimiser, learning_rate=rate)
-    return DPSGD(CompiledBackend(TAGGER), plan, Optimiser(training, TAGGER.size), Seeds(seed), split, TABLE, weights)
+    optimiser_ = Optimiser(training, TAGGER.size)
+    return DPSGD(CompiledBackend(TAGGER), plan, optimiser_, Secrets.seeded(seed, "run"), split, TABLE, weights)
 
 
 def verdict(run: DPSGD, steps: int = STEPS) -> NoiseCheck:
@@ -130,17 +131,17 @@ def noise_left_out_once(patch: Patch) -> None:
 
 
 def the_same_noise_at_every_step(patch: Patch) -> None:
-    stream = Seeds.stream
-    patch.setattr(Seeds, "stream", lambda self, name, **keys: stream(self, name, **({} if name == "noise" else keys)))
+    stream = Secrets.stream
+    patch.setattr(Secrets, "stream", lambda self, name, **keys: stream(self, name, **({} if name == "noise" else keys)))
 
 
 def old_noise_after_many_steps(patch: Patch) -> None:
-    stream = Seeds.stream
+    stream = Secrets.stream
 
-    def broken(self: Seeds, name: str, **keys: int) -> np.random.Generator:
+    def broken(self: Secrets, name: str, **keys: int) -> object:
         return stream(self, name, **({"step": keys["step"] % 37} if name == "noise" else keys))
 
-    patch.setattr(Seeds, "stream", broken)
+    patch.setattr(Secrets, "stream", broken)
 
 
 def no_clipping(patch: Patch) -> None:
@@ -197,7 +198,7 @@ def shuffled_batches(patch: Patch) -> None:
     patch.setattr(
         DPSGD,
         "sample",
-        lambda self, step: mechanisms.shuffled_batch(self.seeds, self.plan.examples, self.plan.batch_size, step),
+        lambda self, step: mechanisms.shuffled_batch(self.streams, self.plan.examples, self.plan.batch_size, step),
     )
 
 
@@ -205,7 +206,7 @@ def shuffled_batches_of_random_size(patch: Patch) -> None:
     """Binomial sizes, yet each sentence comes once before any comes twice."""
 
     def broken(self: DPSGD, step: int) -> np.ndarray:
-        sizes = [self.seeds.stream("size", step=s).binomial(SENTENCES, BATCH / SENTENCES) for s in range(step + 1)]
+        sizes = [np.random.default_rng(s).binomial(SENTENCES, BATCH / SENTENCES) for s in range(step + 1)]
         end = sum(sizes)
         places = np.arange(end - sizes[-1], end) % SENTENCES
         return np.unique(np.random.default_rng(4).permutation(SENTENCES)[places])

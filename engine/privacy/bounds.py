@@ -1,0 +1,102 @@
+"""How far chance may move what the noise check measures: bounds that an honest run crosses with a known small chance.
+
+One budget, ``FALSE_ALARM``, is for a whole run. It is split evenly among the ``FAMILIES`` of questions that the check
+asks, and within a family among everything that is asked in the run: each step, or each verdict and each weight (union
+bound). The distributions are exact, or bounds that hold for every sample size, so nothing rests on "large enough":
+
+* sums of squares of standard normal draws: χ²;
+* a sum of standard normal draws, or of draws that are no wider: 2·exp(−z²/2) (Hoeffding 1963 for martingales);
+* the cosine of a fixed and a uniformly random direction: its square has a Beta(½, (k − 1)/2) distribution;
+* an empirical distribution against its own: Massart 1990 ("The tight constant in the Dvoretzky–Kiefer–Wolfowitz
+  inequality"), P(sup|F_n − F| > x) ≤ 2·exp(−2nx²);
+* counts: the probability integral transform of a binomial count, with a uniform draw where it is discrete (Brockwell
+  2007), is exactly uniform, and its normal score exactly normal.
+"""
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import betaincinv, gammainccinv, gammaincinv, ndtri
+from scipy.stats import binom
+
+FALSE_ALARM = 1e-6
+"""Largest chance that an honest run fails its check at any moment."""
+FAMILIES = 15
+"""Questions that share the budget: see :class:`engine.privacy.noise_check.NoiseMonitor`."""
+VERDICTS = 64
+"""Most verdicts of a run: its records, and a few more."""
+
+
+def share(asked: int) -> float:
+    """The part of the budget of each of so many questions of one family."""
+    return FALSE_ALARM / FAMILIES / max(1, asked)
+
+
+def square_bounds(draws: np.ndarray | float, chance: float) -> tuple[np.ndarray, np.ndarray]:
+    """Between which values the sum of so many squared standard normal draws lies but for ``chance``, half on each
+    side."""
+    half = np.asarray(draws, dtype=np.float64) / 2
+    return 2 * gammaincinv(half, chance / 2), 2 * gammainccinv(half, chance / 2)
+
+
+@lru_cache(maxsize=4096)
+def square_bound(draws: int, chance: float) -> tuple[float, float]:
+    """The same for one number of draws that is asked for again and again."""
+    low, high = square_bounds(draws, chance)
+    return float(low), float(high)
+
+
+@lru_cache(maxsize=256)
+def normal_bound(chance: float) -> float:
+    """What a standard normal draw exceeds on either side with ``chance``."""
+    return float(-ndtri(chance / 2))
+
+
+def sum_bound(draws: np.ndarray | float, chance: float) -> np.ndarray | float:
+    """The same for the sum of so many draws that, given those before, are no wider than standard normal ones."""
+    return np.sqrt(2 * np.asarray(draws, dtype=np.float64) * math.log(2 / chance))
+
+
+@lru_cache(maxsize=256)
+def cosine_bound(dimensions: int, chance: float) -> float:
+    """The same for the absolute cosine of a fixed and a uniformly random direction in so many dimensions."""
+    return math.sqrt(1 - float(betaincinv((dimensions - 1) / 2, 0.5, chance)))
+
+
+def distance_bound(draws: np.ndarray | float, chance: float) -> np.ndarray:
+    """The same for the largest distance of the empirical distribution of so many draws from their own."""
+    return np.sqrt(math.log(2 / chance) / (2 * np.maximum(1.0, np.asarray(draws, dtype=np.float64))))
+
+
+def normal_scores(counts: np.ndarray, uniform: np.ndarray, number: int, probability: float) -> np.ndarray:
+    """Binomial(number, probability) counts as standard normal values, float64 [n]; uniform: [n], draws from [0, 1)."""
+    values, places = np.unique(counts, return_inverse=True)
+    here = binom.pmf(values, number, probability)[places]
+    below = binom.cdf(values - 1, number, probability)[places] + uniform * here
+    above = binom.sf(values, number, probability)[places] + (1 - uniform) * here
+    return np.where(below < 0.5, ndtri(np.maximum(below, 1e-300)), -ndtri(np.maximum(above, 1e-300)))
+
+
+def normal_score(count: int, uniform: float, number: int, probability: float) -> float:
+    """One of :func:`normal_scores`, quicker where many of one distribution are asked for."""
+    first, scores = _distribution(number, probability)
+    if not 0 <= count - first < len(scores):
+        return math.copysign(40.0, count - first)
+    here, below, above = scores[count - first]
+    low, high = below + uniform * here, above + (1 - uniform) * here
+    return float(ndtri(max(low, 1e-300)) if low < 0.5 else -ndtri(max(high, 1e-300)))
+
+
+@lru_cache(maxsize=256)
+def _distribution(number: int, probability: float) -> tuple[int, list[tuple[float, float, float]]]:
+    """The first count that is worth a look, and P(= k), P(< k), P(> k) of each from there on."""
+    mean, reach = number * probability, 40 * math.sqrt(number * probability * (1 - probability)) + 40
+    first = max(0, math.floor(mean - reach))
+    counts = np.arange(first, min(number, math.ceil(mean + reach)) + 1)
+    chances = (
+        binom.pmf(counts, number, probability),
+        binom.cdf(counts - 1, number, probability),
+        binom.sf(counts, number, probability),
+    )
+    return first, list(zip(*(each.tolist() for each in chances), strict=True))
