@@ -174,9 +174,13 @@ def _exact_noise_multiplier(cost: Callable[[float], float], target: float, high:
     low = 0.9 * high
     while cost(low) <= target:
         low, high = 0.9 * low, low
+    while cost(high) > target:  # by the rounding of the grid, which Rényi accounting has none of
+        low, high = high, 1.01 * high
     border = brentq(lambda sigma: math.log(cost(sigma) / target), low, high, xtol=2e-5) if cost(high) < target else high
     found = math.ceil(border * 10_000) / 10_000
-    return found if cost(found) <= target else round(found + 1e-4, 4)
+    while cost(found) > target:
+        found = round(found + 1e-4, 4)
+    return found
 
 
 @lru_cache(maxsize=4096)
@@ -189,12 +193,14 @@ def _one_step(probability: float, sigma: float) -> Any:
     """Privacy loss distribution of one step.
 
     Its grid is dp_accounting's default of 1e-4, widened below σ = 0.5, where losses are so large that it would take
-    minutes: there ε stays within 1e-4 of its value.
+    minutes: there ε stays within 1e-4 of its value. Where one step's loss, about q/σ, is small against that, the grid is
+    made finer, down to a tenth of it: else rounding would cost more than the steps do.
     """
     from dp_accounting.pld import privacy_loss_distribution
 
+    interval = min(1e-4 * max(1.0, (0.5 / sigma) ** 2), max(1e-6, 0.1 * probability / sigma))
     return privacy_loss_distribution.from_gaussian_mechanism(
-        sigma, value_discretization_interval=1e-4 * max(1.0, (0.5 / sigma) ** 2), sampling_prob=probability
+        sigma, value_discretization_interval=interval, sampling_prob=probability
     )
 
 

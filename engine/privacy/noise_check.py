@@ -125,11 +125,11 @@ class NoiseMonitor:
     # What is wanted
 
     def _look_steps(self) -> frozenset[int]:
-        """The first step, and one by chance in each of equal stretches of the run."""
-        number = min(self._steps, LOOKS, max(2, self._steps // 40))
-        borders = np.linspace(1, self._steps, number)
-        drawn = self._secrets.stream("looks").random(max(1, number - 1))
-        return frozenset({0, *(borders[:-1] + drawn[: number - 1] * np.diff(borders)).astype(int).tolist()})
+        """One by chance in each of equal stretches of the run, and the first step where there are several."""
+        number = min(self._steps, LOOKS, max(1, self._steps // 40))
+        borders = np.linspace(0, self._steps, number + 1)
+        drawn = (borders[:-1] + self._secrets.stream("looks").random(number) * np.diff(borders)).astype(int).tolist()
+        return frozenset(drawn if number == 1 else [0, *drawn[1:]])
 
     def looks_closely(self, step: int) -> bool:
         """Whether the sum of ``step`` (from 0) is to be made once more."""
