@@ -309,7 +309,7 @@ def epsilon(
         f"(δ = {delta_text(delta)}, {plan.steps:,} steps, {accountant})"
     )
     if group_size is not None:
-        of_group = group_epsilon([(plan, plan.steps)], group_size)
+        of_group = max(value, group_epsilon([(plan, plan.steps)], group_size))
         fields |= {"group_size": group_size, "group_epsilon": None if math.isinf(of_group) else of_group}
         text += f"\nSomebody named in {group_size:,} of the sentences: ε = {of_group:.4g}"
     _say(as_json, fields, text)

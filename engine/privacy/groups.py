@@ -21,6 +21,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,7 +37,7 @@ LARGEST_GROUP = 1000
 """Sentences of one person."""
 _MOST_LEVELS = 6
 """Different sampling probabilities that are priced apart; more are rounded up to these."""
-_FINENESS = 0.04
+_FINENESS = 0.02
 """Width of the grid divided by the standard deviation of one step's loss: raises ε by at most a few parts in 10,000."""
 _MOST_CELLS = 300_000
 """Of the grid of one step; losses that span more of it get a wider one."""
@@ -49,15 +50,16 @@ _TAIL = 1e-4
 def check_size(size: int) -> None:
     """Raises InvalidConfig unless a person may have so many sentences."""
     if not 1 <= size <= LARGEST_GROUP:
-        raise InvalidConfig(f"group_size={size}, expected 1 to {LARGEST_GROUP:,} sentences")
+        raise InvalidConfig(f"group_size={size:,}, expected 1 to {LARGEST_GROUP:,} sentences")
 
 
 def group_epsilon(parts: Iterable[tuple[PrivacyPlan, int]], size: int) -> float:
     """ε of a person with ``size`` sentences, wherever in these parts they lie, with the steps taken on each part.
 
-    The parts are disjoint and share noise multiplier and δ. An upper bound, at that δ; never below the ε of one
-    sentence. ∞ without noise, 0 without steps. Raises InvalidConfig for a size out of range and for shuffled batches:
-    taking sentences out moves others into other batches, and what that adds is not known.
+    The parts are disjoint and share noise multiplier and δ. An upper bound at that δ; of one sentence, what
+    :func:`engine.privacy.accounting.epsilon` says. ∞ without noise, 0 without steps. Raises InvalidConfig for a size
+    out of range and for shuffled batches: taking sentences out moves others into other batches, and what that adds is
+    not known.
     """
     check_size(size)
     taken = {(plan.sampling_probability, steps): (plan, steps) for plan, steps in parts if steps > 0}
@@ -68,12 +70,21 @@ def group_epsilon(parts: Iterable[tuple[PrivacyPlan, int]], size: int) -> float:
         raise InvalidConfig("sampling='shuffle', expected 'poisson': of shuffled batches no ε is known for a person")
     if not plan.private:
         return math.inf
-    alone = max(taken.values(), key=lambda part: epsilon(*part, "rdp"))
-    single = epsilon(*alone)
     if size == 1:
-        # Rényi accounting is never below the exact ε, so it says which parts may cost more.
-        return max(epsilon(*part) for part in taken.values() if part is alone or epsilon(*part, "rdp") > single)
-    return max(single, _mixture_epsilon(tuple(side_by_side(taken)), 1 / plan.noise_multiplier, plan.delta, size))
+        return _of_one_sentence(list(taken.values()))
+    return _mixture_epsilon(tuple(side_by_side(taken)), 1 / plan.noise_multiplier, plan.delta, size)
+
+
+def _of_one_sentence(parts: list[tuple[PrivacyPlan, int]]) -> float:
+    if len(parts) == 1:
+        return epsilon(*parts[0])
+    # Rényi accounting is quick and never below the exact ε, so it says which parts may cost most.
+    bounds = sorted(((epsilon(plan, steps, "rdp"), steps, plan) for plan, steps in parts), key=lambda one: -one[0])
+    largest = 0.0
+    for bound, steps, plan in bounds:
+        if bound > largest:
+            largest = max(largest, epsilon(plan, steps))
+    return largest
 
 
 def side_by_side(parts: Iterable[tuple[float, int]]) -> list[tuple[float, int]]:
@@ -90,7 +101,7 @@ def side_by_side(parts: Iterable[tuple[float, int]]) -> list[tuple[float, int]]:
             levels.append((largest, steps - after))
     while len(levels) > _MOST_LEVELS:
         # A step's loss varies about as q², so this is what rounding each level up to the next would add.
-        added = [(higher**2 - low**2) * steps for (low, steps), (higher, _) in zip(levels, levels[1:], strict=False)]
+        added = [(higher**2 - low**2) * steps for (low, steps), (higher, _) in pairwise(levels)]
         place = added.index(min(added))
         (_, first), (probability, second) = levels[place : place + 2]
         levels[place : place + 2] = [(probability, first + second)]
@@ -116,8 +127,8 @@ def _mixture_epsilon(levels: tuple[tuple[float, int], ...], mu: float, delta: fl
 
 @dataclass(frozen=True)
 class _Losses:
-    """A privacy loss on a grid. width: between its points. first: the lowest point ÷ width. masses: probability of each.
-    cut: probability of outcomes that are counted as certain recognition."""
+    """A privacy loss on a grid. width: between its points. first: the lowest of them ÷ width. masses: probability of
+    each. cut: probability of outcomes that are counted as certain recognition."""
 
     width: float
     first: int
