@@ -199,17 +199,10 @@ class TestPersons:
         assert "k sentences may cost more than k times that ε" in texts(test.markdown)
         assert not [slider for slider in test.slider if slider.key == "person_sentences"]
 
-    @pytest.mark.parametrize(
-        ("sentences", "sentence"),
-        [
-            (1, "Somebody named in one sentence: ε = 1.51; an attacker is right at most 82 % of the time."),
-            (None, "Somebody named in 10 sentences: ε = 22.4, which promises nothing"),
-        ],
-    )
-    def test_the_reader_chooses_how_many(self, said, sentences, sentence):
-        assert sentence in said(sentences)
+    def test_the_reader_chooses_how_many(self, said):
+        assert "Somebody named in one sentence: ε = 1.51; an attacker is right at most 82 % of the time." in said(1)
 
-    def test_the_papers_setting(self, said):
+    def test_ten_sentences_in_the_papers_setting(self, said):
         found = said(corpus="conll2003")
         assert "Somebody named in 10 sentences: ε = 10.5; an attacker is right at most 99.997 % of the time." in found
 
