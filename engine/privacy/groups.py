@@ -4,7 +4,7 @@ k times the ε of one sentence is no bound at the same δ. Under Poisson samplin
 probability q, and at worst their clipped gradients point the same way: the sum moves by j·C with probability
 Binomial(k, q)[j], and noise σ·C hides it. Σ_j Binomial(k, q)[j] · N(j/σ, 1) beside N(0, 1) dominates what a step does,
 in both directions (Ganesh 2024, "Tight Group-Level DP Guarantees for DP-SGD with Sampling via Mixture of Gaussians
-Mechanisms", theorem 3.1; at k = 1 it is the pair behind :func:`engine.privacy.accounting.epsilon`). The privacy loss of
+Mechanisms"; at k = 1 it is the pair behind :func:`engine.privacy.accounting.epsilon`). The privacy loss of
 one step is put on a grid here, since the dp_accounting that we use knows no such mixtures; dp_accounting composes the
 steps. The grid keeps the mass of both distributions in each of its cells, which makes the pair easier to tell apart,
 never harder ("connect the dots", Doroshenko et al. 2022).
