@@ -4,6 +4,7 @@ Bad input ends with exit code 2 and one sentence on standard error; other troubl
 """
 
 import json
+import math
 import os
 import sys
 import time
@@ -279,15 +280,21 @@ def epsilon(
     noise_multiplier: Annotated[float | None, typer.Option(help="σ whose ε is wanted.")] = None,
     target_epsilon: Annotated[float | None, typer.Option(help="ε whose σ is wanted.")] = None,
     accountant: Annotated[str, typer.Option(help="pld, rdp, or rdp-classic (as the paper did it).")] = "pld",
+    group_size: Annotated[int | None, typer.Option(help="Sentences of one person, whose ε is wanted too.")] = None,
     as_json: Json = False,
 ) -> None:
     """The ε of a noise multiplier, or the noise multiplier for an ε."""
     from engine.privacy.accounting import epsilon as epsilon_of
     from engine.privacy.accounting import noise_multiplier_for
+    from engine.privacy.groups import check_size, group_epsilon
     from engine.privacy.plan import PrivacyPlan
 
     if (noise_multiplier is None) == (target_epsilon is None):
         raise InvalidConfig("noise_multiplier, target_epsilon: expected exactly one of the two")
+    if group_size is not None:
+        check_size(group_size)
+        if accountant != "pld":
+            raise InvalidConfig(f"accountant={accountant!r}, expected 'pld': group_size is priced by no other")
     config = SimulationConfig(
         training=TrainingConfig(batch_size=batch_size, epochs=epochs),
         privacy=PrivacyConfig(noise_multiplier=1.0 if noise_multiplier is None else noise_multiplier, delta=delta),
@@ -301,6 +308,10 @@ def epsilon(
         f"σ = {plan.noise_multiplier:g} gives ε = {value:.4g} "
         f"(δ = {delta_text(delta)}, {plan.steps:,} steps, {accountant})"
     )
+    if group_size is not None:
+        of_group = max(value, group_epsilon([(plan, plan.steps)], group_size))
+        fields |= {"group_size": group_size, "group_epsilon": None if math.isinf(of_group) else of_group}
+        text += f"\nSomebody named in {group_size:,} of the sentences: ε = {of_group:.4g}"
     _say(as_json, fields, text)
 
 

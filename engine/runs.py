@@ -10,9 +10,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from engine import corpus
 from engine.config import DEFAULT_CLIP_NORM, SimulationConfig, run_id
 from engine.corpus import CorpusInfo
+from engine.corpus.layout import layout
 from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
 from engine.federated.accounting import spent
 from engine.federated.plan import FederatedPlan, chosen_layout, plan_of
@@ -339,6 +342,29 @@ class Runs:
             types=known.types,
             entities=tuple(tuple(known.entities[shard].sum(0).tolist()) for shard in plan.shards),
         )
+
+    def person_epsilon(self, config: SimulationConfig, sentences: int, last: RoundRecord | None = None) -> float | None:
+        """ε of a person with so many of the sentences, wherever they lie, after the ``last`` record or at the end.
+
+        None where no such figure is known: whole clients are protected, or batches are shuffled. Some tenths of a
+        second at first; remembered. Raises InvalidConfig, CorpusError, StoreError.
+        """
+        from engine.privacy.groups import group_epsilon
+
+        plan = self.plan(config)
+        if plan.server or config.privacy.sampling != "poisson":
+            return None
+        taken = plan.taken(last.step if last else plan.steps)
+        return group_epsilon(zip(plan.parts, taken, strict=True), sentences)
+
+    def longest_document(self, name: str) -> int | None:
+        """Sentences in the longest document of a corpus's training part; None if it has no documents or is not here.
+        Raises StoreError."""
+        try:
+            documents = layout(name, self.settings).documents
+        except CorpusError:
+            return None
+        return None if documents is None else int(np.unique(documents, return_counts=True)[1].max())
 
     def _known_privacy(self, config: SimulationConfig, sentences: int) -> PrivacySpent | None:
         """What a published run of the same plan has spent: a seed or a hidden size changes no ε."""

@@ -10,7 +10,7 @@ from engine.config import NOISE, SimulationConfig, with_noise
 from engine.errors import EpsilonError
 from engine.records import RoundRecord, Run, RunState
 from engine.runs import Preview, Runs
-from pages.shared import address, charts, curves, downloads, submitting, words
+from pages.shared import address, charts, curves, downloads, persons, submitting, words
 from pages.shared.picture import show as show_picture
 
 POLL_SECONDS = 1.0
@@ -81,12 +81,23 @@ def _line_below(run: Run | None, config: SimulationConfig, preview: Preview, tit
     st.caption(" · ".join(part for part in (*parts, words.assumptions(privacy, config)) if part))
 
 
-def _promise(run: Run | None, preview: Preview, config: SimulationConfig) -> None:
-    with st.popover("What does this promise?", type="tertiary", icon=":material/verified_user:"):
-        for paragraph in words.promise(run.records[-1].privacy if run and run.records else preview.privacy):
+def _promise(runs: Runs, run: Run | None, preview: Preview, config: SimulationConfig) -> None:
+    last = run.records[-1] if run and run.records else None
+    privacy = last.privacy if last else preview.privacy
+    promise = st.popover(
+        "What does this promise?",
+        type="tertiary",
+        icon=":material/verified_user:",
+        key="promise",
+        on_change="rerun",  # what a person is promised is worked out once somebody looks
+    )
+    with promise:
+        for paragraph in words.promise(privacy):
             st.markdown(paragraph)
         if not config.federation.central and config.privacy.private:
             st.markdown(words.TRUST[config.privacy.mechanism])
+        if promise.open:
+            persons.show(runs, config, privacy, last)
 
 
 def _more(runs: Runs, config: SimulationConfig) -> None:
@@ -120,7 +131,7 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
     """The one thing to do next: run, wait or cancel, go on."""
     if run and run.status.state == RunState.DONE:
         with st.container(horizontal=True, vertical_alignment="center"):
-            _promise(run, preview, config)
+            _promise(runs, run, preview, config)
             _check(run)
             _more(runs, config)
             st.page_link(
@@ -139,7 +150,7 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(label, type="primary", icon=":material/play_arrow:", key="run")
         st.caption(f"{about} · {preview.train_sentences:,} sentences, {preview.steps:,} steps".strip(" ·"))
-        _promise(run, preview, config)
+        _promise(runs, run, preview, config)
         _more(runs, config)
     if pressed:
         _submit(runs, config)

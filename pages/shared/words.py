@@ -183,10 +183,50 @@ def _attack(privacy: PrivacySpent) -> str:
 def _neighbours(privacy: PrivacySpent) -> str:
     if privacy.unit == PrivacySpent.unit:
         return (
-            "Two corpora count as neighbours if one sentence was added or removed. A person who is named in ten "
-            "sentences has ten times that ε."
+            "Two corpora count as neighbours if one sentence was added or removed. A person who is named in several "
+            "is promised less, and k sentences may cost more than k times that ε."
         )
     return f"What is protected is {privacy.unit}. Two federations count as neighbours if you {privacy.neighbouring}."
+
+
+SURE = 20.0
+"""ε from which odds are not worth their digits: whoever attacks is wrong less than once in 100 million times."""
+WORST_PERSON = (
+    "At the same δ, for adding or removing all of them at once: at worst they pull the weights the same way, each as "
+    "far as clipping allows."
+)
+WORST_PERSON_OF_SEVERAL = f"{WORST_PERSON} This holds wherever they lie, at one client or at several."
+
+
+def no_person(config: SimulationConfig) -> str:
+    """Why there is no ε for a person with several sentences; empty if there is one."""
+    if config.privacy.mechanism != "dp-sgd":
+        return (
+            "Somebody whose sentences all lie at one client is protected with it. Whoever has some at several clients "
+            "is a group of clients, and is promised less than that ε."
+        )
+    if config.privacy.sampling != "poisson":
+        return (
+            "For somebody named in several sentences no figure is given: in shuffled batches, taking sentences out "
+            "moves others into other batches, and what that adds is not known here."
+        )
+    return ""
+
+
+def person(sentences: int, epsilon: float) -> str:
+    """What somebody is promised who is named in so many sentences."""
+    many = "one sentence" if sentences == 1 else f"{sentences:,} sentences"
+    return f"Somebody named in {many}: {odds(epsilon)}"
+
+
+def odds(epsilon: float) -> str:
+    """ε, and how often an attacker who guesses may be right."""
+    value = epsilon_text(epsilon) if epsilon < 1000 else f"{epsilon:,.0f}"
+    if epsilon > SURE:
+        return f"**ε = {value}**, which promises nothing: an attacker may be sure, and right 100\u00a0% of the time."
+    wrong = 100 / (1 + math.exp(epsilon))  # per cent
+    digits = max(0, math.ceil(-math.log10(wrong)))
+    return f"**ε = {value}**; an attacker is right at most {100 - wrong:.{digits}f}\u00a0% of the time."
 
 
 def check_label(check: NoiseCheck) -> str:

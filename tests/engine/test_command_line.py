@@ -110,6 +110,22 @@ def test_noise_multiplier_for_an_epsilon(shell):
     assert json.loads(out)["epsilon"] == pytest.approx(1, abs=0.01)
 
 
+PAPERS = ("epsilon", "--examples", "14041", "--batch-size", "32", "--epochs", "10", "--noise-multiplier", "1")
+
+
+def test_epsilon_of_somebody_named_in_several_sentences(shell):
+    code, out, _ = shell(*PAPERS, "--group-size", "10", "--json")
+    fields = json.loads(out)
+    assert code == 0
+    assert fields["group_size"] == 10
+    assert fields["epsilon"] == pytest.approx(0.762, abs=1e-3)
+    assert fields["group_epsilon"] == pytest.approx(10.47, abs=0.01)
+    _, out, _ = shell(*PAPERS, "--group-size", "10")
+    assert "Somebody named in 10 of the sentences: ε = 10.47" in out
+    _, out, _ = shell(*PAPERS, "--json")
+    assert "group_epsilon" not in json.loads(out)
+
+
 class TestScore:
     def test_levels_and_averages(self, shell, tmp_path):
         (tmp_path / "gold").write_text("a B-PER\nb I-PER\nc O\n\nd B-LOC\ne O\n")
@@ -187,6 +203,10 @@ EPSILON = ["epsilon", "--examples", "100", "--batch-size", "10", "--epochs", "1"
         ([*EPSILON], "exactly one"),
         ([*EPSILON, "--noise-multiplier", "1", "--target-epsilon", "1"], "exactly one"),
         ([*EPSILON, "--noise-multiplier", "1", "--accountant", "magic"], "accountant='magic'"),
+        ([*EPSILON, "--noise-multiplier", "1", "--group-size", "0"], "group_size=0, expected 1 to 1,000 sentences"),
+        ([*EPSILON, "--noise-multiplier", "1", "--group-size", "1001"], "group_size=1,001, expected 1 to 1,000"),
+        ([*EPSILON, "--noise-multiplier", "1", "--group-size", "ten"], "group_size='ten'"),
+        ([*EPSILON, "--noise-multiplier", "1", "--group-size", "2", "--accountant", "rdp"], "accountant='rdp'"),
         ([*EPSILON, "--target-epsilon", "-1"], "target_epsilon=-1"),
         ([*EPSILON, "--target-epsilon", "nan"], "target_epsilon=nan"),
         (["epsilon", "--examples", "0", "--batch-size", "1", "--epochs", "1", "--noise-multiplier", "1"], "examples=0"),

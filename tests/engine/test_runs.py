@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from engine import corpus, dispatch
-from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import CorpusError, InvalidConfig, RunNotFound, StoreError, VectorsMissing
 from engine.records import RunState
 from engine.repeats import Outcome, repeat_id
@@ -250,6 +250,25 @@ class TestAsking:
         assert preview.tier == "reasonable"
         assert preview.estimated_seconds is None
         assert Runs(settings).preview(SimulationConfig(privacy=PrivacyConfig(noise_multiplier=0))).tier == "none"
+
+    def test_a_person_with_several_sentences(self, settings):
+        runs, config = Runs(settings), dataclasses.replace(SMALL, privacy=PrivacyConfig(noise_multiplier=5.0))
+        assert runs.person_epsilon(config, 1) == runs.preview(config).privacy.epsilon
+        assert runs.person_epsilon(config, 10) > 10 * runs.person_epsilon(config, 1)
+        shuffled = dataclasses.replace(config, privacy=PrivacyConfig(sampling="shuffle"))
+        assert runs.person_epsilon(shuffled, 10) is None
+        clients = FederationConfig(clients=4)
+        whole = dataclasses.replace(config, federation=clients, privacy=PrivacyConfig(mechanism="dp-fedavg"))
+        assert runs.person_epsilon(whole, 10) is None
+        assert runs.person_epsilon(dataclasses.replace(config, federation=clients), 10) > runs.person_epsilon(
+            config, 10
+        )
+
+    def test_the_longest_document(self, data_dir, settings):
+        found = Runs(dataclasses.replace(settings, data_dir=data_dir)).longest_document
+        assert found("conll2003") == 197
+        assert found("synthetic") is None
+        assert Runs(settings).longest_document("conll2003") is None
 
     def test_a_preview_warns_of_a_delta_that_is_too_large(self, settings):
         config = SimulationConfig(privacy=PrivacyConfig(delta=0.01))

@@ -172,3 +172,57 @@ def test_a_download_that_fails_is_said(page, monkeypatch):
     test = page(corpus="wikigold")
     next(button for button in test.button if button.label.startswith("Fetch it")).click().run()
     assert "the server answers 404" in texts(test.error)
+
+
+class TestPersons:
+    """*What does this promise?* to somebody who is named in several sentences."""
+
+    @pytest.fixture
+    def said(self, page):
+        """What the page says with the popover open and so many sentences chosen."""
+
+        def said(sentences=None, **fields):
+            test = page(**fields)
+            test.session_state["promise"] = True
+            if sentences:
+                test.session_state["person_sentences"] = sentences
+            test.run()
+            assert not test.exception
+            assert "person_sentences" not in test.query_params
+            return texts((*test.markdown, *test.caption)).replace("*", "")
+
+        return said
+
+    def test_nothing_is_worked_out_before_somebody_looks(self, page, monkeypatch):
+        monkeypatch.setattr(Runs, "person_epsilon", lambda *_: pytest.fail("nobody has looked"))
+        test = page()
+        assert "k sentences may cost more than k times that ε" in texts(test.markdown)
+        assert not [slider for slider in test.slider if slider.key == "person_sentences"]
+
+    def test_the_reader_chooses_how_many(self, said):
+        assert "Somebody named in one sentence: ε = 1.51; an attacker is right at most 82 % of the time." in said(1)
+
+    def test_ten_sentences_in_the_papers_setting(self, said):
+        found = said(corpus="conll2003")
+        assert "Somebody named in 10 sentences: ε = 10.5; an attacker is right at most 99.997 % of the time." in found
+
+    def test_the_longest_document_is_a_mark(self, said, monkeypatch):
+        monkeypatch.setattr(Runs, "longest_document", lambda self, name: 2)
+        assert "The longest document of this corpus has 2 sentences: ε = 0." in said(noise_multiplier="5")
+
+    def test_a_federation_says_that_it_holds_wherever_the_sentences_lie(self, said):
+        found = said(noise_multiplier="5", clients="5")
+        assert "at one client or at several" in found
+        assert "longest document" not in found  # this corpus has no documents
+
+    @pytest.mark.parametrize(
+        ("fields", "sentence"),
+        [
+            ({"sampling": "shuffle"}, "no figure is given"),
+            ({"mechanism": "dp-fedavg", "clients": "5"}, "is a group of clients"),
+        ],
+    )
+    def test_where_none_is_known_none_is_shown(self, said, fields, sentence):
+        found = said(**fields)
+        assert sentence in found
+        assert "Somebody named in" not in found

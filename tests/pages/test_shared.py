@@ -140,6 +140,18 @@ class TestWords:
         assert "at most 75\u00a0%" in first
         assert "no promise" in words.promise(PrivacySpent(epsilon=math.inf, delta=1e-5))[0]
 
+    @pytest.mark.parametrize(
+        ("epsilon", "text"),
+        [
+            (1.0, "**ε = 1**; an attacker is right at most 73 % of the time."),
+            (10.466, "**ε = 10.5**; an attacker is right at most 99.997 % of the time."),
+            (53.7, "**ε = 53.7**, which promises nothing: an attacker may be sure, and right 100 % of the time."),
+            (2232.03, "**ε = 2,232**, which promises nothing: an attacker may be sure, and right 100 % of the time."),
+        ],
+    )
+    def test_the_odds_have_the_digits_that_say_something(self, epsilon, text):
+        assert words.odds(epsilon).replace("\u00a0", " ") == text
+
     def test_shuffling_shows_the_figure_that_holds(self):
         spent = dataclasses.replace(SPENT, unamplified_epsilon=12.3)
         assert any("12.3" in paragraph and "holds" in paragraph for paragraph in words.promise(spent))

@@ -1,0 +1,41 @@
+"""What a person is promised who is named in more than one sentence; part of *What does this promise?*"""
+
+import math
+
+import streamlit as st
+
+from engine.config import SimulationConfig
+from engine.errors import EpsilonError
+from engine.records import PrivacySpent, RoundRecord
+from engine.runs import Runs
+from pages.shared import address, words
+
+MOST = 50
+"""Sentences on the slider."""
+_USUAL = 10
+
+
+def show(runs: Runs, config: SimulationConfig, privacy: PrivacySpent, last: RoundRecord | None) -> None:
+    """ε of a person with as many sentences as the reader chooses. privacy: what is shown of one sentence, spent up to
+    ``last``, or planned."""
+    if math.isinf(privacy.epsilon):
+        return
+    if reason := words.no_person(config):
+        st.markdown(reason)
+        return
+    size = st.slider("Sentences that name one person", 1, MOST, _USUAL, key="person_sentences", persist_state="session")
+    try:
+        with st.spinner("Adding up what they cost …"):
+            st.markdown(words.person(size, _epsilon(runs, config, size, privacy, last)))
+            if longest := runs.longest_document(config.corpus):
+                epsilon = _epsilon(runs, config, longest, privacy, last)
+                st.caption(f"The longest document of this corpus has {longest:,} sentences: {words.odds(epsilon)}")
+    except EpsilonError as error:
+        st.caption(address.plain(str(error)))
+    st.caption(words.WORST_PERSON if config.federation.clients == 1 else words.WORST_PERSON_OF_SEVERAL)
+
+
+def _epsilon(runs: Runs, config: SimulationConfig, size: int, privacy: PrivacySpent, last: RoundRecord | None) -> float:
+    """One sentence costs what the page shows of it, and more of them no less."""
+    found = runs.person_epsilon(config, size, last) if size > 1 else None
+    return max(found or 0.0, privacy.epsilon)
