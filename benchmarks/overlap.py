@@ -27,7 +27,8 @@ def with_public(whole: Corpus) -> list[str]:
         same = [s.tokens for s in getattr(whole, split) if apart.checksum(s.tokens) in fitted]
         lengths = Counter(min(apart.words(tokens), apart.LEAST_WORDS) for tokens in same)
         by_words = ", ".join(
-            f"{count} of {length}{'+' if length == apart.LEAST_WORDS else ''}" for length, count in sorted(lengths.items())
+            f"{count} of {length}{'+' if length == apart.LEAST_WORDS else ''}"
+            for length, count in sorted(lengths.items())
         )
         lines.append(f"| {whole.name} | {split} | {of:,} | {shared:,} | {short:,} | {by_words or 'none'} |")
     return lines

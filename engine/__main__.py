@@ -29,6 +29,8 @@ from engine.records import RunState
 from engine.reports import (
     check_lines,
     delta_text,
+    overlap_fields,
+    overlap_text,
     paper_text,
     privacy_fields,
     record_fields,
@@ -65,6 +67,7 @@ def simulate(config: SimulationConfig, as_json: Json = False) -> None:
     """Train in the foreground and print one record a round."""
     from engine.simulation import simulate as train
 
+    _warn_of_overlap(config)
     with _progress_bar(quiet=as_json) as tell:
         for record in train(config, Settings.from_environment(), on_stage=tell):
             typer.echo(json.dumps(record_fields(record)) if as_json else record_line(record))
@@ -105,6 +108,7 @@ def second_opinion(
 @configured
 def submit(config: SimulationConfig, as_json: Json = False) -> None:
     """Train in the background; what is done or under way already is not done twice."""
+    _warn_of_overlap(config)
     status = Runs.from_environment().submit(config)
     _say(as_json, run_fields(Runs.from_environment().get(status.run_id)), f"{status.run_id} {status.state}")
 
@@ -248,16 +252,21 @@ def publish(run_id: RunId, as_json: Json = False) -> None:
 @app.command()
 def corpora(as_json: Json = False) -> None:
     """List the corpora: what is here and what can be fetched."""
-    rows = Runs.from_environment().corpora()
+    door = Runs.from_environment()
+    rows = door.corpora()
+    overlaps = {info.name: door.corpus_overlap(info.name) for info in rows if info.available}
     fields = [
         {name: getattr(info, name) for name in ("name", "title", "licence", "source", "size", "sentences")}
         | {name: getattr(info, name) for name in ("synthetic", "available", "where", "fetchable", "note")}
         | {"entity_types": list(info.entity_types)}
+        | {"fitted_on": overlap_fields(overlaps.get(info.name))}
         for info in rows
     ]
     text = "\n".join(
         f"{info.name:12} {info.where:12} {f'{info.sentences:,}' if info.sentences else '?':>8} sentences  "
-        f"{info.title} ({info.licence})" + ("; can be fetched" if info.fetchable and not info.available else "")
+        f"{info.title} ({info.licence})"
+        + ("; can be fetched" if info.fetchable and not info.available else "")
+        + overlap_text(overlaps.get(info.name))
         for info in rows
     )
     _say(as_json, fields, text)
@@ -329,6 +338,12 @@ def _progress_bar(*, quiet: bool) -> Iterator[Callable[[str, float], None]]:
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", total=1.0)
         yield lambda stage, progress: bar.update(task, description=stage, completed=progress)
+
+
+def _warn_of_overlap(config: SimulationConfig) -> None:
+    """Say it where the features were fitted on sentences of the corpus."""
+    for warning in Runs.from_environment().overlap(config).warnings:
+        typer.echo(warning, err=True)
 
 
 def _say(as_json: bool, fields: Any, text: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.config import DEFAULT_CLIP_NORM, SimulationConfig
+from engine.embeddings.apart import FITTED_ON, Overlap
 from engine.paper import TABLES, Measured, setting_text
 from engine.privacy.plan import PrivacyPlan
 from engine.records import (
@@ -117,6 +118,28 @@ def check_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
             f"{check.batch_planned:.4g}{spread}",
         ),
     ]
+
+
+def overlap_fields(found: Overlap | None) -> dict[str, Any] | None:
+    """Sentences that features in context were fitted on, by part of a corpus; ``None`` where nothing is known."""
+    if found is None:
+        return None
+    parts = zip(("train", "validation", "test"), found.sentences, found.shared, found.short, strict=True)
+    return {
+        part: {"sentences": of, "shared": shared, "short": short, "share": found.share(part)}
+        for part, of, shared, short in parts
+    }
+
+
+def overlap_text(found: Overlap | None) -> str:
+    """The same for the end of a line; empty for a corpus that is apart."""
+    if found is None or not any(found.shared):
+        return ""
+    return (
+        f"; {found.share('train'):.1%} of its training and {found.share('test'):.1%} of its test sentences are among "
+        f"those of {FITTED_ON} that features in context were fitted on: "
+        + ("no ε holds with these" if found.breaks_privacy else "F1 flatters with these")
+    )
 
 
 def run_fields(run: Run) -> dict[str, Any]:
