@@ -25,11 +25,9 @@ def with_public(whole: Corpus) -> list[str]:
     lines = []
     for split, of, shared, short in zip(SPLITS, found.sentences, found.shared, found.short, strict=True):
         same = [s.tokens for s in getattr(whole, split) if apart.checksum(s.tokens) in fitted]
-        lengths = Counter(min(apart.words(tokens), apart.LEAST_WORDS) for tokens in same)
-        by_words = ", ".join(
-            f"{count} of {length}{'+' if length == apart.LEAST_WORDS else ''}"
-            for length, count in sorted(lengths.items())
-        )
+        lengths = sorted(Counter(min(apart.words(tokens), apart.LEAST_WORDS) for tokens in same).items())
+        more = {apart.LEAST_WORDS: " or more"}
+        by_words = ", ".join(f"{count} of {length}{more.get(length, '')}" for length, count in lengths)
         lines.append(f"| {whole.name} | {split} | {of:,} | {shared:,} | {short:,} | {by_words or 'none'} |")
     return lines
 

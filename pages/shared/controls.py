@@ -69,8 +69,8 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
             "features",
             names=FEATURE_NAMES,
             help="Each has what stands above it, from public data. The last three were fitted on Wikigold's sentences, "
-            "the last two on its labels too, spaCy's finder on OntoNotes'. A corpus that shares sentences with Wikigold "
-            "is told so.",
+            "the last two on its labels too, spaCy's finder on OntoNotes'. A corpus that shares sentences with it is "
+            "told so.",
         )
         st.select_slider(
             "Noise multiplier σ",
