@@ -165,20 +165,31 @@ def tune(
     development: Annotated[str, typer.Option(help="Where recipes are tried: a corpus that needs no protection.")],
     corpus: Annotated[str, typer.Option(help="The private corpus; the winner is run on it, once a seed.")],
     trials: Annotated[int, typer.Option(help="Recipes to try, those of earlier calls included.")] = 30,
-    seeds: Annotated[int, typer.Option(min=0, help="Runs of the winner on the corpus.")] = paper.SEEDS,
+    seeds: Annotated[
+        int, typer.Option(min=0, help="Runs of the winner on the corpus: each is a release, all are booked.")
+    ] = paper.SEEDS,
+    budget: Annotated[
+        float | None,
+        typer.Option(help="ε of all trials and runs together, where the development corpus is the private one."),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Of the search.  [default: made from the others]")] = None,
     as_json: Json = False,
 ) -> None:
-    """Search a recipe on public data, then run the best one on the corpus; what was tried already is kept."""
+    """Search a recipe on public data, then run the best one on the corpus, once a seed; what was tried is kept."""
     from engine import tuning
 
     settings = Settings.from_environment()
-    study = tuning.begun(name, epsilon, corpus, development, settings)
+    study = tuning.begun(name, epsilon, corpus, development, settings, budget=budget, seeds=seeds)
+    if flattery := tuning.flattery(study, settings):
+        typer.echo(flattery, err=True)
     with _progress_bar(quiet=as_json) as tell:
         for grown in tuning.search(study, trials, settings, tell):
             study = grown
             if not as_json:
                 typer.echo(trial_line(study.trials[-1]))
+    if len(study.trials) < trials:
+        typer.echo(f"Ended after {len(study.trials):,} trials: the next one does not fit the total.", err=True)
+    study = tuning.released(study, seeds, settings)
     door = Runs(settings)
     winners = paper.with_seeds(study.best, seeds) if study.best else []
     door.submit_all(winners, owner_pid=os.getpid())

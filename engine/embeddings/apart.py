@@ -66,11 +66,6 @@ class Overlap:
         return self.shared[0] > 0
 
     @property
-    def flatters(self) -> bool:
-        """Whether F1 on the test part is that of sentences which helped to make the features."""
-        return self.shared[2] > 0
-
-    @property
     def privacy_text(self) -> str:
         """What it means for ε."""
         return (
@@ -78,11 +73,12 @@ class Overlap:
             "that these features were fitted on without noise: ε is ∞ with them, whatever noise is added."
         )
 
-    @property
-    def score_text(self) -> str:
-        """What it means for F1."""
+    def flattery(self, split: str = "test") -> str:
+        """What it means for F1 on a split; empty where it means nothing."""
+        if not self.shared[_SPLITS.index(split)]:
+            return ""
         return (
-            f"{self._counted('test')} test sentences ({self.share('test'):.1%}) are among those of {FITTED_ON} that "
+            f"{self._counted(split)} {split} sentences ({self.share(split):.1%}) are among those of {FITTED_ON} that "
             "these features were fitted on: F1 is better than it would be on new ones."
         )
 
@@ -93,8 +89,7 @@ class Overlap:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of ε and F1 should know first, one sentence each."""
-        said = (self.privacy_text if self.breaks_privacy else "", self.score_text if self.flatters else "")
-        return tuple(filter(None, said))
+        return tuple(filter(None, (self.privacy_text if self.breaks_privacy else "", self.flattery())))
 
 
 NONE = Overlap()

@@ -20,8 +20,7 @@ TIERS = {
 def answer(run: Run | None, preview: Preview, reference: EntityScores | None) -> str:
     """The first thing a reader sees: what this configuration gives, or what stands between."""
     if run and run.final and run.final.test:
-        flattered = f" {preview.overlap.score_text}" if preview.overlap.flatters else ""
-        return _done(run.final, run.final.test, reference) + flattered
+        return f"{_done(run.final, run.final.test, reference)} {preview.overlap.flattery()}".strip()
     if run is None:
         return f"Nobody has run this yet. It would cost {cost(preview.privacy)}."
     state = run.status.state
