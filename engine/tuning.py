@@ -108,17 +108,13 @@ def _aims(label: str, epsilon: float, corpus: str, development: str, settings: S
 def _same(known: Study, asked: Study) -> Study:
     """The known study, if it has the aims that are asked for; one without checksums gets them, by its corpora's names.
     Raises InvalidConfig."""
-    if known.corpus_checksum:
-        fields = ("epsilon", "corpus_checksum", "development_checksum")
-    else:
-        fields = ("epsilon", "corpus", "development")
-    if any(getattr(known, field) != getattr(asked, field) for field in fields):
-        same_names = (known.epsilon, known.corpus, known.development) == (
-            asked.epsilon,
-            asked.corpus,
-            asked.development,
-        )
-        changed = ", and one of them was changed since" if same_names else ""
+    by_name, by_content = ("epsilon", "corpus", "development"), ("epsilon", "corpus_checksum", "development_checksum")
+
+    def agree(fields: tuple[str, ...]) -> bool:
+        return all(getattr(known, field) == getattr(asked, field) for field in fields)
+
+    if not agree(by_content if known.corpus_checksum else by_name):
+        changed = ", and one of them was changed since" if agree(by_name) else ""
         aims = f"{known.corpus} at ε = {known.epsilon:g} on {known.development}{changed}"
         raise InvalidConfig(f"name={known.name!r} is a study of {aims}: choose another")
     kept = ("corpus_checksum", "development_checksum", "sentences", "shared")
