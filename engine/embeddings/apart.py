@@ -11,6 +11,7 @@ finder (OntoNotes 5) were trained on by others, which are not here.
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 import unicodedata
@@ -105,7 +106,8 @@ def overlap(name_or_path: str, features: str, settings: Settings) -> Overlap:
     try:
         return _read(path)[features]
     except (OSError, ValueError, KeyError, TypeError):
-        _write({kind: of_corpus(corpus.load(name_or_path, settings), kind) for kind in RESTS_ON}, path)
+        whole = corpus.load(name_or_path, settings)
+        _write({kind: of_corpus(whole, kind) for kind in RESTS_ON}, path)
         _read.cache_clear()
         return _read(path)[features]
 
@@ -187,9 +189,10 @@ def write_checksums(whole: Corpus, parts: Iterable[str]) -> None:
 
 def believable(privacy: PrivacySpent, found: Overlap) -> PrivacySpent:
     """What may be promised: nothing, where the features were fitted on training sentences."""
-    if not found.breaks_privacy or not privacy.assumptions:  # without noise nothing was promised before
+    promised = math.isfinite(privacy.epsilon) or privacy.assumptions  # without noise nothing was, as is said elsewhere
+    if not (found.breaks_privacy and promised):
         return privacy
-    return PrivacySpent(epsilon=float("inf"), delta=privacy.delta, assumptions=(found.privacy_text,))
+    return PrivacySpent(epsilon=math.inf, delta=privacy.delta, assumptions=(found.privacy_text,))
 
 
 @lru_cache(maxsize=4)
