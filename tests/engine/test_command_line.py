@@ -224,7 +224,8 @@ def test_a_corpus_file_that_cannot_be_read(shell, tmp_path, name, content, words
     assert name in err
 
 
-def test_corpora_lists_what_is_here_and_what_can_be_fetched(shell):
+def test_corpora_lists_what_is_here_and_what_can_be_fetched(shell, tmp_path, monkeypatch):
+    monkeypatch.setenv("EPSILON_DATA_DIR", str(tmp_path))
     code, out, _ = shell("corpora", "--json")
     rows = {row["name"]: row for row in json.loads(out)}
     assert code == 0
@@ -232,6 +233,7 @@ def test_corpora_lists_what_is_here_and_what_can_be_fetched(shell):
     assert rows["synthetic"]["available"]
     assert not rows["conll2003"]["fetchable"]
     assert rows["wnut17"]["fetchable"]
+    assert rows["conll2003"]["fitted_on"] is None
     nothing = {"shared": 0, "short": 0, "share": 0.0}
     assert rows["synthetic"]["fitted_on"]["train"] == {"sentences": 4_400, **nothing}
 
