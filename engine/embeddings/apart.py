@@ -177,8 +177,13 @@ def fitted_on(part: str) -> np.ndarray:
 
 def rests_on_corpus(features: str, corpus_checksum: str) -> bool:
     """Whether features rest on the very corpus with this checksum, which need not be here."""
+    return features in RESTS_ON and corpus_checksum in _corpora()
+
+
+@lru_cache(maxsize=1)
+def _corpora() -> frozenset[str]:
     with np.load(CHECKSUMS, allow_pickle=False) as found:
-        return features in RESTS_ON and corpus_checksum in found["corpora"].tolist()
+        return frozenset(found["corpora"].tolist())
 
 
 def write_checksums(whole: Corpus, parts: Iterable[str]) -> None:
