@@ -30,6 +30,8 @@ from engine.records import RunState
 from engine.reports import (
     check_lines,
     delta_text,
+    overlap_fields,
+    overlap_text,
     paper_text,
     privacy_fields,
     record_fields,
@@ -66,6 +68,7 @@ def simulate(config: SimulationConfig, as_json: Json = False) -> None:
     """Train in the foreground and print one record a round."""
     from engine.simulation import simulate as train
 
+    _warn_of_overlap(config)
     with _progress_bar(quiet=as_json) as tell:
         for record in train(config, Settings.from_environment(), on_stage=tell):
             typer.echo(json.dumps(record_fields(record)) if as_json else record_line(record))
@@ -106,6 +109,7 @@ def second_opinion(
 @configured
 def submit(config: SimulationConfig, as_json: Json = False) -> None:
     """Train in the background; what is done or under way already is not done twice."""
+    _warn_of_overlap(config)
     status = Runs.from_environment().submit(config)
     _say(as_json, run_fields(Runs.from_environment().get(status.run_id)), f"{status.run_id} {status.state}")
 
@@ -162,20 +166,31 @@ def tune(
     development: Annotated[str, typer.Option(help="Where recipes are tried: a corpus that needs no protection.")],
     corpus: Annotated[str, typer.Option(help="The private corpus; the winner is run on it, once a seed.")],
     trials: Annotated[int, typer.Option(help="Recipes to try, those of earlier calls included.")] = 30,
-    seeds: Annotated[int, typer.Option(min=0, help="Runs of the winner on the corpus.")] = paper.SEEDS,
+    seeds: Annotated[
+        int, typer.Option(min=0, help="Runs of the winner on the corpus: each is a release, all are booked.")
+    ] = paper.SEEDS,
+    budget: Annotated[
+        float | None,
+        typer.Option(help="ε of all trials and runs together, where the development corpus is the private one."),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Of the search.  [default: made from the others]")] = None,
     as_json: Json = False,
 ) -> None:
-    """Search a recipe on public data, then run the best one on the corpus; what was tried already is kept."""
+    """Search a recipe on public data, then run the best one on the corpus, once a seed; what was tried is kept."""
     from engine import tuning
 
     settings = Settings.from_environment()
-    study = tuning.begun(name, epsilon, corpus, development, settings)
+    study = tuning.begun(name, epsilon, corpus, development, settings, budget=budget, seeds=seeds)
+    if flattery := tuning.flattery(study, settings):
+        typer.echo(flattery, err=True)
     with _progress_bar(quiet=as_json) as tell:
         for grown in tuning.search(study, trials, settings, tell):
             study = grown
             if not as_json:
                 typer.echo(trial_line(study.trials[-1]))
+    if len(study.trials) < trials:
+        typer.echo(f"Ended after {len(study.trials):,} trials: the next one does not fit the total.", err=True)
+    study = tuning.released(study, seeds, settings)
     door = Runs(settings)
     winners = paper.with_seeds(study.best, seeds) if study.best else []
     door.submit_all(winners, owner_pid=os.getpid())
@@ -249,16 +264,21 @@ def publish(run_id: RunId, as_json: Json = False) -> None:
 @app.command()
 def corpora(as_json: Json = False) -> None:
     """List the corpora: what is here and what can be fetched."""
-    rows = Runs.from_environment().corpora()
+    door = Runs.from_environment()
+    rows = door.corpora()
+    overlaps = {info.name: door.corpus_overlap(info.name) for info in rows if info.available}
     fields = [
         {name: getattr(info, name) for name in ("name", "title", "licence", "source", "size", "sentences")}
         | {name: getattr(info, name) for name in ("synthetic", "available", "where", "fetchable", "note")}
         | {"entity_types": list(info.entity_types)}
+        | {"fitted_on": overlap_fields(overlaps.get(info.name))}
         for info in rows
     ]
     text = "\n".join(
         f"{info.name:12} {info.where:12} {f'{info.sentences:,}' if info.sentences else '?':>8} sentences  "
-        f"{info.title} ({info.licence})" + ("; can be fetched" if info.fetchable and not info.available else "")
+        f"{info.title} ({info.licence})"
+        + ("; can be fetched" if info.fetchable and not info.available else "")
+        + overlap_text(overlaps.get(info.name))
         for info in rows
     )
     _say(as_json, fields, text)
@@ -340,6 +360,12 @@ def _progress_bar(*, quiet: bool) -> Iterator[Callable[[str, float], None]]:
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", total=1.0)
         yield lambda stage, progress: bar.update(task, description=stage, completed=progress)
+
+
+def _warn_of_overlap(config: SimulationConfig) -> None:
+    """Say it where the features were fitted on sentences of the corpus."""
+    for warning in Runs.from_environment().overlap(config).warnings:
+        typer.echo(warning, err=True)
 
 
 def _say(as_json: bool, fields: Any, text: str) -> None:

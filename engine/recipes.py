@@ -116,16 +116,20 @@ _KNOWN = {
     (880, 293, 10.0): {1.0: 7.04, 3.0: 2.79, 8.0: 1.36},
     (220, 73, 10.0): {1.0: 7.01, 3.0: 2.79, 8.0: 1.36},
 }
-"""σ by sentences, batch, epochs and ε of CoNLL-2003 and the embedded corpus, whole and as parts of 5 and 20 clients, at
-δ = 1e-5: what :func:`found_noise` finds in some seconds each (a test holds them)."""
+"""σ by sentences, batch, epochs and ε of CoNLL-2003 and the embedded corpus, whole and as parts of 5 and 20 clients,
+for ``_KNOWN_FOR`` alone: what :func:`found_noise` finds in some seconds each (a test holds them)."""
+_KNOWN_FOR = {"delta": 1e-5, "sampling": "poisson", "mechanism": "dp-sgd"}
 
 
 @lru_cache(maxsize=64)
 def noise(config: SimulationConfig, sentences: int, epsilon: float) -> float:
-    """The smallest σ with two decimals whose ε is at most ``epsilon``, at once where it is known."""
-    training = config.training
+    """The smallest σ with two decimals whose ε is at most ``epsilon``, at once where it is known. A smaller δ needs
+    more noise, and shuffled batches may be more steps."""
+    training, privacy = config.training, config.privacy
     known = _KNOWN.get((sentences, training.batch_size, training.epochs), {})
-    return known.get(epsilon) or found_noise(config, sentences, epsilon)
+    if epsilon in known and all(getattr(privacy, name) == value for name, value in _KNOWN_FOR.items()):
+        return known[epsilon]
+    return found_noise(config, sentences, epsilon)
 
 
 def found_noise(config: SimulationConfig, sentences: int, epsilon: float) -> float:

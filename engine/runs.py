@@ -4,6 +4,7 @@ Light to import: the database, Dask, TensorFlow, spaCy and dp_accounting are imp
 middle three never in this process.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine import corpus
-from engine.config import DEFAULT_CLIP_NORM, SimulationConfig, run_id
+from engine.config import DEFAULT_CLIP_NORM, FEATURES, SimulationConfig, run_id
 from engine.corpus import CorpusInfo
 from engine.corpus.layout import layout
+from engine.embeddings.apart import NONE, Overlap, believable, overlap
 from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
 from engine.federated.accounting import spent
 from engine.federated.plan import FederatedPlan, chosen_layout, plan_of
@@ -41,8 +43,9 @@ class Preview:
     """What a run would be, before it is started.
 
     privacy: spent at its end. tier: in words (see :func:`engine.privacy.plan.tier`). train_sentences: that it would
-    learn from. steps: optimiser steps. warnings: what the reader of ε should know, one sentence each.
-    estimated_seconds: judged by the runs that are known, None without any.
+    learn from. steps: optimiser steps. warnings: what the reader of ε and F1 should know, one sentence each.
+    estimated_seconds: judged by the runs that are known, None without any. overlap: with the sentences that the
+    features were fitted on.
     """
 
     privacy: PrivacySpent
@@ -51,6 +54,7 @@ class Preview:
     steps: int
     warnings: tuple[str, ...]
     estimated_seconds: float | None
+    overlap: Overlap = NONE
 
 
 @dataclass(frozen=True)
@@ -114,13 +118,13 @@ class Runs:
         if known and not known.outdated:
             return known
         try:
-            return self._store.get(run_id(config, checksum))
+            return self._judged(self._store.get(run_id(config, checksum)))
         except RunNotFound:
             return known
 
     def get(self, identity: str) -> Run:
         """The run with its records so far. Raises RunNotFound."""
-        return self._published.by_id.get(identity) or self._store.get(identity)
+        return self._published.by_id.get(identity) or self._judged(self._store.get(identity))
 
     def status(self, identity: str) -> RunStatus:
         """How the run is doing; cheap enough to be asked often. Raises RunNotFound."""
@@ -151,7 +155,12 @@ class Runs:
         known |= new
         firsts = {repeat_id(identity): record for identity, record in known.items() if not is_repeat(identity)}
         return [
-            Overview(run, last, notes.get(run.run_id, ""), outcome(firsts.get(run.run_id), last))
+            Overview(
+                run,
+                self._believable(run.config, last),
+                notes.get(run.run_id, ""),
+                outcome(firsts.get(run.run_id), last),
+            )
             for run in every
             for last in [known.get(run.run_id)]
         ]
@@ -181,6 +190,8 @@ class Runs:
             check = run.records[-1].noise_check
             if check and check.failed:
                 continue
+            if run.config.privacy.private and math.isinf(run.records[-1].privacy.epsilon):
+                continue  # the features were fitted on its sentences
             by_noise.setdefault(run.config.privacy.noise_multiplier, run)
         return sorted(by_noise.values(), key=lambda run: run.records[-1].privacy.epsilon)
 
@@ -193,7 +204,17 @@ class Runs:
             fresh = [run for run in alike if run.run_id == self.identity(run.config)]
         except CorpusError:
             return []
-        return [run for run in map(self._store.get, (run.run_id for run in fresh)) if run.final]
+        return [run for run in map(self.get, (run.run_id for run in fresh)) if run.final]
+
+    def _judged(self, run: Run) -> Run:
+        """One of the user's runs with the ε that may be believed."""
+        return replace(run, records=tuple(filter(None, (self._believable(run.config, each) for each in run.records))))
+
+    def _believable(self, config: SimulationConfig, record: RoundRecord | None) -> RoundRecord | None:
+        """The record, ε = ∞ where the features were fitted on its sentences: older runs did not look at that."""
+        if record is None or not config.privacy.private or math.isinf(record.privacy.epsilon):
+            return record
+        return replace(record, privacy=believable(record.privacy, self.overlap(config)))
 
     def problems(self) -> list[str]:
         """What could not be read, a sentence each; nothing of it is touched."""
@@ -323,15 +344,26 @@ class Runs:
         """What a run would be. The first ε of a process takes two seconds, unless it is already known of a run."""
         plan = self.plan(config)
         sentences = sum(map(len, plan.shards))
+        shared = self.overlap(config)
         privacy = self._known_privacy(config, sentences) or spent(plan, plan.steps, len(plan.rounds))
+        privacy = believable(privacy, shared)
         return Preview(
             privacy=privacy,
             tier=tier(privacy.epsilon),
             train_sentences=sentences,
             steps=plan.steps,
-            warnings=plan.warnings(),
+            warnings=(*shared.warnings, *plan.warnings()),
             estimated_seconds=self._estimate(config, sentences),
+            overlap=shared,
         )
+
+    def overlap(self, config: SimulationConfig) -> Overlap:
+        """What the corpus shares with the sentences that its features were fitted on; nothing is known of a corpus
+        that is not here. Raises StoreError."""
+        try:
+            return overlap(config.corpus, config.features, self.settings)
+        except CorpusError:
+            return NONE
 
     def holdings(self, config: SimulationConfig) -> Holdings:
         """Who would hold what. Raises InvalidConfig, CorpusError if the corpus is not here, StoreError."""
@@ -405,6 +437,13 @@ class Runs:
     def corpora(self) -> list[CorpusInfo]:
         """The catalogue, the embedded corpus first."""
         return corpus.catalogue(self.settings)
+
+    def corpus_overlap(self, name: str) -> Overlap | None:
+        """What a corpus shares with the sentences that any features were fitted on; None if it cannot be read."""
+        try:
+            return overlap(name, FEATURES[-1], self.settings)
+        except CorpusError:
+            return None
 
     def add_corpus(self, filename: str, data: bytes) -> str:
         """Keep an uploaded column file; returns its name. Raises CorpusError, StoreError."""

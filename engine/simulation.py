@@ -16,7 +16,7 @@ from engine import corpus as corpora
 from engine import embeddings
 from engine.config import SimulationConfig
 from engine.corpus.sentences import Corpus
-from engine.embeddings import EncodedCorpus, EncodedSplit
+from engine.embeddings import EncodedCorpus, EncodedSplit, apart
 from engine.embeddings.encoded import subset, tag_sequences
 from engine.errors import RunStopped
 from engine.federated.accounting import spent
@@ -82,6 +82,7 @@ def simulate(
         go_on()
         on_stage(f"computing vectors in context, once for this corpus: {share:.0%}", 0.0)
 
+    shared = apart.overlap(config.corpus, config.features, settings)
     encoded = encoded_corpus(config, settings, computing)
     go_on()
     if settings.backend == "compiled" and not compiled_stamp.is_fresh():
@@ -134,7 +135,7 @@ def simulate(
             step=done.step,
             steps_total=plan.steps,
             examples_seen=done.examples_seen,
-            privacy=_believable(spent(plan, done.step, done.rounds), check),
+            privacy=_believable(apart.believable(spent(plan, done.step, done.rounds), shared), check),
             scores=scores,
             nonfinite=done.nonfinite,
             test=evaluate(encoded.test) if _scored_on_test(config, done, plan) else None,

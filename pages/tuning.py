@@ -1,8 +1,9 @@
-"""Tuning: the search for a recipe on public data, trial by trial, and what it would have cost on private data."""
+"""Tuning: the search for a recipe on public data, trial by trial, what it cost and would have cost on private data."""
 
 import streamlit as st
 
 from engine import paper
+from engine.reports import study_cost, study_origin
 from pages.shared import address, door, tables, tuning
 from pages.shared.picture import show
 
@@ -13,19 +14,25 @@ found = runs.studies()
 heading = st.container()
 if not found:
     heading.markdown("### No search for a recipe has been made yet.")
-    st.markdown("This begins one: recipes are tried on Broad Twitter, which is public; the best is run on CoNLL-2003.")
+    st.markdown(
+        "This begins one: recipes are tried on Broad Twitter, which is public; the best is run on CoNLL-2003, once for "
+        "each of five seeds."
+    )
     st.code(COMMAND, language="bash", wrap_lines=True)
     st.stop()
 titles = {info.name: info.title for info in runs.corpora()}
 study = found[st.selectbox("Search", sorted(found), format_func=lambda name: tuning.label(found[name], titles))]
 tested = paper.measure(paper.Cell("tuning", {}, {}, study.best), runs.find) if study.best else None
 heading.markdown(f"### {address.plain(tuning.answer(study, tested))}")
-st.markdown(
-    "Trying many recipes on private data and telling of the best spends privacy with every trial. Here each trial "
-    "trains on data that need no protection, with the noise, the batches and the steps that the private corpus would "
-    "need; of that only the number of sentences is asked."
-)
-st.info(address.plain(study.cost_text), icon=":material/receipt_long:")
+told = "Trying many recipes on private data and telling of the best spends privacy with every trial."
+if not study.private:
+    told += (
+        " Here each trial trains on data that need no protection, with the noise, the batches and the steps that the "
+        "private corpus would need; of that only the number of sentences is asked."
+    )
+st.markdown(told)
+st.info(address.plain(study_cost(study)), icon=":material/receipt_long:")
+st.caption(address.plain(study_origin(study)))
 show(tuning.history(study, key=f"history-{study.name}"), key="history", label="F1 of each trial, and the best so far")
 st.markdown("#### What made the difference")
 field = st.selectbox("F1 by", list(tuning.FIELDS), format_func=tuning.FIELDS.__getitem__, width=240)

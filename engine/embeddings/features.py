@@ -2,7 +2,8 @@
 what a public name finder says.
 
 All of it comes from public inputs. The projection of the language model's layers is fitted on Wikigold (Balasuriya et
-al. 2009, CC BY 4.0), never on the corpus at hand, and lies in ``public/``.
+al. 2009, CC BY 4.0) and lies in ``public/``; whether the corpus at hand is apart from it is told by
+:mod:`engine.embeddings.apart`.
 """
 
 import json

@@ -93,8 +93,8 @@ def epsilon(plan: PrivacyPlan, steps: int, accountant: str = "pld") -> float:
 
 
 def composed(plans: Iterable[PrivacyPlan], delta: float) -> float:
-    """ε of all these plans, one after another on the same sentences, by Rényi accounting: divergences add up, also
-    where later settings follow from earlier results (Feldman and Zrnic 2021, for a total that is fixed beforehand)."""
+    """ε of all these plans, one after another on the same sentences, by Rényi accounting, if they were fixed
+    beforehand; where later settings follow from earlier results see :mod:`engine.privacy.booking`."""
     total: np.ndarray | float = 0.0
     orders = np.zeros(0)
     for plan in plans:

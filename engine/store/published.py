@@ -5,6 +5,7 @@ Files come from outside, so each is checked as a whole; one that cannot be used 
 
 import dataclasses
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.config import SimulationConfig, engine_version, run_id
+from engine.embeddings import apart
 from engine.errors import InvalidConfig, StoreError
 from engine.records import Provenance, RoundRecord, Run, RunState, RunStatus
 
@@ -111,11 +113,18 @@ def from_dict(values: dict[str, Any]) -> Run:
     check = records[-1].noise_check
     if config.privacy.private and not (check and check.passed):
         raise ValueError("it claims privacy without a noise check that passed")
+    if _claims(records) and apart.rests_on_corpus(config.features, provenance.corpus_checksum):
+        raise ValueError("it claims privacy for sentences that its features were fitted on")
     if [record.round for record in records] != list(range(len(records))):
         raise ValueError("its records are not numbered 0, 1, 2 …")
     created = datetime.fromisoformat(provenance.created).timestamp()
     status = RunStatus(run_id=expected, state=RunState.DONE, progress=1.0, created=created, finished=created)
     return Run(run_id=expected, config=config, status=status, records=records, provenance=provenance, published=True)
+
+
+def _claims(records: tuple[RoundRecord, ...]) -> bool:
+    """Whether a run says that its training sentences are protected."""
+    return math.isfinite(records[-1].privacy.epsilon)
 
 
 def to_text(run: Run) -> str:
@@ -126,6 +135,9 @@ def to_text(run: Run) -> str:
     if run.config.privacy.private and not (check and check.passed):
         why = "its noise could not be measured" if check and not check.failed else "no noise check of it passed"
         raise InvalidConfig(f"run {run.run_id} is private by its settings, but {why}")
+    if run.config.privacy.private and not _claims(run.records):
+        why = " ".join(run.final.privacy.assumptions)
+        raise InvalidConfig(f"run {run.run_id} is private by its settings, but its ε is ∞. {why}".strip())
     head = {
         "format": FORMAT,
         "run_id": run.run_id,

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +59,31 @@ def _study(values: dict[str, Any]) -> Study:
             noise_multiplier=_number(trial["noise_multiplier"]),
             f1=_number(trial["f1"]),
             seconds=_number(trial["seconds"]),
+            seed=int(trial.get("seed", 0)),
         )
         for trial in values["trials"]
     )
     texts = {name: str(values[name]) for name in ("name", "corpus", "development", "command")}
     numbers = {name: _number(values[name]) for name in ("epsilon", "delta", "booked_basic", "booked_composed")}
     best = SimulationConfig.from_dict(values["best"]) if values["best"] else None
-    return Study(trials=trials, best=best, **texts, **numbers)  # type: ignore[arg-type]
+    return Study(trials=trials, best=best, **texts, **numbers, **_added(values))  # type: ignore[arg-type]
+
+
+def _added(values: dict[str, Any]) -> dict[str, Any]:
+    """What older studies do not have; what is left out has its default."""
+    kinds: dict[str, Callable[[Any], Any]] = {
+        "corpus_checksum": str,
+        "development_checksum": str,
+        "first": str,
+        "sentences": int,
+        "shared": int,
+        "seeds": int,
+        "budget": _number,
+        "order": _number,
+        "released_epsilon": _number,
+        "released": lambda known: {int(number): int(seeds) for number, seeds in known.items()},
+    }
+    return {name: kind(values[name]) for name, kind in kinds.items() if values.get(name) is not None}
 
 
 def _number(value: Any) -> float:

@@ -68,8 +68,9 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
             FEATURES,
             "features",
             names=FEATURE_NAMES,
-            help="Each has what stands above it. All of it is public: nothing is learned from the corpus at hand. The "
-            "last two rest on public labels: the model was tuned on Wikigold's names, spaCy's finder on OntoNotes'.",
+            help="Each has what stands above it, from public data. The last three were fitted on Wikigold's sentences, "
+            "the last two on its labels too, spaCy's finder on OntoNotes'. A corpus that shares sentences with it is "
+            "told so.",
         )
         st.select_slider(
             "Noise multiplier σ",

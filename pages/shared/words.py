@@ -20,7 +20,7 @@ TIERS = {
 def answer(run: Run | None, preview: Preview, reference: EntityScores | None) -> str:
     """The first thing a reader sees: what this configuration gives, or what stands between."""
     if run and run.final and run.final.test:
-        return _done(run.final, run.final.test, reference)
+        return f"{_done(run.final, run.final.test, reference)} {preview.overlap.flattery()}".strip()
     if run is None:
         return f"Nobody has run this yet. It would cost {cost(preview.privacy)}."
     state = run.status.state
@@ -42,6 +42,8 @@ def _done(last: RoundRecord, test: EntityScores, reference: EntityScores | None)
             f"the names: F1\u00a0{test.f1:.2f}."
         )
     start = "Without privacy" if math.isinf(privacy.epsilon) else f"At {cost(privacy)}"
+    if math.isinf(privacy.epsilon) and privacy.assumptions:  # noise was added, but what was learned before had none
+        start = "Without privacy, whatever noise was added,"
     if test.recall == 0:
         text = f"{start} this tagger finds none of the names: F1 0."
     else:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from engine import recipes
+from engine import corpus, recipes, simulation
 from engine.__main__ import main
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.embeddings import apart
 from engine.reports import command_line
+from tests.engine.runs_for_tests import record
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ["--corpus", "synthetic", "--data-fraction", "0.05", "--batch-size", "8", "--epochs", "1", "--hidden-size", "8"]
@@ -242,7 +244,8 @@ def test_a_corpus_file_that_cannot_be_read(shell, tmp_path, name, content, words
     assert name in err
 
 
-def test_corpora_lists_what_is_here_and_what_can_be_fetched(shell):
+def test_corpora_lists_what_is_here_and_what_can_be_fetched(shell, tmp_path, monkeypatch):
+    monkeypatch.setenv("EPSILON_DATA_DIR", str(tmp_path))
     code, out, _ = shell("corpora", "--json")
     rows = {row["name"]: row for row in json.loads(out)}
     assert code == 0
@@ -250,6 +253,31 @@ def test_corpora_lists_what_is_here_and_what_can_be_fetched(shell):
     assert rows["synthetic"]["available"]
     assert not rows["conll2003"]["fetchable"]
     assert rows["wnut17"]["fetchable"]
+    assert rows["conll2003"]["fitted_on"] is None
+    nothing = {"shared": 0, "short": 0, "share": 0.0}
+    assert rows["synthetic"]["fitted_on"]["train"] == {"sentences": 4_400, **nothing}
+
+
+def test_corpora_that_features_were_fitted_on_are_told(shell, trained_settings, tmp_path, monkeypatch):
+    monkeypatch.setenv("EPSILON_DATA_DIR", str(tmp_path))
+    sentences = corpus.load("synthetic", trained_settings)
+    fitted = [sentence.tokens for sentence in (*sentences.train[:44], *sentences.test[:500])]
+    monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(fitted))
+    line = next(line for line in shell("corpora")[1].splitlines() if line.startswith("synthetic"))
+    assert "are among those of Wikigold that features in context were fitted on: no ε holds with these" in line
+    monkeypatch.setattr(simulation, "simulate", lambda *_, **__: iter([record(0)]))
+    _, out, err = shell("simulate", *SMALL, "--features", "contextual")
+    assert out.startswith("  0  step")
+    assert "of 4,400 training sentences (1." in err
+    assert "of 1,000 test sentences (5" in err
+    assert shell("simulate", *SMALL)[2] == ""
+
+
+def test_a_search_on_the_corpus_itself_wants_a_total_first(shell):
+    asked = ("tune", "--epsilon", "3", "--corpus", "synthetic", "--development", "synthetic")
+    code, _, err = shell(*asked)
+    assert code == 2
+    assert err.startswith("budget=None, expected ε of a total that is fixed beforehand (--budget)")
 
 
 def test_an_empty_list_says_how_to_begin(shell, trained_settings, monkeypatch):
@@ -275,6 +303,7 @@ def test_an_empty_list_says_how_to_begin(shell, trained_settings, monkeypatch):
         "fetch",
         "paper",
         "again",
+        "tune",
     ],
 )
 def test_every_verb_has_help(shell, verb):

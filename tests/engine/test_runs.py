@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,12 +16,13 @@ import pytest
 
 from engine import corpus, dispatch
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.embeddings import apart
 from engine.errors import CorpusError, InvalidConfig, RunNotFound, StoreError, VectorsMissing
 from engine.records import RunState
 from engine.repeats import Outcome, repeat_id
 from engine.runs import Runs
 from engine.simulation import simulate
-from tests.engine.runs_for_tests import SMALL
+from tests.engine.runs_for_tests import SMALL, provenance, record
 
 LONG = dataclasses.replace(SMALL, training=TrainingConfig(batch_size=8, epochs=40.0))
 """1,100 steps: long enough to be interrupted."""
@@ -269,6 +271,45 @@ class TestAsking:
         assert found("conll2003") == 197
         assert found("synthetic") is None
         assert Runs(settings).longest_document("conll2003") is None
+    def test_a_preview_promises_nothing_where_the_features_were_fitted_on_the_sentences(self, settings, monkeypatch):
+        whole = corpus.load("synthetic", settings)
+        fitted = [whole.train[3].tokens, *(sentence.tokens for sentence in whole.test)]
+        config = dataclasses.replace(SMALL, features="names")
+        assert Runs(settings).preview(config).privacy.epsilon == pytest.approx(2.053, abs=0.01)
+        shutil.rmtree(settings.home)
+        apart._read.cache_clear()
+        monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(fitted))
+        preview = Runs(settings).preview(config)
+        assert math.isinf(preview.privacy.epsilon)
+        assert preview.tier == "none"
+        assert preview.privacy.assumptions == preview.warnings[:1]
+        assert "of 4,400 training sentences" in preview.warnings[0]
+        assert "1,000 of 1,000 test sentences (100.0%)" in preview.warnings[1]
+        assert not Runs(settings).preview(SMALL).warnings
+
+    def test_an_older_run_that_claims_it_is_not_believed_and_not_published(self, settings, monkeypatch):
+        from engine.store.database import Store
+
+        fitted = [corpus.load("synthetic", settings).train[3].tokens]
+        monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(fitted))
+        runs, store = Runs(settings), Store(settings.store_url)
+        for config in (SMALL, dataclasses.replace(SMALL, features="names")):
+            checksum = corpus.checksum(config.corpus, settings)
+            store.submit(runs.identity(config), config, checksum)
+            claim = store.claim(runs.identity(config), "here")
+            for number in range(3):
+                store.append(claim, record(number))
+            store.finish(claim, provenance(checksum))
+            believed = config.features == "vectors"
+            ends = [runs.find(config), runs.get(runs.identity(config)), *runs.tradeoff(config)]
+            assert len(ends) == (3 if believed else 2)
+            for run in ends:
+                assert all(math.isfinite(each.privacy.epsilon) == believed for each in run.records)
+        assert sorted(math.isinf(each.last.privacy.epsilon) for each in runs.overview()) == [False, True]
+        assert runs.publish(runs.identity(SMALL)).is_file()
+        with pytest.raises(InvalidConfig, match=r"its ε is ∞. 1 of 4,400 training sentences|2 of 4,400"):
+            runs.publish(runs.identity(config))
+        store.close()
 
     def test_a_preview_warns_of_a_delta_that_is_too_large(self, settings):
         config = SimulationConfig(privacy=PrivacyConfig(delta=0.01))

@@ -2,10 +2,13 @@
 
 import dataclasses
 import math
+import shutil
 
 import pytest
 
+from engine import corpus, simulation
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.embeddings import apart
 from engine.errors import CorpusError, InvalidConfig, RunStopped, VectorsMissing
 from engine.privacy.accounting import epsilon
 from engine.privacy.plan import PrivacyPlan
@@ -128,6 +131,25 @@ def test_two_seeds_differ_and_one_seed_does_not(trained_settings):
     other = list(simulate(dataclasses.replace(SMALL, seed=1), trained_settings))
     assert list(map(without_time, first)) == list(map(without_time, again))
     assert first[-1].loss != other[-1].loss
+
+
+def test_a_run_promises_nothing_where_its_features_were_fitted_on_its_sentences(trained_settings, monkeypatch):
+    """The features themselves take a minute, so the words' vectors stand in for them here."""
+    fitted = corpus.load("synthetic", trained_settings).train[7].tokens
+    config = dataclasses.replace(SMALL, features="contextual")
+    arrays, tagger = simulation.encoded_corpus(SMALL, trained_settings), simulation.tagger_of
+    monkeypatch.setattr(simulation, "encoded_corpus", lambda *_: arrays)
+    monkeypatch.setattr(simulation, "tagger_of", lambda _, encoded: tagger(SMALL, encoded))
+    before = next(simulate(config, trained_settings))
+    assert 0 < before.privacy.epsilon < 9
+    shutil.rmtree(trained_settings.home / "overlaps")
+    apart._read.cache_clear()
+    monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums([fitted]))
+    after = next(simulate(config, trained_settings))
+    assert math.isinf(after.privacy.epsilon)
+    assert "1 of 4,400 training sentences" in after.privacy.assumptions[0]
+    assert after.scores == before.scores
+    assert next(simulate(SMALL, trained_settings)).privacy == before.privacy  # word vectors know nothing of it
 
 
 def test_it_stops_when_told(trained_settings):

@@ -4,7 +4,9 @@ import dataclasses
 
 import pytest
 
+from engine import corpus
 from engine.config import SimulationConfig
+from engine.embeddings import apart
 from engine.runs import Runs
 from engine.settings import REPOSITORY
 
@@ -23,6 +25,17 @@ def page(open_page, here):
 
 def texts(elements) -> str:
     return "\n".join(element.value for element in elements).replace("\\", "").replace("\u00a0", " ")
+
+
+def test_a_corpus_that_its_features_were_fitted_on_is_told_where_it_is_chosen(page, here, monkeypatch):
+    whole = corpus.load("synthetic", here)
+    monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(s.tokens for s in (*whole.train, *whole.test)))
+    test = page(features="contextual")
+    warned = texts(test.warning)
+    assert "4,400 of 4,400 training sentences (100.0%) are among those of Wikigold" in warned
+    assert "1,000 of 1,000 test sentences (100.0%)" in warned
+    assert "By plan, ε will be **∞**" in texts(test.markdown)
+    assert not page(features="shapes").warning
 
 
 def test_the_landing_view_answers_at_once(page):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.config import OPTIMISERS, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
+from engine.embeddings.apart import Overlap, believable
 from engine.records import Counts, EntityScores, PrivacySpent, Run, RunState, RunStatus
 from engine.runs import Preview
 from pages.shared import address, charts, curves, speed, words
@@ -134,6 +135,18 @@ class TestWords:
     def test_a_stopped_run_says_how_far_it_came(self):
         text = words.answer(run_of(RunState.CANCELLED, progress=0.37), PREVIEW, None)
         assert text.replace("\u00a0", " ").startswith("Stopped at 37 % of the training")
+
+    def test_features_that_know_the_sentences_are_said_beside_the_scores(self):
+        found = Overlap((10, 4, 8), (2, 0, 6), (0, 0, 0))
+        preview = dataclasses.replace(PREVIEW, overlap=found)
+        nothing = believable(SPENT, found)
+        final = dataclasses.replace(record(2), privacy=nothing, test=scored(64, 90, 100))
+        said = words.answer(run_of(RunState.DONE, [final]), preview, None)
+        assert said.startswith("Without privacy, whatever noise was added, this tagger finds 64")
+        assert "6 of 8 test sentences (75.0%) are among those of Wikigold" in said
+        assert words.promise(nothing) == [found.privacy_text]
+        assert "2 of 10 training sentences (20.0%)" in words.promise(nothing)[0]
+        assert words.assumptions(nothing, SimulationConfig()).startswith("Not private")
 
     def test_the_promise_names_the_odds(self):
         first = words.promise(PrivacySpent(epsilon=math.log(3), delta=1e-5, rdp_epsilon=1.5))[0]

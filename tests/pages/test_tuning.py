@@ -1,5 +1,7 @@
 """The Tuning page, run without a browser."""
 
+import dataclasses
+
 from engine import recipes
 from engine.paper import Cell, measure
 from engine.records import Study, Trial
@@ -23,7 +25,16 @@ STUDY = Study(
     booked_basic=6.0,
     booked_composed=4.5,
     command="python -m engine tune --epsilon 3 --corpus conll2003 --development btc",
+    corpus_checksum="c" * 64,
+    development_checksum="d" * 64,
+    sentences=14_041,
+    released={0: 5},
+    released_epsilon=7.5,
 )
+
+
+def texts(elements) -> str:
+    return "\n".join(element.value for element in elements).replace("\\", "")
 
 
 def test_without_a_search_the_page_says_how_to_begin_one(open_page):
@@ -36,11 +47,26 @@ def test_a_search_is_shown_with_what_it_would_have_cost(open_page, settings):
     studies.write(STUDY, settings.home)
     test = open_page("tuning")
     assert "Of 2 recipes for ε = 3, the best finds F1 0.50 where it was tried" in test.markdown[0].value
-    assert "they would have cost ε = 4.5 by Rényi accounting, at most 6" in test.info[0].value
+    said = test.info[0].value.replace("\\", "")
+    assert "they cost conll2003 nothing" in said
+    assert "5 releases: ε = 3 each and ε = 7.5 (δ = 1e-5) together" in said
+    assert "the 2 trials would have cost (ε = 6, δ = 2e-5) by basic composition; ε = 4.5 at δ = 1e-5" in said
+    assert "data that need no protection" in texts(test.markdown)
+    assert "chosen on CoNLL-2003's own validation part" in texts(test.caption)
     frame = test.dataframe[0].value
     assert frame["trial"].tolist() == [0, 1]
     assert frame["model"].tolist() == ["linear-crf", "mlp-crf"]
     assert test.code[0].value.endswith("--trials 4")
+
+
+def test_a_search_that_looked_at_the_corpus_is_not_called_free(open_page, settings):
+    looked = dataclasses.replace(STUDY, shared=14_041, budget=20.0, order=4.5, seeds=5)
+    studies.write(looked, settings.home)
+    test = open_page("tuning")
+    said = test.info[0].value.replace("\\", "")
+    assert "A total of (ε = 20, δ = 1e-5) was fixed before the first" in said
+    assert "nothing" not in said
+    assert "need no protection" not in texts(test.markdown)
 
 
 def test_the_headline_has_what_the_winner_gives_on_the_corpus():

@@ -2,13 +2,16 @@
 
 import dataclasses
 import json
+import math
 import shlex
 
+import numpy as np
 import pytest
 
 from engine.config import run_id
+from engine.embeddings import apart
 from engine.errors import InvalidConfig, StoreError
-from engine.records import Run, RunState, RunStatus
+from engine.records import PrivacySpent, Run, RunState, RunStatus
 from engine.reports import command_line
 from engine.store import published
 from tests.engine.runs_for_tests import SMALL, check, provenance, record
@@ -59,6 +62,29 @@ def test_a_private_run_without_a_passed_noise_check_is_neither_published_nor_bel
     found, problems = every.runs, every.problems
     assert not found
     assert "without a noise check that passed" in problems[0]
+
+
+def test_a_run_whose_epsilon_is_infinite_is_not_published_as_private(tmp_path):
+    run = finished()
+    nothing = PrivacySpent(epsilon=math.inf, delta=1e-5, assumptions=("The features knew its sentences.",))
+    last = dataclasses.replace(run.records[-1], privacy=nothing)
+    with pytest.raises(InvalidConfig, match=r"its ε is ∞\. The features knew its sentences\."):
+        published.write(dataclasses.replace(run, records=(*run.records[:-1], last)), tmp_path)
+
+
+@pytest.mark.parametrize(("features", "believed"), [("vectors", True), ("contextual", False), ("names", False)])
+def test_what_claims_privacy_for_the_corpus_that_its_features_were_fitted_on_is_not_believed(
+    tmp_path, features, believed
+):
+    with np.load(apart.CHECKSUMS) as kept:
+        (wikigold,) = kept["corpora"].tolist()
+    config = dataclasses.replace(SMALL, features=features)
+    identity = run_id(config, wikigold, "1")
+    run = dataclasses.replace(finished(), run_id=identity, config=config, provenance=provenance(wikigold))
+    (tmp_path / "claimed.json").write_text(published.to_text(run))
+    every = published.read_all(tmp_path)
+    assert len(every.runs) == believed
+    assert believed or "sentences that its features were fitted on" in every.problems[0]
 
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path):

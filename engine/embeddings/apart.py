@@ -1,0 +1,224 @@
+"""Whether a corpus is apart from the sentences that public parts of the features were fitted on.
+
+A public part may be learned from any text that is nobody's secret, but not from the sentences that ε shall protect:
+what such a sentence gave to it is in the features without any noise, and a tagger that is tested on it was helped. So
+the checksums of all sentences that a part was fitted on lie beside it (``public/fitted-on.npz``, made by ``python -m
+benchmarks.public_model``), and each corpus is held against them, once. Light: pages import it.
+
+What this cannot see: a sentence that was cut or worded otherwise, and the texts that MiniLM, spaCy's vectors and its
+finder (OntoNotes 5) were trained on by others, which are not here.
+"""
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from engine import corpus
+from engine.corpus.sentences import Corpus, Sentence
+from engine.embeddings.features import PUBLIC
+from engine.errors import StoreError
+from engine.records import PrivacySpent
+from engine.settings import Settings
+
+CHECKSUMS = PUBLIC / "fitted-on.npz"
+FITTED_ON = "Wikigold"
+RESTS_ON = {"contextual": ("projection",), "tuned": ("projection", "adapter"), "names": ("projection", "adapter")}
+"""Which fitted parts each choice of features uses; the others use none."""
+LEAST_WORDS = 4
+"""Words that a sentence must have for its being in two corpora to count. Shorter ones coincide by chance: among all
+pairs of eight corpora that have nothing to do with each other the longest that does is "I feel good", all others are
+single words and numbers (``python -m benchmarks.overlap``). That somebody else wrote "5 ." in public says nothing of
+the private sentence "5 .": the part was fitted without it."""
+_SPLITS = ("train", "validation", "test")
+_FORMAT = 1
+"""Raised when sentences are compared in another way."""
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How many sentences of a corpus public parts were fitted on, each as (train, validation, test).
+
+    sentences: in all. shared: found among those that the parts were fitted on, of ``LEAST_WORDS`` words at least.
+    short: found there too, but so short that it may be chance, which do not count.
+    """
+
+    sentences: tuple[int, int, int] = (0, 0, 0)
+    shared: tuple[int, int, int] = (0, 0, 0)
+    short: tuple[int, int, int] = (0, 0, 0)
+
+    def share(self, split: str) -> float:
+        """Of the sentences of a split, from 0 to 1: short ones included, if others are shared too."""
+        place = _SPLITS.index(split)
+        found = self.shared[place] + self.short[place] if self.shared[place] else 0
+        return found / self.sentences[place] if self.sentences[place] else 0.0
+
+    @property
+    def breaks_privacy(self) -> bool:
+        """Whether no ε holds: the promise is made to each training sentence, so one is enough."""
+        return self.shared[0] > 0
+
+    @property
+    def privacy_text(self) -> str:
+        """What it means for ε."""
+        return (
+            f"{self._counted('train')} training sentences ({self.share('train'):.1%}) are among those of {FITTED_ON} "
+            "that these features were fitted on without noise: ε is ∞ with them, whatever noise is added."
+        )
+
+    def flattery(self, split: str = "test") -> str:
+        """What it means for F1 on a split; empty where it means nothing."""
+        if not self.shared[_SPLITS.index(split)]:
+            return ""
+        return (
+            f"{self._counted(split)} {split} sentences ({self.share(split):.1%}) are among those of {FITTED_ON} that "
+            "these features were fitted on: F1 is better than it would be on new ones."
+        )
+
+    def _counted(self, split: str) -> str:
+        place = _SPLITS.index(split)
+        return f"{self.shared[place] + self.short[place]:,} of {self.sentences[place]:,}"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of ε and F1 should know first, one sentence each."""
+        return tuple(filter(None, (self.privacy_text if self.breaks_privacy else "", self.flattery())))
+
+
+NONE = Overlap()
+
+
+def overlap(name_or_path: str, features: str, settings: Settings) -> Overlap:
+    """What a corpus shares with the sentences that ``features`` rest on; read once for each content, then kept in the
+    home. Raises CorpusError, StoreError."""
+    if features not in RESTS_ON:
+        return NONE
+    checksum = corpus.checksum(name_or_path, settings)
+    path = settings.home / "overlaps" / f"{checksum[:16]}-{_digest(CHECKSUMS)[:8]}-{_FORMAT}.json"
+    try:
+        return _read(path)[features]
+    except (OSError, ValueError, KeyError, TypeError):
+        whole = corpus.load(name_or_path, settings)
+        _write({kind: of_corpus(whole, kind) for kind in RESTS_ON}, path)
+        _read.cache_clear()
+        return _read(path)[features]
+
+
+def of_corpus(whole: Corpus, features: str) -> Overlap:
+    """The overlap of sentences that are at hand."""
+    fitted = {int(each) for part in RESTS_ON.get(features, ()) for each in fitted_on(part)}
+    splits = [getattr(whole, split) for split in _SPLITS]
+    counted = [_counted(split, fitted) for split in splits]
+    return Overlap(
+        sentences=_three([len(split) for split in splits]),
+        shared=_three([shared for shared, _ in counted]),
+        short=_three([short for _, short in counted]),
+    )
+
+
+def in_both(private: str, development: str, settings: Settings) -> int:
+    """How many training sentences of one corpus, of ``LEAST_WORDS`` words at least, stand in any part of another.
+    Raises CorpusError."""
+    if corpus.checksum(private, settings) == corpus.checksum(development, settings):
+        return corpus.train_sentences(private, settings)
+    there = corpus.load(development, settings)
+    known = {int(each) for split in _SPLITS for each in checksums(s.tokens for s in getattr(there, split))}
+    return _counted(corpus.load(private, settings).train, known)[0]
+
+
+def _counted(sentences: Iterable[Sentence], known: set[int]) -> tuple[int, int]:
+    """How many of them are known: those with words enough, and shorter ones."""
+    found = [s.tokens for s in sentences if checksum(s.tokens) in known]
+    long = sum(words(tokens) >= LEAST_WORDS for tokens in found)
+    return long, len(found) - long
+
+
+def _three(numbers: Sequence[int]) -> tuple[int, int, int]:
+    train, validation, test = numbers
+    return train, validation, test
+
+
+def words(tokens: Iterable[str]) -> int:
+    """Tokens with a letter or a digit."""
+    return sum(any(map(str.isalnum, token)) for token in tokens)
+
+
+def checksum(tokens: Iterable[str]) -> int | None:
+    """The first 64 bits of SHA-256 over the letters and digits of a sentence, None if it has none.
+
+    Case, white space and punctuation are left out: a copy that was lower-cased, cut into other tokens, or has other
+    quotation marks is the same sentence of the same person. 64 bits: among a million sentences one agrees by chance
+    with one of Wikigold's 1,687 with probability 1e-10.
+    """
+    text = unicodedata.normalize("NFKC", "".join(tokens)).casefold()
+    kept = "".join(filter(str.isalnum, text))
+    return int.from_bytes(hashlib.sha256(kept.encode()).digest()[:8], "big") if kept else None
+
+
+def checksums(sentences: Iterable[Iterable[str]]) -> np.ndarray:
+    """Of sentences as tokens: each once, ascending, uint64."""
+    return np.array(sorted({found for each in sentences if (found := checksum(each)) is not None}), dtype=np.uint64)
+
+
+@lru_cache(maxsize=4)
+def fitted_on(part: str) -> np.ndarray:
+    """Checksums of the sentences that "projection" or "adapter" was fitted on: uint64, ascending."""
+    with np.load(CHECKSUMS, allow_pickle=False) as found:
+        return np.asarray(found[part])
+
+
+def rests_on_corpus(features: str, corpus_checksum: str) -> bool:
+    """Whether features rest on the very corpus with this checksum, which need not be here."""
+    return features in RESTS_ON and corpus_checksum in _corpora()
+
+
+@lru_cache(maxsize=1)
+def _corpora() -> frozenset[str]:
+    with np.load(CHECKSUMS, allow_pickle=False) as found:
+        return frozenset(found["corpora"].tolist())
+
+
+def write_checksums(whole: Corpus, parts: Iterable[str]) -> None:
+    """Keep the checksums of all sentences of a corpus that parts were fitted on."""
+    found = checksums(s.tokens for split in _SPLITS for s in getattr(whole, split))
+    np.savez_compressed(CHECKSUMS, corpora=np.array([whole.checksum]), **dict.fromkeys(parts, found))
+
+
+def believable(privacy: PrivacySpent, found: Overlap) -> PrivacySpent:
+    """What may be promised: nothing, where the features were fitted on training sentences."""
+    promised = math.isfinite(privacy.epsilon) or privacy.assumptions  # without noise nothing was, as is said elsewhere
+    if not (found.breaks_privacy and promised):
+        return privacy
+    return PrivacySpent(epsilon=math.inf, delta=privacy.delta, assumptions=(found.privacy_text,))
+
+
+@lru_cache(maxsize=4)
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path) -> dict[str, Overlap]:
+    known = json.loads(path.read_text(encoding="utf-8"))
+    return {
+        kind: Overlap(**{name: _three([int(number) for number in numbers]) for name, numbers in values.items()})
+        for kind, values in known.items()
+    }
+
+
+def _write(found: dict[str, Overlap], path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8") as file:
+            json.dump({kind: asdict(each) for kind, each in found.items()}, file)
+        os.replace(file.name, path)
+    except OSError as error:
+        raise StoreError(f"What the corpus shares cannot be written to {path}: {error.strerror}.") from error

@@ -1,0 +1,149 @@
+"""Which sentences public parts were fitted on, and what follows for a corpus that shares some."""
+
+import dataclasses
+import hashlib
+import math
+from unicodedata import normalize
+
+import numpy as np
+import pytest
+
+from engine import corpus
+from engine.corpus import Sentence
+from engine.embeddings import apart
+from engine.errors import StoreError
+from engine.records import PrivacySpent
+
+LONG = ("The", "Tower", "of", "London", "stands", ".")
+SHORT = ("The", "Tower", ".")
+
+
+def of(text: str) -> int:
+    """The first 16 hexadecimal digits of SHA-256."""
+    return int(hashlib.sha256(text.encode()).hexdigest()[:16], 16)
+
+
+@pytest.fixture
+def fitted(monkeypatch):
+    """Parts that were fitted on other sentences: those that are put into the list."""
+    sentences: list[tuple[str, ...]] = []
+    monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(sentences))
+    return sentences
+
+
+@pytest.fixture
+def here(settings, data_dir):
+    return dataclasses.replace(settings, data_dir=data_dir)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [LONG, ("the", "TOWER", "of", "London", "stands"), ("The Tower", "of", "Lon", "don", "stands", "!"), ("“", *LONG)],
+)
+def test_a_copy_is_known_however_it_was_cut_and_quoted(tokens):
+    assert apart.checksum(tokens) == of("thetoweroflondonstands")
+
+
+def test_other_words_are_another_sentence():
+    assert apart.checksum(("The", "Tower", "of", "Londons", "tand")) == of("thetoweroflondonstand")
+    assert apart.checksum(("5", ".")) == of("5") != apart.checksum(("6", "."))
+    assert apart.checksum(("(", "...", ")")) is None
+    assert apart.checksum(("ﬁne", "Straße")) == of("finestrasse")
+    assert apart.words(("5", "km", ",", "2", "-3", ")")) == 4
+
+
+def test_every_sentence_of_wikigold_is_among_those_that_are_kept(data_dir):
+    """The file is read here by other means."""
+    text = (data_dir / "wikigold" / "wikigold.conll.txt").read_text(encoding="utf-8")
+    blocks = [block.splitlines() for block in text.split("\n\n")]
+    sentences = [[line.split(" ")[0] for line in block] for block in blocks if block and "-DOCSTART-" not in block[0]]
+    texts = [normalize("NFKC", "".join(tokens)).casefold() for tokens in sentences]
+    plain = {"".join(filter(str.isalnum, text)) for text in texts} - {""}
+    assert len(sentences) == 1_696
+    for part in ("projection", "adapter"):
+        assert apart.fitted_on(part).tolist() == sorted(map(of, plain))
+        assert apart.fitted_on(part).dtype == np.uint64
+
+
+@pytest.mark.parametrize("features", list(apart.RESTS_ON))
+def test_wikigold_itself_is_not_apart(here, features):
+    found = apart.overlap("wikigold", features, here)
+    assert found.sentences == (1_356, 170, 170)
+    assert [a + b for a, b in zip(found.shared, found.short, strict=True)] == [1_356, 170, 170]
+    assert found.breaks_privacy
+    assert found.share("train") == found.share("test") == 1.0
+    assert len(found.warnings) == 2
+    assert apart.rests_on_corpus(features, corpus.checksum("wikigold", here))
+    assert not apart.rests_on_corpus("shapes", corpus.checksum("wikigold", here))
+    assert not apart.rests_on_corpus(features, corpus.checksum("btc", here))
+    for plain in ("vectors", "shapes"):
+        assert apart.overlap("wikigold", plain, here) == apart.NONE
+
+
+@pytest.mark.parametrize(("name", "short"), [("conll2003", (3, 0, 0)), ("btc", (1, 0, 0)), ("wnut17", (0, 0, 0))])
+def test_corpora_that_have_nothing_to_do_with_it_are_apart(here, name, short):
+    """Whatever is found in them is a number that stands alone."""
+    found = apart.overlap(name, "names", here)
+    assert found.shared == (0, 0, 0)
+    assert found.short == short
+    assert not found.warnings
+    assert found.share("train") == 0.0
+
+
+def test_the_embedded_corpus_is_apart(settings):
+    found = apart.overlap("synthetic", "names", settings)
+    assert (found.sentences, found.shared, found.short) == ((4_400, 600, 1_000), (0, 0, 0), (0, 0, 0))
+
+
+def test_one_training_sentence_is_enough_and_a_short_one_is_not(settings, fitted):
+    whole = corpus.load("synthetic", settings)
+    fill = tuple(Sentence(("x",), ("O",)) for _ in range(9))
+    some = dataclasses.replace(
+        whole, train=(*fill, Sentence(SHORT, ("O",) * 3)), validation=(Sentence(LONG, ("O",) * 6),), test=fill
+    )
+    fitted += [LONG, SHORT]
+    found = apart.of_corpus(some, "contextual")
+    assert (found.shared, found.short) == ((0, 1, 0), (1, 0, 0))
+    assert not found.breaks_privacy
+    assert not found.flattery()
+    assert "1 of 1 validation sentences (100.0%)" in found.flattery("validation")
+    worse = dataclasses.replace(some, train=(*some.train, Sentence(LONG, ("O",) * 6)), test=some.validation)
+    found = apart.of_corpus(worse, "contextual")
+    assert found.breaks_privacy
+    assert "2 of 11 training sentences (18.2%)" in found.privacy_text  # beside a long one, the short one is no chance
+    assert "1 of 1 test sentences (100.0%)" in found.flattery()
+    assert apart.of_corpus(worse, "shapes").shared == (0, 0, 0)
+
+
+def test_nothing_is_promised_where_the_features_know_the_sentences():
+    spent = PrivacySpent(epsilon=0.5, delta=1e-5, rdp_epsilon=0.6, unamplified_epsilon=3.0, assumptions=("a",))
+    found = apart.Overlap((10, 1, 1), (1, 0, 0), (0, 0, 0))
+    told = apart.believable(spent, found)
+    assert math.isinf(told.epsilon)
+    assert math.isinf(told.rdp_epsilon)
+    assert told.unamplified_epsilon is None
+    assert told.assumptions == (found.privacy_text,)
+    assert apart.believable(spent, dataclasses.replace(found, shared=(0, 1, 1))) is spent
+    open_ = PrivacySpent(epsilon=math.inf, delta=1e-5)
+    assert apart.believable(open_, found) is open_
+
+
+def test_it_is_worked_out_once_for_each_content(settings, monkeypatch):
+    first = apart.overlap("synthetic", "tuned", settings)
+    load, loaded = corpus.load, []
+    monkeypatch.setattr(corpus, "load", lambda *args: loaded.append(args) or load(*args))
+    assert apart.overlap("synthetic", "names", settings) == first
+    assert not loaded
+    (path,) = (settings.home / "overlaps").iterdir()
+    path.write_text(path.read_text()[:40])
+    apart._read.cache_clear()
+    assert apart.overlap("synthetic", "names", settings) == first
+    assert len(loaded) == 1
+    assert [each.name for each in (settings.home / "overlaps").iterdir()] == [path.name]
+
+
+def test_a_home_that_cannot_be_written_is_said(settings):
+    settings.home.mkdir()
+    (settings.home / "overlaps").write_text("in the way")
+    with pytest.raises(StoreError, match="cannot be written"):
+        apart.overlap("synthetic", "names", settings)
