@@ -46,29 +46,27 @@ def test_equal_clients(clients: int, rounds: int, epochs: float, examples: int, 
 
 def test_unequal_clients() -> None:
     """404 sentences are shared as 1, 1/2, 1/3, 1/4: of the 400 beyond one for each, 12, 6, 4 and 3 parts of 25."""
-    plan = plan_of(
-        404, 8, 3, PrivacyConfig(noise_multiplier=1.5, delta=1e-4), clients=4, rounds=2, partition="unequal"
-    )
+    plan = plan_of(404, 8, 3, PrivacyConfig(noise_multiplier=2.5, delta=1e-4), clients=4, rounds=2, partition="unequal")
     # 3 epochs by 8 sentences, in each round: 193 · 3/8 = 72.4, 97 · 3/8 = 36.4, 65 · 3/8 = 24.4, 49 · 3/8 = 18.4.
     by_hand = [(8 / 193, 144), (8 / 97, 72), (8 / 65, 48), (8 / 49, 36)]
     assert plan.steps == 300
-    assert_costliest(spent(plan, 300, 2).epsilon, by_hand, 1.5, 1e-4)
-    assert_priced(spent(plan, 300, 2).epsilon, 8 / 49, 1.5, 36, 1e-4)
+    assert_costliest(spent(plan, 300, 2).epsilon, by_hand, 2.5, 1e-4)
+    assert_priced(spent(plan, 300, 2).epsilon, 8 / 49, 2.5, 36, 1e-4)
     # In the midst of the second round: the first two have finished it, the third has taken 10 steps of it.
     midst = 72 + 36 + 24 + 18 + 72 + 36 + 10
-    assert_costliest(spent(plan, midst, 1).epsilon, [(8 / 193, 144), (8 / 97, 72), (8 / 65, 34), (8 / 49, 18)], 1.5, 1e-4)
+    assert_costliest(
+        spent(plan, midst, 1).epsilon, [(8 / 193, 144), (8 / 97, 72), (8 / 65, 34), (8 / 49, 18)], 1.5, 1e-4
+    )
     # In the midst of the first, the only one who has trained is the largest.
-    assert_priced(spent(plan, 40, 0).epsilon, 8 / 193, 1.5, 40, 1e-4)
+    assert_priced(spent(plan, 40, 0).epsilon, 8 / 193, 2.5, 40, 1e-4)
 
 
 def test_incremental_pieces() -> None:
     """Five clients cut their 2,808 or 2,809 sentences into ten pieces, of 280 or 281. A sentence is in one of them, and
     pays for the 10 · 280/32 = 87.5 steps on it alone, not for ten rounds."""
-    plan = plan_of(
-        14_041, 32, 10, PrivacyConfig(noise_multiplier=0.8), clients=5, rounds=10, schedule="incremental"
-    )
+    plan = plan_of(14_041, 32, 10, PrivacyConfig(noise_multiplier=2.0), clients=5, rounds=10, schedule="incremental")
     found = spent(plan, plan.steps, 10).epsilon
-    assert_costliest(found, [(32 / 280, 88), (32 / 281, 88)], 0.8, 1e-5)
+    assert_costliest(found, [(32 / 280, 88), (32 / 281, 88)], 2.0, 1e-5)
     # After the first client's first phase nobody has paid more than that, and after all phases nobody more than once.
     assert spent(plan, 88, 0).epsilon == pytest.approx(found, rel=0.01)
 
@@ -87,19 +85,19 @@ def test_partial_participation_of_sentence_level_clients(participants: int, roun
         404,
         8,
         3,
-        PrivacyConfig(noise_multiplier=1.2),
+        PrivacyConfig(noise_multiplier=3.0),
         clients=4,
         participants=participants,
         rounds=rounds,
         partition="unequal",
     )
     sizes, steps_a_visit = (193, 97, 65, 49), (72, 36, 24, 18)
-    for done in (1, rounds // 2, rounds):
+    for done in (1, rounds):
         joined = [visit.client for visits in plan.rounds[:done] for visit in visits]
         assert len(joined) == participants * done
         by_hand = [(8 / sizes[client], joined.count(client) * steps_a_visit[client]) for client in range(4)]
         taken = sum(steps for _, steps in by_hand)
-        assert_costliest(spent(plan, taken, done).epsilon, by_hand, 1.2, 1e-5)
+        assert_costliest(spent(plan, taken, done).epsilon, by_hand, 3.0, 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +115,9 @@ def test_whole_clients_at_the_server(
     assert_priced(found, (participants or clients) / clients, sigma, rounds, delta)
 
 
-@pytest.mark.parametrize(("rounds", "sigma", "delta"), [(1, 8.0, 1e-5), (4, 8.0, 1e-5), (9, 3.0, 1e-7), (2, 60.0, 1e-3)])
+@pytest.mark.parametrize(
+    ("rounds", "sigma", "delta"), [(1, 8.0, 1e-5), (4, 8.0, 1e-5), (9, 3.0, 1e-7), (2, 60.0, 1e-3)]
+)
 def test_whole_clients_by_themselves(rounds: int, sigma: float, delta: float) -> None:
     """Any update may stand for any other one, 2C away, and each round says as much again: √t · 2/σ."""
     privacy = PrivacyConfig(mechanism="local", noise_multiplier=sigma, delta=delta)
@@ -127,7 +127,9 @@ def test_whole_clients_by_themselves(rounds: int, sigma: float, delta: float) ->
 
 
 def test_local_clients_who_join_by_chance_pay_for_the_rounds_they_joined() -> None:
-    plan = plan_of(60, 2, 1, PrivacyConfig(mechanism="local", noise_multiplier=9.0), clients=6, participants=2, rounds=8)
+    plan = plan_of(
+        60, 2, 1, PrivacyConfig(mechanism="local", noise_multiplier=9.0), clients=6, participants=2, rounds=8
+    )
     for done in (1, 4, 8):
         joined = [visit.client for visits in plan.rounds[:done] for visit in visits]
         most = max(joined.count(client) for client in range(6))

@@ -1,11 +1,15 @@
-"""A second accountant, for tests: numerical composition of privacy loss random variables (Gopi, Lee and Wutschitz 2021).
+"""A second accountant, for tests: composition of privacy loss random variables (Gopi, Lee and Wutschitz 2021).
 
 Microsoft's ``prv-accountant`` shares no code with dp_accounting and works differently: the loss of a step is truncated
 and put on a mesh, composed by Fourier transform, and comes back with proven bounds below and above. It prices one
 direction, a sentence removed, which is the dearer one for a Poisson-subsampled Gaussian.
 
+It is put together here from its own parts for one reason: its class integrates the mean loss of a step over stretches
+that begin far left of ln(1 − q), where the loss begins, and can miss what lies in between. At q = 8/65, σ = 1.2 that
+moves its "proven" bounds by 1.4 % of ε after 168 steps. :class:`Loss` takes the mean another way.
+
 Its mesh has to be finer than ε, so its work grows without end as ε falls to 0: bounds are not asked to be closer than
-``NEAREST``. And its mesh has to tell the loss of one step, which fails at ε in the thousands with q < 1.
+``NEAREST``.
 """
 
 import math
@@ -14,8 +18,14 @@ from typing import NamedTuple
 
 import mpmath
 import numpy as np
-from prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
+from prv_accountant import PoissonSubsampledGaussianMechanism
+from prv_accountant.accountant import compute_safe_domain_size
+from prv_accountant.composers import Fourier
+from prv_accountant.discretisers import CellCentred
+from prv_accountant.domain import Domain
 from prv_accountant.other_accountants import RDP
+from prv_accountant.privacy_random_variables import PrivacyRandomVariableTruncated
+from scipy.stats import norm
 
 NEAREST = 1e-3
 """Smallest error in ε that the bounds are asked for."""
@@ -31,6 +41,18 @@ class Bounds(NamedTuple):
     upper: float
 
 
+class Loss(PrivacyRandomVariableTruncated):
+    """The loss of a step between two ends, so far out that its mean is that of the whole."""
+
+    def mean(self) -> float:
+        """Over what a step gives out, x ~ (1 − q) N(0, σ²) + q N(1, σ²): ln(1 − q + q exp((2x − 1)/2σ²))."""
+        q, sigma = float(self.prv.p), float(self.prv.sigma)
+        x, width = np.linspace(-14 * sigma, 1 + 14 * sigma, 200_001, retstep=True)
+        density = (1 - q) * norm.pdf(x, 0, sigma) + q * norm.pdf(x, 1, sigma)
+        loss = np.logaddexp(np.log1p(-q), np.log(q) + (2 * x - 1) / (2 * sigma**2))
+        return float(density @ loss * width)
+
+
 @lru_cache(maxsize=512)
 def prv_epsilon(probability: float, sigma: float, steps: int, delta: float, error: float = 0.01) -> Bounds:
     """ε of ``steps`` Gaussian steps of noise multiplier ``sigma`` on Poisson samples; error: half the distance of the
@@ -38,10 +60,12 @@ def prv_epsilon(probability: float, sigma: float, steps: int, delta: float, erro
     step = PoissonSubsampledGaussianMechanism(sampling_probability=probability, noise_multiplier=sigma)
     with np.errstate(all="ignore"):
         rough = RDP(prvs=[step]).compute_epsilon(delta, [steps])[-1]
-        accountant = PRVAccountant(
-            step, eps_error=max(NEAREST, error * rough), delta_error=delta / 1000, max_self_compositions=steps
-        )
-        return Bounds(*accountant.compute_epsilon(delta, [steps]))
+        in_epsilon, in_delta = max(NEAREST, error * rough), delta / 1000
+        reach = compute_safe_domain_size([step], [steps], in_epsilon, in_delta)
+        mesh = in_epsilon / math.sqrt(steps / 2 * math.log(12 / in_delta))  # theorem 5.5
+        domain = Domain.create_aligned(-reach, reach, mesh)
+        loss = CellCentred().discretise(Loss(step, domain.t_min(), domain.t_max()), domain)
+        return Bounds(*Fourier([loss]).compute_composition([steps]).compute_epsilon(delta, in_delta, in_epsilon))
 
 
 def assert_priced(epsilon: float, probability: float, sigma: float, steps: int, delta: float) -> None:
