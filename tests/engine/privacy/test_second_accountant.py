@@ -82,7 +82,7 @@ def trainings(draw: st.DrawFn) -> tuple[int, int, float, int, float]:
 
 
 @given(training=trainings())
-@settings(derandomize=True, max_examples=10, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(derandomize=True, max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
 @example(training=(1000, 1, 0.5, 5000, 1e-5))
 @example(training=(1000, 1, 20.0, 200, 1e-4))
 @example(training=(1000, 700, 20.0, 5000, 1e-7))
