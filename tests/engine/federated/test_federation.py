@@ -135,7 +135,8 @@ def test_progress_counts_all_clients_and_rounds() -> None:
     seen = list(run.train())
     assert [progress.taken for progress in seen] == list(range(1, run.plan.steps + 1))
     assert [progress.round for progress in seen if progress.round is not None] == [0, 1]
-    assert seen[-1].exchange
+    assert seen[-1].exchange is not None
+    assert seen[-1].exchange.clients == (0, 1, 2)
     assert seen[-1].exchange.bytes_up == 3 * 4 * TAGGER.size
     assert all(progress.step for progress in seen)
 
@@ -178,7 +179,7 @@ def test_a_client_that_fails_is_left_out_and_named() -> None:
     run = federation(sentences(240), fresh(), Faulty(bad), federation=FederationConfig(clients=3, rounds=2))
     ends = [progress for progress in run.train() if progress.round is not None]
     assert [end.failed for end in ends] == [(0,), ()]
-    assert ends[0].exchange
+    assert ends[0].exchange is not None
     assert ends[0].exchange.clients == (1, 2)
     assert np.isfinite(run.weights).all()
 
@@ -193,7 +194,7 @@ class TestNoiseCheck:
     @staticmethod
     def faults(**parts: Any) -> tuple[str, ...]:
         run = trained(**{"privacy": PRIVATE, "federation": FederationConfig(clients=5, rounds=4), **parts})
-        assert run.monitor
+        assert run.monitor is not None
         found = run.monitor.verdict()
         assert found.steps == run.plan.steps
         return found.faults
@@ -236,4 +237,7 @@ class TestNoiseCheck:
             return mechanisms.shuffled_batch(self.streams, self.plan.examples, self.plan.batch_size, step)
 
         monkeypatch.setattr(dpsgd.DPSGD, "sample", shuffled)
-        assert self.faults()
+        found = self.faults()
+        assert len(found) == 2
+        assert found[0].startswith("Sample sizes spread 0 times as much")
+        assert found[1].startswith("Each sentence comes back too evenly")

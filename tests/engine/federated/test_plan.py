@@ -10,8 +10,8 @@ from engine.errors import InvalidConfig
 from engine.federated import accounting
 from engine.federated.accounting import spent
 from engine.federated.plan import FederatedPlan, federated_plan
-from engine.privacy.accounting import epsilon, gaussian_epsilon
 from engine.privacy.plan import PrivacyPlan
+from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath
 
 TRAINING = TrainingConfig(batch_size=8, epochs=2)
 
@@ -35,25 +35,26 @@ def test_one_client_has_the_plan_of_central_training() -> None:
     assert plan.parts == (PrivacyPlan.from_config(config, 400),)
     assert plan.steps == 100
     np.testing.assert_array_equal(plan.sentences[0], np.arange(400))
-    assert spent(plan, 37, 0).epsilon == epsilon(plan.parts[0], 37)
+    assert_priced(spent(plan, 37, 0).epsilon, 8 / 400, 1.0, 37, 1e-5)
 
 
 def test_each_client_has_a_plan_of_its_own_size() -> None:
     plan = plan_of(403, clients=4)
     assert sorted(part.examples for part in plan.parts) == [100, 101, 101, 101]
-    assert [part.sampling_probability for part in plan.parts] == [8 / part.examples for part in plan.parts]
-    # Steps differ by rounding; the smallest shard pays most.
+    assert sorted(part.sampling_probability for part in plan.parts) == [8 / 101, 8 / 101, 8 / 101, 8 / 100]
+    # 25 steps each, two epochs of 100 or 101 by 8; the smallest shard pays most.
     found = spent(plan, plan.steps, 1)
-    assert found.epsilon == max(epsilon(part, part.steps) for part in plan.parts)
+    assert_priced(found.epsilon, 8 / 100, 1.0, 25, 1e-5)
     assert accounting.DISJOINT in found.assumptions
 
 
 def test_rounds_add_up_for_each_client() -> None:
     once, thrice = plan_of(clients=2), plan_of(clients=2, rounds=3)
-    assert [part.steps for part in thrice.parts] == [3 * part.steps for part in once.parts]
+    assert [part.steps for part in once.parts] == [50, 50]
+    assert [part.steps for part in thrice.parts] == [150, 150]
     firsts = [visit.first for visits in thrice.rounds for visit in visits if visit.client == 1]
     assert firsts == [0, 50, 100]
-    assert spent(thrice, thrice.steps, 3).epsilon == epsilon(once.parts[0], 150)
+    assert_priced(spent(thrice, thrice.steps, 3).epsilon, 8 / 200, 1.0, 150, 1e-5)
     assert list(thrice.ends) == [100, 200, 300]
 
 
@@ -63,7 +64,8 @@ def test_within_a_round_only_those_who_trained_have_paid() -> None:
     assert plan.taken(30) == [25, 5, 0, 0]
     assert plan.taken(1000) == [25, 25, 25, 25]
     assert spent(plan, 0, 0).epsilon == 0
-    assert spent(plan, 30, 0).epsilon == epsilon(plan.parts[0], 25)
+    assert_priced(spent(plan, 30, 0).epsilon, 8 / 100, 1.0, 25, 1e-5)
+    assert_priced(spent(plan, 13, 0).epsilon, 8 / 100, 1.0, 13, 1e-5)
 
 
 def test_incremental_phases_take_disjoint_pieces() -> None:
@@ -75,7 +77,7 @@ def test_incremental_phases_take_disjoint_pieces() -> None:
     # Ten sentences a piece, eight a step: 2 epochs are 2.5 steps, rounded; a sentence pays for one piece.
     assert {(part.examples, part.steps) for part in plan.parts} == {(10, 2)}
     found = spent(plan, plan.steps, 10)
-    assert found.epsilon == epsilon(plan.parts[0], 2)
+    assert_priced(found.epsilon, 8 / 10, 1.0, 2, 1e-5)
     assert accounting.PIECES in found.assumptions
 
 
@@ -90,7 +92,8 @@ def test_participants_are_drawn_anew_and_pay_for_the_rounds_they_joined() -> Non
     assert {len(clients) for clients in joined} == {3}
     assert len(set(joined)) > 10
     times = np.bincount([client for clients in joined for client in clients], minlength=10)
-    assert spent(plan, plan.steps, 20).epsilon == pytest.approx(epsilon(plan.parts[0], int(times.max()) * 10))
+    # Ten steps a visit: two epochs of 40 sentences by 8.
+    assert_priced(spent(plan, plan.steps, 20).epsilon, 8 / 40, 1.0, int(times.max()) * 10, 1e-5)
 
 
 def test_a_client_who_never_joined_has_paid_nothing() -> None:
@@ -109,7 +112,7 @@ class TestWholeClients:
         assert not any(part.private or part.clip_norm for part in plan.parts)
         assert len({len(visits) for visits in plan.rounds}) > 3
         found = spent(plan, plan.steps, 12)
-        assert found.epsilon == epsilon(plan.server, 12)
+        assert_priced(found.epsilon, 10 / 50, 1.3, 12, 1e-5)
         assert found.unit == accounting.CLIENT
         assert accounting.SERVER in found.assumptions
         assert spent(plan, 5, 0).epsilon == 0
@@ -117,9 +120,9 @@ class TestWholeClients:
     def test_local_noise_pays_for_each_update_whole(self) -> None:
         plan = plan_of(clients=5, rounds=4, privacy=PrivacyConfig(mechanism="local", noise_multiplier=8))
         found = spent(plan, plan.steps, 4)
-        assert found.epsilon == pytest.approx(gaussian_epsilon(2 * 4**0.5 / 8, 1e-5))
+        assert found.epsilon == pytest.approx(gaussian_by_mpmath(0.5, 1e-5))
         assert found.neighbouring == accounting.REPLACE_CLIENT
-        assert found.epsilon > spent(plan, plan.steps, 1).epsilon > 0
+        assert spent(plan, plan.steps, 1).epsilon == pytest.approx(gaussian_by_mpmath(0.25, 1e-5))
 
     def test_without_noise_nothing_is_promised(self) -> None:
         plan = plan_of(clients=5, privacy=PrivacyConfig(mechanism="dp-fedavg", noise_multiplier=0))

@@ -1,0 +1,137 @@
+"""ε of a federation against the second accountant: who has how many sentences, and who took how many steps with which
+probability, is worked out by hand here, not read off the plan."""
+
+import math
+
+import pytest
+
+from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.federated.accounting import spent
+from engine.federated.plan import FederatedPlan, federated_plan
+from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath, prv_epsilon
+
+
+def plan_of(sentences: int, batch_size: int, epochs: float, privacy: PrivacyConfig, **chosen: object) -> FederatedPlan:
+    config = SimulationConfig(
+        training=TrainingConfig(batch_size=batch_size, epochs=epochs),
+        federation=FederationConfig(**chosen),  # type: ignore[arg-type]
+        privacy=privacy,
+        seed=3,
+    )
+    return federated_plan(config, sentences, lambda: pytest.fail("the layout is not needed"))
+
+
+def assert_costliest(epsilon: float, clients: list[tuple[float, int]], sigma: float, delta: float) -> None:
+    """ε is that of the client, of (sampling probability, steps) each, who pays most, and no other client's."""
+    costs = {client: prv_epsilon(client[0], sigma, client[1], delta).estimate for client in set(clients) if client[1]}
+    probability, steps = max(costs, key=lambda client: costs[client])
+    assert_priced(epsilon, probability, sigma, steps, delta)
+
+
+@pytest.mark.parametrize(
+    ("clients", "rounds", "epochs", "examples", "steps", "known"),
+    [
+        # 14,041 = 2,809 + 4 · 2,808 sentences; 10 epochs of 2,808 by 32 are 877.5 steps.
+        (5, 1, 10, 2_808, 878, 1.9783),
+        # 14,041 = 703 + 19 · 702 sentences; an epoch of 702 by 32 is 21.9 steps, ten rounds have ten times 22.
+        (20, 10, 1, 702, 220, 4.5232),
+    ],
+)
+def test_equal_clients(clients: int, rounds: int, epochs: float, examples: int, steps: int, known: float) -> None:
+    plan = plan_of(14_041, 32, epochs, PrivacyConfig(noise_multiplier=1.0), clients=clients, rounds=rounds)
+    found = spent(plan, plan.steps, rounds).epsilon
+    assert_priced(found, 32 / examples, 1.0, steps, 1e-5)
+    assert found == pytest.approx(known, rel=3e-4)
+
+
+def test_unequal_clients() -> None:
+    """404 sentences are shared as 1, 1/2, 1/3, 1/4: of the 400 beyond one for each, 12, 6, 4 and 3 parts of 25."""
+    plan = plan_of(404, 8, 3, PrivacyConfig(noise_multiplier=2.5, delta=1e-4), clients=4, rounds=2, partition="unequal")
+    # 3 epochs by 8 sentences, in each round: 193 · 3/8 = 72.4, 97 · 3/8 = 36.4, 65 · 3/8 = 24.4, 49 · 3/8 = 18.4.
+    by_hand = [(8 / 193, 144), (8 / 97, 72), (8 / 65, 48), (8 / 49, 36)]
+    assert plan.steps == 300
+    assert_costliest(spent(plan, 300, 2).epsilon, by_hand, 2.5, 1e-4)
+    assert_priced(spent(plan, 300, 2).epsilon, 8 / 49, 2.5, 36, 1e-4)
+    # In the midst of the second round: the first two have finished it, the third has taken 10 steps of it.
+    midst = 72 + 36 + 24 + 18 + 72 + 36 + 10
+    assert_costliest(
+        spent(plan, midst, 1).epsilon, [(8 / 193, 144), (8 / 97, 72), (8 / 65, 34), (8 / 49, 18)], 2.5, 1e-4
+    )
+    # In the midst of the first, the only one who has trained is the largest.
+    assert_priced(spent(plan, 40, 0).epsilon, 8 / 193, 2.5, 40, 1e-4)
+
+
+def test_incremental_pieces() -> None:
+    """Five clients cut their 2,808 or 2,809 sentences into ten pieces, of 280 or 281. A sentence is in one of them, and
+    pays for the 10 · 280/32 = 87.5 steps on it alone, not for ten rounds."""
+    plan = plan_of(14_041, 32, 10, PrivacyConfig(noise_multiplier=2.0), clients=5, rounds=10, schedule="incremental")
+    found = spent(plan, plan.steps, 10).epsilon
+    assert_costliest(found, [(32 / 280, 88), (32 / 281, 88)], 2.0, 1e-5)
+    # After the first client's first phase nobody has paid more than that, and after all phases nobody more than once.
+    assert spent(plan, 88, 0).epsilon == pytest.approx(found, rel=0.01)
+
+
+def test_pieces_smaller_than_the_batch_are_taken_whole() -> None:
+    """100 clients of 4 sentences: two epochs are two steps with all four, without sampling."""
+    plan = plan_of(400, 32, 2, PrivacyConfig(noise_multiplier=2.0), clients=100)
+    exact = gaussian_by_mpmath(math.sqrt(2) / 2.0, 1e-5)
+    assert exact - 1e-9 <= spent(plan, plan.steps, 1).epsilon <= exact + 2e-4
+
+
+@pytest.mark.parametrize(("participants", "rounds"), [(2, 9), (1, 6)])
+def test_partial_participation_of_sentence_level_clients(participants: int, rounds: int) -> None:
+    """Who joined is drawn, and not secret: each client pays for the visits that it made, with the epochs of each."""
+    plan = plan_of(
+        404,
+        8,
+        3,
+        PrivacyConfig(noise_multiplier=3.0),
+        clients=4,
+        participants=participants,
+        rounds=rounds,
+        partition="unequal",
+    )
+    sizes, steps_a_visit = (193, 97, 65, 49), (72, 36, 24, 18)
+    for done in (1, rounds):
+        joined = [visit.client for visits in plan.rounds[:done] for visit in visits]
+        assert len(joined) == participants * done
+        by_hand = [(8 / sizes[client], joined.count(client) * steps_a_visit[client]) for client in range(4)]
+        taken = sum(steps for _, steps in by_hand)
+        assert_costliest(spent(plan, taken, done).epsilon, by_hand, 3.0, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("clients", "participants", "rounds", "sigma", "delta"),
+    [(50, 10, 12, 1.3, 1e-5), (100, 3, 300, 0.8, 1e-3), (7, None, 5, 3.0, 1e-4)],
+)
+def test_whole_clients_at_the_server(
+    clients: int, participants: int | None, rounds: int, sigma: float, delta: float
+) -> None:
+    """Each of the n clients joins with probability m/n, and each round is one step, however many optimiser steps it
+    has."""
+    privacy = PrivacyConfig(mechanism="dp-fedavg", noise_multiplier=sigma, delta=delta)
+    plan = plan_of(4 * clients, 2, 3, privacy, clients=clients, participants=participants, rounds=rounds + 5)
+    found = spent(plan, plan.steps_before(rounds), rounds).epsilon
+    assert_priced(found, (participants or clients) / clients, sigma, rounds, delta)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "sigma", "delta"), [(1, 8.0, 1e-5), (4, 8.0, 1e-5), (9, 3.0, 1e-7), (2, 60.0, 1e-3)]
+)
+def test_whole_clients_by_themselves(rounds: int, sigma: float, delta: float) -> None:
+    """Any update may stand for any other one, 2C away, and each round says as much again: √t · 2/σ."""
+    privacy = PrivacyConfig(mechanism="local", noise_multiplier=sigma, delta=delta)
+    plan = plan_of(60, 2, 1, privacy, clients=6, rounds=10)
+    exact = gaussian_by_mpmath(2 * math.sqrt(rounds) / sigma, delta)
+    assert spent(plan, plan.steps_before(rounds), rounds).epsilon == pytest.approx(exact, abs=1e-8)
+
+
+def test_local_clients_who_join_by_chance_pay_for_the_rounds_they_joined() -> None:
+    plan = plan_of(
+        60, 2, 1, PrivacyConfig(mechanism="local", noise_multiplier=9.0), clients=6, participants=2, rounds=8
+    )
+    for done in (1, 4, 8):
+        joined = [visit.client for visits in plan.rounds[:done] for visit in visits]
+        most = max(joined.count(client) for client in range(6))
+        exact = gaussian_by_mpmath(2 * math.sqrt(most) / 9.0, 1e-5)
+        assert spent(plan, plan.steps_before(done), done).epsilon == pytest.approx(exact, abs=1e-8)
