@@ -193,8 +193,8 @@ def _one_step(probability: float, sigma: float) -> Any:
     """Privacy loss distribution of one step.
 
     Its grid is dp_accounting's default of 1e-4, widened below σ = 0.5, where losses are so large that it would take
-    minutes: there ε stays within 1e-4 of its value. Where one step's loss, about q/σ, is small against that, the grid is
-    made finer, down to a tenth of it: else rounding would cost more than the steps do.
+    minutes: there ε stays within 1e-4 of its value. Where one step's loss, about q/σ, is small against that, the grid
+    is made finer, down to a tenth of it: else rounding would cost more than the steps do.
     """
     from dp_accounting.pld import privacy_loss_distribution
 

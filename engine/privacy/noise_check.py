@@ -54,7 +54,7 @@ _CHAOS = 30
 """The same, in units of how far it moves with the last digit of the weights: up to where that may account for it."""
 _SLACK = 1e-4
 """Relative error of a float32 gradient norm."""
-LOOKS, ALONE, GROUP = 8, 16, (16, 64)
+LOOKS, ALONE, GROUP = 6, 12, (16, 64)
 """How many steps of a run look at sums, at most; sentences that are then looked at alone; size of the groups."""
 _CLIPPED = {"sentence": "gradient", "client": "update"}
 

@@ -271,6 +271,7 @@ class TestAsking:
         assert found("conll2003") == 197
         assert found("synthetic") is None
         assert Runs(settings).longest_document("conll2003") is None
+
     def test_a_preview_promises_nothing_where_the_features_were_fitted_on_the_sentences(self, settings, monkeypatch):
         whole = corpus.load("synthetic", settings)
         fitted = [whole.train[3].tokens, *(sentence.tokens for sentence in whole.test)]
