@@ -65,7 +65,7 @@ class Witness:
 
     def _noise(self, noise: np.ndarray, error: np.ndarray, directions: list[np.ndarray]) -> None:
         monitor = self._monitor
-        step, fixed = monitor.steps_seen, monitor.fixed
-        where = monitor.stretch(step)
+        step, fixed = monitor.steps_seen, monitor.watch.fixed
+        where = monitor.watch.stretch(step)
         seen, far, *held = (np.concatenate((each[where], each[fixed])) for each in (noise, error, *directions))
         monitor.saw_noise(step, seen, far, held)

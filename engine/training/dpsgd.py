@@ -125,9 +125,9 @@ class DPSGD:
     def _measured(self, monitor: NoiseMonitor, step: int, sentences: np.ndarray, total: np.ndarray) -> None:
         """The update, with the noise check's eyes on it."""
         number, size = monitor.steps_seen, self.plan.batch_size
-        if monitor.looks_closely(number):
+        if monitor.watch.looks_closely(number):
             self._look_closely(monitor, number, sentences, total)
-        where, fixed = monitor.stretch(number), monitor.fixed
+        where, fixed = monitor.watch.stretch(number), monitor.watch.fixed
         clipped = np.concatenate((total[where], total[fixed])).astype(np.float64)
         before = self.optimiser.look(self.weights, where, fixed)
         self._update(total, step)
@@ -141,7 +141,7 @@ class DPSGD:
 
     def _look_closely(self, monitor: NoiseMonitor, number: int, sentences: np.ndarray, total: np.ndarray) -> None:
         """Make the sum that is about to be used once more, from groups of its sentences and from single ones."""
-        groups = monitor.groups(number, sentences)
+        groups = monitor.watch.groups(number, sentences)
         alone = [self.clipped_sum(np.array([sentence]))[0] for sentence in (groups[0] if groups else ())]
         norms = np.array([np.linalg.norm(gradient.astype(np.float64)) for gradient in alone])
         left = total.astype(np.float64)

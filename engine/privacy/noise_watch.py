@@ -1,0 +1,110 @@
+"""What the noise check looks at, and when: fixed before the run begins, from the plan and from chance."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.privacy.plan import PrivacyPlan
+from engine.seeds import Secrets
+
+_STRETCH = 2048
+"""Weights whose noise is measured at each step, at least."""
+_VISITS = 16
+"""How often each weight is measured in a run, at least, where it has so many steps."""
+_WHOLE = 32
+"""At so many steps of a run all weights are measured."""
+SKETCH = 64
+"""Coordinates by which directions are compared."""
+_KEPT = 1024
+"""Steps whose direction is remembered; with more steps, every so many of them and always the last."""
+LOOKS, ALONE, GROUP = 6, 12, (16, 64)
+"""How many steps of a run look at sums, at most; sentences that are then looked at alone; size of the groups."""
+
+
+class Watch:
+    """The schedule of one run.
+
+    plans: of the disjoint parts of the data, alike but for their examples, batch sizes and steps; one of them if the
+    data is in one hand. Steps are numbered in the order in which they are taken, over all parts: noise that one client
+    has from another is found like noise that comes again. size: weights. layers: title and stretch of each layer that
+    has weights. unit: what is clipped and sampled, "sentence" or "client". secrets: of the run, from which the check
+    draws where it looks.
+
+    steps: of all parts. fixed: the weights, [64], whose noise is compared from step to step. first: where each part's
+    sentences begin when all are counted through, [parts + 1]. stride: of how many steps one direction is kept.
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[PrivacyPlan],
+        size: int,
+        *,
+        layers: Sequence[tuple[str, slice]] = (),
+        unit: str = "sentence",
+        secrets: Secrets | None = None,
+    ) -> None:
+        self.plans, self.size, self.unit = tuple(plans), size, unit
+        self.layers = tuple(layers) or (("all weights", slice(0, size)),)
+        self.steps = sum(plan.steps for plan in plans)
+        self.fixed = np.linspace(0, size - 1, min(SKETCH, size)).astype(np.int64)
+        self.first = np.cumsum([0, *(plan.examples for plan in plans)])
+        self.stride = math.ceil(self.steps / _KEPT)
+        length = min(size, max(_STRETCH, math.ceil(_VISITS * size / self.steps)))
+        self.borders = np.rint(np.linspace(0, size, math.ceil(size / length) + 1)).astype(np.int64)
+        """Of the stretches, [stretches + 1]."""
+        self._whole = max(1, self.steps // _WHOLE)
+        self._secrets = secrets or Secrets.seeded(0, "")
+        self._looks = self._look_steps()
+        chance = np.random.default_rng(0)  # fixed: what it breaks is ties between whole numbers
+        self.ties = chance.random(self.steps), chance.random(int(self.first[-1]))
+        """Uniform draws for each step and for each sentence."""
+
+    @property
+    def rows(self) -> int:
+        """How many directions are kept."""
+        return -(-self.steps // self.stride)
+
+    @property
+    def compares(self) -> bool:
+        """Whether there are weights enough to tell one direction from another."""
+        return len(self.fixed) == SKETCH
+
+    def is_whole(self, step: int) -> bool:
+        """Whether ``step`` (from 0) looks at all weights."""
+        return len(self.borders) == 2 or step % self._whole == self._whole - 1
+
+    def stretch_number(self, step: int) -> int:
+        """Which stretch is looked at otherwise: one after another, so that each has its turn equally often."""
+        return (step - step // self._whole) % (len(self.borders) - 1)
+
+    def stretch(self, step: int) -> slice:
+        """The weights to look at before and after ``step``."""
+        if self.is_whole(step):
+            return slice(0, self.size)
+        number = self.stretch_number(step)
+        return slice(int(self.borders[number]), int(self.borders[number + 1]))
+
+    def _look_steps(self) -> frozenset[int]:
+        """One by chance in each of equal stretches of the run, and the first step where there are several."""
+        number = min(self.steps, LOOKS, max(1, self.steps // 40))
+        borders = np.linspace(0, self.steps, number + 1)
+        drawn = (borders[:-1] + self._secrets.stream("looks").random(number) * np.diff(borders)).astype(int).tolist()
+        return frozenset(drawn if number == 1 else [0, *drawn[1:]])
+
+    def looks_closely(self, step: int) -> bool:
+        """Whether the sum of ``step`` is to be made once more."""
+        return step in self._looks
+
+    def groups(self, step: int, sentences: np.ndarray) -> list[np.ndarray]:
+        """All these sentences in random groups; those of the first are to be looked at alone."""
+        stream = self._secrets.stream("groups", step=step)
+        order = sentences[stream.permutation(len(sentences))]
+        low, high = GROUP
+        sizes = low + (stream.random(len(order) // low + 1) * (high + 1 - low)).astype(np.int64)
+        return [group for group in np.split(order, np.cumsum([ALONE, *sizes])) if len(group)]
+
+
+def drawn(plan: PrivacyPlan) -> bool:
+    """Whether a plan's samples are left to chance."""
+    return plan.sampling == "poisson" and plan.sampling_probability < 1
