@@ -103,8 +103,8 @@ class NoiseMonitor:
         sums[3:] += [1, counts]
 
     def saw_noise(self, step: int, noise: np.ndarray, error: np.ndarray, directions: Sequence[np.ndarray]) -> None:
-        """noise: at the weights that the watch has for the step and then at the fixed ones, float64 [k + 64]; error: how
-        far rounding may have moved it; directions: of what it was added to, the sum first; both there too."""
+        """noise: at the weights that the watch has for the step and then at the fixed ones, float64 [k + 64]; error:
+        how far rounding may have moved it; directions: of what it was added to, the sum first; both there too."""
         state, std, where = self.state, self._plan.noise_std, self.watch.stretch(step)
         draws, whole = where.stop - where.start, self.watch.is_whole(step)
         square, far, dot, length = measuring.measure(
