@@ -184,7 +184,7 @@ class NoiseCheck:
     holds of clients, and rounds stand for steps.
 
     layers: the noise by layer. least_visits: how often each weight was measured, at least. shape_distance: largest
-    distance of the noise's distribution from the normal one (Kolmogorov and Smirnov), over layers. along: the noise's
+    distance of the noise's distribution from the normal one (Kolmogorov and Smirnov). along: the noise's
     components along the clipped sums, added up, in standard deviations; along_spread: their own spread ÷ the planned
     one. looks: steps whose sum was made anew; looks_counted: those where rounding does not decide what comes out;
     largest_gap: between the sum that was used and that one, in clip norms. Records of engine version 5 have none of

@@ -22,7 +22,7 @@ from scipy.stats import binom
 
 FALSE_ALARM = 1e-6
 """Largest chance that an honest run fails its check at any moment."""
-FAMILIES = 15
+FAMILIES = 16
 """Questions that share the budget: see :class:`engine.privacy.noise_check.NoiseMonitor`."""
 VERDICTS = 64
 """Most verdicts of a run: its records, and a few more."""
@@ -38,6 +38,11 @@ def square_bounds(draws: np.ndarray | float, chance: float) -> tuple[np.ndarray,
     side."""
     half = np.asarray(draws, dtype=np.float64) / 2
     return 2 * gammaincinv(half, chance / 2), 2 * gammainccinv(half, chance / 2)
+
+
+def count_bounds(draws: int, probability: float, chance: float) -> tuple[float, float]:
+    """The same for how many of so many independent draws have something that each has with ``probability``."""
+    return float(binom.ppf(chance / 2, draws, probability)) - 1, float(binom.isf(chance / 2, draws, probability)) + 1
 
 
 @lru_cache(maxsize=4096)

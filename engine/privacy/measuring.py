@@ -7,7 +7,7 @@ BINS, REACH = 64, 4.0
 """Bins of equal width from −REACH to REACH; one more on either side has what lies beyond."""
 
 
-EACH = 8
+EACH = 4
 """Every so many values are counted in a bin."""
 
 

@@ -41,7 +41,6 @@ class _Verdict:
         expected = sum(plan.batch_size * times for plan, times in zip(self.watch.plans, taken, strict=True))
         variance = sum(_variance(plan) * times for plan, times in zip(self.watch.plans, taken, strict=True))
         measured = bool(state["rounding"][0] <= _ROUNDING)
-        distances = self._distances()
         x, squared, number = state["along"].sum(0)
         return NoiseCheck(
             steps=int(steps),
@@ -59,7 +58,7 @@ class _Verdict:
             faults=(*(self._noise_faults(visits) if measured else ()), *self._sum_faults(), *self._sample_faults()),
             layers=tuple(self._layer_noise(visits)) if measured else (),
             least_visits=int(visits.min()),
-            shape_distance=float(max((distance for distance, _ in distances), default=0.0)),
+            shape_distance=self._distance(state["bins"].sum(0))[0],
             along=float(x / math.sqrt(number)) if number else 0.0,
             along_spread=math.sqrt(squared / number) if number else 0.0,
             looks=int(state["sums"][3]),
@@ -147,27 +146,30 @@ class _Verdict:
             )
         return found
 
-    def _distances(self) -> list[tuple[float, float]]:
-        """Of each layer, how far its noise's distribution lies from the normal one, and how far it may."""
-        edges = ndtr(np.linspace(-measuring.REACH, measuring.REACH, measuring.BINS + 1))
-        # Rounding moves a value by at most its slack, and so the share below an edge by at most the density there.
-        moved = 0.4 * math.sqrt(3 * float(self.state["rounding"][0]))
-        found = []
-        for bins in self.state["bins"]:
-            number = int(bins.sum())
-            if number:
-                distance = float(np.abs(np.cumsum(bins)[:-1] / number - edges).max())
-                allowed = bounds.distance_bound(number, bounds.share(bounds.VERDICTS * len(self.watch.layers)))
-                found.append((distance, float(allowed) + moved))
-        return found
+    def _distance(self, bins: np.ndarray) -> tuple[float, int]:
+        """How far the distribution of what was counted in these bins lies from the normal one, and how much it was."""
+        edges, number = ndtr(np.linspace(-measuring.REACH, measuring.REACH, measuring.BINS + 1)), int(bins.sum())
+        return (float(np.abs(np.cumsum(bins)[:-1] / number - edges).max()), number) if number else (0.0, 0)
 
     def _shape_faults(self) -> list[str]:
-        for (title, _), (distance, allowed) in zip(self.watch.layers, self._distances(), strict=False):
-            if not distance <= allowed:
+        # Rounding moves a value by at most its slack, and so the share below an edge by at most the density there.
+        moved = 0.4 * math.sqrt(3 * float(self.state["rounding"][0]))
+        chance = bounds.share(bounds.VERDICTS * len(self.watch.layers))
+        for (title, _), bins in zip(self.watch.layers, self.state["bins"], strict=True):
+            distance, number = self._distance(bins)
+            if number and not distance <= bounds.distance_bound(number, chance) + moved:
                 return [
                     f"The noise on the weights of “{title}” is not normally distributed: the share below some value is "
                     f"off by {100 * distance:.2g} %."
                 ]
+        every = self.state["bins"].sum(0)
+        number, beyond = int(every.sum()), int(every[0] + every[-1])
+        low, high = bounds.count_bounds(number, 2 * float(ndtr(-measuring.REACH)), bounds.share(bounds.VERDICTS))
+        if moved < 1e-3 and not low <= beyond <= high:
+            return [
+                f"Of {number:,} draws of noise {beyond:,} lie beyond {measuring.REACH:g} standard deviations, where "
+                f"{2 * float(ndtr(-measuring.REACH)) * number:.0f} are expected."
+            ]
         return []
 
     def _along_faults(self) -> list[str]:

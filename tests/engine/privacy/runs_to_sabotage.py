@@ -1,0 +1,160 @@
+"""Private runs at the sizes that are used, on random sentences: what the sabotage tests break.
+
+* ``bilstm``: BiLSTM-CRF with 324,981 weights, batches of 32, 4,388 steps (the paper's setting on CoNLL-2003);
+* ``linear-1024`` and ``linear-4096``: linear CRF with 20,439 weights, Adam, 137 and 34 steps (good practice);
+* ``dp-fedavg`` and ``local``: 20 clients, the linear CRF's number of weights, 30 rounds.
+
+A run is measured after 1, 2, 4, … steps and ends as soon as the check fails.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
+from engine.embeddings import EncodedSplit
+from engine.embeddings.features import narrow
+from engine.federated.federation import Federation
+from engine.federated.plan import federated_plan
+from engine.privacy.noise_check import NoiseMonitor
+from engine.privacy.plan import PrivacyPlan
+from engine.records import NoiseCheck
+from engine.seeds import Secrets
+from engine.taggers import Tagger, build
+from engine.training.batches import Batch
+from engine.training.compiled.backend import CompiledBackend
+from engine.training.dpsgd import DPSGD, GradientSum
+from engine.training.optimisers import Optimiser
+
+CENTRAL = ("bilstm", "linear-1024", "linear-4096")
+FEDERATED = ("dp-fedavg", "local")
+CLIP_NORM = 0.1
+_FEATURES, _NEAR, _TAGS = 993, 317, 9
+_SIZES = {"bilstm": (32, 4388, 2000), "linear-1024": (1024, 137, 4000), "linear-4096": (4096, 34, 6000)}
+"""Expected batch, steps, sentences."""
+
+
+def moments(last: int) -> Iterator[int]:
+    """1, 2, 4 … and the last."""
+    number = 1
+    while number < last:
+        yield number
+        number *= 2
+    yield last
+
+
+def central(kind: str, *, sampling: str = "poisson", seed: int = 18, **plan: Any) -> DPSGD:
+    """A run at its first step; of few steps one is looked at closely, with this seed the first."""
+    batch_size, steps, sentences = _SIZES[kind]
+    tagger, split, table = _material(kind == "bilstm", sentences)
+    values = {"noise_multiplier": 1.0, "clip_norm": CLIP_NORM, "delta": 1e-5, "sampling": sampling} | plan
+    made = PrivacyPlan(examples=sentences, batch_size=batch_size, steps=steps, **values)
+    training = (
+        TrainingConfig(learning_rate=0.15) if kind == "bilstm" else TrainingConfig(optimiser="adam", learning_rate=0.02)
+    )
+    secrets = Secrets.seeded(seed, kind)
+    monitor = NoiseMonitor([made], tagger.size, layers=layers(tagger), secrets=secrets)
+    weights = tagger.initial_weights(np.random.default_rng(0))
+    optimiser = Optimiser(training, tagger.size)
+    return DPSGD(_backend(kind == "bilstm"), made, optimiser, secrets, split, table, weights, monitor=monitor)
+
+
+def layers(tagger: Tagger) -> list[tuple[str, slice]]:
+    """Title and stretch of each part that has weights."""
+    every = zip(tagger.titles, tagger.parts, tagger.slices, strict=True)
+    return [(title, stretch) for title, part, stretch in every if part.shapes]
+
+
+def checked(run: DPSGD, steps: int) -> NoiseCheck:
+    """The verdict when it first fails, or after so many steps."""
+    assert run.monitor
+    taken = 0
+    for moment in moments(steps):
+        while taken < moment:
+            run.step(taken)
+            taken += 1
+        found = run.monitor.verdict()
+        if found.failed:
+            break
+    return found
+
+
+@lru_cache(maxsize=1)
+def _bilstm() -> Tagger:
+    return build(TaggerConfig(name="bilstm-crf"), 300, _TAGS, 300)
+
+
+@lru_cache(maxsize=1)
+def _linear() -> Tagger:
+    return build(TaggerConfig(name="linear-crf", window=2), _FEATURES, _TAGS, _NEAR)
+
+
+@lru_cache(maxsize=2)
+def _backend(bilstm: bool) -> CompiledBackend:
+    return CompiledBackend(_bilstm() if bilstm else _linear())
+
+
+@lru_cache(maxsize=3)
+def _material(bilstm: bool, sentences: int) -> tuple[Tagger, EncodedSplit, np.ndarray]:
+    """Sentences of one or two tokens, whose gradients are longer than the clip norm: of some by far."""
+    random = np.random.default_rng(1)
+    lengths = random.integers(1, 3, sentences)
+    tokens = int(lengths.sum())
+    tags, offsets = random.integers(0, _TAGS, tokens).astype(np.int16), np.concatenate([[0], np.cumsum(lengths)])
+    if bilstm:
+        table = random.standard_normal((500, 300)).astype(np.float32)
+        return _bilstm(), EncodedSplit(random.integers(0, 500, tokens).astype(np.int32), tags, offsets), table
+    values = random.standard_normal((tokens, _FEATURES)).astype(np.float32) * random.gamma(1, 0.1, (tokens, 1))
+    return _linear(), EncodedSplit(np.arange(tokens, dtype=np.int32), tags, offsets), narrow(values)
+
+
+class Drift:
+    """A tagger of which only the weights are there: each sentence pulls them its own way, for nothing."""
+
+    def __init__(self, size: int) -> None:
+        self._ways = np.random.default_rng(3).standard_normal((_TAGS, size)).astype(np.float32) / size**0.5
+
+    def clipped_gradient(
+        self, weights: np.ndarray, batch: Batch, clip_norm: float | None, by_layer: bool = False
+    ) -> GradientSum:
+        """The sum of the ways of the sentences' first tags."""
+        counts = np.bincount(batch.tags[batch.offsets], minlength=_TAGS).astype(np.float32)
+        number = len(batch.lengths)
+        return GradientSum(counts @ self._ways, np.ones((1, number)), np.zeros(number))
+
+    def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
+        """Nothing."""
+        return np.zeros((len(batch.tags), _TAGS), dtype=np.float32)
+
+
+def federated(mechanism: str, *, participants: int | None = None, seed: int = 0, rounds: int = 30) -> Federation:
+    """A run of 20 clients whose updates are longer than the clip norm."""
+    tagger, split, table = _material(False, 4000)
+    config = SimulationConfig(
+        training=TrainingConfig(batch_size=100, epochs=1, learning_rate=1.0),
+        federation=FederationConfig(clients=20, participants=participants, rounds=rounds),
+        privacy=PrivacyConfig(mechanism=mechanism, noise_multiplier=1.0, clip_norm=CLIP_NORM),
+        seed=seed,
+    )
+    secrets = Secrets.seeded(seed, mechanism)
+    plan = federated_plan(config, len(split), _no_layout, lambda: secrets)
+    weights = tagger.initial_weights(np.random.default_rng(0))
+    return Federation(config, plan, Drift(tagger.size), split, table, weights, layers=layers(tagger), secrets=secrets)
+
+
+def _no_layout() -> Any:
+    raise AssertionError("the layout is not needed")
+
+
+def verdict_of(run: Federation) -> NoiseCheck:
+    """The verdict when it first fails, or at the end of the run."""
+    assert run.monitor
+    due = set(moments(len(run.plan.rounds)))
+    for progress in run.train():
+        if progress.round is not None and progress.round + 1 in due and run.monitor.steps_seen:
+            found = run.monitor.verdict()
+            if found.failed:
+                break
+    return found
