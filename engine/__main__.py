@@ -28,12 +28,12 @@ from engine.errors import (
 from engine.options import configured
 from engine.records import RunState
 from engine.reports import (
-    check_lines,
     delta_text,
     overlap_fields,
     overlap_text,
     paper_text,
     privacy_fields,
+    privacy_lines,
     record_fields,
     record_line,
     run_fields,
@@ -74,9 +74,7 @@ def simulate(config: SimulationConfig, as_json: Json = False) -> None:
             typer.echo(json.dumps(record_fields(record)) if as_json else record_line(record))
             sys.stdout.flush()
     if not as_json and record.test:
-        typer.echo("\nTest scores\n" + score_table(record.test))
-        if record.noise_check:
-            typer.echo("\n" + "\n".join(check_lines(record.noise_check)))
+        typer.echo("\n".join(["", "Test scores", score_table(record.test), *privacy_lines(record)]))
 
 
 @app.command("second-opinion")
@@ -224,9 +222,7 @@ def show(run_id: RunId, as_json: Json = False) -> None:
     first = (door.find(run.config) or run) if repeats.is_repeat(run_id) else run
     lines = [run_line(run), *(record_line(record) for record in run.records)]
     if run.final and run.final.test:
-        lines += ["", "Test scores", score_table(run.final.test)]
-        if run.final.noise_check:
-            lines += ["", *check_lines(run.final.noise_check)]
+        lines += ["", "Test scores", score_table(run.final.test), *privacy_lines(run.final)]
     fields = run_fields(run) | {"records": [record_fields(record) for record in run.records]}
     if repeat := door.repeated([first]).get(first.run_id):
         outcome = repeat.outcome.text if repeat.outcome else str(repeat.state)

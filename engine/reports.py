@@ -49,6 +49,7 @@ def record_fields(record: RoundRecord) -> dict[str, Any]:
         "steps_total": record.steps_total,
         "epsilon": spent["epsilon"],
         "delta": spent["delta"],
+        "assumptions": spent["assumptions"],
         "rdp_epsilon": spent["rdp_epsilon"],
         "poisson_epsilon": spent["poisson_epsilon"],
         "precision": record.scores.precision,
@@ -93,6 +94,16 @@ def federated_text(last: FederatedRound) -> str:
         f"  round {last.round:,} of {last.rounds:,}, {len(last.clients):,} clients{failed}, "
         f"{(last.bytes_down + last.bytes_up) / 1e6:,.1f} MB sent"
     )
+
+
+def privacy_lines(record: RoundRecord) -> list[str]:
+    """The noise check of a record, and what its ε rests on; nothing without noise."""
+    check, privacy = record.noise_check, record.privacy
+    lines = ["", *check_lines(check)] if check else []
+    if privacy.assumptions:
+        lines += ["", f"ε = {epsilon_text(privacy.epsilon)} rests on this"]
+        lines += [f"  {sentence}" for sentence in privacy.assumptions]
+    return lines
 
 
 def check_lines(check: NoiseCheck) -> list[str]:
