@@ -57,7 +57,7 @@ def rows(tried: Sequence[Tried]) -> list[dict[str, Any]]:
                 "noise in a weight": noise_walk(config, final.steps_total)
                 if final and config.privacy.private
                 else None,
-                "seeds": len(each.measured.runs),
+                "seeds": each.measured.seeds_text,
                 "why": each.variant.why,
                 "run": address.link(config),
             }

@@ -10,6 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.errors import EpsilonError
+from engine.paper import engine_of
 from engine.records import Run, RunState
 from engine.repeats import is_repeat
 from engine.reports import epsilon_text
@@ -70,6 +71,7 @@ def row(each: Overview) -> dict[str, Any]:
         "seconds": seconds,
         "asked for": datetime.fromtimestamp(run.status.created) if run.status.created else None,
         "whose": _whose(run),
+        "engine": _engine(run),
         "note": each.note or run.status.error or (each.outcome.text if each.outcome else ""),
         "id": run.run_id,
     }
@@ -79,6 +81,11 @@ def _whose(run: Run) -> str:
     if is_repeat(run.run_id):
         return "again"
     return "published" if run.published else "yours"
+
+
+def _engine(run: Run) -> str:
+    version = run.provenance.engine_version if run.provenance else ""
+    return f"{version}, not today's" if engine_of(run) else version
 
 
 def matching(found: Sequence[Overview], words: str, states: Sequence[RunState], whose: str | None) -> list[Overview]:

@@ -79,6 +79,8 @@ def _line_below(run: Run | None, config: SimulationConfig, preview: Preview, tit
     privacy = run.records[-1].privacy if run and run.records else preview.privacy
     parts = [address.plain(words.corpus_note(config.corpus, title)), words.federation(config)]
     st.caption(" · ".join(part for part in (*parts, words.assumptions(privacy, config)) if part))
+    if simulated := words.simulated(privacy, config):
+        st.caption(f":orange[{simulated}]")
 
 
 def _promise(runs: Runs, run: Run | None, preview: Preview, config: SimulationConfig) -> None:
@@ -92,12 +94,14 @@ def _promise(runs: Runs, run: Run | None, preview: Preview, config: SimulationCo
         on_change="rerun",  # what a person is promised is worked out once somebody looks
     )
     with promise:
-        for paragraph in words.promise(privacy):
+        *odds, rests = words.promise(privacy)
+        for paragraph in odds:
             st.markdown(paragraph)
-        if not config.federation.central and config.privacy.private:
-            st.markdown(words.TRUST[config.privacy.mechanism])
         if promise.open:
             persons.show(runs, config, privacy, last)
+        if not config.federation.central and config.privacy.private:
+            st.markdown(words.TRUST[config.privacy.mechanism])
+        st.markdown(rests)
 
 
 def _more(runs: Runs, config: SimulationConfig) -> None:
