@@ -150,9 +150,9 @@ def _sample_row(check: NoiseCheck) -> tuple[str, str, str]:
 
 
 _SAW_LESS = (
-    "What the check of engine 5 saw less of, which this run had: it judged the noise as a whole, not by layer, shape or "
-    "direction, and in short runs not on all weights; of batches above 64 sentences it did not look at the sum "
-    "that was used."
+    "What engine 5, which checked this run, did not look at yet: it judged the noise as a whole, not by layer, shape "
+    "or direction, and in short runs not on all weights; of batches above 64 sentences it did not look at the sum that "
+    "was used."
 )
 
 

@@ -24,7 +24,7 @@ def show(runs: Runs, config: SimulationConfig, preview: Preview, title: str) -> 
         run = runs.find(config)
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
-        run = None
+        run = next((each for each in runs.published() if each.config == config), None)
     st.session_state.shown_run = run
     going_on = run is not None and not run.status.state.final
     view = st.fragment(_view, run_every=POLL_SECONDS if going_on else None)
