@@ -105,6 +105,7 @@ def check_lines(check: NoiseCheck) -> list[str]:
         f"  {name:{wide}}  {found:>{high}}" + (f"   planned {planned}" if planned else "")
         for name, found, planned in rows
     ]
+    lines += filter(None, [looked_less(check)])
     return [*lines, "What the check cannot see:", *(f"  {sentence}" for sentence in blind_spots(check))]
 
 
@@ -149,23 +150,24 @@ def _sample_row(check: NoiseCheck) -> tuple[str, str, str]:
     return name, f"{check.batch_mean:.4g} ± {check.batch_std:.3g}", f"{check.batch_planned:.4g}{spread}"
 
 
-_SAW_LESS = (
-    "What engine 5, which checked this run, did not look at yet: it judged the noise as a whole, not by layer, shape "
+_LOOKED_LESS = (
+    "This run was checked by engine 5, which looked less closely: it judged the noise as a whole, not by layer, shape "
     "or direction, and in short runs not on all weights; of batches above 64 sentences it did not look at the sum that "
     "was used."
 )
 
 
-def saw_less(check: NoiseCheck) -> bool:
-    """Whether a check is of engine version 5 or before."""
-    return not (check.layers or check.least_visits or check.looks or check.shape_distance)
+def looked_less(check: NoiseCheck) -> str:
+    """What the check of an older engine left out; empty for one of today's."""
+    todays = check.layers or check.least_visits or check.looks or check.shape_distance
+    return "" if todays else _LOOKED_LESS
 
 
 def blind_spots(check: NoiseCheck) -> list[str]:
-    """What the check of a run cannot see, a sentence each; what that of an older engine missed comes first."""
-    found = [_SAW_LESS] if saw_less(check) else []
+    """What the check of a run cannot see, a sentence each."""
+    found = []
     if check.unit == "sentence":
-        few = "few" if saw_less(check) else f"{check.looks:,} of {check.steps:,} steps"
+        few = "few" if looked_less(check) else f"{check.looks:,} of {check.steps:,} steps"
         found.append(f"Sums that it did not look at: it measures noise at every step, but clipping at {few}.")
     else:
         found.append("What a client does before it sends its update: any update is taken as it comes, and clipped.")

@@ -43,7 +43,9 @@ def summary(found: Sequence[Overview]) -> str:
     own = numbers[RunState.DONE] - published
     parts += [f"{own:,} of yours done"] if own else []
     parts += [f"{published:,} published"] if published else []
-    return (", ".join(parts) or "No runs yet: start one on the page Explore") + "."
+    older = sum(bool(engine_of(each.run)) for each in found)
+    text = (", ".join(parts) or "No runs yet: start one on the page Explore") + "."
+    return text + (f" Of an older engine: {older:,}." if older else "")
 
 
 def row(each: Overview) -> dict[str, Any]:
@@ -66,12 +68,12 @@ def row(each: Overview) -> dict[str, Any]:
         "seed": config.seed,
         "ε": "✗ check" if failed_check else epsilon_text(last.privacy.epsilon) if last else "",
         "F1": scores.f1 if scores else None,
+        "engine": _engine(run),
         "part": "" if last is None else "test" if last.final else "validation",
         "why": f"./diagnose?run={run.run_id}",
         "seconds": seconds,
         "asked for": datetime.fromtimestamp(run.status.created) if run.status.created else None,
         "whose": _whose(run),
-        "engine": _engine(run),
         "note": each.note or run.status.error or (each.outcome.text if each.outcome else ""),
         "id": run.run_id,
     }
@@ -85,7 +87,7 @@ def _whose(run: Run) -> str:
 
 def _engine(run: Run) -> str:
     version = run.provenance.engine_version if run.provenance else ""
-    return f"{version}, not today's" if engine_of(run) else version
+    return f"{version}, older" if engine_of(run) else version
 
 
 def matching(found: Sequence[Overview], words: str, states: Sequence[RunState], whose: str | None) -> list[Overview]:
@@ -149,7 +151,7 @@ def _view(runs: Runs) -> None:
 def _columns() -> dict[str, Any]:
     column = st.column_config
     return {
-        "progress": column.ProgressColumn("progress", format="percent", min_value=0, max_value=1),
+        "progress": column.ProgressColumn("progress", format="percent", min_value=0, max_value=1, width=90),
         "σ": column.NumberColumn(format="%g"),
         "share": column.NumberColumn(format="percent"),
         "epochs": column.NumberColumn(format="%g"),

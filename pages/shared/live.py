@@ -79,8 +79,8 @@ def _line_below(run: Run | None, config: SimulationConfig, preview: Preview, tit
     privacy = run.records[-1].privacy if run and run.records else preview.privacy
     parts = [address.plain(words.corpus_note(config.corpus, title)), words.federation(config)]
     st.caption(" · ".join(part for part in (*parts, words.assumptions(privacy, config)) if part))
-    if simulated := words.simulated(privacy, config):
-        st.caption(f":orange[{simulated}]")
+    if caution := words.caution(privacy, config):
+        st.markdown(f":small[:orange[{address.plain(caution)}]]")
 
 
 def _promise(runs: Runs, run: Run | None, preview: Preview, config: SimulationConfig) -> None:

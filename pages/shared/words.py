@@ -6,7 +6,7 @@ from datetime import datetime
 from engine.config import SYNTHETIC, SimulationConfig
 from engine.paper import engine_of
 from engine.records import EntityScores, FederatedRound, NoiseCheck, PrivacySpent, RoundRecord, Run, RunState
-from engine.reports import blind_spots, check_rows, delta_text, epsilon_text, saw_less
+from engine.reports import blind_spots, check_rows, delta_text, epsilon_text, looked_less
 from engine.runs import Holdings, Preview
 
 TIERS = {
@@ -99,14 +99,16 @@ def assumptions(privacy: PrivacySpent, config: SimulationConfig) -> str:
     drawn = "Poisson sampling" if config.privacy.sampling == "poisson" else "fixed batches, no amplification"
     if config.privacy.mechanism == "local":
         drawn = "noise on each update"
-    accountant = "exact" if privacy.accountant == "exact" else f"{privacy.accountant.upper()} accountant"
+    accountant = "exact accounting" if privacy.accountant == "exact" else f"{privacy.accountant.upper()} accountant"
     drawn += " · noise from the operating system" if config.privacy.noise_source == "system" else ""
     return f"Protects {privacy.unit} ({privacy.neighbouring}) · {drawn} · {accountant}"
 
 
-def simulated(privacy: PrivacySpent, config: SimulationConfig) -> str:
-    """What follows for this very tagger from where its noise comes from; empty where that need not be said."""
-    if math.isinf(privacy.epsilon) or config.privacy.noise_source == "system":
+def caution(privacy: PrivacySpent, config: SimulationConfig) -> str:
+    """Why the ε above does not protect this very tagger, or noise did not make one; empty where it does."""
+    if math.isinf(privacy.epsilon):
+        return privacy.assumptions[0] if privacy.assumptions else ""
+    if config.privacy.noise_source == "system":
         return ""
     return f"A simulation: seed {config.seed} is printed, so this very tagger is not protected."
 
@@ -262,8 +264,10 @@ def check_paragraphs(check: NoiseCheck) -> list[str]:
         )
     if check.failed:
         found.append("What does not fit:\n" + "\n".join(f"- {fault}" for fault in check.faults))
-    elif check.passed and not saw_less(check):
+    elif check.passed and not looked_less(check):
         found.append("All of this lies where chance puts it; a run that does as planned fails once in a million times.")
+    if less := looked_less(check):
+        found.append(less)
     missed = "\n".join(f"- {sentence}" for sentence in blind_spots(check))
     return [*found, f"What the check cannot see (more in docs/numbers.md, *The noise check*):\n{missed}"]
 

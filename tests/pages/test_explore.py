@@ -35,6 +35,7 @@ def test_a_corpus_that_its_features_were_fitted_on_is_told_where_it_is_chosen(pa
     assert "4,400 of 4,400 training sentences (100.0%) are among those of Wikigold" in warned
     assert "1,000 of 1,000 test sentences (100.0%)" in warned
     assert "By plan, ε will be **∞**" in texts(test.markdown)
+    assert "4,400 of 4,400 training sentences" in texts(test.markdown)  # a phone hides what stands beside the controls
     assert not page(features="shapes").warning
 
 
@@ -133,17 +134,16 @@ def test_shuffling_is_labelled(page):
 
 class TestNoiseSource:
     def test_a_simulation_is_said_beside_its_epsilon(self, page):
-        assert "A simulation: seed 0 is printed, so this very tagger is not protected." in texts(page().caption)
-        assert "A simulation" not in texts(page(noise_multiplier="0").caption)
+        assert "A simulation: seed 0 is printed, so this very tagger is not protected." in texts(page().markdown)
+        assert "A simulation" not in texts(page(noise_multiplier="0").markdown)
 
     def test_the_operating_system_may_be_chosen_and_stands_in_the_address(self, page):
         test = page()
         test.selectbox(key="noise_source").set_value("system").run()
         assert not test.exception
         assert test.query_params["noise_source"] == ["system"]
-        said = texts(test.caption)
-        assert "noise from the operating system" in said
-        assert "A simulation" not in said
+        assert "noise from the operating system" in texts(test.caption)
+        assert "A simulation" not in texts(test.markdown)
         assert "Nobody has run this yet" in texts(test.markdown)
         assert "The keys of noise and samples came from the operating system" in texts(test.markdown)
         assert "--noise-source system" in test.code[0].value
@@ -168,7 +168,7 @@ class TestOlderEngine:
 
     def test_its_check_says_what_it_did_not_see(self, page, older):
         said = texts(page(older).markdown)
-        assert "What engine 5, which checked this run, did not look at yet" in said
+        assert "This run was checked by engine 5, which looked less closely" in said
         assert "of batches above 64 sentences it did not look at the sum" in said
         assert "once in a million" not in said
 

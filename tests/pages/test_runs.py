@@ -49,8 +49,9 @@ def test_runs_are_listed_with_what_they_gave(open_page, settings):
 
 def test_runs_of_an_older_engine_can_be_found(open_page, older):
     test = open_page("runs", older)
-    assert test.dataframe[0].value["engine"].tolist() == ["5, not today's"]
-    test.text_input(key="runs_words").set_value("today's").run()
+    assert test.dataframe[0].value["engine"].tolist() == ["5, older"]
+    assert "1 published. Of an older engine: 1." in said(test.markdown)
+    test.text_input(key="runs_words").set_value("older").run()
     assert len(test.dataframe[0].value) == 1
 
 
