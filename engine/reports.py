@@ -126,7 +126,7 @@ def _noise_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
     if check.shape_distance:
         rows.append(("Distance from the normal distribution", f"{100 * check.shape_distance:.2g} %", "near 0"))
     if check.along_spread:
-        rows.append(("Noise along the sums", f"{check.along:+.2f} ± {check.along_spread:.2f}", "0 ± 1"))
+        rows.append(("Noise along the sums, ÷ σ · C", f"{check.along:+.2f} ± {check.along_spread:.2f}", "0 ± 1"))
     return rows
 
 

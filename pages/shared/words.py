@@ -253,9 +253,7 @@ def check_paragraphs(check: NoiseCheck) -> list[str]:
     found = [
         "Differential privacy that is silently switched off looks like one that works. So this was not read off the "
         f"settings but measured on the weights, before and after each of {check.steps:,} steps.",
-        "\n".join(
-            ["| | measured | planned |", "|---|---|---|", *(row.replace(" ± ", "\u00a0±\u00a0") for row in rows)]
-        ),
+        "\n".join(["| | measured | planned |", "|---|---|---|", *rows]),
     ]
     if check.noise_std is None:
         found.append(
@@ -265,7 +263,9 @@ def check_paragraphs(check: NoiseCheck) -> list[str]:
     if check.failed:
         found.append("What does not fit:\n" + "\n".join(f"- {fault}" for fault in check.faults))
     elif check.passed and not looked_less(check):
-        found.append("All of this lies where chance puts it; a run that does as planned fails once in a million times.")
+        found.append(
+            "All of this lies where chance puts it. A run that does as planned fails less than once in a million times."
+        )
     if less := looked_less(check):
         found.append(less)
     missed = "\n".join(f"- {sentence}" for sentence in blind_spots(check))
