@@ -14,27 +14,26 @@ from engine.records import Run
 from engine.reports import epsilon_text
 from engine.runs import Runs
 from engine.settings import Settings
-from engine.store import measured, published
+from engine.store import measured
 
 MARKS = ("<!-- {}:begin -->", "<!-- {}:end -->")
 
 
-def table(runs: Iterable[Run]) -> str:
-    """Rows by corpus, tagger and noise multiplier."""
-    titles = {info.name: info.title for info in Runs.from_environment().corpora()}
-    lines = ["| corpus | tagger | σ | ε | precision | recall | F1 |", "|---|---|---|---|---|---|---|"]
-    for run in sorted((run for run in runs if _on_the_slider(run.config)), key=_place):
+def table() -> str:
+    """Rows by corpus, tagger and noise multiplier; below them what the mark of an older engine means, where any of the
+    published runs has it."""
+    door, rows = Runs.from_environment(), []
+    titles = {info.name: info.title for info in door.corpora()}
+    for run in sorted((run for run in door.published() if _on_the_slider(run.config)), key=_place):
         final = run.final
         if final and final.test:
             config, test = run.config, final.test
             tagger = config.tagger.name.removeprefix("bilstm-").upper()
-            cells = [titles.get(config.corpus, config.corpus), tagger, f"{config.privacy.noise_multiplier:g}"]
-            cells += [
-                epsilon_text(final.privacy.epsilon),
-                *(f"{x:.3f}" for x in (test.precision, test.recall, test.f1)),
-            ]
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+            names = (titles.get(config.corpus, config.corpus), tagger, f"{config.privacy.noise_multiplier:g}")
+            scores = (f"{x:.3f}" for x in (test.precision, test.recall, test.f1))
+            rows.append((*names, epsilon_text(final.privacy.epsilon), *scores, paper.seeds_text([run])))
+    head = ("corpus", "tagger", "σ", "ε", "precision", "recall", "F1", "seeds")
+    return "\n\n".join(filter(None, (markdown(head, rows), paper.older_text(door.published()))))
 
 
 def _on_the_slider(config: SimulationConfig) -> bool:
@@ -53,7 +52,7 @@ def paper_tables() -> str:
         cost = "" if found.epsilon is None else epsilon_text(found.epsilon)
         number = found.cell.table.removeprefix("table")
         printed = f"{found.cell.published['f1']:.3f}"
-        rows.append((number, paper.setting_text(found.cell), printed, *ours, cost, len(found.runs)))
+        rows.append((number, paper.setting_text(found.cell), printed, *ours, cost, found.seeds_text))
     head = ("table", "row", "printed F1", "same metric, ours", "whole names, ours", "ε, ours", "seeds")
     return markdown(head, rows)
 
@@ -66,7 +65,7 @@ def mends() -> str:
         found = diagnosis.measure(each, door.find)
         cost = "none" if each.kind == diagnosis.WHAT_IF else epsilon_text(found.epsilon) if found.epsilon else ""
         f1 = found.entity.f1_text if found.entity else ""
-        rows.append((each.group, each.name, each.kind, f1, cost, len(found.runs)))
+        rows.append((each.group, each.name, each.kind, f1, cost, found.seeds_text))
     return markdown(("setting of", "what", "kind", "whole names, F1", "ε", "seeds"), rows)
 
 
@@ -78,8 +77,7 @@ def ladder() -> str:
         configs = [recipes.rung(number, corpus, sentences, epsilon) for epsilon in (*recipes.EPSILONS, None)]
         found = [paper.measure(paper.Cell("ladder", {}, {}, config), door.find) for config in configs]
         f1 = [each.entity.f1_text if each.entity else "" for each in found]
-        seeds = sorted({len(each.runs) for each in found if each.runs})
-        rows.append((rung.name, *f1, " to ".join(map(str, dict.fromkeys((seeds[0], seeds[-1])))) if seeds else ""))
+        rows.append((rung.name, *f1, _seeds(found)))
     names = [f"ε = {epsilon:g}" for epsilon in recipes.EPSILONS]
     return markdown(("choice", *names, "not private", "seeds"), rows)
 
@@ -96,8 +94,13 @@ def federated() -> str:
     for clients, rounds, configs in kinds:
         found = [paper.measure(paper.Cell("federated", {}, {}, config), door.find) for config in configs]
         f1 = [each.entity.f1_text if each.entity else "" for each in found]
-        rows.append((clients, rounds, *f1, str(max(len(each.runs) for each in found))))
+        rows.append((clients, rounds, *f1, _seeds(found)))
     return markdown(("clients", "rounds", *(f"ε = {epsilon:g}" for epsilon in recipes.EPSILONS), "seeds"), rows)
+
+
+def _seeds(found: Iterable[paper.Measured]) -> str:
+    """Of the cells of a row: what all of them have, or what each of the unlike ones has."""
+    return "; ".join(dict.fromkeys(each.seeds_text for each in found if each.runs))
 
 
 def speed() -> str:
@@ -116,9 +119,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", type=Path, help="file that has the two marks of the table")
     chosen = parser.parse_args()
-    runs = published.read_all(Settings.from_environment().published).runs
     tables = {
-        "results": table(runs),
+        "results": table(),
         "paper": paper_tables(),
         "mends": mends(),
         "ladder": ladder(),

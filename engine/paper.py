@@ -7,7 +7,8 @@ The published triples come nearest to token-level scores averaged over tags by t
 
 import json
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from engine.config import (
     SimulationConfig,
     TaggerConfig,
     TrainingConfig,
+    engine_version,
 )
 from engine.errors import InvalidConfig
 from engine.records import Counts, EntityScores, PrecisionRecallF1, RoundRecord, Run, weighted
@@ -80,6 +82,11 @@ class Measured:
     token: Spread | None
     epsilon: float | None
     floor: PrecisionRecallF1 | None
+
+    @property
+    def seeds_text(self) -> str:
+        """How many seeds there are, those of an older engine marked."""
+        return seeds_text(self.runs)
 
 
 def cells(paper: str = PAPERS[0], corpus: str = "conll2003") -> list[Cell]:
@@ -163,6 +170,34 @@ def measure(cell: Cell, find: Callable[[SimulationConfig], Run | None], seeds: i
     )
 
 
+def engine_of(run: Run) -> str:
+    """Version of the engine that computed a run, if today's would give it other records; else empty."""
+    made = run.provenance
+    return made.engine_version if made and made.engine_version != engine_version(run.config) else ""
+
+
+def seeds_text(runs: Collection[Run]) -> str:
+    """How many runs there are, and how many of them an older engine computed: "5", "5 (3 of engine 5)"."""
+    older = sorted(Counter(filter(None, map(engine_of, runs))).items())
+    marks = ", ".join(f"{number:,} of engine {version}" for version, number in older)
+    if not marks or (len(older) == 1 and older[0][1] == len(runs)):
+        return marks or f"{len(runs):,}"
+    return f"{len(runs):,} ({marks})"
+
+
+def older_text(runs: Iterable[Run]) -> str:
+    """What such marks mean, for a line beside a table of these runs; empty where none has one."""
+    every = {run.run_id: run for run in runs}.values()
+    older = [version for version in map(engine_of, every) if version]
+    if not older:
+        return ""
+    share = "All" if len(older) == len(every) else f"{len(older):,} of the {len(every):,}"
+    return (
+        f"{share} runs here are of engine {' or '.join(sorted(set(older)))}, not of today's: shown until today's has "
+        "computed them, with the draws, the ε and the noise check of their version."
+    )
+
+
 def record_of(run: Run, cell: Cell) -> RoundRecord | None:
     """The record that a cell is about, if the run has come to it."""
     if cell.round is None:
@@ -211,6 +246,7 @@ def fields(found: Measured) -> dict[str, Any]:
         "measured": measured,
         "seeds": [run.config.seed for run in found.runs],
         "runs": [run.run_id for run in found.runs],
+        "outdated": [run.run_id for run in found.runs if engine_of(run)],
     }
 
 

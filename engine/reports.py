@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.config import DEFAULT_CLIP_NORM, SimulationConfig
 from engine.embeddings.apart import FITTED_ON, Overlap
-from engine.paper import TABLES, Measured, setting_text
+from engine.paper import TABLES, Measured, engine_of, older_text, setting_text
 from engine.privacy.plan import PrivacyPlan
 from engine.records import (
     GOOD_PRACTICE,
@@ -108,52 +108,86 @@ def privacy_lines(record: RoundRecord) -> list[str]:
 
 def check_lines(check: NoiseCheck) -> list[str]:
     """A noise check as text: the verdict, then what was measured and what was planned."""
-    verdict = "failed" if check.failed else "passed"
+    verdict = "failed" if check.failed else "passed" if check.passed else "not possible: rounding hides the noise"
     lines = [f"Noise check {verdict}, {check.steps:,} steps measured", *(f"  {fault}" for fault in check.faults)]
-    return lines + [f"  {name:44}{found:>24}   planned {planned}" for name, found, planned in check_rows(check)]
+    rows = check_rows(check)
+    wide, high = (max(len(row[column]) for row in rows) for column in (0, 1))
+    lines += [
+        f"  {name:{wide}}  {found:>{high}}" + (f"   planned {planned}" if planned else "")
+        for name, found, planned in rows
+    ]
+    lines += filter(None, [looked_less(check)])
+    return [*lines, "What the check cannot see:", *(f"  {sentence}" for sentence in blind_spots(check))]
 
 
 def check_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
     """What was measured, its value, and what was planned, one row each."""
+    return [*_noise_rows(check), *_sum_rows(check), _sample_row(check)]
+
+
+def _noise_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
     noise = "hidden by rounding" if check.noise_std is None else f"{check.noise_std:.5g}"
-    spread = "" if check.batch_std_planned is None else f" ± {check.batch_std_planned:.3g}"
-    sentence = check.unit == "sentence"
-    rows = [
-        ("Noise on the clipped sum, each weight", noise, f"{check.noise_planned:.5g} ± {check.noise_tolerance:.2g}")
-    ]
+    rows = [("Noise on each weight, σ · C", noise, f"{check.noise_planned:.5g} ± {check.noise_tolerance:.2g}")]
     rows += [
-        (f"… of “{layer.title}”, ÷ planned", f"{layer.ratio:.4f}", f"1 ± {layer.tolerance:.2g}")
+        (f"… in “{layer.title}”", f"{100 * layer.ratio:.2f} %", f"100 % ± {100 * layer.tolerance:.2g} %")
         for layer in check.layers
     ]
-    if check.least_visits:
-        rows += [
-            ("Each weight was measured", f"{check.least_visits:,} times or more", ""),
-            ("Distance from the normal distribution", f"{check.shape_distance:.2g}", "0"),
-            ("Noise along the sums, added up", f"{check.along:+.2f} ± {check.along_spread:.2f}", "0 ± 1"),
-        ]
+    if check.layers or check.least_visits:
+        rows.append(("How often each weight was measured", f"{check.least_visits:,} times or more", ""))
+    if check.shape_distance:
+        rows.append(("Distance from the normal distribution", f"{100 * check.shape_distance:.2g} %", "near 0"))
+    if check.along_spread:
+        rows.append(("Noise along the sums, ÷ σ · C", f"{check.along:+.2f} ± {check.along_spread:.2f}", "0 ± 1"))
+    return rows
+
+
+def _sum_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
+    rows = []
     if check.sentences_measured:
-        rows.append(
-            (
-                "Longest gradient of one sentence" if sentence else "Longest update of one client",
-                f"{check.clipped_norm_max:.5g} ({check.sentences_measured:,} measured)",
-                f"at most {check.clip_norm:.5g}",
-            )
-        )
+        longest = "Longest gradient" if check.unit == "sentence" else "Longest update"
+        name = f"{longest} of {check.sentences_measured:,} {check.unit}s, each alone"
+        rows.append((name, f"{check.clipped_norm_max:.5g}", f"at most {check.clip_norm:.5g}"))
     if check.looks:
-        rows.append(
-            (
-                f"Sums made anew, gap in clip norms ({check.looks_counted:,} of {check.looks:,} can be judged)",
-                f"{check.largest_gap:.2g}",
-                "0",
-            )
-        )
+        judged = "" if check.looks_counted == check.looks else f", {check.looks_counted:,} of them fit to be judged"
+        times = "1 sum" if check.looks == 1 else f"{check.looks:,} sums"
+        gap = f"{check.largest_gap:.2g} clip norms" if check.looks_counted else "hidden by rounding"
+        rows.append((f"{times} made anew{judged}: largest gap", gap, "0"))
+    return rows
+
+
+def _sample_row(check: NoiseCheck) -> tuple[str, str, str]:
+    spread = "" if check.batch_std_planned is None else f" ± {check.batch_std_planned:.3g}"
+    name = "Sentences a step" if check.unit == "sentence" else "Clients a round"
+    return name, f"{check.batch_mean:.4g} ± {check.batch_std:.3g}", f"{check.batch_planned:.4g}{spread}"
+
+
+_LOOKED_LESS = (
+    "This run was checked by engine 5, which looked less closely: it judged the noise as a whole, not by layer, shape "
+    "or direction, and in short runs not on all weights; of batches above 64 sentences it did not look at the sum that "
+    "was used."
+)
+
+
+def looked_less(check: NoiseCheck) -> str:
+    """What the check of an older engine left out; empty for one of today's."""
+    todays = check.layers or check.least_visits or check.looks or check.shape_distance
+    return "" if todays else _LOOKED_LESS
+
+
+def blind_spots(check: NoiseCheck) -> list[str]:
+    """What the check of a run cannot see, a sentence each."""
+    found = []
+    if check.unit == "sentence":
+        few = "few" if looked_less(check) else f"{check.looks:,} of {check.steps:,} steps"
+        found.append(f"Sums that it did not look at: it measures noise at every step, but clipping at {few}.")
+    else:
+        found.append("What a client does before it sends its update: any update is taken as it comes, and clipped.")
     return [
-        *rows,
-        (
-            "Sentences a step" if sentence else "Clients a round",
-            f"{check.batch_mean:.4g} ± {check.batch_std:.3g}",
-            f"{check.batch_planned:.4g}{spread}",
-        ),
+        *found,
+        "Whether somebody knows the key of the noise. Noise from a printed seed passes, and protects nobody.",
+        "A program made to deceive: the check runs in the same program, and believes it as to which sum it used.",
+        "What happens outside training: losses and scores shown without noise, other runs on the same sentences, "
+        "copies of the data.",
     ]
 
 
@@ -186,6 +220,8 @@ def run_fields(run: Run) -> dict[str, Any]:
         "run_id": run.run_id,
         "state": str(status.state),
         "published": run.published,
+        "engine_version": run.provenance.engine_version if run.provenance else None,
+        "outdated": bool(engine_of(run)),
         "progress": status.progress,
         "stage": status.stage,
         "queue_place": status.queue_place,
@@ -206,6 +242,7 @@ def run_line(run: Run) -> str:
         f"{run.run_id}  {state:12} {'published' if run.published else '':9} {config.corpus:12} {config.tagger.name}"
         f"  σ {config.privacy.noise_multiplier:g}  data {config.data_fraction:.0%}  epochs {config.training.epochs:g}"
         f"  clients {config.federation.clients:,}  seed {config.seed}  {when}"
+        + (f"  engine {version}" if (version := engine_of(run)) else "")
         + (f"  {run.status.error}" if run.status.error else "")
     )
 
@@ -228,7 +265,7 @@ def command_line(config: SimulationConfig, verb: str = "simulate") -> str:
 
 def paper_text(found: Iterable[Measured]) -> str:
     """The paper's tables for a shell."""
-    lines, last = [], ""
+    lines, last, found = [], "", list(found)
     for each in found:
         if each.cell.table != last:
             last = each.cell.table
@@ -239,13 +276,14 @@ def paper_text(found: Iterable[Measured]) -> str:
             ]
         ours = [spread.f1_text for spread in (each.token, each.entity) if spread]
         epsilon = "" if each.epsilon is None else epsilon_text(each.epsilon)
-        floor = f"   finding nothing: {each.floor.f1:.3f}, seeds: {len(each.runs)}" if each.floor else "not run yet"
+        floor = f"   finding nothing: {each.floor.f1:.3f}, seeds: {each.seeds_text}" if each.floor else "not run yet"
         lines.append(
             f"{setting_text(each.cell):24}{each.cell.published['f1']:11.3f}"
             + "".join(f"{text:>20}" for text in ours or ("", ""))
             + f"{epsilon:>9}{floor}"
         )
-    return "\n".join(lines[1:])
+    older = older_text(run for each in found for run in each.runs)
+    return "\n".join([*lines[1:], *(["", older] if older else [])])
 
 
 def score_fields(scores: EntityScores) -> dict[str, Any]:

@@ -28,6 +28,7 @@ show(compare.overlay(groups, along, key=f"{along}-{chosen}"), key="overlay", lab
 if along == "epsilon" and any(group.epsilon == float("inf") for group in groups):
     st.caption("Runs without privacy have no place on the ε axis; the table has them.")
 tables.show(compare.rows(groups), {"MB sent": tables.number(format="%.1f")})
+tables.older(run for group in groups for run in group.runs)
 best = [compare.label(group.config) for group in compare.frontier(groups)]
 st.caption(address.plain(f"Not beaten at their ε or less: {'; '.join(best)}."))
 st.markdown("#### All finished runs")

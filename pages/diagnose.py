@@ -6,7 +6,7 @@ from engine import diagnosis, paper
 from engine.config import SimulationConfig
 from engine.records import Run
 from engine.runs import Runs
-from pages.shared import address, compare, diagnose, diagnose_charts, door, submitting, tables
+from pages.shared import address, compare, diagnose, diagnose_charts, door, submitting, tables, words
 from pages.shared import paper as tables_of_paper
 from pages.shared.diagnose import Tried
 from pages.shared.picture import show
@@ -37,6 +37,7 @@ def known_runs(runs: Runs, variants: list[diagnosis.Variant]) -> dict[Simulation
 def answer(runs: Runs, tried: list[Tried], key: str) -> None:
     """The variants as rows, and a button for the runs that are missing."""
     tables.show(diagnose.rows(tried), _COLUMNS)
+    tables.older(run for each in tried for run in each.measured.runs)
     wanted = [config for each in tried for config in paper.with_seeds(each.variant.config, paper.SEEDS)]
     submitting.button(runs, submitting.missing(runs, list(dict.fromkeys(wanted))), "of this question", key=key)
 
@@ -107,6 +108,7 @@ def any_run(runs: Runs, asked: str | None) -> None:
     order = ([linked.config.seed] if linked and len(order) < len(seeds) else []) + order
     run = runs.get(seeds[right.selectbox("Seed", order)])
     st.markdown(f"#### {address.plain(diagnose.verdict(run))}")
+    st.caption(words.origin(run))
     if not run.records:
         return
     columns = st.columns(2)

@@ -43,3 +43,4 @@ st.caption(
 if not by_tokens:
     st.caption("The printed rows are token scores: choose “As published” to see them at the ε of honest accounting.")
 tables.show(frontier.rows(best, top), {"F1": tables.number(f"F1, {paper.METRICS[metric].lower()}", format="%.3f")})
+tables.older(each.run for each in found if each.run.config.corpus == corpus and each.last and each.last.final)

@@ -19,6 +19,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
 if corpus != "conll2003":
     st.caption("The paper used CoNLL-2003: here the settings are its own, the corpus is not, and numbers differ.")
 found = [printed.measure(cell, runs.find) for cell in printed.cells(corpus=corpus)]
+tables.older(run for each in found for run in each.runs)
 repeats = runs.repeated({run.run_id: run for each in found for run in each.runs}.values())
 what_ifs = [
     (name, printed.measure(printed.Cell("what-if", {}, {}, config), runs.find))

@@ -42,19 +42,20 @@ tables.show(
         "seconds": tables.number(format="%.0f", help="The quickest run; runs beside others take longer."),
     },
 )
-st.markdown("#### The same where several hold the data")
-st.caption(
-    "Each client adds noise to its own steps and pays the whole ε for its own part, so the fewer sentences it has, the "
-    "more noise each step gets; averaging the clients' weights often takes much of it out again."
-)
 split = [
     recipes.federated(corpus, sentences, clients, rounds, epsilon)
     for clients, rounds in itertools.product(recipes.CLIENTS, recipes.ROUNDS)
 ]
 together = [recipes.good_practice(corpus, sentences, epsilon), *split]
-tables.show(
-    ladder.federated_rows([paper.measure(paper.Cell("federated", {}, {}, config), runs.find) for config in together])
+held = [paper.measure(paper.Cell("federated", {}, {}, config), runs.find) for config in together]
+ladders = [found for step in steps for found in step.measured.values()]
+tables.older(run for found in (*ladders, *held) for run in found.runs)
+st.markdown("#### The same where several hold the data")
+st.caption(
+    "Each client adds noise to its own steps and pays the whole ε for its own part, so the fewer sentences it has, the "
+    "more noise each step gets; averaging the clients' weights often takes much of it out again."
 )
-wanted = [config for step in steps for found in step.measured.values() for config in found.cell.seeds(paper.SEEDS)]
+tables.show(ladder.federated_rows(held))
+wanted = [config for found in ladders for config in found.cell.seeds(paper.SEEDS)]
 wanted += [config for each in split for config in paper.with_seeds(each, paper.SEEDS)]
 submitting.button(runs, submitting.missing(runs, list(dict.fromkeys(wanted))), "of this ladder", key="run-ladder")

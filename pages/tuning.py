@@ -31,6 +31,8 @@ if not study.private:
         "private corpus would need; of that only the number of sentences is asked."
     )
 st.markdown(told)
+if tested:
+    tables.older(tested.runs)
 st.info(address.plain(study_cost(study)), icon=":material/receipt_long:")
 st.caption(address.plain(study_origin(study)))
 show(tuning.history(study, key=f"history-{study.name}"), key="history", label="F1 of each trial, and the best so far")

@@ -9,7 +9,7 @@ from engine.config import CLIPPINGS, LOSSES, NOISE_SOURCES, OPTIMISERS, PAPER_TA
 from engine.runs import Runs
 from pages.shared.widgets import number, select
 
-SOURCE_NAMES = {"seeded": "the seed (simulation)", "system": "the operating system (release)"}
+SOURCE_NAMES = {"seeded": "the seed: simulation", "system": "the system: release"}
 
 
 def choose(runs: Runs, start: Mapping[str, Any]) -> None:
@@ -43,9 +43,10 @@ def _privacy(start: Mapping[str, Any]) -> None:
         1e-6,
         1e6,
         "clip_norm",
-        placeholder="1.5 with noise, none without",
+        placeholder="automatic",
         format="%g",
-        help="The longest gradient that one sentence may have (L2). Longer ones are scaled down.",
+        help="The longest gradient that one sentence may have (L2). Longer ones are scaled down. Automatic: 1.5 with "
+        "noise, none without.",
     )
     select(
         start,

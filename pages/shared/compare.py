@@ -9,6 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from engine.config import FLAT, PrivacyConfig, SimulationConfig
+from engine.paper import seeds_text
 from engine.records import RoundRecord, Run
 from engine.reports import epsilon_text
 from engine.runs import Overview
@@ -106,7 +107,7 @@ def rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
             "ε": epsilon_text(group.epsilon),
             "MB sent": sent,
             "seconds": statistics.fmean(final.seconds for final in group.finals),
-            "seeds": len(group.runs),
+            "seeds": seeds_text(group.runs),
         }
         shown.append(line)
     return shown

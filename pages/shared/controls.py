@@ -45,7 +45,7 @@ FEATURE_NAMES = {
     "shapes": "and spelling",
     "contextual": "and a public language model",
     "tuned": "and the model tuned on public names",
-    "names": "and what a public name finder says",
+    "names": "and a public name finder",
 }
 
 _ADDRESS, _PROBLEMS, _SEEN, _INITIAL = "address", "address_problems", "seen", "initial"

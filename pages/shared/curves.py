@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from engine.paper import engine_of
 from engine.records import Counts, EntityScores, RoundRecord, Run
 
 METRICS = ("precision", "recall", "f1")
@@ -65,7 +66,8 @@ def tradeoff(runs: Sequence[Run]) -> list[Point]:
 
 def _origin(run: Run) -> str:
     day = run.provenance.created[:10] if run.provenance else ""
-    return f"{'published' if run.published else 'your run'} {day}".strip()
+    older = f", engine {version}" if (version := engine_of(run)) else ""
+    return f"{'published' if run.published else 'your run'} {day}".strip() + older
 
 
 def _point(record: RoundRecord, scores: EntityScores, *note: str) -> Point:

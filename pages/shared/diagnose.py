@@ -51,13 +51,13 @@ def rows(tried: Sequence[Tried]) -> list[dict[str, Any]]:
                 "F1": each.f1.mean.f1 if each.f1 else None,
                 "± sd": each.f1.sd.f1 if each.f1 and len(each.measured.runs) > 1 else None,
                 "ε": _epsilon(each),
+                "seeds": each.measured.seeds_text,
                 "clipped": _clipped(each) if config.privacy.clip_norm else None,
                 "gradient": each.mean("gradient_norm_median"),
                 "noise ÷ signal": each.mean("noise_to_signal"),
                 "noise in a weight": noise_walk(config, final.steps_total)
                 if final and config.privacy.private
                 else None,
-                "seeds": len(each.measured.runs),
                 "why": each.variant.why,
                 "run": address.link(config),
             }

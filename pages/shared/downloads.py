@@ -11,7 +11,7 @@ import streamlit as st
 from engine.config import SimulationConfig
 from engine.records import Run
 from engine.reports import command_line, record_fields, run_fields
-from pages.shared import curves
+from pages.shared import curves, tables
 
 
 def table(run: Run | None, finished: Sequence[Run]) -> None:
@@ -33,6 +33,7 @@ def table(run: Run | None, finished: Sequence[Run]) -> None:
             for each, point in zip(finished, curves.tradeoff(finished), strict=True)
         ]
         st.dataframe(_shown(pd.DataFrame(rows)), hide_index=True, column_config=_columns(), key="finished")
+        tables.older(finished)
     if not finished and not (run and run.records):
         st.caption("No numbers yet.")
 

@@ -26,13 +26,14 @@ FEDERATED = ((5, palette.TYPES[0], "square"), (20, palette.TYPES[2], "triangle-u
 @dataclass(frozen=True)
 class Place:
     """Runs that differ in their seed alone. epsilon: the largest spent. f1, sd: mean and standard deviation over so
-    many seeds."""
+    many seeds; seeds_text: the same, those of an older engine marked."""
 
     config: SimulationConfig
     epsilon: float
     f1: float
     sd: float
     seeds: int
+    seeds_text: str
 
     @property
     def private(self) -> bool:
@@ -56,12 +57,14 @@ def places(found: Sequence[Overview], corpus: str, metric: str, kind: str) -> li
     by_id = {each.run.run_id: each for each in here}
     result = []
     for config, by_seed in compare.configurations(here).items():
-        lasts = [last for run_id in by_seed.values() if (last := by_id[run_id].last) and last.test]
+        tested = [each for run_id in by_seed.values() if (each := by_id[run_id]).last and each.last.test]
+        lasts = [each.last for each in tested if each.last]
         scores = [f1_of(last.test, metric, kind) for last in lasts if last.test]
         if scores:
             spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
             epsilon = max(last.privacy.epsilon for last in lasts)
-            result.append(Place(config, epsilon, statistics.fmean(scores), spread, len(scores)))
+            marked = paper.seeds_text([each.run for each in tested])
+            result.append(Place(config, epsilon, statistics.fmean(scores), spread, len(scores), marked))
     return result
 
 
@@ -105,7 +108,7 @@ def rows(frontier: Sequence[Place], top: Place | None) -> list[dict[str, Any]]:
             "ε": epsilon_text(each.epsilon),
             "F1": each.f1,
             "± sd": each.sd if each.seeds > 1 else None,
-            "seeds": each.seeds,
+            "seeds": each.seeds_text,
             "setting": compare.label(each.config),
             "run": address.link(each.config),
         }
@@ -202,7 +205,7 @@ def _points(found: Sequence[Place], x: Any, name: str, colour: str, symbol: str,
         marker={"symbol": symbol, "size": size, "color": colour},
         text=[
             f"<b>{compare.label(each.config)}</b><br>ε = {epsilon_text(each.epsilon)}, F1 {each.f1:.3f}"
-            + (f" ± {each.sd:.3f}, {each.seeds} seeds" if each.seeds > 1 else ", one seed")
+            + (f" ± {each.sd:.3f}, seeds: {each.seeds_text}" if each.seeds > 1 else f", seeds: {each.seeds_text}")
             for each in found
         ],
         customdata=[address.link(each.config) for each in found],

@@ -52,7 +52,7 @@ def rows(steps: Sequence[Step], epsilon: float) -> list[dict[str, Any]]:
                 "ε": epsilon_text(found.epsilon) if found.epsilon is not None else "",
                 "σ": found.cell.config.privacy.noise_multiplier,
                 "seconds": _seconds(found),
-                "seeds": len(found.runs),
+                "seeds": found.seeds_text,
                 "why": step.rung.why,
                 "run": address.link(found.cell.config),
             }
@@ -71,7 +71,7 @@ def federated_rows(found: Sequence[Measured]) -> list[dict[str, Any]]:
             "± sd": each.entity.sd.f1 if each.entity and len(each.runs) > 1 else None,
             "ε": epsilon_text(each.epsilon) if each.epsilon is not None else "",
             "batch of a client": each.cell.config.training.batch_size,
-            "seeds": len(each.runs),
+            "seeds": each.seeds_text,
             "run": address.link(each.cell.config),
         }
         for each in found

@@ -10,6 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.errors import EpsilonError
+from engine.paper import engine_of
 from engine.records import Run, RunState
 from engine.repeats import is_repeat
 from engine.reports import epsilon_text
@@ -42,7 +43,9 @@ def summary(found: Sequence[Overview]) -> str:
     own = numbers[RunState.DONE] - published
     parts += [f"{own:,} of yours done"] if own else []
     parts += [f"{published:,} published"] if published else []
-    return (", ".join(parts) or "No runs yet: start one on the page Explore") + "."
+    older = sum(bool(engine_of(each.run)) for each in found)
+    text = (", ".join(parts) or "No runs yet: start one on the page Explore") + "."
+    return text + (f" Of an older engine: {older:,}." if older else "")
 
 
 def row(each: Overview) -> dict[str, Any]:
@@ -65,6 +68,7 @@ def row(each: Overview) -> dict[str, Any]:
         "seed": config.seed,
         "ε": "✗ check" if failed_check else epsilon_text(last.privacy.epsilon) if last else "",
         "F1": scores.f1 if scores else None,
+        "engine": _engine(run),
         "part": "" if last is None else "test" if last.final else "validation",
         "why": f"./diagnose?run={run.run_id}",
         "seconds": seconds,
@@ -79,6 +83,11 @@ def _whose(run: Run) -> str:
     if is_repeat(run.run_id):
         return "again"
     return "published" if run.published else "yours"
+
+
+def _engine(run: Run) -> str:
+    version = run.provenance.engine_version if run.provenance else ""
+    return f"{version}, older" if engine_of(run) else version
 
 
 def matching(found: Sequence[Overview], words: str, states: Sequence[RunState], whose: str | None) -> list[Overview]:
@@ -142,7 +151,7 @@ def _view(runs: Runs) -> None:
 def _columns() -> dict[str, Any]:
     column = st.column_config
     return {
-        "progress": column.ProgressColumn("progress", format="percent", min_value=0, max_value=1),
+        "progress": column.ProgressColumn("progress", format="percent", min_value=0, max_value=1, width=90),
         "σ": column.NumberColumn(format="%g"),
         "share": column.NumberColumn(format="percent"),
         "epochs": column.NumberColumn(format="%g"),

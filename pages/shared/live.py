@@ -24,7 +24,7 @@ def show(runs: Runs, config: SimulationConfig, preview: Preview, title: str) -> 
         run = runs.find(config)
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
-        run = None
+        run = next((each for each in runs.published() if each.config == config), None)
     st.session_state.shown_run = run
     going_on = run is not None and not run.status.state.final
     view = st.fragment(_view, run_every=POLL_SECONDS if going_on else None)
@@ -79,6 +79,8 @@ def _line_below(run: Run | None, config: SimulationConfig, preview: Preview, tit
     privacy = run.records[-1].privacy if run and run.records else preview.privacy
     parts = [address.plain(words.corpus_note(config.corpus, title)), words.federation(config)]
     st.caption(" · ".join(part for part in (*parts, words.assumptions(privacy, config)) if part))
+    if caution := words.caution(privacy, config):
+        st.markdown(f":small[:orange[{address.plain(caution)}]]")
 
 
 def _promise(runs: Runs, run: Run | None, preview: Preview, config: SimulationConfig) -> None:
@@ -92,12 +94,14 @@ def _promise(runs: Runs, run: Run | None, preview: Preview, config: SimulationCo
         on_change="rerun",  # what a person is promised is worked out once somebody looks
     )
     with promise:
-        for paragraph in words.promise(privacy):
+        *odds, rests = words.promise(privacy)
+        for paragraph in odds:
             st.markdown(paragraph)
-        if not config.federation.central and config.privacy.private:
-            st.markdown(words.TRUST[config.privacy.mechanism])
         if promise.open:
             persons.show(runs, config, privacy, last)
+        if not config.federation.central and config.privacy.private:
+            st.markdown(words.TRUST[config.privacy.mechanism])
+        st.markdown(rests)
 
 
 def _more(runs: Runs, config: SimulationConfig) -> None:

@@ -55,7 +55,7 @@ def rows(found: Sequence[Measured], metric: str, repeats: Mapping[str, Repeat]) 
                 "difference": scores.mean.f1 - printed["f1"] if scores and metric == "published" else None,
                 "ε printed": f"{printed['epsilon']:g}" if "epsilon" in printed else _printed_epsilon(each),
                 "ε": epsilon_text(each.epsilon) if each.epsilon is not None else "",
-                "seeds": len(each.runs),
+                "seeds": each.seeds_text,
                 "again": _again([repeats[run.run_id] for run in each.runs if run.run_id in repeats]),
                 "run": address.link(each.cell.config),
             }
@@ -89,7 +89,7 @@ def what_ifs(table: str, found: Sequence[tuple[str, Measured]]) -> list[dict[str
                 WHAT_IF_SCORES[0]: each.token.mean.f1 if each.token else None,
                 WHAT_IF_SCORES[1]: each.entity.mean.f1 if each.entity else None,
                 "± sd": each.entity.sd.f1 if each.entity and len(each.runs) > 1 else None,
-                "seeds": len(each.runs),
+                "seeds": each.seeds_text,
                 "run": address.link(each.cell.config),
             }
         )

@@ -1,10 +1,13 @@
 """Rows of results as a table, each column the same on every page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 import streamlit as st
+
+from engine.paper import older_text
+from engine.records import Run
 
 number = st.column_config.NumberColumn
 _USUAL = {
@@ -21,3 +24,9 @@ def show(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any] | None = 
     """A table; ``columns`` says what is special to it, ``more`` goes to Streamlit, whose answer is returned."""
     settings = {**_USUAL, **(columns or {})}
     return st.dataframe(pd.DataFrame(rows), hide_index=True, placeholder="", column_config=settings, **more)
+
+
+def older(runs: Iterable[Run]) -> None:
+    """Say which of the runs behind a table are of an older engine, where any is."""
+    if text := older_text(runs):
+        st.caption(text)

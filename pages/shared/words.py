@@ -4,8 +4,9 @@ import math
 from datetime import datetime
 
 from engine.config import SYNTHETIC, SimulationConfig
+from engine.paper import engine_of
 from engine.records import EntityScores, FederatedRound, NoiseCheck, PrivacySpent, RoundRecord, Run, RunState
-from engine.reports import check_rows, delta_text, epsilon_text
+from engine.reports import blind_spots, check_rows, delta_text, epsilon_text, looked_less
 from engine.runs import Holdings, Preview
 
 TIERS = {
@@ -98,15 +99,18 @@ def assumptions(privacy: PrivacySpent, config: SimulationConfig) -> str:
     drawn = "Poisson sampling" if config.privacy.sampling == "poisson" else "fixed batches, no amplification"
     if config.privacy.mechanism == "local":
         drawn = "noise on each update"
-    accountant = "exact" if privacy.accountant == "exact" else f"{privacy.accountant.upper()} accountant"
-    return f"Protects {privacy.unit} ({privacy.neighbouring}) · {drawn} · {accountant} · {source(config)}"
+    accountant = "exact accounting" if privacy.accountant == "exact" else f"{privacy.accountant.upper()} accountant"
+    drawn += " · noise from the operating system" if config.privacy.noise_source == "system" else ""
+    return f"Protects {privacy.unit} ({privacy.neighbouring}) · {drawn} · {accountant}"
 
 
-def source(config: SimulationConfig) -> str:
-    """Where the noise comes from, and what follows for this very tagger."""
+def caution(privacy: PrivacySpent, config: SimulationConfig) -> str:
+    """Why the ε above does not protect this very tagger, or noise did not make one; empty where it does."""
+    if math.isinf(privacy.epsilon):
+        return privacy.assumptions[0] if privacy.assumptions else ""
     if config.privacy.noise_source == "system":
-        return "noise from the operating system"
-    return f"a simulation: seed {config.seed} is printed, so this very tagger is not protected"
+        return ""
+    return f"A simulation: seed {config.seed} is printed, so this very tagger is not protected."
 
 
 def federation(config: SimulationConfig) -> str:
@@ -159,8 +163,8 @@ def promise(privacy: PrivacySpent) -> list[str]:
     sure = 1 / (1 + math.exp(-privacy.epsilon))
     paragraphs = [
         f"Somebody who holds the trained weights, {_attack(privacy)} "
-        f"Guessing is right half the time. With ε = {epsilon_text(privacy.epsilon)} they are right at most "
-        f"{percent(sure)} of the time, but for a chance of δ = {delta_text(privacy.delta)}.",
+        f"Guessing is right half the time. With {_whole('ε', epsilon_text(privacy.epsilon))} they are right at most "
+        f"{percent(sure)} of the time, but for a chance of {_whole('δ', delta_text(privacy.delta))}.",
         _neighbours(privacy),
     ]
     if privacy.accountant != "exact":
@@ -171,6 +175,11 @@ def promise(privacy: PrivacySpent) -> list[str]:
             "each sentence had been drawn by itself, which was not done, and does not hold."
         )
     return [*paragraphs, "It rests on this:\n" + "\n".join(f"- {sentence}" for sentence in privacy.assumptions)]
+
+
+def _whole(name: str, value: str) -> str:
+    """A number with its name, which no line breaks in two."""
+    return f"{name}\u00a0=\u00a0{value}".replace("-", "\u2011")
 
 
 def _attack(privacy: PrivacySpent) -> str:
@@ -253,7 +262,14 @@ def check_paragraphs(check: NoiseCheck) -> list[str]:
         )
     if check.failed:
         found.append("What does not fit:\n" + "\n".join(f"- {fault}" for fault in check.faults))
-    return found
+    elif check.passed and not looked_less(check):
+        found.append(
+            "All of this lies where chance puts it. A run that does as planned fails less than once in a million times."
+        )
+    if less := looked_less(check):
+        found.append(less)
+    missed = "\n".join(f"- {sentence}" for sentence in blind_spots(check))
+    return [*found, f"What the check cannot see (more in docs/numbers.md, *The noise check*):\n{missed}"]
 
 
 def origin(run: Run) -> str:
@@ -264,7 +280,7 @@ def origin(run: Run) -> str:
     day = datetime.fromisoformat(made.created).strftime("%-d %B %Y")
     where = "Published result" if run.published else "Your run"
     version = f", commit {made.commit[:7]}" if made.commit != "unknown" else ""
-    older = f" It is of engine version {made.engine_version}: today's gives other draws." if run.outdated else ""
+    older = f" Of engine {made.engine_version}: draws, ε and noise check are that version's." if engine_of(run) else ""
     return f"{where} of {day}: {duration(made.wall_seconds)} on {made.machine}{version}.{older}"
 
 

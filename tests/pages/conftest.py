@@ -1,15 +1,21 @@
 """What tests of pages share: the app without a browser."""
 
 import functools
+from dataclasses import replace
 
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from engine.config import SimulationConfig, run_id
+from engine.runs import Runs
 from engine.settings import REPOSITORY, Settings
+from engine.store import published
 from pages.shared import door
+from tests.engine.runs_for_tests import check
 
 st_navigation = st.navigation
+_CHECK = check()
 
 
 def _opened_at(navigation, first, pages, **more):
@@ -17,6 +23,20 @@ def _opened_at(navigation, first, pages, **more):
     for page in (page for group in pages.values() for page in group):
         page._default = page._page.stem == first
     return navigation(pages, **more)
+
+
+@pytest.fixture
+def older(trained_settings, tmp_path):
+    """A home where the default run is published, as engine 5 left it, and nothing else."""
+    known = Runs(replace(trained_settings, published=REPOSITORY / "cached_results"))
+    run = next(each for each in known.published() if each.config == SimulationConfig())
+    known.close()
+    made = replace(run.provenance, engine_version="5")
+    old = {name: getattr(_CHECK, name) for name in ("layers", "least_visits", "shape_distance", "looks")}
+    records = tuple(replace(each, noise_check=replace(each.noise_check, **old)) for each in run.records)
+    identity = run_id(run.config, made.corpus_checksum, "5")
+    published.write(replace(run, run_id=identity, provenance=made, records=records), tmp_path / "published")
+    return replace(trained_settings, published=tmp_path / "published")
 
 
 @pytest.fixture

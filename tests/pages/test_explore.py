@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from engine import corpus
-from engine.config import SimulationConfig
+from engine.config import SimulationConfig, with_noise
 from engine.embeddings import apart
 from engine.runs import Runs
 from engine.settings import REPOSITORY
@@ -35,6 +35,7 @@ def test_a_corpus_that_its_features_were_fitted_on_is_told_where_it_is_chosen(pa
     assert "4,400 of 4,400 training sentences (100.0%) are among those of Wikigold" in warned
     assert "1,000 of 1,000 test sentences (100.0%)" in warned
     assert "By plan, ε will be **∞**" in texts(test.markdown)
+    assert "4,400 of 4,400 training sentences" in texts(test.markdown)  # a phone hides what stands beside the controls
     assert not page(features="shapes").warning
 
 
@@ -54,7 +55,8 @@ def test_the_landing_view_answers_at_once(page):
 def test_the_noise_check_opens_what_was_measured(page):
     said = texts(page().markdown)
     assert "measured on the weights, before and after each of 1,375 steps" in said
-    assert "| Noise on the clipped sum, each weight | 1.49" in said or "each weight | 1.5" in said
+    assert "| Noise on each weight, σ · C | 1.49" in said or "| Noise on each weight, σ · C | 1.5" in said
+    assert "What the check cannot see" in said
     assert "measured on the weights" not in texts(page(noise_multiplier="0").markdown)
 
 
@@ -130,6 +132,47 @@ def test_shuffling_is_labelled(page):
     assert "assumes Poisson sampling, which was not done" in texts(test.warning)
 
 
+class TestNoiseSource:
+    def test_a_simulation_is_said_beside_its_epsilon(self, page):
+        assert "A simulation: seed 0 is printed, so this very tagger is not protected." in texts(page().markdown)
+        assert "A simulation" not in texts(page(noise_multiplier="0").markdown)
+
+    def test_the_operating_system_may_be_chosen_and_stands_in_the_address(self, page):
+        test = page()
+        test.selectbox(key="noise_source").set_value("system").run()
+        assert not test.exception
+        assert test.query_params["noise_source"] == ["system"]
+        assert "noise from the operating system" in texts(test.caption)
+        assert "A simulation" not in texts(test.markdown)
+        assert "Nobody has run this yet" in texts(test.markdown)
+        assert "The keys of noise and samples came from the operating system" in texts(test.markdown)
+        assert "--noise-source system" in test.code[0].value
+        test.select_slider(key="noise_multiplier").set_value(2.0).run()
+        assert test.query_params["noise_source"] == ["system"]
+
+    def test_a_link_opens_it(self, page):
+        assert page(noise_source="system").selectbox(key="noise_source").value == "system"
+        assert "noise_source='dice'" in texts(page(noise_source="dice").warning)
+
+
+class TestOlderEngine:
+    def test_a_run_says_so_and_can_be_computed_with_todays(self, page, older, monkeypatch):
+        asked = []
+        monkeypatch.setattr(Runs, "submit", lambda self, config, owner_pid: asked.append(config))
+        test = page(older)
+        assert "Of engine 5: draws, ε and noise check are that version's." in texts(test.caption)
+        assert "At ε = 1.51" in texts(test.markdown)
+        assert not [button for button in test.button if button.label.startswith("Run this again")]
+        next(button for button in test.button if button.label == "Run with today's engine").click().run()
+        assert asked == [SimulationConfig()]
+
+    def test_its_check_says_what_it_did_not_see(self, page, older):
+        said = texts(page(older).markdown)
+        assert "This run was checked by engine 5, which looked less closely" in said
+        assert "of batches above 64 sentences it did not look at the sum" in said
+        assert "once in a million" not in said
+
+
 def test_a_broken_published_file_is_skipped_and_said(page, here, tmp_path):
     import dataclasses
     import shutil
@@ -159,11 +202,11 @@ def test_missing_vectors_are_said_when_a_run_is_asked_for(page, monkeypatch):
 def test_a_published_run_can_be_run_again(page, monkeypatch):
     asked = []
     monkeypatch.setattr(Runs, "submit_all", lambda self, configs, again, owner_pid: asked.append((configs, again)))
-    test = page()
+    test = page(noise_multiplier="0")
     next(button for button in test.button if button.label == "Run this again (1 run)").click().run()
     ((configs, again),) = asked
     assert again
-    assert configs == [SimulationConfig()]
+    assert configs == [with_noise(SimulationConfig(), 0.0)]
 
 
 def test_the_command_line_and_the_downloads_are_offered(page):

@@ -1,10 +1,12 @@
 """The Paper page, run without a browser."""
 
+from dataclasses import replace
+
 import pytest
 
-from engine import corpus
+from engine import corpus, reports
 from engine import paper as tables
-from engine.config import run_id
+from engine.config import engine_version, run_id
 from engine.repeats import repeat_id
 from engine.runs import Runs
 from pages.shared import paper
@@ -54,7 +56,7 @@ def test_a_row_holds_printed_measured_and_difference():
     (row,) = paper.rows([found], "entity", {})
     assert row["setting"] == "CRF, σ = 5"
     assert row["printed F1"] == 0.802
-    assert row["seeds"] == 3
+    assert row["seeds"] == "3"
     assert row["difference"] is None  # another metric than the printed one
     assert row["± sd"] > 0
     assert "tagger=bilstm-crf" in row["run"]
@@ -65,6 +67,44 @@ def test_a_row_holds_printed_measured_and_difference():
     assert list(figure.data[0].y) == [0.802]
     assert found.token is not None
     assert list(figure.data[1].y) == [found.token.mean.f1]
+
+
+def test_runs_of_an_older_engine_are_counted_beside_the_seeds():
+    (cell,) = (c for c in tables.cells() if c.table == "table5" and c.config.federation.clients == 2)
+
+    def find(config, old=3):
+        version = "5" if config.seed < old else engine_version(config)
+        return replace(run_of(config, 5), run_id=f"{config.seed}", provenance=provenance(engine_version=version))
+
+    found = tables.measure(cell, find)
+    assert paper.rows([found], "entity", {})[0]["seeds"] == "5 (3 of engine 5)"
+    assert tables.older_text(found.runs).startswith("3 of the 5 runs here are of engine 5, not of today's")
+    assert tables.fields(found)["outdated"] == ["0", "1", "2"]
+    assert "seeds: 5 (3 of engine 5)" in reports.paper_text([found])
+    every = tables.measure(cell, lambda config: find(config, 9))
+    assert every.seeds_text == "5 of engine 5"
+    assert tables.older_text(every.runs).startswith("All runs here are of engine 5")
+    none = tables.measure(cell, lambda config: find(config, 0))
+    assert none.seeds_text == "5"
+    assert tables.older_text(none.runs) == ""
+    assert "engine" not in reports.paper_text([none])
+
+
+def test_without_noise_the_engine_did_not_change():
+    (cell,) = (c for c in tables.cells() if c.table == "table3" and c.config.federation.clients == 2)
+    run = replace(run_of(cell.config, 5), provenance=provenance(engine_version="5"))
+    assert tables.engine_of(run) == ""
+
+
+@pytest.mark.parametrize("name", ["paper", "frontier", "compare", "diagnose"])
+def test_every_page_says_which_engine_its_runs_are_of(open_page, older, name):
+    test = open_page(name, older)
+    for box in [box for box in test.selectbox if box.label == "Corpus"]:
+        box.set_value("synthetic").run()
+    assert not test.exception
+    said = "\n".join(caption.value for caption in test.caption)
+    assert "All runs here are of engine 5, not of today's: shown until today's has computed them" in said
+    assert any("1 of engine 5" in frame.value["seeds"].tolist() for frame in test.dataframe if "seeds" in frame.value)
 
 
 def test_each_table_has_its_story():

@@ -42,7 +42,7 @@ def test_rows_have_gains_over_the_rung_below():
     assert rows[1]["F1"] is None
     assert rows[-1]["gain"] is None  # the one below is missing
     assert rows[0]["σ"] == 0.89
-    assert rows[0]["seeds"] == 2
+    assert rows[0]["seeds"] == "2"
 
 
 def test_the_picture_has_a_line_for_each_epsilon():

@@ -47,6 +47,14 @@ def test_runs_are_listed_with_what_they_gave(open_page, settings):
     assert done["F1"] == pytest.approx(8 / 11)
 
 
+def test_runs_of_an_older_engine_can_be_found(open_page, older):
+    test = open_page("runs", older)
+    assert test.dataframe[0].value["engine"].tolist() == ["5, older"]
+    assert "1 published. Of an older engine: 1." in said(test.markdown)
+    test.text_input(key="runs_words").set_value("older").run()
+    assert len(test.dataframe[0].value) == 1
+
+
 def test_words_and_states_narrow_the_list(open_page, settings):
     runs = Runs(settings)
     for seed in range(3):

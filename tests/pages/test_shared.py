@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.config import OPTIMISERS, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
+from engine.config import NOISE_SOURCES, OPTIMISERS, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.embeddings.apart import Overlap, believable
-from engine.records import Counts, EntityScores, PrivacySpent, Run, RunState, RunStatus
+from engine.records import Counts, EntityScores, LayerNoise, PrivacySpent, Run, RunState, RunStatus
+from engine.reports import check_lines
 from engine.runs import Preview
 from pages.shared import address, charts, curves, speed, words
 from tests.engine.runs_for_tests import SMALL, check, provenance, record
@@ -33,7 +34,12 @@ class TestAddress:
                 epochs=st.floats(0.1, 100),
             ),
             privacy=st.one_of(
-                st.builds(PrivacyConfig, noise_multiplier=st.floats(0.01, 100), clip_norm=st.floats(0.01, 100)),
+                st.builds(
+                    PrivacyConfig,
+                    noise_multiplier=st.floats(0.01, 100),
+                    clip_norm=st.floats(0.01, 100),
+                    noise_source=st.sampled_from(NOISE_SOURCES),
+                ),
                 st.builds(PrivacyConfig, noise_multiplier=st.just(0), clip_norm=st.sampled_from([None, 2.0])),
             ),
             seed=st.integers(0, 2**32 - 1),
@@ -166,12 +172,29 @@ class TestWords:
         assert words.odds(epsilon).replace("\u00a0", " ") == text
 
     def test_shuffling_shows_the_figure_that_holds(self):
-        spent = dataclasses.replace(SPENT, unamplified_epsilon=12.3)
-        assert any("12.3" in paragraph and "holds" in paragraph for paragraph in words.promise(spent))
+        spent = dataclasses.replace(SPENT, accountant="exact", epsilon=12.3, poisson_epsilon=0.7)
+        told, printed, _ = words.promise(spent)[0], *words.promise(spent)[2:]
+        assert "ε\u00a0=\u00a012.3" in told
+        assert printed.startswith("What papers print for such batches: ε = 0.7.")
+        assert printed.endswith("does not hold.")
 
     @pytest.mark.parametrize(("seconds", "text"), [(0.2, "1 s"), (41, "41 s"), (200, "3 min"), (9000, "2.5 h")])
     def test_durations(self, seconds, text):
         assert words.duration(seconds) == text
+
+
+CLOSE = dataclasses.replace(
+    check(),
+    layers=(LayerNoise("LSTM forwards", 0.999, 0.0042, 34),),
+    least_visits=34,
+    shape_distance=0.00021,
+    along=0.31,
+    along_spread=1.01,
+    looks=6,
+    looks_counted=4,
+    largest_gap=0.00012,
+)
+"""What today's engine measures."""
 
 
 class TestNoiseCheck:
@@ -188,9 +211,42 @@ class TestNoiseCheck:
         assert words.check_label(check()) == ":green[Noise check passed]"
         assert words.check_label(check("It is off.")) == ":red[Noise check failed]"
         opened = "\n".join(words.check_paragraphs(check("It is off.")))
-        assert "| Noise on the clipped sum, each weight | 1.4998 | 1.5 ± 0.005 |" in opened
-        assert "| Longest gradient of one sentence | 1.5 (80 measured) | at most 1.5 |" in opened
+        assert "| Noise on each weight, σ · C | 1.4998 | 1.5 ± 0.005 |" in opened
+        assert "| Longest gradient of 80 sentences, each alone | 1.5 | at most 1.5 |" in opened
         assert "- It is off." in opened
+
+    def test_what_was_looked_at_is_told_layer_by_layer(self):
+        opened = "\n".join(words.check_paragraphs(CLOSE)).replace("\u00a0", " ")
+        assert "| … in “LSTM forwards” | 99.90 % | 100 % ± 0.42 % |" in opened
+        assert "| How often each weight was measured | 34 times or more |  |" in opened
+        assert "| Distance from the normal distribution | 0.021 % | near 0 |" in opened
+        assert "| Noise along the sums, ÷ σ · C | +0.31 ± 1.01 | 0 ± 1 |" in opened
+        assert "| 6 sums made anew, 4 of them fit to be judged: largest gap | 0.00012 clip norms | 0 |" in opened
+        assert "fails less than once in a million times" in opened
+        assert "it measures noise at every step, but clipping at 6 of 55 steps." in opened
+        assert "engine 5" not in opened
+        lines = "\n".join(check_lines(CLOSE))
+        assert lines.startswith("Noise check passed, 55 steps measured")
+        assert "What the check cannot see:" in lines
+
+    def test_sums_that_rounding_hides_are_not_called_equal(self):
+        opened = "\n".join(words.check_paragraphs(dataclasses.replace(CLOSE, looks_counted=0, largest_gap=0.0)))
+        assert "6 sums made anew, 0 of them fit to be judged: largest gap | hidden by rounding" in opened
+
+    def test_the_check_of_engine_5_says_what_it_did_not_look_at(self):
+        for said in ("\n".join(words.check_paragraphs(check())), "\n".join(check_lines(check()))):
+            assert "in short runs not on all weights" in said
+            assert "of batches above 64 sentences it did not look at the sum" in said
+            assert "once in a million" not in said
+
+    def test_whole_clients_have_blind_spots_of_their_own(self):
+        opened = "\n".join(words.check_paragraphs(dataclasses.replace(CLOSE, unit="client", looks=0)))
+        assert "any update is taken as it comes" in opened
+        assert "clipping at" not in opened
+
+    def test_noise_that_rounding_hides_has_not_passed_in_a_shell(self):
+        hidden = dataclasses.replace(CLOSE, noise_std=None, layers=())
+        assert check_lines(hidden)[0] == "Noise check not possible: rounding hides the noise, 55 steps measured"
 
     def test_noise_that_rounding_hides_is_not_called_measured(self):
         hidden = check(noise_std=None)
