@@ -5,27 +5,50 @@ asks, and within a family among everything that is asked in the run: each step, 
 bound). The distributions are exact, or bounds that hold for every sample size, so nothing rests on "large enough":
 
 * sums of squares of standard normal draws: χ²;
-* a sum of standard normal draws, or of draws that are no wider: 2·exp(−z²/2) (Hoeffding 1963 for martingales);
+* a sum of standard normal draws, or of draws that are no wider: 2·exp(−z²/2) (Hoeffding 1963 for martingales). What a
+  draw is held against may follow from all draws before it. A cosine in k dimensions is no wider than N(0, 1/k): term by
+  term, its moment generating function is below exp(t²/2k);
 * the cosine of a fixed and a uniformly random direction: its square has a Beta(½, (k − 1)/2) distribution;
 * an empirical distribution against its own: Massart 1990 ("The tight constant in the Dvoretzky–Kiefer–Wolfowitz
   inequality"), P(sup|F_n − F| > x) ≤ 2·exp(−2nx²);
 * counts: the probability integral transform of a binomial count, with a uniform draw where it is discrete (Brockwell
   2007), is exactly uniform, and its normal score exactly normal.
+
+Rounding is let in where it may matter: sums of squares by the triangle inequality, distributions by how far it may move
+a value. In what is compared to directions it counts as chance: where it is a small share of the noise, the noise's own
+last digits make it independent of all that came before.
 """
 
 import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import betaincinv, gammainccinv, gammaincinv, ndtri
+from scipy.special import betaincinv, gammainc, gammaincc, gammainccinv, gammaincinv, ndtri
 from scipy.stats import binom
 
 FALSE_ALARM = 1e-6
 """Largest chance that an honest run fails its check at any moment."""
 FAMILIES = 15
-"""Questions that share the budget: see :class:`engine.privacy.noise_check.NoiseMonitor`."""
+"""Questions that share the budget, and what :func:`share` is told is asked of each in a run:
+
+1. the spread of a step's noise: steps;
+2. its component along what it was added to: steps × directions of a step;
+3. its cosine with earlier noise: steps × those kept;
+4. how the spreads of the steps spread: verdicts (asked for with twice as many);
+5. to 8. the spread over all, of each layer, of each 256 weights, of each weight: verdicts × how many there are;
+9. the distribution in each layer: verdicts × layers;
+10. the sum of the components along the sums, 11. of their squares: verdicts × 2, of stretches and of all weights;
+12. cosines by how far steps lie apart, and with the mean: verdicts × lags, and verdicts, each with half of it;
+13. the sum of the sample sizes' scores, 14. of their squares: verdicts (twice as many);
+15. how often each sentence came, the largest score and the sum of squares: verdicts × sentences, and verdicts, each
+    with half of it.
+
+Lengths of contributions and gaps between sums are not left to chance and take no part of it.
+"""
 VERDICTS = 64
 """Most verdicts of a run: its records, and a few more."""
+_EXACT = 1e7
+"""Half as many draws have exact lower quantiles."""
 
 
 def share(asked: int) -> float:
@@ -37,7 +60,15 @@ def square_bounds(draws: np.ndarray | float, chance: float) -> tuple[np.ndarray,
     """Between which values the sum of so many squared standard normal draws lies but for ``chance``, half on each
     side."""
     half = np.asarray(draws, dtype=np.float64) / 2
-    return 2 * gammaincinv(half, chance / 2), 2 * gammainccinv(half, chance / 2)
+    high = 2 * gammainccinv(half, chance / 2)
+    # SciPy 1.17's lower quantile loses its digits from 10⁸ draws on. It is nearer to the mean than the upper one.
+    return np.where(half > _EXACT, 4 * half - high, 2 * gammaincinv(half, chance / 2)), high
+
+
+def square_score(square: float, draws: int) -> float:
+    """The sum of so many squared standard normal draws as one standard normal value."""
+    below, above = gammainc(draws / 2, square / 2), gammaincc(draws / 2, square / 2)
+    return float(ndtri(max(below, 1e-300)) if below < 0.5 else -ndtri(max(above, 1e-300)))
 
 
 @lru_cache(maxsize=4096)

@@ -150,15 +150,16 @@ class _Verdict:
     def _distances(self) -> list[tuple[float, float]]:
         """Of each layer, how far its noise's distribution lies from the normal one, and how far it may."""
         edges = ndtr(np.linspace(-measuring.REACH, measuring.REACH, measuring.BINS + 1))
-        # Rounding moves a value by at most its slack, and so the share below an edge by at most the density there.
-        moved = 0.4 * math.sqrt(3 * float(self.state["rounding"][0]))
         found = []
-        for bins in self.state["bins"]:
+        for (_, layer), bins in zip(self.watch.layers, self.state["bins"], strict=True):
             number = int(bins.sum())
             if number:
+                # Rounding moves a value by at most its slack, and so the share below an edge by at most that times the
+                # density there. The slacks of all values, squared, are no less than of those that are counted.
+                moved = 0.4 * math.sqrt(float(self.state["slacks"][layer].sum()) / number)
                 distance = float(np.abs(np.cumsum(bins)[:-1] / number - edges).max())
                 allowed = bounds.distance_bound(number, bounds.share(bounds.VERDICTS * len(self.watch.layers)))
-                found.append((distance, float(allowed) + moved))
+                found.append((distance, float(allowed) + min(1.0, moved)))
         return found
 
     def _shape_faults(self) -> list[str]:
