@@ -102,26 +102,28 @@ def distance_bound(draws: np.ndarray | float, chance: float) -> np.ndarray:
 
 def normal_scores(counts: np.ndarray, uniform: np.ndarray, number: int, probability: float) -> np.ndarray:
     """Binomial(number, probability) counts as standard normal values, float64 [n]; uniform: [n], draws from [0, 1)."""
-    values, places = np.unique(counts, return_inverse=True)
-    here = binom.pmf(values, number, probability)[places]
-    below = binom.cdf(values - 1, number, probability)[places] + uniform * here
-    above = binom.sf(values, number, probability)[places] + (1 - uniform) * here
-    return np.where(below < 0.5, ndtri(np.maximum(below, 1e-300)), -ndtri(np.maximum(above, 1e-300)))
+    first, chances = _distribution(number, probability)
+    places = counts - first
+    inside = (places >= 0) & (places < chances.shape[1])
+    here, below, above = chances[:, np.where(inside, places, 0)]
+    low, high = below + uniform * here, above + (1 - uniform) * here
+    scores = np.where(low < 0.5, ndtri(np.maximum(low, 1e-300)), -ndtri(np.maximum(high, 1e-300)))
+    return np.where(inside, scores, np.copysign(40.0, places))
 
 
 def normal_score(count: int, uniform: float, number: int, probability: float) -> float:
-    """One of :func:`normal_scores`, quicker where many of one distribution are asked for."""
-    first, scores = _distribution(number, probability)
-    if not 0 <= count - first < len(scores):
+    """One of :func:`normal_scores`, quicker."""
+    first, chances = _distribution(number, probability)
+    if not 0 <= count - first < chances.shape[1]:
         return math.copysign(40.0, count - first)
-    here, below, above = scores[count - first]
+    here, below, above = chances[:, count - first].tolist()
     low, high = below + uniform * here, above + (1 - uniform) * here
     return float(ndtri(max(low, 1e-300)) if low < 0.5 else -ndtri(max(high, 1e-300)))
 
 
 @lru_cache(maxsize=256)
-def _distribution(number: int, probability: float) -> tuple[int, list[tuple[float, float, float]]]:
-    """The first count that is worth a look, and P(= k), P(< k), P(> k) of each from there on."""
+def _distribution(number: int, probability: float) -> tuple[int, np.ndarray]:
+    """The first count that is worth a look, and P(= k), P(< k), P(> k) of each from there on, float64 [3, counts]."""
     mean, reach = number * probability, 40 * math.sqrt(number * probability * (1 - probability)) + 40
     first = max(0, math.floor(mean - reach))
     counts = np.arange(first, min(number, math.ceil(mean + reach)) + 1)
@@ -130,4 +132,4 @@ def _distribution(number: int, probability: float) -> tuple[int, list[tuple[floa
         binom.cdf(counts - 1, number, probability),
         binom.sf(counts, number, probability),
     )
-    return first, list(zip(*(each.tolist() for each in chances), strict=True))
+    return first, np.stack(chances)
