@@ -26,12 +26,12 @@ SIZES = (
 """A BiLSTM-CRF at the paper's settings; a linear CRF at good practice, and with larger batches."""
 MISSING = (1.0, 0.5, 0.1, 0.02, 0.01)
 EXTENTS = {
-    "all": None,
-    "2,007 in a row": 2007,
-    "256 in a row": 256,
-    "the last layer, 81": 81,
-    "100 scattered": -100,
-    "1": 1,
+    "all weights": None,
+    "2,007 weights in a row": 2007,
+    "256 weights in a row": 256,
+    "the last layer, 81 weights": 81,
+    "100 weights here and there": -100,
+    "1 weight": 1,
 }
 """Weights that lack noise: so many in a row from a random place on, but for the last layer; below 0: anywhere."""
 BESIDE, FIXED, REPEATED = (0.1, 1.0, 10.0), (0.003, 0.01, 0.03, 0.1, 0.3), (0.02, 0.05, 0.1, 0.3, 1.0)
@@ -50,7 +50,7 @@ class Fault:
     """
 
     missing: float = 0.0
-    extent: str = "all"
+    extent: str = "all weights"
     beside: float = 0.0
     once: bool = False
     fixed: float = 0.0
@@ -130,9 +130,7 @@ def _median(steps: list[int | None]) -> str:
 def faults() -> dict[str, dict[str, Fault]]:
     """By what is wrong, and how much of it."""
     tables = {
-        f"noise missing on {extent} weights": {
-            f"{100 * share:g} %": Fault(missing=share, extent=extent) for share in MISSING
-        }
+        f"noise missing on {extent}": {f"{100 * share:g} %": Fault(missing=share, extent=extent) for share in MISSING}
         for extent in EXTENTS
     }
     tables["the plain gradient once more at each step, ‖S‖ ÷ σC"] = {f"{v:g}": Fault(beside=v) for v in BESIDE}
