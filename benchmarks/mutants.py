@@ -1,9 +1,9 @@
 """Mutation testing of what privacy rests on: ``python -m benchmarks.mutants [MODULE …] [--limit N] [--leave-red]``.
 
 Cosmic Ray makes one small change after another in a copy of the tree; tests that are quick and to the point must
-notice. A change that they let pass is a survivor: it is shown, and has to be killed by a test or explained, one by one, in
-``mutants_explained.toml``; one that is neither makes the command fail. What was found is kept by the module's text, so
-that a run that was interrupted goes on; when tests have changed, survivors are tried again.
+notice. A change that they let pass is a survivor: it is shown, and has to be killed by a test or explained, one by
+one, in ``mutants_explained.toml``; one that is neither makes the command fail. What was found is kept by the module's
+text, so that a run that was interrupted goes on; when tests have changed, survivors are tried again.
 
 Each mutant is tested in a fork of this process, which has imported the libraries but not the engine: a tenth of a
 second instead of three. Nothing that Python compiled is kept, and Numba, whose functions are compiled to files of their
