@@ -69,9 +69,9 @@ def _client_spent(plan: FederatedPlan, server: PrivacyPlan, rounds: int) -> Priv
     if plan.local:
         # A client's update may turn into any other one: two vectors of norm C lie at most 2C apart.
         times = most_rounds(plan, rounds)
-        epsilon = accounting.gaussian_epsilon(2 * math.sqrt(times) / server.noise_multiplier, server.delta)
+        apart = 2 * math.sqrt(times) / server.noise_multiplier
         return PrivacySpent(
-            epsilon=epsilon if times else 0.0,
+            epsilon=accounting.gaussian_epsilon(apart, server.delta) if times else 0.0,
             delta=server.delta,
             unit=CLIENT,
             neighbouring=REPLACE_CLIENT,

@@ -87,6 +87,8 @@ class FederatedPlan:
     def warnings(self) -> tuple[str, ...]:
         """What a reader of this plan's ε should know first, one sentence each."""
         plans = [self.server] if self.server else [plan for plan in self.parts if plan.private]
+        if self.local:  # every client takes part: nothing is sampled, in whatever way
+            plans = [replace(plan, sampling="poisson") for plan in plans]
         return tuple(dict.fromkeys(warning for plan in plans for warning in plan.warnings()))[:4]
 
 

@@ -39,7 +39,7 @@ SEEDED = (
     "The noise comes from a seed, for simulation: this very tagger is not protected, since whoever knows the seed, "
     "which is printed, can subtract the noise."
 )
-SYSTEM = "The keys of noise and samples came from the operating system, and were destroyed when the run ended."
+SYSTEM = "The keys of noise and samples come from the operating system, and are destroyed when the run ends."
 FLOATING = (
     "Noise is drawn in floating point: its last digits are not quite normally distributed (Mironov 2012), and no δ is "
     "booked for what somebody could read off the weights' last digits."

@@ -143,7 +143,7 @@ class NoiseMonitor:
             state["bad"][0] += 1
         if far <= 0.01 * math.sqrt(2 * draws):  # else rounding would show in the spread of the spreads
             spreads = state["spreads"]
-            spreads[0] += _square_score(square, draws) ** 2
+            spreads[0] += bounds.square_score(square, draws) ** 2
             spreads[1] += 1
 
     def _judge_direction(self, step: int, part: float, asked: int) -> None:
@@ -170,9 +170,3 @@ def _add(sums: np.ndarray, value: float) -> None:
     sums[0] += value
     sums[1] += value * value
     sums[2] += 1
-
-
-def _square_score(square: float, draws: int) -> float:
-    """χ² as a standard normal value (Wilson and Hilferty 1931), good to a thousandth from a hundred draws on."""
-    step = 2 / (9 * draws)
-    return ((square / draws) ** (1 / 3) - (1 - step)) / math.sqrt(step)

@@ -151,13 +151,17 @@ class _Verdict:
         edges, number = ndtr(np.linspace(-measuring.REACH, measuring.REACH, measuring.BINS + 1)), int(bins.sum())
         return (float(np.abs(np.cumsum(bins)[:-1] / number - edges).max()), number) if number else (0.0, 0)
 
+    def _moved(self, weights: slice, number: int) -> float:
+        """How far rounding may have moved the share of so many values on these weights below an edge: a value by at most
+        its slack, and so the share by at most that times the density there. The slacks of all values, squared, are no
+        less than of those that are counted."""
+        return min(1.0, 0.4 * math.sqrt(float(self.state["slacks"][weights].sum()) / number))
+
     def _shape_faults(self) -> list[str]:
-        # Rounding moves a value by at most its slack, and so the share below an edge by at most the density there.
-        moved = 0.4 * math.sqrt(3 * float(self.state["rounding"][0]))
         chance = bounds.share(bounds.VERDICTS * len(self.watch.layers))
-        for (title, _), bins in zip(self.watch.layers, self.state["bins"], strict=True):
+        for (title, layer), bins in zip(self.watch.layers, self.state["bins"], strict=True):
             distance, number = self._distance(bins)
-            if number and not distance <= bounds.distance_bound(number, chance) + moved:
+            if number and not distance <= bounds.distance_bound(number, chance) + self._moved(layer, number):
                 return [
                     f"The noise on the weights of “{title}” is not normally distributed: the share below some value is "
                     f"off by {100 * distance:.2g} %."
@@ -165,7 +169,7 @@ class _Verdict:
         every = self.state["bins"].sum(0)
         number, beyond = int(every.sum()), int(every[0] + every[-1])
         low, high = bounds.count_bounds(number, 2 * float(ndtr(-measuring.REACH)), bounds.share(bounds.VERDICTS))
-        if moved < 1e-3 and not low <= beyond <= high:
+        if number and self._moved(slice(0, self.watch.size), number) < 1e-3 and not low <= beyond <= high:
             return [
                 f"Of {number:,} draws of noise {beyond:,} lie beyond {measuring.REACH:g} standard deviations, where "
                 f"{2 * float(ndtr(-measuring.REACH)) * number:.0f} are expected."

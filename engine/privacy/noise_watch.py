@@ -56,9 +56,12 @@ class Watch:
         self._whole = max(1, self.steps // _WHOLE)
         self._secrets = secrets or Secrets.seeded(0, "")
         self._looks = self._look_steps()
-        chance = np.random.default_rng(0)  # fixed: what it breaks is ties between whole numbers
-        self.ties = chance.random(self.steps), chance.random(int(self.first[-1]))
-        """Uniform draws for each step and for each sentence."""
+        self.ties = tuple(
+            self._secrets.stream(f"ties of {name}").random(number)
+            for name, number in (("steps", self.steps), ("sentences", int(self.first[-1])))
+        )
+        """Uniform draws for each step and for each sentence, which break ties between whole numbers; of the run's own,
+        since a bound over chance says nothing about one sequence of draws that all runs share."""
 
     @property
     def rows(self) -> int:

@@ -1,0 +1,175 @@
+"""How often the noise check accuses an honest run, counted over toy runs.
+
+That none of 100,000 alarms under the real budget of one in a million says little, so they are run with a budget of a
+fifth too: the share that alarms must stay below it, if each bound holds; and with that fifth for each question alone.
+"""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from scipy.stats import beta
+
+from benchmarks.noise_toys import Toy, budget, honest_faults
+from benchmarks.report import markdown
+from engine.privacy import bounds
+from engine.settings import REPOSITORY
+
+LOOSE = 0.2
+"""The raised budget."""
+CERTAINTY = 0.999
+"""Of the upper bounds of shares (Clopper and Pearson 1934)."""
+_CHUNK = 200
+QUESTIONS = {
+    "spread of a step": "the noise on the weights had",
+    "along at a step": "the noise lies",
+    "noise used again": "added the",
+    "spreads of the steps": "From step to step",
+    "spread over all": "on the weights has",
+    "spread of a layer": "on the weights of “.*” has",
+    "spread of 256 weights": r"on the weights [\d,]+ to [\d,]+ has",
+    "spread of a weight": "on the weight [^s]",
+    "distribution": "not normally distributed",
+    "along, sum": "The noise points",
+    "along, spread": "Along the clipped sum",
+    "lags": "The noise of steps",
+    "drift": "in common",
+    "sample sizes, mean": "Samples hold",
+    "sample sizes, spread": "Sample sizes spread",
+    "times drawn, spread": "comes back too",
+    "times drawn, largest": "comes more often",
+}
+"""What the check asks, and by which words it says so. Of spreads, and of components along sums, it says one at most."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Many runs of one kind. toys: taken in turn. alarm, families: the budget, and by how many it is shared; None is
+    the real one."""
+
+    title: str
+    toys: tuple[Toy, ...]
+    runs: int
+    alarm: float | None = None
+    families: int = bounds.FAMILIES
+
+
+_TOYS = (Toy(64, 60, 6, 20), Toy(96, 200, 50, 30), Toy(128, 40, 30, 40), Toy(100, 500, 5, 24))
+_STRETCHED = (Toy(4_500, 100, 20, 40, verdicts=5),)
+_REAL = (Toy(20_439, 14_041, 1_024, 137, verdicts=20),)
+
+
+def trials(runs: int) -> list[Trial]:
+    """runs: of the first, of which the others have a share."""
+    return [
+        Trial("64 to 128 weights, the real budget", _TOYS, runs),
+        Trial("the same, loose", _TOYS, runs // 8, LOOSE),
+        Trial("the same, loose for each question alone", _TOYS, runs // 8, LOOSE, 1),
+        Trial("4,500 weights in stretches, loose", _STRETCHED, runs // 40, LOOSE),
+        Trial("20,439 weights, 137 steps, the real budget", _REAL, runs // 300),
+        Trial("the same, loose", _REAL, runs // 300, LOOSE),
+    ]
+
+
+def question(fault: str) -> str:
+    """Which of the questions a sentence answers."""
+    return next(name for name, words in QUESTIONS.items() if re.search(words, fault))
+
+
+def count(trial: Trial, first: int, last: int) -> dict[str, Any]:
+    """Alarms among the runs of these numbers, and the questions that raised them."""
+    alarms, questions = 0, Counter[str]()
+    for number in range(first, last):
+        toy = trial.toys[number % len(trial.toys)]
+        strict = trial.alarm is None
+        verdicts = bounds.VERDICTS if strict else len(toy.moments())
+        with budget(trial.alarm or bounds.FALSE_ALARM, trial.families, verdicts):
+            faults = honest_faults(toy, number)
+        alarms += bool(faults)
+        questions.update({question(fault) for fault in faults})
+    return {"runs": last - first, "alarms": alarms, "questions": dict(questions)}
+
+
+def _version() -> str:
+    """Of the code whose alarms are counted."""
+    places = ("bounds", "measuring", "noise_check", "noise_verdict", "noise_watch")
+    texts = [(REPOSITORY / "engine" / "privacy" / f"{place}.py").read_bytes() for place in places]
+    here = [(REPOSITORY / "benchmarks" / f"{place}.py").read_bytes() for place in ("noise_toys", "noise_alarms")]
+    return hashlib.sha256(b"".join(texts + here)).hexdigest()[:12]
+
+
+def counted(runs: int, processes: int, kept: Path) -> list[tuple[Trial, dict[str, Any]]]:
+    """Each trial's counts. What is done is written to ``kept``, line by line, and not done again."""
+    version, done = _version(), dict(_done(kept))
+    wanted = [(trial, first) for trial in reversed(trials(runs)) for first in range(0, trial.runs, _CHUNK)]
+    keys = {(trial, first): f"{version} {trial}, {first}" for trial, first in wanted}
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool, kept.open("a") as file:
+        futures = {
+            pool.submit(count, trial, first, min(trial.runs, first + _CHUNK)): (trial, first)
+            for trial, first in wanted
+            if keys[trial, first] not in done
+        }
+        for future in as_completed(futures):
+            key = keys[futures[future]]
+            done[key] = future.result()
+            file.write(json.dumps([key, done[key]]) + "\n")
+            file.flush()
+    found = []
+    for trial in trials(runs):
+        chunks = [done[keys[each]] for each in wanted if each[0] == trial]
+        total: Counter[str] = Counter()
+        for chunk in chunks:
+            total.update(chunk["questions"])
+        found.append(
+            (trial, {name: sum(chunk[name] for chunk in chunks) for name in ("runs", "alarms")} | {"questions": total})
+        )
+    return found
+
+
+def _done(kept: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for line in kept.read_text().splitlines() if kept.exists() else ():
+        key, value = json.loads(line)
+        yield key, value
+
+
+def at_most(alarms: int, runs: int) -> float:
+    """The largest share that goes with so few alarms, with ``CERTAINTY``."""
+    return float(beta.ppf(CERTAINTY, alarms + 1, runs - alarms)) if alarms < runs else 1.0
+
+
+def measure(runs: int, processes: int, kept: Path) -> tuple[dict[str, Any], str]:
+    """Values to keep, and tables."""
+    rows, alone, found = [], [], counted(runs, processes, kept)
+    for trial, counts in found:
+        limit, bound = trial.alarm or bounds.FALSE_ALARM, at_most(counts["alarms"], counts["runs"])
+        shared = trial.families > 1
+        rows.append(
+            {
+                "runs_of": trial.title,
+                "runs": counts["runs"],
+                "alarms": counts["alarms"],
+                "at_most": round(bound, 5),
+                "budget": limit if shared else None,
+            }
+        )
+        if not shared:
+            alone = [
+                {"question": name, "alarms": counts["questions"].get(name, 0), "runs": counts["runs"]}
+                | {"at_most": round(at_most(counts["questions"].get(name, 0), counts["runs"]), 4), "budget": limit}
+                for name in QUESTIONS
+            ]
+    head = ("honest runs", "runs", "alarms", f"at most ({CERTAINTY:.1%} sure)", "budget")
+    text = markdown(head, [tuple("each question" if cell is None else cell for cell in row.values()) for row in rows])
+    text += "\n\n" + markdown(
+        ("question, alone with the budget", "alarms", "runs", "at most", "budget"),
+        [tuple(row.values()) for row in alone],
+    )
+    return {"trials": rows, "questions": alone}, text

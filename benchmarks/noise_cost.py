@@ -1,0 +1,184 @@
+"""What the noise check costs: the same training with it and with a stand-in that does nothing.
+
+By parts: the two train in turns, step by step on the same samples with the same noise, so that their weights stay equal
+and each pair of steps differs by the check alone. Medians of those differences, for steps that look at a stretch of the
+weights, for those that look at all of them and for those that make their sum once more, and of a verdict, are
+multiplied with how many a whole run has. Or whole runs in turns, scoring included, whose difference is smaller than
+what a busy machine does to them unless there are many turns.
+"""
+
+import gc
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from benchmarks.report import markdown
+from engine import simulation
+from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
+from engine.corpus import train_sentences
+from engine.errors import CorpusError
+from engine.federated import federation
+from engine.privacy.noise_check import NoiseMonitor
+from engine.recipes import good_practice
+from engine.settings import Settings
+from engine.training import dpsgd
+from engine.training.dpsgd import DPSGD
+
+LARGE = 4_096
+_LOOKS, _VERDICTS = 4, 15
+"""Looks and verdicts that are timed, at most."""
+_EPSILON = 3.0
+
+
+class Blind:
+    """A monitor that sees nothing and says so: whoever asks whether there is one is told no."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.state: dict[str, np.ndarray] = {}
+
+    def __bool__(self) -> bool:
+        return False
+
+
+@contextmanager
+def blind() -> Iterator[None]:
+    """Runs that begin here are not checked, and take the same steps."""
+    places: list[Any] = [federation, dpsgd]
+    try:
+        for place in places:
+            place.NoiseMonitor = Blind
+        yield
+    finally:
+        for place in places:
+            place.NoiseMonitor = NoiseMonitor
+
+
+def cases(corpus: str, settings: Settings) -> dict[str, SimulationConfig]:
+    """What is trained: the paper's settings with a CRF, and good practice with the largest batches."""
+    sentences = train_sentences(corpus, settings)
+    batch = min(LARGE, sentences // 3)
+    good = good_practice(corpus, sentences, _EPSILON).flat() | {"batch_size": batch}
+    paper = SimulationConfig(
+        corpus=corpus, tagger=TaggerConfig(name="bilstm-crf"), privacy=PrivacyConfig(noise_multiplier=1.0)
+    )
+    return {"BiLSTM-CRF, batch 32": paper, f"linear CRF, batch {batch:,}": SimulationConfig.from_flat(good)}
+
+
+def corpus_here(wanted: str, settings: Settings) -> str:
+    """The corpus that is asked for, or the embedded one where it is missing."""
+    try:
+        train_sentences(wanted, settings)
+    except CorpusError:
+        return SimulationConfig().corpus
+    return wanted
+
+
+def _learner(config: SimulationConfig, settings: Settings) -> DPSGD:
+    _, run = simulation.federation_of(config, simulation.encoded_corpus(config, settings), settings)
+    return run.learner(run.plan.rounds[0][0], run.weights)
+
+
+def _timed(call: Any, *arguments: Any) -> float:
+    start = time.perf_counter()
+    call(*arguments)
+    return 1000 * (time.perf_counter() - start)
+
+
+def _kind(monitor: NoiseMonitor, step: int) -> str:
+    """What a step looks at."""
+    if monitor.watch.looks_closely(step):
+        return "look"
+    return "whole" if monitor.watch.is_whole(step) else "stretch"
+
+
+def by_parts(config: SimulationConfig, settings: Settings, steps: int) -> dict[str, Any]:
+    """Milliseconds of a step, of what the check adds to each kind of step and of a verdict; how many of each a whole
+    run has; and the share of the run's training that they are."""
+    seeing = _learner(config, settings)
+    with blind():
+        unseen = _learner(config, settings)
+    monitor = seeing.monitor
+    if monitor is None:
+        raise SystemExit("The run is not private.")
+    every = seeing.plan.steps
+    kinds = [_kind(monitor, step) for step in range(every)]
+    plain: list[float] = []
+    more: dict[str, list[float]] = {kind: [] for kind in ("stretch", "whole", "look")}
+    gc.disable()
+    for step in range(min(every, steps)):
+        order = (seeing, unseen) if step % 2 else (unseen, seeing)
+        took = {learner: _timed(learner.step, step) for learner in order}
+        plain.append(took[unseen])
+        more[kinds[step]].append(took[seeing] - took[unseen])
+    for number in range(_LOOKS - len(more["look"])):  # those of later steps
+        sentences = seeing.sample(every + number)
+        total, _ = seeing.clipped_sum(sentences)
+        more["look"].append(_timed(seeing._look_closely, monitor, number, sentences, total))
+    gc.enable()
+    verdicts = [_timed(monitor.verdict) for _ in range(_VERDICTS)]
+    if not more["whole"]:  # none of the steps so far: a look at all weights costs by their number
+        where, all_weights = monitor.watch.stretch(0), monitor.watch.size
+        scale = all_weights / (where.stop - where.start)
+        more["whole"] = [scale * each for each in more["stretch"]]
+    if not more["stretch"]:
+        more["stretch"] = more["whole"]
+    costs = {kind: statistics.median(each) for kind, each in more.items()} | {"verdict": statistics.median(verdicts)}
+    reports = len(set(simulation.report_steps(every)))
+    numbers = {kind: kinds.count(kind) for kind in more} | {"verdict": reports}
+    training = every * statistics.median(plain)
+    shares = {kind: costs[kind] * numbers[kind] / training for kind in costs}
+    return {
+        "steps": every,
+        "timed_steps": len(plain),
+        "weights": seeing.weights.size,
+        "step_ms": round(statistics.median(plain), 3),
+        "cost_ms": {kind: round(cost, 3) for kind, cost in costs.items()},
+        "times": numbers,
+        "shares": {kind: round(share, 5) for kind, share in shares.items()},
+        "share": round(sum(shares.values()), 5),
+    }
+
+
+def whole_runs(config: SimulationConfig, settings: Settings, turns: int) -> dict[str, float]:
+    """Median seconds of whole runs with and without the check, taken in turns, and their ratio."""
+    seconds: dict[str, list[float]] = {"checked": [], "unchecked": []}
+    for turn in range(turns):
+        for name in sorted(seconds, reverse=bool(turn % 2)):
+            start = time.perf_counter()
+            if name == "checked":
+                list(simulation.simulate(config, settings))
+            else:
+                with blind():
+                    list(simulation.simulate(config, settings))
+            seconds[name].append(time.perf_counter() - start)
+    medians = {name: statistics.median(each) for name, each in seconds.items()}
+    ratio = statistics.median(a / b for a, b in zip(seconds["checked"], seconds["unchecked"], strict=True))
+    return {f"{name}_s": round(each, 2) for name, each in medians.items()} | {"ratio": round(ratio, 4)}
+
+
+def measure(corpus: str, steps: int, turns: int, settings: Settings) -> tuple[dict[str, Any], str]:
+    """Values to keep, and tables. turns: of whole runs, which are left out if it is 0."""
+    corpus = corpus_here(corpus, settings)
+    rows, found = [], {}
+    for title, config in cases(corpus, settings).items():
+        parts = found[title] = by_parts(config, settings, steps)
+        if turns:
+            parts["whole_runs"] = whole_runs(config, settings, turns)
+        for kind, cost in parts["cost_ms"].items():
+            rows.append((title, kind, f"{cost:.2f}", parts["times"][kind], f"{parts['shares'][kind]:.2%}"))
+        rows.append(
+            (title, "**all**", f"a step is {parts['step_ms']:.2f}", parts["steps"], f"**{parts['share']:.2%}**")
+        )
+    text = markdown((f"training on {corpus}", "the check's", "ms", "times in a run", "share of the training"), rows)
+    for title, parts in found.items():
+        if turns:
+            runs = parts["whole_runs"]
+            text += (
+                f"\n\n{title}: whole runs {runs['checked_s']} s with and {runs['unchecked_s']} s without the check; "
+            )
+            text += f"median ratio of {turns} turns {runs['ratio']}."
+    return {"corpus": corpus, "cases": found}, text

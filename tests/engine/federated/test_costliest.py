@@ -1,0 +1,132 @@
+"""Who pays most in a federation, on plans that are written down by hand."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine.federated import accounting
+from engine.federated.accounting import costly, most_rounds, spent
+from engine.federated.plan import FederatedPlan, Visit
+from engine.privacy import accounting as prices
+from engine.privacy.plan import PrivacyPlan
+
+PART = PrivacyPlan(
+    examples=400,
+    batch_size=8,
+    steps=50,
+    noise_multiplier=2.0,
+    clip_norm=0.5,
+    delta=1e-5,
+    sampling="poisson",
+)
+
+
+def federation(
+    parts: list[PrivacyPlan],
+    clients: int | None = None,
+    rounds: int = 1,
+    server: PrivacyPlan | None = None,
+    **more: bool,
+) -> FederatedPlan:
+    """Each part trains its steps in the first round; in later ones only its client is there."""
+    clients = clients or len(parts)
+    first = tuple(Visit(number % clients, number, 0, part.steps) for number, part in enumerate(parts))
+    later = [
+        tuple(Visit(client, client, parts[client].steps, 0) for client in range(clients)) for _ in range(1, rounds)
+    ]
+    return FederatedPlan(
+        parts=tuple(parts),
+        sentences=tuple(np.arange(part.examples) for part in parts),
+        shards=tuple(np.arange(PART.examples) for _ in range(clients)),
+        rounds=(first, *later),
+        server=server,
+        **more,
+    )
+
+
+def test_before_the_first_step_nothing_is_spent() -> None:
+    found = spent(federation([PART, replace(PART, examples=200)]), 0, 0)
+    assert found.epsilon == 0.0
+    assert found.delta == 1e-5
+
+
+def test_the_smallest_shard_pays_most() -> None:
+    small, large = replace(PART, examples=200), PART
+    plan = federation([large, small])
+    found = spent(plan, 100, 1)
+    assert found.epsilon == prices.epsilon(small, 50)
+    assert found.rdp_epsilon == prices.epsilon(small, 50, "rdp")
+    assert found.assumptions[-1] == accounting.DISJOINT
+    assert found.poisson_epsilon is None
+    # Before it began, the other one is the only one to pay.
+    assert spent(plan, 30, 0).epsilon == prices.epsilon(large, 30)
+
+
+def test_one_shard_alone_and_runs_without_noise_say_nothing_of_others() -> None:
+    assert accounting.DISJOINT not in spent(federation([PART]), 50, 1).assumptions
+    quiet = federation([replace(PART, noise_multiplier=0.0, clip_norm=None)] * 2)
+    assert spent(quiet, 100, 1).epsilon == math.inf
+    assert spent(quiet, 100, 1).assumptions == ()
+
+
+def test_pieces_of_a_client_are_named() -> None:
+    assert accounting.PIECES in spent(federation([PART, PART, PART, PART], clients=2), 200, 1).assumptions
+    assert accounting.PIECES not in spent(federation([PART, PART]), 100, 1).assumptions
+
+
+def test_shuffled_parts_are_all_priced_and_the_worst_of_each_figure_is_shown() -> None:
+    """More epochs cost more without amplification; a larger share of a shard costs more with it."""
+    often = replace(PART, sampling="shuffle", examples=80, batch_size=8, steps=50)
+    seldom = replace(PART, sampling="shuffle", examples=400, batch_size=200, steps=10)
+    plan = federation([often, seldom, often])
+    assert costly(plan, 110) == [(often, 50), (seldom, 10)]
+    found = spent(plan, 110, 1)
+    singly = [prices.spent(often, 50), prices.spent(seldom, 10)]
+    assert singly[0].epsilon == singly[1].epsilon
+    assert found.poisson_epsilon == max(one.poisson_epsilon or 0.0 for one in singly)
+    assert singly[0].poisson_epsilon != singly[1].poisson_epsilon
+
+
+def test_only_parts_that_may_be_the_costliest_are_priced() -> None:
+    parts = [replace(PART, examples=examples) for examples in (4_000, 100, 400, 101)]
+    plan = federation(parts)
+    found = costly(plan, 200)
+    assert found[0] == (parts[1], 50)
+    assert (parts[0], 50) not in found
+    assert (parts[2], 50) not in found
+    # Those whose ε by Rényi accounting is close to the largest exact one are.
+    assert (parts[3], 50) in found
+    # Equal ones once; those that have not begun not at all.
+    assert len(costly(federation([PART, PART]), 100)) == 1
+    assert costly(plan, 50) == [(parts[0], 50)]
+
+
+def test_whole_clients_pay_round_by_round() -> None:
+    server = replace(PART, examples=10, batch_size=4, steps=9)
+    plan = federation([PART, PART], rounds=9, server=server)
+    found = spent(plan, 100, 3)
+    assert found.epsilon == prices.epsilon(server, 3)
+    assert (found.unit, found.neighbouring) == (accounting.CLIENT, "add or remove one")
+    assert found.assumptions[:2] == (accounting.JOINED, accounting.SERVER)
+    everybody = replace(server, batch_size=10)
+    found = spent(federation([PART, PART], rounds=9, server=everybody), 100, 3)
+    assert found.assumptions[0] == accounting.EVERY_CLIENT
+
+
+def test_local_clients_pay_for_the_rounds_of_the_busiest() -> None:
+    server = replace(PART, examples=3, batch_size=1, steps=4, sampling="shuffle", noise_multiplier=9.0)
+    rounds = tuple(tuple(Visit(client, client, 0, 1) for client in clients) for clients in ((0,), (2, 0), (2,), (2,)))
+    plan = replace(federation([PART] * 3, server=server, local=True), rounds=rounds)
+    assert [most_rounds(plan, done) for done in range(5)] == [0, 1, 2, 2, 3]
+    assert spent(plan, 0, 0).epsilon == 0.0
+    found = spent(plan, 3, 4)
+    assert found.epsilon == pytest.approx(prices.gaussian_epsilon(2 * math.sqrt(3) / 9, 1e-5))
+    assert (found.unit, found.neighbouring, found.accountant) == (
+        accounting.CLIENT,
+        accounting.REPLACE_CLIENT,
+        "exact",
+    )
+    assert found.assumptions[0] == accounting.LOCAL
+    assert accounting.PUBLIC in found.assumptions

@@ -1,0 +1,95 @@
+"""The bounds of the noise check against other ways to the same numbers."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from engine.privacy import bounds
+
+CHANCES = (0.1, 1e-3, 1e-10)
+
+
+@pytest.mark.parametrize("chance", CHANCES)
+def test_sums_of_squares_against_chi_squared(chance: float) -> None:
+    draws = np.array([1, 2, 50, 4096, 10_000_000])
+    low, high = bounds.square_bounds(draws, chance)
+    np.testing.assert_allclose(stats.chi2.cdf(low, draws), chance / 2, rtol=1e-4)
+    np.testing.assert_allclose(stats.chi2.sf(high, draws), chance / 2, rtol=1e-4)
+    assert bounds.square_bound(50, chance) == pytest.approx((low[2], high[2]))
+
+
+def test_sums_of_very_many_squares_against_the_normal_limit() -> None:
+    for draws in (1e9, 1e11):
+        low, high = ((each - draws) / math.sqrt(2 * draws) for each in bounds.square_bounds(draws, 1e-9))
+        z = stats.norm.isf(5e-10)
+        assert low == pytest.approx(-z, abs=1e-3)
+        assert high == pytest.approx(z, abs=1e-3)
+        assert low <= -z + (z * z - 1) / 3 * math.sqrt(2 / draws)  # no nearer than its skewness says
+
+
+@pytest.mark.parametrize("draws", [1, 7, 2048])
+def test_scores_of_sums_of_squares_are_normal_quantiles(draws: int) -> None:
+    for probability in (1e-12, 0.01, 0.4999, 0.5001, 0.99):
+        square = stats.chi2.ppf(probability, draws)
+        assert bounds.square_score(square, draws) == pytest.approx(stats.norm.ppf(probability), abs=1e-6)
+    assert bounds.square_score(stats.chi2.isf(1e-12, draws), draws) == pytest.approx(-stats.norm.ppf(1e-12), abs=1e-6)
+    assert bounds.square_score(0.0, draws) == pytest.approx(stats.norm.ppf(1e-300))
+    assert bounds.square_score(1e9, draws) == pytest.approx(-stats.norm.ppf(1e-300))
+    assert math.isnan(bounds.square_score(math.nan, draws))
+
+
+@pytest.mark.parametrize("chance", CHANCES)
+def test_normal_and_sum_bounds(chance: float) -> None:
+    assert 2 * stats.norm.sf(bounds.normal_bound(chance)) == pytest.approx(chance)
+    for draws in (1, 400):
+        # Never below the exact quantile of normal draws, and its own inverse.
+        allowed = float(bounds.sum_bound(draws, chance))
+        assert allowed >= math.sqrt(draws) * bounds.normal_bound(chance)
+        assert 2 * math.exp(-(allowed**2) / (2 * draws)) == pytest.approx(chance)
+
+
+@pytest.mark.parametrize("dimensions", [3, 8, 64])
+def test_cosines_against_student(dimensions: int) -> None:
+    """c·√((k − 1)/(1 − c²)) of a random direction has Student's distribution with k − 1 degrees of freedom."""
+    for chance in CHANCES:
+        cosine = bounds.cosine_bound(dimensions, chance)
+        t = cosine * math.sqrt((dimensions - 1) / (1 - cosine**2))
+        assert 2 * stats.t.sf(t, dimensions - 1) == pytest.approx(chance, rel=1e-4)
+
+
+def test_distances_are_no_smaller_than_those_of_kolmogorov() -> None:
+    for draws in (10, 1000):
+        for chance in (0.1, 1e-3):
+            allowed = float(bounds.distance_bound(draws, chance))
+            assert stats.kstwo.sf(allowed, draws) <= chance
+            assert 2 * math.exp(-2 * draws * allowed**2) == pytest.approx(chance)
+    assert float(bounds.distance_bound(0, 0.1)) == float(bounds.distance_bound(1, 0.1))
+
+
+@pytest.mark.parametrize(("number", "probability"), [(1, 0.3), (40, 0.1), (4_388, 0.0023), (14_041, 0.3), (50, 0.98)])
+def test_scores_of_counts_are_normal_and_alike(number: int, probability: float) -> None:
+    random = np.random.default_rng(1)
+    counts, ties = random.binomial(number, probability, 20_000), random.random(20_000)
+    scores = bounds.normal_scores(counts, ties, number, probability)
+    assert stats.kstest(scores, "norm").pvalue > 1e-3
+    singly = [bounds.normal_score(int(k), float(u), number, probability) for k, u in zip(counts, ties, strict=True)]
+    np.testing.assert_allclose(singly[:500], scores[:500])
+    exact = stats.binom.cdf(counts - 1, number, probability) + ties * stats.binom.pmf(counts, number, probability)
+    np.testing.assert_allclose(scores, stats.norm.ppf(exact), atol=1e-6)
+
+
+def test_scores_of_counts_out_of_reach_are_far_off() -> None:
+    assert bounds.normal_score(10_000, 0.5, 1_000_000, 1e-4) == 40.0
+    assert bounds.normal_score(0, 0.5, 1_000_000, 0.5) == -40.0
+    np.testing.assert_array_equal(
+        bounds.normal_scores(np.array([0, 10**6]), np.array([0.5, 0.5]), 1_000_000, 0.5), [-40.0, 40.0]
+    )
+    assert bounds.normal_score(0, 0.5, 100, 0.9) == pytest.approx(stats.norm.ppf(0.5 * 0.1**100), rel=1e-6)
+    assert bounds.normal_score(100, 0.5, 100, 0.1) == pytest.approx(-stats.norm.ppf(0.5 * 0.1**100), rel=1e-6)
+
+
+def test_the_budget_is_split_evenly() -> None:
+    assert bounds.share(10) * 10 * bounds.FAMILIES == pytest.approx(bounds.FALSE_ALARM)
+    assert bounds.share(0) == bounds.share(1)

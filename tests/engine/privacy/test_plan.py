@@ -1,0 +1,128 @@
+"""What a plan works out from a configuration, at the borders where an error of one would show."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.errors import InvalidConfig
+from engine.privacy.mechanisms import add_gaussian_noise, poisson_sample, shuffled_batch
+from engine.privacy.plan import PrivacyPlan, tier
+from engine.seeds import Secrets, Seeds
+
+
+def planned(examples: int, batch_size: int = 8, epochs: float = 2, **privacy: object) -> PrivacyPlan:
+    config = SimulationConfig(
+        training=TrainingConfig(batch_size=batch_size, epochs=epochs),
+        privacy=PrivacyConfig(**privacy),  # type: ignore[arg-type]
+    )
+    return PrivacyPlan.from_config(config, examples)
+
+
+def test_everything_comes_from_the_configuration() -> None:
+    chosen = {"noise_multiplier": 1.3, "clip_norm": 0.5, "delta": 1e-6, "clipping": "per-layer"}
+    plan = planned(100, noise_source="system", **chosen)
+    assert plan == PrivacyPlan(
+        examples=100,
+        batch_size=8,
+        steps=25,
+        noise_multiplier=1.3,
+        clip_norm=0.5,
+        delta=1e-6,
+        sampling="poisson",
+        by_layer=True,
+        noise_source="system",
+    )
+    assert not planned(100).by_layer
+    assert plan.sampling_probability == 0.08
+    assert plan.noise_std == 1.3 * 0.5
+
+
+@pytest.mark.parametrize(
+    ("examples", "epochs", "sampling", "steps"),
+    [
+        (100, 2, "poisson", 25),  # 12.5 an epoch
+        (100, 2, "shuffle", 26),  # 13 an epoch, the last of which is short
+        (96, 2, "shuffle", 24),
+        (96, 1.2, "poisson", 14),
+        (96, 0.01, "poisson", 1),
+        (8, 3, "poisson", 3),
+    ],
+)
+def test_steps(examples: int, epochs: float, sampling: str, steps: int) -> None:
+    assert planned(examples, epochs=epochs, sampling=sampling).steps == steps
+
+
+def test_a_shard_has_a_sentence_and_a_whole_batch() -> None:
+    assert planned(1, batch_size=1).examples == 1
+    assert planned(8).batch_size == 8
+    with pytest.raises(InvalidConfig, match="examples=0, expected at least one"):
+        planned(0, batch_size=1)
+    with pytest.raises(InvalidConfig, match="batch_size=8, expected at most the 7"):
+        planned(7)
+
+
+def test_without_noise_nothing_is_private_and_the_noise_has_no_spread() -> None:
+    plan = planned(100, noise_multiplier=0.0)
+    assert not plan.private
+    assert plan.noise_std == 0.0
+    assert planned(100, noise_multiplier=0.1).private
+    assert replace(planned(100), clip_norm=None).noise_std == 0.0
+
+
+def test_steps_per_epoch_counts_a_short_batch() -> None:
+    assert [planned(examples).steps_per_epoch for examples in (96, 97, 103, 104)] == [12, 13, 13, 13]
+
+
+def test_warnings() -> None:
+    assert planned(100, delta=0.0099).warnings() == ()
+    (delta,) = planned(100, delta=0.01).warnings()
+    assert delta.startswith("delta=0.01 is not below 1/n = 0.01 for the 100 training sentences")
+    (shuffled,) = planned(100, delta=1e-5, sampling="shuffle").warnings()
+    assert shuffled.startswith("sampling='shuffle'")
+    assert len(planned(100, delta=0.5, sampling="shuffle").warnings()) == 2
+    assert planned(100, delta=0.5, sampling="shuffle", noise_multiplier=0.0).warnings() == ()
+
+
+def test_tiers() -> None:
+    tiers = {0.5: "strong", 1.0: "strong", 1.01: "reasonable", 10.0: "reasonable", 10.1: "weak", math.inf: "none"}
+    assert {epsilon: tier(epsilon) for epsilon in tiers} == tiers
+
+
+class Known:
+    """A stream whose draws are known."""
+
+    def random(self, size: int) -> np.ndarray:
+        return np.array([0.3, 0.29, 0.31, 0.0, 0.99])[:size]
+
+    def permutation(self, size: int) -> np.ndarray:
+        return np.arange(size)
+
+
+def test_a_sentence_joins_where_its_draw_is_below_the_probability() -> None:
+    assert poisson_sample(Known(), 5, 0.3).tolist() == [1, 3]
+    assert poisson_sample(Known(), 5, 1.0).tolist() == [0, 1, 2, 3, 4]
+    assert poisson_sample(Known(), 5, 0.0).tolist() == []
+
+
+@pytest.mark.parametrize("streams", [Seeds(3), Secrets.seeded(3, "run")])
+def test_batches_of_a_permutation_follow_each_other(streams: Seeds | Secrets) -> None:
+    first, second = (streams.stream("shuffle", epoch=epoch).permutation(10) for epoch in (0, 1))
+    batches = [shuffled_batch(streams, 10, 4, step).tolist() for step in range(6)]
+    expected = [order[start : start + 4].tolist() for order in (first, second) for start in (0, 4, 8)]
+    assert batches == expected
+    assert shuffled_batch(streams, 8, 4, 2).tolist() == streams.stream("shuffle", epoch=1).permutation(8)[:4].tolist()
+
+
+def test_noise_is_added_with_its_spread_and_from_its_key() -> None:
+    stream = Secrets.seeded(1, "run").stream("noise", step=4)
+    once, again, other = (np.full(20_000, 5, dtype=np.float32) for _ in range(3))
+    add_gaussian_noise(once, stream, 0.65)
+    add_gaussian_noise(again, stream, 0.65)
+    add_gaussian_noise(other, Secrets.seeded(1, "run").stream("noise", step=5), 0.65)
+    assert np.array_equal(once, again)
+    assert abs(np.corrcoef(once, other)[0, 1]) < 0.03
+    assert once.mean() == pytest.approx(5, abs=0.02)
+    assert once.std() == pytest.approx(0.65, rel=0.02)
