@@ -152,9 +152,9 @@ class _Verdict:
         return (float(np.abs(np.cumsum(bins)[:-1] / number - edges).max()), number) if number else (0.0, 0)
 
     def _moved(self, weights: slice, number: int) -> float:
-        """How far rounding may have moved the share of so many values on these weights below an edge: a value by at most
-        its slack, and so the share by at most that times the density there. The slacks of all values, squared, are no
-        less than of those that are counted."""
+        """How far rounding may have moved the share of so many values on these weights below an edge: a value by at
+        most its slack, and so the share by at most that times the density there. The slacks of all values, squared,
+        are no less than of those that are counted."""
         return min(1.0, 0.4 * math.sqrt(float(self.state["slacks"][weights].sum()) / number))
 
     def _shape_faults(self) -> list[str]:
