@@ -166,8 +166,10 @@ class TestWords:
         assert words.odds(epsilon).replace("\u00a0", " ") == text
 
     def test_shuffling_shows_the_figure_that_holds(self):
-        spent = dataclasses.replace(SPENT, unamplified_epsilon=12.3)
-        assert any("12.3" in paragraph and "holds" in paragraph for paragraph in words.promise(spent))
+        spent = dataclasses.replace(SPENT, epsilon=12.3, poisson_epsilon=0.75)
+        assert "With ε = 12.3 they" in words.promise(spent)[0]
+        (printed,) = (paragraph for paragraph in words.promise(spent) if "0.75" in paragraph)
+        assert "What papers print" in printed
 
     @pytest.mark.parametrize(("seconds", "text"), [(0.2, "1 s"), (41, "41 s"), (200, "3 min"), (9000, "2.5 h")])
     def test_durations(self, seconds, text):

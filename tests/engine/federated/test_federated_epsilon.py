@@ -8,7 +8,10 @@ import pytest
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.federated.accounting import spent
 from engine.federated.plan import FederatedPlan, federated_plan
+from engine.seeds import Secrets
 from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath, prv_epsilon
+
+SECRETS = Secrets.seeded(3, "run")
 
 
 def plan_of(sentences: int, batch_size: int, epochs: float, privacy: PrivacyConfig, **chosen: object) -> FederatedPlan:
@@ -18,7 +21,9 @@ def plan_of(sentences: int, batch_size: int, epochs: float, privacy: PrivacyConf
         privacy=privacy,
         seed=3,
     )
-    return federated_plan(config, sentences, lambda: pytest.fail("the layout is not needed"))
+    return federated_plan(
+        config, sentences, lambda: pytest.fail("the layout is not needed"), lambda: Secrets.seeded(config.seed, "run")
+    )
 
 
 def assert_costliest(epsilon: float, clients: list[tuple[float, int]], sigma: float, delta: float) -> None:

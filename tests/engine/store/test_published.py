@@ -165,4 +165,4 @@ def test_what_is_read_is_read_again_only_when_a_file_changes(tmp_path):
     assert second is not first
     assert second.runs[0] is run
     assert len(second.problems) == 1
-    assert second.of_engine("another").runs == ()
+    assert [each.outdated for each in second.today().runs] == [True]
