@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from engine import corpus
-from engine.config import SimulationConfig
+from engine.config import SimulationConfig, with_noise
 from engine.embeddings import apart
 from engine.runs import Runs
 from engine.settings import REPOSITORY
@@ -159,11 +159,11 @@ def test_missing_vectors_are_said_when_a_run_is_asked_for(page, monkeypatch):
 def test_a_published_run_can_be_run_again(page, monkeypatch):
     asked = []
     monkeypatch.setattr(Runs, "submit_all", lambda self, configs, again, owner_pid: asked.append((configs, again)))
-    test = page()
+    test = page(noise_multiplier="0")
     next(button for button in test.button if button.label == "Run this again (1 run)").click().run()
     ((configs, again),) = asked
     assert again
-    assert configs == [SimulationConfig()]
+    assert configs == [with_noise(SimulationConfig(), 0.0)]
 
 
 def test_the_command_line_and_the_downloads_are_offered(page):
