@@ -1,7 +1,8 @@
 """A run computed once more, beside the first, to see whether it comes out the same.
 
-Its random streams depend on the seed and the step only, so on the same machine it must be equal to the last digit; on
-another one, sums may be taken in another order.
+Its random streams depend on the seed, on what is run and on the step only, so on the same machine it must be equal to
+the last digit; on another one, sums may be taken in another order. A run whose noise came from the system cannot be
+repeated.
 """
 
 from collections.abc import Iterable

@@ -18,7 +18,7 @@ from engine.config import DEFAULT_CLIP_NORM, FEATURES, SimulationConfig, run_id
 from engine.corpus import CorpusInfo
 from engine.corpus.layout import layout
 from engine.embeddings.apart import NONE, Overlap, believable, overlap
-from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
+from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound, StoreError
 from engine.federated.accounting import spent
 from engine.federated.plan import FederatedPlan, chosen_layout, plan_of
 from engine.privacy.plan import tier
@@ -121,6 +121,10 @@ class Runs:
             return self._judged(self._store.get(run_id(config, checksum)))
         except RunNotFound:
             return known
+        except StoreError:
+            if known:
+                return known  # what is published can be seen all the same; problems() says what is wrong
+            raise
 
     def get(self, identity: str) -> Run:
         """The run with its records so far. Raises RunNotFound."""

@@ -14,7 +14,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -53,7 +53,7 @@ class Seeds:
 class Secrets:
     """Streams that protect, of one run or of one party of it. entropy: 32 bytes from which every key is worked out."""
 
-    entropy: bytes
+    entropy: bytes = field(repr=False)
     keys: tuple[tuple[str, int], ...] = ()
 
     @classmethod
@@ -79,7 +79,7 @@ class Secrets:
 class KeyStream:
     """What ChaCha20 (RFC 8439) makes of one key of 32 bytes: without the key, nobody tells it from chance."""
 
-    key: bytes
+    key: bytes = field(repr=False)
 
     def random(self, size: int) -> np.ndarray:
         """Uniform draws from [0, 1) with 53 bits each, float64 [size]."""

@@ -13,7 +13,10 @@ from engine.config import (
     SimulationConfig,
     TaggerConfig,
     TrainingConfig,
+    engine_version,
     run_id,
+    run_key,
+    with_noise,
 )
 from engine.errors import InvalidConfig
 
@@ -39,6 +42,7 @@ BAD = [
     (FederationConfig, "skew", [0, -1, math.nan, "1"]),
     (FederationConfig, "weighting", ["", "size"]),
     (PrivacyConfig, "mechanism", ["", "dpsgd", None]),
+    (PrivacyConfig, "noise_source", ["", "os", None]),
     (SimulationConfig, "seed", [-1, 2**32, 1.5]),
 ]
 
@@ -124,3 +128,29 @@ def test_two_ways_to_say_the_same_are_one_run():
             for choice in (weighting, None)
         )
         assert said.canonical_json() == left.canonical_json()
+
+
+def test_engine_versions_are_part_of_the_identity(monkeypatch):
+    private, plain = SimulationConfig(), SimulationConfig(privacy=PrivacyConfig(noise_multiplier=0))
+    before = {config: run_id(config, "0" * 64) for config in (private, plain)}
+    assert before[private] == run_id(private, "0" * 64, engine_version(private)) != run_id(private, "0" * 64, "5")
+    monkeypatch.setattr("engine.config.PRIVATE_VERSION", "next")
+    assert run_id(private, "0" * 64) != before[private]
+    assert run_id(plain, "0" * 64) == before[plain], "a change of the noise leaves runs without it what they were"
+
+
+def test_the_key_of_a_run_is_all_of_its_identity():
+    key = run_key(SimulationConfig(), "0" * 64)
+    assert len(key) == 64
+    assert key.startswith(run_id(SimulationConfig(), "0" * 64))
+
+
+def test_noise_from_the_system_is_another_run_and_seeded_is_the_default():
+    drawn = SimulationConfig(privacy=PrivacyConfig(noise_source="system"))
+    assert run_id(drawn, "0" * 64) != run_id(SimulationConfig(), "0" * 64)
+    assert SimulationConfig.from_dict(drawn.to_dict()) == drawn
+    assert SimulationConfig().privacy.noise_source == "seeded"
+    without = PrivacyConfig(noise_multiplier=0, noise_source="system")
+    assert without.noise_source == "seeded"
+    assert with_noise(drawn, 2.0).privacy.noise_source == "system"
+    assert with_noise(drawn, 0.0).privacy.noise_source == "seeded"

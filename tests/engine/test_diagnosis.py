@@ -9,6 +9,7 @@ from engine.corpus.layout import Layout
 from engine.diagnosis import BASE, MEND, WHAT_IF
 from engine.federated.accounting import spent
 from engine.federated.plan import federated_plan
+from engine.seeds import Secrets
 
 CONLL_SENTENCES = 14_041
 QUESTIONS = {"crf": diagnosis.crf, "phases": diagnosis.phases}
@@ -18,7 +19,7 @@ def epsilon(config: SimulationConfig) -> float:
     def layout() -> Layout:
         raise AssertionError("a random split needs no layout")
 
-    plan = federated_plan(config, CONLL_SENTENCES, layout)
+    plan = federated_plan(config, CONLL_SENTENCES, layout, lambda: Secrets.seeded(config.seed, "run"))
     return spent(plan, plan.steps, len(plan.rounds)).epsilon
 
 

@@ -1,5 +1,6 @@
 """Records survive JSON, and their averages are the ones that tables print."""
 
+import dataclasses
 import json
 import math
 
@@ -7,9 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.records import Counts, EntityScores, PrivacySpent, RoundRecord, macro, micro, weighted
+from engine.records import (
+    Counts,
+    EntityScores,
+    LayerNoise,
+    NoiseCheck,
+    PrivacySpent,
+    RoundRecord,
+    macro,
+    micro,
+    weighted,
+)
 from engine.seeds import Seeds
-from tests.engine.runs_for_tests import record
+from tests.engine.runs_for_tests import check, record
 
 
 def test_a_record_survives_json():
@@ -22,6 +33,49 @@ def test_no_privacy_is_null_in_json():
     spent = PrivacySpent(epsilon=math.inf, delta=1e-5)
     assert spent.to_dict()["epsilon"] is None
     assert PrivacySpent.from_dict(json.loads(json.dumps(spent.to_dict()))) == spent
+
+
+def test_old_records_of_shuffled_batches_have_the_figure_that_holds_in_front():
+    """Until engine version 5 the headline was the amplified one, and the other stood beside it. Nobody's old record
+    promises more than today's does."""
+    old = PrivacySpent(epsilon=0.7, delta=1e-5, rdp_epsilon=1.0, assumptions=("a",)).to_dict()
+    del old["poisson_epsilon"]
+    read = PrivacySpent.from_dict(old | {"unamplified_epsilon": 17.9})
+    assert (read.epsilon, read.rdp_epsilon, read.poisson_epsilon) == (17.9, 17.9, 0.7)
+    read = PrivacySpent.from_dict(old | {"unamplified_epsilon": None})
+    assert (read.epsilon, read.rdp_epsilon, read.poisson_epsilon) == (0.7, 1.0, None)
+    assert PrivacySpent.from_dict(json.loads(json.dumps(read.to_dict()))) == read
+
+
+def test_old_noise_checks_can_be_read_and_new_ones_survive_json():
+    new = dataclasses.replace(
+        check(),
+        layers=(LayerNoise("LSTM", 1.01, 0.02, 16), LayerNoise("CRF", 0.99, 0.2, 32)),
+        looks=6,
+        largest_gap=1e-6,
+    )
+    assert NoiseCheck.from_dict(json.loads(json.dumps(new.to_dict()))) == new
+    later = {
+        "layers",
+        "least_visits",
+        "shape_distance",
+        "along",
+        "along_spread",
+        "looks",
+        "looks_counted",
+        "largest_gap",
+    }
+    old = {name: value for name, value in new.to_dict().items() if name not in later}
+    read = NoiseCheck.from_dict(old)
+    assert read.passed
+    assert (read.layers, read.looks) == ((), 0)
+
+
+def test_a_check_that_measured_nothing_is_not_passed():
+    assert check().passed
+    assert not check(noise_std=None).passed
+    assert not check(noise_std=None).failed
+    assert not check("It is off.").passed
 
 
 def test_averages_worked_out_by_hand():

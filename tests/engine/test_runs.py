@@ -14,14 +14,15 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from engine import corpus, dispatch
-from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
+from engine import PRIVATE_VERSION, corpus, dispatch
+from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig, run_id
 from engine.embeddings import apart
 from engine.errors import CorpusError, InvalidConfig, RunNotFound, StoreError, VectorsMissing
-from engine.records import RunState
+from engine.records import Run, RunState, RunStatus
 from engine.repeats import Outcome, repeat_id
 from engine.runs import Runs
 from engine.simulation import simulate
+from engine.store import published
 from tests.engine.runs_for_tests import SMALL, provenance, record
 
 LONG = dataclasses.replace(SMALL, training=TrainingConfig(batch_size=8, epochs=40.0))
@@ -326,3 +327,96 @@ class TestAsking:
         assert math.isinf(found[-1].records[-1].privacy.epsilon)
         assert Runs(real).tradeoff(SimulationConfig(seed=3)) == found  # another seed is the same setting
         assert Runs(real).tradeoff(SimulationConfig(data_fraction=0.5)) == []
+
+
+class TestOlderEngines:
+    """Published runs that today's engine would compute otherwise: shown, marked, and computed anew when asked for."""
+
+    @pytest.fixture
+    def door(self, settings, monkeypatch):
+        monkeypatch.setattr(dispatch, "ensure_cluster", lambda *_: None)
+        opened = Runs(settings)
+        yield opened
+        opened.close()
+
+    @staticmethod
+    def made(runs: Runs, version: str, config: SimulationConfig = SMALL, day: int = 21) -> Run:
+        checksum = corpus.checksum(config.corpus, runs.settings)
+        identity = run_id(config, checksum, version)
+        return Run(
+            run_id=identity,
+            config=config,
+            status=RunStatus(run_id=identity, state=RunState.DONE),
+            records=tuple(record(number) for number in range(3)),
+            provenance=dataclasses.replace(provenance(checksum, version), created=f"2026-11-{day}T10:00:00+00:00"),
+        )
+
+    @classmethod
+    def publish(cls, runs: Runs, *run: object, **more: object) -> Run:
+        made = cls.made(runs, *run, **more)
+        published.write(made, runs.settings.published)
+        return made
+
+    @staticmethod
+    def computed(runs: Runs, config: SimulationConfig = SMALL) -> None:
+        """What a worker would have stored."""
+        from engine.store.database import Store
+
+        store = Store(runs.settings.store_url)
+        claim = store.claim(runs.identity(config), "here")
+        for number in range(3):
+            store.append(claim, record(number))
+        store.finish(claim, provenance(corpus.checksum(config.corpus, runs.settings), PRIVATE_VERSION))
+        store.close()
+
+    def test_an_older_run_is_found_and_marked(self, door):
+        old = self.publish(door, "5")
+        assert door.find(SMALL).run_id == old.run_id != door.identity(SMALL)
+        assert door.find(SMALL).outdated
+        assert door.get(old.run_id).outdated
+        assert [(run.run_id, run.outdated) for run in door.published()] == [(old.run_id, True)]
+        assert [run.outdated for run in door.recent()] == [True]
+        assert [run.outdated for run in door.tradeoff(SMALL)] == [True]
+
+    def test_it_is_computed_anew_when_asked_for(self, door):
+        old = self.publish(door, "5")
+        status = door.submit(SMALL)
+        assert status.run_id == door.identity(SMALL) != old.run_id
+        assert status.state == RunState.QUEUED
+        assert door.find(SMALL).run_id == status.run_id
+        self.computed(door)
+        found = door.find(SMALL)
+        assert (found.run_id, found.outdated, found.published) == (status.run_id, False, False)
+        assert door.submit(SMALL).state == RunState.DONE
+        (point,) = door.tradeoff(SMALL)
+        assert point.run_id == status.run_id
+        door.publish(status.run_id)
+        assert [(run.run_id, run.outdated) for run in door.published()] == [(status.run_id, False)]
+        assert door.find(SMALL).published
+
+    def test_again_computes_it_anew_too(self, door):
+        self.publish(door, "5")
+        status = door.submit_again(SMALL)
+        assert status.run_id == door.identity(SMALL)
+        self.computed(door)
+        assert door.submit_again(SMALL).run_id == repeat_id(status.run_id)
+
+    def test_todays_is_answered_at_once(self, door):
+        self.publish(door, "5", day=28)
+        today = self.publish(door, PRIVATE_VERSION)
+        assert door.submit(SMALL) == door.find(SMALL).status
+        assert door.find(SMALL).run_id == today.run_id == door.identity(SMALL)
+        assert len(door.recent()) == 1
+
+    def test_what_an_older_engine_spent_is_not_taken_for_what_todays_would(self, door):
+        self.publish(door, "5")  # its made-up ε is 1.5
+        assert door.preview(SMALL).privacy.epsilon == pytest.approx(2.053, abs=0.01)
+
+    def test_without_its_corpus_it_is_taken_at_its_word(self, door):
+        config = dataclasses.replace(SMALL, corpus="conll2003")
+        made = dataclasses.replace(self.made(door, "5"), config=config, run_id=run_id(config, "1" * 64, "5"))
+        told = dataclasses.replace(made.provenance, corpus_checksum="1" * 64)
+        published.write(dataclasses.replace(made, provenance=told), door.settings.published)
+        assert door.find(config).outdated
+        with pytest.raises(CorpusError):
+            door.submit(config)

@@ -13,7 +13,7 @@ from engine.embeddings.apart import Overlap, believable
 from engine.records import Counts, EntityScores, LayerNoise, PrivacySpent, Run, RunState, RunStatus
 from engine.reports import check_lines
 from engine.runs import Preview
-from pages.shared import address, charts, curves, speed, words
+from pages.shared import address, charts, curves, speed, submitting, words
 from tests.engine.runs_for_tests import SMALL, check, provenance, record
 
 CORPORA = ("synthetic", "conll2003")
@@ -181,6 +181,18 @@ class TestWords:
     @pytest.mark.parametrize(("seconds", "text"), [(0.2, "1 s"), (41, "41 s"), (200, "3 min"), (9000, "2.5 h")])
     def test_durations(self, seconds, text):
         assert words.duration(seconds) == text
+
+
+def test_what_is_missing_has_no_run_of_todays_engine_done_or_under_way():
+    configs = [dataclasses.replace(SMALL, seed=seed) for seed in range(7)]
+    states = (RunState.DONE, RunState.QUEUED, RunState.RUNNING, RunState.FAILED, RunState.CANCELLED)
+    known = {config: run_of(state) for config, state in zip(configs, states, strict=False)}
+    known[configs[5]] = dataclasses.replace(run_of(RunState.DONE), outdated=True)
+
+    class Known:
+        find = staticmethod(known.get)
+
+    assert submitting.missing(Known(), configs) == [configs[3], configs[4], configs[5], configs[6]]
 
 
 CLOSE = dataclasses.replace(

@@ -116,12 +116,12 @@ def test_one_training_sentence_is_enough_and_a_short_one_is_not(settings, fitted
 
 
 def test_nothing_is_promised_where_the_features_know_the_sentences():
-    spent = PrivacySpent(epsilon=0.5, delta=1e-5, rdp_epsilon=0.6, unamplified_epsilon=3.0, assumptions=("a",))
+    spent = PrivacySpent(epsilon=0.5, delta=1e-5, rdp_epsilon=0.6, poisson_epsilon=3.0, assumptions=("a",))
     found = apart.Overlap((10, 1, 1), (1, 0, 0), (0, 0, 0))
     told = apart.believable(spent, found)
     assert math.isinf(told.epsilon)
     assert math.isinf(told.rdp_epsilon)
-    assert told.unamplified_epsilon is None
+    assert told.poisson_epsilon is None
     assert told.assumptions == (found.privacy_text,)
     assert apart.believable(spent, dataclasses.replace(found, shared=(0, 1, 1))) is spent
     open_ = PrivacySpent(epsilon=math.inf, delta=1e-5)

@@ -3,12 +3,18 @@ probability, is worked out by hand here, not read off the plan."""
 
 import math
 
+import numpy as np
 import pytest
 
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
-from engine.federated.accounting import spent
-from engine.federated.plan import FederatedPlan, federated_plan
+from engine.federated.accounting import DISJOINT, spent
+from engine.federated.plan import FederatedPlan, Visit, federated_plan
+from engine.privacy.accounting import SHUFFLE
+from engine.privacy.plan import PrivacyPlan
+from engine.seeds import Secrets
 from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath, prv_epsilon
+
+SECRETS = Secrets.seeded(3, "run")
 
 
 def plan_of(sentences: int, batch_size: int, epochs: float, privacy: PrivacyConfig, **chosen: object) -> FederatedPlan:
@@ -18,7 +24,9 @@ def plan_of(sentences: int, batch_size: int, epochs: float, privacy: PrivacyConf
         privacy=privacy,
         seed=3,
     )
-    return federated_plan(config, sentences, lambda: pytest.fail("the layout is not needed"))
+    return federated_plan(
+        config, sentences, lambda: pytest.fail("the layout is not needed"), lambda: Secrets.seeded(config.seed, "run")
+    )
 
 
 def assert_costliest(epsilon: float, clients: list[tuple[float, int]], sigma: float, delta: float) -> None:
@@ -135,3 +143,45 @@ def test_local_clients_who_join_by_chance_pay_for_the_rounds_they_joined() -> No
         most = max(joined.count(client) for client in range(6))
         exact = gaussian_by_mpmath(2 * math.sqrt(most) / 9.0, 1e-5)
         assert spent(plan, plan.steps_before(done), done).epsilon == pytest.approx(exact, abs=1e-8)
+
+
+def shuffled(examples: int, epochs: int, steps: int) -> PrivacyPlan:
+    plan = PrivacyPlan(
+        examples=examples,
+        batch_size=8,
+        steps=steps,
+        noise_multiplier=1.0,
+        clip_norm=1.0,
+        delta=1e-5,
+        sampling="shuffle",
+    )
+    assert steps == epochs * plan.steps_per_epoch
+    return plan
+
+
+def test_of_clients_who_shuffle_the_one_who_pays_most_without_amplification_is_shown() -> None:
+    """One has few sentences and took one epoch: dearest if batches were Poisson samples. The other took two epochs of
+    many: dearer as things are."""
+    few, many = shuffled(24, 1, 3), shuffled(400, 2, 100)
+    for parts in ((few, many), (many, few)):
+        shards = tuple(np.arange(part.examples) for part in parts)
+        visits = tuple(Visit(number, number, 0, part.steps) for number, part in enumerate(parts))
+        plan = FederatedPlan(parts=parts, sentences=shards, shards=shards, rounds=(visits,), server=None)
+        found = spent(plan, plan.steps, 1)
+        assert found.epsilon == pytest.approx(gaussian_by_mpmath(math.sqrt(10), 1e-5), abs=1e-7)
+        assert found.epsilon == found.rdp_epsilon > gaussian_by_mpmath(math.sqrt(5), 1e-5)
+        amplified = [prv_epsilon(8 / 24, 1.0, 3, 1e-5).estimate, prv_epsilon(8 / 400, 1.0, 100, 1e-5).estimate]
+        assert amplified[0] > 1.1 * amplified[1], "the other order"
+        assert_priced(found.poisson_epsilon or 0.0, 8 / 24, 1.0, 3, 1e-5)
+        assert SHUFFLE in found.assumptions
+        assert DISJOINT in found.assumptions
+
+
+def test_clients_who_shuffle_count_the_epochs_of_all_rounds() -> None:
+    privacy = PrivacyConfig(noise_multiplier=4.0, sampling="shuffle")
+    plan = plan_of(400, 8, 2, privacy, clients=4, rounds=3)
+    # 100 sentences by 8: 13 batches an epoch, two epochs a round.
+    assert plan.steps == 4 * 26 * 3
+    for rounds, epochs in ((1, 2), (3, 6)):
+        found = spent(plan, plan.steps_before(rounds), rounds)
+        assert found.epsilon == pytest.approx(gaussian_by_mpmath(math.sqrt(5 * epochs) / 4.0, 1e-5), abs=1e-7)

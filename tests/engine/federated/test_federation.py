@@ -1,16 +1,18 @@
 """Rounds of several clients: one client is central training, and everything else is worked out by hand."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.embeddings import EncodedSplit
 from engine.errors import TrainingFailed
-from engine.federated.federation import Federation
+from engine.federated.federation import Federation, Progress
 from engine.federated.plan import federated_plan
 from engine.privacy import mechanisms
 from engine.seeds import Secrets
@@ -169,6 +171,20 @@ class Faulty(CompiledBackend):
         return GradientSum(part.total * np.float32(np.inf), part.parts, part.losses) if self._bad(batch) else part
 
 
+class Diverging(Pull):
+    """Everybody is pulled the same way, and some beyond all numbers."""
+
+    def __init__(self, bad: Callable[[Batch], bool]) -> None:
+        self._bad = bad
+
+    def clipped_gradient(
+        self, weights: np.ndarray, batch: Batch, clip_norm: float | None, by_layer: bool = False
+    ) -> GradientSum:
+        number = len(batch.lengths)
+        total = np.full(weights.size, -np.inf if self._bad(batch) else -1.0 * number, dtype=np.float32)
+        return GradientSum(total, np.ones((1, number)), np.zeros(number))
+
+
 def test_a_client_that_fails_is_left_out_and_named() -> None:
     calls = []
 
@@ -188,6 +204,59 @@ def test_a_round_without_a_client_left_ends_the_run() -> None:
     run = federation(sentences(240), fresh(), Faulty(lambda batch: True), federation=FederationConfig(clients=3))
     with pytest.raises(TrainingFailed, match="round 1 the weights of all 3 clients"):
         list(run.train())
+
+
+class TestWholeClientsThatDiverge:
+    """That training failed tells something about a client's sentences: it must not show without noise."""
+
+    @staticmethod
+    def run(mechanism: str, bad: Callable[[Batch], bool], rounds: int = 6) -> tuple[Federation, list[Progress]]:
+        privacy = PrivacyConfig(mechanism=mechanism, noise_multiplier=1.0, clip_norm=0.4)
+        clients = FederationConfig(clients=4, rounds=rounds)
+        weights = np.zeros(3000, dtype=np.float32)
+        run = federation(sentences(240), weights, Diverging(bad), privacy=privacy, federation=clients)
+        return run, [progress for progress in run.train() if progress.round is not None]
+
+    @pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
+    def test_a_run_goes_on_even_if_all_do(self, mechanism: str) -> None:
+        run, ends = self.run(mechanism, lambda batch: True)
+        assert [end.failed for end in ends] == [(0, 1, 2, 3)] * 6
+        # Nothing but noise: once a round of the server, or the mean of four clients'.
+        spread = 0.4 / 4 * np.sqrt(6) * (1 if mechanism == "dp-fedavg" else 2)
+        assert stats.kstest(run.weights / spread, "norm").pvalue > 1e-4
+        assert stats.kstest(run.weights / spread * 1.2, "norm").pvalue < 1e-6
+        assert run.monitor is not None
+        check = run.monitor.verdict()
+        assert check.faults == ()
+        assert check.steps == (6 if mechanism == "dp-fedavg" else 24)
+
+    def test_where_clients_add_the_noise_all_of_them_send(self) -> None:
+        first: list[int] = []
+
+        def bad(batch: Batch) -> bool:
+            first.append(0)
+            return len(first) == 1
+
+        _, ends = self.run("local", bad, rounds=1)
+        assert ends[0].failed == (0,)
+        assert ends[0].exchange is not None
+        assert ends[0].exchange.clients == (0, 1, 2, 3)
+        noise = 0.4 * np.sqrt(3000)
+        assert np.allclose(ends[0].exchange.norms, noise, rtol=0.1)
+        assert ends[0].exchange.signal <= 3 * 0.4 + 1e-6
+
+    def test_where_the_server_adds_it_they_count_for_nothing(self) -> None:
+        first: list[int] = []
+
+        def bad(batch: Batch) -> bool:
+            first.append(0)
+            return len(first) == 1
+
+        _, ends = self.run("dp-fedavg", bad, rounds=1)
+        assert ends[0].failed == (0,)
+        assert ends[0].exchange is not None
+        assert ends[0].exchange.clients == (1, 2, 3)
+        assert ends[0].exchange.signal == pytest.approx(3 * 0.4, rel=1e-3)  # all pull the same way
 
 
 class TestNoiseCheck:
@@ -239,5 +308,5 @@ class TestNoiseCheck:
         monkeypatch.setattr(dpsgd.DPSGD, "sample", shuffled)
         found = self.faults()
         assert len(found) == 2
-        assert found[0].startswith("Sample sizes spread 0 times as much")
+        assert re.match(r"Sample sizes spread 0\.1\d+ times as much", found[0])
         assert found[1].startswith("Each sentence comes back too evenly")

@@ -11,9 +11,11 @@ from engine.federated import accounting
 from engine.federated.accounting import spent
 from engine.federated.plan import FederatedPlan, federated_plan
 from engine.privacy.plan import PrivacyPlan
+from engine.seeds import Secrets
 from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath
 
 TRAINING = TrainingConfig(batch_size=8, epochs=2)
+SECRETS = Secrets.seeded(0, "run")
 
 
 def plan_of(
@@ -27,7 +29,9 @@ def plan_of(
         federation=FederationConfig(**federation),  # type: ignore[arg-type]
         privacy=privacy or PrivacyConfig(),
     )
-    return federated_plan(config, sentences, lambda: pytest.fail("the layout is not needed"))
+    return federated_plan(
+        config, sentences, lambda: pytest.fail("the layout is not needed"), lambda: Secrets.seeded(config.seed, "run")
+    )
 
 
 def test_one_client_has_the_plan_of_central_training() -> None:

@@ -1,48 +1,60 @@
-"""What the server does with updates, against weights worked out by hand."""
+"""What clients send, what the server makes of it, and what the witness sees, against weights worked out by hand."""
+
+import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.federated import clients, server
+from engine.federated.clients import message
 from engine.federated.plan import FederatedPlan, federated_plan
 from engine.federated.server import Server
+from engine.federated.witness import Witness
 from engine.privacy.noise_check import NoiseMonitor
-from engine.seeds import Seeds
+from engine.records import NoiseCheck
+from engine.seeds import Secrets, Seeds
 
 START = np.array([1.0, -2.0, 0.5], dtype=np.float32)
-FIRST, SECOND = np.array([3.0, -2.0, 0.5], dtype=np.float32), np.array([1.0, 0.0, 4.5], dtype=np.float32)
+FIRST, SECOND = np.array([2.0, 0.0, 0.0]), np.array([0.0, 2.0, 4.0])
+SECRETS = Secrets.seeded(0, "run")
+MECHANISMS = ("dp-fedavg", "local")
+
+
+def planned(sentences: int, federation: FederationConfig, **privacy: object) -> FederatedPlan:
+    config = SimulationConfig(
+        training=TrainingConfig(batch_size=2, epochs=1),
+        federation=federation,
+        privacy=PrivacyConfig(**privacy),  # type: ignore[arg-type]
+    )
+    return federated_plan(config, sentences, lambda: pytest.fail("the layout is not needed"), lambda: SECRETS)
 
 
 def plan_of(mechanism: str = "dp-sgd", clients: int = 2, rounds: int = 1, **privacy: object) -> FederatedPlan:
-    config = SimulationConfig(
-        training=TrainingConfig(batch_size=2, epochs=1),
-        federation=FederationConfig(clients=clients, rounds=rounds),
-        privacy=PrivacyConfig(mechanism=mechanism, **privacy),  # type: ignore[arg-type]
-    )
-    return federated_plan(config, 20, lambda: pytest.fail("the layout is not needed"))
+    return planned(20, FederationConfig(clients=clients, rounds=rounds), mechanism=mechanism, **privacy)
 
 
-def server_of(plan: FederatedPlan, weights: np.ndarray, *, equal: bool = True, seed: int = 0) -> Server:
-    monitor = NoiseMonitor([plan.server], weights.size) if plan.server else None
-    return Server(plan, weights, Seeds(seed), equal=equal, monitor=monitor)
+def server_of(plan: FederatedPlan, weights: np.ndarray, *, equal: bool = True) -> Server:
+    return Server(plan, weights, SECRETS, equal=equal)
 
 
 def test_the_mean_by_examples() -> None:
     weights = START.copy()
-    server = server_of(plan_of(), weights, equal=False)
-    server.receive(0, FIRST, 30, 0)
-    server.receive(1, SECOND, 10, 0)
-    server.finish(0)
+    joined = server_of(plan_of(), weights, equal=False)
+    joined.receive(0, FIRST, 30)
+    joined.receive(1, SECOND, 10)
+    joined.finish(0)
     np.testing.assert_allclose(weights, [2.5, -1.5, 1.5])
 
 
 def test_the_equal_mean_and_what_travelled() -> None:
     weights = START.copy()
-    server = server_of(plan_of(), weights)
-    server.receive(0, FIRST, 30, 0)
-    server.receive(1, SECOND, 10, 0)
-    exchange = server.finish(0)
+    joined = server_of(plan_of(), weights)
+    joined.receive(0, FIRST, 30)
+    joined.receive(1, SECOND, 10)
+    exchange = joined.finish(0)
     np.testing.assert_allclose(weights, [2.0, -1.0, 2.5])
     assert exchange.clients == (0, 1)
     assert exchange.norms == pytest.approx((2.0, 20**0.5))
@@ -55,9 +67,11 @@ def test_one_client_is_taken_over_to_the_last_digit() -> None:
     random = np.random.default_rng(0)
     weights = (random.standard_normal(10_000) * 10.0 ** random.integers(-20, 20, 10_000)).astype(np.float32)
     own = (weights * random.normal(1, 1, 10_000) + random.standard_normal(10_000)).astype(np.float32)
-    server = server_of(plan_of(), weights, equal=False)
-    server.receive(0, own, 17, 0)
-    server.finish(0)
+    joined, plan = server_of(plan_of(), weights, equal=False), plan_of()
+    sent = message(plan, weights, own, Seeds(0), client=0, round=0)
+    assert sent is not None
+    joined.receive(0, sent, 17)
+    joined.finish(0)
     np.testing.assert_array_equal(weights, own)
 
 
@@ -71,22 +85,31 @@ def test_a_round_without_clients_leaves_the_weights() -> None:
 
 def test_updates_are_clipped_and_the_sum_is_divided_by_who_was_expected() -> None:
     weights = START.copy()
-    plan = plan_of("dp-fedavg", clients=4, noise_multiplier=1e-9, clip_norm=1.0)
-    server = server_of(plan, weights)
-    server.receive(0, FIRST, 30, 0)  # moves by (2, 0, 0), of length 2
-    server.receive(1, START + np.array([0, 0.5, 0], dtype=np.float32), 10, 0)
-    server.finish(0)
+    joined = server_of(plan_of("dp-fedavg", clients=4, noise_multiplier=1e-9, clip_norm=1.0), weights)
+    joined.receive(0, FIRST, 30)  # of length 2
+    joined.receive(1, np.array([0, 0.5, 0]), 10)
+    joined.finish(0)
     np.testing.assert_allclose(weights - START, [0.25, 0.125, 0.0], atol=1e-6)
 
 
-@pytest.mark.parametrize(("mechanism", "clients"), [("dp-fedavg", 4), ("local", 4)])
-def test_the_noise_has_the_spread_that_was_planned(mechanism: str, clients: int) -> None:
+def test_a_client_that_adds_its_noise_itself_sends_a_clipped_update() -> None:
+    plan = plan_of("local", clients=4, noise_multiplier=1e-9, clip_norm=1.0)
+    sent = message(plan, START, (START + FIRST).astype(np.float32), SECRETS, client=1, round=0)
+    assert sent is not None
+    np.testing.assert_allclose(sent, [1, 0, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_noise_has_the_spread_that_was_planned(mechanism: str) -> None:
     size = 40_000
     weights = np.zeros(size, dtype=np.float32)
-    server = server_of(plan_of(mechanism, clients=clients, noise_multiplier=1.3, clip_norm=0.5), weights)
-    for client in range(clients):
-        server.receive(client, np.zeros(size, dtype=np.float32), 5, 0)
-    server.finish(0)
+    plan = plan_of(mechanism, clients=4, noise_multiplier=1.3, clip_norm=0.5)
+    joined = server_of(plan, weights)
+    for client in range(4):
+        sent = message(plan, weights, weights, SECRETS, client, round=0)
+        assert sent is not None
+        joined.receive(client, sent, 5)
+    joined.finish(0)
     # The server adds it once to the sum of four; four clients add it each.
     spread = 1.3 * 0.5 / 4 * (1 if mechanism == "dp-fedavg" else 2)
     assert stats.kstest(weights / spread, "norm").pvalue > 1e-4
@@ -95,99 +118,162 @@ def test_the_noise_has_the_spread_that_was_planned(mechanism: str, clients: int)
 
 
 def test_rounds_and_clients_draw_different_noise() -> None:
-    drawn = []
-    for mechanism in ("dp-fedavg", "local"):
-        plan = plan_of(mechanism, clients=2, rounds=2)
-        for number in range(2):
-            for client in range(2):
-                weights = np.zeros(1000, dtype=np.float32)
-                server = server_of(plan, weights)
-                server.receive(client, weights.copy(), 1, number)
-                server.finish(number)
-                drawn.append(weights if mechanism == "local" else weights + client)
-    angles = np.corrcoef(drawn)
-    off = angles[~np.eye(len(angles), dtype=bool)].reshape(len(angles), -1)
-    same = np.abs(off) > 0.99
-    # At the server who took part does not matter, and each of its rounds stands here twice.
-    assert same[:4].sum() == 4
-    assert same[4:].sum() == 0
+    plan, zeros = plan_of("local", rounds=2), np.zeros(4000, dtype=np.float32)
+    drawn = [message(plan, zeros, zeros, SECRETS, client, number) for number in range(2) for client in range(2)]
+    at_server = plan_of("dp-fedavg", rounds=2)
+    for number in range(2):
+        weights = zeros.copy()
+        server_of(at_server, weights).finish(number)
+        drawn.append(weights)
+    angles = np.corrcoef(drawn)[~np.eye(6, dtype=bool)]
+    assert np.abs(angles).max() < 6 / 4000**0.5
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_noise_is_never_drawn_from_what_other_runs_share(mechanism: str) -> None:
+    plan, zeros = plan_of(mechanism), np.zeros(3, dtype=np.float32)
+
+    def adds() -> None:
+        message(plan, zeros, zeros, Seeds(0), 0, 0)
+        Server(plan, zeros, Seeds(0), equal=True).finish(0)
+
+    with pytest.raises(TypeError, match="noise needs Secrets"):
+        adds()
+
+
+class TestDivergedClients:
+    """Whose weights stopped being finite sends, of its training, nothing: and that it does so must not show."""
+
+    def test_its_message_is_noise_of_the_planned_spread(self) -> None:
+        plan = plan_of("local", clients=4, noise_multiplier=1.3, clip_norm=0.5)
+        common = np.random.default_rng(0).standard_normal(40_000).astype(np.float32)
+        sent = message(plan, common, None, SECRETS, client=2, round=0)
+        still = message(plan, common, common, SECRETS, client=2, round=0)
+        assert sent is not None
+        np.testing.assert_array_equal(sent, still)  # the same as of a client that learned nothing
+        assert stats.kstest(sent / 0.65, "norm").pvalue > 1e-4
+        assert stats.kstest(sent / 0.65 * 1.5, "norm").pvalue < 1e-10
+
+    @pytest.mark.parametrize("mechanism", ["dp-sgd", "dp-fedavg"])
+    def test_where_others_add_the_noise_it_sends_nothing(self, mechanism: str) -> None:
+        assert message(plan_of(mechanism), START, None, SECRETS, client=0, round=0) is None
+
+
+ROUNDS, SIZE = 60, 3000
+
+
+def whole_clients(mechanism: str) -> FederatedPlan:
+    participants = 5 if mechanism == "dp-fedavg" else None
+    return planned(60, FederationConfig(clients=20, participants=participants, rounds=ROUNDS), mechanism=mechanism)
+
+
+def witnessed(
+    plan: FederatedPlan,
+    rounds: int = ROUNDS,
+    *,
+    diverged: Callable[[int], bool] = lambda client: False,
+    **change: object,
+) -> NoiseCheck:
+    """What the witness says of so many rounds, in which clients move by chance, or diverge; change: methods of the
+    server that are broken."""
+    assert plan.server is not None
+    weights = np.zeros(SIZE, dtype=np.float32)
+    joined = server_of(plan, weights)
+    monitor = NoiseMonitor([plan.server], SIZE, unit="client", secrets=SECRETS)
+    witness = Witness(plan, plan.server, monitor)
+    for name, value in change.items():
+        setattr(joined, name, value.__get__(joined))  # type: ignore[attr-defined]
+    random = np.random.default_rng(5)
+    for number in range(rounds):
+        joined.begin()
+        witness.begins(weights)
+        for visit in plan.rounds[number]:
+            own = weights + random.standard_normal(SIZE).astype(np.float32)
+            trained = None if diverged(visit.client) else own
+            sent = message(plan, weights, trained, SECRETS, visit.client, number)
+            witness.saw(visit.client, trained, sent)
+            if sent is not None:
+                joined.receive(visit.client, sent, 5)
+        joined.finish(number)
+        witness.ends(weights)
+    return monitor.verdict()
 
 
 class TestSabotage:
     """The noise check on whole clients: each fault must show."""
 
-    @staticmethod
-    def faults(plan: FederatedPlan, rounds: int = 60, size: int = 3000, **change: object) -> tuple[str, ...]:
-        weights = np.zeros(size, dtype=np.float32)
-        server = server_of(plan, weights)
-        for name, value in change.items():
-            setattr(server, name, value.__get__(server))  # type: ignore[attr-defined]
-        random = np.random.default_rng(5)
-        for number in range(rounds):
-            server.begin()
-            for visit in plan.rounds[number]:
-                update = random.standard_normal(size).astype(np.float32)
-                server.receive(visit.client, weights + update, 5, number)
-            server.finish(number)
-        assert server._monitor is not None
-        return server._monitor.verdict().faults
-
-    @staticmethod
-    def plan(mechanism: str) -> FederatedPlan:
-        config = SimulationConfig(
-            training=TrainingConfig(batch_size=2, epochs=1),
-            federation=FederationConfig(clients=20, participants=5 if mechanism == "dp-fedavg" else None, rounds=60),
-            privacy=PrivacyConfig(mechanism=mechanism),
-        )
-        return federated_plan(config, 60, lambda: pytest.fail("the layout is not needed"))
-
-    @pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
+    @pytest.mark.parametrize("mechanism", MECHANISMS)
     def test_honest_rounds_pass(self, mechanism: str) -> None:
-        assert self.faults(self.plan(mechanism)) == ()
+        found = witnessed(whole_clients(mechanism))
+        assert found.faults == ()
+        assert found.passed
+        assert found.noise_std == pytest.approx(1.5, rel=0.02)
 
-    @pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
-    def test_sabotage_no_noise(self, mechanism: str) -> None:
-        def nothing(self: Server, server: object, **keys: int) -> np.ndarray:
-            return np.zeros(self.weights.size)
+    @pytest.mark.parametrize("mechanism", MECHANISMS)
+    @pytest.mark.parametrize("some", [True, False])
+    def test_clients_that_diverge_are_no_fault(self, mechanism: str, some: bool) -> None:
+        found = witnessed(whole_clients(mechanism), diverged=lambda client: client % 3 == 0 or not some)
+        assert found.faults == ()
+        assert found.passed
 
-        assert "0.0 % of the planned" in " ".join(self.faults(self.plan(mechanism), _noise=nothing))
+    @pytest.mark.parametrize("mechanism", MECHANISMS)
+    @pytest.mark.parametrize(("factor", "share"), [(0.0, "0.0 %"), (0.5, r"(49|50)\.\d %"), (0.9, "% of the planned")])
+    def test_sabotage_too_little_noise(
+        self, monkeypatch: pytest.MonkeyPatch, mechanism: str, factor: float, share: str
+    ) -> None:
+        drawn = clients.server_noise
+        for module in (clients, server):
+            monkeypatch.setattr(module, "server_noise", lambda *of, **keys: factor * drawn(*of, **keys))
+        assert re.search(share, " ".join(witnessed(whole_clients(mechanism)).faults))
 
-    @pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
-    def test_sabotage_half_the_noise(self, mechanism: str) -> None:
-        def half(self: Server, server: object, **keys: int) -> np.ndarray:
-            return Server._noise(self, server, **keys) / 2  # type: ignore[arg-type]
+    @pytest.mark.parametrize("mechanism", MECHANISMS)
+    def test_sabotage_the_same_noise_again(self, monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
+        drawn = clients.server_noise
+        for module in (clients, server):
+            monkeypatch.setattr(module, "server_noise", lambda *of, **keys: drawn(*of, round=0))
+        assert "again" in " ".join(witnessed(whole_clients(mechanism)).faults)
 
-        assert "% of the planned" in " ".join(self.faults(self.plan(mechanism), _noise=half))
+    @pytest.mark.parametrize("mechanism", MECHANISMS)
+    def test_sabotage_updates_not_clipped(self, monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
+        """Updates of √3000 = 55 C ÷ 1.5: what is left of one beyond its clipped self is not noise."""
+        for module in (clients, server):
+            monkeypatch.setattr(module, "clip", lambda update, clip_norm: update)
+        assert witnessed(whole_clients(mechanism)).failed
 
-    @pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
-    def test_sabotage_the_same_noise_again(self, mechanism: str) -> None:
-        def same(self: Server, server: object, **keys: int) -> np.ndarray:
-            return Server._noise(self, server, round=0)  # type: ignore[arg-type]
-
-        assert "again" in " ".join(self.faults(self.plan(mechanism), _noise=same))
-
-    def test_sabotage_updates_not_clipped(self) -> None:
-        def whole(self: Server, server: object, client: int, update: np.ndarray, *rest: object) -> np.ndarray:
-            return update
-
-        assert "longer than the clip norm" in " ".join(self.faults(self.plan("dp-fedavg"), _sent=whole))
+    @pytest.mark.parametrize("mechanism", MECHANISMS)
+    def test_sabotage_clipped_to_twice_the_norm(self, monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
+        clip = clients.clip
+        for module in (clients, server):
+            monkeypatch.setattr(module, "clip", lambda update, clip_norm: clip(update, 2 * clip_norm))
+        assert "along" in " ".join(witnessed(whole_clients(mechanism)).faults)
 
     def test_sabotage_weighted_by_examples(self) -> None:
-        plan = self.plan("dp-fedavg")
-        weights = np.zeros(3000, dtype=np.float32)
-        server = Server(
-            plan, weights, Seeds(0), equal=False, monitor=NoiseMonitor([plan.server], 3000) if plan.server else None
-        )
-        for number in range(20):
-            for visit in plan.rounds[number]:
-                server.receive(visit.client, np.ones(3000, dtype=np.float32), 5, number)
-            server.finish(number)
-        assert server._monitor is not None
-        assert "longer than the clip norm" in " ".join(server._monitor.verdict().faults)
+        def weighted(self: Server, client: int, update: np.ndarray, examples: int) -> None:
+            Server.receive(self, client, update, examples)
+            self._sum += 4 * clients.clip(update, 1.5)
+
+        assert witnessed(whole_clients("dp-fedavg"), receive=weighted).failed
+
+    def test_sabotage_the_server_joins_something_else_than_the_messages(self) -> None:
+        """Noise as planned in each message, and the server's weights move by what no message said."""
+
+        def moved(self: Server, round: int) -> None:
+            Server.finish(self, round)
+            self.weights[7] += 0.1
+
+        def left_out(self: Server, client: int, update: np.ndarray, examples: int) -> None:
+            if client != 3:
+                Server.receive(self, client, update, examples)
+
+        plan = whole_clients("local")
+        for change in ({"finish": moved}, {"receive": left_out}):
+            (fault,) = witnessed(plan, 10, **change).faults
+            assert "what was used is not what was sampled" in fault
 
     def test_sabotage_always_as_many_clients(self) -> None:
-        plan = self.plan("dp-fedavg")
-        first = plan.rounds[0]
-        found = self.faults(FederatedPlan(**{**plan.__dict__, "rounds": (first,) * len(plan.rounds)}))
-        assert len(found) == 1
-        assert "comes back too evenly or too unevenly for independent draws" in found[0]
+        plan = whole_clients("dp-fedavg")
+        five = next(visits for visits in plan.rounds if len(visits) == 5)
+        found = witnessed(FederatedPlan(**{**plan.__dict__, "rounds": (five,) * len(plan.rounds)})).faults
+        assert len(found) == 2
+        assert found[0].startswith("Sample sizes spread 0.")
+        assert "comes back too evenly or too unevenly for independent draws" in found[1]

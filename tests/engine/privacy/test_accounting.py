@@ -8,7 +8,8 @@ import pytest
 
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import InvalidConfig
-from engine.privacy.accounting import epsilon, gaussian_epsilon, noise_multiplier_for, spent
+from engine.privacy import accounting
+from engine.privacy.accounting import epsilon, gaussian_epsilon, noise_multiplier_for, shuffled_epsilon, spent
 from engine.privacy.plan import PrivacyPlan, tier
 from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath
 
@@ -36,8 +37,8 @@ NOTED = {  # σ: PLD, RDP, rdp-classic at batch 32, n = 14,987
     0.5: (7.10, 8.491, 9.725),
     1: (0.734, 1.032, 1.367),
     5: (0.0908, 0.101, 0.1471),
-    10: (0.0425, 0.0471, 0.0728),
-    50: (0.0098, 0.0079, 0.0247),
+    10: (0.0417, 0.0471, 0.0728),
+    50: (0.0068, 0.0079, 0.0247),
 }
 
 
@@ -125,19 +126,35 @@ def test_spent() -> None:
     now = spent(plan, 4388)
     assert (now.epsilon, now.delta, now.accountant) == (epsilon(plan, 4388), 1e-5, "pld")
     assert now.epsilon < now.rdp_epsilon
-    assert now.unamplified_epsilon is None
+    assert now.poisson_epsilon is None
     assert "Poisson" in now.assumptions[0]
     assert math.isinf(spent(plan_of(sigma=0.0), 1).epsilon)
 
 
-def test_shuffled_batches_are_labelled_and_unamplified_beside() -> None:
-    plan = plan_of(sampling="shuffle")
-    assert plan.steps == 4390  # ten permutations of 439 batches, the last of each smaller
-    now = spent(plan, plan.steps)
-    assert "does not hold" in now.assumptions[0]
-    assert now.unamplified_epsilon == pytest.approx(17.85659, abs=1e-5)  # ten epochs whole: √10 Gaussian steps
-    assert now.unamplified_epsilon > 10 * now.epsilon
-    assert any("shuffle" in sentence for sentence in plan.warnings())
+class TestShuffledBatches:
+    """Without amplification: √(5E)·C under adding or removing one sentence, E epochs."""
+
+    @pytest.mark.parametrize(("steps", "epochs"), [(1, 1), (439, 1), (440, 2), (878, 2), (879, 3), (4390, 10)])
+    @pytest.mark.parametrize("sigma", [0.7, 1.0, 5.0])
+    def test_epochs_that_have_begun_count_whole(self, steps: int, epochs: int, sigma: float) -> None:
+        """14,041 sentences by 32: 439 batches an epoch, the last of them smaller."""
+        plan = plan_of(sampling="shuffle", sigma=sigma)
+        exact = gaussian_by_mpmath(math.sqrt(5 * epochs) / sigma, 1e-5)
+        assert shuffled_epsilon(plan, steps) == pytest.approx(exact, abs=1e-7)
+
+    def test_the_headline_is_not_amplified_and_what_papers_print_stands_beside(self) -> None:
+        plan = plan_of(sampling="shuffle")
+        assert plan.steps == 4390
+        now = spent(plan, plan.steps)
+        # By hand: μ = √50 = 7.0711; δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) = 1e-5 at ε = 54.38.
+        assert now.epsilon == now.rdp_epsilon == pytest.approx(54.3766, abs=1e-4)
+        assert now.accountant == "exact"
+        assert_priced(now.poisson_epsilon or 0.0, 32 / 14_041, 1.0, 4390, 1e-5)
+        assert now.epsilon > 50 * (now.poisson_epsilon or math.inf)
+        assert now.assumptions[0] == accounting.SHUFFLE
+        assert not any("Poisson" in sentence for sentence in now.assumptions)
+        assert any("shuffle" in sentence for sentence in plan.warnings())
+        assert spent(plan, 0).epsilon == 0
 
 
 def test_delta_of_one_over_n_is_warned_about() -> None:

@@ -8,16 +8,17 @@ from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import InvalidConfig
 from engine.privacy.mechanisms import add_gaussian_noise, poisson_sample, shuffled_batch
 from engine.privacy.plan import PrivacyPlan
-from engine.seeds import Seeds
+from engine.seeds import Secrets, Seeds
 
 EXAMPLES, STEPS, PROBABILITY = 400, 3000, 0.08
+SECRETS = Secrets.seeded(5, "run")
 
 
 def sampled(probability: float) -> np.ndarray:
     """Whether each sentence joined each step, bool [steps, examples]."""
     joined = np.zeros((STEPS, EXAMPLES), dtype=bool)
     for step in range(STEPS):
-        joined[step, poisson_sample(Seeds(5).stream("sampling", step=step), EXAMPLES, probability)] = True
+        joined[step, poisson_sample(SECRETS.stream("sampling", step=step), EXAMPLES, probability)] = True
     return joined
 
 
@@ -50,7 +51,7 @@ def test_each_sentence_joins_with_the_same_probability_and_independently() -> No
 
 def noise_of(step: int, size: int, std: float) -> np.ndarray:
     total = np.zeros(size, dtype=np.float32)
-    add_gaussian_noise(total, Seeds(1).stream("noise", step=step), std)
+    add_gaussian_noise(total, SECRETS.stream("noise", step=step), std)
     return total
 
 

@@ -8,7 +8,8 @@ import shlex
 import numpy as np
 import pytest
 
-from engine.config import run_id
+from engine import PLAIN_VERSION, PRIVATE_VERSION
+from engine.config import PrivacyConfig, SimulationConfig, run_id
 from engine.embeddings import apart
 from engine.errors import InvalidConfig, StoreError
 from engine.records import PrivacySpent, Run, RunState, RunStatus
@@ -85,6 +86,75 @@ def test_what_claims_privacy_for_the_corpus_that_its_features_were_fitted_on_is_
     every = published.read_all(tmp_path)
     assert len(every.runs) == believed
     assert believed or "sentences that its features were fitted on" in every.problems[0]
+
+
+def test_a_private_run_whose_noise_could_not_be_measured_is_neither_published_nor_believed(tmp_path):
+    run = finished()
+    last = dataclasses.replace(run.records[-1], noise_check=check(noise_std=None))
+    with pytest.raises(InvalidConfig, match="but its noise could not be measured"):
+        published.write(dataclasses.replace(run, records=(*run.records[:-1], last)), tmp_path)
+    values = json.loads(published.to_text(run))
+    values["records"][-1]["noise_check"] = check(noise_std=None).to_dict()
+    with pytest.raises(ValueError, match="without a noise check that passed"):
+        published.from_dict(values)
+
+
+def of_engine(version: str, config: SimulationConfig = SMALL, *, day: int = 21, checksum: str = "0" * 64) -> Run:
+    """The same run by another engine."""
+    identity = run_id(config, checksum, version)
+    made = dataclasses.replace(provenance(checksum, version), created=f"2026-11-{day}T10:00:00+00:00")
+    return dataclasses.replace(finished(), run_id=identity, config=config, provenance=made)
+
+
+class TestOlderEngines:
+    def today(self, folder, *runs: Run) -> list[tuple[str, bool]]:
+        for run in runs:
+            published.write(run, folder)
+        every = published.read_all(folder)
+        assert not every.problems
+        return sorted((run.provenance.engine_version, run.outdated) for run in every.today().runs)
+
+    def test_theirs_is_shown_as_outdated_where_none_of_todays_is(self, tmp_path):
+        assert self.today(tmp_path, of_engine("4")) == [("4", True)]
+
+    def test_the_newest_of_several(self, tmp_path):
+        assert self.today(tmp_path, of_engine("4", day=22), of_engine("3", day=23), of_engine("5", day=20)) == [
+            ("3", True)
+        ]
+
+    def test_todays_takes_its_place(self, tmp_path):
+        assert self.today(tmp_path, of_engine("4", day=30), of_engine(PRIVATE_VERSION)) == [(PRIVATE_VERSION, False)]
+
+    def test_todays_of_another_corpus_or_setting_does_not(self, tmp_path):
+        other = dataclasses.replace(SMALL, seed=1)
+        runs = of_engine("5"), of_engine(PRIVATE_VERSION, checksum="1" * 64), of_engine(PRIVATE_VERSION, other)
+        assert self.today(tmp_path, *runs) == [("5", True), (PRIVATE_VERSION, False), (PRIVATE_VERSION, False)]
+
+    def test_a_run_without_noise_has_a_version_of_its_own(self, tmp_path):
+        plain = SimulationConfig(privacy=PrivacyConfig(noise_multiplier=0))
+        assert self.today(tmp_path, of_engine(PLAIN_VERSION, plain)) == [(PLAIN_VERSION, False)]
+        assert PLAIN_VERSION != PRIVATE_VERSION
+
+
+def test_json_of_an_older_engine_can_be_read(tmp_path):
+    """Engine 5 wrote no noise source, less of the noise check, and the amplified ε of shuffled batches in front."""
+    shuffled = dataclasses.replace(SMALL, privacy=PrivacyConfig(sampling="shuffle"))
+    values = json.loads(published.to_text(of_engine("5", shuffled)))
+    del values["config"]["privacy"]["noise_source"], values["provenance"]["noise_source"]
+    for each in values["records"]:
+        del each["privacy"]["poisson_epsilon"]
+        each["privacy"]["unamplified_epsilon"] = 17.9
+        known = each["noise_check"]
+        later = ("layers", "least_visits", "shape_distance", "along", "along_spread", "looks", "looks_counted")
+        each["noise_check"] = {name: known[name] for name in known if name not in (*later, "largest_gap")}
+    (tmp_path / "old.json").write_text(json.dumps(values))
+    (run,) = published.read_all(tmp_path).today().runs
+    assert run.outdated
+    assert run.config == shuffled
+    assert run.provenance.noise_source == "seeded"
+    assert run.final.privacy.epsilon == 17.9
+    assert run.final.privacy.poisson_epsilon == finished().final.privacy.epsilon
+    assert run.final.noise_check.passed
 
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path):
@@ -165,4 +235,4 @@ def test_what_is_read_is_read_again_only_when_a_file_changes(tmp_path):
     assert second is not first
     assert second.runs[0] is run
     assert len(second.problems) == 1
-    assert second.of_engine("another").runs == ()
+    assert [each.outdated for each in second.today().runs] == [True]

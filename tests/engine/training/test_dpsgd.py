@@ -8,7 +8,7 @@ from engine.config import TrainingConfig
 from engine.embeddings import EncodedSplit
 from engine.errors import TrainingFailed
 from engine.privacy.plan import PrivacyPlan
-from engine.seeds import Seeds
+from engine.seeds import Secrets, Seeds
 from engine.taggers import Tagger
 from engine.taggers.decoding import Decoder
 from engine.taggers.layers import BidirectionalLSTM, Dense, Softmax
@@ -64,11 +64,15 @@ def plan_of(examples: int, batch_size: int, **chosen: object) -> PrivacyPlan:
     return PrivacyPlan(examples=examples, batch_size=batch_size, **values)
 
 
-def learner(gradients: np.ndarray, plan: PrivacyPlan, rate: float = 1.0) -> DPSGD:
+def streams_of(plan: PrivacyPlan, seed: int = 3) -> Secrets | Seeds:
+    return Secrets.seeded(seed, "run") if plan.private else Seeds(seed)
+
+
+def learner(gradients: np.ndarray, plan: PrivacyPlan, rate: float = 1.0, seed: int = 3) -> DPSGD:
     split = split_of([3] * len(gradients))
     optimiser = Optimiser(TrainingConfig(learning_rate=rate), gradients.shape[1])
     weights = np.zeros(gradients.shape[1], dtype=np.float32)
-    return DPSGD(FixedGradients(gradients), plan, optimiser, Seeds(3), split, TABLE, weights)
+    return DPSGD(FixedGradients(gradients), plan, optimiser, streams_of(plan, seed), split, TABLE, weights)
 
 
 def test_sum_is_divided_by_the_expected_batch_size() -> None:
@@ -81,8 +85,7 @@ def test_sum_is_divided_by_the_expected_batch_size() -> None:
 
 
 def _stepped(gradients: np.ndarray, seed: int) -> DPSGD:
-    sgd = learner(gradients, plan_of(12, 4))
-    sgd.seeds = Seeds(seed)
+    sgd = learner(gradients, plan_of(12, 4), seed=seed)
     sgd.step(0)
     assert set(np.unique(sgd.weights)) <= {0.0, np.float32(-1 / 4)}
     return sgd
@@ -90,8 +93,8 @@ def _stepped(gradients: np.ndarray, seed: int) -> DPSGD:
 
 def noise_of(step: int, sigma: float = 1.3, clip: float = 0.7, seed: int = 3) -> np.ndarray:
     """What a step adds beyond the clipped sum, in units of σ·C: the gradients here are zero."""
-    sgd = learner(np.full((8, SIZE), 1e-30), plan_of(8, 4, noise_multiplier=sigma, clip_norm=clip))
-    sgd.seeds = Seeds(seed)
+    plan = plan_of(8, 4, noise_multiplier=sigma, clip_norm=clip)
+    sgd = learner(np.full((8, SIZE), 1e-30), plan, seed=seed)
     sgd.step(step)
     return -sgd.weights * 4 / (sigma * clip)
 
@@ -107,6 +110,14 @@ def test_noise_is_fresh_each_step_and_equal_when_a_step_is_repeated() -> None:
     assert abs(np.corrcoef(noise_of(0), noise_of(1))[0, 1]) < 0.08
     assert (noise_of(1) == noise_of(1)).all()
     assert not (noise_of(1, seed=4) == noise_of(1)).any()
+
+
+def test_a_private_plan_takes_no_streams_that_other_runs_share() -> None:
+    private = plan_of(8, 4, noise_multiplier=1.0, clip_norm=1.0)
+    parts = Optimiser(TrainingConfig(), SIZE), Seeds(3), split_of([3] * 8), TABLE, np.zeros(SIZE, dtype=np.float32)
+    with pytest.raises(TypeError, match="a private plan needs Secrets"):
+        DPSGD(FixedGradients(np.ones((8, SIZE))), private, *parts)
+    DPSGD(FixedGradients(np.ones((8, SIZE))), plan_of(8, 4), *parts)
 
 
 def test_a_sentence_with_a_non_finite_gradient_counts_for_nothing() -> None:
