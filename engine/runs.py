@@ -25,7 +25,7 @@ from engine.privacy.plan import tier
 from engine.records import Measurement, PrivacySpent, RoundRecord, Run, RunState, RunStatus, Study
 from engine.repeats import Outcome, Repeat, is_repeat, outcome, repeat_id
 from engine.settings import Settings
-from engine.store import measured, published, studies
+from engine.store import key_file, measured, published, studies
 from engine.store.published import Published
 
 if TYPE_CHECKING:
@@ -181,8 +181,8 @@ class Runs:
     def tradeoff(self, config: SimulationConfig) -> list[Run]:
         """Finished runs that differ from ``config`` in their noise only, by ε, the largest last.
 
-        One for each noise multiplier: that with the seed of ``config``, else that with the smallest seed; without noise
-        the one that does not clip either.
+        One for each noise multiplier: of today's engine where there is one, that with the seed of ``config``, else that
+        with the smallest seed; without noise the one that does not clip either.
         """
         try:
             found = {run.run_id: run for run in self._stored_done(config)}
@@ -190,7 +190,7 @@ class Runs:
             found = {}  # what is published can be seen all the same; problems() says what is wrong
         found |= {run.run_id: run for run in self.published() if _but_for_noise(run.config) == _but_for_noise(config)}
         by_noise: dict[float, Run] = {}
-        for run in sorted(found.values(), key=lambda run: _preference(run.config, config)):
+        for run in sorted(found.values(), key=lambda run: _preference(run, config)):
             check = run.records[-1].noise_check
             if check and check.failed:
                 continue
@@ -261,11 +261,7 @@ class Runs:
         known = self.find(config)
         if known is None or known.status.state != RunState.DONE or known.outdated:
             return self.submit(config, owner_pid=owner_pid)
-        if config.privacy.noise_source == "system":
-            raise InvalidConfig(
-                f"run {known.run_id} has noise_source='system': its keys were destroyed when it ended, so it cannot be "
-                "run again; another seed gives another run of the same setting"
-            )
+        _refuse_again(known)
         again = repeat_id(known.run_id)
         with suppress(RunNotFound):
             if self._store.status(again).state == RunState.DONE:
@@ -289,6 +285,9 @@ class Runs:
         wanted, submit = list(configs), self.submit_again if again else self.submit
         for config in wanted:
             self.plan(config)
+            known = self.find(config) if again else None
+            if known and known.status.state == RunState.DONE and not known.outdated:
+                _refuse_again(known)
         return [submit(config, owner_pid=owner_pid) for config in wanted]
 
     def cancel(self, identity: str) -> RunStatus:
@@ -303,8 +302,9 @@ class Runs:
             raise InvalidConfig(f"run {identity} is published: its file is in {self.settings.published.name}/")
         self._store.delete(identity)
         self._ends.pop(identity, None)
-        for ending in ("npz", "key"):
-            (self.settings.home / "checkpoints" / f"{identity}.{ending}").unlink(missing_ok=True)
+        checkpoint = self.settings.home / "checkpoints" / f"{identity}.npz"
+        checkpoint.unlink(missing_ok=True)
+        key_file.destroy(checkpoint.with_suffix(".key"))
 
     def write_note(self, identity: str, text: str) -> None:
         """Put a note beside one of the user's runs; an empty one removes it. Raises RunNotFound, InvalidConfig."""
@@ -468,9 +468,18 @@ class Runs:
         return embeddings.installed()
 
 
-def _preference(config: SimulationConfig, wanted: SimulationConfig) -> tuple[bool, bool, int]:
+def _preference(run: Run, wanted: SimulationConfig) -> tuple[bool, bool, bool, int]:
+    config = run.config
     clips_only = not config.privacy.private and config.privacy.clip_norm is not None
-    return clips_only, config.seed != wanted.seed, config.seed
+    return clips_only, run.outdated, config.seed != wanted.seed, config.seed
+
+
+def _refuse_again(run: Run) -> None:
+    if run.config.privacy.noise_source == "system":
+        raise InvalidConfig(
+            f"run {run.run_id} has noise_source='system': its keys were destroyed when it ended, so it cannot be run "
+            "again; another seed gives another run of the same setting"
+        )
 
 
 def _layers(config: SimulationConfig) -> tuple[object, ...]:

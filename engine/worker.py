@@ -17,12 +17,12 @@ import psutil
 
 from engine import corpus, embeddings
 from engine.config import SYNTHETIC, SimulationConfig, engine_version
-from engine.errors import CorpusError, EpsilonError, RunStopped, StoreError
-from engine.records import Provenance
+from engine.errors import CorpusError, EpsilonError, RunNotFound, RunStopped, StoreError
+from engine.records import Provenance, RunState
 from engine.reports import command_line
 from engine.settings import REPOSITORY, Settings
+from engine.store import key_file
 from engine.store.database import Claim, Store
-from engine.training import key_file
 from engine.training.checkpoint import Checkpoint
 
 HEARTBEAT_SECONDS = 0.5
@@ -69,6 +69,7 @@ def execute(run_id: str, settings: Settings, holder: str) -> None:
         return
     pulse = Pulse(store, claim)
     try:
+        key_file.sweep(settings.home / "checkpoints", lambda known: _is_done(store, known))
         with pulse:
             _run(store, claim, settings, pulse)
     except RunStopped:
@@ -79,6 +80,13 @@ def execute(run_id: str, settings: Settings, holder: str) -> None:
         _give_up(store, claim, str(error) if isinstance(error, EpsilonError) else _unexpected(error))
     finally:
         store.close()
+
+
+def _is_done(store: Store, run_id: str) -> bool:
+    try:
+        return store.status(run_id).state == RunState.DONE
+    except RunNotFound:
+        return False
 
 
 def _unexpected(error: Exception) -> str:

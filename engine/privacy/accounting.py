@@ -32,7 +32,8 @@ LARGEST_NOISE_MULTIPLIER = 10_000.0
 POISSON = "Each step draws each sentence independently with the same probability (Poisson sampling), as was done here."
 SHUFFLE = (
     "Sentences were shuffled into fixed batches, so ε has no amplification by sampling: a sentence more changes the "
-    "batch it comes to, by up to 2C, and the last one, into which it pushes another, by up to C, once an epoch."
+    "batch it comes to, by up to 2C, and the last one, into which it pushes another, by up to C, once an epoch. The "
+    "number of batches is the same either way."
 )
 SECRET_SAMPLE = "Who was in which batch stays secret; losses and gradient norms, shown here without noise, would too."
 SEEDED = (

@@ -19,8 +19,8 @@ from engine.records import Run, RunState
 from engine.runs import Runs
 from engine.seeds import Secrets
 from engine.simulation import simulate
+from engine.store import key_file
 from engine.store.database import Store
-from engine.training import key_file
 from engine.training.checkpoint import Checkpoint
 from engine.worker import checkpoint_path, execute
 from tests.engine.runs_for_tests import provenance, record

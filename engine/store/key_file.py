@@ -6,6 +6,7 @@ mean has less of it. Without them it cannot go on.
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from engine.errors import StoreError
@@ -41,6 +42,14 @@ def _read(path: Path) -> Secrets:
     if len(entropy) != _BYTES or not any(entropy):
         raise StoreError(f"The keys in {path} are damaged: delete the run and start another.")
     return Secrets(entropy)
+
+
+def sweep(folder: Path, done: Callable[[str], bool]) -> None:
+    """Destroy the keys in ``folder`` of runs that are done: of such as ended just before theirs could be. Raises
+    StoreError."""
+    for path in folder.glob("*.key"):
+        if done(path.stem):
+            destroy(path)
 
 
 def destroy(path: Path) -> None:
