@@ -32,6 +32,7 @@ def main() -> None:
     parser.add_argument("--corpus", default="conll2003", help="of the cost; default: conll2003, or the embedded one")
     parser.add_argument("--steps", type=int, default=300, help="that are timed in pairs, at most; default: 300")
     parser.add_argument("--turns", type=int, default=0, help="of whole runs with and without the check; default: none")
+    parser.add_argument("--busy", action="store_true", help="cost in processor seconds: others use the machine too")
     parser.add_argument("--runs", type=int, default=100_000, help="honest toy runs; default: 100,000")
     parser.add_argument("--repeats", type=int, default=5, help="broken runs of each kind; default: 5")
     parser.add_argument("--quick", action="store_true", help="no broken runs of the largest size")
@@ -45,7 +46,7 @@ def main() -> None:
     values, texts = _kept(), []
     if "cost" in wanted:
         simulation.warm_up(settings)
-        values["cost"], text = noise_cost.measure(options.corpus, options.steps, options.turns, settings)
+        values["cost"], text = noise_cost.measure(options.corpus, options.steps, options.turns, options.busy, settings)
         texts.append(text)
     if "alarms" in wanted:
         progress = options.progress or settings.home / "benchmarks" / "noise_alarms.jsonl"

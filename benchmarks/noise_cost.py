@@ -10,7 +10,7 @@ what a busy machine does to them unless there are many turns.
 import gc
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,8 +29,8 @@ from engine.training import dpsgd
 from engine.training.dpsgd import DPSGD
 
 LARGE = 4_096
-_LOOKS, _VERDICTS = 4, 15
-"""Looks and verdicts that are timed, at most."""
+_RARE, _VERDICTS = 6, 15
+"""Steps that look at all weights, or make their sum once more, of which so many are timed, and verdicts."""
 _EPSILON = 3.0
 
 
@@ -82,10 +82,10 @@ def _learner(config: SimulationConfig, settings: Settings) -> DPSGD:
     return run.learner(run.plan.rounds[0][0], run.weights)
 
 
-def _timed(call: Any, *arguments: Any) -> float:
-    start = time.perf_counter()
+def _timed(clock: Callable[[], float], call: Any, *arguments: Any) -> float:
+    start = clock()
     call(*arguments)
-    return 1000 * (time.perf_counter() - start)
+    return 1000 * (clock() - start)
 
 
 def _kind(monitor: NoiseMonitor, step: int) -> str:
@@ -95,7 +95,15 @@ def _kind(monitor: NoiseMonitor, step: int) -> str:
     return "whole" if monitor.watch.is_whole(step) else "stretch"
 
 
-def by_parts(config: SimulationConfig, settings: Settings, steps: int) -> dict[str, Any]:
+def _timed_steps(kinds: list[str], steps: int) -> list[int]:
+    """The first so many, but at least some of each kind that a run has."""
+    found = set(range(min(len(kinds), steps)))
+    for kind in set(kinds):
+        found.update([step for step, each in enumerate(kinds) if each == kind][:_RARE])
+    return sorted(found)
+
+
+def by_parts(config: SimulationConfig, settings: Settings, steps: int, clock: Callable[[], float]) -> dict[str, Any]:
     """Milliseconds of a step, of what the check adds to each kind of step and of a verdict; how many of each a whole
     run has; and the share of the run's training that they are."""
     seeing = _learner(config, settings)
@@ -109,24 +117,16 @@ def by_parts(config: SimulationConfig, settings: Settings, steps: int) -> dict[s
     plain: list[float] = []
     more: dict[str, list[float]] = {kind: [] for kind in ("stretch", "whole", "look")}
     gc.disable()
-    for step in range(min(every, steps)):
+    for step in _timed_steps(kinds, steps):
+        monitor.state["steps"][0] = step  # which it would be if no step had been left out
         order = (seeing, unseen) if step % 2 else (unseen, seeing)
-        took = {learner: _timed(learner.step, step) for learner in order}
+        took = {learner: _timed(clock, learner.step, step) for learner in order}
         plain.append(took[unseen])
         more[kinds[step]].append(took[seeing] - took[unseen])
-    for number in range(_LOOKS - len(more["look"])):  # those of later steps
-        sentences = seeing.sample(every + number)
-        total, _ = seeing.clipped_sum(sentences)
-        more["look"].append(_timed(seeing._look_closely, monitor, number, sentences, total))
     gc.enable()
-    verdicts = [_timed(monitor.verdict) for _ in range(_VERDICTS)]
-    if not more["whole"]:  # none of the steps so far: a look at all weights costs by their number
-        where, all_weights = monitor.watch.stretch(0), monitor.watch.size
-        scale = all_weights / (where.stop - where.start)
-        more["whole"] = [scale * each for each in more["stretch"]]
-    if not more["stretch"]:
-        more["stretch"] = more["whole"]
-    costs = {kind: statistics.median(each) for kind, each in more.items()} | {"verdict": statistics.median(verdicts)}
+    verdicts = [_timed(clock, monitor.verdict) for _ in range(_VERDICTS)]
+    costs = {kind: statistics.median(each) if each else 0.0 for kind, each in more.items()}
+    costs["verdict"] = statistics.median(verdicts)
     reports = len(set(simulation.report_steps(every)))
     numbers = {kind: kinds.count(kind) for kind in more} | {"verdict": reports}
     training = every * statistics.median(plain)
@@ -160,12 +160,14 @@ def whole_runs(config: SimulationConfig, settings: Settings, turns: int) -> dict
     return {f"{name}_s": round(each, 2) for name, each in medians.items()} | {"ratio": round(ratio, 4)}
 
 
-def measure(corpus: str, steps: int, turns: int, settings: Settings) -> tuple[dict[str, Any], str]:
-    """Values to keep, and tables. turns: of whole runs, which are left out if it is 0."""
+def measure(corpus: str, steps: int, turns: int, busy: bool, settings: Settings) -> tuple[dict[str, Any], str]:
+    """Values to keep, and tables. turns: of whole runs, which are left out if it is 0. busy: count the processor's
+    seconds, of all cores, in place of those on the wall."""
+    clock = time.process_time if busy else time.perf_counter
     corpus = corpus_here(corpus, settings)
     rows, found = [], {}
     for title, config in cases(corpus, settings).items():
-        parts = found[title] = by_parts(config, settings, steps)
+        parts = found[title] = by_parts(config, settings, steps, clock)
         if turns:
             parts["whole_runs"] = whole_runs(config, settings, turns)
         for kind, cost in parts["cost_ms"].items():
@@ -181,4 +183,4 @@ def measure(corpus: str, steps: int, turns: int, settings: Settings) -> tuple[di
                 f"\n\n{title}: whole runs {runs['checked_s']} s with and {runs['unchecked_s']} s without the check; "
             )
             text += f"median ratio of {turns} turns {runs['ratio']}."
-    return {"corpus": corpus, "cases": found}, text
+    return {"corpus": corpus, "seconds": "processor" if busy else "wall", "cases": found}, text

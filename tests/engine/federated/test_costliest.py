@@ -50,6 +50,7 @@ def test_before_the_first_step_nothing_is_spent() -> None:
     found = spent(federation([PART, replace(PART, examples=200)]), 0, 0)
     assert found.epsilon == 0.0
     assert found.delta == 1e-5
+    assert spent(federation([PART]), 0, 0).epsilon == 0.0
 
 
 def test_the_smallest_shard_pays_most() -> None:
@@ -90,12 +91,13 @@ def test_shuffled_parts_are_all_priced_and_the_worst_of_each_figure_is_shown() -
 
 
 def test_only_parts_that_may_be_the_costliest_are_priced() -> None:
-    parts = [replace(PART, examples=examples) for examples in (4_000, 100, 400, 101)]
+    parts = [replace(PART, examples=examples) for examples in (4_000, 100, 400, 101, 150)]
     plan = federation(parts)
-    found = costly(plan, 200)
+    found = costly(plan, 250)
     assert found[0] == (parts[1], 50)
     assert (parts[0], 50) not in found
     assert (parts[2], 50) not in found
+    assert (parts[4], 50) not in found
     # Those whose ε by Rényi accounting is close to the largest exact one are.
     assert (parts[3], 50) in found
     # Equal ones once; those that have not begun not at all.

@@ -1,7 +1,7 @@
 """What a plan works out from a configuration, at the borders where an error of one would show."""
 
 import math
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -62,6 +62,18 @@ def test_a_shard_has_a_sentence_and_a_whole_batch() -> None:
         planned(0, batch_size=1)
     with pytest.raises(InvalidConfig, match="batch_size=8, expected at most the 7"):
         planned(7)
+
+
+def test_a_plan_is_written_by_name_once_and_clips_whole_gradients() -> None:
+    plan = PrivacyPlan(
+        examples=9, batch_size=3, steps=4, noise_multiplier=1.0, clip_norm=0.5, delta=1e-5, sampling="poisson"
+    )
+    assert not plan.by_layer
+    assert plan.noise_source == "seeded"
+    with pytest.raises(FrozenInstanceError):
+        plan.steps = 5  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        PrivacyPlan(9, 3, 4, 1.0, 0.5, 1e-5, "poisson")  # type: ignore[misc]
 
 
 def test_without_noise_nothing_is_private_and_the_noise_has_no_spread() -> None:
