@@ -1,10 +1,11 @@
 """What the noise check costs: the same training with it and with a stand-in that does nothing.
 
-By parts: the two train in turns, step by step on the same samples with the same noise, so that their weights stay equal
-and each pair of steps differs by the check alone. Medians of those differences, for steps that look at a stretch of the
-weights, for those that look at all of them and for those that make their sum once more, and of a verdict, are
-multiplied with how many a whole run has. Or whole runs in turns, scoring included, whose difference is smaller than
-what a busy machine does to them unless there are many turns.
+By parts: the two train in turns, step by step on the same samples with the same noise, so that their weights stay
+equal. What the stand-in's steps take is the training; what the check adds is the time of its update less that of the
+plain update within, since the difference of two large steps would drown it. Medians of that, for steps that look at a
+stretch of the weights, for those that look at all of them and for those that make their sum once more, and of a
+verdict, are multiplied with how many a whole run has. Or whole runs in turns, scoring included, whose difference is
+smaller than what a busy machine does to them unless there are many turns.
 """
 
 import gc
@@ -88,6 +89,16 @@ def _timed(clock: Callable[[], float], call: Any, *arguments: Any) -> float:
     return 1000 * (clock() - start)
 
 
+def _watch(learner: DPSGD, name: str, clock: Callable[[], float], took: dict[str, float]) -> None:
+    """From now on the milliseconds of the last call of a method are found in ``took``."""
+    original = getattr(learner, name)
+
+    def timed(*arguments: Any) -> None:
+        took[name] = _timed(clock, original, *arguments)
+
+    setattr(learner, name, timed)
+
+
 def _kind(monitor: NoiseMonitor, step: int) -> str:
     """What a step looks at."""
     if monitor.watch.looks_closely(step):
@@ -116,13 +127,16 @@ def by_parts(config: SimulationConfig, settings: Settings, steps: int, clock: Ca
     kinds = [_kind(monitor, step) for step in range(every)]
     plain: list[float] = []
     more: dict[str, list[float]] = {kind: [] for kind in ("stretch", "whole", "look")}
+    inside: dict[str, float] = {}
+    for name in ("_measured", "_update"):
+        _watch(seeing, name, clock, inside)
     gc.disable()
     for step in _timed_steps(kinds, steps):
         monitor.state["steps"][0] = step  # which it would be if no step had been left out
         order = (seeing, unseen) if step % 2 else (unseen, seeing)
         took = {learner: _timed(clock, learner.step, step) for learner in order}
         plain.append(took[unseen])
-        more[kinds[step]].append(took[seeing] - took[unseen])
+        more[kinds[step]].append(inside.pop("_measured") - inside.pop("_update"))
     gc.enable()
     verdicts = [_timed(clock, monitor.verdict) for _ in range(_VERDICTS)]
     costs = {kind: statistics.median(each) if each else 0.0 for kind, each in more.items()}

@@ -1,5 +1,7 @@
 """Streams: the same name gives the same draws, another name others, and bits become uniform draws."""
 
+from dataclasses import FrozenInstanceError
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,15 @@ def test_secrets_are_those_of_a_seed_and_a_run_or_nobodys() -> None:
     assert Secrets.drawn() != Secrets.drawn()
     assert len(Secrets.drawn().entropy) == 32
     assert Seeds(1).stream("x").random(2).tolist() != Seeds(2).stream("x").random(2).tolist()
+
+
+STREAMS = [(Seeds(1), "seed"), (Secrets.drawn(), "entropy"), (KeyStream(b""), "key")]
+
+
+@pytest.mark.parametrize(("streams", "field"), STREAMS)
+def test_streams_cannot_be_changed(streams: object, field: str) -> None:
+    with pytest.raises(FrozenInstanceError):
+        setattr(streams, field, 0)
 
 
 def test_a_key_stream_is_that_of_chacha20() -> None:
