@@ -186,7 +186,8 @@ class _Verdict:
         for x, squares, number in self.state["along"]:
             if not number:
                 continue
-            if not abs(x) <= bounds.sum_bound(number, bounds.share(2 * bounds.VERDICTS)):
+            # Each component is standard normal whatever came before it, and so is their sum but for its scale.
+            if not abs(x) <= math.sqrt(number) * bounds.normal_bound(bounds.share(2 * bounds.VERDICTS)):
                 found.append(
                     f"The noise points {'along' if x > 0 else 'against'} the clipped sum, {abs(x) / number:.2g} "
                     "standard deviations a step on average: independent noise does not."
