@@ -145,7 +145,7 @@ class TestNoiseSource:
         assert "noise from the operating system" in texts(test.caption)
         assert "A simulation" not in texts(test.markdown)
         assert "Nobody has run this yet" in texts(test.markdown)
-        assert "The keys of noise and samples came from the operating system" in texts(test.markdown)
+        assert "The keys of noise and samples come from the operating system" in texts(test.markdown)
         assert "--noise-source system" in test.code[0].value
         test.select_slider(key="noise_multiplier").set_value(2.0).run()
         assert test.query_params["noise_source"] == ["system"]
