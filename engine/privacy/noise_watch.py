@@ -19,7 +19,7 @@ SKETCH = 64
 _KEPT = 1024
 """Steps whose direction is remembered; with more steps, every so many of them and always the last."""
 LOOKS, ALONE, GROUP = 6, 12, (16, 64)
-"""How many steps of a run look at sums, at most; sentences that are then looked at alone; size of the groups."""
+"""How many steps of a run look at sums, at most; sentences that are then looked at alone; size of the groups of others."""
 
 
 class Watch:
@@ -100,12 +100,14 @@ class Watch:
         return step in self._looks
 
     def groups(self, step: int, sentences: np.ndarray) -> list[np.ndarray]:
-        """All these sentences in random groups; those of the first are to be looked at alone."""
+        """All these sentences in random groups, none of more than half of them; those of the first are to be looked at
+        alone."""
         stream = self._secrets.stream("groups", step=step)
         order = sentences[stream.permutation(len(sentences))]
-        low, high = GROUP
+        high = min(GROUP[1], max(1, len(order) // 2))
+        low = min(GROUP[0], max(1, high // 2))
         sizes = low + (stream.random(len(order) // low + 1) * (high + 1 - low)).astype(np.int64)
-        return [group for group in np.split(order, np.cumsum([ALONE, *sizes])) if len(group)]
+        return [group for group in np.split(order, np.cumsum([min(ALONE, high), *sizes])) if len(group)]
 
 
 def drawn(plan: PrivacyPlan) -> bool:
