@@ -19,7 +19,7 @@ SKETCH = 64
 _KEPT = 1024
 """Steps whose direction is remembered; with more steps, every so many of them and always the last."""
 LOOKS, ALONE, GROUP = 6, 12, (16, 64)
-"""How many steps of a run look at sums, at most; sentences that are then looked at alone; size of the groups of others."""
+"""How many steps of a run look at sums, at most; sentences that are then looked at alone; size of groups of others."""
 
 
 class Watch:
