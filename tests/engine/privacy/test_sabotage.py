@@ -433,7 +433,7 @@ def the_plain_gradient_once_beside(patch: Patch) -> None:
         noise(total, random, std)
 
     def broken(self: Optimiser, weights: np.ndarray, gradient: np.ndarray, step: int) -> None:
-        move(self, weights, gradient + plain[0] / np.float32(gradient.size and BATCH[0]), step)
+        move(self, weights, gradient + plain[0] / np.float32(BATCH[0]), step)
 
     patch.setattr(dpsgd, "add_gaussian_noise", remembered)
     patch.setattr(Optimiser, "move", broken)
