@@ -30,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=PARTS, help="one part; default: all three")
     parser.add_argument("--corpus", default="conll2003", help="of the cost; default: conll2003, or the embedded one")
-    parser.add_argument("--steps", type=int, default=300, help="that are timed in pairs, at most; default: 300")
+    parser.add_argument("--steps", type=int, default=300, help="that are timed, at most; default: 300")
     parser.add_argument("--turns", type=int, default=0, help="of whole runs with and without the check; default: none")
     parser.add_argument("--busy", action="store_true", help="cost in processor seconds: others use the machine too")
     parser.add_argument("--runs", type=int, default=100_000, help="honest toy runs; default: 100,000")

@@ -1,11 +1,11 @@
-"""What the noise check costs: the same training with it and with a stand-in that does nothing.
+"""What the noise check costs.
 
-By parts: the two train in turns, step by step on the same samples with the same noise, so that their weights stay
-equal. What the stand-in's steps take is the training; what the check adds is the time of its update less that of the
-plain update within, since the difference of two large steps would drown it. Medians of that, for steps that look at a
-stretch of the weights, for those that look at all of them and for those that make their sum once more, and of a
-verdict, are multiplied with how many a whole run has. Or whole runs in turns, scoring included, whose difference is
-smaller than what a busy machine does to them unless there are many turns.
+By parts: what it adds to a step is the time of the checked update less that of the plain update within. Medians of
+that, for steps that look at a stretch of the weights, for those that look at all of them and for those that make their
+sum once more, and of a verdict, are multiplied with how many a whole run has. That is a share of the training; one run
+from end to end says which share of its time the steps are, for it also scores its tagger. Or whole runs in turns with
+the check and with a stand-in that sees nothing, whose difference is smaller than what a busy machine does to them
+unless there are many turns.
 """
 
 import gc
@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -117,26 +118,23 @@ def _timed_steps(kinds: list[str], steps: int) -> list[int]:
 def by_parts(config: SimulationConfig, settings: Settings, steps: int, clock: Callable[[], float]) -> dict[str, Any]:
     """Milliseconds of a step, of what the check adds to each kind of step and of a verdict; how many of each a whole
     run has; and the share of the run's training that they are."""
-    seeing = _learner(config, settings)
-    with blind():
-        unseen = _learner(config, settings)
-    monitor = seeing.monitor
+    learner = _learner(config, settings)
+    monitor = learner.monitor
     if monitor is None:
         raise SystemExit("The run is not private.")
-    every = seeing.plan.steps
+    every = learner.plan.steps
     kinds = [_kind(monitor, step) for step in range(every)]
     plain: list[float] = []
     more: dict[str, list[float]] = {kind: [] for kind in ("stretch", "whole", "look")}
     inside: dict[str, float] = {}
     for name in ("_measured", "_update"):
-        _watch(seeing, name, clock, inside)
+        _watch(learner, name, clock, inside)
     gc.disable()
     for step in _timed_steps(kinds, steps):
         monitor.state["steps"][0] = step  # which it would be if no step had been left out
-        order = (seeing, unseen) if step % 2 else (unseen, seeing)
-        took = {learner: _timed(clock, learner.step, step) for learner in order}
-        plain.append(took[unseen])
+        whole = _timed(clock, learner.step, step)
         more[kinds[step]].append(inside.pop("_measured") - inside.pop("_update"))
+        plain.append(whole - more[kinds[step]][-1])
     gc.enable()
     verdicts = [_timed(clock, monitor.verdict) for _ in range(_VERDICTS)]
     costs = {kind: statistics.median(each) if each else 0.0 for kind, each in more.items()}
@@ -148,13 +146,30 @@ def by_parts(config: SimulationConfig, settings: Settings, steps: int, clock: Ca
     return {
         "steps": every,
         "timed_steps": len(plain),
-        "weights": seeing.weights.size,
+        "weights": learner.weights.size,
         "step_ms": round(statistics.median(plain), 3),
         "cost_ms": {kind: round(cost, 3) for kind, cost in costs.items()},
         "times": numbers,
         "shares": {kind: round(share, 5) for kind, share in shares.items()},
         "share": round(sum(shares.values()), 5),
     }
+
+
+def training_share(config: SimulationConfig, settings: Settings, clock: Callable[[], float]) -> float:
+    """Which share of a run's time its steps take, without the check."""
+    steps, plain = 0.0, DPSGD.step
+
+    def timed(learner: DPSGD, step: int) -> dpsgd.StepStatistics:
+        nonlocal steps
+        start = clock()
+        statistics = plain(learner, step)
+        steps += clock() - start
+        return statistics
+
+    with blind(), patch.object(DPSGD, "step", timed):
+        start = clock()
+        list(simulation.simulate(config, settings))
+        return steps / (clock() - start)
 
 
 def whole_runs(config: SimulationConfig, settings: Settings, turns: int) -> dict[str, float]:
@@ -182,6 +197,8 @@ def measure(corpus: str, steps: int, turns: int, busy: bool, settings: Settings)
     rows, found = [], {}
     for title, config in cases(corpus, settings).items():
         parts = found[title] = by_parts(config, settings, steps, clock)
+        parts["training_share"] = round(training_share(config, settings, clock), 4)
+        parts["share_of_run"] = round(parts["share"] * parts["training_share"], 5)
         if turns:
             parts["whole_runs"] = whole_runs(config, settings, turns)
         for kind, cost in parts["cost_ms"].items():
@@ -191,10 +208,10 @@ def measure(corpus: str, steps: int, turns: int, busy: bool, settings: Settings)
         )
     text = markdown((f"training on {corpus}", "the check's", "ms", "times in a run", "share of the training"), rows)
     for title, parts in found.items():
+        text += f"\n\n{title}: training is {parts['training_share']:.0%} of a run, so the check is "
+        text += f"{parts['share_of_run']:.2%} of it."
         if turns:
             runs = parts["whole_runs"]
-            text += (
-                f"\n\n{title}: whole runs {runs['checked_s']} s with and {runs['unchecked_s']} s without the check; "
-            )
+            text += f" Whole runs {runs['checked_s']} s with and {runs['unchecked_s']} s without the check; "
             text += f"median ratio of {turns} turns {runs['ratio']}."
     return {"corpus": corpus, "seconds": "processor" if busy else "wall", "cases": found}, text

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from engine.federated.plan import FederatedPlan
+from engine.privacy.measuring import picked
 from engine.privacy.noise_check import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
 
@@ -67,5 +68,5 @@ class Witness:
         monitor = self._monitor
         step, fixed = monitor.steps_seen, monitor.watch.fixed
         where = monitor.watch.stretch(step)
-        seen, far, *held = (np.concatenate((each[where], each[fixed])) for each in (noise, error, *directions))
+        seen, far, *held = (picked(each, where.start, where.stop, fixed) for each in (noise, error, *directions))
         monitor.saw_noise(step, seen, far, held)

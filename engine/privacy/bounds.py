@@ -23,7 +23,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import betaincinv, gammainc, gammaincc, gammainccinv, gammaincinv, ndtri
+from scipy.special import betaincinv, cython_special, gammainccinv, gammaincinv, ndtri
 from scipy.stats import binom
 
 FALSE_ALARM = 1e-6
@@ -68,20 +68,15 @@ def square_bounds(draws: np.ndarray | float, chance: float) -> tuple[np.ndarray,
 
 def square_score(square: float, draws: int) -> float:
     """The sum of so many squared standard normal draws as one standard normal value."""
-    below, above = gammainc(draws / 2, square / 2), gammaincc(draws / 2, square / 2)
-    return float(ndtri(max(below, 1e-300)) if below < 0.5 else -ndtri(max(above, 1e-300)))
+    # At each step: of one number, the functions for Cython take a fifth of the time.
+    if square < draws:  # the smaller side keeps its digits
+        return float(cython_special.ndtri(max(cython_special.gammainc(draws / 2, square / 2), 1e-300)))
+    return -float(cython_special.ndtri(max(cython_special.gammaincc(draws / 2, square / 2), 1e-300)))
 
 
 def count_bounds(draws: int, probability: float, chance: float) -> tuple[float, float]:
     """The same for how many of so many independent draws have something that each has with ``probability``."""
     return float(binom.ppf(chance / 2, draws, probability)) - 1, float(binom.isf(chance / 2, draws, probability)) + 1
-
-
-@lru_cache(maxsize=4096)
-def square_bound(draws: int, chance: float) -> tuple[float, float]:
-    """The same for one number of draws that is asked for again and again."""
-    low, high = square_bounds(draws, chance)
-    return float(low), float(high)
 
 
 @lru_cache(maxsize=256)
@@ -124,7 +119,9 @@ def normal_score(count: int, uniform: float, number: int, probability: float) ->
         return math.copysign(40.0, count - first)
     here, below, above = chances[:, count - first].tolist()
     low, high = below + uniform * here, above + (1 - uniform) * here
-    return float(ndtri(max(low, 1e-300)) if low < 0.5 else -ndtri(max(high, 1e-300)))
+    if low < 0.5:
+        return float(cython_special.ndtri(max(low, 1e-300)))
+    return -float(cython_special.ndtri(max(high, 1e-300)))
 
 
 @lru_cache(maxsize=256)

@@ -46,6 +46,32 @@ def measure(noise, slack, sums, std, start, layers, squares, slacks, bins):  # t
     return total, far, dot, length
 
 
+@njit(cache=True, nogil=True)
+def picked(array, start, stop, fixed):  # type: ignore[no-untyped-def]
+    """A copy of ``array``, float [size], at a stretch and then at some places, int [m]: [stop − start + m]."""
+    found = np.empty(stop - start + fixed.size, dtype=array.dtype)
+    found[: stop - start] = array[start:stop]
+    for j in range(fixed.size):
+        found[stop - start + j] = array[fixed[j]]
+    return found
+
+
+@njit(cache=True, nogil=True)
+def count(times, first, places):  # type: ignore[no-untyped-def]
+    """One more in ``times``, int64 [n], at each of ``places`` (int64, counted from ``first``), as often as it comes."""
+    for place in places:
+        times[first + place] += 1
+
+
+@njit(cache=True, nogil=True)
+def to_noise(gradient, error, clipped, size):  # type: ignore[no-untyped-def]
+    """The gradient that was applied, float64 [k], becomes in place the noise of a sum over ``size`` sentences whose
+    clipped sum [k] is known; ``error`` follows."""
+    for i in range(gradient.size):
+        gradient[i] = gradient[i] * size - clipped[i]
+        error[i] *= size
+
+
 @njit(cache=True, nogil=True, fastmath=_ARITHMETIC)
 def compare(direction, place, kept, lags, mean):  # type: ignore[no-untyped-def]
     """A step's direction [m], made of length 1 in place, with those of earlier steps, kept [rows, m] up to ``place``.
@@ -85,7 +111,10 @@ def outside(squares, slacks, borders, low, high):  # type: ignore[no-untyped-def
     for block in range(borders.size - 1):
         if high[block] <= 0:  # never visited
             continue
+        least, most = low[block] ** 2, high[block] ** 2
         for i in range(borders[block], borders[block + 1]):
+            if least <= squares[i] <= most:  # nearly always, and slack would only widen it
+                continue
             found, far = np.sqrt(squares[i]), np.sqrt(slacks[i])
             if not (low[block] - far <= found <= high[block] + far):
                 number += 1
@@ -99,5 +128,9 @@ def compile_measuring() -> None:
     some = np.zeros(2)
     bins, layers = np.zeros((1, BINS + 2), dtype=np.int64), np.array([[0, 2]])
     measure(some, some, some, 1.0, 0, layers, some.copy(), some.copy(), bins)
+    picked(some, 0, 1, np.array([1]))
+    picked(some.astype(np.float32), 0, 1, np.array([1]))
+    count(np.zeros(2, dtype=np.int64), 0, np.array([1]))
+    to_noise(some.copy(), some.copy(), some, 1)
     compare(np.ones(2), 0, np.zeros((1, 2)), np.zeros(1), np.zeros(2))
     outside(some, some, np.array([0, 2]), some[:1], some[:1])

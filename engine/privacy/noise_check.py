@@ -49,6 +49,10 @@ class NoiseMonitor:
         self.watch = watch = Watch(plans, size, **kind)
         self._plan = plans[0]
         self._layers = np.array([[layer.start, layer.stop] for _, layer in watch.layers])
+        self._spreads = {  # by how many draws a step has: between which values the root of their squares may lie
+            draws: tuple(math.sqrt(bound) for bound in bounds.square_bounds(draws, bounds.share(watch.steps)))
+            for draws in {*np.diff(watch.borders).tolist(), size}
+        }
         self._reuse = bounds.cosine_bound(SKETCH, bounds.share(watch.rows * watch.steps))
         self.state = {
             "steps": np.zeros(1, dtype=np.int64),
@@ -84,7 +88,7 @@ class NoiseMonitor:
         sizes[0] += number
         sizes[1] += (number - plan.batch_size) ** 2
         sizes[2] += 1
-        np.add.at(state["times"], self.watch.first[part] + sentences, 1)
+        measuring.count(state["times"], self.watch.first[part], sentences)
         if drawn(plan):
             tie = float(self.watch.ties[0][self.steps_seen % self.watch.steps])
             score = bounds.normal_score(number, tie, plan.examples, plan.sampling_probability)
@@ -136,8 +140,8 @@ class NoiseMonitor:
 
     def _judge_step(self, step: int, square: float, draws: int, far: float) -> None:
         state = self.state
-        low, high = bounds.square_bound(draws, bounds.share(self.watch.steps))
-        if not math.sqrt(low) - math.sqrt(far) <= math.sqrt(square) <= math.sqrt(high) + math.sqrt(far):
+        low, high = self._spreads[draws]
+        if not low - math.sqrt(far) <= math.sqrt(square) <= high + math.sqrt(far):
             if state["bad"][0] == 0:
                 state["bad"][1:] = [step, math.sqrt(square / draws)]
             state["bad"][0] += 1

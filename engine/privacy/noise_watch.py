@@ -8,8 +8,8 @@ import numpy as np
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets
 
-_STRETCH = 2048
-"""Weights whose noise is measured at each step, at least."""
+_STRETCH = 1024
+"""Weights whose noise is measured at each step, at least, where sentences are protected; of whole clients all are."""
 _VISITS = 16
 """How often each weight is measured in a run, at least, where it has so many steps."""
 _WHOLE = 32
@@ -50,7 +50,8 @@ class Watch:
         self.fixed = np.linspace(0, size - 1, min(SKETCH, size)).astype(np.int64)
         self.first = np.cumsum([0, *(plan.examples for plan in plans)])
         self.stride = math.ceil(self.steps / _KEPT)
-        length = min(size, max(_STRETCH, math.ceil(_VISITS * size / self.steps)))
+        least = _STRETCH if unit == "sentence" else size  # beside a client's training all of them cost little
+        length = min(size, max(least, math.ceil(_VISITS * size / self.steps)))
         self.borders = np.rint(np.linspace(0, size, math.ceil(size / length) + 1)).astype(np.int64)
         """Of the stretches, [stretches + 1]."""
         self._whole = max(1, self.steps // _WHOLE)

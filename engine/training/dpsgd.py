@@ -14,6 +14,7 @@ import numpy as np
 from engine.embeddings import EncodedSplit
 from engine.embeddings.encoded import token_positions
 from engine.errors import TrainingFailed
+from engine.privacy.measuring import picked, to_noise
 from engine.privacy.mechanisms import add_gaussian_noise, poisson_sample, shuffled_batch
 from engine.privacy.noise_check import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
@@ -128,14 +129,12 @@ class DPSGD:
         if monitor.watch.looks_closely(number):
             self._look_closely(monitor, number, sentences, total)
         where, fixed = monitor.watch.stretch(number), monitor.watch.fixed
-        clipped = np.concatenate((total[where], total[fixed])).astype(np.float64)
+        clipped = picked(total, where.start, where.stop, fixed).astype(np.float64)
         before = self.optimiser.look(self.weights, where, fixed)
         self._update(total, step)
         after = self.optimiser.look(self.weights, where, fixed)
         gradient, error = self.optimiser.gradient_between(before, after, step - self.first)
-        gradient *= size
-        gradient -= clipped
-        error *= size
+        to_noise(gradient, error, clipped, size)
         monitor.saw_noise(number, gradient, error, [clipped])
         monitor.saw_sample(sentences, self.part)
 

@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 
 from engine.config import TrainingConfig
+from engine.privacy.measuring import picked
 
 _MOMENTUM = 0.9
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
@@ -21,7 +22,7 @@ class Optimiser:
         """Copies of the weights and of the state at a stretch and at some places (int [m]), float32 [k + m], for
         :meth:`gradient_between`."""
         seen = {"weights": weights, **self.state}
-        return {name: np.concatenate((array[where], array[fixed])) for name, array in seen.items()}
+        return {name: picked(array, where.start, where.stop, fixed) for name, array in seen.items()}
 
     def gradient_between(
         self, before: dict[str, np.ndarray], after: dict[str, np.ndarray], step: int
