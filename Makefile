@@ -10,7 +10,7 @@ PYTHON := .venv/bin/python
 .PHONY: run test lint results setup setup-tests vectors-lg
 
 run: setup
-	@$(PYTHON) -m engine.serve
+	@$(PYTHON) -m engine.launch.serve
 
 test: setup-tests
 	@chromium=$$($(PYTHON) -m tests.browser.chromium) && EPSILON_CHROMIUM="$$chromium" $(PYTHON) -m pytest
@@ -24,13 +24,13 @@ results: setup
 	@$(PYTHON) -m benchmarks.cached_results
 
 setup: $(PYTHON)
-	@$(PYTHON) -m engine.install
+	@$(PYTHON) -m engine.launch.install
 
 setup-tests: $(PYTHON)
-	@$(PYTHON) -m engine.install --tests
+	@$(PYTHON) -m engine.launch.install --tests
 
 vectors-lg: setup
-	@$(PYTHON) -m engine.install --vectors en_core_web_lg
+	@$(PYTHON) -m engine.launch.install --vectors en_core_web_lg
 
 # TensorFlow Privacy has no release for Python 3.12 or later, so the environment is made with 3.11, wherever it is.
 $(PYTHON):

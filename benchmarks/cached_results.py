@@ -13,8 +13,8 @@ import sys
 import time
 
 from engine import corpus as corpora
-from engine import diagnosis, paper, recipes
 from engine.config import PAPER_TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
+from engine.experiments import diagnosis, paper, recipes
 from engine.records import RunState
 from engine.runs import Runs
 from engine.settings import Settings

@@ -105,7 +105,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         environment = os.environ | {"EPSILON_HOME": home, "PORT": str(port), "CI": "true"}
         server = subprocess.Popen(
-            [sys.executable, "-m", "engine.serve"], cwd=REPOSITORY, env=environment, stdout=subprocess.DEVNULL
+            [sys.executable, "-m", "engine.launch.serve"], cwd=REPOSITORY, env=environment, stdout=subprocess.DEVNULL
         )
         address = f"http://localhost:{port}/"
         try:

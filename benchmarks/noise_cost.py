@@ -23,9 +23,9 @@ from engine import simulation
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.corpus import train_sentences
 from engine.errors import CorpusError
+from engine.experiments.recipes import good_practice
 from engine.federated import federation
 from engine.privacy.noise_check import NoiseMonitor
-from engine.recipes import good_practice
 from engine.settings import Settings
 from engine.training import dpsgd
 from engine.training.dpsgd import DPSGD

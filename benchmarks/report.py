@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from engine import PRIVATE_VERSION
+from engine.cluster.worker import machine_class
 from engine.settings import REPOSITORY
-from engine.worker import machine_class
 
 FOLDER = REPOSITORY / "cached_results" / "speed"
 """Kept results; the page *Speed* shows them."""

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from benchmarks.cached_results import NOISE_MULTIPLIERS
 from benchmarks.report import markdown, step_table
-from engine import diagnosis, paper, recipes
 from engine.config import PAPER_TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
+from engine.experiments import diagnosis, paper, recipes
 from engine.records import Run
-from engine.reports import epsilon_text
+from engine.reports.numbers import epsilon_text
 from engine.runs import Runs
 from engine.settings import Settings
 from engine.store import measured

@@ -23,12 +23,12 @@ from typing import Any
 import psutil
 
 from benchmarks.report import finish, markdown
+from engine.cluster.dispatch import Place, stop_cluster
+from engine.cluster.worker import environment
 from engine.config import SimulationConfig, TrainingConfig
-from engine.dispatch import Place, stop_cluster
 from engine.records import RunState
 from engine.runs import Runs
 from engine.settings import Settings
-from engine.worker import environment
 
 EPOCHS = 3.0
 STARTS = 5

@@ -1,7 +1,7 @@
 """Searches for a recipe as JSON, one file each: the user's own in the home, published ones in ``cached_results/``.
 
-What :mod:`engine.tuning` found is kept here for pages, which need no search library for it. Files come from outside, so
-each is checked as a whole; one that cannot be used is left out, as if it were not there.
+What :mod:`engine.experiments.tuning` found is kept here for pages, which need no search library for it. Files come
+from outside, so each is checked as a whole; one that cannot be used is left out, as if it were not there.
 """
 
 import dataclasses

@@ -7,7 +7,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from engine.reports import epsilon_text
+from engine.reports.numbers import epsilon_text
 from engine.runs import Holdings
 from pages.shared import palette
 from pages.shared.curves import METRICS, Point, TypeScore

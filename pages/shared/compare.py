@@ -9,9 +9,9 @@ from typing import Any
 import plotly.graph_objects as go
 
 from engine.config import FLAT, PrivacyConfig, SimulationConfig
-from engine.paper import seeds_text
+from engine.experiments.paper import seeds_text
 from engine.records import RoundRecord, Run
-from engine.reports import epsilon_text
+from engine.reports.numbers import epsilon_text
 from engine.runs import Overview
 from pages.shared import charts, palette
 

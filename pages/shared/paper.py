@@ -7,10 +7,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from engine import paper
-from engine.paper import Measured, Spread
-from engine.repeats import Repeat
-from engine.reports import epsilon_text
+from engine.experiments import paper
+from engine.experiments.paper import Measured, Spread
+from engine.reports.numbers import epsilon_text
+from engine.runs.repeats import Repeat
 from pages.shared import address, charts, palette
 
 METRICS = {"published": "As published (tokens, O counts)", "entity": "Whole names (entities, strict)"}

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Sequence
 
 import streamlit as st
 
-from engine import repeats
 from engine.config import SimulationConfig
 from engine.errors import EpsilonError
 from engine.records import Run, RunState
-from engine.runs import Runs
+from engine.runs import Runs, repeats
 from pages.shared import address
 
 POLL_SECONDS = 2.0

@@ -4,9 +4,10 @@ import math
 from datetime import datetime
 
 from engine.config import SYNTHETIC, SimulationConfig
-from engine.paper import engine_of
+from engine.experiments.paper import engine_of
 from engine.records import EntityScores, FederatedRound, NoiseCheck, PrivacySpent, RoundRecord, Run, RunState
-from engine.reports import blind_spots, check_rows, delta_text, epsilon_text, looked_less
+from engine.reports.checks import blind_spots, check_rows, looked_less
+from engine.reports.numbers import delta_text, epsilon_text
 from engine.runs import Holdings, Preview
 
 TIERS = {

@@ -1,4 +1,4 @@
-"""The dashboard as a user has it: `engine.serve`, a browser, real workers."""
+"""The dashboard as a user has it: `engine.launch.serve`, a browser, real workers."""
 
 import os
 import re
@@ -44,7 +44,7 @@ def dashboard(encoded, tmp_path_factory):
     port = free_port()
     environment = os.environ | {"EPSILON_HOME": str(home), "PORT": str(port), "CI": "true"}
     environment.pop("EPSILON_STORE_URL", None)
-    server = subprocess.Popen([sys.executable, "-m", "engine.serve"], cwd=ROOT, env=environment)
+    server = subprocess.Popen([sys.executable, "-m", "engine.launch.serve"], cwd=ROOT, env=environment)
     address = f"http://localhost:{port}/"
     wait_for(lambda: answers(address + "_stcore/health"))
     wait_for((home / "cluster" / "ready.json").exists)

@@ -10,8 +10,8 @@ from engine.records import Run
 from engine.runs import Overview
 from engine.settings import REPOSITORY
 from pages.shared import compare
+from tests.engine.experiments.test_paper import run_of
 from tests.engine.runs_for_tests import check
-from tests.engine.test_paper import run_of
 
 
 def group(correct: tuple[int, ...], epsilon: float = 1.0, **fields: object) -> compare.Group:

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from engine import diagnosis, paper
 from engine.config import SimulationConfig
+from engine.experiments import diagnosis, paper
 from engine.records import FederatedRound, Run
 from engine.settings import REPOSITORY
-from pages.shared import diagnose, diagnose_charts
-from pages.shared.diagnose import Tried
-from tests.engine.test_paper import run_of
+from pages.diagnose import charts as diagnose_charts
+from pages.diagnose import findings as diagnose
+from pages.diagnose.findings import Tried
+from tests.engine.experiments.test_paper import run_of
 
 
 def said(elements) -> str:

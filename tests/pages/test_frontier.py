@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from engine import paper as tables
 from engine.config import SimulationConfig, with_noise
+from engine.experiments import paper as tables
 from engine.records import Run
 from engine.runs import Overview
 from engine.settings import REPOSITORY
-from pages.shared import frontier
-from tests.engine.test_paper import run_of
+from pages.frontier import points as frontier
+from tests.engine.experiments.test_paper import run_of
 
 
 def overview(config: SimulationConfig, correct: int, epsilon: float) -> Overview:

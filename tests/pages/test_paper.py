@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from engine import corpus, reports
-from engine import paper as tables
+from engine import corpus
 from engine.config import engine_version, run_id
-from engine.repeats import repeat_id
+from engine.experiments import paper as tables
+from engine.reports import tables as reports
 from engine.runs import Runs
+from engine.runs.repeats import repeat_id
 from pages.shared import paper
+from tests.engine.experiments.test_paper import run_of
 from tests.engine.runs_for_tests import provenance, record
-from tests.engine.test_paper import run_of
 
 
 def test_what_was_printed_is_shown_before_anything_was_run(open_page):

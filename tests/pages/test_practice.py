@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from engine import paper as tables
-from engine import recipes
+from engine.experiments import paper as tables
+from engine.experiments import recipes
 from engine.settings import REPOSITORY
-from pages.shared import ladder
-from tests.engine.test_paper import run_of
+from pages.practice import ladder
+from tests.engine.experiments.test_paper import run_of
 
 
 def steps(first: int, last: int) -> list[ladder.Step]:

@@ -7,9 +7,9 @@ import pytest
 
 from engine.config import SimulationConfig, run_id
 from engine.records import RunState
-from engine.repeats import repeat_id
 from engine.runs import Runs
-from pages.shared import listing
+from engine.runs.repeats import repeat_id
+from pages.runs import listing
 from tests.engine.runs_for_tests import SMALL, provenance, record, scores
 
 

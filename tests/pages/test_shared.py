@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from engine.config import NOISE_SOURCES, OPTIMISERS, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.embeddings.apart import Overlap, believable
 from engine.records import Counts, EntityScores, LayerNoise, PrivacySpent, Run, RunState, RunStatus
-from engine.reports import check_lines
+from engine.reports.checks import check_lines
 from engine.runs import Preview
-from pages.shared import address, charts, curves, speed, submitting, words
+from pages.shared import address, charts, curves, submitting, words
+from pages.speed import chart as speed
 from tests.engine.runs_for_tests import SMALL, check, provenance, record
 
 CORPORA = ("synthetic", "conll2003")

@@ -2,12 +2,12 @@
 
 import dataclasses
 
-from engine import recipes
-from engine.paper import Cell, measure
+from engine.experiments import recipes
+from engine.experiments.paper import Cell, measure
 from engine.records import Study, Trial
 from engine.store import studies
-from pages.shared import tuning
-from tests.engine.test_paper import run_of
+from pages.tuning import chart as tuning
+from tests.engine.experiments.test_paper import run_of
 
 BEST = recipes.good_practice("conll2003", 14_041, 3.0)
 CHOSEN = {name: BEST.flat()[name] for name in tuning.FIELDS}

@@ -10,9 +10,9 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp, ndtr
 from scipy.stats import binom
 
-from engine import paper
 from engine.config import PrivacyConfig
 from engine.errors import InvalidConfig
+from engine.experiments import paper
 from engine.federated.plan import federated_plan
 from engine.privacy import groups
 from engine.privacy.accounting import epsilon, gaussian_epsilon

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from engine import recipes
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.experiments import recipes
 from engine.privacy.accounting import epsilon, noise_multiplier_for
 from engine.privacy.plan import PrivacyPlan
 from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath, prv_epsilon

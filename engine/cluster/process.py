@@ -1,0 +1,164 @@
+"""The background process: a Dask cluster, and the loop that gives it the queued runs of the store.
+
+``python -m engine.cluster.process`` is started by :mod:`engine.cluster.dispatch` when it is needed. With
+EPSILON_SCHEDULER it uses the workers of that Dask scheduler, on other machines, in place of its own.
+"""
+
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import ExitStack
+
+import psutil
+
+from engine.cluster.dispatch import Place
+from engine.errors import StoreError
+from engine.records import RunState
+from engine.settings import Settings
+from engine.store.database import Store, Unfinished
+
+POLL_SECONDS, FULL_SECONDS = 0.1, 0.5
+"""Between looks at the store, and while no worker is free: each look takes time from the runs."""
+IDLE_SECONDS = 60
+"""After so long without work a cluster that never had an owner ends."""
+MOST_WORKERS, WORKER_BYTES = 8, 1_200_000_000
+"""Workers on this machine at most, and the memory that each is taken to need."""
+SILENT_SECONDS = 30
+"""A running run whose worker, on another machine, has not been heard of for so long is given to another."""
+
+log = logging.getLogger("epsilon.cluster")
+
+
+def main() -> int:
+    """Serve until the owners are gone, there is nothing to do, or SIGTERM; returns the exit code."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
+    settings = Settings.from_environment()
+    place = Place(settings)
+    stop: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, _frame: stop.append(received))
+    with place.alone() as alone:
+        if not alone:
+            return 0
+        place.ready.unlink(missing_ok=True)
+        with ExitStack() as stack:
+            dispatcher = Dispatcher(settings, stack)
+            place.say_ready()
+            stack.callback(place.ready.unlink, missing_ok=True)
+            owned, busy = False, time.monotonic()
+            while not stop:
+                owners = place.living_owners()
+                if owned and not owners:
+                    break
+                owned = owned or bool(owners)
+                if dispatcher.step():
+                    busy = time.monotonic()
+                elif not owned and time.monotonic() - busy > IDLE_SECONDS:
+                    break
+                time.sleep(FULL_SECONDS if dispatcher.full else POLL_SECONDS)
+            dispatcher.store.release(dispatcher.holder, in_order=True)
+    return 0
+
+
+def workers_here(settings: Settings) -> int:
+    """One for each core, since runs side by side waste less than one run on all cores; a run that is alone takes them
+    all (:func:`engine.cluster.worker.share_cores`). TensorFlow's threads cannot be shared out while it runs: half as
+    many.
+    """
+    cores = os.cpu_count() or 1
+    if settings.backend == "tensorflow":
+        return max(1, cores // 2)
+    by_memory = psutil.virtual_memory().total // 2 // WORKER_BYTES
+    return max(1, min(cores, MOST_WORKERS, by_memory))
+
+
+class Dispatcher:
+    """Hands queued runs to Dask, no more at a time than there are workers, the longest waiting first."""
+
+    def __init__(self, settings: Settings, stack: ExitStack) -> None:
+        from distributed import Client, LocalCluster
+
+        from engine.cluster import worker
+
+        self.settings = settings
+        self.store = Store(settings.store_url)
+        stack.callback(self.store.close)
+        self.holder = f"{socket.gethostname()}/{os.getpid()}"
+        if settings.scheduler:
+            self._client = stack.enter_context(Client(settings.scheduler, timeout=10))
+        else:
+            slots = workers_here(settings)
+            limits = worker.environment((os.cpu_count() or 1) // (slots if settings.backend == "tensorflow" else 1))
+            os.environ.update(limits)  # the workers inherit them; set later, TensorFlow would not look
+            cluster = LocalCluster(
+                n_workers=slots,
+                threads_per_worker=1,
+                memory_limit=0,  # a paused worker would look like a dead one; the store counts those that die
+                host="127.0.0.1",
+                security=True,  # others on this machine could have code run by an open port
+                dashboard_address="127.0.0.1:0",
+                silence_logs=logging.WARNING,
+                local_directory=str(settings.home / "cluster"),
+            )
+            stack.enter_context(cluster)
+            self._client = stack.enter_context(Client(cluster))
+        self._worker = worker
+        self._number = 0
+        self._given: dict[str, object] = {}
+        for address in self._client.scheduler_info()["workers"]:
+            self._client.submit(worker.warm_up, settings, workers=[address], key=f"warm-{address}", priority=1)
+
+    @property
+    def full(self) -> bool:
+        """Whether each worker has a run."""
+        return len(self._given) >= self._slots()
+
+    def step(self) -> bool:
+        """Look once; returns whether anything is queued or running here."""
+        for run_id, future in list(self._given.items()):
+            if future.done():  # type: ignore[attr-defined]
+                del self._given[run_id]
+                if future.status == "error":  # type: ignore[attr-defined]
+                    self.store.fail(run_id, "The worker process ended again and again; its memory may be too small.")
+        try:
+            waiting = self.store.unfinished()
+            for run in waiting:
+                if run.run_id in self._given:
+                    continue
+                if run.state == RunState.RUNNING:
+                    if self._abandoned(run):
+                        self.store.release(str(run.holder), in_order=False)
+                elif not self.full:
+                    self._number += 1
+                    self._given[run.run_id] = self._client.submit(
+                        self._worker.execute,
+                        run.run_id,
+                        self.settings,
+                        self.holder,
+                        key=f"{run.run_id}-{self._number}",
+                        pure=False,
+                    )
+        except StoreError as error:
+            log.warning("%s", error)
+            time.sleep(1)
+            return True
+        return bool(waiting or self._given)
+
+    def _slots(self) -> int:
+        return sum(self._client.nthreads().values())
+
+    def _abandoned(self, run: Unfinished) -> bool:
+        """Whether nobody computes a run that is marked as running."""
+        if run.holder == self.holder or run.holder is None:
+            return True  # ours, yet not among those that were given out
+        host, _, pid = run.holder.rpartition("/")
+        if host == socket.gethostname() and not psutil.pid_exists(int(pid)):
+            return True
+        return run.heartbeat is None or time.time() - run.heartbeat > SILENT_SECONDS
+
+
+if __name__ == "__main__":
+    sys.exit(main())

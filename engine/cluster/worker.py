@@ -1,0 +1,267 @@
+"""What a cluster worker executes: a simulation, whose records it writes to the store.
+
+A record is written first and its checkpoint after it: a crash between the two repeats steps that draw the same samples
+and the same noise, and gives the same record again, which the store ignores.
+"""
+
+import logging
+import os
+import platform
+import subprocess
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+
+from engine import corpus, embeddings
+from engine.config import SYNTHETIC, SimulationConfig, engine_version
+from engine.errors import CorpusError, EpsilonError, RunNotFound, RunStopped, StoreError
+from engine.records import Provenance, RunState
+from engine.reports.commands import command_line
+from engine.settings import REPOSITORY, Settings
+from engine.store import key_file
+from engine.store.database import Claim, Store
+from engine.training.checkpoint import Checkpoint
+
+HEARTBEAT_SECONDS = 0.5
+"""Also how soon a run notices that it was cancelled."""
+
+log = logging.getLogger("epsilon.worker")
+
+
+def environment(cores: int) -> dict[str, str]:
+    """Environment variables for a worker: thread pools within its share of the cores, memory that is kept."""
+    return {
+        "OMP_NUM_THREADS": str(cores),
+        # Threads that wait for work spin for some ten microseconds, not for milliseconds: two runs that find each other
+        # on the same cores are half as fast then, not a fifth.
+        "GOMP_SPINCOUNT": "10000",
+        "OPENBLAS_NUM_THREADS": "1",
+        "TF_NUM_INTRAOP_THREADS": str(cores),
+        "TF_NUM_INTEROP_THREADS": "1",
+        "NUMBA_NUM_THREADS": str(cores),
+        # Memory that a step frees is wanted by the next: given back to the system each time, as Dask would have it,
+        # a step takes three times as long.
+        "MALLOC_TRIM_THRESHOLD_": str(2**30),
+        "MALLOC_MMAP_THRESHOLD_": str(2**30),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
+
+
+def warm_up(settings: Settings) -> None:
+    """Import what takes long and compile the default tagger's graphs, so that the first run starts at once."""
+    from engine import simulation
+
+    try:
+        simulation.warm_up(settings)
+    except EpsilonError as error:
+        log.warning("Not warm: %s", error)  # the first run will say the same to its user
+
+
+def execute(run_id: str, settings: Settings, holder: str) -> None:
+    """Compute a run from where it stands and write its records; what goes wrong is written beside them."""
+    store = Store(settings.store_url)
+    try:
+        claim = store.claim(run_id, holder)
+    except RunStopped:
+        return
+    pulse = Pulse(store, claim)
+    try:
+        key_file.sweep(settings.home / "checkpoints", lambda known: _is_done(store, known))
+        with pulse:
+            _run(store, claim, settings, pulse)
+    except RunStopped:
+        log.info("Run %s was stopped.", run_id)
+    except Exception as error:
+        if not isinstance(error, EpsilonError):
+            log.exception("Run %s failed.", run_id)
+        _give_up(store, claim, str(error) if isinstance(error, EpsilonError) else _unexpected(error))
+    finally:
+        store.close()
+
+
+def _is_done(store: Store, run_id: str) -> bool:
+    try:
+        return store.status(run_id).state == RunState.DONE
+    except RunNotFound:
+        return False
+
+
+def _unexpected(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "The machine has too little memory for this run; a smaller batch size or hidden size needs less."
+    return f"Something unexpected happened ({type(error).__name__}: {str(error)[:200]}); the cluster's log has more."
+
+
+def _give_up(store: Store, claim: Claim, sentence: str) -> None:
+    try:
+        store.give_up(claim, sentence)
+    except (RunStopped, StoreError) as error:
+        log.warning("Run %s: %s Could not be written: %s", claim.run_id, sentence, error)
+
+
+def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None:
+    from engine.simulation import simulate
+
+    config = claim.config
+    if corpus.checksum(config.corpus, settings) != claim.corpus_checksum:
+        raise CorpusError(f"corpus={config.corpus!r} was changed since the run was asked for; start it again.")
+    path = checkpoint_path(settings, claim.run_id)
+    keys, secrets = path.with_suffix(".key"), None
+    resume = _resume(path)
+    if config.privacy.noise_source == "system":
+        secrets = key_file.secrets_for(keys, begun=bool(resume or store.records(claim.run_id)))
+    latest: list[Checkpoint] = []
+
+    def stop() -> bool:
+        if settings.backend == "compiled" and settings.scheduler is None:
+            share_cores(pulse.under_way, pulse.others)
+        return pulse.stopped()
+
+    records = simulate(
+        config,
+        settings,
+        stop=stop,
+        resume=resume,
+        secrets=secrets,
+        on_checkpoint=latest.append,
+        on_stage=pulse.tell,
+    )
+    record = None
+    for record in records:
+        store.append(claim, record)
+        latest.pop().save(path)
+    if record is None:  # it had died between its last record and its end
+        record = store.records(claim.run_id)[-1]
+    store.finish(claim, provenance(config, claim.corpus_checksum, settings, record.seconds))
+    path.unlink(missing_ok=True)
+    key_file.destroy(keys)
+
+
+def share_cores(under_way: int, others: float) -> None:
+    """Take this run's share of the cores, where so many runs are under way: all of them, or one, or what is between;
+    and leave those alone that other programs keep busy. others: how many that is.
+
+    Asked between steps: a run that gets company gives way within a heartbeat, and takes the cores back afterwards.
+    Threads that wait for one another on cores that they must share are slower than one thread alone: with a browser
+    that draws on the second of two cores, a run took 61 s with two threads and 36 s with one.
+    """
+    import numba
+
+    free = int((os.cpu_count() or 1) - others + 0.5)
+    share = numba.config.NUMBA_NUM_THREADS // under_way  # type: ignore[attr-defined]
+    threads = max(1, min(share, free))
+    if threads != numba.get_num_threads():
+        numba.set_num_threads(threads)
+
+
+def checkpoint_path(settings: Settings, run_id: str) -> Path:
+    """Where a run keeps the state it can go on from."""
+    return settings.home / "checkpoints" / f"{run_id}.npz"
+
+
+def _resume(path: Path) -> Checkpoint | None:
+    if not path.exists():
+        return None
+    try:
+        return Checkpoint.load(path)
+    except StoreError as error:
+        log.warning("%s The run starts again and repeats the same steps.", error)
+        return None
+
+
+def _processor_seconds() -> tuple[float, float, float]:
+    """The time, what all processes have computed until now, and what this one has, in seconds."""
+    every, own = psutil.cpu_times(), psutil.Process().cpu_times()
+    busy = sum(getattr(every, name, 0.0) for name in ("user", "system", "nice", "irq", "softirq"))
+    return time.monotonic(), busy, own.user + own.system
+
+
+class Pulse:
+    """Writes a heartbeat while the run is computed and notices when it may not go on. under_way: runs of this cluster
+    that are being computed, this one included. others: cores that all other processes keep busy, of late."""
+
+    def __init__(self, store: Store, claim: Claim) -> None:
+        self._store, self._claim = store, claim
+        self._end, self._stopped = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self._stage, self._progress = "starting", 0.0
+        self.under_way, self.others = 1, 0.0
+        self._before = _processor_seconds()
+
+    def tell(self, stage: str, progress: float) -> None:
+        """What goes on now, and the share of the steps done."""
+        self._stage, self._progress = stage, progress
+
+    def stopped(self) -> bool:
+        """Whether the run was cancelled or taken over."""
+        return self._stopped.is_set()
+
+    def _beat(self) -> None:
+        while not self._end.is_set():
+            try:
+                self.under_way = self._store.heartbeat(self._claim, self._stage, self._progress)
+            except RunStopped:
+                self._stopped.set()
+                return
+            except StoreError as error:  # a locked database may be free at the next beat; a record would not pass it by
+                log.warning("%s", error)
+            self._end.wait(HEARTBEAT_SECONDS)
+            self._look_around()
+
+    def _look_around(self) -> None:
+        """A moving average, so that a moment's work of another program changes nothing."""
+        now = _processor_seconds()
+        seconds, busy, own = (after - before for after, before in zip(now, self._before, strict=True))
+        if seconds > 0:
+            self.others += 0.3 * (max(0.0, busy - own) / seconds - self.others)
+        self._before = now
+
+    def __enter__(self) -> "Pulse":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+
+def provenance(config: SimulationConfig, corpus_checksum: str, settings: Settings, seconds: float) -> Provenance:
+    """How the run that just ended came about."""
+    sentences = corpus.train_sentences(config.corpus, settings)
+    return Provenance(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        engine_version=engine_version(config),
+        corpus_checksum=corpus_checksum,
+        vectors=embeddings.find(config.embeddings).label,
+        machine=machine_class(),
+        commit=_commit(),
+        command=command_line(config),
+        wall_seconds=round(seconds, 1),
+        train_sentences=round(config.data_fraction * sentences),
+        synthetic=config.corpus == SYNTHETIC,
+        noise_source=config.privacy.noise_source,
+    )
+
+
+def machine_class() -> str:
+    """Kind of machine, without its name: processor, cores, memory, system."""
+    model = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), model)
+    except OSError:
+        pass
+    memory = round(psutil.virtual_memory().total / 2**30)
+    return f"{model}, {os.cpu_count()} cores, {memory} GB, {platform.system()}"
+
+
+def _commit() -> str:
+    asked = ["git", "-C", str(REPOSITORY), "rev-parse", "HEAD"]
+    try:
+        answer = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return answer.stdout.strip() if answer.returncode == 0 else "unknown"

@@ -1,0 +1,398 @@
+"""The command line: the same verbs as the pages, for a shell and for other programs.
+
+Bad input ends with exit code 2 and one sentence on standard error; other trouble with 1; Ctrl-C with 130.
+"""
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engine.command_line.options import configured
+from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.errors import (
+    CorpusError,
+    EpsilonError,
+    InvalidConfig,
+    RunNotFound,
+    VectorsMissing,
+)
+from engine.experiments import paper
+from engine.records import RunState
+from engine.reports.checks import privacy_lines
+from engine.reports.numbers import delta_text
+from engine.reports.runs import (
+    overlap_fields,
+    overlap_text,
+    privacy_fields,
+    record_fields,
+    record_line,
+    run_fields,
+    run_line,
+)
+from engine.reports.scores import score_fields, score_table
+from engine.reports.studies import study_lines, study_outcome, trial_line
+from engine.reports.tables import paper_text
+from engine.runs import Runs, repeats
+from engine.settings import Settings
+
+_BAD_INPUT = (InvalidConfig, CorpusError, VectorsMissing, RunNotFound)
+
+app = typer.Typer(
+    help="Train named-entity taggers under differential privacy, and say what it costs.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+runs_app = typer.Typer(help="List the runs, or show one.", invoke_without_command=True)
+app.add_typer(runs_app, name="runs")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
+RunId = Annotated[str, typer.Argument(metavar="ID", help="Identity of a run, as `runs` lists it.")]
+
+
+@app.command()
+@configured
+def simulate(config: SimulationConfig, as_json: Json = False) -> None:
+    """Train in the foreground and print one record a round."""
+    from engine.simulation import simulate as train
+
+    _warn_of_overlap(config)
+    with _progress_bar(quiet=as_json) as tell:
+        for record in train(config, Settings.from_environment(), on_stage=tell):
+            typer.echo(json.dumps(record_fields(record)) if as_json else record_line(record))
+            sys.stdout.flush()
+    if not as_json and record.test:
+        typer.echo("\n".join(["", "Test scores", score_table(record.test), *privacy_lines(record)]))
+
+
+@app.command("second-opinion")
+@configured
+def second_opinion(
+    config: SimulationConfig,
+    steps: Annotated[int, typer.Option(help="Steps to compare, from the first.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """Compute the first steps of a private run with TensorFlow Privacy too, and say whether it agrees; slow."""
+    from dataclasses import asdict
+
+    from engine.experiments.second_opinion import second_opinions
+
+    agreed = True
+    for opinion in second_opinions(config, Settings.from_environment(), steps):
+        agreed = agreed and opinion.agrees
+        line = (
+            f"step {opinion.step + 1:,}, {opinion.sentences:,} sentences: clipped means differ by "
+            f"{opinion.difference:.1e}; noise {opinion.our_noise:.4g} and {opinion.their_noise:.4g}, planned "
+            f"{opinion.planned:.4g}; {opinion.ours_ms:.0f} ms against {opinion.theirs_ms:,.0f} ms: "
+            f"{'agreed' if opinion.agrees else 'NOT AGREED'}"
+        )
+        _say(as_json, asdict(opinion) | {"agrees": opinion.agrees}, line)
+    if not agreed:
+        raise typer.Exit(1)
+
+
+@app.command()
+@configured
+def submit(config: SimulationConfig, as_json: Json = False) -> None:
+    """Train in the background; what is done or under way already is not done twice."""
+    _warn_of_overlap(config)
+    status = Runs.from_environment().submit(config)
+    _say(as_json, run_fields(Runs.from_environment().get(status.run_id)), f"{status.run_id} {status.state}")
+
+
+@app.command()
+def sweep(
+    file: Annotated[Path, typer.Argument(help="TOML: seeds, [base] and [grid]; fields as the options here, _ for -.")],
+    as_json: Json = False,
+) -> None:
+    """Submit all runs of a file to the background; what is done or under way already is not done twice."""
+    from engine.experiments import sweeps
+
+    statuses = Runs.from_environment().submit_all(sweeps.read(file))
+    done = sum(status.state == RunState.DONE for status in statuses)
+    fields = {"runs": [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]}
+    _say(as_json, fields, f"{len(statuses):,} runs, {done:,} of them done already; `python -m engine runs` shows them.")
+
+
+@app.command("paper")
+def paper_tables(
+    name: Annotated[str, typer.Argument(help="The paper: dp-fl-ner.")] = paper.PAPERS[0],
+    corpus: Annotated[str, typer.Option(help="The corpus of the runs beside the printed numbers.")] = "conll2003",
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds a mean is taken over.")] = paper.SEEDS,
+    table: Annotated[str | None, typer.Option(help="One table alone: table1 to table6.")] = None,
+    submit_missing: Annotated[
+        bool, typer.Option("--submit", help="Have what is missing computed in the background.")
+    ] = False,
+    submit_again: Annotated[
+        bool,
+        typer.Option("--again", help="The same, and what is done once more, to see whether it comes out the same."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """The paper's tables: what was printed beside what our runs give, entity-level and in the published metric."""
+    door = Runs.from_environment()
+    if table is not None and table not in paper.TABLES:
+        raise InvalidConfig(f"table={table!r}, expected one of {', '.join(paper.TABLES)}")
+    cells = [cell for cell in paper.cells(name, corpus) if table in (None, cell.table)]
+    if submit_missing or submit_again:
+        wanted = dict.fromkeys(config for cell in cells for config in cell.seeds(seeds))
+        statuses = door.submit_all(wanted, again=submit_again)
+        waiting = sum(not status.state.final for status in statuses)
+        typer.echo(f"{waiting:,} runs wait or are under way.", err=True)
+    found = [paper.measure(cell, door.find, seeds) for cell in cells]
+    text = repeats.summary(door.repeated({run.run_id: run for each in found for run in each.runs}.values()).values())
+    _say(
+        as_json, {"cells": [paper.fields(each) for each in found]}, "\n\n".join(filter(None, [paper_text(found), text]))
+    )
+
+
+@app.command()
+def tune(
+    epsilon: Annotated[float, typer.Option(help="ε that the recipe shall spend on the corpus.")],
+    development: Annotated[str, typer.Option(help="Where recipes are tried: a corpus that needs no protection.")],
+    corpus: Annotated[str, typer.Option(help="The private corpus; the winner is run on it, once a seed.")],
+    trials: Annotated[int, typer.Option(help="Recipes to try, those of earlier calls included.")] = 30,
+    seeds: Annotated[
+        int, typer.Option(min=0, help="Runs of the winner on the corpus: each is a release, all are booked.")
+    ] = paper.SEEDS,
+    budget: Annotated[
+        float | None,
+        typer.Option(help="ε of all trials and runs together, where the development corpus is the private one."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Of the search.  [default: made from the others]")] = None,
+    as_json: Json = False,
+) -> None:
+    """Search a recipe on public data, then run the best one on the corpus, once a seed; what was tried is kept."""
+    from engine.experiments import tuning
+
+    settings = Settings.from_environment()
+    study = tuning.begun(name, epsilon, corpus, development, settings, budget=budget, seeds=seeds)
+    if flattery := tuning.flattery(study, settings):
+        typer.echo(flattery, err=True)
+    with _progress_bar(quiet=as_json) as tell:
+        for grown in tuning.search(study, trials, settings, tell):
+            study = grown
+            if not as_json:
+                typer.echo(trial_line(study.trials[-1]))
+    if len(study.trials) < trials:
+        typer.echo(f"Ended after {len(study.trials):,} trials: the next one does not fit the total.", err=True)
+    study = tuning.released(study, seeds, settings)
+    door = Runs(settings)
+    winners = paper.with_seeds(study.best, seeds) if study.best else []
+    door.submit_all(winners, owner_pid=os.getpid())
+    with _progress_bar(quiet=as_json) as tell:
+        for number, config in enumerate(winners):
+            while not (run := door.find(config)) or not run.status.state.final:
+                tell(f"the winner, seed {config.seed}, {run.status.stage if run else ''}", number / seeds)
+                time.sleep(0.5)
+    ended = [run for config in winners if (run := door.find(config))]
+    outcome = study_outcome(study, [run for run in ended if run.final])
+    _say(as_json, outcome, "\n".join(study_lines(study, outcome)))
+    if broken := [run for run in ended if not run.final]:
+        typer.echo(f"{len(broken):,} runs of the winner did not end well: {broken[0].status.error}", err=True)
+        raise typer.Exit(1)
+
+
+@runs_app.callback(invoke_without_command=True)
+def runs(context: typer.Context, as_json: Json = False) -> None:
+    """List the runs, newest first, or show one."""
+    if context.invoked_subcommand is None:
+        rows = Runs.from_environment().recent()
+        text = "\n".join(run_line(run) for run in rows) or "No runs yet: start one with `python -m engine submit`."
+        _say(as_json, [run_fields(run) for run in rows], text)
+
+
+@runs_app.command("show")
+def show(run_id: RunId, as_json: Json = False) -> None:
+    """Show one run with its records."""
+    door = Runs.from_environment()
+    run = door.get(run_id)
+    first = (door.find(run.config) or run) if repeats.is_repeat(run_id) else run
+    lines = [run_line(run), *(record_line(record) for record in run.records)]
+    if run.final and run.final.test:
+        lines += ["", "Test scores", score_table(run.final.test), *privacy_lines(run.final)]
+    fields = run_fields(run) | {"records": [record_fields(record) for record in run.records]}
+    if repeat := door.repeated([first]).get(first.run_id):
+        outcome = repeat.outcome.text if repeat.outcome else str(repeat.state)
+        lines += ["", f"Run again as {repeats.repeat_id(first.run_id)}: {outcome}"]
+        fields["again"] = {"run_id": repeats.repeat_id(first.run_id), "outcome": outcome}
+    _say(as_json, fields, "\n".join(lines))
+
+
+@app.command()
+def cancel(run_id: RunId, as_json: Json = False) -> None:
+    """Stop a run; what it recorded is kept."""
+    door = Runs.from_environment()
+    status = door.cancel(run_id)
+    _say(as_json, run_fields(door.get(run_id)), f"{run_id} {status.state}")
+
+
+@app.command()
+def again(
+    run_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="Runs that are done.")], as_json: Json = False
+) -> None:
+    """Compute runs once more in the background, beside the first; `runs show` of either says what came of it."""
+    door = Runs.from_environment()
+    statuses = door.submit_all((door.get(run_id).config for run_id in run_ids), again=True)
+    fields = [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]
+    _say(as_json, {"runs": fields}, "\n".join(f"{status.run_id} {status.state}" for status in statuses))
+
+
+@app.command()
+def publish(run_id: RunId, as_json: Json = False) -> None:
+    """Write a finished run to the folder of published results."""
+    path = Runs.from_environment().publish(run_id)
+    _say(as_json, {"run_id": run_id, "path": str(path)}, str(path))
+
+
+@app.command()
+def corpora(as_json: Json = False) -> None:
+    """List the corpora: what is here and what can be fetched."""
+    door = Runs.from_environment()
+    rows = door.corpora()
+    overlaps = {info.name: door.corpus_overlap(info.name) for info in rows if info.available}
+    fields = [
+        {name: getattr(info, name) for name in ("name", "title", "licence", "source", "size", "sentences")}
+        | {name: getattr(info, name) for name in ("synthetic", "available", "where", "fetchable", "note")}
+        | {"entity_types": list(info.entity_types)}
+        | {"fitted_on": overlap_fields(overlaps.get(info.name))}
+        for info in rows
+    ]
+    text = "\n".join(
+        f"{info.name:12} {info.where:12} {f'{info.sentences:,}' if info.sentences else '?':>8} sentences  "
+        f"{info.title} ({info.licence})"
+        + ("; can be fetched" if info.fetchable and not info.available else "")
+        + overlap_text(overlaps.get(info.name))
+        for info in rows
+    )
+    _say(as_json, fields, text)
+
+
+@app.command()
+def fetch(name: Annotated[str, typer.Argument(help="A corpus that `corpora` says can be fetched.")]) -> None:
+    """Download a public corpus and check it."""
+    Runs.from_environment().fetch_corpus(name)
+    typer.echo(f"{name} is here.")
+
+
+@app.command()
+def epsilon(
+    examples: Annotated[int, typer.Option(help="Training sentences, n.")],
+    batch_size: Annotated[int, typer.Option(help="Expected sentences per step.")],
+    epochs: Annotated[float, typer.Option(help="Expected passes over the data.")],
+    delta: Annotated[float, typer.Option(help="δ of (ε, δ).")] = 1e-5,
+    noise_multiplier: Annotated[float | None, typer.Option(help="σ whose ε is wanted.")] = None,
+    target_epsilon: Annotated[float | None, typer.Option(help="ε whose σ is wanted.")] = None,
+    accountant: Annotated[str, typer.Option(help="pld, rdp, or rdp-classic (as the paper did it).")] = "pld",
+    group_size: Annotated[int | None, typer.Option(help="Sentences of one person, whose ε is wanted too.")] = None,
+    as_json: Json = False,
+) -> None:
+    """The ε of a noise multiplier, or the noise multiplier for an ε."""
+    from engine.privacy.accounting import epsilon as epsilon_of
+    from engine.privacy.accounting import noise_multiplier_for
+    from engine.privacy.groups import check_size, group_epsilon
+    from engine.privacy.plan import PrivacyPlan
+
+    if (noise_multiplier is None) == (target_epsilon is None):
+        raise InvalidConfig("noise_multiplier, target_epsilon: expected exactly one of the two")
+    if group_size is not None:
+        check_size(group_size)
+        if accountant != "pld":
+            raise InvalidConfig(f"accountant={accountant!r}, expected 'pld': group_size is priced by no other")
+    config = SimulationConfig(
+        training=TrainingConfig(batch_size=batch_size, epochs=epochs),
+        privacy=PrivacyConfig(noise_multiplier=1.0 if noise_multiplier is None else noise_multiplier, delta=delta),
+    )
+    plan = PrivacyPlan.from_config(config, examples)
+    if target_epsilon is not None:
+        plan = replace(plan, noise_multiplier=noise_multiplier_for(target_epsilon, plan, accountant))
+    value = epsilon_of(plan, plan.steps, accountant)
+    fields = privacy_fields(plan, value, accountant)
+    text = (
+        f"σ = {plan.noise_multiplier:g} gives ε = {value:.4g} "
+        f"(δ = {delta_text(delta)}, {plan.steps:,} steps, {accountant})"
+    )
+    if group_size is not None:
+        of_group = max(value, group_epsilon([(plan, plan.steps)], group_size))
+        fields |= {"group_size": group_size, "group_epsilon": None if math.isinf(of_group) else of_group}
+        text += f"\nSomebody named in {group_size:,} of the sentences: ε = {of_group:.4g}"
+    _say(as_json, fields, text)
+
+
+@app.command()
+def score(
+    gold: Annotated[Path, typer.Argument(help="Column file with the right tags.")],
+    predicted: Annotated[Path, typer.Argument(help="Column file with the same sentences and the tags to judge.")],
+    as_json: Json = False,
+) -> None:
+    """Score predicted tags: strict and relaxed entities, and tokens with and without O."""
+    from engine.scoring import score_files
+
+    scores = score_files(gold, predicted)
+    _say(as_json, score_fields(scores), score_table(scores))
+
+
+@contextmanager
+def _progress_bar(*, quiet: bool) -> Iterator[Callable[[str, float], None]]:
+    """A bar on standard error, where a person looks at it; programs get none."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda stage, progress: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=1.0)
+        yield lambda stage, progress: bar.update(task, description=stage, completed=progress)
+
+
+def _warn_of_overlap(config: SimulationConfig) -> None:
+    """Say it where the features were fitted on sentences of the corpus."""
+    for warning in Runs.from_environment().overlap(config).warnings:
+        typer.echo(warning, err=True)
+
+
+def _say(as_json: bool, fields: Any, text: str) -> None:
+    typer.echo(json.dumps(fields, ensure_ascii=False) if as_json else text)
+
+
+def _sentence(error: typer.TyperException, arguments: Sequence[str]) -> str:
+    """What Typer says, with the value that it leaves out when an option is no number."""
+    parameter = getattr(error, "param", None)
+    for place, word in enumerate(arguments):
+        name, is_joined, value = word.partition("=")
+        if parameter is not None and name in parameter.opts and (is_joined or place + 1 < len(arguments)):
+            value = value if is_joined else arguments[place + 1]
+            return f"{parameter.name}={value!r}: {error.message}"
+    return error.format_message()
+
+
+def main() -> int:
+    """Run the command line; the value is the exit code."""
+    try:
+        app(standalone_mode=False)
+    except typer.Exit as stop:
+        return stop.exit_code
+    except typer.TyperException as error:  # an option or argument that cannot be read
+        typer.echo(_sentence(error, sys.argv[1:]), err=True)
+        return 2
+    except EpsilonError as error:
+        typer.echo(str(error), err=True)
+        return 2 if isinstance(error, _BAD_INPUT) else 1
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("Stopped.", err=True)
+        return 130
+    except BrokenPipeError:
+        # The reader has gone (`… | head`); Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return 0

@@ -1,0 +1,1 @@
+"""Setting up this checkout and serving the dashboard."""

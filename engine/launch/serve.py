@@ -1,0 +1,137 @@
+"""What `make run` runs: the dashboard's server and the cluster of workers, started together and stopped together.
+
+The server is another process (this package does not import streamlit). Whatever ends this process in order, be it
+Ctrl-C, a closed terminal or a plain kill, ends the server and the cluster; if it is killed outright, the cluster
+notices that its owner is gone and ends by itself.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from engine.errors import EpsilonError, InvalidConfig
+from engine.settings import REPOSITORY, Settings
+
+POLL = 0.1
+"""Seconds between looks at the server, the signals and the parent."""
+
+GRACE = 3.0
+"""Seconds that the server has for an orderly end."""
+
+
+def main() -> int:
+    """Serve until told to stop or until the server ends; returns the exit code, 0 when told to stop."""
+    told: list[int] = []  # signals received; a handler must not touch locks, so no threading.Event here
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+            continue  # started by nohup: stays when the terminal closes
+        signal.signal(number, lambda received, _frame: told.append(received))
+    try:
+        command = server_command(os.environ)
+        settings = Settings.from_environment()
+    except InvalidConfig as error:
+        say(str(error))
+        return 2
+    parent = Parent()
+    # On this machine only: who wants the dashboard seen from others says so in streamlit's own variable.
+    environment = {"STREAMLIT_SERVER_ADDRESS": "localhost", **os.environ}
+    server = subprocess.Popen(command, cwd=REPOSITORY, env=environment)
+    cluster = threading.Thread(target=start_cluster, args=(settings,), daemon=True)
+    cluster.start()
+    try:
+        while server.poll() is None and not told and not parent.is_stopping():
+            time.sleep(POLL)
+        return server.returncode or 0
+    finally:
+        stop_server(server)
+        stop_cluster(settings, cluster)
+
+
+def server_command(environment: os._Environ[str] | dict[str, str]) -> list[str]:
+    """Streamlit's command line. PORT: the port, when one is set; else 8501 or the next that is free.
+
+    Streamlit opens a browser by itself where there is a display. In CI it must not, and it must never stop to ask for
+    an e-mail address. Raises InvalidConfig for a port that is none.
+    """
+    command = [sys.executable, "-m", "pages.startup.server", "run", "app.py", "--server.showEmailPrompt", "false"]
+    if environment.get("CI"):
+        command += ["--server.headless", "true"]
+    port = environment.get("PORT")
+    if port:
+        if not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65535:
+            raise InvalidConfig(f"PORT={port}, expected a number from 1 to 65535")
+        command += ["--server.port", port]
+    return command
+
+
+def start_cluster(settings: Settings) -> None:
+    """Start the workers now, so that they are warm when the first run is asked for."""
+    from engine.cluster import dispatch  # not before the server has been started: every import would hold it up
+
+    try:
+        dispatch.ensure_cluster(settings, os.getpid())
+    except EpsilonError as error:
+        say(f"{error} Published results can be seen; the next run tries to start the workers again.")
+
+
+def stop_server(server: subprocess.Popen[bytes]) -> None:
+    """End the server: asked first, killed when it does not follow. Does nothing when it has ended."""
+    if server.poll() is None:
+        server.terminate()
+        try:
+            server.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+def stop_cluster(settings: Settings, starting: threading.Thread) -> None:
+    """End the cluster and its workers, also when they are only just starting."""
+    from engine.cluster import dispatch
+
+    starting.join(GRACE)
+    try:
+        dispatch.stop_cluster(settings, os.getpid())
+    except EpsilonError as error:
+        say(str(error))
+
+
+class Parent:
+    """The make that started this process, if one did.
+
+    A make that alone gets SIGINT (``kill -INT``, an editor's stop button) does not hand it on: it waits for its recipe
+    to end. All that shows is that it no longer catches SIGINT, which Linux tells in /proc. Elsewhere only a make that
+    is gone is noticed.
+    """
+
+    def __init__(self) -> None:
+        self._pid = os.getppid() if "MAKELEVEL" in os.environ else None
+        self._caught_interrupt = self._catches_interrupt()
+
+    def is_stopping(self) -> bool:
+        """Whether make was interrupted or is gone since this object was made."""
+        if self._pid is None:
+            return False
+        return os.getppid() != self._pid or (self._caught_interrupt and not self._catches_interrupt())
+
+    def _catches_interrupt(self) -> bool:
+        try:
+            status = Path(f"/proc/{self._pid}/status").read_text()
+        except OSError:
+            return False
+        caught = re.search(r"^SigCgt:\s*([0-9a-f]+)$", status, re.MULTILINE)
+        return caught is not None and bool(int(caught[1], 16) >> (signal.SIGINT - 1) & 1)
+
+
+def say(text: str) -> None:
+    """Tell the person in front of the terminal."""
+    sys.stderr.write(text + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

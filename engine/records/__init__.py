@@ -1,0 +1,43 @@
+"""What runs report: frozen values, no prose. Scores, rounds, runs, studies."""
+
+from engine.records.rounds import FederatedRound, LayerNoise, NoiseCheck, PrivacySpent, RoundRecord
+from engine.records.runs import Measurement, Provenance, Run, RunState, RunStatus
+from engine.records.scores import (
+    LEVELS,
+    RELAXED,
+    STRICT,
+    TOKEN,
+    Counts,
+    EntityScores,
+    PrecisionRecallF1,
+    macro,
+    micro,
+    weighted,
+)
+from engine.records.studies import GOOD_PRACTICE, Study, Trial
+
+__all__ = [
+    "GOOD_PRACTICE",
+    "LEVELS",
+    "RELAXED",
+    "STRICT",
+    "TOKEN",
+    "Counts",
+    "EntityScores",
+    "FederatedRound",
+    "LayerNoise",
+    "Measurement",
+    "NoiseCheck",
+    "PrecisionRecallF1",
+    "PrivacySpent",
+    "Provenance",
+    "RoundRecord",
+    "Run",
+    "RunState",
+    "RunStatus",
+    "Study",
+    "Trial",
+    "macro",
+    "micro",
+    "weighted",
+]

@@ -1,0 +1,21 @@
+"""The command that gives a run again."""
+
+import shlex
+
+from engine.config import DEFAULT_CLIP_NORM, SimulationConfig
+
+
+def command_line(config: SimulationConfig, verb: str = "simulate") -> str:
+    """The command that gives the same run; what equals the default is left out, but for the main choices."""
+    private = config.privacy.private
+    usual = SimulationConfig().flat() | {"clip_norm": DEFAULT_CLIP_NORM if private else None}
+    always = ("tagger", "noise_multiplier")
+    words = ["python", "-m", "engine", verb, "--corpus", config.corpus]
+    for name, value in config.flat().items():
+        if name == "corpus" or (value == usual[name] and name not in always):
+            continue
+        words.append(f"--{name.replace('_', '-')}")
+        if value is not True:  # a flag, off by default
+            short = isinstance(value, float) and float(f"{value:g}") == value
+            words.append(f"{value:g}" if short else str(value))
+    return shlex.join(words)

@@ -1,0 +1,145 @@
+"""Records and runs as plain fields for other programs and as lines of text for a shell.
+
+ε = ∞ is ``null`` among the fields, since JSON has no infinity.
+"""
+
+import math
+import time
+from typing import Any
+
+from engine.embeddings.apart import FITTED_ON, Overlap
+from engine.experiments.paper import engine_of
+from engine.privacy.plan import PrivacyPlan
+from engine.records import (
+    FederatedRound,
+    RoundRecord,
+    Run,
+)
+from engine.reports.numbers import epsilon_text
+from engine.reports.scores import score_fields
+
+
+def record_fields(record: RoundRecord) -> dict[str, Any]:
+    """One record, flat; scores are on the validation part, ``test`` stands in the final record."""
+    spent = record.privacy.to_dict()
+    fields = {
+        "round": record.round,
+        "step": record.step,
+        "steps_total": record.steps_total,
+        "epsilon": spent["epsilon"],
+        "delta": spent["delta"],
+        "assumptions": spent["assumptions"],
+        "rdp_epsilon": spent["rdp_epsilon"],
+        "poisson_epsilon": spent["poisson_epsilon"],
+        "precision": record.scores.precision,
+        "recall": record.scores.recall,
+        "f1": record.scores.f1,
+        "loss": record.loss,
+        "seconds": record.seconds,
+        "examples_seen": record.examples_seen,
+        "clipped_fraction": record.clipped_fraction,
+        "layer_norms": dict(record.layer_norms),
+        "noise_to_signal": record.noise_to_signal,
+        "gradient_norm_median": record.gradient_norm_median,
+        "gradient_norm_max": record.gradient_norm_max,
+        "nonfinite": record.nonfinite,
+        "noise_check": record.noise_check.to_dict() | {"failed": record.noise_check.failed}
+        if record.noise_check
+        else None,
+        "federation": record.federation.to_dict() if record.federation else None,
+        "final": record.final,
+    }
+    if record.test is not None:
+        headline = {"precision": record.test.precision, "recall": record.test.recall, "f1": record.test.f1}
+        fields["test"] = headline | score_fields(record.test)
+    return fields
+
+
+def record_line(record: RoundRecord) -> str:
+    """One record as a line."""
+    epsilon = epsilon_text(record.privacy.epsilon)
+    return (
+        f"{record.round:3}  step {record.step:>6,} of {record.steps_total:,}  ε {epsilon:>6}"
+        f"  P {record.scores.precision:.3f}  R {record.scores.recall:.3f}  F1 {record.scores.f1:.3f}"
+        f"  loss {record.loss:.3f}  clipped {record.clipped_fraction:4.0%}  {record.seconds:6.1f} s"
+        + (federated_text(record.federation) if record.federation else "")
+    )
+
+
+def federated_text(last: FederatedRound) -> str:
+    """The communication round of a record, for the end of a line."""
+    failed = f", {len(last.failed)} failed" if last.failed else ""
+    return (
+        f"  round {last.round:,} of {last.rounds:,}, {len(last.clients):,} clients{failed}, "
+        f"{(last.bytes_down + last.bytes_up) / 1e6:,.1f} MB sent"
+    )
+
+
+def run_fields(run: Run) -> dict[str, Any]:
+    """A run without its records."""
+    status = run.status
+    return {
+        "run_id": run.run_id,
+        "state": str(status.state),
+        "published": run.published,
+        "engine_version": run.provenance.engine_version if run.provenance else None,
+        "outdated": bool(engine_of(run)),
+        "progress": status.progress,
+        "stage": status.stage,
+        "queue_place": status.queue_place,
+        "error": status.error,
+        "created": status.created,
+        "started": status.started,
+        "finished": status.finished,
+        "config": run.config.to_dict(),
+    }
+
+
+def run_line(run: Run) -> str:
+    """A run as a line."""
+    config = run.config
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.status.created)) if run.status.created else ""
+    state = f"{run.status.state} {run.status.progress:.0%}" if run.status.state == "running" else str(run.status.state)
+    return (
+        f"{run.run_id}  {state:12} {'published' if run.published else '':9} {config.corpus:12} {config.tagger.name}"
+        f"  σ {config.privacy.noise_multiplier:g}  data {config.data_fraction:.0%}  epochs {config.training.epochs:g}"
+        f"  clients {config.federation.clients:,}  seed {config.seed}  {when}"
+        + (f"  engine {version}" if (version := engine_of(run)) else "")
+        + (f"  {run.status.error}" if run.status.error else "")
+    )
+
+
+def overlap_fields(found: Overlap | None) -> dict[str, Any] | None:
+    """Sentences that features in context were fitted on, by part of a corpus; ``None`` where nothing is known."""
+    if found is None:
+        return None
+    parts = zip(("train", "validation", "test"), found.sentences, found.shared, found.short, strict=True)
+    return {
+        part: {"sentences": of, "shared": shared, "short": short, "share": found.share(part)}
+        for part, of, shared, short in parts
+    }
+
+
+def overlap_text(found: Overlap | None) -> str:
+    """The same for the end of a line; empty for a corpus that is apart."""
+    if found is None or not any(found.shared):
+        return ""
+    return (
+        f"; {found.share('train'):.1%} of its training and {found.share('test'):.1%} of its test sentences are among "
+        f"those of {FITTED_ON} that features in context were fitted on: "
+        + ("no ε holds with these" if found.breaks_privacy else "F1 flatters with these")
+    )
+
+
+def privacy_fields(plan: PrivacyPlan, epsilon: float, accountant: str) -> dict[str, Any]:
+    """What a plan costs."""
+    return {
+        "epsilon": None if math.isinf(epsilon) else epsilon,
+        "delta": plan.delta,
+        "noise_multiplier": plan.noise_multiplier,
+        "accountant": accountant,
+        "steps": plan.steps,
+        "examples": plan.examples,
+        "batch_size": plan.batch_size,
+        "sampling_probability": plan.sampling_probability,
+    }

@@ -1,0 +1,75 @@
+"""Scores as plain fields and as a table of text."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from engine.records import (
+    Counts,
+    EntityScores,
+    macro,
+    micro,
+    weighted,
+)
+
+
+def score_fields(scores: EntityScores) -> dict[str, Any]:
+    """Every average at every level; token-level ones with and without the tag O, since published tables differ."""
+    return {
+        "strict": _averages(scores.strict.values()) | {"per_type": _per_class(scores.strict)},
+        "relaxed": _averages(scores.relaxed.values()) | {"per_type": _per_class(scores.relaxed)},
+        "token": {
+            "with_o": _averages(scores.tokens(outside=True)),
+            "without_o": _averages(scores.tokens(outside=False)),
+            "per_tag": _per_class(scores.token),
+        },
+    }
+
+
+def _averages(counts: Iterable[Counts]) -> dict[str, float]:
+    counts = list(counts)
+    overall, by_class, by_support = micro(counts), macro(counts), weighted(counts)
+    return {
+        "precision": overall.precision,
+        "recall": overall.recall,
+        "f1": overall.f1,
+        "macro_f1": by_class.f1,
+        "weighted_precision": by_support.precision,
+        "weighted_recall": by_support.recall,
+        "weighted_f1": by_support.f1,
+    }
+
+
+def _per_class(counts: Any) -> dict[str, dict[str, float]]:
+    return {
+        name: {
+            "precision": each.ratios.precision,
+            "recall": each.ratios.recall,
+            "f1": each.ratios.f1,
+            "correct": each.correct,
+            "predicted": each.predicted,
+            "gold": each.gold,
+        }
+        for name, each in sorted(counts.items())
+    }
+
+
+def score_table(scores: EntityScores) -> str:
+    """The main averages and the strict scores per type, as a table of text."""
+    fields = score_fields(scores)
+    rows = [
+        ("entities, strict", fields["strict"]),
+        ("entities, relaxed", fields["relaxed"]),
+        ("tokens, with O", fields["token"]["with_o"]),
+        ("tokens, without O", fields["token"]["without_o"]),
+    ]
+    lines = [f"{'':20}{'P':>8}{'R':>8}{'F1':>8}{'macro F1':>10}{'weighted F1':>13}"]
+    lines += [
+        f"{name:20}{row['precision']:8.3f}{row['recall']:8.3f}{row['f1']:8.3f}"
+        f"{row['macro_f1']:10.3f}{row['weighted_f1']:13.3f}"
+        for name, row in rows
+    ]
+    lines += [
+        f"  {name:18}{row['precision']:8.3f}{row['recall']:8.3f}{row['f1']:8.3f}{row['gold']:10,} names"
+        for name, row in fields["strict"]["per_type"].items()
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,7 @@
+"""The one door to runs, for pages and the command line."""
+
+from engine.runs.catalogue import Overview
+from engine.runs.door import LONGEST_NOTE, Runs
+from engine.runs.previews import Holdings, Preview
+
+__all__ = ["LONGEST_NOTE", "Holdings", "Overview", "Preview", "Runs"]

@@ -1,0 +1,215 @@
+"""Published runs and the user's own, as one: found, listed, laid along a trade-off curve."""
+
+import math
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from engine import corpus
+from engine.config import DEFAULT_CLIP_NORM, SimulationConfig, run_id
+from engine.embeddings.apart import NONE, Overlap, believable, overlap
+from engine.errors import CorpusError, EpsilonError, RunNotFound, StoreError
+from engine.records import RoundRecord, Run, RunState, RunStatus
+from engine.runs.repeats import Outcome, Repeat, is_repeat, outcome, repeat_id
+from engine.settings import Settings
+from engine.store import published
+from engine.store.published import Published
+
+if TYPE_CHECKING:
+    from engine.store.database import Store
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A run in a list. last: its newest record, None before the first. note: of the user, empty if there is none.
+    outcome: of one that repeats another, once both are done."""
+
+    run: Run
+    last: RoundRecord | None
+    note: str
+    outcome: Outcome | None = None
+
+
+class Catalogue:
+    """All runs of these settings. Methods raise EpsilonError with a sentence for the user."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._ends: dict[str, RoundRecord] = {}
+        self._seen = (Published((), ()), Published((), ()))
+
+    @cached_property
+    def _store(self) -> "Store":
+        from engine.store.database import Store
+
+        return Store(self.settings.store_url)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        if "_store" in self.__dict__:
+            self._store.close()
+
+    def identity(self, config: SimulationConfig) -> str:
+        """The run that this configuration is. Raises CorpusError if its corpus is not here."""
+        return run_id(config, corpus.checksum(config.corpus, self.settings))
+
+    def find(self, config: SimulationConfig) -> Run | None:
+        """The run with this configuration, if it is published or stored in whatever state; else the published one of
+        an older engine.
+
+        Where the corpus is not here, a published run of the same configuration is taken at its word.
+        """
+        same = self._published.by_config.get(config, [])
+        try:
+            checksum = corpus.checksum(config.corpus, self.settings)
+        except CorpusError:
+            return same[0] if same else None
+        known = next((run for run in same if run.provenance and run.provenance.corpus_checksum == checksum), None)
+        if known and not known.outdated:
+            return known
+        try:
+            return self._judged(self._store.get(run_id(config, checksum)))
+        except RunNotFound:
+            return known
+        except StoreError:
+            if known:
+                return known  # what is published can be seen all the same; problems() says what is wrong
+            raise
+
+    def get(self, identity: str) -> Run:
+        """The run with its records so far. Raises RunNotFound."""
+        return self._published.by_id.get(identity) or self._judged(self._store.get(identity))
+
+    def status(self, identity: str) -> RunStatus:
+        """How the run is doing; cheap enough to be asked often. Raises RunNotFound."""
+        known = self._published.by_id.get(identity)
+        return known.status if known else self._store.status(identity)
+
+    def rounds(self, identity: str, after: int = -1) -> tuple[RoundRecord, ...]:
+        """The records of a run with a round greater than ``after``."""
+        if known := self._published.by_id.get(identity):
+            return tuple(record for record in known.records if record.round > after)
+        return self._store.records(identity, after)
+
+    def recent(self, limit: int = 200) -> list[Run]:
+        """All runs without their records, newest first."""
+        stored, _ = self._store.newest(limit)
+        known = {run.run_id for run in stored}
+        every = stored + [replace(run, records=()) for run in self.published() if run.run_id not in known]
+        return sorted(every, key=lambda run: run.status.created or 0.0, reverse=True)[:limit]
+
+    def overview(self, limit: int = 5000, *, repeats: bool = False) -> list[Overview]:
+        """All runs, newest first, each with its newest record; those that repeat another only where asked for."""
+        every = [run for run in self.recent(limit) if repeats or not is_repeat(run.run_id)]
+        published = {run.run_id: run.records[-1] for run in self.published()}
+        known, notes = published | self._ends, self._store.notes()
+        new = self._store.last_records({run.run_id for run in every} - known.keys())
+        # A run that has ended says nothing more, unless it is taken up again, which its state shows.
+        self._ends |= {run.run_id: new[run.run_id] for run in every if run.run_id in new and run.status.state == "done"}
+        known |= new
+        firsts = {repeat_id(identity): record for identity, record in known.items() if not is_repeat(identity)}
+        return [
+            Overview(
+                run,
+                self._believable(run.config, last),
+                notes.get(run.run_id, ""),
+                outcome(firsts.get(run.run_id), last),
+            )
+            for run in every
+            for last in [known.get(run.run_id)]
+        ]
+
+    def repeated(self, firsts: Iterable[Run]) -> dict[str, Repeat]:
+        """Of these runs those that were asked for once more, by their identity, and what came of it."""
+        found = {}
+        for first in firsts:
+            with suppress(RunNotFound):
+                again = self._store.get(repeat_id(first.run_id))
+                found[first.run_id] = Repeat(again.status.state, outcome(first.final, again.final))
+        return found
+
+    def tradeoff(self, config: SimulationConfig) -> list[Run]:
+        """Finished runs that differ from ``config`` in their noise only, by ε, the largest last.
+
+        One for each noise multiplier: of today's engine where there is one, that with the seed of ``config``, else that
+        with the smallest seed; without noise the one that does not clip either.
+        """
+        try:
+            found = {run.run_id: run for run in self._stored_done(config)}
+        except EpsilonError:
+            found = {}  # what is published can be seen all the same; problems() says what is wrong
+        found |= {run.run_id: run for run in self.published() if _but_for_noise(run.config) == _but_for_noise(config)}
+        by_noise: dict[float, Run] = {}
+        for run in sorted(found.values(), key=lambda run: _preference(run, config)):
+            check = run.records[-1].noise_check
+            if check and check.failed:
+                continue
+            if run.config.privacy.private and math.isinf(run.records[-1].privacy.epsilon):
+                continue  # the features were fitted on its sentences
+            by_noise.setdefault(run.config.privacy.noise_multiplier, run)
+        return sorted(by_noise.values(), key=lambda run: run.records[-1].privacy.epsilon)
+
+    def _stored_done(self, config: SimulationConfig) -> list[Run]:
+        done, _ = self._store.newest(1000, RunState.DONE)
+        alike = [run for run in done if _but_for_noise(run.config) == _but_for_noise(config)]
+        if not alike:
+            return []
+        try:  # an older corpus or engine would not be the same setting
+            fresh = [run for run in alike if run.run_id == self.identity(run.config)]
+        except CorpusError:
+            return []
+        return [run for run in map(self.get, (run.run_id for run in fresh)) if run.final]
+
+    def _judged(self, run: Run) -> Run:
+        """One of the user's runs with the ε that may be believed."""
+        return replace(run, records=tuple(filter(None, (self._believable(run.config, each) for each in run.records))))
+
+    def _believable(self, config: SimulationConfig, record: RoundRecord | None) -> RoundRecord | None:
+        """The record, ε = ∞ where the features were fitted on its sentences: older runs did not look at that."""
+        if record is None or not config.privacy.private or math.isinf(record.privacy.epsilon):
+            return record
+        return replace(record, privacy=believable(record.privacy, self.overlap(config)))
+
+    def problems(self) -> list[str]:
+        """What could not be read, a sentence each; nothing of it is touched."""
+        found = list(published.read_all(self.settings.published).problems)
+        try:
+            return found + self._store.newest(1000)[1]
+        except EpsilonError as error:
+            return [*found, str(error)]
+
+    def published(self) -> list[Run]:
+        """The published runs; those of an older engine only where there is none of today's, marked as outdated."""
+        return list(self._published.runs)
+
+    @property
+    def _published(self) -> Published:
+        every = published.read_all(self.settings.published)
+        before, ours = self._seen
+        if before is not every:
+            ours = every.today()
+            self._seen = every, ours  # at once: other threads read both
+        return ours
+
+    def overlap(self, config: SimulationConfig) -> Overlap:
+        """What the corpus shares with the sentences that its features were fitted on; nothing is known of a corpus
+        that is not here. Raises StoreError."""
+        try:
+            return overlap(config.corpus, config.features, self.settings)
+        except CorpusError:
+            return NONE
+
+
+def _preference(run: Run, wanted: SimulationConfig) -> tuple[bool, bool, bool, int]:
+    config = run.config
+    clips_only = not config.privacy.private and config.privacy.clip_norm is not None
+    return clips_only, run.outdated, config.seed != wanted.seed, config.seed
+
+
+def _but_for_noise(config: SimulationConfig) -> SimulationConfig:
+    """The configuration with a noise multiplier of 1 and seed 0, so that runs along a trade-off curve are equal."""
+    clip_norm = config.privacy.clip_norm or DEFAULT_CLIP_NORM
+    privacy = replace(config.privacy, noise_multiplier=1.0, clip_norm=clip_norm, noise_source="seeded")
+    return replace(config, seed=0, privacy=privacy)

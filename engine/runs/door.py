@@ -1,0 +1,212 @@
+"""The one door to runs for pages and the command line.
+
+Light to import: the database, Dask, TensorFlow, spaCy and dp_accounting are imported when they are first needed, the
+middle three never in this process.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from engine import corpus
+from engine.config import FEATURES, SimulationConfig
+from engine.corpus import CorpusInfo
+from engine.corpus.layout import layout
+from engine.embeddings.apart import Overlap, overlap
+from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
+from engine.federated.plan import FederatedPlan, chosen_layout, plan_of
+from engine.records import Measurement, RoundRecord, Run, RunState, RunStatus, Study
+from engine.runs.repeats import is_repeat, repeat_id
+from engine.settings import Settings
+from engine.store import key_file, measured, published, studies
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+from engine.runs import previews
+from engine.runs.catalogue import Catalogue
+from engine.runs.previews import Holdings, Preview
+
+LONGEST_NOTE = 2000
+"""Characters."""
+
+
+class Runs(Catalogue):
+    """What can be asked of runs and done with them. Methods raise EpsilonError with a sentence for the user."""
+
+    @classmethod
+    def from_environment(cls) -> "Runs":
+        """The runs of this machine's settings."""
+        return cls(Settings.from_environment())
+
+    def submit(self, config: SimulationConfig, *, owner_pid: int | None = None) -> RunStatus:
+        """Have a run computed in the background, unless it is done or under way already.
+
+        owner_pid: a process with which the workers shall end. Raises InvalidConfig, CorpusError or VectorsMissing
+        before anything is stored, ClusterError when it is stored and waits for workers that could not be started.
+        """
+        known = self.find(config)
+        if known and known.status.state == RunState.DONE and not known.outdated:
+            return known.status
+        return self._submit(self.identity(config), config, owner_pid)
+
+    def submit_again(self, config: SimulationConfig, *, owner_pid: int | None = None) -> RunStatus:
+        """Have a run that is done computed once more beside the first, which stays as it is; one that is not done is
+        submitted. A repetition that was done before makes room for the new one. Raises what :meth:`submit` raises, and
+        InvalidConfig where the keys of the noise are gone."""
+        known = self.find(config)
+        if known is None or known.status.state != RunState.DONE or known.outdated:
+            return self.submit(config, owner_pid=owner_pid)
+        _refuse_again(known)
+        again = repeat_id(known.run_id)
+        with suppress(RunNotFound):
+            if self._store.status(again).state == RunState.DONE:
+                self.delete(again)
+        return self._submit(again, config, owner_pid)
+
+    def _submit(self, identity: str, config: SimulationConfig, owner_pid: int | None) -> RunStatus:
+        from engine import embeddings
+        from engine.cluster import dispatch
+
+        self.plan(config)
+        embeddings.find(config.embeddings)
+        self._store.submit(identity, config, corpus.checksum(config.corpus, self.settings))
+        dispatch.ensure_cluster(self.settings, owner_pid)
+        return self.status(identity)
+
+    def submit_all(
+        self, configs: Iterable[SimulationConfig], *, again: bool = False, owner_pid: int | None = None
+    ) -> list[RunStatus]:
+        """Have many runs computed, in this order, or computed again. Raises what :meth:`submit` raises, before any is
+        stored if a configuration does not fit; what was stored is kept."""
+        wanted, submit = list(configs), self.submit_again if again else self.submit
+        for config in wanted:
+            self.plan(config)
+            known = self.find(config) if again else None
+            if known and known.status.state == RunState.DONE and not known.outdated:
+                _refuse_again(known)
+        return [submit(config, owner_pid=owner_pid) for config in wanted]
+
+    def cancel(self, identity: str) -> RunStatus:
+        """Stop a run that waits or runs; what it recorded stays, and it can be taken up again. Raises RunNotFound."""
+        self._store.cancel(identity)
+        return self.status(identity)
+
+    def delete(self, identity: str) -> None:
+        """Forget one of the user's runs with its records, its note and its checkpoint. Raises RunNotFound, or
+        InvalidConfig for a published run."""
+        if identity in self._published.by_id:
+            raise InvalidConfig(f"run {identity} is published: its file is in {self.settings.published.name}/")
+        self._store.delete(identity)
+        self._ends.pop(identity, None)
+        checkpoint = self.settings.home / "checkpoints" / f"{identity}.npz"
+        checkpoint.unlink(missing_ok=True)
+        key_file.destroy(checkpoint.with_suffix(".key"))
+
+    def write_note(self, identity: str, text: str) -> None:
+        """Put a note beside one of the user's runs; an empty one removes it. Raises RunNotFound, InvalidConfig."""
+        if len(text) > LONGEST_NOTE:
+            raise InvalidConfig(f"the note has {len(text):,} characters, expected at most {LONGEST_NOTE:,}")
+        self._store.write_note(identity, text.strip())
+
+    def publish(self, identity: str) -> "Path":
+        """Write a finished run to the folder of published results. Raises RunNotFound, InvalidConfig, StoreError."""
+        if is_repeat(identity):
+            raise InvalidConfig(f"run {identity} repeats another: the first one is what can be published")
+        return published.write(self.get(identity), self.settings.published)
+
+    def measurements(self) -> dict[str, Measurement]:
+        """What the benchmarks measured and kept, by their names."""
+        return measured.read_all(self.settings.published)
+
+    def studies(self) -> dict[str, Study]:
+        """Searches for a recipe by name, the user's own before the published ones."""
+        return studies.read_all(self.settings.home, self.settings.published)
+
+    def resume(self, *, owner_pid: int | None = None) -> None:
+        """See that workers are there for runs that wait, or were left by an app that crashed. Raises ClusterError."""
+        from engine.cluster import dispatch
+
+        if self._store.unfinished():
+            dispatch.ensure_cluster(self.settings, owner_pid)
+
+    # Before a run
+
+    def plan(self, config: SimulationConfig) -> FederatedPlan:
+        """What a run would do to the data. Raises InvalidConfig, CorpusError, StoreError."""
+        return plan_of(config, self.settings)
+
+    def preview(self, config: SimulationConfig) -> Preview:
+        """What a run would be. The first ε of a process takes two seconds, unless it is already known of a run."""
+        published = self.published()
+        try:
+            done, _ = self._store.newest(50, RunState.DONE)
+        except EpsilonError:
+            done = []  # what is wrong with the store is said elsewhere
+        return previews.preview(config, self.plan(config), self.overlap(config), published, done)
+
+    def holdings(self, config: SimulationConfig) -> Holdings:
+        """Who would hold what. Raises InvalidConfig, CorpusError if the corpus is not here, StoreError."""
+        return previews.holdings(self.plan(config), chosen_layout(config, self.settings))
+
+    def person_epsilon(self, config: SimulationConfig, sentences: int, last: RoundRecord | None = None) -> float | None:
+        """ε of a person with so many of the sentences, wherever they lie, after the ``last`` record or at the end.
+
+        None where no such figure is known: whole clients are protected, or batches are shuffled. Some tenths of a
+        second at first; remembered. Raises InvalidConfig, CorpusError, StoreError.
+        """
+        from engine.privacy.groups import group_epsilon
+
+        plan = self.plan(config)
+        if plan.server or config.privacy.sampling != "poisson":
+            return None
+        taken = plan.taken(last.step if last else plan.steps)
+        return group_epsilon(zip(plan.parts, taken, strict=True), sentences)
+
+    def longest_document(self, name: str) -> int | None:
+        """Sentences in the longest document of a corpus's training part; None if it has no documents or is not here.
+        Raises StoreError."""
+        try:
+            return previews.longest_document(layout(name, self.settings))
+        except CorpusError:
+            return None
+
+    # Corpora and vectors
+
+    def corpora(self) -> list[CorpusInfo]:
+        """The catalogue, the embedded corpus first."""
+        return corpus.catalogue(self.settings)
+
+    def corpus_overlap(self, name: str) -> Overlap | None:
+        """What a corpus shares with the sentences that any features were fitted on; None if it cannot be read."""
+        try:
+            return overlap(name, FEATURES[-1], self.settings)
+        except CorpusError:
+            return None
+
+    def add_corpus(self, filename: str, data: bytes) -> str:
+        """Keep an uploaded column file; returns its name. Raises CorpusError, StoreError."""
+        return corpus.add_upload(filename, data, self.settings)
+
+    def train_sentences(self, name: str) -> int:
+        """How many sentences a corpus has to train on. Raises CorpusError."""
+        return corpus.train_sentences(name, self.settings)
+
+    def fetch_corpus(self, name: str, progress: Callable[[float], None] = lambda share: None) -> None:
+        """Download a public corpus. Raises CorpusError."""
+        corpus.fetch(name, self.settings, progress)
+
+    def vectors(self) -> list[str]:
+        """Names of the installed word vectors."""
+        from engine import embeddings
+
+        return embeddings.installed()
+
+
+def _refuse_again(run: Run) -> None:
+    if run.config.privacy.noise_source == "system":
+        raise InvalidConfig(
+            f"run {run.run_id} has noise_source='system': its keys were destroyed when it ended, so it cannot be run "
+            "again; another seed gives another run of the same setting"
+        )

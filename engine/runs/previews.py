@@ -1,0 +1,138 @@
+"""What a run would be, before it is started: its ε, who would hold what, how long it would take."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from engine.config import SimulationConfig
+from engine.corpus.layout import Layout
+from engine.embeddings.apart import NONE, Overlap, believable
+from engine.federated.accounting import spent
+from engine.federated.plan import FederatedPlan
+from engine.privacy.plan import tier
+from engine.records import PrivacySpent, Run
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    """What a run would be, before it is started.
+
+    privacy: spent at its end. tier: in words (see :func:`engine.privacy.plan.tier`). train_sentences: that it would
+    learn from. steps: optimiser steps. warnings: what the reader of ε and F1 should know, one sentence each.
+    estimated_seconds: judged by the runs that are known, None without any. overlap: with the sentences that the
+    features were fitted on.
+    """
+
+    privacy: PrivacySpent
+    tier: str
+    train_sentences: int
+    steps: int
+    warnings: tuple[str, ...]
+    estimated_seconds: float | None
+    overlap: Overlap = NONE
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What each client holds. sentences, tokens: [clients]. entities: names of each of ``types``, [clients, types]."""
+
+    sentences: tuple[int, ...]
+    tokens: tuple[int, ...]
+    types: tuple[str, ...]
+    entities: tuple[tuple[int, ...], ...]
+
+
+def preview(
+    config: SimulationConfig, plan: FederatedPlan, shared: Overlap, published: Iterable[Run], done: Iterable[Run]
+) -> Preview:
+    """What a run with this plan would be. shared: see :class:`Preview`. published, done: runs that are known, by which
+    ε and the time are judged."""
+    sentences, published = sum(map(len, plan.shards)), list(published)
+    privacy = _known_privacy(config, sentences, published) or spent(plan, plan.steps, len(plan.rounds))
+    privacy = believable(privacy, shared)
+    return Preview(
+        privacy=privacy,
+        tier=tier(privacy.epsilon),
+        train_sentences=sentences,
+        steps=plan.steps,
+        warnings=(*shared.warnings, *plan.warnings()),
+        estimated_seconds=_estimate(config, sentences, (*published, *done)),
+        overlap=shared,
+    )
+
+
+def holdings(plan: FederatedPlan, known: Layout) -> Holdings:
+    """Who would hold what of the sentences with this layout."""
+    return Holdings(
+        sentences=tuple(map(len, plan.shards)),
+        tokens=tuple(int(known.tokens[shard].sum()) for shard in plan.shards),
+        types=known.types,
+        entities=tuple(tuple(known.entities[shard].sum(0).tolist()) for shard in plan.shards),
+    )
+
+
+def longest_document(known: Layout) -> int | None:
+    """Sentences in the longest document; None if there are no documents."""
+    documents = known.documents
+    return None if documents is None else int(np.unique(documents, return_counts=True)[1].max())
+
+
+def _known_privacy(config: SimulationConfig, sentences: int, published: Iterable[Run]) -> PrivacySpent | None:
+    """What a published run of the same plan has spent: a seed or a hidden size changes no ε."""
+    if not _priced_by_sizes(config):
+        return None
+    wanted = _price(config, sentences)
+    for run in published:
+        made = run.provenance
+        if made and not run.outdated and _price(run.config, made.train_sentences) == wanted:
+            return run.records[-1].privacy
+    return None
+
+
+def _estimate(config: SimulationConfig, sentences: int, known: Iterable[Run]) -> float | None:
+    """Seconds by the quickest known run of a tagger of this size, those on the same corpus first.
+
+    About a third of a published run is scoring, which does not depend on how long it trains.
+    """
+    work = _work(config, sentences)
+    judged = [
+        (
+            run.config.corpus != config.corpus,
+            run.provenance.wall_seconds * (0.3 + 0.7 * work / _work(run.config, run.provenance.train_sentences)),
+        )
+        for run in known
+        if run.provenance and _layers(run.config) == _layers(config)
+    ]
+    return min(judged)[1] if judged else None
+
+
+def _layers(config: SimulationConfig) -> tuple[object, ...]:
+    """What decides how long a sentence takes."""
+    tagger = config.tagger
+    return config.features, tagger.name.split("-")[0], tagger.hidden_size, tagger.window
+
+
+def _work(config: SimulationConfig, sentences: int) -> float:
+    """Sentences that a run learns from, with repeats."""
+    federation = config.federation
+    share = (federation.participants or federation.clients) / federation.clients
+    rounds = federation.rounds if federation.schedule == "averaging" else 1
+    return max(1.0, config.training.epochs * sentences * rounds * share)
+
+
+def _priced_by_sizes(config: SimulationConfig) -> bool:
+    """Whether ε follows from settings and the number of sentences alone, whatever the seed and the words."""
+    federation = config.federation
+    return federation.participants is None and (
+        federation.clients == 1 or federation.partition in ("random", "unequal")
+    )
+
+
+def _price(config: SimulationConfig, sentences: int) -> tuple[object, ...]:
+    training = config.training
+    return config.privacy, config.federation, training.batch_size, training.epochs, sentences

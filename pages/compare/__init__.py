@@ -1,0 +1,1 @@
+"""Compare: settings laid over each other."""

@@ -1,0 +1,1 @@
+"""Diagnose: where privacy costs what it does."""

@@ -1,0 +1,1 @@
+"""Explore: choose, see, run."""

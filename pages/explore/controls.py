@@ -1,0 +1,265 @@
+"""The controls of a configuration, in the sidebar, and their tie to the address bar."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+from engine.config import (
+    AUTOMATIC,
+    FEATURES,
+    NOISE,
+    PAPER_TAGGERS,
+    TAGGERS,
+    PrivacyConfig,
+    SimulationConfig,
+    TaggerConfig,
+    TrainingConfig,
+)
+from engine.corpus import CorpusInfo
+from engine.errors import EpsilonError
+from engine.experiments import recipes
+from engine.runs import Preview, Runs
+from pages.explore import advanced, back, corpora, federated
+from pages.explore.widgets import select
+from pages.shared import address, words
+
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+TAGGER_NAMES = {
+    "bilstm-tddl": "BiLSTM-TDDL",
+    "bilstm-crf": "BiLSTM-CRF",
+    "linear-softmax": "Linear, softmax",
+    "linear-crf": "Linear, CRF",
+    "mlp-softmax": "MLP, softmax",
+    "mlp-crf": "MLP, CRF",
+}
+TAGGER_NOTES = {
+    "bilstm-tddl": "Word vectors, an LSTM in both directions, then each token is judged by itself.",
+    "bilstm-crf": "Word vectors, an LSTM in both directions, then a chain (CRF) judges a sentence's tags together.",
+    "linear-softmax": "Each token's features are weighed once, and it is judged by itself: few weights, little noise.",
+    "linear-crf": "Each token's features are weighed once, then a chain (CRF) judges a sentence's tags together.",
+    "mlp-softmax": "One hidden layer over each token's features, then each token is judged by itself.",
+    "mlp-crf": "One hidden layer over each token's features, then a chain (CRF) judges a sentence's tags together.",
+}
+FEATURE_NAMES = {
+    "vectors": "Word vectors, as in the papers",
+    "shapes": "and spelling",
+    "contextual": "and a public language model",
+    "tuned": "and the model tuned on public names",
+    "names": "and a public name finder",
+}
+
+_ADDRESS, _PROBLEMS, _SEEN, _INITIAL = "address", "address_problems", "seen", "initial"
+
+
+def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
+    """What the user has chosen and what it would cost; None, and a sentence on the page, if it cannot be run."""
+    known = {info.name: info for info in runs.corpora()}
+    _read_address(known)
+    state = st.session_state
+    start = state[_INITIAL]
+    with st.sidebar:
+        _starts(runs)
+        corpora.choose(runs, start, known)
+        select(start, "Model", TAGGERS, "tagger", names=TAGGER_NAMES)
+        st.caption(TAGGER_NOTES[state.tagger])
+        select(
+            start,
+            "A token is told by",
+            FEATURES,
+            "features",
+            names=FEATURE_NAMES,
+            help="Each has what stands above it, from public data. The last three were fitted on Wikigold's sentences, "
+            "the last two on its labels too, spaCy's finder on OntoNotes'. A corpus that shares sentences with it is "
+            "told so.",
+        )
+        st.select_slider(
+            "Noise multiplier σ",
+            _options(NOISE, "noise_multiplier"),
+            start["noise_multiplier"],
+            key="noise_multiplier",
+            format_func=lambda sigma: f"{sigma:g}",
+            on_change=lambda: state.update(exact_noise=state.noise_multiplier),
+            help="Noise on each step's gradient, in multiples of the most that one sentence may change it.",
+        )
+        st.caption("← more accurate :gray[·] more private →")
+        cost = st.container()
+        st.select_slider(
+            "Share of the training data",
+            _options(SHARES, "data_fraction"),
+            start["data_fraction"],
+            key="data_fraction",
+            format_func=lambda share: f"{100 * share:g} %",
+            help="A random part of the training sentences. Fewer sentences make each one weigh more, so ε grows.",
+        )
+        federated.choose(start, _options(federated.CLIENTS, "clients"))
+        federated.advanced(start)
+        advanced.choose(runs, start)
+        st.button("Back to the defaults", on_click=_reset, type="tertiary", icon=":material/undo:")
+        back.follow()
+    try:
+        config = _config()
+        with cost, st.spinner("Working out ε …", show_time=False):
+            preview = runs.preview(config)
+    except EpsilonError as error:
+        st.error(address.plain(str(error)), icon=":material/error:")
+        return None
+    with cost:
+        _say_cost(preview)
+    _write_address(config)
+    return config, preview
+
+
+def _read_address(known: dict[str, CorpusInfo]) -> None:
+    """Take the configuration of the address bar, once for each session.
+
+    The values go to the widgets as defaults: set by the session, they would undo what a quick user has done before
+    the first view was complete.
+    """
+    state = st.session_state
+    if _INITIAL not in state:
+        config, state[_PROBLEMS] = address.read(st.query_params.to_dict(), known)
+        # Not written back before something is chosen: going back would then never leave the page.
+        state[_INITIAL], state[_ADDRESS] = _values(config), address.write(config)
+    elif state.get("corpus") not in known:
+        state.corpus = SimulationConfig().corpus
+
+
+def _values(config: SimulationConfig) -> dict[str, Any]:
+    """What the widgets show for a configuration, by their keys."""
+    privacy, training = config.privacy, config.training
+    automatic = PrivacyConfig(noise_multiplier=privacy.noise_multiplier).clip_norm
+    return {
+        "corpus": config.corpus,
+        "tagger": config.tagger.name,
+        "noise_multiplier": privacy.noise_multiplier,
+        "exact_noise": privacy.noise_multiplier,
+        "data_fraction": config.data_fraction,
+        "clip_norm": None if privacy.clip_norm == automatic else privacy.clip_norm,
+        "delta": privacy.delta,
+        "sampling": privacy.sampling,
+        "clipping": privacy.clipping,
+        "noise_source": privacy.noise_source,
+        "optimiser": training.optimiser,
+        "learning_rate": training.learning_rate,
+        "batch_size": training.batch_size,
+        "epochs": training.epochs,
+        "loss": training.loss,
+        "averaging": training.averaging,
+        "hidden_size": config.tagger.hidden_size,
+        "window": config.tagger.window,
+        "well_formed": config.tagger.well_formed,
+        "embeddings": config.embeddings,
+        "features": config.features,
+        "seed": config.seed,
+        "mechanism": privacy.mechanism,
+        **{name: getattr(config.federation, name) for name in federated.FIELDS},
+    }
+
+
+def _starts(runs: Runs) -> None:
+    """The two ways to begin: as the paper does, and as one should."""
+    left, right = st.columns([2, 4])
+    left.button(
+        "Paper",
+        on_click=_take,
+        args=(runs, None),
+        width="stretch",
+        help="The paper's setting: BiLSTM from scratch, SGD, σ = 1.",
+    )
+    with right.popover("Good practice", width="stretch"):
+        st.markdown(
+            "Public features and labels, few weights, CRF, large batches, Adam, averaged weights. σ is worked out for:"
+        )
+        for epsilon in recipes.EPSILONS:
+            st.button(
+                f"ε = {epsilon:g}", on_click=_take, args=(runs, epsilon), width="stretch", key=f"good-{epsilon:g}"
+            )
+
+
+def _take(runs: Runs, epsilon: float | None) -> None:
+    """Set all but the corpus, the seed and who holds the data."""
+    state = st.session_state
+    if epsilon is None:
+        config = SimulationConfig(corpus=state.corpus)
+    else:
+        try:
+            config = recipes.good_practice(state.corpus, runs.train_sentences(state.corpus), epsilon)
+        except EpsilonError as error:
+            corpora.say(error)
+            return
+    kept = {"seed", *federated.FIELDS}
+    state.update({name: value for name, value in _values(config).items() if name not in kept})
+    state[_PROBLEMS] = []
+
+
+def _reset() -> None:
+    st.session_state.update(_values(SimulationConfig()))
+    st.session_state[_PROBLEMS] = []
+
+
+def _config() -> SimulationConfig:
+    state = st.session_state
+    federation, mechanism = federated.chosen()
+    return SimulationConfig(
+        corpus=state.corpus,
+        data_fraction=state.data_fraction,
+        tagger=TaggerConfig(
+            name=state.tagger,
+            hidden_size=state.hidden_size,
+            window=0 if state.tagger in PAPER_TAGGERS else state.window,
+            well_formed=state.well_formed,
+        ),
+        embeddings=state.embeddings,
+        features=state.features,
+        training=TrainingConfig(
+            optimiser=state.optimiser,
+            learning_rate=state.learning_rate,
+            batch_size=state.batch_size,
+            epochs=state.epochs,
+            loss=state.loss,
+            averaging=state.averaging,
+        ),
+        privacy=PrivacyConfig(
+            noise_multiplier=state.noise_multiplier,
+            clip_norm=AUTOMATIC if state.clip_norm is None else state.clip_norm,
+            delta=state.delta,
+            sampling=state.sampling,
+            clipping=state.clipping,
+            mechanism=mechanism,
+            noise_source=state.noise_source,
+        ),
+        federation=federation,
+        seed=state.seed,
+    )
+
+
+def _write_address(config: SimulationConfig) -> None:
+    """Put the configuration into the address bar; a link with faults stays there until the user moves on."""
+    state = st.session_state
+    fields = address.write(config)
+    seen = {name: state[name] for name in state[_INITIAL]}
+    if state[_PROBLEMS] and seen != state.get(_SEEN, seen):
+        state[_PROBLEMS] = []
+    state[_SEEN] = seen
+    if fields != state[_ADDRESS] and not state[_PROBLEMS]:
+        st.query_params.from_dict(fields)
+        state[_ADDRESS] = fields
+
+
+def problems() -> list[str]:
+    """What was wrong with the link that this view was opened with."""
+    return list(st.session_state.get(_PROBLEMS, ()))
+
+
+def _options(usual: Sequence[Any], key: str) -> list[Any]:
+    """The steps of a slider, with the value at the start and the one chosen elsewhere among them."""
+    state = st.session_state
+    return sorted({*usual, state[_INITIAL][key], state.get(key, state[_INITIAL][key])})
+
+
+def _say_cost(preview: Preview) -> None:
+    colour = "gray" if preview.tier == "none" else "green" if preview.tier in ("strong", "reasonable") else "orange"
+    st.markdown(f"By plan, ε will be **{words.epsilon(preview.privacy)}** :{colour}-badge[{words.TIERS[preview.tier]}]")
+    for warning in preview.warnings:
+        st.warning(address.plain(warning), icon=":material/warning:")

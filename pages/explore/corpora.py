@@ -1,0 +1,60 @@
+"""The choice of a corpus, in the sidebar: what it holds, how to fetch one, how to bring one's own."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from engine.corpus import CorpusInfo
+from engine.errors import EpsilonError
+from engine.runs import Runs
+from pages.explore.widgets import select
+from pages.shared import address
+
+_PROBLEM = "corpus_problem"
+
+
+def choose(runs: Runs, start: Mapping[str, Any], corpora: Mapping[str, CorpusInfo]) -> None:
+    """The widgets; ``start`` has their first values by key."""
+    labels = {name: info.title if info.available else f"{info.title}, not here" for name, info in corpora.items()}
+    select(start, "Corpus", list(corpora), "corpus", names=labels)
+    info = corpora[st.session_state.corpus]
+    facts = [f"{info.sentences:,} sentences" if info.sentences else "", ", ".join(info.entity_types), info.licence]
+    st.caption(" · ".join(address.plain(fact) for fact in facts if fact))
+    if not info.available and info.fetchable:
+        st.button(
+            f"Fetch it ({info.size / 1e6:.1f} MB)", on_click=_fetch, args=(runs, info.name), icon=":material/download:"
+        )
+    elif not info.available:
+        st.caption(info.note)
+    with st.popover("Use a corpus of your own", type="tertiary", icon=":material/upload_file:"):
+        st.markdown(
+            "A column file: one token a line, its tag in the last column (IOB1, BIO2 or BIOES), a blank line between "
+            "sentences. It is split 80 / 10 / 10 and stays on this server, in the data folder of whoever runs it."
+        )
+        st.file_uploader("Column file, up to 50 MB", key="upload", on_change=_take_upload, args=(runs,))
+    if problem := st.session_state.pop(_PROBLEM, None):
+        st.error(address.plain(problem), icon=":material/error:")
+
+
+def say(problem: EpsilonError) -> None:
+    """Have what is wrong with the corpus said below its choice in the next view."""
+    st.session_state[_PROBLEM] = str(problem)
+
+
+def _fetch(runs: Runs, name: str) -> None:
+    try:
+        with st.spinner("Fetching …"):
+            runs.fetch_corpus(name)
+    except EpsilonError as error:
+        say(error)
+
+
+def _take_upload(runs: Runs) -> None:
+    file = st.session_state.get("upload")
+    if file is None:
+        return
+    try:
+        st.session_state.corpus = runs.add_corpus(file.name, file.getvalue())
+    except EpsilonError as error:
+        say(error)

@@ -1,0 +1,94 @@
+"""The numbers behind a picture: as a table, and to take away."""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from engine.config import SimulationConfig
+from engine.records import Run
+from engine.reports.commands import command_line
+from engine.reports.runs import record_fields, run_fields
+from pages.shared import curves, tables
+
+
+def table(run: Run | None, finished: Sequence[Run]) -> None:
+    """The records of ``run``, and the finished runs of the same setting."""
+    if run and run.records:
+        frame = _shown(pd.DataFrame(curves.rows(run.records)))
+        st.dataframe(frame, hide_index=True, column_config=_columns(), key="records")
+    if finished:
+        st.caption("Finished runs of this setting, on the test part")
+        rows = [
+            {
+                "noise multiplier": each.config.privacy.noise_multiplier,
+                "epsilon": point.epsilon,
+                "precision": point.precision,
+                "recall": point.recall,
+                "f1": point.f1,
+                "seconds": each.provenance.wall_seconds if each.provenance else None,
+            }
+            for each, point in zip(finished, curves.tradeoff(finished), strict=True)
+        ]
+        st.dataframe(_shown(pd.DataFrame(rows)), hide_index=True, column_config=_columns(), key="finished")
+        tables.older(finished)
+    if not finished and not (run and run.records):
+        st.caption("No numbers yet.")
+
+
+def _shown(frame: pd.DataFrame) -> pd.DataFrame:
+    """ε as text: the table has no sign for infinity."""
+    frame["epsilon"] = ["∞" if math.isinf(value) else f"{value:.4g}" for value in frame["epsilon"]]
+    return frame
+
+
+def _columns() -> dict[str, Any]:
+    number = st.column_config.NumberColumn
+    return {
+        "epsilon": st.column_config.TextColumn("ε"),
+        "delta": number("δ", format="%.0e"),
+        "precision": number("precision", format="%.3f"),
+        "recall": number("recall", format="%.3f"),
+        "f1": number("F1", format="%.3f"),
+        "loss": number(format="%.3f"),
+        "clipped_fraction": number("clipped", format="percent"),
+        "gradient_norm_median": number("gradient norm", format="%.2f", help="median L2 norm before clipping"),
+        "examples_seen": number("sentences drawn", format="localized"),
+        "nonfinite": number("left out", help="sentences whose gradient was not finite, so far"),
+        "seconds": number("seconds", format="%.1f"),
+    }
+
+
+def csv(run: Run) -> str:
+    """The records as CSV; ε = ∞ is written inf."""
+    return pd.DataFrame(curves.rows(run.records)).to_csv(index=False)
+
+
+def as_json(run: Run) -> str:
+    """The run with its records as JSON; ε = ∞ is null."""
+    return json.dumps(run_fields(run) | {"records": [record_fields(record) for record in run.records]}, indent=1)
+
+
+def offer(run: Run | None, config: SimulationConfig) -> None:
+    """Buttons, the command that gives the same, and where the PNG is."""
+    st.caption("The same run in a shell; the address of this page is a link to this view.")
+    st.code(command_line(config), language="bash", wrap_lines=True)
+    if run and run.records:
+        name = f"epsilon-explorer-{run.run_id}"
+        with st.container(horizontal=True):
+            # Made on the click: a file for each record of a run that goes on would be gone before anybody asks for it.
+            st.download_button(
+                "CSV", lambda: csv(run), f"{name}.csv", "text/csv", on_click="ignore", icon=":material/table:"
+            )
+            st.download_button(
+                "JSON",
+                lambda: as_json(run),
+                f"{name}.json",
+                "application/json",
+                on_click="ignore",
+                icon=":material/data_object:",
+            )
+        st.caption("PNG: the camera above each picture.")

@@ -1,0 +1,85 @@
+"""The controls of a federation, in the sidebar: who holds the data, who travels where, who must be trusted."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from engine.config import MECHANISMS, PARTITIONS, SCHEDULES, WEIGHTINGS, FederationConfig
+from pages.explore.widgets import number, select
+from pages.shared import words
+
+CLIENTS = (1, 2, 5, 10, 15, 20, 50, 100, 200)
+FIELDS = ("clients", "participants", "rounds", "schedule", "partition", "skew", "weighting")
+"""Of a FederationConfig; their widgets have the same keys."""
+MECHANISM_NAMES = {
+    "dp-sgd": "In each client's training (DP-SGD)",
+    "dp-fedavg": "By the server, on the sum (DP-FedAvg)",
+    "local": "By each client, on its update (local)",
+}
+SCHEDULE_NAMES = {"averaging": "on all it has", "incremental": "on its next piece"}
+PARTITION_NAMES = {
+    "random": "at random, equal",
+    "unequal": "at random, unequal",
+    "label-skew": "by entity type, skewed",
+    "document": "whole documents",
+    "natural": "the corpus's own sections",
+}
+WEIGHTING_NAMES = {None: "as the mechanism wants", "examples": "by sentences", "equal": "equal"}
+
+
+def choose(start: Mapping[str, Any], usual_clients: list[int]) -> None:
+    """The widgets; ``start`` has their first values by key."""
+    state = st.session_state
+    st.select_slider(
+        "Clients",
+        usual_clients,
+        start["clients"],
+        key="clients",
+        format_func=lambda clients: f"{clients:,}",
+        help="Parties that the training sentences are split over. Each trains on its own, and a server averages.",
+    )
+    if state.clients == 1:
+        st.caption("One party has all the sentences: central training.")
+        return
+    mechanism = state.get("mechanism", start["mechanism"])
+    st.caption(f"{state.clients:,} parties train, a server averages their weights. {words.TRUST[mechanism]}")
+
+
+def advanced(start: Mapping[str, Any]) -> None:
+    """The rest, behind an expander; what means nothing for a single client cannot be moved."""
+    alone = st.session_state.clients == 1
+    with st.expander("Federation", icon=":material/hub:"):
+        select(start, "Noise is added", MECHANISMS, "mechanism", names=MECHANISM_NAMES, disabled=alone)
+        number(start, "Communication rounds", 1, 100_000, "rounds")
+        select(start, "A client trains in a round", SCHEDULES, "schedule", names=SCHEDULE_NAMES)
+        number(
+            start,
+            "Clients in a round",
+            1,
+            100_000,
+            "participants",
+            placeholder="all",
+            disabled=alone,
+            help="Drawn anew for each round.",
+        )
+        select(start, "Sentences are split", PARTITIONS, "partition", names=PARTITION_NAMES, disabled=alone)
+        number(
+            start,
+            "Skew α",
+            0.001,
+            1000.0,
+            "skew",
+            format="%g",
+            disabled=alone or st.session_state.partition != "label-skew",
+            help="Of the split by entity type: the smaller, the more each client has a mix of its own.",
+        )
+        select(start, "Updates are averaged", (None, *WEIGHTINGS), "weighting", names=WEIGHTING_NAMES, disabled=alone)
+
+
+def chosen() -> tuple[FederationConfig, str]:
+    """What the widgets say, and the mechanism. Raises InvalidConfig."""
+    state = st.session_state
+    if state.clients == 1:
+        return FederationConfig(rounds=state.rounds, schedule=state.schedule), "dp-sgd"
+    return FederationConfig(**{name: state[name] for name in FIELDS}), state.mechanism

@@ -1,0 +1,219 @@
+"""A configuration's answer, picture and numbers. Only while its run waits or runs, this part polls."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+import streamlit as st
+
+from engine.config import NOISE, SimulationConfig, with_noise
+from engine.errors import EpsilonError
+from engine.records import RoundRecord, Run, RunState
+from engine.runs import Preview, Runs
+from pages.explore import downloads, persons
+from pages.shared import address, charts, curves, submitting, words
+from pages.shared.picture import show as show_picture
+
+POLL_SECONDS = 1.0
+SEEDS = 5
+"""That *More runs* offers."""
+
+
+def show(runs: Runs, config: SimulationConfig, preview: Preview, title: str) -> None:
+    """Everything about ``config``; title: of its corpus."""
+    try:
+        run = runs.find(config)
+    except EpsilonError as error:
+        st.error(address.plain(str(error)), icon=":material/error:")
+        run = next((each for each in runs.published() if each.config == config), None)
+    st.session_state.shown_run = run
+    going_on = run is not None and not run.status.state.final
+    view = st.fragment(_view, run_every=POLL_SECONDS if going_on else None)
+    view(runs, config, preview, title, runs.tradeoff(config))
+
+
+def _view(runs: Runs, config: SimulationConfig, preview: Preview, title: str, finished: Sequence[Run]) -> None:
+    run: Run | None = st.session_state.shown_run
+    if run and not run.status.state.final:
+        run = st.session_state.shown_run = _newer(runs, run)
+        if run.status.state.final:
+            st.rerun()  # the whole page: polling ends, and the run joins the finished ones
+    reference = curves.without_privacy(finished)
+    st.markdown(f"### {address.plain(words.answer(run, preview, reference))}")
+    _line_below(run, config, preview, title)
+    _action(runs, config, preview, run)
+    records = run.records if run else ()
+    key = run.run_id if run else config.canonical_json()
+    running = run is not None and run.status.state == RunState.RUNNING
+    picture = charts.utility_by_epsilon(
+        curves.path(records),
+        curves.finish(records),
+        curves.tradeoff(finished),
+        planned=preview.privacy.epsilon,
+        key=key,
+        running=running,
+    )
+    show_picture(picture, key="picture", label=words.answer(run, preview, reference))
+    st.caption(_legend(bool(records), bool(finished)))
+    _details(runs, run, config, finished)
+
+
+def _newer(runs: Runs, run: Run) -> Run:
+    """The run with what has been recorded since."""
+    status = runs.status(run.run_id)
+    after = run.records[-1].round if run.records else -1
+    return replace(run, status=status, records=run.records + runs.rounds(run.run_id, after))
+
+
+def _legend(this: bool, finished: bool) -> str:
+    parts = []
+    if not this and not finished:
+        return "Precision, recall and F1 will move along this axis as the run spends ε."
+    if this:
+        parts.append("Solid symbols: this run as it learns, on the validation part; ★ its end, on the test part.")
+    if finished:
+        parts.append("Open symbols: finished runs of this setting with more or less noise, on the test part.")
+    return " ".join([*parts, "▲ precision, ■ recall, ● F1: whole names, boundaries and type right."])
+
+
+def _line_below(run: Run | None, config: SimulationConfig, preview: Preview, title: str) -> None:
+    privacy = run.records[-1].privacy if run and run.records else preview.privacy
+    parts = [address.plain(words.corpus_note(config.corpus, title)), words.federation(config)]
+    st.caption(" · ".join(part for part in (*parts, words.assumptions(privacy, config)) if part))
+    if caution := words.caution(privacy, config):
+        st.markdown(f":small[:orange[{address.plain(caution)}]]")
+
+
+def _promise(runs: Runs, run: Run | None, preview: Preview, config: SimulationConfig) -> None:
+    last = run.records[-1] if run and run.records else None
+    privacy = last.privacy if last else preview.privacy
+    promise = st.popover(
+        "What does this promise?",
+        type="tertiary",
+        icon=":material/verified_user:",
+        key="promise",
+        on_change="rerun",  # what a person is promised is worked out once somebody looks
+    )
+    with promise:
+        *odds, rests = words.promise(privacy)
+        for paragraph in odds:
+            st.markdown(paragraph)
+        if promise.open:
+            persons.show(runs, config, privacy, last)
+        if not config.federation.central and config.privacy.private:
+            st.markdown(words.TRUST[config.privacy.mechanism])
+        st.markdown(rests)
+
+
+def _more(runs: Runs, config: SimulationConfig) -> None:
+    """The same with other seeds, over all noise multipliers, and once more, in the background."""
+    with st.popover("More seeds, other σ", type="tertiary", icon=":material/library_add:"):
+        st.markdown("One run is one draw of chance. Several seeds show how far chance moves it.")
+        seeds = [replace(config, seed=config.seed + number) for number in range(SEEDS)]
+        noises = [with_noise(config, sigma) for sigma in NOISE]
+        try:
+            submitting.button(
+                runs, submitting.missing(runs, seeds), f"of {SEEDS} seeds from {config.seed}", key="seeds"
+            )
+            submitting.button(runs, submitting.missing(runs, noises), "over all σ of the slider", key="noises")
+            submitting.again(runs, [config], "this", key="again")
+        except EpsilonError as error:
+            st.caption(address.plain(str(error)))
+
+
+def _check(run: Run) -> None:
+    """The badge of the noise check, which opens what was measured."""
+    check = run.records[-1].noise_check if run.records else None
+    if check is None:
+        return
+    icon = ":material/gpp_bad:" if check.failed else ":material/fact_check:"
+    with st.popover(words.check_label(check), type="tertiary", icon=icon):
+        for paragraph in words.check_paragraphs(check):
+            st.markdown(paragraph)
+
+
+def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | None) -> None:
+    """The one thing to do next: run, wait or cancel, go on."""
+    if run and run.status.state == RunState.DONE:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            _promise(runs, run, preview, config)
+            _check(run)
+            _more(runs, config)
+            st.page_link(
+                "pages/diagnose/page.py", label="Why?", icon=":material/troubleshoot:", query_params={"run": run.run_id}
+            )
+            asked = run.outdated and st.button("Run with today's engine", icon=":material/replay:", key="renew")
+            st.caption(words.origin(run), width="stretch")
+        if asked:
+            _submit(runs, config)
+        return
+    if run and not run.status.state.final:
+        _progress(runs, run)
+        return
+    label = "Run" if run is None else "Go on" if run.status.state == RunState.CANCELLED else "Try again"
+    about = f"about {words.duration(preview.estimated_seconds)}" if preview.estimated_seconds else ""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        pressed = st.button(label, type="primary", icon=":material/play_arrow:", key="run")
+        st.caption(f"{about} · {preview.train_sentences:,} sentences, {preview.steps:,} steps".strip(" ·"))
+        _promise(runs, run, preview, config)
+        _more(runs, config)
+    if pressed:
+        _submit(runs, config)
+
+
+def _submit(runs: Runs, config: SimulationConfig) -> None:
+    try:
+        runs.submit(config, owner_pid=os.getpid())
+    except EpsilonError as error:
+        st.error(address.plain(str(error)), icon=":material/error:")
+    else:
+        st.rerun()
+
+
+def _progress(runs: Runs, run: Run) -> None:
+    status = run.status
+    left = words.time_left(run)
+    text = f"{status.stage or 'waiting'} · {status.progress:.0%}" + (f" · about {left} left" if left else "")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.progress(min(1.0, status.progress), text=text)
+        if st.button("Cancel", icon=":material/stop:", key="cancel"):
+            runs.cancel(run.run_id)
+            st.rerun()
+    _check(run)
+
+
+def _details(runs: Runs, run: Run | None, config: SimulationConfig, finished: Sequence[Run]) -> None:
+    names = ["By entity type", "Numbers", "Download and repeat"]
+    types, table, download, *held = st.tabs(names if config.federation.clients == 1 else [*names, "Clients"])
+    latest = run.records[-1] if run and run.records else None
+    with types:
+        if latest is None:
+            st.caption("Scores by type appear with the first record.")
+        else:
+            reference = curves.without_privacy(finished) if latest.final else None
+            scores = curves.by_type((latest.test if latest.final else None) or latest.scores, reference)
+            picture = charts.f1_by_type(scores, private=config.privacy.private, key=config.canonical_json())
+            show_picture(picture, key="types", label="F1 by entity type")
+            part = "test" if latest.final else "validation"
+            st.caption(f"Strict F1 by type on the {part} part; in brackets how many names there are.")
+    with table:
+        downloads.table(run, finished)
+    with download:
+        downloads.offer(run, config)
+    for tab in held:
+        with tab:
+            _clients(runs, config, latest)
+
+
+def _clients(runs: Runs, config: SimulationConfig, latest: RoundRecord | None) -> None:
+    """Who holds what, and what travelled."""
+    try:
+        holdings = runs.holdings(config)
+    except EpsilonError as error:
+        st.caption(address.plain(f"Who holds what cannot be shown: {error}"))
+    else:
+        picture = charts.holdings(holdings, key=config.canonical_json())
+        show_picture(picture, key="holdings", label="Names of each type that each client holds")
+        st.caption(words.holdings(holdings))
+    if latest and latest.federation:
+        st.caption(words.travelled(latest.federation))

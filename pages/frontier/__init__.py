@@ -1,0 +1,1 @@
+"""Frontier: the best at each ε."""

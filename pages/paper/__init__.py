@@ -1,0 +1,1 @@
+"""Paper: the published tables beside ours."""

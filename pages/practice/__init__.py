@@ -1,0 +1,1 @@
+"""Good practice: the ladder of recipes."""

@@ -1,0 +1,110 @@
+"""The ladder from the paper's setting to good practice → rows, sentences and a picture: no streamlit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+from engine.experiments.paper import Measured
+from engine.experiments.recipes import Rung
+from engine.reports.numbers import epsilon_text
+from pages.shared import address, charts, palette
+
+_SYMBOLS = ("circle", "square", "diamond")
+_DASHES = ("dot", "dash", "solid")
+_COLOURS = (palette.PRECISION, palette.RECALL, palette.F1)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A rung with what its runs gave, by ε asked for."""
+
+    rung: Rung
+    measured: dict[float, Measured]
+
+
+def answer(steps: Sequence[Step]) -> str:
+    """The lesson in a sentence, at the smallest ε that has both ends."""
+    for epsilon in sorted(steps[0].measured):
+        first, last = steps[0].measured[epsilon].entity, steps[-1].measured[epsilon].entity
+        if first and last:
+            return (
+                f"At ε = {epsilon:g} the paper's setting finds names with F1 {first.mean.f1:.2f}, good practice with "
+                f"F1 {last.mean.f1:.2f}: same data, same promise."
+            )
+    return "Same data, same promise: what each choice is worth. It has not been run here yet."
+
+
+def rows(steps: Sequence[Step], epsilon: float) -> list[dict[str, Any]]:
+    """The rungs at one ε."""
+    shown: list[dict[str, Any]] = []
+    before: float | None = None
+    for step in steps:
+        found = step.measured[epsilon]
+        f1 = found.entity.mean.f1 if found.entity else None
+        shown.append(
+            {
+                "choice": step.rung.name,
+                "F1": f1,
+                "± sd": found.entity.sd.f1 if found.entity and len(found.runs) > 1 else None,
+                "gain": f1 - before if f1 is not None and before is not None else None,
+                "ε": epsilon_text(found.epsilon) if found.epsilon is not None else "",
+                "σ": found.cell.config.privacy.noise_multiplier,
+                "seconds": _seconds(found),
+                "seeds": found.seeds_text,
+                "why": step.rung.why,
+                "run": address.link(found.cell.config),
+            }
+        )
+        before = f1
+    return shown
+
+
+def federated_rows(found: Sequence[Measured]) -> list[dict[str, Any]]:
+    """Good practice by who holds the data, at one ε."""
+    return [
+        {
+            "clients": each.cell.config.federation.clients,
+            "rounds": each.cell.config.federation.rounds,
+            "F1": each.entity.mean.f1 if each.entity else None,
+            "± sd": each.entity.sd.f1 if each.entity and len(each.runs) > 1 else None,
+            "ε": epsilon_text(each.epsilon) if each.epsilon is not None else "",
+            "batch of a client": each.cell.config.training.batch_size,
+            "seeds": each.seeds_text,
+            "run": address.link(each.cell.config),
+        }
+        for each in found
+    ]
+
+
+def _seconds(found: Measured) -> float | None:
+    known = [run.provenance.wall_seconds for run in found.runs if run.provenance]
+    return min(known) if known else None
+
+
+def picture(steps: Sequence[Step], *, key: str) -> go.Figure:
+    """F1 of each rung, a line for each ε."""
+    names = [step.rung.name for step in steps]
+    figure = go.Figure()
+    for number, epsilon in enumerate(sorted(steps[0].measured)):
+        known = [(step.rung.name, f1) for step in steps if (f1 := step.measured[epsilon].entity)]
+        figure.add_trace(
+            go.Scatter(
+                x=[name for name, _ in known],
+                y=[f1.mean.f1 for _, f1 in known],
+                error_y={"type": "data", "array": [f1.sd.f1 for _, f1 in known], "thickness": 1.2},
+                mode="lines+markers",
+                name=f"ε = {epsilon:g}",
+                line={"color": _COLOURS[number % 3], "width": 2.2, "dash": _DASHES[number % 3]},
+                marker={"symbol": _SYMBOLS[number % 3], "size": 10, "color": _COLOURS[number % 3]},
+                hovertemplate="%{x}: F1 %{y:.3f} ± %{error_y.array:.3f}<extra>ε = " + f"{epsilon:g}</extra>",
+            )
+        )
+    return figure.update_layout(
+        **charts.plain_layout(key, height=420),
+        margin={"l": 52, "r": 8, "t": 64, "b": 40},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "entrywidth": 60},
+        xaxis={"categoryorder": "array", "categoryarray": names, "gridcolor": palette.GRID, "automargin": True},
+        yaxis={"title": {"text": "F1, whole names, test part"}, "range": [0, 1], "gridcolor": palette.GRID},
+    )

@@ -1,0 +1,62 @@
+"""Good practice: what each choice between the paper's setting and the recipe is worth, at the same ε."""
+
+import itertools
+
+import streamlit as st
+
+from engine.experiments import paper, recipes
+from pages.practice import ladder
+from pages.shared import door, submitting, tables
+from pages.shared.picture import show
+
+runs = door.runs()
+titles = {info.name: info.title for info in runs.corpora() if info.name in ("conll2003", "synthetic")}
+left, right = st.columns([3, 1], vertical_alignment="bottom")
+corpus = right.selectbox("Corpus", ["conll2003", "synthetic"], format_func=titles.__getitem__)
+sentences = runs.train_sentences(corpus)
+steps = [
+    ladder.Step(
+        rung,
+        {
+            epsilon: paper.measure(
+                paper.Cell("ladder", {}, {}, recipes.rung(number, corpus, sentences, epsilon)), runs.find
+            )
+            for epsilon in recipes.EPSILONS
+        },
+    )
+    for number, rung in enumerate(recipes.RUNGS)
+]
+left.markdown(f"### {ladder.answer(steps)}")
+show(ladder.picture(steps, key=f"ladder-{corpus}"), key="ladder", label=ladder.answer(steps))
+st.caption(
+    "From left to right each setting has one choice more than the one before it. Everything but the training sentences "
+    "is public. The last rung rests on one more assumption, that public names with labels are there: a language model "
+    "was tuned on Wikigold's, and spaCy's name finder learned from those of OntoNotes."
+)
+epsilon = st.segmented_control(
+    "Numbers at", recipes.EPSILONS, default=1.0, format_func="ε = {:g}".format, required=True
+)
+tables.show(
+    ladder.rows(steps, epsilon),
+    {
+        "gain": tables.number(format="%+.3f"),
+        "seconds": tables.number(format="%.0f", help="The quickest run; runs beside others take longer."),
+    },
+)
+split = [
+    recipes.federated(corpus, sentences, clients, rounds, epsilon)
+    for clients, rounds in itertools.product(recipes.CLIENTS, recipes.ROUNDS)
+]
+together = [recipes.good_practice(corpus, sentences, epsilon), *split]
+held = [paper.measure(paper.Cell("federated", {}, {}, config), runs.find) for config in together]
+ladders = [found for step in steps for found in step.measured.values()]
+tables.older(run for found in (*ladders, *held) for run in found.runs)
+st.markdown("#### The same where several hold the data")
+st.caption(
+    "Each client adds noise to its own steps and pays the whole ε for its own part, so the fewer sentences it has, the "
+    "more noise each step gets; averaging the clients' weights often takes much of it out again."
+)
+tables.show(ladder.federated_rows(held))
+wanted = [config for found in ladders for config in found.cell.seeds(paper.SEEDS)]
+wanted += [config for each in split for config in paper.with_seeds(each, paper.SEEDS)]
+submitting.button(runs, submitting.missing(runs, list(dict.fromkeys(wanted))), "of this ladder", key="run-ladder")

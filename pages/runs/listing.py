@@ -1,0 +1,216 @@
+"""The list of runs with what can be done to them. While a run waits or runs, it is looked at again by itself."""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from engine.errors import EpsilonError
+from engine.experiments.paper import engine_of
+from engine.records import Run, RunState
+from engine.reports.numbers import epsilon_text
+from engine.runs import LONGEST_NOTE, Overview, Runs
+from engine.runs.repeats import is_repeat
+from pages.shared import address, comparing
+
+POLL_SECONDS = 2.0
+_ORDER = "runs_order"
+SIGNS = {
+    RunState.QUEUED: "◔ queued",
+    RunState.RUNNING: "▶ running",
+    RunState.DONE: "✓ done",
+    RunState.FAILED: "✗ failed",
+    RunState.CANCELLED: "■ cancelled",
+}
+
+
+def show(runs: Runs) -> None:
+    """The whole page. Raises StoreError."""
+    found = runs.overview(repeats=True)
+    going_on = any(not each.run.status.state.final for each in found)
+    st.fragment(_view, run_every=POLL_SECONDS if going_on else None)(runs)
+
+
+def summary(found: Sequence[Overview]) -> str:
+    """How many of what, in a sentence."""
+    numbers = Counter(each.run.status.state for each in found)
+    published = sum(each.run.published for each in found)
+    parts = [f"{numbers[state]:,} {state}" for state in RunState if numbers[state] and state != RunState.DONE]
+    own = numbers[RunState.DONE] - published
+    parts += [f"{own:,} of yours done"] if own else []
+    parts += [f"{published:,} published"] if published else []
+    older = sum(bool(engine_of(each.run)) for each in found)
+    text = (", ".join(parts) or "No runs yet: start one on the page Explore") + "."
+    return text + (f" Of an older engine: {older:,}." if older else "")
+
+
+def row(each: Overview) -> dict[str, Any]:
+    """A run as a row."""
+    run, last, config = each.run, each.last, each.run.config
+    failed_check = bool(last and last.noise_check and last.noise_check.failed)
+    scores = (last.test if last.final else None) or last.scores if last else None
+    seconds = run.provenance.wall_seconds if run.provenance else last.seconds if last else None
+    return {
+        "state": SIGNS[run.status.state],
+        "look": address.link(config),
+        "progress": run.status.progress,
+        "corpus": config.corpus,
+        "model": config.tagger.name.removeprefix("bilstm-").upper(),
+        "σ": config.privacy.noise_multiplier,
+        "clients": config.federation.clients,
+        "rounds": config.federation.rounds,
+        "share": config.data_fraction,
+        "epochs": config.training.epochs,
+        "seed": config.seed,
+        "ε": "✗ check" if failed_check else epsilon_text(last.privacy.epsilon) if last else "",
+        "F1": scores.f1 if scores else None,
+        "engine": _engine(run),
+        "part": "" if last is None else "test" if last.final else "validation",
+        "why": f"./diagnose?run={run.run_id}",
+        "seconds": seconds,
+        "asked for": datetime.fromtimestamp(run.status.created) if run.status.created else None,
+        "whose": _whose(run),
+        "note": each.note or run.status.error or (each.outcome.text if each.outcome else ""),
+        "id": run.run_id,
+    }
+
+
+def _whose(run: Run) -> str:
+    if is_repeat(run.run_id):
+        return "again"
+    return "published" if run.published else "yours"
+
+
+def _engine(run: Run) -> str:
+    version = run.provenance.engine_version if run.provenance else ""
+    return f"{version}, older" if engine_of(run) else version
+
+
+def matching(found: Sequence[Overview], words: str, states: Sequence[RunState], whose: str | None) -> list[Overview]:
+    """Runs whose row holds all of the words, in one of the states (none chosen: all).
+
+    A word with = asks for a column's very value: seed=3, σ=1.
+    """
+    kept = []
+    for each in found:
+        if states and each.run.status.state not in states:
+            continue
+        if whose and whose != _whose(each.run):
+            continue
+        cells = {name.lower(): _plain(value) for name, value in row(each).items() if name not in ("look", "why")}
+        text = " ".join(cells.values())
+        pairs = (word.partition("=") for word in words.lower().split())
+        if all(cells.get(name) == value if equals else name in text for name, equals, value in pairs):
+            kept.append(each)
+    return kept
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value).lower()
+
+
+def _view(runs: Runs) -> None:
+    found = runs.overview(repeats=True)
+    st.markdown(f"### {summary(found)}")
+    left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
+    words = left.text_input("Find", placeholder="crf conll2003 seed=3", key="runs_words", icon=":material/search:")
+    states = middle.multiselect(
+        "State", list(RunState), key="runs_states", placeholder="all", format_func=SIGNS.__getitem__
+    )
+    whose = right.selectbox(
+        "Whose", [None, "yours", "published", "again"], key="runs_whose", format_func=lambda w: w or "all"
+    )
+    chosen_before = st.session_state.get("runs_table", {}).get("selection", {}).get("rows", [])
+    shown = {each.run.run_id: each for each in matching(found, words, states, whose)}
+    # Rows are chosen by their place: while some are, the list keeps its order, and new runs come last.
+    order = [run_id for run_id in st.session_state.get(_ORDER, ()) if run_id in shown] if chosen_before else []
+    order += [run_id for run_id in shown if run_id not in set(order)]
+    st.session_state[_ORDER] = order
+    if not order:
+        st.caption("No run is like that." if found else "")
+        return
+    frame = pd.DataFrame([row(shown[run_id]) for run_id in order])
+    event = st.dataframe(
+        frame,
+        hide_index=True,
+        column_config=_columns(),
+        key="runs_table",
+        on_select="rerun",
+        selection_mode="multi-row",
+        placeholder="",
+        height=min(560, 38 + 35 * len(frame)),
+    )
+    rows = event["selection"]["rows"]
+    _actions(runs, [shown[order[number]] for number in rows if number < len(order)], frame)
+
+
+def _columns() -> dict[str, Any]:
+    column = st.column_config
+    return {
+        "progress": column.ProgressColumn("progress", format="percent", min_value=0, max_value=1, width=90),
+        "σ": column.NumberColumn(format="%g"),
+        "share": column.NumberColumn(format="percent"),
+        "epochs": column.NumberColumn(format="%g"),
+        "F1": column.NumberColumn(format="%.3f"),
+        "seconds": column.NumberColumn(format="%.0f"),
+        "asked for": column.DatetimeColumn(format="YYYY-MM-DD HH:mm"),
+        "look": column.LinkColumn(display_text="in Explore"),
+        "why": column.LinkColumn(display_text="Diagnose"),
+    }
+
+
+def _actions(runs: Runs, chosen: Sequence[Overview], frame: pd.DataFrame) -> None:
+    """What can be done to the chosen runs, and the list to take away."""
+    mine = [each.run.run_id for each in chosen if not each.run.published]
+    active = [each.run.run_id for each in chosen if not each.run.status.state.final]
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if st.button(f"Cancel {len(active)}" if active else "Cancel", disabled=not active, icon=":material/stop:"):
+            _each(runs.cancel, active)
+        if st.button(f"Delete {len(mine)}" if mine else "Delete", disabled=not mine, icon=":material/delete:"):
+            _ask(runs, mine)
+        done = {each.run.run_id: each.run.config for each in chosen if each.last and each.last.final}
+        firsts = [run_id for run_id in done if not is_repeat(run_id)]
+        if st.button("Compare", disabled=not done, icon=":material/stacked_line_chart:"):
+            comparing.ask(list(done.values()))
+            st.switch_page("pages/compare/page.py")
+        if st.button(
+            f"Run {len(firsts)} again" if firsts else "Run again",
+            disabled=not firsts,
+            icon=":material/replay:",
+            help="Once more on this machine, beside the first run, to see whether it comes out the same. "
+            "What came of it stands in its note.",
+        ):
+            _each(lambda run_id: runs.submit_again(done[run_id], owner_pid=os.getpid()), firsts)
+        with st.popover("Note", disabled=len(mine) != 1, icon=":material/edit_note:"):
+            before = next((each.note for each in chosen if each.run.run_id in mine), "")
+            text = st.text_area("Note", before, max_chars=LONGEST_NOTE, key=f"note-{mine[0] if mine else ''}")
+            if st.button("Keep it", type="primary") and mine:
+                _each(lambda run_id: runs.write_note(run_id, text), mine)
+        st.download_button("CSV", frame.to_csv(index=False), "runs.csv", "text/csv", icon=":material/download:")
+        if not chosen:
+            st.caption("Choose rows to cancel, delete, compare, run again or annotate them.")
+        elif len(mine) < len(chosen):
+            st.caption("Published runs stay as they are.")
+
+
+@st.dialog("Delete runs")
+def _ask(runs: Runs, run_ids: list[str]) -> None:
+    number = "this run" if len(run_ids) == 1 else f"these {len(run_ids):,} runs"
+    st.markdown(f"Delete {number} with all records? This cannot be undone; the same settings can be run again.")
+    if st.button("Delete", type="primary", key="delete_for_good"):
+        _each(runs.delete, run_ids)
+
+
+def _each(do: Any, run_ids: Sequence[str]) -> None:
+    """Do it to each, and look anew; what cannot be done is said."""
+    for run_id in run_ids:
+        try:
+            do(run_id)
+        except EpsilonError as error:
+            st.toast(address.plain(str(error)), icon=":material/error:")
+    st.session_state.pop("runs_table", None)
+    st.rerun()

@@ -1,0 +1,1 @@
+"""Speed: what was measured, and how to measure it again."""

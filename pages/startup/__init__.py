@@ -1,0 +1,1 @@
+"""What the app needs before its first page."""

@@ -1,0 +1,14 @@
+"""Starts Streamlit's server: ``python -m pages.startup.server run app.py …``, as ``streamlit run`` does.
+
+Before its first session Streamlit takes a folder ``pages`` for the navigation of its first version, and a link to a
+page would open that page without ours. ``app.py`` says otherwise by ``st.navigation``, but only once it has run.
+"""
+
+import sys
+
+from streamlit.runtime.pages_manager import PagesManager
+from streamlit.web.cli import main
+
+if __name__ == "__main__":
+    PagesManager.uses_pages_directory = False
+    sys.exit(main())

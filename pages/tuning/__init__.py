@@ -1,0 +1,1 @@
+"""Tuning: what a search found and cost."""

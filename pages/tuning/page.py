@@ -1,0 +1,49 @@
+"""Tuning: the search for a recipe on public data, trial by trial, what it cost and would have cost on private data."""
+
+import streamlit as st
+
+from engine.experiments import paper
+from engine.reports.studies import study_cost, study_origin
+from pages.shared import address, door, tables
+from pages.shared.picture import show
+from pages.tuning import chart as tuning
+
+COMMAND = "python -m engine tune --epsilon 3 --corpus conll2003 --development btc --trials 30"
+
+runs = door.runs()
+found = runs.studies()
+heading = st.container()
+if not found:
+    heading.markdown("### No search for a recipe has been made yet.")
+    st.markdown(
+        "This begins one: recipes are tried on Broad Twitter, which is public; the best is run on CoNLL-2003, once for "
+        "each of five seeds."
+    )
+    st.code(COMMAND, language="bash", wrap_lines=True)
+    st.stop()
+titles = {info.name: info.title for info in runs.corpora()}
+study = found[st.selectbox("Search", sorted(found), format_func=lambda name: tuning.label(found[name], titles))]
+tested = paper.measure(paper.Cell("tuning", {}, {}, study.best), runs.find) if study.best else None
+heading.markdown(f"### {address.plain(tuning.answer(study, tested))}")
+told = "Trying many recipes on private data and telling of the best spends privacy with every trial."
+if not study.private:
+    told += (
+        " Here each trial trains on data that need no protection, with the noise, the batches and the steps that the "
+        "private corpus would need; of that only the number of sentences is asked."
+    )
+st.markdown(told)
+if tested:
+    tables.older(tested.runs)
+st.info(address.plain(study_cost(study)), icon=":material/receipt_long:")
+st.caption(address.plain(study_origin(study)))
+show(tuning.history(study, key=f"history-{study.name}"), key="history", label="F1 of each trial, and the best so far")
+st.markdown("#### What made the difference")
+field = st.selectbox("F1 by", list(tuning.FIELDS), format_func=tuning.FIELDS.__getitem__, width=240)
+picture = tuning.by_field(study, field, key=f"{field}-{study.name}")
+show(picture, key="field", label=f"F1 of each trial by {tuning.FIELDS[field]}")
+number = tables.number
+tables.show(tuning.rows(study), {"F1": number(f"F1 on {study.development}", format="%.4f")})
+if study.best:
+    st.markdown(f"[The best one in Explore]({address.link(study.best)})")
+st.caption("This goes on with it, with as many trials as you say:")
+st.code(f"{study.command} --trials {2 * len(study.trials)}", language="bash", wrap_lines=True)

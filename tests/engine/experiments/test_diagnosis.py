@@ -1,0 +1,99 @@
+"""The variants change what they say, cost no more than the setting that they mend, and the noise walk is what it is."""
+
+import numpy as np
+import pytest
+
+from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.corpus.layout import Layout
+from engine.experiments import diagnosis
+from engine.experiments.diagnosis import BASE, MEND, WHAT_IF
+from engine.federated.accounting import spent
+from engine.federated.plan import federated_plan
+from engine.seeds import Secrets
+
+CONLL_SENTENCES = 14_041
+QUESTIONS = {"crf": diagnosis.crf, "phases": diagnosis.phases}
+
+
+def epsilon(config: SimulationConfig) -> float:
+    def layout() -> Layout:
+        raise AssertionError("a random split needs no layout")
+
+    plan = federated_plan(config, CONLL_SENTENCES, layout, lambda: Secrets.seeded(config.seed, "run"))
+    return spent(plan, plan.steps, len(plan.rounds)).epsilon
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_mend_costs_no_more_and_all_of_what_it_may(question) -> None:
+    variants = QUESTIONS[question]()
+    base = next(each.config for each in variants if each.name == "σ = 1")
+    allowed = epsilon(base)
+    seen = {}
+    for each in variants:
+        if each.kind != MEND:
+            continue
+        sigma = each.config.privacy.noise_multiplier
+        seen[each.name] = cost = epsilon(each.config)
+        assert cost <= allowed, each.name
+        if sigma != 1:
+            lower = SimulationConfig.from_flat(each.config.flat() | {"noise_multiplier": sigma - 0.01})
+            assert epsilon(lower) > allowed, each.name
+    assert len(seen) in (6, 7)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_variants_have_their_kinds_and_differ_from_each_other(question) -> None:
+    variants = QUESTIONS[question]("synthetic")
+    assert len({each.config for each in variants}) == len(variants)
+    assert {each.kind for each in variants} == {BASE, MEND, WHAT_IF}
+    assert all(each.config.corpus == "synthetic" and each.config.seed == 0 for each in variants)
+    off = [each for each in variants if each.name == "noise not applied"]
+    assert all(not each.config.privacy.private and each.kind == WHAT_IF for each in off)
+
+
+def test_a_mend_changes_what_it_says_and_nothing_else() -> None:
+    base, *_ = (each for each in diagnosis.crf() if each.name == "σ = 1")
+    for each in diagnosis.crf():
+        if each.kind == MEND and each.group == base.group:
+            before, after = base.config.flat(), each.config.flat()
+            changed = {name for name in before if before[name] != after[name]}
+            assert changed
+            assert changed <= {
+                "loss",
+                "clip_norm",
+                "clipping",
+                "learning_rate",
+                "batch_size",
+                "epochs",
+                "noise_multiplier",
+            }
+    layers = next(each for each in diagnosis.phases() if each.name == "clipped layer by layer")
+    assert layers.config.privacy.clipping == "per-layer"
+    assert layers.config.federation == FederationConfig(clients=5, rounds=10, schedule="incremental")
+
+
+@pytest.mark.parametrize(("clients", "rounds"), [(1, 1), (4, 3)])
+def test_the_noise_walk_is_that_of_averaged_noisy_steps(clients, rounds) -> None:
+    config = SimulationConfig(
+        training=TrainingConfig(learning_rate=0.2, batch_size=8),
+        privacy=PrivacyConfig(noise_multiplier=2.0, clip_norm=0.5),
+        federation=FederationConfig(clients=clients, rounds=rounds),
+    )
+    random, steps, weights = np.random.default_rng(1), 25, np.zeros(40_000)
+    for _ in range(rounds):  # gradients of zero: what is left is the noise
+        noise = random.standard_normal((clients, steps, 40_000), dtype=np.float32).sum(axis=1)
+        weights += (-0.2 * 2.0 * 0.5 / 8 * noise).mean(axis=0)
+    expected = diagnosis.noise_walk(config, steps * clients * rounds)
+    assert expected == pytest.approx(weights.std(), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"optimiser": "adam"}, {"clients": 3, "mechanism": "local"}, {"clients": 3, "participants": 2}],
+)
+def test_where_the_walk_is_not_that_simple_none_is_given(fields) -> None:
+    assert diagnosis.noise_walk(SimulationConfig.from_flat(fields), 10) is None
+
+
+def test_without_noise_nothing_walks() -> None:
+    assert diagnosis.noise_walk(SimulationConfig(privacy=PrivacyConfig(noise_multiplier=0.0)), 10) == 0.0

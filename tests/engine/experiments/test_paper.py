@@ -1,0 +1,111 @@
+"""The paper's cells stand for the right runs, and their means are worked out right."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from engine.config import DEFAULT_CLIP_NORM, SimulationConfig
+from engine.errors import InvalidConfig
+from engine.experiments import paper
+from engine.experiments.paper import Cell
+from engine.records import Counts, EntityScores, FederatedRound, Run, RunState, RunStatus
+from tests.engine.runs_for_tests import record
+
+
+def test_every_printed_row_is_a_cell() -> None:
+    cells = paper.cells()
+    numbers = [sum(cell.table == table for cell in cells) for table in paper.TABLES]
+    assert numbers == [2, 10, 5, 5, 5, 5]
+    assert len({cell.config for cell in cells}) == 24  # five rows of tables 4 and 6 are one run each
+
+
+@pytest.mark.parametrize(
+    ("table", "setting", "sigma", "clients", "rounds", "after", "f1"),
+    [
+        ("table1", {"tagger": "bilstm-crf"}, 0, 1, 1, None, 0.864),
+        ("table2", {"tagger": "bilstm-tddl", "noise_multiplier": 50}, 50, 1, 1, None, 0.908),
+        ("table3", {"clients": 20}, 0, 20, 1, None, 0.766),
+        ("table4", {"data_fraction": 0.4}, 0, 5, 10, 4, 0.797),
+        ("table5", {"clients": 2}, 1, 2, 1, None, 0.834),
+        ("table6", {"data_fraction": 1.0}, 1, 5, 10, 10, 0.123),
+    ],
+)
+def test_cells_have_the_papers_settings(table, setting, sigma, clients, rounds, after, f1) -> None:
+    (cell,) = (cell for cell in paper.cells() if cell.table == table and cell.setting == setting)
+    config = cell.config
+    assert (config.privacy.noise_multiplier, config.federation.clients, config.federation.rounds) == (
+        sigma,
+        clients,
+        rounds,
+    )
+    assert (cell.round, cell.published["f1"]) == (after, f1)
+    assert (config.training.learning_rate, config.training.batch_size, config.training.epochs) == (0.15, 32, 10)
+    assert config.privacy.clip_norm == (DEFAULT_CLIP_NORM if sigma else None)
+
+
+def test_an_unknown_paper_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match="paper='other', expected one of dp-fl-ner"):
+        paper.cells("other")
+
+
+def scored(correct: int) -> EntityScores:
+    token = {"O": Counts(80, 90, 80), "B-PER": Counts(correct, 10, 20)}
+    return EntityScores(strict={"PER": Counts(correct, 10, 20)}, relaxed={}, token=token)
+
+
+def run_of(config: SimulationConfig, correct: int, epsilon: float = 1.0) -> Run:
+    last = record(2, epsilon=epsilon)
+    return Run(
+        run_id=str(config.seed), config=config, status=RunStatus(run_id="a", state=RunState.DONE),
+        records=(record(0), record(1), replace(last, test=scored(correct))),
+    )  # fmt: skip
+
+
+def cell_of(**more) -> Cell:
+    return Cell("table1", {"tagger": "bilstm-tddl"}, {"f1": 0.9}, SimulationConfig(), **more)
+
+
+def test_means_and_spreads_are_over_the_seeds_that_are_there() -> None:
+    known = {0: run_of(SimulationConfig(seed=0), 5), 2: run_of(SimulationConfig(seed=2), 10, epsilon=2.0)}
+    found = paper.measure(cell_of(), lambda config: known.get(config.seed))
+    # 5 of 10 and 20, then 10 of 10 and 20: F1 1/3 and 2/3.
+    assert found.entity is not None
+    assert found.entity.mean.f1 == pytest.approx(0.5)
+    assert found.entity.sd.f1 == pytest.approx((1 / 3) / math.sqrt(2))
+    assert found.epsilon == 6.0
+    assert [run.config.seed for run in found.runs] == [0, 2]
+    fields = paper.fields(found)
+    assert fields["seeds"] == [0, 2]
+    assert fields["measured"]["f1_mean"] == pytest.approx(0.5)
+    # O: 160/170, 20 names: 2c/(10 + 20); weighted 80 to 20.
+    o, first, second = 160 / 170, 10 / 30, 20 / 30
+    expected = (0.8 * o + 0.2 * first + 0.8 * o + 0.2 * second) / 2
+    assert fields["measured"]["published_metric"]["f1_mean"] == pytest.approx(expected)
+
+
+def test_the_floor_is_what_an_empty_answer_scores() -> None:
+    # All O: precision 0.8, recall 1 on O, weighted by 0.8; nothing on names.
+    found = paper.floor(scored(3))
+    assert found.precision == pytest.approx(0.64)
+    assert found.recall == pytest.approx(0.8)
+    assert found.f1 == pytest.approx(0.8 * 2 * 0.8 / 1.8)
+
+
+def test_a_phase_is_looked_up_by_its_round() -> None:
+    def phase(number: int) -> FederatedRound:
+        return FederatedRound(
+            round=number, rounds=3, clients=(0,), failed=(), drift=0.0, update_norms=(), bytes_down=0, bytes_up=0
+        )
+
+    run = run_of(SimulationConfig(), 5)
+    records = tuple(replace(r, federation=phase(r.round + 1), test=scored(r.round)) for r in run.records)
+    run = replace(run, records=records)
+    assert paper.record_of(run, cell_of(round=2)) == records[1]
+    assert paper.record_of(replace(run, records=records[:2]), cell_of(round=2)) is None
+
+
+def test_without_runs_a_cell_is_empty() -> None:
+    fields = paper.fields(paper.measure(cell_of(), lambda config: None))
+    assert fields["measured"] is None
+    assert fields["runs"] == []

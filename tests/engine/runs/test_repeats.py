@@ -1,0 +1,40 @@
+"""What is said of runs that were computed again."""
+
+from dataclasses import replace
+
+from engine.records import RunState
+from engine.runs.repeats import Outcome, Repeat, is_repeat, outcome, repeat_id, summary
+from tests.engine.runs_for_tests import record, scores
+
+
+def test_a_repetition_has_an_identity_that_no_first_run_can_have():
+    assert repeat_id("0123456789abcdef") == "r123456789abcdef"
+    assert is_repeat(repeat_id("0123456789abcdef"))
+    assert not is_repeat("f123456789abcdef")
+
+
+def test_equal_means_every_digit_but_the_time():
+    first = record(2)
+    assert outcome(first, replace(first, seconds=99.0)) == Outcome(True, 0.0)
+    near = outcome(first, replace(first, loss=first.loss * (1 + 1e-15)))
+    assert near is not None
+    assert not near.identical
+    assert near.text == "equal F1, other digits differ"
+    worse = outcome(first, replace(first, test=scores(2)))
+    assert worse is not None
+    assert worse.f1_difference < 0
+    assert worse.text.startswith("F1 -0.")
+
+
+def test_nothing_is_said_before_both_have_ended():
+    assert outcome(record(2), record(1)) is None
+    assert outcome(record(1), record(2)) is None
+
+
+def test_several_in_a_sentence():
+    assert summary([]) == ""
+    done = Repeat(RunState.DONE, Outcome(True, 0.0))
+    assert summary([done, Repeat(RunState.RUNNING, None)]) == "Run again: 1 of 2 done, 1 equal to the last digit."
+    apart = Repeat(RunState.DONE, Outcome(False, -0.0123))
+    assert summary([done, apart]).endswith("1 equal to the last digit, the others within 0.0123 of F1.")
+    assert summary([done, Repeat(RunState.FAILED, None)]).endswith("; 1 stopped, see the page Runs.")

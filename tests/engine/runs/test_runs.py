@@ -1,0 +1,423 @@
+"""Runs in the background: real clusters, real crashes."""
+
+import dataclasses
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from engine import PRIVATE_VERSION, corpus
+from engine.cluster import dispatch
+from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig, run_id
+from engine.embeddings import apart
+from engine.errors import CorpusError, InvalidConfig, RunNotFound, StoreError, VectorsMissing
+from engine.records import Run, RunState, RunStatus
+from engine.runs import Runs
+from engine.runs.repeats import Outcome, repeat_id
+from engine.simulation import simulate
+from engine.store import published
+from tests.engine.runs_for_tests import SMALL, provenance, record
+
+LONG = dataclasses.replace(SMALL, training=TrainingConfig(batch_size=8, epochs=40.0))
+"""1,100 steps: long enough to be interrupted."""
+
+
+@pytest.fixture
+def runs(trained_settings):
+    opened = Runs(trained_settings)
+    yield opened
+    opened.close()
+    end_cluster(trained_settings)
+
+
+def end_cluster(settings) -> None:
+    dispatch.stop_cluster(settings, os.getpid())
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+
+
+def finished(runs: Runs, run_id: str) -> None:
+    wait_for(lambda: runs.status(run_id).state.final)
+    status = runs.status(run_id)
+    assert status.state == RunState.DONE, status.error
+
+
+def workers_of(cluster: psutil.Process) -> list[psutil.Process]:
+    """The processes that compute: children of the cluster that were spawned with Dask's worker in them."""
+    return [each for each in cluster.children(recursive=True) if "spawn_main" in " ".join(each.cmdline())]
+
+
+def comparable(records):
+    return [dataclasses.replace(record, seconds=0.0) for record in records]
+
+
+def test_a_run_survives_its_worker_and_its_cluster(runs, trained_settings):
+    """kill -9 of the workers, then of the whole cluster: the records are those of a run that was never disturbed."""
+    status = runs.submit(LONG)
+    wait_for(lambda: len(runs.rounds(status.run_id)) >= 2)
+    cluster = dispatch.Place(trained_settings).process()
+    for worker in workers_of(cluster):
+        worker.send_signal(signal.SIGKILL)
+    so_far = len(runs.rounds(status.run_id))
+    wait_for(lambda: len(runs.rounds(status.run_id)) >= so_far + 2)
+    family = [cluster, *cluster.children(recursive=True)]
+    cluster.send_signal(signal.SIGKILL)
+    _, left = psutil.wait_procs(family, 20)
+    assert left == []
+    assert not runs.status(status.run_id).state.final
+    Runs(trained_settings).resume()  # what the next start of the app does
+    finished(runs, status.run_id)
+    undisturbed = list(simulate(LONG, trained_settings))
+    assert comparable(runs.rounds(status.run_id)) == comparable(undisturbed)
+    assert not list((trained_settings.home / "checkpoints").iterdir())
+
+
+def test_equal_work_is_done_once(runs):
+    first, second = runs.submit(SMALL), runs.submit(SMALL)
+    assert first.run_id == second.run_id
+    finished(runs, first.run_id)
+    started = runs.status(first.run_id).started
+    assert runs.submit(SMALL).state == RunState.DONE
+    assert runs.status(first.run_id).started == started
+    assert len(runs.recent()) == 1
+    path = runs.publish(first.run_id)
+    assert path.parent == runs.settings.published
+    assert runs.find(SMALL).published
+    elsewhere = Runs(dataclasses.replace(runs.settings, store_url="sqlite:///:memory:"))
+    assert elsewhere.submit(SMALL).state == RunState.DONE  # answered from what is published: nothing is started
+    assert runs.find(SMALL).provenance.command == (
+        "python -m engine simulate --corpus synthetic --data-fraction 0.05 --tagger bilstm-tddl --hidden-size 8 "
+        "--batch-size 8 --epochs 2 --noise-multiplier 1"
+    )
+
+
+def test_a_run_that_is_done_can_be_run_again_beside_the_first(runs):
+    first = runs.submit(SMALL).run_id
+    finished(runs, first)
+    before = runs.get(first)
+    again = runs.submit_again(SMALL).run_id
+    assert again == repeat_id(first) != first
+    assert runs.repeated([before])[first].outcome is None
+    finished(runs, again)
+    assert runs.repeated([before])[first].outcome == Outcome(identical=True, f1_difference=0.0)
+    assert runs.get(first) == before
+    assert [each.run.run_id for each in runs.overview()] == [first], "a repetition is no further seed"
+    assert {each.run.run_id for each in runs.overview(repeats=True)} == {first, again}
+    with pytest.raises(InvalidConfig, match="repeats another"):
+        runs.publish(again)
+    assert not runs.submit_again(SMALL).state.final, "the earlier repetition makes room"
+    assert runs.cancel(again).state == RunState.CANCELLED
+    runs.publish(first)  # the same beside a published run
+    assert runs.submit_again(SMALL).run_id == again
+    finished(runs, again)
+    assert runs.repeated([runs.find(SMALL)])[first].outcome.identical
+
+
+def test_cancelling_keeps_the_records_and_frees_the_worker(runs):
+    first = runs.submit(LONG)
+    second = runs.submit(SMALL)
+    assert runs.status(second.run_id).state == RunState.QUEUED
+    wait_for(lambda: len(runs.rounds(first.run_id)) >= 1)
+    assert runs.cancel(first.run_id).state == RunState.CANCELLED
+    kept = runs.rounds(first.run_id)
+    finished(runs, second.run_id)
+    assert runs.rounds(first.run_id) == kept
+    again = runs.submit(LONG)
+    wait_for(lambda: len(runs.rounds(again.run_id)) > len(kept))
+    assert runs.rounds(again.run_id)[: len(kept)] == kept
+    runs.cancel(again.run_id)
+    queued = runs.submit(dataclasses.replace(LONG, seed=5))
+    assert runs.cancel(queued.run_id).state == RunState.CANCELLED
+
+
+def test_stopping_leaves_no_process_and_loses_no_run(runs, trained_settings):
+    status = runs.submit(LONG, owner_pid=os.getpid())
+    wait_for(lambda: len(runs.rounds(status.run_id)) >= 1)
+    cluster = dispatch.Place(trained_settings).process()
+    family = [cluster, *cluster.children(recursive=True)]
+    end_cluster(trained_settings)
+    assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family)
+    assert runs.status(status.run_id).state == RunState.QUEUED
+
+
+def test_a_cluster_ends_with_its_last_owner(runs, trained_settings):
+    owners = [subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in range(2)]
+    for owner in owners:
+        dispatch.ensure_cluster(trained_settings, owner.pid)
+    cluster = dispatch.Place(trained_settings).process()
+    dispatch.stop_cluster(trained_settings, owners[0].pid)
+    assert cluster.is_running()  # the other one still needs it
+    for owner in owners:
+        owner.kill()
+        owner.wait()
+    cluster.wait(30)
+
+
+def test_a_cluster_is_there_although_another_was_just_ending(runs, trained_settings):
+    place = dispatch.Place(trained_settings)
+    with place.alone():
+        started = threading.Thread(target=dispatch.ensure_cluster, args=(trained_settings, os.getpid()))
+        started.start()
+        time.sleep(4)  # the first attempt has found the lock held, and ended
+        assert place.process() is None  # the lock is still held
+    started.join()
+    assert place.process()
+
+
+def test_what_cannot_be_run_is_not_stored(runs):
+    refused = [
+        (SimulationConfig(corpus="nowhere"), CorpusError),
+        (SimulationConfig(corpus="conll2003"), CorpusError),
+        (SimulationConfig(embeddings="en_core_web_xl"), VectorsMissing),
+        (SimulationConfig(data_fraction=1e-5), InvalidConfig),
+        (SimulationConfig(training=TrainingConfig(batch_size=4_401)), InvalidConfig),
+    ]
+    for config, kind in refused:
+        with pytest.raises(kind):
+            runs.submit(config)
+    assert runs.recent() == []
+
+
+def test_a_corpus_that_changes_after_submission_fails_the_run(trained_settings, tmp_path):
+    from engine.cluster.worker import execute
+    from engine.store.database import Store
+
+    file = tmp_path / "notes.conll"
+    file.write_text("".join(f"w{i} O\nName B-PER\n\n" for i in range(40)))
+    config = dataclasses.replace(SMALL, corpus=str(file), data_fraction=1.0)
+    runs = Runs(trained_settings)
+    identity = runs.identity(config)
+    store = Store(trained_settings.store_url)
+    store.submit(identity, config, "another checksum")
+    execute(identity, trained_settings, "here")
+    assert runs.status(identity).state == RunState.FAILED
+    assert "was changed since" in runs.status(identity).error
+
+
+def test_a_run_that_breaks_says_so(trained_settings, monkeypatch):
+    from engine import simulation
+    from engine.cluster.worker import execute
+    from engine.store.database import Store
+
+    def broken(*_, **__):
+        raise ZeroDivisionError("surprise")
+        yield
+
+    monkeypatch.setattr(simulation, "simulate", broken)
+    runs = Runs(trained_settings)
+    checksum = corpus.checksum(SMALL.corpus, trained_settings)
+    Store(trained_settings.store_url).submit(runs.identity(SMALL), SMALL, checksum)
+    (run,) = runs.recent()
+    execute(run.run_id, trained_settings, "here")
+    assert "ZeroDivisionError: surprise" in runs.status(run.run_id).error
+
+
+class TestAsking:
+    def test_nothing_is_found_where_nothing_is(self, settings):
+        runs = Runs(settings)
+        assert runs.find(SMALL) is None
+        assert runs.recent() == []
+        assert runs.tradeoff(SMALL) == []
+        assert runs.problems() == []
+        with pytest.raises(RunNotFound):
+            runs.get("0123456789abcdef")
+
+    def test_a_damaged_store_does_not_hide_what_is_published(self, settings):
+        (settings.home).mkdir()
+        (settings.home / "runs.sqlite").write_bytes(b"no database at all, but long enough to be looked at" * 30)
+        real = dataclasses.replace(settings, published=type(settings).from_environment().published)
+        runs = Runs(real)
+        default = SimulationConfig()
+        assert runs.find(default).published
+        assert len(runs.tradeoff(default)) >= 5
+        assert any("damaged" in problem for problem in runs.problems())
+        with pytest.raises(StoreError):
+            runs.submit(SMALL)
+
+    def test_a_preview_says_what_a_run_would_be(self, settings):
+        preview = Runs(settings).preview(SMALL)
+        assert (preview.train_sentences, preview.steps) == (220, 55)
+        assert preview.privacy.epsilon == pytest.approx(2.053, abs=0.01)  # as `engine epsilon` prints for n = 220
+        assert preview.tier == "reasonable"
+        assert preview.estimated_seconds is None
+        assert Runs(settings).preview(SimulationConfig(privacy=PrivacyConfig(noise_multiplier=0))).tier == "none"
+
+    def test_a_person_with_several_sentences(self, settings):
+        runs, config = Runs(settings), dataclasses.replace(SMALL, privacy=PrivacyConfig(noise_multiplier=5.0))
+        assert runs.person_epsilon(config, 1) == runs.preview(config).privacy.epsilon
+        assert runs.person_epsilon(config, 10) > 10 * runs.person_epsilon(config, 1)
+        shuffled = dataclasses.replace(config, privacy=PrivacyConfig(sampling="shuffle"))
+        assert runs.person_epsilon(shuffled, 10) is None
+        clients = FederationConfig(clients=4)
+        whole = dataclasses.replace(config, federation=clients, privacy=PrivacyConfig(mechanism="dp-fedavg"))
+        assert runs.person_epsilon(whole, 10) is None
+        assert runs.person_epsilon(dataclasses.replace(config, federation=clients), 10) > runs.person_epsilon(
+            config, 10
+        )
+
+    def test_the_longest_document(self, data_dir, settings):
+        found = Runs(dataclasses.replace(settings, data_dir=data_dir)).longest_document
+        assert found("conll2003") == 197
+        assert found("synthetic") is None
+        assert Runs(settings).longest_document("conll2003") is None
+
+    def test_a_preview_promises_nothing_where_the_features_were_fitted_on_the_sentences(self, settings, monkeypatch):
+        whole = corpus.load("synthetic", settings)
+        fitted = [whole.train[3].tokens, *(sentence.tokens for sentence in whole.test)]
+        config = dataclasses.replace(SMALL, features="names")
+        assert Runs(settings).preview(config).privacy.epsilon == pytest.approx(2.053, abs=0.01)
+        shutil.rmtree(settings.home)
+        apart._read.cache_clear()
+        monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(fitted))
+        preview = Runs(settings).preview(config)
+        assert math.isinf(preview.privacy.epsilon)
+        assert preview.tier == "none"
+        assert preview.privacy.assumptions == preview.warnings[:1]
+        assert "of 4,400 training sentences" in preview.warnings[0]
+        assert "1,000 of 1,000 test sentences (100.0%)" in preview.warnings[1]
+        assert not Runs(settings).preview(SMALL).warnings
+
+    def test_an_older_run_that_claims_it_is_not_believed_and_not_published(self, settings, monkeypatch):
+        from engine.store.database import Store
+
+        fitted = [corpus.load("synthetic", settings).train[3].tokens]
+        monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(fitted))
+        runs, store = Runs(settings), Store(settings.store_url)
+        for config in (SMALL, dataclasses.replace(SMALL, features="names")):
+            checksum = corpus.checksum(config.corpus, settings)
+            store.submit(runs.identity(config), config, checksum)
+            claim = store.claim(runs.identity(config), "here")
+            for number in range(3):
+                store.append(claim, record(number))
+            store.finish(claim, provenance(checksum))
+            believed = config.features == "vectors"
+            ends = [runs.find(config), runs.get(runs.identity(config)), *runs.tradeoff(config)]
+            assert len(ends) == (3 if believed else 2)
+            for run in ends:
+                assert all(math.isfinite(each.privacy.epsilon) == believed for each in run.records)
+        assert sorted(math.isinf(each.last.privacy.epsilon) for each in runs.overview()) == [False, True]
+        assert runs.publish(runs.identity(SMALL)).is_file()
+        with pytest.raises(InvalidConfig, match=r"its ε is ∞. 1 of 4,400 training sentences|2 of 4,400"):
+            runs.publish(runs.identity(config))
+        store.close()
+
+    def test_a_preview_warns_of_a_delta_that_is_too_large(self, settings):
+        config = SimulationConfig(privacy=PrivacyConfig(delta=0.01))
+        (warning,) = Runs(settings).preview(config).warnings
+        assert "delta=0.01 is not below 1/n" in warning
+
+    def test_the_trade_off_holds_runs_that_differ_in_noise_only(self, settings):
+        real = dataclasses.replace(settings, published=type(settings).from_environment().published)
+        found = Runs(real).tradeoff(SimulationConfig(privacy=PrivacyConfig(noise_multiplier=3)))
+        assert [run.config.privacy.noise_multiplier for run in found] == [
+            *(50.0, 10.0, 5.0, 2.0, 1.26, 1.0, 0.77, 0.57, 0.5, 0.0)
+        ]
+        assert math.isinf(found[-1].records[-1].privacy.epsilon)
+        assert Runs(real).tradeoff(SimulationConfig(seed=3)) == found  # another seed is the same setting
+        assert Runs(real).tradeoff(SimulationConfig(data_fraction=0.5)) == []
+
+
+class TestOlderEngines:
+    """Published runs that today's engine would compute otherwise: shown, marked, and computed anew when asked for."""
+
+    @pytest.fixture
+    def door(self, settings, monkeypatch):
+        monkeypatch.setattr(dispatch, "ensure_cluster", lambda *_: None)
+        opened = Runs(settings)
+        yield opened
+        opened.close()
+
+    @staticmethod
+    def made(runs: Runs, version: str, config: SimulationConfig = SMALL, day: int = 21) -> Run:
+        checksum = corpus.checksum(config.corpus, runs.settings)
+        identity = run_id(config, checksum, version)
+        return Run(
+            run_id=identity,
+            config=config,
+            status=RunStatus(run_id=identity, state=RunState.DONE),
+            records=tuple(record(number) for number in range(3)),
+            provenance=dataclasses.replace(provenance(checksum, version), created=f"2026-11-{day}T10:00:00+00:00"),
+        )
+
+    @classmethod
+    def publish(cls, runs: Runs, *run: object, **more: object) -> Run:
+        made = cls.made(runs, *run, **more)
+        published.write(made, runs.settings.published)
+        return made
+
+    @staticmethod
+    def computed(runs: Runs, config: SimulationConfig = SMALL) -> None:
+        """What a worker would have stored."""
+        from engine.store.database import Store
+
+        store = Store(runs.settings.store_url)
+        claim = store.claim(runs.identity(config), "here")
+        for number in range(3):
+            store.append(claim, record(number))
+        store.finish(claim, provenance(corpus.checksum(config.corpus, runs.settings), PRIVATE_VERSION))
+        store.close()
+
+    def test_an_older_run_is_found_and_marked(self, door):
+        old = self.publish(door, "5")
+        assert door.find(SMALL).run_id == old.run_id != door.identity(SMALL)
+        assert door.find(SMALL).outdated
+        assert door.get(old.run_id).outdated
+        assert [(run.run_id, run.outdated) for run in door.published()] == [(old.run_id, True)]
+        assert [run.outdated for run in door.recent()] == [True]
+        assert [run.outdated for run in door.tradeoff(SMALL)] == [True]
+
+    def test_it_is_computed_anew_when_asked_for(self, door):
+        old = self.publish(door, "5")
+        status = door.submit(SMALL)
+        assert status.run_id == door.identity(SMALL) != old.run_id
+        assert status.state == RunState.QUEUED
+        assert door.find(SMALL).run_id == status.run_id
+        self.computed(door)
+        found = door.find(SMALL)
+        assert (found.run_id, found.outdated, found.published) == (status.run_id, False, False)
+        assert door.submit(SMALL).state == RunState.DONE
+        (point,) = door.tradeoff(SMALL)
+        assert point.run_id == status.run_id
+        door.publish(status.run_id)
+        assert [(run.run_id, run.outdated) for run in door.published()] == [(status.run_id, False)]
+        assert door.find(SMALL).published
+
+    def test_again_computes_it_anew_too(self, door):
+        self.publish(door, "5")
+        status = door.submit_again(SMALL)
+        assert status.run_id == door.identity(SMALL)
+        self.computed(door)
+        assert door.submit_again(SMALL).run_id == repeat_id(status.run_id)
+
+    def test_todays_is_answered_at_once(self, door):
+        self.publish(door, "5", day=28)
+        today = self.publish(door, PRIVATE_VERSION)
+        assert door.submit(SMALL) == door.find(SMALL).status
+        assert door.find(SMALL).run_id == today.run_id == door.identity(SMALL)
+        assert len(door.recent()) == 1
+
+    def test_what_an_older_engine_spent_is_not_taken_for_what_todays_would(self, door):
+        self.publish(door, "5")  # its made-up ε is 1.5
+        assert door.preview(SMALL).privacy.epsilon == pytest.approx(2.053, abs=0.01)
+
+    def test_without_its_corpus_it_is_taken_at_its_word(self, door):
+        config = dataclasses.replace(SMALL, corpus="conll2003")
+        made = dataclasses.replace(self.made(door, "5"), config=config, run_id=run_id(config, "1" * 64, "5"))
+        told = dataclasses.replace(made.provenance, corpus_checksum="1" * 64)
+        published.write(dataclasses.replace(made, provenance=told), door.settings.published)
+        assert door.find(config).outdated
+        with pytest.raises(CorpusError):
+            door.submit(config)
