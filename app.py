@@ -1,6 +1,7 @@
 """Epsilon Explorer: navigation, and what is said where a page cannot go on. `make run` starts it."""
 
 import streamlit as st
+from streamlit.navigation.page import StreamlitPage
 
 from engine.errors import EpsilonError
 from pages.shared import address
@@ -9,20 +10,27 @@ from pages.startup import look
 st.set_page_config(page_title="Epsilon Explorer", page_icon="static/mark.svg", layout="wide")
 st.logo("static/wordmark.svg", size="large", icon_image="static/mark.svg")
 look.apply()
+
+
+def _page(name: str, title: str, icon: str) -> StreamlitPage:
+    """One page, at the address ``/name``; Explore is at the root."""
+    return st.Page(f"pages/{name}/page.py", title=title, icon=icon, url_path=name, default=name == "explore")
+
+
 page = st.navigation(
     {
         "": [
-            st.Page("pages/explore/page.py", title="Explore", icon=":material/query_stats:", default=True),
-            st.Page("pages/runs/page.py", title="Runs", icon=":material/list:"),
-            st.Page("pages/compare/page.py", title="Compare", icon=":material/stacked_line_chart:"),
-            st.Page("pages/paper/page.py", title="Paper", icon=":material/table_chart:"),
-            st.Page("pages/diagnose/page.py", title="Diagnose", icon=":material/troubleshoot:"),
-            st.Page("pages/frontier/page.py", title="Frontier", icon=":material/show_chart:"),
-            st.Page("pages/practice/page.py", title="Good practice", icon=":material/stairs:"),
+            _page("explore", "Explore", ":material/query_stats:"),
+            _page("runs", "Runs", ":material/list:"),
+            _page("compare", "Compare", ":material/stacked_line_chart:"),
+            _page("paper", "Paper", ":material/table_chart:"),
+            _page("diagnose", "Diagnose", ":material/troubleshoot:"),
+            _page("frontier", "Frontier", ":material/show_chart:"),
+            _page("practice", "Good practice", ":material/stairs:"),
         ],
         "Reference": [
-            st.Page("pages/tuning/page.py", title="Tuning", icon=":material/tune:"),
-            st.Page("pages/speed/page.py", title="Speed", icon=":material/timer:"),
+            _page("tuning", "Tuning", ":material/tune:"),
+            _page("speed", "Speed", ":material/timer:"),
         ],
     },
     position="top",
