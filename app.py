@@ -9,7 +9,6 @@ from pages.startup import look
 
 st.set_page_config(page_title="Epsilon Explorer", page_icon="static/mark.svg", layout="wide")
 st.logo("static/wordmark.svg", size="large", icon_image="static/mark.svg")
-look.apply()
 
 
 def _page(name: str, title: str, icon: str) -> StreamlitPage:
@@ -17,24 +16,25 @@ def _page(name: str, title: str, icon: str) -> StreamlitPage:
     return st.Page(f"pages/{name}/page.py", title=title, icon=icon, url_path=name, default=name == "explore")
 
 
-page = st.navigation(
-    {
-        "": [
-            _page("explore", "Explore", ":material/query_stats:"),
-            _page("runs", "Runs", ":material/list:"),
-            _page("compare", "Compare", ":material/stacked_line_chart:"),
-            _page("paper", "Paper", ":material/table_chart:"),
-            _page("diagnose", "Diagnose", ":material/troubleshoot:"),
-            _page("frontier", "Frontier", ":material/show_chart:"),
-            _page("practice", "Good practice", ":material/stairs:"),
-        ],
-        "Reference": [
-            _page("tuning", "Tuning", ":material/tune:"),
-            _page("speed", "Speed", ":material/timer:"),
-        ],
-    },
-    position="top",
-)
+# By what people come for. Learn will stand after Explore, and Trust after Papers, once they have pages.
+GROUPS = {
+    "": [_page("explore", "Explore", ":material/query_stats:")],
+    "Results": [
+        _page("runs", "Runs", ":material/list:"),
+        _page("compare", "Compare", ":material/stacked_line_chart:"),
+        _page("frontier", "Frontier", ":material/show_chart:"),
+        _page("practice", "Good practice", ":material/stairs:"),
+        _page("diagnose", "Diagnose", ":material/troubleshoot:"),
+    ],
+    "Papers": [_page("paper", "News: Jana and Biemann 2021", ":material/newspaper:")],
+    "Reference": [
+        _page("tuning", "Tuning", ":material/tune:"),
+        _page("speed", "Speed", ":material/timer:"),
+    ],
+}
+page = st.navigation(GROUPS, position="top")
+st.set_page_config(page_title="Epsilon Explorer" if page.url_path == "" else f"{page.title} · Epsilon Explorer")
+look.apply(here=next(place for place, pages in enumerate(GROUPS.values()) if page in pages))
 try:
     page.run()
 except EpsilonError as error:

@@ -145,6 +145,27 @@ def test_the_first_link_to_a_page_opens_it_with_the_navigation(page, dashboard):
     wait_for(lambda: answer(page).startswith("At ε = 1.51"))
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_page_can_be_reached_from_the_navigation(page, dashboard, width):
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(dashboard + "speed")
+    page.wait_for_selector("h3")
+    assert page.title() == "Speed · Epsilon Explorer"
+    if width == 390:
+        page.get_by_test_id("stExpandSidebarButton").click()
+    else:
+        bar = page.get_by_test_id("stTopNavSection")
+        assert bar.all_inner_texts() == ["Results", "Papers", "Reference"]
+        ground = [each.evaluate("each => getComputedStyle(each).backgroundColor") for each in bar.all()]
+        assert ground[2] not in ground[:2], "the group of the open page is not marked"
+        bar.first.click()
+    for name in ("Explore", "Runs", "Compare", "Frontier", "Good practice", "Diagnose"):
+        assert page.get_by_role("link", name=name).is_visible(), name
+    page.get_by_role("link", name="Frontier").click()
+    wait_for(lambda: address(page) == dashboard + "frontier")
+    wait_for(lambda: "The most that is known" in answer(page))
+
+
 def test_runs_are_listed_and_chosen_ones_can_be_annotated(page, dashboard):
     page.goto(dashboard + "runs")
     page.wait_for_selector("h3")
