@@ -10,6 +10,7 @@ from benchmarks.cached_results import NOISE_MULTIPLIERS
 from benchmarks.report import markdown, step_table
 from engine.config import PAPER_TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.experiments import diagnosis, paper, recipes
+from engine.experiments.over_seeds import OverSeeds, older_text, over_seeds, seeds_text
 from engine.records import Run
 from engine.reports.numbers import epsilon_text
 from engine.runs import Runs
@@ -31,9 +32,9 @@ def table() -> str:
             tagger = config.tagger.name.removeprefix("bilstm-").upper()
             names = (titles.get(config.corpus, config.corpus), tagger, f"{config.privacy.noise_multiplier:g}")
             scores = (f"{x:.3f}" for x in (test.precision, test.recall, test.f1))
-            rows.append((*names, epsilon_text(final.privacy.epsilon), *scores, paper.seeds_text([run])))
+            rows.append((*names, epsilon_text(final.privacy.epsilon), *scores, seeds_text([run])))
     head = ("corpus", "tagger", "σ", "ε", "precision", "recall", "F1", "seeds")
-    return "\n\n".join(filter(None, (markdown(head, rows), paper.older_text(door.published()))))
+    return "\n\n".join(filter(None, (markdown(head, rows), older_text(door.published()))))
 
 
 def _on_the_slider(config: SimulationConfig) -> bool:
@@ -47,12 +48,13 @@ def paper_tables() -> str:
     """The paper's rows: printed F1, ours in the same metric and of whole names, ε."""
     door = Runs.from_environment()
     rows = []
-    for found in (paper.measure(cell, door.find) for cell in paper.cells()):
-        ours = [each.f1_text if each else "" for each in (found.token, found.entity)]
+    for cell in paper.cells():
+        found = paper.measure(cell, door.find).found
+        ours = [each.f1.text if each else "" for each in (found.token, found.entity)]
         cost = "" if found.epsilon is None else epsilon_text(found.epsilon)
-        number = found.cell.table.removeprefix("table")
-        printed = f"{found.cell.published['f1']:.3f}"
-        rows.append((number, paper.setting_text(found.cell), printed, *ours, cost, found.seeds_text))
+        number = cell.table.removeprefix("table")
+        printed = f"{cell.published['f1']:.3f}"
+        rows.append((number, paper.setting_text(cell), printed, *ours, cost, found.seeds_text))
     head = ("table", "row", "printed F1", "same metric, ours", "whole names, ours", "ε, ours", "seeds")
     return markdown(head, rows)
 
@@ -64,7 +66,7 @@ def mends() -> str:
     for each in (*diagnosis.crf(), *diagnosis.phases()):
         found = diagnosis.measure(each, door.find)
         cost = "none" if each.kind == diagnosis.WHAT_IF else epsilon_text(found.epsilon) if found.epsilon else ""
-        f1 = found.entity.f1_text if found.entity else ""
+        f1 = found.entity.f1.text if found.entity else ""
         rows.append((each.group, each.name, each.kind, f1, cost, found.seeds_text))
     return markdown(("setting of", "what", "kind", "whole names, F1", "ε", "seeds"), rows)
 
@@ -75,8 +77,8 @@ def ladder() -> str:
     sentences, rows = door.train_sentences(corpus), []
     for number, rung in enumerate(recipes.RUNGS):
         configs = [recipes.rung(number, corpus, sentences, epsilon) for epsilon in (*recipes.EPSILONS, None)]
-        found = [paper.measure(paper.Cell("ladder", {}, {}, config), door.find) for config in configs]
-        f1 = [each.entity.f1_text if each.entity else "" for each in found]
+        found = [over_seeds(config, door.find) for config in configs]
+        f1 = [each.entity.f1.text if each.entity else "" for each in found]
         rows.append((rung.name, *f1, _seeds(found)))
     names = [f"ε = {epsilon:g}" for epsilon in recipes.EPSILONS]
     return markdown(("choice", *names, "not private", "seeds"), rows)
@@ -92,13 +94,13 @@ def federated() -> str:
         configs = [recipes.federated(corpus, sentences, clients, rounds, epsilon) for epsilon in recipes.EPSILONS]
         kinds.append((clients, rounds, configs))
     for clients, rounds, configs in kinds:
-        found = [paper.measure(paper.Cell("federated", {}, {}, config), door.find) for config in configs]
-        f1 = [each.entity.f1_text if each.entity else "" for each in found]
+        found = [over_seeds(config, door.find) for config in configs]
+        f1 = [each.entity.f1.text if each.entity else "" for each in found]
         rows.append((clients, rounds, *f1, _seeds(found)))
     return markdown(("clients", "rounds", *(f"ε = {epsilon:g}" for epsilon in recipes.EPSILONS), "seeds"), rows)
 
 
-def _seeds(found: Iterable[paper.Measured]) -> str:
+def _seeds(found: Iterable[OverSeeds]) -> str:
     """Of the cells of a row: what all of them have, or what each of the unlike ones has."""
     return "; ".join(dict.fromkeys(each.seeds_text for each in found if each.runs))
 

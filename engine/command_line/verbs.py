@@ -149,7 +149,9 @@ def paper_tables(
         waiting = sum(not status.state.final for status in statuses)
         typer.echo(f"{waiting:,} runs wait or are under way.", err=True)
     found = [paper.measure(cell, door.find, seeds) for cell in cells]
-    text = repeats.summary(door.repeated({run.run_id: run for each in found for run in each.runs}.values()).values())
+    text = repeats.summary(
+        door.repeated({run.run_id: run for each in found for run in each.found.runs}.values()).values()
+    )
     _say(
         as_json, {"cells": [paper.fields(each) for each in found]}, "\n\n".join(filter(None, [paper_text(found), text]))
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.config import SimulationConfig
 from engine.experiments import paper
-from engine.experiments.paper import Cell, Measured
+from engine.experiments.over_seeds import OverSeeds, over_seeds
 from engine.records import Run
 
 BASE, MEND, WHAT_IF = "as in the paper", "mend", "what if"
@@ -114,9 +114,9 @@ def _config(start: Mapping[str, Any], **changes: Any) -> SimulationConfig:
     return SimulationConfig.from_flat({**start, **changes})
 
 
-def measure(variant: Variant, find: Callable[[SimulationConfig], Run | None], round: int | None = None) -> Measured:
+def measure(variant: Variant, find: Callable[[SimulationConfig], Run | None], round: int | None = None) -> OverSeeds:
     """What the finished runs of a variant give, at the end or after a communication round; ``find`` knows them."""
-    return paper.measure(Cell(variant.group, {}, {}, variant.config, round), find)
+    return over_seeds(variant.config, find, round=round)
 
 
 def noise_walk(config: SimulationConfig, steps: int) -> float | None:

@@ -1,15 +1,13 @@
 """The tables of *An Investigation towards Differentially Private Sequence Tagging in a Federated Framework* (Jana and
 Biemann 2021), cell by cell: the run that each stands for, what was published, and what the runs that are known give.
 
-The published triples come nearest to token-level scores averaged over tags by their counts with O as a tag
-(:func:`published_metric`); ours are entity-level. Both are given, and what a tagger reaches that finds nothing.
+The published triples come nearest to token-level scores (:mod:`engine.experiments.published_metric`); ours are
+entity-level. Both are given, and what a tagger reaches that finds nothing.
 """
 
 import json
-import statistics
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,22 +19,21 @@ from engine.config import (
     SimulationConfig,
     TaggerConfig,
     TrainingConfig,
-    engine_version,
 )
 from engine.errors import InvalidConfig
-from engine.records import Counts, EntityScores, PrecisionRecallF1, RoundRecord, Run, weighted
+from engine.experiments.over_seeds import SEEDS, OverSeeds, engine_of, over_seeds, with_seeds
+from engine.experiments.spread import ScoreSpread
+from engine.records import Run
 
 PAPERS = ("dp-fl-ner",)
 TABLES = {
-    "table1": "One hand, no privacy",
-    "table2": "One hand, DP-SGD",
+    "table1": "Central training, no privacy",
+    "table2": "Central training, DP-SGD",
     "table3": "Clients, one round, no privacy",
     "table4": "Five clients, a tenth of the data a round, no privacy",
     "table5": "Clients, one round, DP-SGD at each",
     "table6": "Five clients, a tenth of the data a round, DP-SGD at each",
 }
-SEEDS = 5
-"""How many the measured means are taken over."""
 _FOLDER = Path(__file__).parent / "papers"
 _PHASES, _PHASE_CLIENTS, _NOISE = 10, 5, 1.0
 """Tables 4 and 6: ten phases of 10 % each, five clients. Tables 5 and 6: σ = 1."""
@@ -59,34 +56,11 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Spread:
-    """Mean and standard deviation (of a sample, 0 for a single seed) of precision, recall and F1 over seeds."""
-
-    mean: PrecisionRecallF1
-    sd: PrecisionRecallF1
-
-    @property
-    def f1_text(self) -> str:
-        """F1 with its spread, if there is one."""
-        return f"{self.mean.f1:.3f}" + (f" ± {self.sd.f1:.3f}" if self.sd.f1 else "")
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What the known runs of a cell give. entity: strict, micro. token: in the published metric. epsilon: the largest
-    spent, as honest accounting has it. floor: the published metric of a tagger that finds nothing."""
+class Row:
+    """A cell, and what its runs give."""
 
     cell: Cell
-    runs: tuple[Run, ...]
-    entity: Spread | None
-    token: Spread | None
-    epsilon: float | None
-    floor: PrecisionRecallF1 | None
-
-    @property
-    def seeds_text(self) -> str:
-        """How many seeds there are, those of an older engine marked."""
-        return seeds_text(self.runs)
+    found: OverSeeds
 
 
 def cells(paper: str = PAPERS[0], corpus: str = "conll2003") -> list[Cell]:
@@ -127,11 +101,6 @@ def _cell(table: str, row: dict[str, Any], corpus: str) -> Cell:
     return Cell(table, named, printed, config, after)
 
 
-def with_seeds(config: SimulationConfig, number: int) -> list[SimulationConfig]:
-    """The configuration with the first so many seeds."""
-    return [replace(config, seed=seed) for seed in range(number)]
-
-
 def what_ifs(corpus: str = "conll2003") -> dict[str, SimulationConfig]:
     """Runs that show what a fault would give, by what they stand for; none of them is what its table says it is.
 
@@ -153,86 +122,14 @@ def what_ifs(corpus: str = "conll2003") -> dict[str, SimulationConfig]:
     }
 
 
-def measure(cell: Cell, find: Callable[[SimulationConfig], Run | None], seeds: int = SEEDS) -> Measured:
-    """What the finished runs of a cell give; ``find`` knows them."""
-    looked = ((run, record_of(run, cell)) for run in map(find, cell.seeds(seeds)) if run)
-    known = [(run, record) for run, record in looked if record and record.test]
-    scores = [record.test for _, record in known if record.test]
-    if not known:
-        return Measured(cell, (), None, None, None, None)
-    return Measured(
-        cell=cell,
-        runs=tuple(run for run, _ in known),
-        entity=spread(PrecisionRecallF1(each.precision, each.recall, each.f1) for each in scores),
-        token=spread(map(published_metric, scores)),
-        epsilon=max(record.privacy.epsilon for _, record in known),
-        floor=floor(scores[0]),
-    )
+def measure(cell: Cell, find: Callable[[SimulationConfig], Run | None], seeds: int = SEEDS) -> Row:
+    """A cell with what its finished runs give; ``find`` knows them."""
+    return Row(cell, over_seeds(cell.config, find, seeds=seeds, round=cell.round))
 
 
-def engine_of(run: Run) -> str:
-    """Version of the engine that computed a run, if today's would give it other records; else empty."""
-    made = run.provenance
-    return made.engine_version if made and made.engine_version != engine_version(run.config) else ""
-
-
-def seeds_text(runs: Collection[Run]) -> str:
-    """How many runs there are, and how many of them an older engine computed: "5", "5 (3 of engine 5)"."""
-    older = sorted(Counter(filter(None, map(engine_of, runs))).items())
-    marks = ", ".join(f"{number:,} of engine {version}" for version, number in older)
-    if not marks or (len(older) == 1 and older[0][1] == len(runs)):
-        return marks or f"{len(runs):,}"
-    return f"{len(runs):,} ({marks})"
-
-
-def older_text(runs: Iterable[Run]) -> str:
-    """What such marks mean, for a line beside a table of these runs; empty where none has one."""
-    every = {run.run_id: run for run in runs}.values()
-    older = [version for version in map(engine_of, every) if version]
-    if not older:
-        return ""
-    share = "All" if len(older) == len(every) else f"{len(older):,} of the {len(every):,}"
-    return (
-        f"{share} runs here are of engine {' or '.join(sorted(set(older)))}, not of today's: shown until today's has "
-        "computed them, with the draws, the ε and the noise check of their version."
-    )
-
-
-def record_of(run: Run, cell: Cell) -> RoundRecord | None:
-    """The record that a cell is about, if the run has come to it."""
-    if cell.round is None:
-        return run.final
-    if not run.final:
-        return None
-    return next((r for r in run.records if r.federation and r.federation.round == cell.round), None)
-
-
-def spread(scores: Iterable[PrecisionRecallF1]) -> Spread:
-    """Mean and standard deviation over at least one."""
-    columns = list(zip(*((each.precision, each.recall, each.f1) for each in scores), strict=True))
-    return Spread(
-        PrecisionRecallF1(*map(statistics.fmean, columns)),
-        PrecisionRecallF1(*(statistics.stdev(column) if len(column) > 1 else 0.0 for column in columns)),
-    )
-
-
-def published_metric(scores: EntityScores) -> PrecisionRecallF1:
-    """Token-level scores, the mean over tags by their gold counts, O included."""
-    return weighted(scores.tokens(outside=True))
-
-
-def floor(scores: EntityScores) -> PrecisionRecallF1:
-    """The published metric of a tagger that answers O everywhere, from the gold counts of some scores."""
-    every = sum(counts.gold for counts in scores.token.values())
-    return weighted(
-        Counts(counts.gold if tag == "O" else 0, every if tag == "O" else 0, counts.gold)
-        for tag, counts in scores.token.items()
-    )
-
-
-def fields(found: Measured) -> dict[str, Any]:
-    """A cell for other programs."""
-    measured: dict[str, Any] | None = None
+def fields(row: Row) -> dict[str, Any]:
+    """A row for other programs."""
+    found, measured = row.found, None
     if found.entity and found.token and found.floor:
         measured = {
             **_named(found.entity),
@@ -240,9 +137,9 @@ def fields(found: Measured) -> dict[str, Any]:
             "epsilon": found.epsilon if found.epsilon != float("inf") else None,
         }
     return {
-        "table": found.cell.table,
-        **found.cell.setting,
-        "published": dict(found.cell.published),
+        "table": row.cell.table,
+        **row.cell.setting,
+        "published": dict(row.cell.published),
         "measured": measured,
         "seeds": [run.config.seed for run in found.runs],
         "runs": [run.run_id for run in found.runs],
@@ -261,9 +158,9 @@ def setting_text(cell: Cell) -> str:
     return ", ".join(names[name](value) for name, value in cell.setting.items())
 
 
-def _named(found: Spread) -> dict[str, float]:
+def _named(found: ScoreSpread) -> dict[str, float]:
     return {
-        f"{name}_{kind}": getattr(getattr(found, kind), name)
+        f"{name}_{kind}": getattr(getattr(found, name), kind)
         for name in ("precision", "recall", "f1")
         for kind in ("mean", "sd")
     }

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from engine.embeddings.apart import FITTED_ON, Overlap
-from engine.experiments.paper import engine_of
+from engine.experiments.over_seeds import engine_of
 from engine.privacy.plan import PrivacyPlan
 from engine.records import (
     FederatedRound,

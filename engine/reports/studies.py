@@ -1,9 +1,9 @@
 """A search in words: its trials, what it found, what looking cost."""
 
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.experiments.spread import spread
 from engine.records import (
     GOOD_PRACTICE,
     Run,
@@ -25,7 +25,8 @@ def study_outcome(study: Study, runs: Sequence[Run]) -> dict[str, Any]:
     """A search for other programs: what won, what it gives on the corpus, what is booked for it, and what tuning there
     would have cost: (ε, δ) by basic composition, and ε at the study's δ if all trials had been fixed beforehand."""
     winner = study.winner
-    f1 = [run.final.test.f1 for run in runs if run.final and run.final.test]
+    scores = [run.final.test.f1 for run in runs if run.final and run.final.test]
+    f1 = spread(scores) if scores else None
     return {
         "name": study.name,
         "corpus": study.corpus,
@@ -43,8 +44,8 @@ def study_outcome(study: Study, runs: Sequence[Run]) -> dict[str, Any]:
         if winner and study.best
         else None,
         "test": {
-            "f1_mean": statistics.fmean(f1),
-            "f1_sd": statistics.stdev(f1) if len(f1) > 1 else 0.0,
+            "f1_mean": f1.mean,
+            "f1_sd": f1.sd,
             "runs": [run.run_id for run in runs],
         }
         if f1

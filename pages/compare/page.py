@@ -2,35 +2,34 @@
 
 import streamlit as st
 
-from pages.shared import address, compare, comparing, door, tables
+from engine.config import PAPER_TAGGERS, SimulationConfig, with_noise
+from pages.compare import every_run, groups
+from pages.compare.groups import ALONG, Group
+from pages.compare.overlay import overlay
+from pages.shared import address, chosen_settings, door, finished, tables, titles
 from pages.shared.picture import show
 
 runs = door.runs()
 found = runs.overview()
-known = compare.configurations(found)
+known = finished.configurations(found)
 if not known:
     st.markdown("### Nothing to compare yet: start a run on the page Explore.")
     st.stop()
 st.markdown("### Settings laid over each other")
-by_label = {compare.label(config): config for config in known}
-usual = [name for name in by_label if name.endswith(("σ 0 · conll2003", "σ 1 · conll2003"))][:4]
+by_title = {titles.setting(config): config for config in known}
+starts = [SimulationConfig.from_flat({"corpus": "conll2003", "tagger": tagger}) for tagger in PAPER_TAGGERS]
+usual = [titles.setting(one) for start in starts for one in (with_noise(start, 0.0), start) if one in known]
 with st.container(horizontal=True, vertical_alignment="bottom"):
-    chosen = comparing.choose(sorted(by_label), usual or sorted(by_label)[:2])
-    along = st.selectbox("F1 against", list(compare.ALONG), format_func=compare.ALONG.__getitem__, width=240)
+    chosen = chosen_settings.choose(sorted(by_title), usual or sorted(by_title)[:2])
+    along = st.selectbox("F1 against", list(ALONG), format_func=ALONG.__getitem__, width=240)
 if not chosen:
     st.caption("Choose settings to see them.")
     st.stop()
-groups = [
-    compare.Group(by_label[name], tuple(runs.get(run_id) for run_id in known[by_label[name]].values()))
-    for name in chosen
-]
-show(compare.overlay(groups, along, key=f"{along}-{chosen}"), key="overlay", label=f"F1 against {compare.ALONG[along]}")
-if along == "epsilon" and any(group.epsilon == float("inf") for group in groups):
-    st.caption("Runs without privacy have no place on the ε axis; the table has them.")
-tables.show(compare.rows(groups), {"MB sent": tables.number(format="%.1f")})
-tables.older(run for group in groups for run in group.runs)
-best = [compare.label(group.config) for group in compare.frontier(groups)]
+shown = [Group(by_title[name], tuple(runs.get(run_id) for run_id in known[by_title[name]].values())) for name in chosen]
+show(overlay(shown, along, key=f"{along}-{chosen}"), key="overlay", label=f"F1 against {ALONG[along]}")
+tables.show(groups.rows(shown), {"MB sent": tables.number(format="%.1f")})
+tables.older(run for group in shown for run in group.runs)
+best = [titles.setting(group.config) for group in groups.unbeaten(shown)]
 st.caption(address.plain(f"Not beaten at their ε or less: {'; '.join(best)}."))
 st.markdown("#### All finished runs")
-st.caption("Drag along an axis to keep the runs in between; log₁₀ ε = 3 stands for no privacy.")
-show(compare.parallel(found, key="parallel"), key="parallel", label="Settings and results of all finished runs")
+every_run.choose(found)

@@ -5,14 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 import plotly.graph_objects as go
 
 from engine.experiments.diagnosis import WHAT_IF
-from engine.experiments.paper import Measured, Spread
+from engine.experiments.over_seeds import OverSeeds
+from engine.experiments.spread import ScoreSpread
 from engine.records import Run
 from engine.reports.numbers import epsilon_text
 from pages.diagnose.findings import NOISY, Tried, of_type
 from pages.shared import charts, palette
 
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "hexagon")
-_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _COLOURS = {"CRF": palette.F1, "TDDL": palette.PRECISION, "phases": palette.F1}
 
 
@@ -97,8 +96,8 @@ def _line(
         name=name,
         text=list(text) if text else None,
         mode="lines+markers",
-        line={"color": colour, "width": 2.2, "dash": _DASHES[number % len(_DASHES)]},
-        marker={"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 7, "color": colour},
+        line={"color": colour, "width": 2.2, "dash": palette.DASHES[number % len(palette.DASHES)]},
+        marker={"symbol": palette.SYMBOLS[number % len(palette.SYMBOLS)], "size": 7, "color": colour},
         hovertemplate=f"{where}: %{{y:.3g}}<extra>{name}</extra>",
     )
 
@@ -119,18 +118,18 @@ def variants(tried: Sequence[Tried], *, key: str) -> go.Figure:
     names = list(dict.fromkeys(each.variant.name for each in tried))
     figure = go.Figure()
     groups = list(dict.fromkeys(each.variant.group for each in tried))
-    for place, group in enumerate(groups):
+    for group, symbol in zip(groups, palette.SYMBOLS, strict=False):
         known = [each for each in tried if each.variant.group == group and each.f1]
         scores = [each.f1 for each in known if each.f1]
         figure.add_trace(
             go.Scatter(
-                x=[f1.mean.f1 for f1 in scores],
+                x=[f1.mean for f1 in scores],
                 y=[each.variant.name for each in known],
-                error_x={"type": "data", "array": [f1.sd.f1 for f1 in scores], "thickness": 1.5},
+                error_x={"type": "data", "array": [f1.sd for f1 in scores], "thickness": 1.5},
                 mode="markers",
                 name=group,
                 marker={
-                    "symbol": [_SYMBOLS[place] + ("-open" if each.variant.kind == WHAT_IF else "") for each in known],
+                    "symbol": [symbol + ("-open" if each.variant.kind == WHAT_IF else "") for each in known],
                     "size": 12,
                     "color": _COLOURS[group],
                     "line": {"width": 2, "color": _COLOURS[group]},
@@ -138,7 +137,7 @@ def variants(tried: Sequence[Tried], *, key: str) -> go.Figure:
                 hovertemplate="%{y}<br>F1 %{x:.3f} ± %{error_x.array:.3f}<extra>" + group + "</extra>",
             )
         )
-        base = next((each.f1.mean.f1 for each in known if each.variant.name == NOISY and each.f1), None)
+        base = next((each.f1.mean for each in known if each.variant.name == NOISY and each.f1), None)
         if base is not None:
             figure.add_vline(x=base, line={"dash": "dot", "width": 1.5, "color": _COLOURS[group]})
     return figure.update_layout(
@@ -163,9 +162,9 @@ def variants(tried: Sequence[Tried], *, key: str) -> go.Figure:
 
 
 def phases(
-    by_phase: Mapping[str, Sequence[Measured]],
+    by_phase: Mapping[str, Sequence[OverSeeds]],
     printed: Sequence[tuple[float, float]],
-    ours: Callable[[Measured], Spread | None],
+    ours: Callable[[OverSeeds], ScoreSpread | None],
     floor: float | None,
     *,
     key: str,
@@ -175,8 +174,10 @@ def phases(
     figure = go.Figure()
     for number, (name, each) in enumerate(by_phase.items()):
         known = [(100 * (at + 1) / len(each), found) for at, one in enumerate(each) if (found := ours(one))]
-        line = _line(number, name, [x for x, _ in known], [f1.mean.f1 for _, f1 in known], "%{x:.0f} % of the data")
-        line.error_y = {"type": "data", "array": [f1.sd.f1 for _, f1 in known], "thickness": 1.2}
+        line = _line(
+            number, name, [x for x, _ in known], [scores.f1.mean for _, scores in known], "%{x:.0f} % of the data"
+        )
+        line.error_y = {"type": "data", "array": [scores.f1.sd for _, scores in known], "thickness": 1.2}
         figure.add_trace(line)
     if printed:
         figure.add_trace(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.experiments.diagnosis import MEND, WHAT_IF, Variant, noise_walk
-from engine.experiments.paper import Measured, Spread
+from engine.experiments.over_seeds import OverSeeds
+from engine.experiments.spread import Spread
 from engine.records import RoundRecord, Run
 from engine.reports.numbers import epsilon_text
 from pages.shared import address, words
@@ -23,12 +24,12 @@ class Tried:
     """A variant with what its runs gave."""
 
     variant: Variant
-    measured: Measured
+    measured: OverSeeds
 
     @property
     def f1(self) -> Spread | None:
         """Whole names, test part."""
-        return self.measured.entity
+        return self.measured.entity.f1 if self.measured.entity else None
 
     def mean(self, what: str) -> float | None:
         """A number of the last record, mean over the runs that have it."""
@@ -48,8 +49,8 @@ def rows(tried: Sequence[Tried]) -> list[dict[str, Any]]:
                 **first,
                 "setting": each.variant.name,
                 "kind": each.variant.kind,
-                "F1": each.f1.mean.f1 if each.f1 else None,
-                "± sd": each.f1.sd.f1 if each.f1 and len(each.measured.runs) > 1 else None,
+                "F1": each.f1.mean if each.f1 else None,
+                "± sd": each.f1.known_sd if each.f1 else None,
                 "ε": _epsilon(each),
                 "seeds": each.measured.seeds_text,
                 "clipped": _clipped(each) if config.privacy.clip_norm else None,
@@ -79,7 +80,7 @@ def _clipped(each: Tried) -> str:
 def about_crf(tried: Sequence[Tried]) -> list[str]:
     """Why does a CRF suffer under DP? In paragraphs, from the runs at hand."""
     at = {(each.variant.group, each.variant.name): each for each in tried if each.f1}
-    found = {key: each.f1.mean.f1 for key, each in at.items() if each.f1}
+    found = {key: each.f1.mean for key, each in at.items() if each.f1}
     needed = [(head, name) for head in ("CRF", "TDDL") for name in ("not private", NOISY)]
     if any(key not in found for key in needed):
         return [_NOT_YET]
@@ -100,10 +101,10 @@ def about_crf(tried: Sequence[Tried]) -> list[str]:
     return [*paragraphs, _mended([each for each in tried if each.variant.group == "CRF"])]
 
 
-def about_phases(tried: Sequence[Tried], by_phase: dict[str, list[Measured]]) -> list[str]:
+def about_phases(tried: Sequence[Tried], by_phase: dict[str, list[OverSeeds]]) -> list[str]:
     """Why does training in phases collapse under DP? In paragraphs, from the runs at hand. by_phase: by the name of a
     variant, what was reached after each phase."""
-    curve = [each.entity.mean.f1 for each in by_phase.get(NOISY, []) if each.entity]
+    curve = [each.entity.f1.mean for each in by_phase.get(NOISY, []) if each.entity]
     if not curve:
         return [_NOT_YET]
     top = max(range(len(curve)), key=curve.__getitem__)
@@ -113,8 +114,8 @@ def about_phases(tried: Sequence[Tried], by_phase: dict[str, list[Measured]]) ->
     ) + f" With the noise that DP-SGD has, F1 of whole names goes {_path(curve)} as the phases come in."
     paragraphs = [start]
     large = by_phase.get("noise for batch size 1", [])
-    if tokens := [each.token.mean.f1 for each in large if each.token]:
-        names = max(each.entity.mean.f1 for each in large if each.entity)
+    if tokens := [each.token.f1.mean for each in large if each.token]:
+        names = max(each.entity.f1.mean for each in large if each.entity)
         paragraphs.append(
             "**Noise for batch size 1 breaks it,** which is 32 times the noise that belongs to a batch of 32, and from "
             f"the first phase on: F1 of whole names never passes {names:.2f}. As the paper counts it goes "
@@ -134,7 +135,7 @@ _NOT_YET = "Runs that answer this are still missing: start them below."
 
 
 def _text(each: Tried) -> str:
-    return each.f1.f1_text if each.f1 else ""
+    return each.f1.text if each.f1 else ""
 
 
 def _path(curve: Sequence[float]) -> str:
@@ -165,9 +166,9 @@ def _mended(tried: Sequence[Tried]) -> str:
     if not base or not known:
         return "No mend has been run yet."
     sorts: dict[str, list[str]] = {"helps": [], "makes no clear difference": [], "hurts": []}
-    for each, f1 in sorted(known, key=lambda one: -one[1].mean.f1):
-        gain = f1.mean.f1 - base.mean.f1
-        doubt = 2 * math.sqrt((f1.sd.f1**2 + base.sd.f1**2) / len(each.measured.runs))
+    for each, f1 in sorted(known, key=lambda one: -one[1].mean):
+        gain = f1.mean - base.mean
+        doubt = 2 * math.sqrt((f1.sd**2 + base.sd**2) / len(each.measured.runs))
         sort = "makes no clear difference" if abs(gain) <= doubt else "helps" if gain > 0 else "hurts"
         sorts[sort].append(f"{each.variant.name} ({gain:+.3f})")
     listed = "; ".join(f"{sort}: {', '.join(names)}" for sort, names in sorts.items() if names)

@@ -4,13 +4,14 @@ import streamlit as st
 
 from engine.config import SimulationConfig
 from engine.experiments import diagnosis, paper
+from engine.experiments.over_seeds import SEEDS, with_seeds
 from engine.records import Run
 from engine.runs import Runs
 from pages.diagnose import charts as diagnose_charts
 from pages.diagnose import findings as diagnose
 from pages.diagnose.findings import Tried
-from pages.shared import address, compare, door, submitting, tables, words
-from pages.shared import paper as tables_of_paper
+from pages.shared import address, door, finished, submitting, tables, titles, words
+from pages.shared.metrics import METRICS, in_metric
 from pages.shared.picture import show
 
 QUESTIONS = ("Does a CRF suffer more?", "Does training in phases collapse?", "Any run, record by record")
@@ -31,7 +32,7 @@ _COLUMNS = {
 
 def known_runs(runs: Runs, variants: list[diagnosis.Variant]) -> dict[SimulationConfig, Run]:
     """All runs of some variants that are known, looked up once."""
-    wanted = [config for each in variants for config in paper.with_seeds(each.config, paper.SEEDS)]
+    wanted = [config for each in variants for config in with_seeds(each.config, SEEDS)]
     found = {config: runs.find(config) for config in dict.fromkeys(wanted)}
     return {config: run for config, run in found.items() if run}
 
@@ -40,7 +41,7 @@ def answer(runs: Runs, tried: list[Tried], key: str) -> None:
     """The variants as rows, and a button for the runs that are missing."""
     tables.show(diagnose.rows(tried), _COLUMNS)
     tables.older(run for each in tried for run in each.measured.runs)
-    wanted = [config for each in tried for config in paper.with_seeds(each.variant.config, paper.SEEDS)]
+    wanted = [config for each in tried for config in with_seeds(each.variant.config, SEEDS)]
     submitting.button(runs, submitting.missing(runs, list(dict.fromkeys(wanted))), "of this question", key=key)
 
 
@@ -70,9 +71,9 @@ def phases(runs: Runs, corpus: str) -> None:
         st.markdown(paragraph)
     metric = st.segmented_control(
         "F1 counted",
-        list(tables_of_paper.METRICS),
+        list(METRICS),
         default="entity",
-        format_func=tables_of_paper.METRICS.__getitem__,
+        format_func=METRICS.__getitem__,
         required=True,
     )
     cells = [cell for cell in paper.cells(corpus=corpus) if cell.table == "table6"]
@@ -82,7 +83,7 @@ def phases(runs: Runs, corpus: str) -> None:
     figure = diagnose_charts.phases(
         by_phase,
         printed if by_tokens else [],
-        lambda found: tables_of_paper.ours(found, metric),
+        lambda found: in_metric(found, metric),
         floors[0] if floors and by_tokens else None,
         key=f"phases-{metric}-{corpus}",
     )
@@ -96,19 +97,21 @@ def phases(runs: Runs, corpus: str) -> None:
 def any_run(runs: Runs, asked: str | None) -> None:
     """One run's records."""
     linked = runs.get(asked) if asked else None
-    kinds = {compare.label(config): seeds for config, seeds in compare.configurations(runs.overview()).items()}
+    known = finished.configurations(runs.overview())
     if linked:
-        kinds.setdefault(compare.label(linked.config), {})[linked.config.seed] = linked.run_id
-    if not kinds:
+        known.setdefault(finished.seedless(linked.config), {})[linked.config.seed] = linked.run_id
+    if not known:
         st.caption("No run is done yet: start one on the page Explore.")
         return
-    names = sorted(kinds)
-    first = compare.label(linked.config) if linked else next((n for n in names if n.startswith("CRF σ 1 ·")), names[0])
+    order = sorted(known, key=titles.setting)
+    first = finished.seedless(linked.config) if linked else SimulationConfig.from_flat({"tagger": "bilstm-crf"})
     left, right = st.columns([4, 1])
-    seeds = kinds[left.selectbox("Setting", names, names.index(first))]
-    order = [seed for seed in sorted(seeds) if linked is None or seeds[seed] != linked.run_id]
-    order = ([linked.config.seed] if linked and len(order) < len(seeds) else []) + order
-    run = runs.get(seeds[right.selectbox("Seed", order)])
+    place = order.index(first) if first in order else 0
+    seeds = known[left.selectbox("Setting", order, place, format_func=titles.setting)]
+    others = [seed for seed in sorted(seeds) if linked is None or seeds[seed] != linked.run_id]
+    run = runs.get(
+        seeds[right.selectbox("Seed", ([linked.config.seed] if linked and len(others) < len(seeds) else []) + others)]
+    )
     st.markdown(f"#### {address.plain(diagnose.verdict(run))}")
     st.caption(words.origin(run))
     if not run.records:

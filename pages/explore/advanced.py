@@ -8,6 +8,7 @@ import streamlit as st
 from engine.config import CLIPPINGS, LOSSES, NOISE_SOURCES, OPTIMISERS, PAPER_TAGGERS, SAMPLINGS
 from engine.runs import Runs
 from pages.explore.widgets import number, select
+from pages.shared import titles
 
 SOURCE_NAMES = {"seeded": "the seed: simulation", "system": "the system: release"}
 
@@ -53,6 +54,7 @@ def _privacy(start: Mapping[str, Any]) -> None:
         "Clipping",
         CLIPPINGS,
         "clipping",
+        names=titles.CLIPPINGS,
         help="Joint: a sentence's gradient as a whole. Per layer: each layer by itself, all together to C.",
     )
     number(start, "δ", 1e-12, 0.999, "delta", format="%.0e", help="Chance that ε does not hold: below 1/n.")
@@ -61,6 +63,7 @@ def _privacy(start: Mapping[str, Any]) -> None:
         "Sampling",
         SAMPLINGS,
         "sampling",
+        names=titles.SAMPLINGS,
         help="Poisson: each sentence joins each step by chance, as the accounting assumes. Shuffle: fixed batches as "
         "in papers, whose ε has no amplification by sampling.",
     )
@@ -79,13 +82,14 @@ def _privacy(start: Mapping[str, Any]) -> None:
 def _training(start: Mapping[str, Any]) -> None:
     number(start, "Epochs", 0.01, 10_000.0, "epochs", step=1.0, format="%g")
     number(start, "Batch size (expected)", 1, 1_000_000, "batch_size")
-    select(start, "Optimiser", OPTIMISERS, "optimiser")
+    select(start, "Optimiser", OPTIMISERS, "optimiser", names=titles.OPTIMISERS)
     number(start, "Learning rate", 1e-6, 1000.0, "learning_rate", step=0.05, format="%g")
     select(
         start,
         "Loss of a sentence",
         LOSSES,
         "loss",
+        names=titles.LOSSES,
         help="Mean or sum over its tokens. With clipping, the sum makes long sentences clip more.",
     )
     number(

@@ -20,19 +20,11 @@ from engine.corpus import CorpusInfo
 from engine.errors import EpsilonError
 from engine.experiments import recipes
 from engine.runs import Preview, Runs
-from pages.explore import advanced, back, corpora, federated
+from pages.explore import advanced, back, corpora, federated, words
 from pages.explore.widgets import select
-from pages.shared import address, words
+from pages.shared import address, titles
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
-TAGGER_NAMES = {
-    "bilstm-tddl": "BiLSTM-TDDL",
-    "bilstm-crf": "BiLSTM-CRF",
-    "linear-softmax": "Linear, softmax",
-    "linear-crf": "Linear, CRF",
-    "mlp-softmax": "MLP, softmax",
-    "mlp-crf": "MLP, CRF",
-}
 TAGGER_NOTES = {
     "bilstm-tddl": "Word vectors, an LSTM in both directions, then each token is judged by itself.",
     "bilstm-crf": "Word vectors, an LSTM in both directions, then a chain (CRF) judges a sentence's tags together.",
@@ -40,13 +32,6 @@ TAGGER_NOTES = {
     "linear-crf": "Each token's features are weighed once, then a chain (CRF) judges a sentence's tags together.",
     "mlp-softmax": "One hidden layer over each token's features, then each token is judged by itself.",
     "mlp-crf": "One hidden layer over each token's features, then a chain (CRF) judges a sentence's tags together.",
-}
-FEATURE_NAMES = {
-    "vectors": "Word vectors, as in the papers",
-    "shapes": "and spelling",
-    "contextual": "and a public language model",
-    "tuned": "and the model tuned on public names",
-    "names": "and a public name finder",
 }
 
 _ADDRESS, _PROBLEMS, _SEEN, _INITIAL = "address", "address_problems", "seen", "initial"
@@ -61,17 +46,17 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
     with st.sidebar:
         _starts(runs)
         corpora.choose(runs, start, known)
-        select(start, "Model", TAGGERS, "tagger", names=TAGGER_NAMES)
+        select(start, "Model", TAGGERS, "tagger", names=titles.TAGGERS)
         st.caption(TAGGER_NOTES[state.tagger])
         select(
             start,
-            "A token is told by",
+            "Features",
             FEATURES,
             "features",
-            names=FEATURE_NAMES,
-            help="Each has what stands above it, from public data. The last three were fitted on Wikigold's sentences, "
-            "the last two on its labels too, spaCy's finder on OntoNotes'. A corpus that shares sentences with it is "
-            "told so.",
+            names=titles.FEATURES,
+            help="What a token is told by, from public data; each has what stands above it too. The last three were "
+            "fitted on Wikigold's sentences, the last two on its labels too, spaCy's finder on OntoNotes'. A corpus "
+            "that shares sentences with it is told so.",
         )
         st.select_slider(
             "Noise multiplier σ",

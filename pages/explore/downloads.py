@@ -12,7 +12,8 @@ from engine.config import SimulationConfig
 from engine.records import Run
 from engine.reports.commands import command_line
 from engine.reports.runs import record_fields, run_fields
-from pages.shared import curves, tables
+from pages.explore import curves
+from pages.shared import tables
 
 
 def table(run: Run | None, finished: Sequence[Run]) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import streamlit as st
 
 from engine.config import MECHANISMS, PARTITIONS, SCHEDULES, WEIGHTINGS, FederationConfig
+from pages.explore import words
 from pages.explore.widgets import number, select
-from pages.shared import words
 
 CLIENTS = (1, 2, 5, 10, 15, 20, 50, 100, 200)
 FIELDS = ("clients", "participants", "rounds", "schedule", "partition", "skew", "weighting")

@@ -10,9 +10,10 @@ from engine.config import NOISE, SimulationConfig, with_noise
 from engine.errors import EpsilonError
 from engine.records import RoundRecord, Run, RunState
 from engine.runs import Preview, Runs
-from pages.explore import downloads, persons
-from pages.shared import address, charts, curves, submitting, words
+from pages.explore import charts, curves, downloads, persons, words
+from pages.shared import address, submitting
 from pages.shared.picture import show as show_picture
+from pages.shared.words import duration, origin
 
 POLL_SECONDS = 1.0
 SEEDS = 5
@@ -143,7 +144,7 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
                 "pages/diagnose/page.py", label="Why?", icon=":material/troubleshoot:", query_params={"run": run.run_id}
             )
             asked = run.outdated and st.button("Run with today's engine", icon=":material/replay:", key="renew")
-            st.caption(words.origin(run), width="stretch")
+            st.caption(origin(run), width="stretch")
         if asked:
             _submit(runs, config)
         return
@@ -151,7 +152,7 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
         _progress(runs, run)
         return
     label = "Run" if run is None else "Go on" if run.status.state == RunState.CANCELLED else "Try again"
-    about = f"about {words.duration(preview.estimated_seconds)}" if preview.estimated_seconds else ""
+    about = f"about {duration(preview.estimated_seconds)}" if preview.estimated_seconds else ""
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(label, type="primary", icon=":material/play_arrow:", key="run")
         st.caption(f"{about} · {preview.train_sentences:,} sentences, {preview.steps:,} steps".strip(" ·"))

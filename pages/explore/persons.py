@@ -8,7 +8,8 @@ from engine.config import SimulationConfig
 from engine.errors import EpsilonError
 from engine.records import PrivacySpent, RoundRecord
 from engine.runs import Runs
-from pages.shared import address, words
+from pages.explore import words
+from pages.shared import address
 
 MOST = 50
 """Sentences on the slider."""

@@ -3,13 +3,14 @@
 import streamlit as st
 
 from engine.experiments import paper as printed
+from engine.experiments import published_metric
 from pages.frontier import points as frontier
-from pages.shared import door, paper, tables
+from pages.shared import door, tables, titles
+from pages.shared.metrics import METRICS
 from pages.shared.picture import show
 
 runs = door.runs()
 found = runs.overview()
-titles = {info.name: info.title for info in runs.corpora()}
 done = {each.run.config.corpus for each in found if each.last and each.last.final}
 here = sorted(done, key=lambda name: (name != "conll2003", name))
 if not here:
@@ -17,24 +18,26 @@ if not here:
     st.stop()
 heading = st.container()
 with st.container(horizontal=True, vertical_alignment="bottom"):
-    corpus = st.selectbox("Corpus", here, format_func=lambda name: titles.get(name, name), width=280)
+    corpus = st.selectbox("Corpus", here, format_func=titles.corpus, width=280)
     metric = st.segmented_control(
-        "F1 counted", list(paper.METRICS), default="entity", format_func=paper.METRICS.__getitem__, required=True
+        "F1 counted", list(METRICS), default="entity", format_func=METRICS.__getitem__, required=True
     )
     tests = [each.last.test for each in found if each.run.config.corpus == corpus and each.last and each.last.test]
     kinds = [frontier.ALL, *sorted({name for test in tests for name in test.strict})]
     kind = st.selectbox("Names", kinds, width=160, disabled=metric == "published")
-places = frontier.places(found, corpus, metric, kind)
-best = frontier.best(places)
-top = frontier.ceiling(places, best)
+settings = frontier.settings(found, corpus, metric, kind)
+best = frontier.best(settings)
+top = frontier.ceiling(settings, best)
 by_tokens = metric == "published"
 published = []
 if by_tokens and corpus == "conll2003":
     published = frontier.printed([printed.measure(cell, runs.find) for cell in printed.cells(corpus=corpus)])
-floor = printed.floor(tests[0]).f1 if by_tokens and tests else 0.0
+floor = published_metric.floor(tests[0]).f1 if by_tokens and tests else 0.0
 said = frontier.answer(best, top)
 heading.markdown(f"### {said}")
-show(frontier.picture(places, best, top, published, floor, key=f"{corpus}-{metric}-{kind}"), key="frontier", label=said)
+show(
+    frontier.picture(settings, best, top, published, floor, key=f"{corpus}-{metric}-{kind}"), key="frontier", label=said
+)
 st.caption(
     "Each circle is a setting with all its seeds; a line joins those that none beats at their ε or less, over all, or "
     "where as many clients hold the data, each of whom pays that ε for its own part. Only runs "
@@ -43,5 +46,5 @@ st.caption(
 )
 if not by_tokens:
     st.caption("The printed rows are token scores: choose “As published” to see them at the ε of honest accounting.")
-tables.show(frontier.rows(best, top), {"F1": tables.number(f"F1, {paper.METRICS[metric].lower()}", format="%.3f")})
+tables.show(frontier.rows(best, top), {"F1": tables.number(f"F1, {METRICS[metric].lower()}", format="%.3f")})
 tables.older(each.run for each in found if each.run.config.corpus == corpus and each.last and each.last.final)

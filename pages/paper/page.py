@@ -3,7 +3,11 @@
 import streamlit as st
 
 from engine.experiments import paper as printed
-from pages.shared import address, door, paper, submitting, tables
+from engine.experiments.over_seeds import SEEDS, over_seeds
+from pages.paper import stories
+from pages.paper import tables as paper
+from pages.shared import address, door, submitting, tables
+from pages.shared.metrics import METRICS
 from pages.shared.picture import show
 
 runs = door.runs()
@@ -14,17 +18,14 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     names = {info.name: info.title for info in runs.corpora() if info.name in ("conll2003", "synthetic")}
     corpus = st.selectbox("Corpus", ["conll2003", "synthetic"], format_func=names.__getitem__, width=280)
     metric = st.segmented_control(
-        "F1 counted", list(paper.METRICS), default="published", format_func=paper.METRICS.__getitem__, required=True
+        "F1 counted", list(METRICS), default="published", format_func=METRICS.__getitem__, required=True
     )
 if corpus != "conll2003":
     st.caption("The paper used CoNLL-2003: here the settings are its own, the corpus is not, and numbers differ.")
 found = [printed.measure(cell, runs.find) for cell in printed.cells(corpus=corpus)]
-tables.older(run for each in found for run in each.runs)
-repeats = runs.repeated({run.run_id: run for each in found for run in each.runs}.values())
-what_ifs = [
-    (name, printed.measure(printed.Cell("what-if", {}, {}, config), runs.find))
-    for name, config in printed.what_ifs(corpus).items()
-]
+tables.older(run for each in found for run in each.found.runs)
+repeats = runs.repeated({run.run_id: run for each in found for run in each.found.runs}.values())
+what_ifs = [(name, over_seeds(config, runs.find)) for name, config in printed.what_ifs(corpus).items()]
 columns = {
     name: tables.number(format="%.3f")
     for name in ("printed P", "printed R", "printed F1", "P", "R", "F1", *paper.WHAT_IF_SCORES)
@@ -46,10 +47,10 @@ for tab, (table, title) in zip(
         )
         chosen = [here[row] for row in event["selection"]["rows"]] or here
         what = "this table" if chosen is here else "this row" if len(chosen) == 1 else f"these {len(chosen)} rows"
-        wanted = list(dict.fromkeys(config for each in chosen for config in each.cell.seeds(printed.SEEDS)))
+        wanted = list(dict.fromkeys(config for each in chosen for config in each.cell.seeds(SEEDS)))
         submitting.button(runs, submitting.missing(runs, wanted), f"of {what}", key=f"run-{table}")
         submitting.again(runs, wanted, what, key=f"again-{table}")
-        told = paper.story(table, here)
+        told = stories.story(table, here)
         for head, text in (
             ("What the paper concluded", told.concluded),
             ("What we see", told.seen),

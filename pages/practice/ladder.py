@@ -6,13 +6,11 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from engine.experiments.paper import Measured
+from engine.experiments.over_seeds import OverSeeds
 from engine.experiments.recipes import Rung
 from engine.reports.numbers import epsilon_text
 from pages.shared import address, charts, palette
 
-_SYMBOLS = ("circle", "square", "diamond")
-_DASHES = ("dot", "dash", "solid")
 _COLOURS = (palette.PRECISION, palette.RECALL, palette.F1)
 
 
@@ -21,7 +19,7 @@ class Step:
     """A rung with what its runs gave, by ε asked for."""
 
     rung: Rung
-    measured: dict[float, Measured]
+    measured: dict[float, OverSeeds]
 
 
 def answer(steps: Sequence[Step]) -> str:
@@ -30,8 +28,8 @@ def answer(steps: Sequence[Step]) -> str:
         first, last = steps[0].measured[epsilon].entity, steps[-1].measured[epsilon].entity
         if first and last:
             return (
-                f"At ε = {epsilon:g} the paper's setting finds names with F1 {first.mean.f1:.2f}, good practice with "
-                f"F1 {last.mean.f1:.2f}: same data, same promise."
+                f"At ε = {epsilon:g} the paper's setting finds names with F1 {first.f1.mean:.2f}, good practice with "
+                f"F1 {last.f1.mean:.2f}: same data, same promise."
             )
     return "Same data, same promise: what each choice is worth. It has not been run here yet."
 
@@ -42,43 +40,43 @@ def rows(steps: Sequence[Step], epsilon: float) -> list[dict[str, Any]]:
     before: float | None = None
     for step in steps:
         found = step.measured[epsilon]
-        f1 = found.entity.mean.f1 if found.entity else None
+        f1 = found.entity.f1.mean if found.entity else None
         shown.append(
             {
                 "choice": step.rung.name,
                 "F1": f1,
-                "± sd": found.entity.sd.f1 if found.entity and len(found.runs) > 1 else None,
+                "± sd": found.entity.f1.known_sd if found.entity else None,
                 "gain": f1 - before if f1 is not None and before is not None else None,
                 "ε": epsilon_text(found.epsilon) if found.epsilon is not None else "",
-                "σ": found.cell.config.privacy.noise_multiplier,
+                "σ": found.config.privacy.noise_multiplier,
                 "seconds": _seconds(found),
                 "seeds": found.seeds_text,
                 "why": step.rung.why,
-                "run": address.link(found.cell.config),
+                "run": address.link(found.config),
             }
         )
         before = f1
     return shown
 
 
-def federated_rows(found: Sequence[Measured]) -> list[dict[str, Any]]:
+def federated_rows(found: Sequence[OverSeeds]) -> list[dict[str, Any]]:
     """Good practice by who holds the data, at one ε."""
     return [
         {
-            "clients": each.cell.config.federation.clients,
-            "rounds": each.cell.config.federation.rounds,
-            "F1": each.entity.mean.f1 if each.entity else None,
-            "± sd": each.entity.sd.f1 if each.entity and len(each.runs) > 1 else None,
+            "clients": each.config.federation.clients,
+            "rounds": each.config.federation.rounds,
+            "F1": each.entity.f1.mean if each.entity else None,
+            "± sd": each.entity.f1.known_sd if each.entity else None,
             "ε": epsilon_text(each.epsilon) if each.epsilon is not None else "",
-            "batch of a client": each.cell.config.training.batch_size,
+            "batch of a client": each.config.training.batch_size,
             "seeds": each.seeds_text,
-            "run": address.link(each.cell.config),
+            "run": address.link(each.config),
         }
         for each in found
     ]
 
 
-def _seconds(found: Measured) -> float | None:
+def _seconds(found: OverSeeds) -> float | None:
     known = [run.provenance.wall_seconds for run in found.runs if run.provenance]
     return min(known) if known else None
 
@@ -88,16 +86,16 @@ def picture(steps: Sequence[Step], *, key: str) -> go.Figure:
     names = [step.rung.name for step in steps]
     figure = go.Figure()
     for number, epsilon in enumerate(sorted(steps[0].measured)):
-        known = [(step.rung.name, f1) for step in steps if (f1 := step.measured[epsilon].entity)]
+        known = [(step.rung.name, scores.f1) for step in steps if (scores := step.measured[epsilon].entity)]
         figure.add_trace(
             go.Scatter(
                 x=[name for name, _ in known],
-                y=[f1.mean.f1 for _, f1 in known],
-                error_y={"type": "data", "array": [f1.sd.f1 for _, f1 in known], "thickness": 1.2},
+                y=[f1.mean for _, f1 in known],
+                error_y={"type": "data", "array": [f1.sd for _, f1 in known], "thickness": 1.2},
                 mode="lines+markers",
                 name=f"ε = {epsilon:g}",
-                line={"color": _COLOURS[number % 3], "width": 2.2, "dash": _DASHES[number % 3]},
-                marker={"symbol": _SYMBOLS[number % 3], "size": 10, "color": _COLOURS[number % 3]},
+                line={"color": _COLOURS[number % 3], "width": 2.2, "dash": palette.DASHES[number]},
+                marker={"symbol": palette.SYMBOLS[number], "size": 10, "color": _COLOURS[number % 3]},
                 hovertemplate="%{x}: F1 %{y:.3f} ± %{error_y.array:.3f}<extra>ε = " + f"{epsilon:g}</extra>",
             )
         )

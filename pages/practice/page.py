@@ -4,7 +4,8 @@ import itertools
 
 import streamlit as st
 
-from engine.experiments import paper, recipes
+from engine.experiments import recipes
+from engine.experiments.over_seeds import SEEDS, over_seeds, with_seeds
 from pages.practice import ladder
 from pages.shared import door, submitting, tables
 from pages.shared.picture import show
@@ -18,9 +19,7 @@ steps = [
     ladder.Step(
         rung,
         {
-            epsilon: paper.measure(
-                paper.Cell("ladder", {}, {}, recipes.rung(number, corpus, sentences, epsilon)), runs.find
-            )
+            epsilon: over_seeds(recipes.rung(number, corpus, sentences, epsilon), runs.find)
             for epsilon in recipes.EPSILONS
         },
     )
@@ -48,7 +47,7 @@ split = [
     for clients, rounds in itertools.product(recipes.CLIENTS, recipes.ROUNDS)
 ]
 together = [recipes.good_practice(corpus, sentences, epsilon), *split]
-held = [paper.measure(paper.Cell("federated", {}, {}, config), runs.find) for config in together]
+held = [over_seeds(config, runs.find) for config in together]
 ladders = [found for step in steps for found in step.measured.values()]
 tables.older(run for found in (*ladders, *held) for run in found.runs)
 st.markdown("#### The same where several hold the data")
@@ -57,6 +56,6 @@ st.caption(
     "more noise each step gets; averaging the clients' weights often takes much of it out again."
 )
 tables.show(ladder.federated_rows(held))
-wanted = [config for found in ladders for config in found.cell.seeds(paper.SEEDS)]
-wanted += [config for each in split for config in paper.with_seeds(each, paper.SEEDS)]
+wanted = [config for found in ladders for config in with_seeds(found.config, SEEDS)]
+wanted += [config for each in split for config in with_seeds(each, SEEDS)]
 submitting.button(runs, submitting.missing(runs, list(dict.fromkeys(wanted))), "of this ladder", key="run-ladder")

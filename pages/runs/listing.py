@@ -10,12 +10,12 @@ import pandas as pd
 import streamlit as st
 
 from engine.errors import EpsilonError
-from engine.experiments.paper import engine_of
-from engine.records import Run, RunState
+from engine.experiments.over_seeds import engine_of
+from engine.records import EntityScores, RoundRecord, Run, RunState
 from engine.reports.numbers import epsilon_text
 from engine.runs import LONGEST_NOTE, Overview, Runs
 from engine.runs.repeats import is_repeat
-from pages.shared import address, comparing
+from pages.shared import address, chosen_settings, titles
 
 POLL_SECONDS = 2.0
 _ORDER = "runs_order"
@@ -51,32 +51,60 @@ def summary(found: Sequence[Overview]) -> str:
 def row(each: Overview) -> dict[str, Any]:
     """A run as a row."""
     run, last, config = each.run, each.last, each.run.config
-    failed_check = bool(last and last.noise_check and last.noise_check.failed)
-    scores = (last.test if last.final else None) or last.scores if last else None
-    seconds = run.provenance.wall_seconds if run.provenance else last.seconds if last else None
+    scores = _scores(last)
     return {
         "state": SIGNS[run.status.state],
         "look": address.link(config),
         "progress": run.status.progress,
-        "corpus": config.corpus,
-        "model": config.tagger.name.removeprefix("bilstm-").upper(),
+        "corpus": titles.corpus(config.corpus),
+        "model": titles.TAGGERS.get(config.tagger.name, config.tagger.name),
         "σ": config.privacy.noise_multiplier,
         "clients": config.federation.clients,
         "rounds": config.federation.rounds,
         "share": config.data_fraction,
         "epochs": config.training.epochs,
         "seed": config.seed,
-        "ε": "✗ check" if failed_check else epsilon_text(last.privacy.epsilon) if last else "",
+        "ε": _epsilon(last),
         "F1": scores.f1 if scores else None,
         "engine": _engine(run),
-        "part": "" if last is None else "test" if last.final else "validation",
+        "part": _part(last),
         "why": f"./diagnose?run={run.run_id}",
-        "seconds": seconds,
+        "seconds": _seconds(run, last),
         "asked for": datetime.fromtimestamp(run.status.created) if run.status.created else None,
         "whose": _whose(run),
         "note": each.note or run.status.error or (each.outcome.text if each.outcome else ""),
         "id": run.run_id,
     }
+
+
+def _scores(last: RoundRecord | None) -> EntityScores | None:
+    """On the test part once the run is done, on the validation part before."""
+    if last is None:
+        return None
+    return last.test if last.final and last.test else last.scores
+
+
+def _part(last: RoundRecord | None) -> str:
+    """Which part of the corpus these scores are on."""
+    if last is None:
+        return ""
+    return "test" if last.final else "validation"
+
+
+def _epsilon(last: RoundRecord | None) -> str:
+    """What was spent so far; no ε stands beside a failed noise check."""
+    if last is None:
+        return ""
+    if last.noise_check and last.noise_check.failed:
+        return "✗ check"
+    return epsilon_text(last.privacy.epsilon)
+
+
+def _seconds(run: Run, last: RoundRecord | None) -> float | None:
+    """Of the whole run once it is done, up to the last record before."""
+    if run.provenance:
+        return run.provenance.wall_seconds
+    return last.seconds if last else None
 
 
 def _whose(run: Run) -> str:
@@ -93,20 +121,29 @@ def _engine(run: Run) -> str:
 def matching(found: Sequence[Overview], words: str, states: Sequence[RunState], whose: str | None) -> list[Overview]:
     """Runs whose row holds all of the words, in one of the states (none chosen: all).
 
-    A word with = asks for a column's very value: seed=3, σ=1.
+    A word with = asks for a column's very value: seed=3, σ=1. Corpora and models are found by their titles and by the
+    names that the shell and links have: corpus=conll2003, model=linear-crf.
     """
-    kept = []
-    for each in found:
-        if states and each.run.status.state not in states:
-            continue
-        if whose and whose != _whose(each.run):
-            continue
-        cells = {name.lower(): _plain(value) for name, value in row(each).items() if name not in ("look", "why")}
-        text = " ".join(cells.values())
-        pairs = (word.partition("=") for word in words.lower().split())
-        if all(cells.get(name) == value if equals else name in text for name, equals, value in pairs):
-            kept.append(each)
-    return kept
+    return [
+        each
+        for each in found
+        if (not states or each.run.status.state in states)
+        and (not whose or whose == _whose(each.run))
+        and _has(each, words.lower().split())
+    ]
+
+
+def _has(each: Overview, words: Sequence[str]) -> bool:
+    cells = {name.lower(): _plain(value) for name, value in row(each).items() if name not in ("look", "why")}
+    raw = {"corpus": each.run.config.corpus.lower(), "model": each.run.config.tagger.name}
+    text = " ".join((*cells.values(), *raw.values()))
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals and value not in (cells.get(name), raw.get(name)):
+            return False
+        if not equals and word not in text:
+            return False
+    return True
 
 
 def _plain(value: Any) -> str:
@@ -175,7 +212,7 @@ def _actions(runs: Runs, chosen: Sequence[Overview], frame: pd.DataFrame) -> Non
         done = {each.run.run_id: each.run.config for each in chosen if each.last and each.last.final}
         firsts = [run_id for run_id in done if not is_repeat(run_id)]
         if st.button("Compare", disabled=not done, icon=":material/stacked_line_chart:"):
-            comparing.ask(list(done.values()))
+            chosen_settings.ask(list(done.values()))
             st.switch_page("pages/compare/page.py")
         if st.button(
             f"Run {len(firsts)} again" if firsts else "Run again",

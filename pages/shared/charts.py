@@ -1,36 +1,10 @@
-"""Series → plotly figures: no streamlit. Colours stay off the text, which takes the theme's."""
+"""What all pictures have in common: no streamlit. Colours stay off the text, which takes the theme's."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import plotly.graph_objects as go
-
-from engine.reports.numbers import epsilon_text
-from engine.runs import Holdings
 from pages.shared import palette
-from pages.shared.curves import METRICS, Point, TypeScore
 
-
-@dataclass(frozen=True)
-class _Style:
-    label: str
-    colour: str
-    symbol: str
-    dash: str
-    width: float
-
-
-STYLES = {
-    "precision": _Style("Precision", palette.PRECISION, "triangle-up", "dot", 1.8),
-    "recall": _Style("Recall", palette.RECALL, "square", "dash", 1.8),
-    "f1": _Style("F1", palette.F1, "circle", "solid", 3.0),
-}
-_PATTERNS = ("", "/", "\\", "x", "-", "|", "+", ".")
-"""Hatching of bars beside each other, which says the same as their colours."""
-_SHARE_OF_NO_PRIVACY = 0.2
-"""How much of the axis the place of ε = ∞ takes."""
 CONFIG = {
     "displaylogo": False,
     "displayModeBar": True,
@@ -38,93 +12,6 @@ CONFIG = {
     "toImageButtonOptions": {"format": "png", "scale": 2, "filename": "epsilon-explorer"},
 }
 """Plotly's buttons above a picture; the camera saves it as PNG."""
-
-
-class _Axis:
-    """The ε axis: logarithmic, with a place of its own for ∞ on the right. Positions are powers of ten."""
-
-    def __init__(self, epsilons: Sequence[float]) -> None:
-        finite = [0.1, 10.0, *(epsilon for epsilon in epsilons if 0 < epsilon < math.inf)]
-        self.low = math.floor(math.log10(min(finite)) * 2) / 2
-        self.high = math.ceil(math.log10(max(finite)) * 2) / 2
-        self.width = (self.high - self.low) * _SHARE_OF_NO_PRIVACY / (1 - _SHARE_OF_NO_PRIVACY)
-        self.end = self.high + self.width
-
-    def position(self, point: Point, *, moving: bool) -> float:
-        """Where a point stands; without privacy a moving run walks through the place of ∞ as it learns."""
-        if math.isinf(point.epsilon):
-            share = 0.12 + 0.76 * point.progress if moving else 0.5
-            return self.high + self.width * share
-        return math.log10(max(point.epsilon, 10**self.low))
-
-    def ticks(self) -> tuple[list[float], list[str]]:
-        """Tick positions and labels: 1, 2, 5 of each decade, and ∞."""
-        decades = range(math.floor(self.low), math.ceil(self.high) + 1)
-        steps = (1, 2, 5) if self.high - self.low <= 3 else (1,)
-        values = [step * 10.0**decade for decade in decades for step in steps]
-        inside = [value for value in values if self.low - 1e-9 <= math.log10(value) <= self.high + 1e-9]
-        return (
-            [math.log10(value) for value in inside] + [self.high + self.width / 2],
-            [f"{value:g}" for value in inside] + ["∞"],
-        )
-
-
-def utility_by_epsilon(
-    live: Sequence[Point],
-    finish: Sequence[Point],
-    others: Sequence[Point],
-    *,
-    planned: float,
-    key: str,
-    running: bool,
-) -> go.Figure:
-    """Precision, recall and F1 against ε.
-
-    live: the way of the current run (validation part). finish: its end (test part). others: ends of finished runs of
-    the same setting, this one among them. planned: ε at the run's end. key: a picture with the same key keeps zoom and
-    selection. running: marks the newest point.
-    """
-    axis = _Axis([planned, *(point.epsilon for point in (*live, *finish, *others))])
-    figure = go.Figure()
-    _tiers(figure, axis)
-    if not finish:
-        _goal(figure, axis, planned)
-    for metric in METRICS if others else ():
-        figure.add_trace(_line(others, metric, axis, moving=False, name=f"{STYLES[metric].label}, finished"))
-    for metric in METRICS if live else ():
-        figure.add_trace(_line(live, metric, axis, moving=True, name=f"{STYLES[metric].label}, this run"))
-    for points, symbol, size, label in _ends(live, finish, running=running):
-        for metric in METRICS:
-            style = STYLES[metric]
-            end = _line(points, metric, axis, moving=label == "now", name=f"{style.label}, {label}")
-            end.mode, end.showlegend, end.opacity = "markers", False, 1.0
-            end.marker = {"symbol": symbol or style.symbol, "size": size, "color": style.colour, "line": _RING}
-            figure.add_trace(end)
-    positions, labels = axis.ticks()
-    figure.update_layout(
-        **plain_layout(key, height=400),
-        margin={"l": 48, "r": 8, "t": 52, "b": 44},
-        hovermode="closest",
-        legend={"orientation": "h", "y": -0.19, "x": 0, "entrywidth": 165},
-        xaxis={
-            "title": {"text": "ε, less is more private (log axis)", "standoff": 6},
-            "range": [axis.low - 0.04, axis.end],
-            "tickvals": positions,
-            "ticktext": labels,
-            "gridcolor": palette.GRID,
-            "zeroline": False,
-        },
-        yaxis={
-            "title": {"text": "precision, recall, F1"},
-            "range": [-0.02, 1.02],
-            "tickformat": ".1f",
-            "gridcolor": palette.GRID,
-            "zeroline": False,
-        },
-    )
-    return figure
-
-
 _MODEBAR = {"bgcolor": "rgba(0,0,0,0)", "color": palette.QUIET, "activecolor": palette.PRIVATE}
 
 
@@ -140,147 +27,10 @@ def plain_layout(key: str, *, height: int) -> dict[str, Any]:
     }
 
 
-_RING = {"color": "white", "width": 1.2}
-
-
-def _ends(
-    live: Sequence[Point], finish: Sequence[Point], *, running: bool
-) -> list[tuple[Sequence[Point], str | None, int, str]]:
-    """What is drawn larger: the newest point of a run that goes on, the end of one that is done."""
-    if finish:
-        return [(finish, "star", 16, "this run, test part")]
-    return [(live[-1:], None, 13, "now")] if live and running else []
-
-
-def _line(points: Sequence[Point], metric: str, axis: _Axis, *, moving: bool, name: str) -> go.Scatter:
-    style = STYLES[metric]
-    values = [getattr(point, metric) for point in points]
-    return go.Scatter(
-        x=[axis.position(point, moving=moving) for point in points],
-        y=values,
-        name=name,
-        mode="lines+markers",
-        opacity=1.0 if moving else 0.7,
-        line={"color": style.colour, "dash": style.dash, "width": style.width if moving else 1.3},
-        marker={"symbol": style.symbol if moving else f"{style.symbol}-open", "size": 6 if moving else 9},
-        text=[_hover(point) for point in points],
-        hovertemplate="%{text}<extra>" + name + "</extra>",
-    )
-
-
-def _hover(point: Point) -> str:
-    scores = f"P {point.precision:.3f}  R {point.recall:.3f}  F1 {point.f1:.3f}"
-    return "<br>".join([f"<b>ε = {epsilon_text(point.epsilon)}</b>", scores, *point.note])
-
-
-def _goal(figure: go.Figure, axis: _Axis, planned: float) -> None:
-    """Where the run will end."""
-    x = axis.high + axis.width / 2 if math.isinf(planned) else math.log10(planned)
-    figure.add_vline(x=x, line={"color": palette.QUIET, "dash": "dot", "width": 1.5})
-    text = "no privacy: ends at ∞" if math.isinf(planned) else f"ends at ε = {epsilon_text(planned)}"
-    left = x > (axis.low + axis.high) / 2
-    anchor, shift = ("right", -6) if left else ("left", 6)
-    figure.add_annotation(x=x, y=0.95, text=text, showarrow=False, xanchor=anchor, xshift=shift, font={"size": 12})
-
-
-def _tiers(figure: go.Figure, axis: _Axis) -> None:
-    """Bands behind the curves: how much an ε promises."""
-    edges = (
-        ("strong", axis.low - 0.04, 0.0),
-        ("reasonable", 0.0, 1.0),
-        ("weak", 1.0, axis.high),
-        ("none", axis.high, axis.end),
-    )
-    for name, start, end in edges:
-        start = max(start, axis.low - 0.04)
-        if end <= start:
-            continue
-        if name in palette.BAND:
-            figure.add_vrect(x0=start, x1=end, fillcolor=palette.BAND[name], line_width=0, layer="below")
-        label = "no privacy" if name == "none" else name
-        if end - start > 0.3:
-            figure.add_annotation(
-                x=(start + end) / 2,
-                y=1,
-                yref="paper",
-                yshift=1,
-                yanchor="bottom",
-                text=label,
-                showarrow=False,
-                font={"size": 12},
-            )
-
-
-def f1_by_type(types: Sequence[TypeScore], *, private: bool, key: str) -> go.Figure:
-    """F1 of each entity type as bars; a line marks the run without privacy."""
-    names = [f"{each.name} ({each.names:,})" for each in types]
-    figure = go.Figure(
-        go.Bar(
-            y=names,
-            x=[each.f1 for each in types],
-            orientation="h",
-            name="this run",
-            marker={
-                "color": palette.PRIVATE if private else palette.NOT_PRIVATE,
-                "pattern": {"shape": "" if private else "/", "fgopacity": 0.35},
-            },
-            text=[f"{each.f1:.2f}" for each in types],
-            textposition="auto",
-            customdata=[(each.precision, each.recall) for each in types],
-            hovertemplate="%{y}<br>P %{customdata[0]:.3f}  R %{customdata[1]:.3f}  F1 %{x:.3f}<extra></extra>",
-        )
-    )
-    known = [(name, each.reference) for name, each in zip(names, types, strict=True) if each.reference is not None]
-    if private and known:
-        figure.add_trace(
-            go.Scatter(
-                y=[name for name, _ in known],
-                x=[value for _, value in known],
-                mode="markers",
-                name="without privacy",
-                marker={"symbol": "line-ns", "size": 22, "line": {"width": 3, "color": palette.NOT_PRIVATE}},
-                hovertemplate="without privacy: F1 %{x:.3f}<extra></extra>",
-            )
-        )
-    figure.update_layout(
-        **plain_layout(key, height=138 + 38 * len(types)),
-        margin={"l": 8, "r": 8, "t": 64, "b": 40},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        xaxis={"title": {"text": "F1"}, "range": [0, 1.0], "gridcolor": palette.GRID, "zeroline": False},
-        yaxis={"autorange": "reversed", "automargin": True},
-        bargap=0.35,
-    )
-    return figure
-
-
-def holdings(found: Holdings, *, key: str) -> go.Figure:
-    """Names of each type that each client holds, stacked."""
-    clients = list(range(1, len(found.sentences) + 1))
-    facts = list(zip(found.sentences, found.tokens, strict=True))
-    figure = go.Figure(
-        [
-            go.Bar(
-                x=clients,
-                y=[row[number] for row in found.entities],
-                name=name,
-                marker={
-                    "color": palette.TYPES[number % len(palette.TYPES)],
-                    "pattern": {"shape": _PATTERNS[number % len(_PATTERNS)], "fillmode": "overlay", "fgopacity": 0.35},
-                },
-                customdata=facts,
-                hovertemplate=f"client %{{x}}: %{{y:,}} {name}<br>%{{customdata[0]:,}} sentences, "
-                "%{customdata[1]:,} tokens<extra></extra>",
-            )
-            for number, name in enumerate(found.types)
-        ]
-    )
-    figure.update_layout(
-        **plain_layout(key, height=348),
-        margin={"l": 56, "r": 8, "t": 64, "b": 44},
-        barmode="stack",
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
-        xaxis={"title": {"text": "client"}, "dtick": max(1, len(clients) // 10), "zeroline": False},
-        yaxis={"title": {"text": "names held"}, "gridcolor": palette.GRID, "zeroline": False},
-        bargap=0.2,
-    )
-    return figure
+def log_ticks(low: float, high: float) -> list[float]:
+    """Where a logarithmic axis has its labels: as many of each decade as have room beside each other on a phone."""
+    decades = math.log10(high) - math.log10(low)
+    steps = (1, 2, 5) if decades <= 2 else (1, 3) if decades <= 3 else (1,)
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    values = [step * 10.0**exponent for exponent in exponents for step in steps]
+    return [value for value in values if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]

@@ -20,3 +20,6 @@ BAND = {
 """Background of the ε axis: the more private, the deeper; sand where nothing is private."""
 TYPES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
 """Entity types side by side: the palette of Okabe and Ito 2008, which stays apart under every colour blindness."""
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "hexagon")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+"""Of lines side by side, in the order of :data:`TYPES`: what says the same as their colours."""

@@ -6,8 +6,10 @@ its zoom with every record. Here plotly.js changes the picture that is there (``
 
 import os
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import plotly
 import plotly.graph_objects as go
@@ -20,7 +22,15 @@ _STATIC = Path(__file__).resolve().parents[2] / "static"
 _SCRIPT = f"plotly-{plotly.__version__}.min.js"
 
 _HTML = '<div class="picture"></div>'
-_CSS = ".picture { width: 100%; }"
+_CSS = """
+.picture { width: 100%; }
+/* Numbers of parallel axes stand on the lines: an edge in the colour of the ground keeps them apart. */
+.picture .parcoords .axis text {
+  paint-order: stroke; stroke: var(--st-background-color); stroke-width: 4px; text-shadow: none !important;
+}
+.picture .parcoords .axis .tick line { display: none; }
+.picture .parcoords .axis .domain { stroke: var(--st-text-color) !important; stroke-opacity: 0.6 !important; }
+"""
 _JS = """
 let loading;
 
@@ -49,10 +59,27 @@ function themed(layout, place) {
   };
 }
 
+// On a phone: two names a line in a legend, and names of parallel axes aslant, so that they do not meet.
+function narrowed(traces, layout) {
+  layout.legend = { ...layout.legend, entrywidth: 0.5, entrywidthmode: "fraction" };
+  for (const trace of traces) if (trace.type === "parcoords") trace.labelangle = -35;
+}
+
+// Ranges that somebody marked on parallel axes, by the names of the axes.
+function marks(trace) {
+  const found = {};
+  for (const axis of trace.dimensions ?? []) {
+    const ranges = axis.constraintrange;
+    if (ranges?.length) found[axis.label] = Array.isArray(ranges[0]) ? ranges : [ranges];
+  }
+  return found;
+}
+
 // Called at every change of the data, with the same place: what is drawn, and whoever may ask for it to be drawn
 // again, belongs to the place and is there once.
-export default function ({ parentElement, data }) {
+export default function ({ parentElement, data, setStateValue }) {
   const place = parentElement.querySelector(".picture");
+  place.tell = setStateValue;
   if (place.drawnFigure === data.figure) return place.release;  // a look at the store that found nothing new
   place.drawnFigure = data.figure;
   const figure = JSON.parse(data.figure);
@@ -61,13 +88,16 @@ export default function ({ parentElement, data }) {
     if (!place.isConnected || !place.clientWidth) return;  // in a tab that is not open
     place.drawnWidth = place.clientWidth;
     const layout = themed(figure.layout, place);
-    if (place.clientWidth < 500) layout.legend = { ...layout.legend, entrywidth: 0.5, entrywidthmode: "fraction" };
+    if (place.clientWidth < 500) narrowed(figure.data, layout);
     Plotly.react(place, figure.data, layout, data.config);
     place.setAttribute("role", "img");
     if (!place.opens) place.opens = place.on("plotly_click", event => {
       const link = event.points[0].customdata;  // of our own making: where a point leads
       if (typeof link === "string" && link.startsWith("./")) window.location.assign(link);
     });
+    if (data.marked && !place.marked) {
+      place.marked = place.on("plotly_restyle", () => place.tell("marks", marks(place.data[0])));
+    }
     place.setAttribute("aria-label", figure.layout.meta.label);
   });
   place.draw();
@@ -94,10 +124,16 @@ def _component() -> ComponentRenderer:
     return st.components.v2.component("picture", html=_HTML, css=_CSS, js=_JS, isolate_styles=False)
 
 
-def show(figure: go.Figure, *, key: str, label: str) -> None:
-    """Draw ``figure``; ``label`` says in words what it shows, for those who cannot see it."""
+def show(figure: go.Figure, *, key: str, label: str, marked: bool = False) -> Mapping[str, Any]:
+    """Draw ``figure``; ``label`` says in words what it shows, for those who cannot see it. marked: whether marks on
+    parallel axes come back, as ranges by the name of an axis; else nothing comes back."""
     figure.update_layout(template="none", meta={"label": label})
-    _component()(key=key, data={"figure": figure.to_json(), "config": charts.CONFIG, "script": _script_address()})
+    config = charts.CONFIG | ({"modeBarButtons": [["toImage"]]} if marked else {})  # nothing to zoom
+    data = {"figure": figure.to_json(), "config": config, "script": _script_address(), "marked": marked}
+    if not marked:
+        _component()(key=key, data=data)
+        return {}
+    return _component()(key=key, data=data, on_marks_change=lambda: None).get("marks") or {}
 
 
 @cache

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from engine.experiments.paper import older_text
+from engine.experiments.over_seeds import older_text
 from engine.records import Run
 
 number = st.column_config.NumberColumn

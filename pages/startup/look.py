@@ -8,6 +8,7 @@ _STYLE = """
   [data-testid="stExpandSidebarButton"] { width: auto; }
   [data-testid="stExpandSidebarButton"]::after { content: "Menu"; margin-left: 0.4rem; }
   [data-testid="stPopoverButton"]:is(:hover, :active, [aria-expanded="true"]) { color: inherit !important; }
+  .stMultiSelect [data-baseweb="tag"], .stMultiSelect [data-baseweb="tag"] span { max-width: 100%; }
   @media (max-width: 640px) { .stMainBlockContainer { padding-left: 1rem; padding-right: 1rem; } }
 """
 _OPEN_GROUP = """

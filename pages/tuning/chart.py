@@ -1,35 +1,26 @@
 """A search for a recipe → rows, sentences and pictures: no streamlit."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import plotly.graph_objects as go
 
-from engine.experiments.paper import Measured
+from engine.experiments.over_seeds import OverSeeds
 from engine.records import Study, Trial
-from pages.shared import charts, palette
+from pages.shared import charts, palette, titles
 
-FIELDS = {
-    "learning_rate": "learning rate",
-    "clip_norm": "clip norm C",
-    "batch_size": "batch size",
-    "epochs": "epochs",
-    "window": "neighbours",
-    "averaging": "averaging, decay",
-    "tagger": "model",
-}
-"""What a search varies, in words."""
+FIELDS = ("learning_rate", "clip_norm", "batch_size", "epochs", "window", "averaging", "tagger")
+"""What a search varies."""
 _LOGARITHMIC = ("learning_rate", "clip_norm")
 
 
-def answer(study: Study, tested: Measured | None) -> str:
+def answer(study: Study, tested: OverSeeds | None) -> str:
     """The search in a sentence."""
     winner = study.winner
     if winner is None:
         return "Nothing has been tried yet."
     text = f"Of {len(study.trials):,} recipes for ε = {study.epsilon:g}, the best finds F1 {winner.f1:.2f}"
     if tested and tested.entity:
-        return f"{text} where it was tried, and {tested.entity.f1_text} on the corpus it is for."
+        return f"{text} where it was tried, and {tested.entity.f1.text} on the corpus it is for."
     return f"{text} where it was tried; on the corpus it is for it has not been run."
 
 
@@ -40,7 +31,7 @@ def rows(study: Study) -> list[dict[str, Any]]:
         {
             "trial": trial.number,
             "F1": trial.f1,
-            **{words: str(trial.chosen.get(name, "")) for name, words in FIELDS.items()},
+            **{titles.heading(name): _chosen(trial, name) for name in FIELDS},
             "σ": trial.noise_multiplier,
             "seconds": trial.seconds,
         }
@@ -79,7 +70,11 @@ def history(study: Study, *, key: str) -> go.Figure:
         margin={"l": 52, "r": 8, "t": 48, "b": 48},
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         xaxis={"title": {"text": "trial"}, "gridcolor": palette.GRID, "zeroline": False},
-        yaxis={"title": {"text": f"F1 on {study.development}"}, "gridcolor": palette.GRID, "zeroline": False},
+        yaxis={
+            "title": {"text": f"F1, {titles.corpus(study.development)}"},
+            "gridcolor": palette.GRID,
+            "zeroline": False,
+        },
     )
 
 
@@ -88,7 +83,7 @@ def by_field(study: Study, name: str, *, key: str) -> go.Figure:
     winner = study.winner
     figure = go.Figure(
         go.Scatter(
-            x=[trial.chosen.get(name) for trial in study.trials],
+            x=[_place(trial, name) for trial in study.trials],
             y=[trial.f1 for trial in study.trials],
             mode="markers",
             marker={
@@ -103,28 +98,52 @@ def by_field(study: Study, name: str, *, key: str) -> go.Figure:
     )
     kind = "log" if name in _LOGARITHMIC else "category"
     order = sorted({trial.chosen[name] for trial in study.trials if name in trial.chosen})
-    x: dict[str, Any] = {"title": {"text": FIELDS[name] + (" (log axis)" if kind == "log" else "")}, "type": kind}
+    labels = [titles.value(name, found) for found in order]
+    x: dict[str, Any] = {
+        "title": {"text": titles.heading(name) + (" (log axis)" if kind == "log" else "")},
+        "type": kind,
+    }
     if kind == "log":
-        ticks = [step * 10.0**decade for decade in range(-4, 3) for step in (1, 2, 5)]
+        ticks = charts.log_ticks(order[0] / 2, order[-1] * 2) if order else []
         x |= {"tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
     else:
-        x |= {"categoryorder": "array", "categoryarray": order}
+        x |= {"categoryorder": "array", "categoryarray": labels}
     return figure.update_layout(
         **charts.plain_layout(key, height=320),
         margin={"l": 52, "r": 8, "t": 24, "b": 48},
         xaxis={**x, "gridcolor": palette.GRID, "zeroline": False},
-        yaxis={"title": {"text": f"F1 on {study.development}"}, "gridcolor": palette.GRID, "zeroline": False},
+        yaxis={
+            "title": {"text": f"F1, {titles.corpus(study.development)}"},
+            "gridcolor": palette.GRID,
+            "zeroline": False,
+        },
     )
 
 
+def _f1_axis(study: Study) -> dict[str, Any]:
+    title = f"F1, {titles.corpus(study.development)}"
+    return {"title": {"text": title}, "gridcolor": palette.GRID, "zeroline": False}
+
+
 def _told(trial: Trial) -> str:
-    chosen = (f"{words}: {trial.chosen[name]}" for name, words in FIELDS.items() if name in trial.chosen)
+    chosen = (f"{titles.heading(name)}: {_chosen(trial, name)}" for name in FIELDS if name in trial.chosen)
     return f"<b>trial {trial.number}, F1 {trial.f1:.3f}</b><br>" + "<br>".join(
         [*chosen, f"σ: {trial.noise_multiplier:g}"]
     )
 
 
-def label(study: Study, titles: Mapping[str, str]) -> str:
-    """A study in words; ``titles`` of corpora by their names."""
-    corpus, development = (titles.get(name, name) for name in (study.corpus, study.development))
+def _chosen(trial: Trial, name: str) -> str:
+    return titles.value(name, trial.chosen[name]) if name in trial.chosen else ""
+
+
+def _place(trial: Trial, name: str) -> float | str | None:
+    """Where a trial stands on a logarithmic axis, or among values that are named."""
+    if name in _LOGARITHMIC:
+        return trial.chosen.get(name)
+    return _chosen(trial, name) or None
+
+
+def label(study: Study) -> str:
+    """A study in words."""
+    corpus, development = titles.corpus(study.corpus), titles.corpus(study.development)
     return f"{corpus} at ε = {study.epsilon:g}, tried on {development}"

@@ -1,10 +1,12 @@
 """Tuning: the search for a recipe on public data, trial by trial, what it cost and would have cost on private data."""
 
+from dataclasses import replace
+
 import streamlit as st
 
-from engine.experiments import paper
+from engine.experiments.over_seeds import over_seeds
 from engine.reports.studies import study_cost, study_origin
-from pages.shared import address, door, tables
+from pages.shared import address, door, tables, titles
 from pages.shared.picture import show
 from pages.tuning import chart as tuning
 
@@ -21,9 +23,9 @@ if not found:
     )
     st.code(COMMAND, language="bash", wrap_lines=True)
     st.stop()
-titles = {info.name: info.title for info in runs.corpora()}
-study = found[st.selectbox("Search", sorted(found), format_func=lambda name: tuning.label(found[name], titles))]
-tested = paper.measure(paper.Cell("tuning", {}, {}, study.best), runs.find) if study.best else None
+study = found[st.selectbox("Search", sorted(found), format_func=lambda name: tuning.label(found[name]))]
+named = replace(study, corpus=titles.corpus(study.corpus), development=titles.corpus(study.development))
+tested = over_seeds(study.best, runs.find) if study.best else None
 heading.markdown(f"### {address.plain(tuning.answer(study, tested))}")
 told = "Trying many recipes on private data and telling of the best spends privacy with every trial."
 if not study.private:
@@ -34,15 +36,15 @@ if not study.private:
 st.markdown(told)
 if tested:
     tables.older(tested.runs)
-st.info(address.plain(study_cost(study)), icon=":material/receipt_long:")
+st.info(address.plain(study_cost(named)), icon=":material/receipt_long:")
 st.caption(address.plain(study_origin(study)))
 show(tuning.history(study, key=f"history-{study.name}"), key="history", label="F1 of each trial, and the best so far")
 st.markdown("#### What made the difference")
-field = st.selectbox("F1 by", list(tuning.FIELDS), format_func=tuning.FIELDS.__getitem__, width=240)
+field = st.selectbox("F1 by", list(tuning.FIELDS), format_func=titles.heading, width=240)
 picture = tuning.by_field(study, field, key=f"{field}-{study.name}")
-show(picture, key="field", label=f"F1 of each trial by {tuning.FIELDS[field]}")
+show(picture, key="field", label=f"F1 of each trial by {titles.heading(field)}")
 number = tables.number
-tables.show(tuning.rows(study), {"F1": number(f"F1 on {study.development}", format="%.4f")})
+tables.show(tuning.rows(study), {"F1": number(f"F1, {named.development}", format="%.4f")})
 if study.best:
     st.markdown(f"[The best one in Explore]({address.link(study.best)})")
 st.caption("This goes on with it, with as many trials as you say:")

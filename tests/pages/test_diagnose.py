@@ -5,12 +5,15 @@ from dataclasses import replace
 import pytest
 
 from engine.config import SimulationConfig
-from engine.experiments import diagnosis, paper
+from engine.experiments import diagnosis
+from engine.experiments.over_seeds import with_seeds
 from engine.records import FederatedRound, Run
+from engine.runs import Runs
 from engine.settings import REPOSITORY
 from pages.diagnose import charts as diagnose_charts
 from pages.diagnose import findings as diagnose
 from pages.diagnose.findings import Tried
+from pages.shared import titles
 from tests.engine.experiments.test_paper import run_of
 
 
@@ -24,7 +27,7 @@ def tried(correct: dict[tuple[str, str], int], variants: list[diagnosis.Variant]
     for each in variants:
         right = correct.get((each.group, each.name))
         known = {} if right is None else {
-            config: noisy(run_of(config, right + config.seed % 2)) for config in paper.with_seeds(each.config, 4)
+            config: noisy(run_of(config, right + config.seed % 2)) for config in with_seeds(each.config, 4)
         }  # fmt: skip
         made.append(Tried(each, diagnosis.measure(each, known.get)))
     return made
@@ -136,9 +139,14 @@ def test_published_runs_answer_both_questions(open_page, settings):
 
 def test_a_link_opens_its_run(open_page, settings):
     here = replace(settings, published=REPOSITORY / "cached_results")
-    name = next(path.stem for path in sorted(here.published.glob("conll2003-bilstm-tddl-s1-*.json")))
-    test = open_page("diagnose", here, run=name.rsplit("-", 1)[1])
-    assert "TDDL σ 1 · conll2003" in [box.value for box in test.selectbox][1]
+    runs = Runs(here)
+    linked = next(run for run in runs.published() if run.config.federation.clients == 15 and run.config.seed == 3)
+    runs.close()
+    test = open_page("diagnose", here, run=linked.run_id)
+    setting, seed = (box.value for box in test.selectbox[1:])
+    assert setting == replace(linked.config, seed=0)
+    assert titles.setting(setting) in test.selectbox[1].options
+    assert seed == 3
 
 
 def test_a_link_to_no_run_is_said(open_page):

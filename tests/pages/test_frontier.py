@@ -7,6 +7,7 @@ import pytest
 
 from engine.config import SimulationConfig, with_noise
 from engine.experiments import paper as tables
+from engine.experiments.published_metric import published_metric
 from engine.records import Run
 from engine.runs import Overview
 from engine.settings import REPOSITORY
@@ -37,23 +38,23 @@ FOUND = [
 
 
 def test_the_frontier_is_what_none_beats():
-    places = frontier.places(FOUND, "synthetic", "entity", frontier.ALL)
-    best = frontier.best(places)
-    assert [place.config.privacy.noise_multiplier for place in best] == [4.0, 1.0]
+    settings = frontier.settings(FOUND, "synthetic", "entity", frontier.ALL)
+    best = frontier.best(settings)
+    assert [each.config.privacy.noise_multiplier for each in best] == [4.0, 1.0]
     first = best[0]
     assert first.epsilon == pytest.approx(0.6)
-    assert first.seeds == 2
-    assert first.f1 == pytest.approx((3 / 15 + 5 / 15) / 2)
-    assert first.sd == pytest.approx((2 / 15) / math.sqrt(2))
+    assert first.f1.number == 2
+    assert first.f1.mean == pytest.approx((3 / 15 + 5 / 15) / 2)
+    assert first.f1.sd == pytest.approx((2 / 15) / math.sqrt(2))
 
 
 def test_the_ceiling_is_the_twin_without_privacy():
-    places = frontier.places(FOUND, "synthetic", "entity", frontier.ALL)
-    best = frontier.best(places)
-    top = frontier.ceiling(places, best)
+    settings = frontier.settings(FOUND, "synthetic", "entity", frontier.ALL)
+    best = frontier.best(settings)
+    top = frontier.ceiling(settings, best)
     assert top is not None
     assert top.config == with_noise(best[-1].config, 0.0)
-    other = frontier.ceiling([place for place in places if place.config != top.config], best)
+    other = frontier.ceiling([each for each in settings if each.config != top.config], best)
     assert other is not None
     assert other.config.tagger.name == "bilstm-crf"
     assert frontier.ceiling([], []) is None
@@ -65,13 +66,13 @@ def test_f1_may_be_of_one_type_or_as_the_paper_counts():
     test = FOUND[0].last.test
     assert frontier.f1_of(test, "entity", "PER") == test.strict["PER"].ratios.f1
     assert frontier.f1_of(test, "entity", "DATE") == 0.0
-    assert frontier.f1_of(test, "published", "PER") == tables.published_metric(test).f1
+    assert frontier.f1_of(test, "published", "PER") == published_metric(test).f1
 
 
 def test_points_lead_to_their_setting():
-    places = frontier.places(FOUND, "synthetic", "entity", frontier.ALL)
-    best = frontier.best(places)
-    figure = frontier.picture(places, best, None, [(0.76, 0.9, "TDDL, σ = 1")], 0.0, key="k")
+    settings = frontier.settings(FOUND, "synthetic", "entity", frontier.ALL)
+    best = frontier.best(settings)
+    figure = frontier.picture(settings, best, None, [(0.76, 0.9, "TDDL, σ = 1")], 0.0, key="k")
     every, line, printed = figure.data
     assert len(every.x) == 5
     assert max(every.x) > figure.layout.xaxis.tickvals[-2]  # no privacy has a place of its own
@@ -113,11 +114,11 @@ def test_settings_with_many_clients_have_lines_of_their_own():
         overview(config(noise_multiplier=2.0, clients=5), 2, 1.0),
         overview(config(noise_multiplier=1.0, clients=20), 3, 3.0),
     ]
-    places = frontier.places(found, "synthetic", "entity", frontier.ALL)
-    figure = frontier.picture(places, frontier.best(places), None, [], 0.0, key="k")
+    settings = frontier.settings(found, "synthetic", "entity", frontier.ALL)
+    figure = frontier.picture(settings, frontier.best(settings), None, [], 0.0, key="k")
     lines = {trace.name: list(trace.y) for trace in figure.data}
     assert lines["5 clients"] == pytest.approx([2 / 15 * 1, 4 / 15]) or len(lines["5 clients"]) == 2
     assert len(lines["20 clients"]) == 1
-    places = frontier.places(FOUND, "synthetic", "entity", frontier.ALL)
-    figure = frontier.picture(places, frontier.best(places), None, [], 0.0, key="k")
+    settings = frontier.settings(FOUND, "synthetic", "entity", frontier.ALL)
+    figure = frontier.picture(settings, frontier.best(settings), None, [], 0.0, key="k")
     assert "5 clients" not in {trace.name for trace in figure.data}

@@ -7,10 +7,12 @@ import pytest
 from engine import corpus
 from engine.config import engine_version, run_id
 from engine.experiments import paper as tables
+from engine.experiments.over_seeds import engine_of, older_text, over_seeds
 from engine.reports import tables as reports
 from engine.runs import Runs
 from engine.runs.repeats import repeat_id
-from pages.shared import paper
+from pages.paper import stories
+from pages.paper import tables as paper
 from tests.engine.experiments.test_paper import run_of
 from tests.engine.runs_for_tests import provenance, record
 
@@ -63,11 +65,10 @@ def test_a_row_holds_printed_measured_and_difference():
     assert "tagger=bilstm-crf" in row["run"]
     (row,) = paper.rows([found], "published", {})
     assert row["difference"] == pytest.approx(row["F1"] - 0.802)
-    assert found.entity is not None
     figure = paper.picture([found], "published", key="k")
     assert list(figure.data[0].y) == [0.802]
-    assert found.token is not None
-    assert list(figure.data[1].y) == [found.token.mean.f1]
+    assert found.found.token is not None
+    assert list(figure.data[1].y) == [found.found.token.f1.mean]
 
 
 def test_runs_of_an_older_engine_are_counted_beside_the_seeds():
@@ -79,22 +80,22 @@ def test_runs_of_an_older_engine_are_counted_beside_the_seeds():
 
     found = tables.measure(cell, find)
     assert paper.rows([found], "entity", {})[0]["seeds"] == "5 (3 of engine 5)"
-    assert tables.older_text(found.runs).startswith("3 of the 5 runs here are of engine 5, not of today's")
+    assert older_text(found.found.runs).startswith("3 of the 5 runs here are of engine 5, not of today's")
     assert tables.fields(found)["outdated"] == ["0", "1", "2"]
     assert "seeds: 5 (3 of engine 5)" in reports.paper_text([found])
     every = tables.measure(cell, lambda config: find(config, 9))
-    assert every.seeds_text == "5 of engine 5"
-    assert tables.older_text(every.runs).startswith("All runs here are of engine 5")
+    assert every.found.seeds_text == "5 of engine 5"
+    assert older_text(every.found.runs).startswith("All runs here are of engine 5")
     none = tables.measure(cell, lambda config: find(config, 0))
-    assert none.seeds_text == "5"
-    assert tables.older_text(none.runs) == ""
+    assert none.found.seeds_text == "5"
+    assert older_text(none.found.runs) == ""
     assert "engine" not in reports.paper_text([none])
 
 
 def test_without_noise_the_engine_did_not_change():
     (cell,) = (c for c in tables.cells() if c.table == "table3" and c.config.federation.clients == 2)
     run = replace(run_of(cell.config, 5), provenance=provenance(engine_version="5"))
-    assert tables.engine_of(run) == ""
+    assert engine_of(run) == ""
 
 
 @pytest.mark.parametrize("name", ["paper", "frontier", "compare", "diagnose"])
@@ -111,7 +112,7 @@ def test_every_page_says_which_engine_its_runs_are_of(open_page, older, name):
 def test_each_table_has_its_story():
     for table in tables.TABLES:
         found = [tables.measure(c, lambda config: run_of(config, 5), 1) for c in tables.cells() if c.table == table]
-        story = paper.story(table, [each for each in found if each.runs])
+        story = stories.story(table, [each for each in found if each.found.runs])
         assert story.concluded
         assert story.why
         assert table in ("table4", "table6") or "F1 of whole names" in story.seen
@@ -119,7 +120,7 @@ def test_each_table_has_its_story():
 
 def test_what_if_runs_stand_beside_the_table_they_explain():
     found = [
-        (name, tables.measure(tables.Cell("what-if", {}, {}, config), lambda config: run_of(config, 5), 2))
+        (name, over_seeds(config, lambda config: run_of(config, 5), seeds=2))
         for name, config in tables.what_ifs("synthetic").items()
     ]
     assert paper.what_ifs("table1", found) == []

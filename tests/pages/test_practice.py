@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from engine.experiments import paper as tables
 from engine.experiments import recipes
+from engine.experiments.over_seeds import over_seeds, with_seeds
 from engine.settings import REPOSITORY
 from pages.practice import ladder
 from tests.engine.experiments.test_paper import run_of
@@ -18,8 +18,8 @@ def steps(first: int, last: int) -> list[ladder.Step]:
         measured = {}
         for epsilon in recipes.EPSILONS:
             config = recipes.rung(number, "conll2003", 14_041, epsilon)
-            known = {} if right is None else {c: run_of(c, right + c.seed) for c in tables.with_seeds(config, 2)}
-            measured[epsilon] = tables.measure(tables.Cell("ladder", {}, {}, config), known.get)
+            known = {} if right is None else {c: run_of(c, right + c.seed) for c in with_seeds(config, 2)}
+            measured[epsilon] = over_seeds(config, known.get)
         made.append(ladder.Step(rung, measured))
     return made
 

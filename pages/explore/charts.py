@@ -1,0 +1,226 @@
+"""A run and its like → the pictures of Explore: no streamlit."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from engine.reports.numbers import epsilon_text
+from engine.runs import Holdings
+from pages.explore.curves import METRICS, Point, TypeScore
+from pages.shared import palette
+from pages.shared.charts import plain_layout
+from pages.shared.epsilon_axis import EpsilonAxis
+
+
+@dataclass(frozen=True)
+class _Style:
+    label: str
+    colour: str
+    symbol: str
+    dash: str
+    width: float
+
+
+STYLES = {
+    "precision": _Style("Precision", palette.PRECISION, "triangle-up", "dot", 1.8),
+    "recall": _Style("Recall", palette.RECALL, "square", "dash", 1.8),
+    "f1": _Style("F1", palette.F1, "circle", "solid", 3.0),
+}
+_PATTERNS = ("", "/", "\\", "x", "-", "|", "+", ".")
+"""Hatching of bars beside each other, which says the same as their colours."""
+
+
+def utility_by_epsilon(
+    live: Sequence[Point],
+    finish: Sequence[Point],
+    others: Sequence[Point],
+    *,
+    planned: float,
+    key: str,
+    running: bool,
+) -> go.Figure:
+    """Precision, recall and F1 against ε.
+
+    live: the way of the current run (validation part). finish: its end (test part). others: ends of finished runs of
+    the same setting, this one among them. planned: ε at the run's end. key: a picture with the same key keeps zoom and
+    selection. running: marks the newest point.
+    """
+    axis = EpsilonAxis([planned, *(point.epsilon for point in (*live, *finish, *others))])
+    figure = go.Figure()
+    _tiers(figure, axis)
+    if not finish:
+        _goal(figure, axis, planned)
+    for metric in METRICS if others else ():
+        figure.add_trace(_line(others, metric, axis, moving=False, name=f"{STYLES[metric].label}, finished"))
+    for metric in METRICS if live else ():
+        figure.add_trace(_line(live, metric, axis, moving=True, name=f"{STYLES[metric].label}, this run"))
+    for points, symbol, size, label in _ends(live, finish, running=running):
+        for metric in METRICS:
+            style = STYLES[metric]
+            end = _line(points, metric, axis, moving=label == "now", name=f"{style.label}, {label}")
+            end.mode, end.showlegend, end.opacity = "markers", False, 1.0
+            end.marker = {"symbol": symbol or style.symbol, "size": size, "color": style.colour, "line": _RING}
+            figure.add_trace(end)
+    figure.update_layout(
+        **plain_layout(key, height=400),
+        margin={"l": 48, "r": 8, "t": 52, "b": 44},
+        hovermode="closest",
+        legend={"orientation": "h", "y": -0.19, "x": 0, "entrywidth": 165},
+        xaxis=axis.layout(),
+        yaxis={
+            "title": {"text": "precision, recall, F1"},
+            "range": [-0.02, 1.02],
+            "tickformat": ".1f",
+            "gridcolor": palette.GRID,
+            "zeroline": False,
+        },
+    )
+    return figure
+
+
+_RING = {"color": "white", "width": 1.2}
+
+
+def _ends(
+    live: Sequence[Point], finish: Sequence[Point], *, running: bool
+) -> list[tuple[Sequence[Point], str | None, int, str]]:
+    """What is drawn larger: the newest point of a run that goes on, the end of one that is done."""
+    if finish:
+        return [(finish, "star", 16, "this run, test part")]
+    return [(live[-1:], None, 13, "now")] if live and running else []
+
+
+def _line(points: Sequence[Point], metric: str, axis: EpsilonAxis, *, moving: bool, name: str) -> go.Scatter:
+    style = STYLES[metric]
+    values = [getattr(point, metric) for point in points]
+    return go.Scatter(
+        x=[axis.position(point.epsilon, point.progress if moving else None) for point in points],
+        y=values,
+        name=name,
+        mode="lines+markers",
+        opacity=1.0 if moving else 0.7,
+        line={"color": style.colour, "dash": style.dash, "width": style.width if moving else 1.3},
+        marker={"symbol": style.symbol if moving else f"{style.symbol}-open", "size": 6 if moving else 9},
+        text=[_hover(point) for point in points],
+        hovertemplate="%{text}<extra>" + name + "</extra>",
+    )
+
+
+def _hover(point: Point) -> str:
+    scores = f"P {point.precision:.3f}  R {point.recall:.3f}  F1 {point.f1:.3f}"
+    return "<br>".join([f"<b>ε = {epsilon_text(point.epsilon)}</b>", scores, *point.note])
+
+
+def _goal(figure: go.Figure, axis: EpsilonAxis, planned: float) -> None:
+    """Where the run will end."""
+    x = axis.position(planned)
+    figure.add_vline(x=x, line={"color": palette.QUIET, "dash": "dot", "width": 1.5})
+    text = "no privacy: ends at ∞" if math.isinf(planned) else f"ends at ε = {epsilon_text(planned)}"
+    left = x > (axis.low + axis.high) / 2
+    anchor, shift = ("right", -6) if left else ("left", 6)
+    figure.add_annotation(x=x, y=0.95, text=text, showarrow=False, xanchor=anchor, xshift=shift, font={"size": 12})
+
+
+def _tiers(figure: go.Figure, axis: EpsilonAxis) -> None:
+    """Bands behind the curves: how much an ε promises."""
+    edges = (
+        ("strong", axis.low - 0.04, 0.0),
+        ("reasonable", 0.0, 1.0),
+        ("weak", 1.0, axis.high),
+        ("none", axis.high, axis.end),
+    )
+    for name, start, end in edges:
+        start = max(start, axis.low - 0.04)
+        if end <= start:
+            continue
+        if name in palette.BAND:
+            figure.add_vrect(x0=start, x1=end, fillcolor=palette.BAND[name], line_width=0, layer="below")
+        label = "no privacy" if name == "none" else name
+        if end - start > 0.3:
+            figure.add_annotation(
+                x=(start + end) / 2,
+                y=1,
+                yref="paper",
+                yshift=1,
+                yanchor="bottom",
+                text=label,
+                showarrow=False,
+                font={"size": 12},
+            )
+
+
+def f1_by_type(types: Sequence[TypeScore], *, private: bool, key: str) -> go.Figure:
+    """F1 of each entity type as bars; a line marks the run without privacy."""
+    names = [f"{each.name} ({each.names:,})" for each in types]
+    figure = go.Figure(
+        go.Bar(
+            y=names,
+            x=[each.f1 for each in types],
+            orientation="h",
+            name="this run",
+            marker={
+                "color": palette.PRIVATE if private else palette.NOT_PRIVATE,
+                "pattern": {"shape": "" if private else "/", "fgopacity": 0.35},
+            },
+            text=[f"{each.f1:.2f}" for each in types],
+            textposition="auto",
+            customdata=[(each.precision, each.recall) for each in types],
+            hovertemplate="%{y}<br>P %{customdata[0]:.3f}  R %{customdata[1]:.3f}  F1 %{x:.3f}<extra></extra>",
+        )
+    )
+    known = [(name, each.reference) for name, each in zip(names, types, strict=True) if each.reference is not None]
+    if private and known:
+        figure.add_trace(
+            go.Scatter(
+                y=[name for name, _ in known],
+                x=[value for _, value in known],
+                mode="markers",
+                name="without privacy",
+                marker={"symbol": "line-ns", "size": 22, "line": {"width": 3, "color": palette.NOT_PRIVATE}},
+                hovertemplate="without privacy: F1 %{x:.3f}<extra></extra>",
+            )
+        )
+    figure.update_layout(
+        **plain_layout(key, height=138 + 38 * len(types)),
+        margin={"l": 8, "r": 8, "t": 64, "b": 40},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        xaxis={"title": {"text": "F1"}, "range": [0, 1.0], "gridcolor": palette.GRID, "zeroline": False},
+        yaxis={"autorange": "reversed", "automargin": True},
+        bargap=0.35,
+    )
+    return figure
+
+
+def holdings(found: Holdings, *, key: str) -> go.Figure:
+    """Names of each type that each client holds, stacked."""
+    clients = list(range(1, len(found.sentences) + 1))
+    facts = list(zip(found.sentences, found.tokens, strict=True))
+    figure = go.Figure(
+        [
+            go.Bar(
+                x=clients,
+                y=[row[number] for row in found.entities],
+                name=name,
+                marker={
+                    "color": palette.TYPES[number % len(palette.TYPES)],
+                    "pattern": {"shape": _PATTERNS[number % len(_PATTERNS)], "fillmode": "overlay", "fgopacity": 0.35},
+                },
+                customdata=facts,
+                hovertemplate=f"client %{{x}}: %{{y:,}} {name}<br>%{{customdata[0]:,}} sentences, "
+                "%{customdata[1]:,} tokens<extra></extra>",
+            )
+            for number, name in enumerate(found.types)
+        ]
+    )
+    figure.update_layout(
+        **plain_layout(key, height=348),
+        margin={"l": 56, "r": 8, "t": 64, "b": 44},
+        barmode="stack",
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
+        xaxis={"title": {"text": "client"}, "dtick": max(1, len(clients) // 10), "zeroline": False},
+        yaxis={"title": {"text": "names held"}, "gridcolor": palette.GRID, "zeroline": False},
+        bargap=0.2,
+    )
+    return figure

@@ -1,0 +1,50 @@
+"""The one ε axis, and where axes have their labels."""
+
+import math
+
+import pytest
+
+from pages.shared.charts import log_ticks
+from pages.shared.epsilon_axis import SHARE_OF_NO_PRIVACY, EpsilonAxis
+
+
+def test_infinity_has_a_fifth_of_the_axis_behind_everything_finite():
+    axis = EpsilonAxis([0.3, 40.0, math.inf])
+    assert (axis.end - axis.high) / (axis.end - axis.low) == pytest.approx(SHARE_OF_NO_PRIVACY)
+    assert axis.low <= math.log10(0.1)
+    assert axis.position(40.0) == pytest.approx(math.log10(40))
+    assert axis.position(40.0) < axis.high
+    assert axis.high < axis.position(math.inf) < axis.end
+
+
+def test_a_run_without_privacy_walks_through_the_place_of_infinity():
+    axis = EpsilonAxis([])
+    places = [axis.position(math.inf, share) for share in (0.0, 0.5, 1.0)]
+    assert places == sorted(places)
+    assert axis.high < places[0]
+    assert places[-1] < axis.end
+    assert places[1] == pytest.approx(axis.position(math.inf))
+
+
+def test_no_epsilon_at_all_stands_at_the_low_end():
+    axis = EpsilonAxis([0.0, 1.0])
+    assert axis.position(0.0) == axis.low
+
+
+def test_ticks_are_decades_and_infinity_the_last():
+    positions, labels = EpsilonAxis([0.01, 20.0]).ticks()
+    assert labels == ["0.01", "0.1", "1", "10", "∞"]
+    assert positions[:-1] == pytest.approx([-2, -1, 0, 1])
+    assert positions == sorted(positions)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (0.1, 10, [0.1, 0.2, 0.5, 1, 2, 5, 10]),
+        (0.1, 100, [0.1, 0.3, 1, 3, 10, 30, 100]),
+        (0.03, 300, [0.1, 1, 10, 100]),
+    ],
+)
+def test_the_longer_an_axis_the_fewer_labels_has_a_decade(low, high, ticks):
+    assert log_ticks(low, high) == pytest.approx(ticks)

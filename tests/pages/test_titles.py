@@ -1,0 +1,66 @@
+"""No raw name where people read, and none of today's names without a title."""
+
+import re
+
+import pytest
+
+from engine.config import CLIPPINGS, FEATURES, FLAT, LOSSES, OPTIMISERS, SAMPLINGS, TAGGERS, SimulationConfig
+from engine.corpus import catalogue
+from engine.experiments import recipes
+from pages.shared import titles
+
+
+def test_every_name_of_the_engine_has_a_title():
+    assert set(titles.TAGGERS) == set(TAGGERS)
+    assert set(titles.FEATURES) == set(FEATURES)
+    for table, names in (
+        (titles.OPTIMISERS, OPTIMISERS),
+        (titles.SAMPLINGS, SAMPLINGS),
+        (titles.CLIPPINGS, CLIPPINGS),
+        (titles.LOSSES, LOSSES),
+    ):
+        assert set(table) == set(names)
+
+
+def test_corpora_are_called_as_in_the_catalogue(settings):
+    for info in catalogue(settings):
+        assert titles.corpus(info.name) == info.title
+    assert titles.corpus("my-case-notes") == "case-notes"
+    assert titles.corpus("/somewhere/letters.conll") == "letters.conll"
+
+
+@pytest.mark.parametrize(
+    ("fields", "title"),
+    [
+        ({"corpus": "conll2003"}, "BiLSTM-TDDL, σ = 1 · CoNLL-2003 English news"),
+        (
+            {"tagger": "bilstm-crf", "noise_multiplier": 0, "clients": 5, "epochs": 1},
+            "BiLSTM-CRF, σ = 0 · Letters and notes (synthetic) · 1 epoch · 5 clients",
+        ),
+        (
+            {"noise_multiplier": 0, "clip_norm": 1.5},
+            "BiLSTM-TDDL, σ = 0 · Letters and notes (synthetic) · clip norm 1.5",
+        ),
+        ({"loss": "sum", "seed": 3}, "BiLSTM-TDDL, σ = 1 · Letters and notes (synthetic) · loss summed over tokens"),
+    ],
+)
+def test_a_setting_is_told_by_what_is_not_the_default(fields, title):
+    assert titles.setting(SimulationConfig.from_flat(fields)) == title
+
+
+def test_good_practice_has_no_raw_name_in_its_title():
+    said = titles.setting(recipes.good_practice("conll2003", 14_041, 3.0))
+    assert "Linear, CRF, σ = 1.48 · CoNLL-2003 English news · Public name finder" in said
+    assert not re.search(r"conll2003|linear-crf|True|False|_|\bnames\b", said)
+
+
+def test_settings_that_differ_have_titles_that_differ():
+    changed = {
+        "data_fraction": 0.5, "embeddings": "en_core_web_lg", "features": "shapes", "hidden_size": 7, "batch_size": 8,
+        "learning_rate": 0.5, "epochs": 2.0, "averaging": 0.5, "delta": 1e-6, "sampling": "shuffle", "loss": "sum",
+        "clipping": "per-layer", "noise_source": "system", "clients": 2, "rounds": 2, "schedule": "incremental",
+        "optimiser": "adam", "well_formed": True, "clip_norm": 0.5,
+    }  # fmt: skip
+    said = {titles.setting(SimulationConfig.from_flat({name: value})) for name, value in changed.items()}
+    assert len(said) == len(changed)
+    assert all(titles.heading(name) for name in FLAT)
