@@ -59,8 +59,8 @@ def rows(tried: Sequence[Tried]) -> list[dict[str, Any]]:
                 "noise in a weight": noise_walk(config, final.steps_total)
                 if final and config.privacy.private
                 else None,
-                "why": each.variant.why,
                 "run": address.link(config),
+                "why": each.variant.why,
             }
         )
     return shown

@@ -187,7 +187,7 @@ def f1_by_type(types: Sequence[TypeScore], *, private: bool, key: str) -> go.Fig
         margin={"l": 8, "r": 8, "t": 64, "b": 40},
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         xaxis={"title": {"text": "F1"}, "range": [0, 1.0], "gridcolor": palette.GRID, "zeroline": False},
-        yaxis={"autorange": "reversed", "automargin": True},
+        yaxis={"autorange": "reversed", "automargin": True, "ticksuffix": " "},
         bargap=0.35,
     )
     return figure

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from pages.explore import controls, live
-from pages.shared import address, door
+from pages.shared import address, door, titles
 
 runs = door.runs()
 chosen = controls.choose(runs)
@@ -11,7 +11,6 @@ if faults := controls.problems():
     st.warning("\n\n".join(map(address.plain, faults)), icon=":material/link_off:")
 if chosen:
     config, preview = chosen
-    titles = {info.name: info.title for info in runs.corpora()}
-    live.show(runs, config, preview, titles[config.corpus])
+    live.show(runs, config, preview, titles.corpus(config.corpus))
 for problem in runs.problems():
     st.warning(address.plain(problem), icon=":material/warning:")

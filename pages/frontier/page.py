@@ -4,6 +4,7 @@ import streamlit as st
 
 from engine.experiments import paper as printed
 from engine.experiments import published_metric
+from pages.frontier import chart
 from pages.frontier import points as frontier
 from pages.shared import door, tables, titles
 from pages.shared.metrics import METRICS
@@ -35,9 +36,7 @@ if by_tokens and corpus == "conll2003":
 floor = published_metric.floor(tests[0]).f1 if by_tokens and tests else 0.0
 said = frontier.answer(best, top)
 heading.markdown(f"### {said}")
-show(
-    frontier.picture(settings, best, top, published, floor, key=f"{corpus}-{metric}-{kind}"), key="frontier", label=said
-)
+show(chart.picture(settings, best, top, published, floor, key=f"{corpus}-{metric}-{kind}"), key="frontier", label=said)
 st.caption(
     "Each circle is a setting with all its seeds; a line joins those that none beats at their ε or less, over all, or "
     "where as many clients hold the data, each of whom pays that ε for its own part. Only runs "

@@ -1,11 +1,9 @@
-"""Finished runs → the best F1 that is known for each ε, drawn: no streamlit."""
+"""Finished runs → the best F1 that is known for each ε, as rows and a sentence: no streamlit, no plotly."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import plotly.graph_objects as go
 
 from engine.config import SimulationConfig, with_noise
 from engine.experiments import paper
@@ -17,13 +15,10 @@ from engine.experiments.spread import Spread, spread
 from engine.records import EntityScores
 from engine.reports.numbers import epsilon_text
 from engine.runs import Overview
-from pages.shared import address, charts, palette, titles
-from pages.shared.epsilon_axis import EpsilonAxis
+from pages.shared import address, titles
 from pages.shared.finished import configurations
 
 ALL = "all names"
-FEDERATED = ((5, palette.TYPES[0], "square"), (20, palette.TYPES[2], "triangle-up"))
-"""Numbers of clients that have a line of their own, and how it looks."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +98,8 @@ def rows(frontier: Sequence[Setting], top: Setting | None) -> list[dict[str, Any
             "F1": each.f1.mean,
             "± sd": each.f1.known_sd,
             "seeds": each.seeds_text,
-            "setting": titles.setting(each.config),
             "run": address.link(each.config),
+            "setting": titles.setting(each.config, with_corpus=False),
         }
         for each in (*frontier, *([top] if top else []))
     ]
@@ -120,74 +115,3 @@ def answer(frontier: Sequence[Setting], top: Setting | None) -> str:
     if small and small[-1] is not last:
         text += f", {small[-1].f1.mean:.2f} at ε = {epsilon_text(small[-1].epsilon)}"
     return text + (f"; without privacy {top.f1.mean:.2f}." if top else ".")
-
-
-def picture(
-    found: Sequence[Setting],
-    frontier: Sequence[Setting],
-    top: Setting | None,
-    published: Sequence[tuple[float, float, str]],
-    floor: float,
-    *,
-    key: str,
-) -> go.Figure:
-    """F1 against ε: every setting, the frontier, the ceiling and the floor. A click opens the setting in Explore."""
-    known = [each.epsilon for each in found if each.private] + [epsilon for epsilon, _, _ in published]
-    axis = EpsilonAxis(known, least=0.5)
-    figure = go.Figure()
-    axis.shade(figure)
-    figure.add_trace(_points(found, axis, "all settings", palette.QUIET, "circle-open", 7))
-    line = _points(frontier, axis, "best known", palette.F1, "circle", 12)
-    line.mode, line.line = "lines+markers", {"shape": "hv", "color": palette.F1, "width": 2.5}
-    line.error_y = {"type": "data", "array": [each.f1.sd for each in frontier], "thickness": 1.5}
-    figure.add_trace(line)
-    for (clients, colour, symbol), dash in zip(FEDERATED, ("dash", "dot"), strict=True):
-        if split := best(found, clients):
-            line = _points(split, axis, f"{clients} clients", colour, symbol, 9)
-            line.mode, line.line = "lines+markers", {"shape": "hv", "color": colour, "width": 2, "dash": dash}
-            figure.add_trace(line)
-    if published:
-        figure.add_trace(
-            go.Scatter(
-                x=[axis.position(epsilon) for epsilon, _, _ in published],
-                y=[f1 for _, f1, _ in published],
-                mode="markers",
-                name="printed, at honest ε",
-                marker={"symbol": "diamond-open", "size": 11, "color": palette.RECALL, "line": {"width": 2.2}},
-                text=[name for _, _, name in published],
-                hovertemplate="%{text}: printed F1 %{y:.3f}<extra></extra>",
-            )
-        )
-    for value, text in ((top.f1.mean if top else None, "not private"), (floor, "finds no name")):
-        if value is not None:
-            figure.add_hline(
-                y=value,
-                line={"dash": "dot", "width": 1.5, "color": palette.QUIET},
-                annotation={"text": text, "font": {"size": 11}},
-                annotation_position="top left",
-            )
-    return figure.update_layout(
-        **charts.plain_layout(key, height=440),
-        margin={"l": 52, "r": 8, "t": 64, "b": 48},
-        hovermode="closest",
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        xaxis=axis.layout(),
-        yaxis={"title": {"text": "F1, test part"}, "range": [-0.03, 1], "gridcolor": palette.GRID, "zeroline": False},
-    )
-
-
-def _points(found: Sequence[Setting], axis: EpsilonAxis, name: str, colour: str, symbol: str, size: int) -> go.Scatter:
-    return go.Scatter(
-        x=[axis.position(each.epsilon) for each in found],
-        y=[each.f1.mean for each in found],
-        mode="markers",
-        name=name,
-        marker={"symbol": symbol, "size": size, "color": colour},
-        text=[
-            f"<b>{titles.setting(each.config)}</b><br>ε = {epsilon_text(each.epsilon)}, F1 {each.f1.text}, "
-            f"seeds: {each.seeds_text}"
-            for each in found
-        ],
-        customdata=[address.link(each.config) for each in found],
-        hovertemplate="%{text}<extra>" + name + "</extra>",
-    )

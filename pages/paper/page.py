@@ -6,7 +6,7 @@ from engine.experiments import paper as printed
 from engine.experiments.over_seeds import SEEDS, over_seeds
 from pages.paper import stories
 from pages.paper import tables as paper
-from pages.shared import address, door, submitting, tables
+from pages.shared import address, door, submitting, tables, titles
 from pages.shared.metrics import METRICS
 from pages.shared.picture import show
 
@@ -15,8 +15,7 @@ about = printed.published(printed.PAPERS[0])
 st.markdown("### What was printed, and what the same settings give when the noise reaches the weights")
 st.caption(f"{about['title']}. {about['authors']}, {about['venue']}, doi:{about['doi']}.")
 with st.container(horizontal=True, vertical_alignment="bottom"):
-    names = {info.name: info.title for info in runs.corpora() if info.name in ("conll2003", "synthetic")}
-    corpus = st.selectbox("Corpus", ["conll2003", "synthetic"], format_func=names.__getitem__, width=280)
+    corpus = st.selectbox("Corpus", ["conll2003", "synthetic"], format_func=titles.corpus, width=280)
     metric = st.segmented_control(
         "F1 counted", list(METRICS), default="published", format_func=METRICS.__getitem__, required=True
     )

@@ -51,8 +51,8 @@ def rows(steps: Sequence[Step], epsilon: float) -> list[dict[str, Any]]:
                 "σ": found.config.privacy.noise_multiplier,
                 "seconds": _seconds(found),
                 "seeds": found.seeds_text,
-                "why": step.rung.why,
                 "run": address.link(found.config),
+                "why": step.rung.why,
             }
         )
         before = f1

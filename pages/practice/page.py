@@ -7,13 +7,12 @@ import streamlit as st
 from engine.experiments import recipes
 from engine.experiments.over_seeds import SEEDS, over_seeds, with_seeds
 from pages.practice import ladder
-from pages.shared import door, submitting, tables
+from pages.shared import door, submitting, tables, titles
 from pages.shared.picture import show
 
 runs = door.runs()
-titles = {info.name: info.title for info in runs.corpora() if info.name in ("conll2003", "synthetic")}
 left, right = st.columns([3, 1], vertical_alignment="bottom")
-corpus = right.selectbox("Corpus", ["conll2003", "synthetic"], format_func=titles.__getitem__)
+corpus = right.selectbox("Corpus", ["conll2003", "synthetic"], format_func=titles.corpus)
 sentences = runs.train_sentences(corpus)
 steps = [
     ladder.Step(

@@ -62,6 +62,10 @@ function themed(layout, place) {
 // On a phone: two names a line in a legend, and names of parallel axes aslant, so that they do not meet.
 function narrowed(traces, layout) {
   layout.legend = { ...layout.legend, entrywidth: 0.5, entrywidthmode: "fraction" };
+  if (layout.legend.y > 1) {  // above the picture, where the buttons are too
+    layout.margin = { ...layout.margin, t: layout.margin.t + 28 };
+    layout.height += 28;
+  }
   for (const trace of traces) if (trace.type === "parcoords") trace.labelangle = -35;
 }
 

@@ -81,7 +81,7 @@ _HEADINGS = {
     "hidden_size": "units",
     "window": "neighbours",
     "well_formed": "tags read off",
-    "averaging": "averaged weights, decay",
+    "averaging": "averaged weights",
     "batch_size": "batch size",
     "delta": "δ",
     "noise_source": "noise comes from",
@@ -112,12 +112,13 @@ def model(config: SimulationConfig) -> str:
     return f"{TAGGERS.get(config.tagger.name, config.tagger.name)}, σ = {config.privacy.noise_multiplier:g}"
 
 
-def setting(config: SimulationConfig) -> str:
+def setting(config: SimulationConfig, *, with_corpus: bool = True) -> str:
     """A configuration in a few words, whatever its seed: model, noise, corpus, and what else is not the default."""
     usual = SimulationConfig(privacy=PrivacyConfig(noise_multiplier=config.privacy.noise_multiplier)).flat()
     named = ("corpus", "tagger", "noise_multiplier", "seed")
     changed = {name: found for name, found in config.flat().items() if name not in named and found != usual[name]}
-    return " · ".join([model(config), corpus(config.corpus), *(_phrase(*one) for one in changed.items())])
+    of_corpus = [corpus(config.corpus)] if with_corpus else []
+    return " · ".join([model(config), *of_corpus, *(_phrase(*one) for one in changed.items())])
 
 
 def _phrase(field: str, found: Any) -> str:
@@ -125,6 +126,7 @@ def _phrase(field: str, found: Any) -> str:
     said = value(field, found)
     if field in _SAY_THEMSELVES or said == "not clipped":
         return said
-    if field in ("clients", "rounds", "epochs", "units", "neighbours"):
-        return f"{said} {field}" if found != 1 else f"1 {field.removesuffix('s')}"
-    return f"{heading(field)} {said}"
+    name = heading(field)
+    if name in ("clients", "rounds", "epochs", "units", "neighbours"):
+        return f"{said} {name if found != 1 else name.removesuffix('s')}"
+    return f"{name} {said}"

@@ -106,8 +106,10 @@ def bars(lengths: Sequence[Bar], *, unit: str, key: str) -> go.Figure:
             "title": {"text": unit},
             "gridcolor": palette.GRID,
             "zeroline": False,
+            "nticks": 5,
+            "tickangle": 0,
         },
-        yaxis={"autorange": "reversed", "automargin": True},
+        yaxis={"autorange": "reversed", "automargin": True, "ticksuffix": " "},
         bargap=0.3,
     )
     return figure

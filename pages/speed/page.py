@@ -4,7 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.records import Measurement
-from pages.shared import address, door
+from pages.shared import address, door, titles
 from pages.shared.picture import show
 from pages.speed import chart as speed
 
@@ -40,15 +40,13 @@ def whole_run(found: Measurement) -> None:
     """Ten epochs, and where their time goes."""
     values = found.values
     st.markdown("#### A whole run")
-    titles = {info.name: info.title for info in door.runs().corpora()}
-    corpus = address.plain(titles.get(values["corpus"], values["corpus"]))
+    corpus = address.plain(titles.corpus(values["corpus"]))
     st.caption(f"Ten epochs of {corpus} at the paper's settings, with 25 scorings on the way.")
-    names = {"bilstm-tddl": "TDDL", "bilstm-crf": "CRF"}
     for column, run in zip(st.columns(len(values["runs"])), values["runs"], strict=True):
         kind = f"σ = {run['noise_multiplier']:g}" if run["noise_multiplier"] else "not private"
-        column.metric(f"{names.get(run['tagger'], run['tagger'])}, {kind}", f"{run['seconds']:.0f} s")
+        column.metric(f"{titles.TAGGERS.get(run['tagger'], run['tagger'])}, {kind}", f"{run['seconds']:.0f} s")
     show(
-        speed.bars(speed.parts(values["parts_s"]), unit="seconds of the first", key="parts"),
+        speed.bars(speed.parts(values["parts_s"]), unit="seconds of the first run above", key="parts"),
         key="parts",
         label="Where the seconds of a private run go",
     )

@@ -11,6 +11,7 @@ from engine.experiments.published_metric import published_metric
 from engine.records import Run
 from engine.runs import Overview
 from engine.settings import REPOSITORY
+from pages.frontier import chart
 from pages.frontier import points as frontier
 from tests.engine.experiments.test_paper import run_of
 
@@ -72,7 +73,7 @@ def test_f1_may_be_of_one_type_or_as_the_paper_counts():
 def test_points_lead_to_their_setting():
     settings = frontier.settings(FOUND, "synthetic", "entity", frontier.ALL)
     best = frontier.best(settings)
-    figure = frontier.picture(settings, best, None, [(0.76, 0.9, "TDDL, σ = 1")], 0.0, key="k")
+    figure = chart.picture(settings, best, None, [(0.76, 0.9, "TDDL, σ = 1")], 0.0, key="k")
     every, line, printed = figure.data
     assert len(every.x) == 5
     assert max(every.x) > figure.layout.xaxis.tickvals[-2]  # no privacy has a place of its own
@@ -115,10 +116,10 @@ def test_settings_with_many_clients_have_lines_of_their_own():
         overview(config(noise_multiplier=1.0, clients=20), 3, 3.0),
     ]
     settings = frontier.settings(found, "synthetic", "entity", frontier.ALL)
-    figure = frontier.picture(settings, frontier.best(settings), None, [], 0.0, key="k")
+    figure = chart.picture(settings, frontier.best(settings), None, [], 0.0, key="k")
     lines = {trace.name: list(trace.y) for trace in figure.data}
     assert lines["5 clients"] == pytest.approx([2 / 15 * 1, 4 / 15]) or len(lines["5 clients"]) == 2
     assert len(lines["20 clients"]) == 1
     settings = frontier.settings(FOUND, "synthetic", "entity", frontier.ALL)
-    figure = frontier.picture(settings, frontier.best(settings), None, [], 0.0, key="k")
+    figure = chart.picture(settings, frontier.best(settings), None, [], 0.0, key="k")
     assert "5 clients" not in {trace.name for trace in figure.data}
