@@ -13,13 +13,13 @@ import sys
 import time
 
 from engine import corpus as corpora
-from engine.config import PAPER_TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
-from engine.experiments import diagnosis, paper, recipes
+from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
+from engine.experiments import diagnosis, over_seeds, paper, recipes
 from engine.records import RunState
 from engine.runs import Runs
 from engine.settings import Settings
 
-SEEDS = {"synthetic": 1, "conll2003": paper.SEEDS}
+SEEDS = {"synthetic": 1, "conll2003": over_seeds.SEEDS}
 """How many seeds of each cell, by corpus."""
 NOISE_MULTIPLIERS = (0.0, 0.5, 1.0, 2.0, 5.0)
 
@@ -29,13 +29,13 @@ def wanted(names: list[str], seeds: int | None) -> list[SimulationConfig]:
     settings = Settings.from_environment()
     found: list[tuple[int, SimulationConfig]] = []
     for corpus in names:
-        for tagger, sigma in itertools.product(PAPER_TAGGERS, NOISE_MULTIPLIERS):
+        for tagger, sigma in itertools.product(paper.TAGGERS, NOISE_MULTIPLIERS):
             privacy = PrivacyConfig(noise_multiplier=sigma)
             found.append((0, SimulationConfig(corpus=corpus, tagger=TaggerConfig(name=tagger), privacy=privacy)))
         for cell in paper.cells(corpus=corpus):
             found += enumerate(cell.seeds(seeds or SEEDS.get(corpus, 1)))
         explained = [variant.config for variant in (*diagnosis.crf(corpus), *diagnosis.phases(corpus))]
-        sentences = corpora.train_sentences(corpus, settings)
+        sentences = corpora.resolve(corpus, settings).train_sentences
         ladder = [
             recipes.rung(number, corpus, sentences, epsilon)
             for number in range(len(recipes.RUNGS))
@@ -46,7 +46,7 @@ def wanted(names: list[str], seeds: int | None) -> list[SimulationConfig]:
             for clients, rounds, epsilon in itertools.product(recipes.CLIENTS, recipes.ROUNDS, recipes.EPSILONS)
         ]
         for config in (*paper.what_ifs(corpus).values(), *explained, *ladder, *federated):
-            found += enumerate(paper.with_seeds(config, seeds or SEEDS.get(corpus, 1)))
+            found += enumerate(over_seeds.with_seeds(config, seeds or SEEDS.get(corpus, 1)))
     return list(dict.fromkeys(config for _, config in sorted(found, key=lambda one: one[0])))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.cached_results import NOISE_MULTIPLIERS
 from benchmarks.report import markdown, step_table
-from engine.config import PAPER_TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
+from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.experiments import diagnosis, paper, recipes
 from engine.experiments.over_seeds import OverSeeds, older_text, over_seeds, seeds_text
 from engine.records import Run
@@ -113,7 +113,7 @@ def speed() -> str:
 
 def _place(run: Run) -> tuple[bool, bool, float]:
     config = run.config
-    return config.corpus != "synthetic", config.tagger.name != PAPER_TAGGERS[0], config.privacy.noise_multiplier
+    return config.corpus != "synthetic", config.tagger.name != paper.TAGGERS[0], config.privacy.noise_multiplier
 
 
 def main() -> None:

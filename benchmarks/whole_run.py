@@ -13,8 +13,9 @@ import numpy as np
 
 from benchmarks.report import finish, markdown
 from engine import simulation
-from engine.config import PAPER_TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
+from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.embeddings.encoded import tag_sequences
+from engine.experiments.paper import TAGGERS
 from engine.records import RoundRecord
 from engine.scoring import score
 from engine.settings import Settings
@@ -59,8 +60,8 @@ def train(config: SimulationConfig, settings: Settings) -> tuple[RoundRecord, fl
 
 def scoring_seconds(config: SimulationConfig, settings: Settings) -> tuple[int, float]:
     """Sentences of the test part, and the quickest of five scorings of it."""
-    encoded = simulation.encoded_corpus(config, settings)
-    tagger, run = simulation.federation_of(config, encoded, settings)
+    begun = simulation.prepare(config, settings)
+    encoded, tagger, run = begun.encoded, begun.tagger, begun.run
     decoder, split, best = Decoder(encoded.tags, well_formed=False), encoded.test, np.inf
     transitions = tagger.views(run.weights)[-1].get("transitions")
     for _ in range(5):
@@ -80,10 +81,10 @@ def main() -> None:
     options = parser.parse_args()
     settings = Settings.from_environment()
     simulation.warm_up(settings)
-    simulation.encoded_corpus(SimulationConfig(corpus=options.corpus), settings)
+    simulation.prepare(SimulationConfig(corpus=options.corpus), settings)
     runs: list[dict[str, Any]] = []
     parts: dict[str, float] = {}
-    for tagger in PAPER_TAGGERS:
+    for tagger in TAGGERS:
         for sigma in (1.0, 0.0):
             config = SimulationConfig(
                 corpus=options.corpus, tagger=TaggerConfig(name=tagger), privacy=PrivacyConfig(noise_multiplier=sigma)

@@ -24,6 +24,7 @@ from engine.errors import InvalidConfig
 from engine.experiments.over_seeds import SEEDS, OverSeeds, engine_of, over_seeds, with_seeds
 from engine.experiments.spread import ScoreSpread
 from engine.records import Run
+from engine.taggers import KINDS
 
 PAPERS = ("dp-fl-ner",)
 TABLES = {
@@ -34,6 +35,8 @@ TABLES = {
     "table5": "Clients, one round, DP-SGD at each",
     "table6": "Five clients, a tenth of the data a round, DP-SGD at each",
 }
+TAGGERS = tuple(kind.name for kind in KINDS.values() if kind.paper == "dp-fl-ner")
+"""Kinds of taggers that the paper has."""
 _FOLDER = Path(__file__).parent / "papers"
 _PHASES, _PHASE_CLIENTS, _NOISE = 10, 5, 1.0
 """Tables 4 and 6: ten phases of 10 % each, five clients. Tables 5 and 6: σ = 1."""
@@ -150,7 +153,7 @@ def fields(row: Row) -> dict[str, Any]:
 def setting_text(cell: Cell) -> str:
     """What a row varies, in a few words."""
     names = {
-        "tagger": lambda value: str(value).removeprefix("bilstm-").upper(),
+        "tagger": lambda value: KINDS[str(value)].short,
         "noise_multiplier": lambda value: f"σ = {value:g}",
         "clients": lambda value: f"{value} clients",
         "data_fraction": lambda value: f"{100 * value:.0f} % of the data",

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from engine.config import PAPER_TAGGERS, SimulationConfig
+from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
+from engine.experiments.paper import TAGGERS
 from engine.settings import Settings
-from engine.simulation import encoded_corpus, federation_of
+from engine.simulation import prepare
 from engine.taggers import Tagger
 from engine.taggers.layers import BidirectionalLSTM, Dense
 from engine.training.batches import Batch, batch_of
@@ -57,13 +58,12 @@ def second_opinions(config: SimulationConfig, settings: Settings, steps: int) ->
         raise InvalidConfig(
             "noise_multiplier=0, expected a private run: TensorFlow Privacy has nothing to say of others"
         )
-    if config.tagger.name not in PAPER_TAGGERS:
-        raise InvalidConfig(
-            f"tagger={config.tagger.name!r}, expected one of {', '.join(PAPER_TAGGERS)} for a second opinion"
-        )
+    if config.tagger.name not in TAGGERS:
+        raise InvalidConfig(f"tagger={config.tagger.name!r}, expected one of {', '.join(TAGGERS)} for a second opinion")
     if steps < 1:
         raise InvalidConfig(f"steps={steps}, expected at least 1")
-    tagger, run = federation_of(config, encoded_corpus(config, settings), settings)
+    prepared = prepare(config, settings)
+    tagger, run = prepared.tagger, prepared.run
     learner = run.learner(run.plan.rounds[0][0], run.weights)
     theirs = TensorFlowPrivacy(tagger, mean=config.training.loss == "mean")
     everywhere, plan = (slice(0, tagger.size), np.zeros(0, dtype=np.int64)), learner.plan

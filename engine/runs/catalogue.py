@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from engine import corpus
+from engine import corpus as corpora
 from engine.config import DEFAULT_CLIP_NORM, SimulationConfig, run_id
+from engine.corpus.handle import CorpusHandle
 from engine.embeddings.apart import NONE, Overlap, believable, overlap
 from engine.errors import CorpusError, EpsilonError, RunNotFound, StoreError
-from engine.records import RoundRecord, Run, RunState, RunStatus
-from engine.runs.repeats import Outcome, Repeat, is_repeat, outcome, repeat_id
+from engine.records import RoundRecord, Run, RunKind, RunState, RunStatus
+from engine.runs.repeats import Outcome, Repeat, outcome, repeat_id
 from engine.settings import Settings
 from engine.store import published
 from engine.store.published import Published
@@ -51,9 +52,13 @@ class Catalogue:
         if "_store" in self.__dict__:
             self._store.close()
 
+    def corpus(self, config: SimulationConfig) -> CorpusHandle:
+        """The corpus of a configuration, as it is now."""
+        return corpora.resolve(config.corpus, self.settings)
+
     def identity(self, config: SimulationConfig) -> str:
         """The run that this configuration is. Raises CorpusError if its corpus is not here."""
-        return run_id(config, corpus.checksum(config.corpus, self.settings))
+        return run_id(config, self.corpus(config).checksum)
 
     def find(self, config: SimulationConfig) -> Run | None:
         """The run with this configuration, if it is published or stored in whatever state; else the published one of
@@ -63,7 +68,7 @@ class Catalogue:
         """
         same = self._published.by_config.get(config, [])
         try:
-            checksum = corpus.checksum(config.corpus, self.settings)
+            checksum = self.corpus(config).checksum
         except CorpusError:
             return same[0] if same else None
         known = next((run for run in same if run.provenance and run.provenance.corpus_checksum == checksum), None)
@@ -102,14 +107,14 @@ class Catalogue:
 
     def overview(self, limit: int = 5000, *, repeats: bool = False) -> list[Overview]:
         """All runs, newest first, each with its newest record; those that repeat another only where asked for."""
-        every = [run for run in self.recent(limit) if repeats or not is_repeat(run.run_id)]
+        every = [run for run in self.recent(limit) if repeats or run.kind != RunKind.REPEAT]
         published = {run.run_id: run.records[-1] for run in self.published()}
         known, notes = published | self._ends, self._store.notes()
         new = self._store.last_records({run.run_id for run in every} - known.keys())
         # A run that has ended says nothing more, unless it is taken up again, which its state shows.
         self._ends |= {run.run_id: new[run.run_id] for run in every if run.run_id in new and run.status.state == "done"}
         known |= new
-        firsts = {repeat_id(identity): record for identity, record in known.items() if not is_repeat(identity)}
+        firsts = {repeat_id(run.run_id): known.get(run.run_id) for run in every if run.kind != RunKind.REPEAT}
         return [
             Overview(
                 run,
@@ -197,7 +202,7 @@ class Catalogue:
         """What the corpus shares with the sentences that its features were fitted on; nothing is known of a corpus
         that is not here. Raises StoreError."""
         try:
-            return overlap(config.corpus, config.features, self.settings)
+            return overlap(self.corpus(config), config.features)
         except CorpusError:
             return NONE
 

@@ -7,15 +7,9 @@ from engine.config import SYNTHETIC, PrivacyConfig, SimulationConfig
 from engine.corpus import OWN
 from engine.corpus.catalogue import NAMED
 from engine.reports.numbers import delta_text
+from engine.taggers import KINDS
 
-TAGGERS = {
-    "bilstm-tddl": "BiLSTM-TDDL",
-    "bilstm-crf": "BiLSTM-CRF",
-    "linear-softmax": "Linear, softmax",
-    "linear-crf": "Linear, CRF",
-    "mlp-softmax": "MLP, softmax",
-    "mlp-crf": "MLP, CRF",
-}
+TAGGERS = {name: kind.title for name, kind in KINDS.items()}
 FEATURES = {
     "vectors": "Word vectors",
     "shapes": "Word vectors and spelling",

@@ -106,7 +106,7 @@ def bars(lengths: Sequence[Bar], *, unit: str, key: str) -> go.Figure:
             "title": {"text": unit},
             "gridcolor": palette.GRID,
             "zeroline": False,
-            "nticks": 5,
+            "nticks": 4,
             "tickangle": 0,
         },
         yaxis={"autorange": "reversed", "automargin": True, "ticksuffix": " "},

@@ -8,6 +8,7 @@ from engine import corpus
 from engine.config import engine_version, run_id
 from engine.experiments import paper as tables
 from engine.experiments.over_seeds import engine_of, older_text, over_seeds
+from engine.records import RunKind
 from engine.reports import tables as reports
 from engine.runs import Runs
 from engine.runs.repeats import repeat_id
@@ -32,10 +33,11 @@ def test_what_was_printed_is_shown_before_anything_was_run(open_page):
 def test_what_is_done_can_be_run_again_and_what_came_of_it_is_said(open_page, settings, monkeypatch):
     (cell,) = (c for c in tables.cells(corpus="synthetic") if c.table == "table3" and c.config.federation.clients == 2)
     runs = Runs(settings)
-    checksum = corpus.checksum("synthetic", settings)
+    checksum = corpus.resolve("synthetic", settings).checksum
     first = run_id(cell.config, checksum)
     for identity in (first, repeat_id(first)):
-        runs._store.submit(identity, cell.config, checksum)
+        kind = RunKind.RUN if identity == first else RunKind.REPEAT
+        runs._store.submit(identity, cell.config, checksum, kind=kind)
         claim = runs._store.claim(identity, "me/1")
         for number in range(3):
             runs._store.append(claim, record(number))

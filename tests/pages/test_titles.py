@@ -4,14 +4,13 @@ import re
 
 import pytest
 
-from engine.config import CLIPPINGS, FEATURES, FLAT, LOSSES, OPTIMISERS, SAMPLINGS, TAGGERS, SimulationConfig
+from engine.config import CLIPPINGS, FEATURES, FLAT, LOSSES, OPTIMISERS, SAMPLINGS, SimulationConfig
 from engine.corpus import catalogue
 from engine.experiments import recipes
 from pages.shared import titles
 
 
 def test_every_name_of_the_engine_has_a_title():
-    assert set(titles.TAGGERS) == set(TAGGERS)
     assert set(titles.FEATURES) == set(FEATURES)
     for table, names in (
         (titles.OPTIMISERS, OPTIMISERS),
