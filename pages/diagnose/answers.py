@@ -99,6 +99,10 @@ def _phases_picture(by_phase: Mapping[str, Sequence[OverSeeds]], corpus: str, me
     )
 
 
+USUAL = SimulationConfig.from_flat({"corpus": "conll2003", "tagger": "bilstm-crf"})
+"""The setting that is shown where none was asked for."""
+
+
 def any_run(runs: Runs, asked: str | None) -> None:
     """One run's records."""
     linked = runs.get(asked) if asked else None
@@ -109,7 +113,7 @@ def any_run(runs: Runs, asked: str | None) -> None:
         st.caption("No run is done yet: start one on the page Explore.")
         return
     order = sorted(known, key=titles.setting)
-    first = finished.seedless(linked.config) if linked else SimulationConfig.from_flat({"tagger": "bilstm-crf"})
+    first = finished.seedless(linked.config) if linked else USUAL
     left, right = st.columns([4, 1])
     place = order.index(first) if first in order else 0
     seeds = known[left.selectbox("Setting", order, place, format_func=titles.setting)]

@@ -77,8 +77,12 @@ def _over_steps(
         [_line(number, name, steps, values, "%{text}", facts) for number, (name, values) in enumerate(series.items())]
     )
     _laid_out(figure, "optimiser steps", title, key)
-    figure.update_layout(showlegend=legend)
-    return figure.update_yaxes(type="log", dtick=1, tickformat=".3~g") if log else figure
+    figure.update_layout(showlegend=legend, margin_t=64 if legend else 36)
+    known = [value for values in series.values() for value in values if value]
+    if log and known:
+        ticks = charts.log_ticks(min(known) / 2, max(known) * 2)
+        figure.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
+    return figure
 
 
 def _line(

@@ -56,7 +56,8 @@ def _privacy(start: Mapping[str, Any]) -> None:
         CLIPPINGS,
         "clipping",
         names=titles.CLIPPINGS,
-        help="Joint: a sentence's gradient as a whole. Per layer: each layer by itself, all together to C.",
+        help="As a whole: a sentence's gradient over all weights. Layer by layer: each layer by itself, all together "
+        "to C.",
     )
     number(start, "δ", 1e-12, 0.999, "delta", format="%.0e", help="Chance that ε does not hold: below 1/n.")
     select(
@@ -65,7 +66,7 @@ def _privacy(start: Mapping[str, Any]) -> None:
         SAMPLINGS,
         "sampling",
         names=titles.SAMPLINGS,
-        help="Poisson: each sentence joins each step by chance, as the accounting assumes. Shuffle: fixed batches as "
+        help="Poisson: each sentence joins each step by chance, as the accounting assumes. Shuffled: fixed batches as "
         "in papers, whose ε has no amplification by sampling.",
     )
     select(

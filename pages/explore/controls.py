@@ -1,9 +1,10 @@
 """The controls of a configuration, in the sidebar, and their tie to the address bar."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from engine.config import (
     AUTOMATIC,
@@ -32,42 +33,11 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
     """What the user has chosen and what it would cost; None, and a sentence on the page, if it cannot be run."""
     known = {info.name: info for info in runs.corpora()}
     _read_address(known)
-    state = st.session_state
-    start = state[_INITIAL]
+    start = st.session_state[_INITIAL]
     with st.sidebar:
         _starts(runs)
         corpora.choose(runs, start, known)
-        select(start, "Model", list(titles.TAGGERS), "tagger", names=titles.TAGGERS)
-        st.caption(KINDS[state.tagger].note)
-        select(
-            start,
-            "Features",
-            FEATURES,
-            "features",
-            names=titles.FEATURES,
-            help="What a token is told by, from public data; each has what stands above it too. The last three were "
-            "fitted on Wikigold's sentences, the last two on its labels too, spaCy's finder on OntoNotes'. A corpus "
-            "that shares sentences with it is told so.",
-        )
-        st.select_slider(
-            "Noise multiplier σ",
-            _options(NOISE, "noise_multiplier"),
-            start["noise_multiplier"],
-            key="noise_multiplier",
-            format_func=lambda sigma: f"{sigma:g}",
-            on_change=lambda: state.update(exact_noise=state.noise_multiplier),
-            help="Noise on each step's gradient, in multiples of the most that one sentence may change it.",
-        )
-        st.caption("← more accurate :gray[·] more private →")
-        cost = st.container()
-        st.select_slider(
-            "Share of the training data",
-            _options(SHARES, "data_fraction"),
-            start["data_fraction"],
-            key="data_fraction",
-            format_func=lambda share: f"{100 * share:g} %",
-            help="A random part of the training sentences. Fewer sentences make each one weigh more, so ε grows.",
-        )
+        cost = _main_choices(start)
         federated.choose(start, _options(federated.CLIENTS, "clients"))
         federated.advanced(start)
         advanced.choose(runs, start)
@@ -84,6 +54,43 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
         _say_cost(preview)
     _write_address(config)
     return config, preview
+
+
+def _main_choices(start: Mapping[str, Any]) -> DeltaGenerator:
+    """Model, features, noise and share of the data; returns the place for what they cost."""
+    state = st.session_state
+    select(start, "Model", list(titles.TAGGERS), "tagger", names=titles.TAGGERS)
+    st.caption(KINDS[state.tagger].note)
+    select(
+        start,
+        "Features",
+        FEATURES,
+        "features",
+        names=titles.FEATURES,
+        help="What a token is told by, from public data; each has what stands above it too. The last three were "
+        "fitted on Wikigold's sentences, the last two on its labels too, spaCy's finder on OntoNotes'. A corpus "
+        "that shares sentences with it is told so.",
+    )
+    st.select_slider(
+        "Noise multiplier σ",
+        _options(NOISE, "noise_multiplier"),
+        start["noise_multiplier"],
+        key="noise_multiplier",
+        format_func=lambda sigma: f"{sigma:g}",
+        on_change=lambda: state.update(exact_noise=state.noise_multiplier),
+        help="Noise on each step's gradient, in multiples of the most that one sentence may change it.",
+    )
+    st.caption("← more accurate :gray[·] more private →")
+    cost = st.container()
+    st.select_slider(
+        "Share of the training data",
+        _options(SHARES, "data_fraction"),
+        start["data_fraction"],
+        key="data_fraction",
+        format_func=lambda share: f"{100 * share:g} %",
+        help="A random part of the training sentences. Fewer sentences make each one weigh more, so ε grows.",
+    )
+    return cost
 
 
 def _read_address(known: dict[str, CorpusInfo]) -> None:

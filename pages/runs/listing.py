@@ -43,8 +43,8 @@ def summary(found: Sequence[Overview]) -> str:
     parts += [f"{own:,} of yours done"] if own else []
     parts += [f"{published:,} published"] if published else []
     older = sum(bool(engine_of(each.run)) for each in found)
-    text = (", ".join(parts) or "No runs yet: start one on the page Explore") + "."
-    return text + (f" Of an older engine: {older:,}." if older else "")
+    text = ", ".join(parts) or "No runs yet: start one on the page Explore"
+    return text + (f"; {older:,} of an older engine." if older else ".")
 
 
 def row(each: Overview) -> dict[str, Any]:

@@ -21,7 +21,7 @@ FEATURES = {
 OPTIMISERS = {"sgd": "SGD", "momentum": "SGD with momentum", "adam": "Adam"}
 SAMPLINGS = {"poisson": "Poisson sampling", "shuffle": "shuffled batches"}
 CLIPPINGS = {"joint": "clipped as a whole", "per-layer": "clipped layer by layer"}
-LOSSES = {"mean": "loss averaged over tokens", "sum": "loss summed over tokens"}
+LOSSES = {"mean": "averaged over tokens", "sum": "summed over tokens"}
 _MECHANISMS = {"dp-sgd": "DP-SGD", "dp-fedavg": "DP-FedAvg", "local": "noise by each client"}
 _NOISE_SOURCES = {"seeded": "noise from the seed", "system": "noise from the system"}
 _SCHEDULES = {"averaging": "all data each round", "incremental": "a piece of the data a round"}
@@ -83,7 +83,7 @@ _HEADINGS = {
     "skew": "skew α",
 }
 _SAY_THEMSELVES = (
-    *("features", "optimiser", "sampling", "clipping", "loss", "mechanism", "noise_source", "schedule", "partition"),
+    *("features", "optimiser", "sampling", "clipping", "mechanism", "noise_source", "schedule", "partition"),
     *("weighting", "well_formed", "data_fraction"),
 )
 """Fields whose values need no heading to be understood."""

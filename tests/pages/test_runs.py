@@ -38,7 +38,7 @@ def test_runs_are_listed_with_what_they_gave(open_page, settings):
     stored(runs, 1)
     stored(runs, 2, done=False)
     test = open_page("runs")
-    assert "1 queued, 1 of yours done." in said(test.markdown)
+    assert "1 queued, 1 of yours done; 1 of an older engine." in said(test.markdown)
     frame = test.dataframe[0].value
     assert set(frame["state"]) == {"✓ done", "◔ queued"}
     done = frame[frame["seed"] == 1].iloc[0]
@@ -50,7 +50,7 @@ def test_runs_are_listed_with_what_they_gave(open_page, settings):
 def test_runs_of_an_older_engine_can_be_found(open_page, older):
     test = open_page("runs", older)
     assert test.dataframe[0].value["engine"].tolist() == ["5, older"]
-    assert "1 published. Of an older engine: 1." in said(test.markdown)
+    assert "1 published; 1 of an older engine." in said(test.markdown)
     test.text_input(key="runs_words").set_value("older").run()
     assert len(test.dataframe[0].value) == 1
 
