@@ -35,7 +35,7 @@ def wanted(names: list[str], seeds: int | None) -> list[SimulationConfig]:
         for cell in paper.cells(corpus=corpus):
             found += enumerate(cell.seeds(seeds or SEEDS.get(corpus, 1)))
         explained = [variant.config for variant in (*diagnosis.crf(corpus), *diagnosis.phases(corpus))]
-        sentences = corpora.train_sentences(corpus, settings)
+        sentences = corpora.resolve(corpus, settings).train_sentences
         ladder = [
             recipes.rung(number, corpus, sentences, epsilon)
             for number in range(len(recipes.RUNGS))

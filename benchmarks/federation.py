@@ -24,7 +24,7 @@ def once(clients: int, corpus: str, settings: Settings) -> tuple[float, int]:
     config = SimulationConfig(
         corpus=corpus, training=TrainingConfig(epochs=EPOCHS), federation=FederationConfig(clients=clients)
     )
-    _, run = simulation.federation_of(config, simulation.encoded_corpus(config, settings), settings)
+    run = simulation.prepare(config, settings).run
     drawn, start = 0, time.perf_counter()
     for progress in run.train():
         drawn += len(progress.step.norms) if progress.step else 0

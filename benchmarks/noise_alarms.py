@@ -37,6 +37,7 @@ QUESTIONS = {
     "spread of 256 weights": r"on the weights [\d,]+ to [\d,]+ has",
     "spread of a weight": "on the weight [^s]",
     "distribution": "not normally distributed",
+    "draws far out": "lie beyond",
     "along, sum": "The noise points",
     "along, spread": "Along the clipped sum",
     "lags": "The noise of steps",

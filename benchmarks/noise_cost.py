@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.report import markdown
 from engine import simulation
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
-from engine.corpus import train_sentences
+from engine.corpus import resolve
 from engine.errors import CorpusError
 from engine.experiments.recipes import good_practice
 from engine.federated import federation
@@ -61,7 +61,7 @@ def blind() -> Iterator[None]:
 
 def cases(corpus: str, settings: Settings) -> dict[str, SimulationConfig]:
     """What is trained: the paper's settings with a CRF, and good practice with the largest batches."""
-    sentences = train_sentences(corpus, settings)
+    sentences = resolve(corpus, settings).train_sentences
     batch = min(LARGE, sentences // 3)
     good = good_practice(corpus, sentences, _EPSILON).flat() | {"batch_size": batch}
     paper = SimulationConfig(
@@ -73,14 +73,14 @@ def cases(corpus: str, settings: Settings) -> dict[str, SimulationConfig]:
 def corpus_here(wanted: str, settings: Settings) -> str:
     """The corpus that is asked for, or the embedded one where it is missing."""
     try:
-        train_sentences(wanted, settings)
+        _ = resolve(wanted, settings).checksum
     except CorpusError:
         return SimulationConfig().corpus
     return wanted
 
 
 def _learner(config: SimulationConfig, settings: Settings) -> DPSGD:
-    _, run = simulation.federation_of(config, simulation.encoded_corpus(config, settings), settings)
+    run = simulation.prepare(config, settings).run
     return run.learner(run.plan.rounds[0][0], run.weights)
 
 

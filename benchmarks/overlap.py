@@ -48,7 +48,7 @@ def main() -> int:
     parser.add_argument("folders", nargs="*", metavar="FOLDER")
     settings = Settings.from_environment()
     here = [info.name for info in corpus.catalogue(settings) if info.available]
-    every = [corpus.load(name, settings) for name in [*here, *parser.parse_args().folders]]
+    every = [corpus.resolve(name, settings).load() for name in [*here, *parser.parse_args().folders]]
     out = sys.stdout.write
     out("| corpus | part | sentences | counted | shorter | by words |\n|---|---|---|---|---|---|\n")
     out("".join(f"{line}\n" for whole in every for line in with_public(whole)))

@@ -94,7 +94,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checksums", action="store_true", help="of the sentences that were read; trains nothing")
     only_checksums = parser.parse_args().checksums
-    found = corpus.load("wikigold", Settings.from_environment())
+    found = corpus.resolve("wikigold", Settings.from_environment()).load()
     minilm.PUBLIC.mkdir(exist_ok=True)
     apart.write_checksums(found, ("projection", "adapter"))
     if not only_checksums:

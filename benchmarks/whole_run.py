@@ -59,8 +59,8 @@ def train(config: SimulationConfig, settings: Settings) -> tuple[RoundRecord, fl
 
 def scoring_seconds(config: SimulationConfig, settings: Settings) -> tuple[int, float]:
     """Sentences of the test part, and the quickest of five scorings of it."""
-    encoded = simulation.encoded_corpus(config, settings)
-    tagger, run = simulation.federation_of(config, encoded, settings)
+    begun = simulation.prepare(config, settings)
+    encoded, tagger, run = begun.encoded, begun.tagger, begun.run
     decoder, split, best = Decoder(encoded.tags, well_formed=False), encoded.test, np.inf
     transitions = tagger.views(run.weights)[-1].get("transitions")
     for _ in range(5):
@@ -80,7 +80,7 @@ def main() -> None:
     options = parser.parse_args()
     settings = Settings.from_environment()
     simulation.warm_up(settings)
-    simulation.encoded_corpus(SimulationConfig(corpus=options.corpus), settings)
+    simulation.prepare(SimulationConfig(corpus=options.corpus), settings)
     runs: list[dict[str, Any]] = []
     parts: dict[str, float] = {}
     for tagger in PAPER_TAGGERS:

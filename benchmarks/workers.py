@@ -48,7 +48,7 @@ def alone(corpus: str, seed: int) -> None:
     settings = Settings.from_environment()
     simulation.warm_up(settings)
     config = configured(corpus, seed, EPOCHS)
-    simulation.encoded_corpus(config, settings)
+    simulation.prepare(config, settings)
     sys.stdout.write("warm\n")
     sys.stdout.flush()
     sys.stdin.readline()

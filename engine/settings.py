@@ -6,6 +6,7 @@ from pathlib import Path
 
 from platformdirs import user_data_dir
 
+from engine.artefacts import Artefacts
 from engine.errors import InvalidConfig
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -21,7 +22,8 @@ class Settings:
     data_dir: folder with corpora that are already here (EPSILON_DATA_DIR), or None. store_url: SQLAlchemy address of
     the database (EPSILON_STORE_URL; default SQLite in home). scheduler: address of a Dask scheduler on other machines
     (EPSILON_SCHEDULER), or None for a local cluster. backend: what computes gradients (EPSILON_BACKEND), "compiled"
-    or "tensorflow"; both give the same to float tolerance. published: folder of the published runs.
+    or "tensorflow"; both give the same to float tolerance. published: folder of the published runs. shared: address of
+    the files that runs share (EPSILON_ARTEFACTS; any that fsspec knows), or None for ``home``.
     """
 
     home: Path
@@ -30,10 +32,21 @@ class Settings:
     scheduler: str | None = None
     backend: str = BACKENDS[0]
     published: Path = REPOSITORY / "cached_results"
+    shared: str | None = None
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
             raise InvalidConfig(f"EPSILON_BACKEND={self.backend}, expected one of {', '.join(BACKENDS)}")
+
+    @property
+    def addresses(self) -> dict[str, str | None]:
+        """What holds on all machines that work together; the rest is each machine's own."""
+        return {"store_url": self.store_url, "shared": self.shared, "backend": self.backend}
+
+    @property
+    def artefacts(self) -> Artefacts:
+        """The files that runs share."""
+        return Artefacts(self.shared or str(self.home), self.home)
 
     @classmethod
     def from_environment(cls) -> "Settings":
@@ -47,4 +60,5 @@ class Settings:
             store_url=os.environ.get("EPSILON_STORE_URL") or f"sqlite:///{home.resolve() / 'runs.sqlite'}",
             scheduler=os.environ.get("EPSILON_SCHEDULER") or None,
             backend=os.environ.get("EPSILON_BACKEND") or BACKENDS[0],
+            shared=os.environ.get("EPSILON_ARTEFACTS") or None,
         )

@@ -7,6 +7,7 @@ every random draw is named by its step, so a resumed run repeats no release and 
 import math
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -14,14 +15,14 @@ import numpy as np
 
 from engine import corpus as corpora
 from engine import embeddings
-from engine.config import SimulationConfig
-from engine.corpus.sentences import Corpus
+from engine.config import SimulationConfig, engine_version, run_id
+from engine.corpus.handle import CorpusHandle
 from engine.embeddings import EncodedCorpus, EncodedSplit, apart
 from engine.embeddings.encoded import subset, tag_sequences
 from engine.errors import RunStopped
 from engine.federated.accounting import spent
 from engine.federated.federation import Federation, Progress, after
-from engine.federated.plan import FederatedPlan, chosen_sentences, plan_of, seeded_secrets
+from engine.federated.plan import FederatedPlan, plan_of, seeded_secrets
 from engine.federated.server import Exchange
 from engine.privacy.accounting import FAILED_CHECK
 from engine.records import EntityScores, FederatedRound, NoiseCheck, PrivacySpent, RoundRecord
@@ -35,6 +36,7 @@ from engine.training.averaging import Average
 from engine.training.batches import physical_batches
 from engine.training.checkpoint import Checkpoint, Tally
 from engine.training.dpsgd import Backend, StepStatistics, predict
+from engine.training.model import Model
 
 _CHECK = "noise check/"
 """Before the names of the noise check's arrays in a checkpoint."""
@@ -57,16 +59,19 @@ def simulate(
     stop: Callable[[], bool] = lambda: False,
     resume: Checkpoint | None = None,
     secrets: Secrets | None = None,
+    corpus: CorpusHandle | None = None,
     on_checkpoint: Callable[[Checkpoint], None] = lambda checkpoint: None,
+    on_model: Callable[[Model], None] = lambda model: None,
     on_stage: Callable[[str, float], None] = lambda stage, progress: None,
 ) -> Iterator[RoundRecord]:
     """Train and report.
 
     stop: asked between steps; True ends the run with RunStopped. resume: go on after this state; the first record is
     the one that follows it. secrets: what samples and noise come from, by default what the configuration's noise
-    source says; a run that is resumed must be given those it began with, unless they are seeded. on_checkpoint: given
-    the state that belongs to a record just before the record is
-    yielded. on_stage: told what is going on, in words, with the share of the steps done.
+    source says; a run that is resumed must be given those it began with, unless they are seeded. corpus: of the
+    configuration, where it was resolved already. on_checkpoint: given the state that belongs to a record just before
+    the record is yielded. on_model: given the tagger once all records are out. on_stage: told what is going on, in
+    words, with the share of the steps done.
     Raises InvalidConfig, CorpusError, VectorsMissing, StoreError, TrainingFailed, RunStopped.
     """
 
@@ -82,8 +87,9 @@ def simulate(
         go_on()
         on_stage(f"computing vectors in context, once for this corpus: {share:.0%}", 0.0)
 
-    shared = apart.overlap(config.corpus, config.features, settings)
-    encoded = encoded_corpus(config, settings, computing)
+    corpus = corpus or corpora.resolve(config.corpus, settings)
+    shared = apart.overlap(corpus, config.features)
+    encoded = encoded_corpus(config, corpus, computing)
     go_on()
     if settings.backend == "compiled" and not compiled_stamp.is_fresh():
         on_stage("compiling the training step, once; up to a minute", 0.0)
@@ -91,7 +97,7 @@ def simulate(
 
         compile_everything()
     on_stage("preparing the tagger", 0.0)
-    tagger, run = federation_of(config, encoded, settings, secrets)
+    tagger, run = federation_of(config, corpus, encoded, settings.backend, secrets)
     plan, weights = run.plan, run.weights
     decoder = Decoder(encoded.tags, well_formed=config.tagger.well_formed)
     done = resume.tally if resume else Tally()
@@ -153,6 +159,21 @@ def simulate(
         arrays = {name: array.copy() for name, array in state.items()}
         on_checkpoint(Checkpoint(round=record.round, seconds=record.seconds, tally=done, arrays=arrays))
         yield record
+    spent_at_end = apart.believable(spent(plan, done.step, done.rounds), shared)
+    on_model(
+        Model(
+            run_id=run_id(config, corpus.checksum),
+            config=config,
+            weights=average.weights.copy(),
+            tags=encoded.tags,
+            dimensions=encoded.vectors.shape[1],
+            copied=embeddings.near(encoded, config.features),
+            corpus_checksum=corpus.checksum,
+            engine_version=engine_version(config),
+            epsilon=_believable(spent_at_end, run.monitor.verdict() if run.monitor else None).epsilon,
+            delta=spent_at_end.delta,
+        )
+    )
 
 
 def _scored_on_test(config: SimulationConfig, done: Tally, plan: FederatedPlan) -> bool:
@@ -200,20 +221,39 @@ def _believable(privacy: PrivacySpent, check: NoiseCheck | None) -> PrivacySpent
     return PrivacySpent(epsilon=math.inf, delta=privacy.delta, assumptions=(FAILED_CHECK,))
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A run before its first step."""
+
+    encoded: EncodedCorpus
+    tagger: Tagger
+    run: Federation
+
+
+def prepare(config: SimulationConfig, settings: Settings) -> Prepared:
+    """All that a run needs, for those who take its steps themselves. Raises what :func:`simulate` raises."""
+    corpus = corpora.resolve(config.corpus, settings)
+    encoded = encoded_corpus(config, corpus)
+    return Prepared(encoded, *federation_of(config, corpus, encoded, settings.backend))
+
+
 def federation_of(
-    config: SimulationConfig, encoded: EncodedCorpus, settings: Settings, secrets: Secrets | None = None
+    config: SimulationConfig,
+    corpus: CorpusHandle,
+    encoded: EncodedCorpus,
+    computed_by: str,
+    secrets: Secrets | None = None,
 ) -> tuple[Tagger, Federation]:
-    """The tagger of ``config`` with fresh weights, ready for its first step. Raises InvalidConfig, CorpusError."""
-    seeds = Seeds(config.seed)
+    """The tagger of ``config`` with fresh weights, ready for its first step. computed_by: name of the back end. Raises
+    InvalidConfig, CorpusError."""
     if secrets is None:
         drawn = config.privacy.noise_source == "system"
-        secrets = Secrets.drawn() if drawn else seeded_secrets(config, settings)
-    plan = plan_of(config, settings, secrets)
-    chosen = chosen_sentences(len(encoded.train), config.data_fraction, seeds)
-    train = encoded.train if len(chosen) == len(encoded.train) else subset(encoded.train, chosen)
+        secrets = Secrets.drawn() if drawn else seeded_secrets(config, corpus.checksum)
+    plan = plan_of(config, corpus, secrets)
+    train = encoded.train if len(plan.chosen) == len(encoded.train) else subset(encoded.train, plan.chosen)
     tagger = tagger_of(config, encoded)
-    weights = tagger.initial_weights(seeds.stream("initial weights"))
-    backend = _backend(config, tagger, settings.backend)
+    weights = tagger.initial_weights(Seeds(config.seed).stream("initial weights"))
+    backend = _backend(config, tagger, computed_by)
     layers = [
         (title, stretch)
         for title, part, stretch in zip(tagger.titles, tagger.parts, tagger.slices, strict=True)
@@ -260,7 +300,8 @@ def warm_up(settings: Settings) -> None:
     Raises VectorsMissing, StoreError.
     """
     config = SimulationConfig()
-    encoded = encoded_corpus(config, settings)
+    corpus = corpora.resolve(config.corpus, settings)
+    encoded = encoded_corpus(config, corpus)
     tagger = tagger_of(config, encoded)
     backend = _backend(config, tagger, settings.backend)
     weights = tagger.initial_weights(Seeds(0).stream("initial weights"))
@@ -268,26 +309,23 @@ def warm_up(settings: Settings) -> None:
     for batch in physical_batches(few, encoded.vectors, np.arange(len(few))):
         backend.clipped_gradient(weights, batch, 1.0)
         backend.scores(weights, batch)
-    spent(plan_of(config, settings), 1, 0)
+    spent(plan_of(config, corpus), 1, 0)
 
 
 def encoded_corpus(
-    config: SimulationConfig, settings: Settings, progress: Callable[[float], None] = lambda share: None
+    config: SimulationConfig, corpus: CorpusHandle, progress: Callable[[float], None] = lambda share: None
 ) -> EncodedCorpus:
     """The arrays of the corpus; its files are parsed, and its features computed, only where no run has done so before.
 
     progress: told what share of the features is there.
     """
-    checksum, package = corpora.checksum(config.corpus, settings), embeddings.find(config.embeddings)
-
-    def load() -> Corpus:
-        return corpora.load(config.corpus, settings)
-
-    encoded = embeddings.encode(checksum, load, package, settings.home)
-    if config.features == "vectors":
-        return encoded
-    folder = embeddings.folder_of(checksum, package, settings.home)
-    return embeddings.widen(encoded, config.features, load, package, folder, progress)
+    package = embeddings.find(config.embeddings)
+    encoded = embeddings.encode(corpus, package)
+    return (
+        encoded
+        if config.features == "vectors"
+        else embeddings.widen(encoded, config.features, corpus, package, progress)
+    )
 
 
 def tagger_of(config: SimulationConfig, encoded: EncodedCorpus) -> Tagger:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 
+from engine.artefacts import written_whole
 from engine.errors import ClusterError
 from engine.settings import REPOSITORY, Settings
 
@@ -68,9 +69,8 @@ class Place:
 
     def say_ready(self) -> None:
         """Called by the cluster once its workers are there."""
-        passing = self.ready.with_suffix(".tmp")
-        passing.write_text(json.dumps({"pid": os.getpid(), "started": psutil.Process().create_time()}))
-        passing.replace(self.ready)
+        with written_whole(self.ready, "What tells that the workers are ready") as passing:
+            passing.write_text(json.dumps({"pid": os.getpid(), "started": psutil.Process().create_time()}))
 
     def add_owner(self, pid: int) -> None:
         """The cluster shall live as long as this process."""
@@ -150,6 +150,7 @@ def _environment(settings: Settings) -> dict[str, str]:
         "EPSILON_STORE_URL": settings.store_url,
         "EPSILON_SCHEDULER": settings.scheduler or "",
         "EPSILON_BACKEND": settings.backend,
+        "EPSILON_ARTEFACTS": settings.shared or "",
     }
 
 

@@ -109,7 +109,9 @@ class Dispatcher:
         self._number = 0
         self._given: dict[str, object] = {}
         for address in self._client.scheduler_info()["workers"]:
-            self._client.submit(worker.warm_up, settings, workers=[address], key=f"warm-{address}", priority=1)
+            self._client.submit(
+                worker.warm_up, settings.addresses, workers=[address], key=f"warm-{address}", priority=1
+            )
 
     @property
     def full(self) -> bool:
@@ -124,19 +126,19 @@ class Dispatcher:
                 if future.status == "error":  # type: ignore[attr-defined]
                     self.store.fail(run_id, "The worker process ended again and again; its memory may be too small.")
         try:
-            waiting = self.store.unfinished()
+            waiting, slots = self.store.unfinished(), self._slots()  # one question to Dask, however many runs wait
             for run in waiting:
                 if run.run_id in self._given:
                     continue
                 if run.state == RunState.RUNNING:
                     if self._abandoned(run):
                         self.store.release(str(run.holder), in_order=False)
-                elif not self.full:
+                elif len(self._given) < slots:
                     self._number += 1
                     self._given[run.run_id] = self._client.submit(
                         self._worker.execute,
                         run.run_id,
-                        self.settings,
+                        self.settings.addresses,
                         self.holder,
                         key=f"{run.run_id}-{self._number}",
                         pure=False,

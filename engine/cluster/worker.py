@@ -10,20 +10,26 @@ import platform
 import subprocess
 import threading
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
 
-from engine import corpus, embeddings
+from engine import corpus as corpora
+from engine import embeddings
 from engine.config import SYNTHETIC, SimulationConfig, engine_version
-from engine.errors import CorpusError, EpsilonError, RunNotFound, RunStopped, StoreError
+from engine.corpus.handle import CorpusHandle
+from engine.errors import EpsilonError, RunNotFound, RunStopped, StoreError
 from engine.records import Provenance, RunState
 from engine.reports.commands import command_line
 from engine.settings import REPOSITORY, Settings
 from engine.store import key_file
 from engine.store.database import Claim, Store
+from engine.store.places import checkpoint_name, key_path, model_name
 from engine.training.checkpoint import Checkpoint
+from engine.training.model import Model
 
 HEARTBEAT_SECONDS = 0.5
 """Also how soon a run notices that it was cancelled."""
@@ -50,17 +56,26 @@ def environment(cores: int) -> dict[str, str]:
     }
 
 
-def warm_up(settings: Settings) -> None:
+def warm_up(addresses: Mapping[str, str | None]) -> None:
     """Import what takes long and compile the default tagger's graphs, so that the first run starts at once."""
     from engine import simulation
 
     try:
-        simulation.warm_up(settings)
+        simulation.warm_up(_here(addresses))
     except EpsilonError as error:
         log.warning("Not warm: %s", error)  # the first run will say the same to its user
 
 
-def execute(run_id: str, settings: Settings, holder: str) -> None:
+def execute(run_id: str, addresses: Mapping[str, str | None], holder: str) -> None:
+    """Compute a run on this machine. addresses: what holds on all machines; folders are this machine's own."""
+    compute(run_id, _here(addresses), holder)
+
+
+def _here(addresses: Mapping[str, str | None]) -> Settings:
+    return replace(Settings.from_environment(), **addresses)  # type: ignore[arg-type]
+
+
+def compute(run_id: str, settings: Settings, holder: str) -> None:
     """Compute a run from where it stands and write its records; what goes wrong is written beside them."""
     store = Store(settings.store_url)
     try:
@@ -69,7 +84,7 @@ def execute(run_id: str, settings: Settings, holder: str) -> None:
         return
     pulse = Pulse(store, claim)
     try:
-        key_file.sweep(settings.home / "checkpoints", lambda known: _is_done(store, known))
+        key_file.sweep(key_path(settings, run_id).parent, lambda known: _is_done(store, known))
         with pulse:
             _run(store, claim, settings, pulse)
     except RunStopped:
@@ -106,14 +121,14 @@ def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None
     from engine.simulation import simulate
 
     config = claim.config
-    if corpus.checksum(config.corpus, settings) != claim.corpus_checksum:
-        raise CorpusError(f"corpus={config.corpus!r} was changed since the run was asked for; start it again.")
-    path = checkpoint_path(settings, claim.run_id)
-    keys, secrets = path.with_suffix(".key"), None
-    resume = _resume(path)
+    corpus = corpora.resolve(config.corpus, settings, claim.corpus_checksum)
+    artefacts, checkpoint = settings.artefacts, checkpoint_name(claim.run_id)
+    keys, secrets = key_path(settings, claim.run_id), None
+    resume = _resume(artefacts.find(checkpoint, changes=True))
     if config.privacy.noise_source == "system":
         secrets = key_file.secrets_for(keys, begun=bool(resume or store.records(claim.run_id)))
     latest: list[Checkpoint] = []
+    models: list[Model] = []
 
     def stop() -> bool:
         if settings.backend == "compiled" and settings.scheduler is None:
@@ -126,17 +141,22 @@ def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None
         stop=stop,
         resume=resume,
         secrets=secrets,
+        corpus=corpus,
         on_checkpoint=latest.append,
+        on_model=models.append,
         on_stage=pulse.tell,
     )
     record = None
     for record in records:
         store.append(claim, record)
-        latest.pop().save(path)
+        with artefacts.making(checkpoint, "The checkpoint") as path:
+            latest.pop().save(path)
     if record is None:  # it had died between its last record and its end
         record = store.records(claim.run_id)[-1]
-    store.finish(claim, provenance(config, claim.corpus_checksum, settings, record.seconds))
-    path.unlink(missing_ok=True)
+    with artefacts.making(model_name(claim.run_id), "The tagger") as path:
+        models.pop().save(path)
+    store.finish(claim, provenance(config, corpus, record.seconds))
+    artefacts.remove(checkpoint)
     key_file.destroy(keys)
 
 
@@ -157,13 +177,8 @@ def share_cores(under_way: int, others: float) -> None:
         numba.set_num_threads(threads)
 
 
-def checkpoint_path(settings: Settings, run_id: str) -> Path:
-    """Where a run keeps the state it can go on from."""
-    return settings.home / "checkpoints" / f"{run_id}.npz"
-
-
-def _resume(path: Path) -> Checkpoint | None:
-    if not path.exists():
+def _resume(path: Path | None) -> Checkpoint | None:
+    if path is None:
         return None
     try:
         return Checkpoint.load(path)
@@ -228,19 +243,18 @@ class Pulse:
         self._thread.join()
 
 
-def provenance(config: SimulationConfig, corpus_checksum: str, settings: Settings, seconds: float) -> Provenance:
+def provenance(config: SimulationConfig, corpus: CorpusHandle, seconds: float) -> Provenance:
     """How the run that just ended came about."""
-    sentences = corpus.train_sentences(config.corpus, settings)
     return Provenance(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         engine_version=engine_version(config),
-        corpus_checksum=corpus_checksum,
+        corpus_checksum=corpus.checksum,
         vectors=embeddings.find(config.embeddings).label,
         machine=machine_class(),
         commit=_commit(),
         command=command_line(config),
         wall_seconds=round(seconds, 1),
-        train_sentences=round(config.data_fraction * sentences),
+        train_sentences=round(config.data_fraction * corpus.train_sentences),
         synthetic=config.corpus == SYNTHETIC,
         noise_source=config.privacy.noise_source,
     )

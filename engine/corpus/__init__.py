@@ -8,50 +8,27 @@ from pathlib import Path
 
 from engine.config import SYNTHETIC
 from engine.corpus import files
-from engine.corpus.catalogue import ENTRIES, NAMED, CorpusInfo, Entry
+from engine.corpus.catalogue import ENTRIES, CorpusInfo, Entry
 from engine.corpus.files import OWN, add_upload
+from engine.corpus.handle import CorpusHandle
 from engine.corpus.sentences import Corpus, Sentence
 from engine.settings import Settings
 
 __all__ = [
     "Corpus",
+    "CorpusHandle",
     "CorpusInfo",
     "Sentence",
     "add_upload",
     "catalogue",
-    "checksum",
     "fetch",
-    "load",
-    "train_sentences",
+    "resolve",
 ]
 
 
-def load(name_or_path: str, settings: Settings) -> Corpus:
-    """The corpus of a name, a file (split 80/10/10 by a fixed seed) or a folder. Raises CorpusError."""
-    if name_or_path == SYNTHETIC:
-        from engine.corpus import synthetic
-
-        return synthetic.corpus()
-    return files.read(files.locate(name_or_path, settings))
-
-
-def checksum(name_or_path: str, settings: Settings) -> str:
-    """``load(…).checksum`` without reading the sentences. Raises CorpusError."""
-    if name_or_path == SYNTHETIC:
-        from engine.corpus import synthetic
-
-        return synthetic.CHECKSUM
-    return files.checksum(files.locate(name_or_path, settings))
-
-
-def train_sentences(name_or_path: str, settings: Settings) -> int:
-    """How many training sentences the corpus has; known of named corpora that are not here too. Raises CorpusError."""
-    if name_or_path == SYNTHETIC:
-        from engine.corpus import synthetic
-
-        return synthetic.SIZES["train"]
-    entry = NAMED.get(name_or_path)
-    return entry.train_sentences if entry else len(load(name_or_path, settings).train)
+def resolve(name_or_path: str, settings: Settings, expected: str | None = None) -> CorpusHandle:
+    """The corpus of a name or a path, as one handle; see :class:`CorpusHandle`."""
+    return CorpusHandle(name_or_path, settings, expected)
 
 
 def fetch(name: str, settings: Settings, progress: Callable[[float], None] = lambda share: None) -> Path:

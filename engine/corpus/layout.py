@@ -4,19 +4,16 @@ Made once for each corpus and kept on disk, so that neither a page nor a worker 
 """
 
 import json
-import os
-import tempfile
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from engine import corpus
+from engine.artefacts import Artefacts
 from engine.corpus.sentences import Corpus
-from engine.errors import StoreError
-from engine.settings import Settings
 
 _FORMAT = 1
 """Raised when the arrays below change their meaning."""
@@ -46,18 +43,18 @@ class Layout:
         return Layout(self.tokens[chosen], self.entities[chosen], self.types, documents, sections, self.section_names)
 
 
-def layout(name_or_path: str, settings: Settings) -> Layout:
-    """The layout of a corpus's training part. Raises CorpusError, StoreError."""
-    checksum = corpus.checksum(name_or_path, settings)
-    path = settings.home / "layouts" / f"{checksum[:16]}-{_FORMAT}.npz"
-    if not path.is_file():
-        _write(of_corpus(corpus.load(name_or_path, settings)), path)
+def kept_layout(checksum: str, load: Callable[[], Corpus], artefacts: Artefacts) -> Layout:
+    """The layout of the training part of the corpus with this checksum, made on first use: only then is it loaded.
+    Raises CorpusError, StoreError."""
+    name = f"layouts/{checksum[:16]}-{_FORMAT}.npz"
+    path = artefacts.find(name)
     try:
-        return _read(path)
+        if path:
+            return _read(path)
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
-        _write(of_corpus(corpus.load(name_or_path, settings)), path)
         _read.cache_clear()
-        return _read(path)
+    _write(of_corpus(load()), name, artefacts)
+    return _read(artefacts.here(name))
 
 
 def of_corpus(whole: Corpus) -> Layout:
@@ -77,18 +74,13 @@ def of_corpus(whole: Corpus) -> Layout:
     return Layout(tokens, entities, whole.entity_types, documents, sections, names)
 
 
-def _write(found: Layout, path: Path) -> None:
+def _write(found: Layout, name: str, artefacts: Artefacts) -> None:
     arrays = {"tokens": found.tokens, "entities": found.entities}
     arrays |= {} if found.documents is None else {"documents": found.documents}
     arrays |= {} if found.sections is None else {"sections": found.sections}
     names = json.dumps({"types": found.types, "sections": found.section_names})
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
-            np.savez(file, names=np.array(names), **arrays)
-        os.replace(file.name, path)
-    except OSError as error:
-        raise StoreError(f"The layout of the corpus cannot be written to {path}: {error.strerror}.") from error
+    with artefacts.making(name, "The layout of the corpus") as path:
+        np.savez(path, names=np.array(names), **arrays)
 
 
 @lru_cache(maxsize=8)

@@ -1,10 +1,10 @@
 """Words → vectors, from public inputs only.
 
 A word that the public table does not know gets one fixed vector, the same for all such words. Were it given an index
-learned from the private text, that vocabulary would leave through the side door (DESIGN, privacy rules).
+learned from the private text, that vocabulary would leave through the side door.
 """
 
-from engine.embeddings.encoded import EncodedCorpus, EncodedSplit, encode, folder_of
+from engine.embeddings.encoded import EncodedCorpus, EncodedSplit, encode
 from engine.embeddings.features import near, widen
 from engine.embeddings.vectors import VectorPackage, find, installed
 
@@ -14,7 +14,6 @@ __all__ = [
     "VectorPackage",
     "encode",
     "find",
-    "folder_of",
     "installed",
     "near",
     "widen",

@@ -12,8 +12,6 @@ finder (OntoNotes 5) were trained on by others, which are not here.
 import hashlib
 import json
 import math
-import os
-import tempfile
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -22,12 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
-from engine import corpus
+from engine.corpus.handle import CorpusHandle
 from engine.corpus.sentences import Corpus, Sentence
 from engine.embeddings.features import PUBLIC
-from engine.errors import StoreError
 from engine.records import PrivacySpent
-from engine.settings import Settings
 
 CHECKSUMS = PUBLIC / "fitted-on.npz"
 FITTED_ON = "Wikigold"
@@ -96,20 +92,23 @@ class Overlap:
 NONE = Overlap()
 
 
-def overlap(name_or_path: str, features: str, settings: Settings) -> Overlap:
-    """What a corpus shares with the sentences that ``features`` rest on; read once for each content, then kept in the
-    home. Raises CorpusError, StoreError."""
+def overlap(corpus: CorpusHandle, features: str) -> Overlap:
+    """What a corpus shares with the sentences that ``features`` rest on; read once for each content, then kept among
+    the files that runs share. Raises CorpusError, StoreError."""
     if features not in RESTS_ON:
         return NONE
-    checksum = corpus.checksum(name_or_path, settings)
-    path = settings.home / "overlaps" / f"{checksum[:16]}-{_digest(CHECKSUMS)[:8]}-{_FORMAT}.json"
+    name = f"overlaps/{corpus.checksum[:16]}-{_digest(CHECKSUMS)[:8]}-{_FORMAT}.json"
+    path = corpus.artefacts.find(name)
     try:
-        return _read(path)[features]
+        if path:
+            return _read(path)[features]
     except (OSError, ValueError, KeyError, TypeError):
-        whole = corpus.load(name_or_path, settings)
-        _write({kind: of_corpus(whole, kind) for kind in RESTS_ON}, path)
         _read.cache_clear()
-        return _read(path)[features]
+    whole = corpus.load()
+    found = {kind: asdict(of_corpus(whole, kind)) for kind in RESTS_ON}
+    with corpus.artefacts.making(name, "What the corpus shares") as made:
+        made.write_text(json.dumps(found), encoding="utf-8")
+    return _read(corpus.artefacts.here(name))[features]
 
 
 def of_corpus(whole: Corpus, features: str) -> Overlap:
@@ -124,14 +123,14 @@ def of_corpus(whole: Corpus, features: str) -> Overlap:
     )
 
 
-def in_both(private: str, development: str, settings: Settings) -> int:
+def in_both(private: CorpusHandle, development: CorpusHandle) -> int:
     """How many training sentences of one corpus, of ``LEAST_WORDS`` words at least, stand in any part of another.
     Raises CorpusError."""
-    if corpus.checksum(private, settings) == corpus.checksum(development, settings):
-        return corpus.train_sentences(private, settings)
-    there = corpus.load(development, settings)
+    if private.checksum == development.checksum:
+        return private.train_sentences
+    there = development.load()
     known = {int(each) for split in _SPLITS for each in checksums(s.tokens for s in getattr(there, split))}
-    return _counted(corpus.load(private, settings).train, known)[0]
+    return _counted(private.load().train, known)[0]
 
 
 def _counted(sentences: Iterable[Sentence], known: set[int]) -> tuple[int, int]:
@@ -212,13 +211,3 @@ def _read(path: Path) -> dict[str, Overlap]:
         kind: Overlap(**{name: _three([int(number) for number in numbers]) for name, numbers in values.items()})
         for kind, values in known.items()
     }
-
-
-def _write(found: dict[str, Overlap], path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8") as file:
-            json.dump({kind: asdict(each) for kind, each in found.items()}, file)
-        os.replace(file.name, path)
-    except OSError as error:
-        raise StoreError(f"What the corpus shares cannot be written to {path}: {error.strerror}.") from error

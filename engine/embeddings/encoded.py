@@ -4,10 +4,7 @@ Tokens stand one after another without padding; a token is the number of its row
 """
 
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -15,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.artefacts import Artefacts
+from engine.corpus.handle import CorpusHandle
 from engine.corpus.sentences import Corpus, Sentence
 from engine.embeddings.vectors import VectorPackage, look_up
-from engine.errors import StoreError
 
 _SPLITS = ("train", "validation", "test")
 _FORMAT = 1
@@ -53,24 +51,22 @@ class EncodedCorpus:
     tags: tuple[str, ...]
 
 
-def folder_of(checksum: str, package: VectorPackage, home: Path) -> Path:
-    """Where the arrays of a corpus lie."""
-    return home / "encoded" / f"{checksum[:16]}-{package.label}-{_FORMAT}"
+def name_of(checksum: str, package: VectorPackage) -> str:
+    """What the arrays of a corpus are called among the files that runs share."""
+    return f"encoded/{checksum[:16]}-{package.label}-{_FORMAT}"
 
 
-def encode(checksum: str, load: Callable[[], Corpus], package: VectorPackage, home: Path) -> EncodedCorpus:
-    """The arrays of the corpus with this checksum, made on first use: only then is it loaded.
+def encode(corpus: CorpusHandle, package: VectorPackage) -> EncodedCorpus:
+    """The arrays of the corpus, made on first use: only then are its sentences read.
 
-    Raises StoreError if they cannot be written.
+    Raises CorpusError, VectorsMissing, and StoreError if they cannot be written.
     """
-    folder = folder_of(checksum, package, home)
-    table = home / "vectors" / f"{package.label}-{_FORMAT}.npy"
-    if not (folder.is_dir() and table.is_file()):
-        try:
-            _write(load(), package, folder, table)
-        except OSError as error:
-            raise StoreError(f"The encoded corpus cannot be written to {folder}: {error.strerror or error}") from error
-    return _read(folder, table)
+    artefacts, name = corpus.artefacts, name_of(corpus.checksum, package)
+    table = f"vectors/{package.label}-{_FORMAT}.npy"
+    folder, vectors = artefacts.find(name), artefacts.find(table)
+    if not (folder and vectors):
+        _write(corpus.load(), package, name, table, artefacts)
+    return _read(artefacts.here(name), artefacts.here(table))
 
 
 def _read(folder: Path, table: Path) -> EncodedCorpus:
@@ -86,18 +82,15 @@ def _load(path: Path) -> np.ndarray:
     return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
-def _write(corpus: Corpus, package: VectorPackage, folder: Path, table: Path) -> None:
-    """Everything is written under a passing name and renamed, so that a reader sees all of it or nothing."""
+def _write(corpus: Corpus, package: VectorPackage, name: str, table: str, artefacts: Artefacts) -> None:
     parts: dict[str, tuple[Sentence, ...]] = {split: getattr(corpus, split) for split in _SPLITS}
     vectors, row_of = look_up(package, (token for part in parts.values() for s in part for token in s.tokens))
-    for path in (folder, table):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    if not table.is_file():
-        with tempfile.NamedTemporaryFile(dir=table.parent, delete=False) as file:
-            np.save(file, vectors)
-        os.replace(file.name, table)
-    fresh = Path(tempfile.mkdtemp(dir=folder.parent))
-    try:
+    if artefacts.find(table) is None:
+        with artefacts.making(table, "The table of word vectors") as path:
+            np.save(path, vectors)
+    if artefacts.find(name) is not None:
+        return
+    with artefacts.making(name, "The encoded corpus", folder=True) as fresh:
         index = {tag: number for number, tag in enumerate(corpus.tags)}
         for split, sentences in parts.items():
             tokens = [row_of[token] for s in sentences for token in s.tokens]
@@ -107,10 +100,6 @@ def _write(corpus: Corpus, package: VectorPackage, folder: Path, table: Path) ->
             np.save(fresh / f"{split}-tags.npy", np.array(tags, dtype=np.int16))
             np.save(fresh / f"{split}-offsets.npy", offsets)
         (fresh / "tags.json").write_text(json.dumps(corpus.tags), encoding="utf-8")
-        if not folder.is_dir():
-            fresh.rename(folder)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
 
 
 def subset(split: EncodedSplit, sentences: np.ndarray) -> EncodedSplit:

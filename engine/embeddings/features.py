@@ -18,12 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.corpus.handle import CorpusHandle
 from engine.corpus.sentences import Corpus
 from engine.embeddings import names
-from engine.embeddings.encoded import EncodedCorpus, EncodedSplit
+from engine.embeddings.encoded import EncodedCorpus, EncodedSplit, name_of
 from engine.embeddings.shapes import shapes
 from engine.embeddings.vectors import VectorPackage
-from engine.errors import StoreError, TrainingFailed
+from engine.errors import TrainingFailed
 from engine.settings import REPOSITORY
 
 PUBLIC = Path(__file__).resolve().parent / "public"
@@ -43,23 +44,21 @@ _SPLITS = ("train", "validation", "test")
 def widen(
     encoded: EncodedCorpus,
     kind: str,
-    load: Callable[[], Corpus],
+    corpus: CorpusHandle,
     package: VectorPackage,
-    folder: Path,
     progress: Callable[[float], None] = lambda share: None,
 ) -> EncodedCorpus:
-    """The corpus with a row of features for each token in place of the table of words; made on first use in ``folder``
-    (a name without ending), which then holds [tokens, F] as :func:`narrow` makes it: word vector,
-    spelling, and what comes in context.
+    """The corpus with a row of features for each token in place of the table of words; made on first use as one file,
+    which then holds [tokens, F] as :func:`narrow` makes it: word vector, spelling, and what comes in context.
 
     progress: told the share that is done; it may raise to stop. Raises StoreError, VectorsMissing, TrainingFailed.
     """
-    path = folder.with_name(f"{folder.name}-{kind}-{_FORMAT}.npy")
-    if not path.is_file():
-        try:
-            _write(encoded, kind, load(), package, path, progress)
-        except OSError as error:
-            raise StoreError(f"The features cannot be written to {path}: {error.strerror or error}") from error
+    name = f"{name_of(corpus.checksum, package)}-{kind}-{_FORMAT}.npy"
+    path = corpus.artefacts.find(name)
+    if path is None:
+        with corpus.artefacts.making(name, "The features") as made:
+            np.save(made, _table(encoded, kind, corpus.load(), package, made.parent, progress))
+        path = corpus.artefacts.here(name)
     table = np.load(path, mmap_mode="r", allow_pickle=False)
     splits: list[EncodedSplit] = []
     first = 0
@@ -83,24 +82,21 @@ def near(encoded: EncodedCorpus, kind: str) -> int:
     return int(encoded.vectors.shape[1]) - _IN_CONTEXT.get(kind, 0)
 
 
-def _write(
+def _table(
     encoded: EncodedCorpus,
     kind: str,
     corpus: Corpus,
     package: VectorPackage,
-    path: Path,
+    near_by: Path,
     progress: Callable[[float], None],
-) -> None:
+) -> np.ndarray:
     sentences = [list(sentence.tokens) for name in _SPLITS for sentence in getattr(corpus, name)]
     words = [word for sentence in sentences for word in sentence]
     rows = np.concatenate([getattr(encoded, name).rows for name in _SPLITS])
     parts = [encoded.vectors[rows] / np.float32(VECTOR_NORM), shapes(words) / np.float32(SHAPE_NORM)]
     if kind in _IN_CONTEXT:
-        parts.append(_in_context(sentences, kind, package.folder, path.parent, progress))
-    table = np.concatenate([narrow(part) for part in parts], axis=1)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        np.save(file, table)
-    os.replace(file.name, path)
+        parts.append(_in_context(sentences, kind, package.folder, near_by, progress))
+    return np.concatenate([narrow(part) for part in parts], axis=1)
 
 
 def _in_context(

@@ -16,7 +16,7 @@ import numpy as np
 from engine.config import PAPER_TAGGERS, SimulationConfig
 from engine.errors import InvalidConfig
 from engine.settings import Settings
-from engine.simulation import encoded_corpus, federation_of
+from engine.simulation import prepare
 from engine.taggers import Tagger
 from engine.taggers.layers import BidirectionalLSTM, Dense
 from engine.training.batches import Batch, batch_of
@@ -63,7 +63,8 @@ def second_opinions(config: SimulationConfig, settings: Settings, steps: int) ->
         )
     if steps < 1:
         raise InvalidConfig(f"steps={steps}, expected at least 1")
-    tagger, run = federation_of(config, encoded_corpus(config, settings), settings)
+    prepared = prepare(config, settings)
+    tagger, run = prepared.tagger, prepared.run
     learner = run.learner(run.plan.rounds[0][0], run.weights)
     theirs = TensorFlowPrivacy(tagger, mean=config.training.loss == "mean")
     everywhere, plan = (slice(0, tagger.size), np.zeros(0, dtype=np.int64)), learner.plan

@@ -87,8 +87,8 @@ def _short(corpus: str) -> str:
 
 
 def _aims(label: str, epsilon: float, corpus: str, development: str, settings: Settings) -> Study:
-    checksums = [corpora.checksum(each, settings) for each in (corpus, development)]
-    learned = apart.overlap(corpus, recipes.RUNGS[-1].changes["features"], settings)
+    private, public = (corpora.resolve(each, settings) for each in (corpus, development))
+    learned = apart.overlap(private, recipes.RUNGS[-1].changes["features"])
     if learned.breaks_privacy:
         raise InvalidConfig(f"corpus={corpus!r} cannot have a recipe with an ε: {learned.privacy_text}")
     return Study(
@@ -97,10 +97,10 @@ def _aims(label: str, epsilon: float, corpus: str, development: str, settings: S
         delta=SimulationConfig().privacy.delta,
         corpus=corpus,
         development=development,
-        corpus_checksum=checksums[0],
-        development_checksum=checksums[1],
-        sentences=corpora.train_sentences(corpus, settings),
-        shared=apart.in_both(corpus, development, settings),
+        corpus_checksum=private.checksum,
+        development_checksum=public.checksum,
+        sentences=private.train_sentences,
+        shared=apart.in_both(private, public),
         first=RANDOM,
     )
 
@@ -146,7 +146,8 @@ def _budget_trouble(study: Study, asked: float | None) -> str:
 
 def flattery(study: Study, settings: Settings) -> str:
     """What to know of the trials' F1: empty where the features were not fitted on the sentences that judge them."""
-    return apart.overlap(study.development, recipes.RUNGS[-1].changes["features"], settings).flattery("validation")
+    development = corpora.resolve(study.development, settings)
+    return apart.overlap(development, recipes.RUNGS[-1].changes["features"]).flattery("validation")
 
 
 def search(
@@ -162,7 +163,7 @@ def search(
         raise InvalidConfig(f"trials={trials:,}, expected 1 to {MOST_TRIALS:,}")
     if study.private and study.budget is None:
         raise InvalidConfig(_budget_trouble(study, None))
-    base = recipes.good_practice(study.corpus, corpora.train_sentences(study.corpus, settings), study.epsilon)
+    base = recipes.good_practice(study.corpus, corpora.resolve(study.corpus, settings).train_sentences, study.epsilon)
     while len(study.trials) < trials:
         number = len(study.trials)
         tell(f"trial {number + 1} of {trials}, working out σ", 0.0)
@@ -254,8 +255,8 @@ def on_development(config: SimulationConfig, study: Study, settings: Settings) -
 
     Where it has fewer sentences than a batch, σ falls with the batch, so that noise ÷ batch stays what it is.
     """
-    here = corpora.train_sentences(study.development, settings)
-    plan = PrivacyPlan.from_config(config, corpora.train_sentences(study.corpus, settings))
+    here = corpora.resolve(study.development, settings).train_sentences
+    plan = PrivacyPlan.from_config(config, corpora.resolve(study.corpus, settings).train_sentences)
     batch_size = min(plan.batch_size, here)
     return SimulationConfig.from_flat(
         config.flat()
@@ -270,7 +271,7 @@ def on_development(config: SimulationConfig, study: Study, settings: Settings) -
 
 def _plans(config: SimulationConfig, study: Study, settings: Settings) -> tuple[PrivacyPlan, PrivacyPlan]:
     """What a recipe does to a sentence that is in both corpora: as a trial, and as a run of the winner."""
-    here = corpora.train_sentences(study.development, settings)
+    here = corpora.resolve(study.development, settings).train_sentences
     trial = PrivacyPlan.from_config(on_development(config, study, settings), here)
     return trial, PrivacyPlan.from_config(config, study.sentences)
 
@@ -317,7 +318,7 @@ def released(study: Study, seeds: int, settings: Settings) -> Study:
         return study
     runs = {**study.released, winner.number: max(seeds, study.released.get(winner.number, 0))}
     every = _recipes(study, study.best)
-    sentences = corpora.train_sentences(study.corpus, settings)
+    sentences = corpora.resolve(study.corpus, settings).train_sentences
     plans = [(PrivacyPlan.from_config(every[number], sentences), times) for number, times in runs.items()]
     study = replace(study, released=runs, released_epsilon=booking.together(plans, study.delta))
     studies.write(study, settings.home)

@@ -9,15 +9,14 @@ from functools import cached_property
 
 import numpy as np
 
-from engine import corpus
 from engine.config import SimulationConfig, run_key
-from engine.corpus.layout import Layout, layout
+from engine.corpus.handle import CorpusHandle
+from engine.corpus.layout import Layout
 from engine.errors import InvalidConfig
 from engine.federated.partition import partition
 from engine.privacy.mechanisms import poisson_sample
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
-from engine.settings import Settings
 
 MOST_VISITS = 1_000_000
 """Largest rounds · participants."""
@@ -39,13 +38,15 @@ class FederatedPlan:
     """Who trains on what, and when.
 
     parts: DP-SGD on one piece of one client's sentences, over all rounds; under another mechanism without noise.
-    sentences: of each part, numbers among the training sentences, int64. shards: the same of each client.
+    chosen: numbers of the training sentences that are used, int64, ascending. sentences: of each part, places among
+    these, int64. shards: the same of each client.
     rounds: the visits of each. server: the mechanism on whole clients, where there is one: its examples are clients,
     its batch the expected participants, its steps the rounds, or all visits where clients add the noise themselves,
     which ``local`` says.
     """
 
     parts: tuple[PrivacyPlan, ...]
+    chosen: np.ndarray
     sentences: tuple[np.ndarray, ...]
     shards: tuple[np.ndarray, ...]
     rounds: tuple[tuple[Visit, ...], ...]
@@ -103,37 +104,31 @@ def chosen_sentences(every: int, fraction: float, seeds: Seeds) -> np.ndarray:
     return np.sort(seeds.stream("data fraction").permutation(every)[:wanted])
 
 
-def plan_of(config: SimulationConfig, settings: Settings, secrets: Secrets | None = None) -> FederatedPlan:
+def plan_of(config: SimulationConfig, corpus: CorpusHandle, secrets: Secrets | None = None) -> FederatedPlan:
     """The plan for ``config``; secrets: of the run, by default those of its seed. Raises InvalidConfig, CorpusError,
     StoreError."""
-    every = corpus.train_sentences(config.corpus, settings)
-    chosen = chosen_sentences(every, config.data_fraction, Seeds(config.seed))
     return federated_plan(
         config,
-        len(chosen),
-        lambda: chosen_layout(config, settings),
-        lambda: secrets or seeded_secrets(config, settings),
+        corpus.train_sentences,
+        lambda: corpus.layout,
+        lambda: secrets or seeded_secrets(config, corpus.checksum),
     )
 
 
-def seeded_secrets(config: SimulationConfig, settings: Settings) -> Secrets:
-    """What protects a run with a seeded noise source. Raises CorpusError."""
-    return Secrets.seeded(config.seed, run_key(config, corpus.checksum(config.corpus, settings)))
-
-
-def chosen_layout(config: SimulationConfig, settings: Settings) -> Layout:
-    """The layout of the training sentences that ``config`` uses. Raises InvalidConfig, CorpusError, StoreError."""
-    every = layout(config.corpus, settings)
-    return every.where(chosen_sentences(len(every), config.data_fraction, Seeds(config.seed)))
+def seeded_secrets(config: SimulationConfig, corpus_checksum: str) -> Secrets:
+    """What protects a run with a seeded noise source."""
+    return Secrets.seeded(config.seed, run_key(config, corpus_checksum))
 
 
 def federated_plan(
-    config: SimulationConfig, sentences: int, layout: Callable[[], Layout], secrets: Callable[[], Secrets]
+    config: SimulationConfig, every: int, layout: Callable[[], Layout], secrets: Callable[[], Secrets]
 ) -> FederatedPlan:
-    """The plan for ``config`` on training sentences that were chosen. secrets: of the run, asked for where they decide
-    who takes part. Raises InvalidConfig if they do not fit."""
+    """The plan for ``config`` on so many training sentences. layout: of all of them, asked for where it decides who
+    holds what. secrets: of the run, asked for where they decide who takes part. Raises InvalidConfig if they do not
+    fit."""
     federation, privacy, seeds = config.federation, config.privacy, Seeds(config.seed)
-    shards = partition(sentences, layout, federation, seeds)
+    chosen = chosen_sentences(every, config.data_fraction, seeds)
+    shards = partition(len(chosen), lambda: layout().where(chosen), federation, seeds)
     at_steps = privacy.mechanism == "dp-sgd"
     participants = _participants(config, secrets)
     if sum(map(len, participants)) > MOST_VISITS:
@@ -159,6 +154,7 @@ def federated_plan(
         parts=tuple(replace(plan, steps=max(1, steps)) for plan, steps in zip(plans, taken, strict=True)),
         sentences=tuple(piece for some in pieces for piece in some),
         shards=tuple(shards),
+        chosen=chosen,
         rounds=tuple(rounds),
         server=None if at_steps or not privacy.private else _server(config, sum(map(len, rounds))),
         local=privacy.mechanism == "local",

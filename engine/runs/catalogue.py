@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from engine import corpus
+from engine import corpus as corpora
 from engine.config import DEFAULT_CLIP_NORM, SimulationConfig, run_id
+from engine.corpus.handle import CorpusHandle
 from engine.embeddings.apart import NONE, Overlap, believable, overlap
 from engine.errors import CorpusError, EpsilonError, RunNotFound, StoreError
 from engine.records import RoundRecord, Run, RunState, RunStatus
@@ -51,9 +52,13 @@ class Catalogue:
         if "_store" in self.__dict__:
             self._store.close()
 
+    def corpus(self, config: SimulationConfig) -> CorpusHandle:
+        """The corpus of a configuration, as it is now."""
+        return corpora.resolve(config.corpus, self.settings)
+
     def identity(self, config: SimulationConfig) -> str:
         """The run that this configuration is. Raises CorpusError if its corpus is not here."""
-        return run_id(config, corpus.checksum(config.corpus, self.settings))
+        return run_id(config, self.corpus(config).checksum)
 
     def find(self, config: SimulationConfig) -> Run | None:
         """The run with this configuration, if it is published or stored in whatever state; else the published one of
@@ -63,7 +68,7 @@ class Catalogue:
         """
         same = self._published.by_config.get(config, [])
         try:
-            checksum = corpus.checksum(config.corpus, self.settings)
+            checksum = self.corpus(config).checksum
         except CorpusError:
             return same[0] if same else None
         known = next((run for run in same if run.provenance and run.provenance.corpus_checksum == checksum), None)
@@ -197,7 +202,7 @@ class Catalogue:
         """What the corpus shares with the sentences that its features were fitted on; nothing is known of a corpus
         that is not here. Raises StoreError."""
         try:
-            return overlap(config.corpus, config.features, self.settings)
+            return overlap(self.corpus(config), config.features)
         except CorpusError:
             return NONE
 

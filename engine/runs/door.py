@@ -8,21 +8,22 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from engine import corpus
+from engine import corpus as corpora
+from engine.artefacts import written_whole
 from engine.config import FEATURES, SimulationConfig
 from engine.corpus import CorpusInfo
-from engine.corpus.layout import layout
 from engine.embeddings.apart import Overlap, overlap
 from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
-from engine.federated.plan import FederatedPlan, chosen_layout, plan_of
+from engine.federated.plan import FederatedPlan, plan_of
 from engine.records import Measurement, RoundRecord, Run, RunState, RunStatus, Study
 from engine.runs.repeats import is_repeat, repeat_id
 from engine.settings import Settings
-from engine.store import key_file, measured, published, studies
+from engine.store import key_file, measured, places, published, studies
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from engine.training.model import Model
 
 from engine.runs import previews
 from engine.runs.catalogue import Catalogue
@@ -71,7 +72,9 @@ class Runs(Catalogue):
 
         self.plan(config)
         embeddings.find(config.embeddings)
-        self._store.submit(identity, config, corpus.checksum(config.corpus, self.settings))
+        handle = self.corpus(config)
+        handle.share()
+        self._store.submit(identity, config, handle.checksum)
         dispatch.ensure_cluster(self.settings, owner_pid)
         return self.status(identity)
 
@@ -100,9 +103,9 @@ class Runs(Catalogue):
             raise InvalidConfig(f"run {identity} is published: its file is in {self.settings.published.name}/")
         self._store.delete(identity)
         self._ends.pop(identity, None)
-        checkpoint = self.settings.home / "checkpoints" / f"{identity}.npz"
-        checkpoint.unlink(missing_ok=True)
-        key_file.destroy(checkpoint.with_suffix(".key"))
+        for name in (places.checkpoint_name(identity), places.model_name(identity)):
+            self.settings.artefacts.remove(name)
+        key_file.destroy(places.key_path(self.settings, identity))
 
     def write_note(self, identity: str, text: str) -> None:
         """Put a note beside one of the user's runs; an empty one removes it. Raises RunNotFound, InvalidConfig."""
@@ -110,15 +113,45 @@ class Runs(Catalogue):
             raise InvalidConfig(f"the note has {len(text):,} characters, expected at most {LONGEST_NOTE:,}")
         self._store.write_note(identity, text.strip())
 
-    def publish(self, identity: str) -> "Path":
-        """Write a finished run to the folder of published results. Raises RunNotFound, InvalidConfig, StoreError."""
+    def publish(self, identity: str, *, model: bool = False) -> "Path":
+        """Write a finished run to the folder of published results, and its tagger beside it where wanted (``model``,
+        weights in float16). Raises RunNotFound, InvalidConfig, StoreError."""
         if is_repeat(identity):
             raise InvalidConfig(f"run {identity} repeats another: the first one is what can be published")
-        return published.write(self.get(identity), self.settings.published)
+        run = self.get(identity)
+        path = published.write(run, self.settings.published)
+        if model:
+            tagger = self.model(identity)
+            with written_whole(
+                self.settings.published / places.model_name(identity), "The published tagger"
+            ) as passing:
+                tagger.save(passing, half=True)
+        return path
 
     def measurements(self) -> dict[str, Measurement]:
         """What the benchmarks measured and kept, by their names."""
         return measured.read_all(self.settings.published)
+
+    def model(self, identity: str) -> "Model":
+        """The tagger of a run that is done: the user's own, else a published one. Raises RunNotFound if none was kept,
+        StoreError."""
+        from engine.training.model import Model
+
+        kept = self.settings.artefacts.find(places.model_name(identity))
+        path = kept or self.settings.published / places.model_name(identity)
+        if not path.is_file():
+            raise RunNotFound(f"run {identity} has no tagger that was kept: run it again to have one")
+        return Model.load(path)
+
+    def models(self) -> dict[str, int]:
+        """Bytes of each tagger that was kept, by its run. Raises StoreError."""
+        found = self.settings.artefacts.sizes(places.MODELS)
+        return {name.rpartition("/")[2].removesuffix(".npz"): size for name, size in found.items()}
+
+    def forget_models(self) -> None:
+        """Remove all taggers that were kept; runs and records stay. Raises StoreError."""
+        for identity in self.models():
+            self.settings.artefacts.remove(places.model_name(identity))
 
     def studies(self) -> dict[str, Study]:
         """Searches for a recipe by name, the user's own before the published ones."""
@@ -135,7 +168,7 @@ class Runs(Catalogue):
 
     def plan(self, config: SimulationConfig) -> FederatedPlan:
         """What a run would do to the data. Raises InvalidConfig, CorpusError, StoreError."""
-        return plan_of(config, self.settings)
+        return plan_of(config, self.corpus(config))
 
     def preview(self, config: SimulationConfig) -> Preview:
         """What a run would be. The first ε of a process takes two seconds, unless it is already known of a run."""
@@ -148,7 +181,7 @@ class Runs(Catalogue):
 
     def holdings(self, config: SimulationConfig) -> Holdings:
         """Who would hold what. Raises InvalidConfig, CorpusError if the corpus is not here, StoreError."""
-        return previews.holdings(self.plan(config), chosen_layout(config, self.settings))
+        return previews.holdings(self.plan(config), self.corpus(config).layout)
 
     def person_epsilon(self, config: SimulationConfig, sentences: int, last: RoundRecord | None = None) -> float | None:
         """ε of a person with so many of the sentences, wherever they lie, after the ``last`` record or at the end.
@@ -168,7 +201,7 @@ class Runs(Catalogue):
         """Sentences in the longest document of a corpus's training part; None if it has no documents or is not here.
         Raises StoreError."""
         try:
-            return previews.longest_document(layout(name, self.settings))
+            return previews.longest_document(corpora.resolve(name, self.settings).layout)
         except CorpusError:
             return None
 
@@ -176,26 +209,26 @@ class Runs(Catalogue):
 
     def corpora(self) -> list[CorpusInfo]:
         """The catalogue, the embedded corpus first."""
-        return corpus.catalogue(self.settings)
+        return corpora.catalogue(self.settings)
 
     def corpus_overlap(self, name: str) -> Overlap | None:
         """What a corpus shares with the sentences that any features were fitted on; None if it cannot be read."""
         try:
-            return overlap(name, FEATURES[-1], self.settings)
+            return overlap(corpora.resolve(name, self.settings), FEATURES[-1])
         except CorpusError:
             return None
 
     def add_corpus(self, filename: str, data: bytes) -> str:
         """Keep an uploaded column file; returns its name. Raises CorpusError, StoreError."""
-        return corpus.add_upload(filename, data, self.settings)
+        return corpora.add_upload(filename, data, self.settings)
 
     def train_sentences(self, name: str) -> int:
         """How many sentences a corpus has to train on. Raises CorpusError."""
-        return corpus.train_sentences(name, self.settings)
+        return corpora.resolve(name, self.settings).train_sentences
 
     def fetch_corpus(self, name: str, progress: Callable[[float], None] = lambda share: None) -> None:
         """Download a public corpus. Raises CorpusError."""
-        corpus.fetch(name, self.settings, progress)
+        corpora.fetch(name, self.settings, progress)
 
     def vectors(self) -> list[str]:
         """Names of the installed word vectors."""

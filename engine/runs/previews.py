@@ -66,8 +66,9 @@ def preview(
     )
 
 
-def holdings(plan: FederatedPlan, known: Layout) -> Holdings:
-    """Who would hold what of the sentences with this layout."""
+def holdings(plan: FederatedPlan, every: Layout) -> Holdings:
+    """Who would hold what. every: the layout of all training sentences."""
+    known = every.where(plan.chosen)
     return Holdings(
         sentences=tuple(map(len, plan.shards)),
         tokens=tuple(int(known.tokens[shard].sum()) for shard in plan.shards),

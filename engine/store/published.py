@@ -7,7 +7,6 @@ import dataclasses
 import json
 import math
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,9 +14,10 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from engine.artefacts import written_whole
 from engine.config import SimulationConfig, engine_version, run_id
 from engine.embeddings import apart
-from engine.errors import InvalidConfig, StoreError
+from engine.errors import InvalidConfig
 from engine.records import Provenance, RoundRecord, Run, RunState, RunStatus
 
 FORMAT = 1
@@ -158,12 +158,6 @@ def write(run: Run, folder: Path) -> Path:
     text = to_text(run)
     corpus = Path(run.config.corpus).name[:60]
     path = folder / f"{corpus}-{run.config.tagger.name}-s{run.config.privacy.noise_multiplier:g}-{run.run_id}.json"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=folder, suffix=".tmp", delete=False, encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(file.name, 0o644)
-        os.replace(file.name, path)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror}.") from error
+    with written_whole(path, "The published run") as passing:
+        passing.write_text(text, encoding="utf-8")
     return path

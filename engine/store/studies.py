@@ -7,14 +7,13 @@ from outside, so each is checked as a whole; one that cannot be used is left out
 import dataclasses
 import json
 import math
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from engine.artefacts import written_whole
 from engine.config import FLAT, SimulationConfig
-from engine.errors import InvalidConfig, StoreError
+from engine.errors import InvalidConfig
 from engine.records import Study, Trial
 
 FOLDER = "tuning"
@@ -26,14 +25,8 @@ def write(study: Study, home: Path) -> Path:
     """Keep a study in place of the one of its name. Raises StoreError."""
     values = dataclasses.asdict(study) | {"best": study.best.to_dict() if study.best else None}
     path = home / FOLDER / f"{study.name}.json"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8") as file:
-            json.dump(values, file, indent=1, ensure_ascii=False, allow_nan=False)
-        os.chmod(file.name, 0o644)
-        os.replace(file.name, path)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror}.") from error
+    with written_whole(path, "The search") as passing:
+        passing.write_text(json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
     return path
 
 

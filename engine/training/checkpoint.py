@@ -4,8 +4,6 @@ Only what the next step needs is kept: weights and optimiser state. Samples and 
 their step (:mod:`engine.seeds`), and ε is computed from the plan and the steps taken, so neither can be lost here.
 """
 
-import os
-import tempfile
 import zipfile
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -46,22 +44,9 @@ class Checkpoint:
     arrays: dict[str, np.ndarray]
 
     def save(self, path: Path) -> None:
-        """Replace ``path`` whole: a reader or a crash sees the old file or the new one. Raises StoreError."""
+        """Write it at a path that nobody reads yet. Raises OSError."""
         numbers = {"round": self.round, "seconds": self.seconds, **asdict(self.tally)}
-        arrays = {_ARRAY + name: array for name, array in self.arrays.items()}
-        passing: Path | None = None
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
-                passing = Path(file.name)
-                np.savez(file, **numbers, **arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(passing, path)
-        except OSError as error:
-            if passing is not None:
-                passing.unlink(missing_ok=True)
-            raise StoreError(f"The checkpoint {path} cannot be written: {error.strerror or error}.") from error
+        np.savez(path, **numbers, **{_ARRAY + name: array for name, array in self.arrays.items()})
 
     @classmethod
     def load(cls, path: Path) -> "Checkpoint":

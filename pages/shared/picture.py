@@ -4,8 +4,6 @@
 its zoom with every record. Here plotly.js changes the picture that is there (``Plotly.react`` with ``uirevision``).
 """
 
-import os
-import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.components.v2.types import ComponentRenderer
 
+from engine.artefacts import written_whole
 from pages.shared import charts
 
 _STATIC = Path(__file__).resolve().parents[2] / "static"
@@ -104,13 +103,10 @@ def show(figure: go.Figure, *, key: str, label: str) -> None:
 def _script_address() -> str:
     """Where the browser finds the plotly.js of the installed plotly; put there on first use.
 
-    Raises OSError when the folder ``static`` cannot be written.
+    Raises StoreError when the folder ``static`` cannot be written.
     """
     place = _STATIC / "vendor" / _SCRIPT
     if not place.exists():
-        place.parent.mkdir(exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=place.parent, delete=False) as whole:
-            whole.write((Path(plotly.__file__).parent / "package_data" / "plotly.min.js").read_bytes())
-        os.chmod(whole.name, 0o644)
-        os.replace(whole.name, place)
+        with written_whole(place, "What draws pictures") as passing:
+            passing.write_bytes((Path(plotly.__file__).parent / "package_data" / "plotly.min.js").read_bytes())
     return f"app/static/vendor/{_SCRIPT}"

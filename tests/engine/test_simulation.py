@@ -135,9 +135,9 @@ def test_two_seeds_differ_and_one_seed_does_not(trained_settings):
 
 def test_a_run_promises_nothing_where_its_features_were_fitted_on_its_sentences(trained_settings, monkeypatch):
     """The features themselves take a minute, so the words' vectors stand in for them here."""
-    fitted = corpus.load("synthetic", trained_settings).train[7].tokens
+    fitted = corpus.resolve("synthetic", trained_settings).load().train[7].tokens
     config = dataclasses.replace(SMALL, features="contextual")
-    arrays, tagger = simulation.encoded_corpus(SMALL, trained_settings), simulation.tagger_of
+    arrays, tagger = simulation.prepare(SMALL, trained_settings).encoded, simulation.tagger_of
     monkeypatch.setattr(simulation, "encoded_corpus", lambda *_: arrays)
     monkeypatch.setattr(simulation, "tagger_of", lambda _, encoded: tagger(SMALL, encoded))
     before = next(simulate(config, trained_settings))

@@ -15,7 +15,7 @@ from engine.federated.plan import chosen_sentences, plan_of, seeded_secrets
 from engine.privacy.mechanisms import add_gaussian_noise
 from engine.seeds import KeyStream, Secrets, Seeds
 from engine.settings import Settings
-from engine.simulation import encoded_corpus, federation_of, simulate
+from engine.simulation import prepare, simulate
 from engine.training.checkpoint import Checkpoint
 
 LINEAR = SimulationConfig(
@@ -62,7 +62,7 @@ class TestTheAttack:
     @staticmethod
     def moved(config: SimulationConfig, settings: Settings) -> np.ndarray:
         """Clipped sum and noise, as they can be read off the weights after the first step, or round."""
-        _, fresh = federation_of(config, encoded_corpus(config, settings), settings)
+        fresh = prepare(config, settings).run
         kept: list[Checkpoint] = []
         next(simulate(config, settings, on_checkpoint=kept.append))
         change = kept[0].arrays["weights"].astype(np.float64) - fresh.weights
@@ -81,7 +81,7 @@ class TestTheAttack:
         """The sum without noise, of the run at the smaller σ."""
         if config.federation.clients > 1:  # clients train alike, and without noise to speak of the sum is left
             config = changed(config, noise_multiplier=1e-6)
-        _, run = federation_of(config, encoded_corpus(config, settings), settings)
+        run = prepare(config, settings).run
         if config.federation.clients > 1:
             before = run.weights.astype(np.float64)
             for _ in run.train():
@@ -115,7 +115,7 @@ class TestManyRunsOfOneSeed:
         """The first client of each run, and the second one of a run with two."""
         found = []
         for config in VARIED:
-            _, run = federation_of(config, encoded_corpus(config, trained_settings), trained_settings)
+            run = prepare(config, trained_settings).run
             found += [run.learner(visit, run.weights) for visit in run.plan.rounds[0]]
         return found
 
@@ -149,7 +149,7 @@ class TestManyRunsOfOneSeed:
 
     def test_what_makes_runs_comparable_is_shared(self, trained_settings):
         def begun(config: SimulationConfig):
-            return federation_of(config, encoded_corpus(config, trained_settings), trained_settings)[1]
+            return prepare(config, trained_settings).run
 
         few = {"clients": 3, "rounds": 2, "schedule": "incremental"}
         pairs = [
@@ -175,7 +175,7 @@ class TestManyRunsOfOneSeed:
         plain = [changed(noise_multiplier=0.0, learning_rate=rate) for rate in (0.1, 0.2)]
         taken = []
         for config in plain:
-            _, run = federation_of(config, encoded_corpus(config, trained_settings), trained_settings)
+            run = prepare(config, trained_settings).run
             learner = run.learner(run.plan.rounds[0][0], run.weights)
             taken.append([learner.sample(step).tolist() for step in range(5)])
         assert taken[0] == taken[1]
@@ -187,9 +187,11 @@ class TestManyRunsOfOneSeed:
         ]
 
     def test_who_takes_part_is_secret_where_that_protects(self, trained_settings):
+        here = corpus.resolve("synthetic", trained_settings)
+
         def joined(mechanism: str, rate: float) -> list[list[int]]:
             config = changed(mechanism=mechanism, clients=20, participants=5, rounds=30, learning_rate=rate)
-            return [[visit.client for visit in visits] for visits in plan_of(config, trained_settings).rounds]
+            return [[visit.client for visit in visits] for visits in plan_of(config, here).rounds]
 
         assert joined("dp-fedavg", 0.1) == joined("dp-fedavg", 0.1) != joined("dp-fedavg", 0.2)
         assert joined("local", 0.1) == joined("local", 0.2)
@@ -197,12 +199,12 @@ class TestManyRunsOfOneSeed:
 
 class TestKeys:
     def test_all_of_a_runs_identity_is_in_its_key(self, trained_settings, monkeypatch):
-        checksum = corpus.checksum("synthetic", trained_settings)
+        checksum = corpus.resolve("synthetic", trained_settings).checksum
         keys = {
-            "as it is": seeded_secrets(LINEAR, trained_settings),
+            "as it is": seeded_secrets(LINEAR, checksum),
             "another corpus": Secrets.seeded(0, run_key(LINEAR, "0" * 64)),
             "another engine": Secrets.seeded(0, run_key(LINEAR, checksum, "7")),
-            "another setting": seeded_secrets(changed(epochs=2.0), trained_settings),
+            "another setting": seeded_secrets(changed(epochs=2.0), checksum),
             "another seed": Secrets.seeded(1, run_key(LINEAR, checksum)),
             "drawn": Secrets.drawn(),
             "drawn again": Secrets.drawn(),
@@ -210,7 +212,7 @@ class TestKeys:
         assert keys["as it is"] == Secrets.seeded(0, run_key(LINEAR, checksum))
         assert len({each.stream("noise", step=0).key for each in keys.values()}) == len(keys)
         monkeypatch.setattr(configs, "PRIVATE_VERSION", "7")
-        assert seeded_secrets(LINEAR, trained_settings) == keys["another engine"]
+        assert seeded_secrets(LINEAR, checksum) == keys["another engine"]
 
     def test_a_stream_is_its_name_and_keys(self):
         secrets = Secrets.seeded(0, "run")

@@ -21,7 +21,7 @@ _CHECK = check()
 def _opened_at(navigation, first, pages, **more):
     """The app's own navigation, with another page than Explore in front: AppTest alone would leave app.py out."""
     for page in (page for group in pages.values() for page in group):
-        page._default = page._page.stem == first
+        page._default = page._page.parent.name == first
     return navigation(pages, **more)
 
 

@@ -28,7 +28,7 @@ def texts(elements) -> str:
 
 
 def test_a_corpus_that_its_features_were_fitted_on_is_told_where_it_is_chosen(page, here, monkeypatch):
-    whole = corpus.load("synthetic", here)
+    whole = corpus.resolve("synthetic", here).load()
     monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(s.tokens for s in (*whole.train, *whole.test)))
     test = page(features="contextual")
     warned = texts(test.warning)

@@ -30,7 +30,7 @@ def test_what_was_printed_is_shown_before_anything_was_run(open_page):
 def test_what_is_done_can_be_run_again_and_what_came_of_it_is_said(open_page, settings, monkeypatch):
     (cell,) = (c for c in tables.cells(corpus="synthetic") if c.table == "table3" and c.config.federation.clients == 2)
     runs = Runs(settings)
-    checksum = corpus.checksum("synthetic", settings)
+    checksum = corpus.resolve("synthetic", settings).checksum
     first = run_id(cell.config, checksum)
     for identity in (first, repeat_id(first)):
         runs._store.submit(identity, cell.config, checksum)

@@ -49,7 +49,7 @@ class Place:
     def __init__(self, settings, monkeypatch) -> None:
         self.settings, self._patch = settings, monkeypatch
         monkeypatch.setattr(dispatch, "ensure_cluster", lambda *_: None)
-        self.runs, self.id = Runs(settings), run_id(CONFIG, corpus.checksum(CONFIG.corpus, settings))
+        self.runs, self.id = Runs(settings), run_id(CONFIG, corpus.resolve(CONFIG.corpus, settings).checksum)
         self.checkpoint = checkpoint_path(settings, self.id)
         self.keys = self.checkpoint.with_suffix(".key")
 
@@ -237,7 +237,7 @@ class TestTheFile:
 
 def ended(settings) -> str:
     """A run with noise from the system that is done, with made-up records; its identity."""
-    store, checksum = Store(settings.store_url), corpus.checksum(CONFIG.corpus, settings)
+    store, checksum = Store(settings.store_url), corpus.resolve(CONFIG.corpus, settings).checksum
     identity = run_id(CONFIG, checksum)
     store.submit(identity, CONFIG, checksum)
     claim = store.claim(identity, "here")

@@ -261,7 +261,7 @@ def test_corpora_lists_what_is_here_and_what_can_be_fetched(shell, tmp_path, mon
 
 def test_corpora_that_features_were_fitted_on_are_told(shell, trained_settings, tmp_path, monkeypatch):
     monkeypatch.setenv("EPSILON_DATA_DIR", str(tmp_path))
-    sentences = corpus.load("synthetic", trained_settings)
+    sentences = corpus.resolve("synthetic", trained_settings).load()
     fitted = [sentence.tokens for sentence in (*sentences.train[:44], *sentences.test[:500])]
     monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(fitted))
     line = next(line for line in shell("corpora")[1].splitlines() if line.startswith("synthetic"))

@@ -25,7 +25,7 @@ def entities(part):
     ],
 )
 def test_published_counts(name, sizes, entity_counts, data_dir, settings):
-    found = corpus.load(name, with_data(settings, data_dir))
+    found = corpus.resolve(name, with_data(settings, data_dir)).load()
     parts = (found.train, found.validation, found.test)
     assert tuple(map(len, parts)) == sizes
     assert tuple(map(entities, parts)) == entity_counts
@@ -33,7 +33,7 @@ def test_published_counts(name, sizes, entity_counts, data_dir, settings):
 
 @pytest.mark.parametrize(("name", "total", "entity_count"), [("btc", 9_339, 14_885), ("wikigold", 1_696, 3_558)])
 def test_unsplit_corpora_are_split_whole(name, total, entity_count, data_dir, settings):
-    found = corpus.load(name, with_data(settings, data_dir))
+    found = corpus.resolve(name, with_data(settings, data_dir)).load()
     parts = (found.train, found.validation, found.test)
     assert sum(map(len, parts)) == total
     assert sum(map(entities, parts)) == entity_count
@@ -41,14 +41,14 @@ def test_unsplit_corpora_are_split_whole(name, total, entity_count, data_dir, se
 
 
 def test_the_sections_of_btc_are_its_clients(data_dir, settings):
-    found = corpus.load("btc", with_data(settings, data_dir))
+    found = corpus.resolve("btc", with_data(settings, data_dir)).load()
     assert sorted(set(found.sections)) == ["a", "b", "e", "f", "g", "h"]
     assert len(found.sections) == len(found.train)
 
 
 @pytest.mark.parametrize("name", ["bc5cdr", "psytar"])
 def test_folders_with_train_dev_and_test(name, data_dir, settings):
-    found = corpus.load(str(data_dir / name), settings)
+    found = corpus.resolve(str(data_dir / name), settings).load()
     expected = {"bc5cdr": (4_560, 4_581, 4_797), "psytar": (3_850, 550, 1_191)}[name]
     assert (len(found.train), len(found.validation), len(found.test)) == expected
 
@@ -56,11 +56,11 @@ def test_folders_with_train_dev_and_test(name, data_dir, settings):
 def test_every_named_corpus_agrees_with_its_catalogue_row(data_dir, settings):
     here = with_data(settings, data_dir)
     for info in corpus.catalogue(here):
-        found = corpus.load(info.name, here)
+        found = corpus.resolve(info.name, here).load()
         assert len(found.train) + len(found.validation) + len(found.test) == info.sentences
         assert found.entity_types == info.entity_types
-        assert len(found.train) == corpus.train_sentences(info.name, settings)
-        assert corpus.checksum(info.name, here) == found.checksum
+        assert len(found.train) == corpus.resolve(info.name, settings).train_sentences
+        assert corpus.resolve(info.name, here).checksum == found.checksum
         assert info.available
 
 
@@ -70,22 +70,22 @@ def test_a_named_corpus_that_was_changed_is_refused(data_dir, settings):
     folder.mkdir(parents=True)
     (folder / "wikigold.conll.txt").write_bytes(original.replace(b"I-PER", b"I-LOC", 1))
     with pytest.raises(CorpusError, match="not the file that the name wikigold promises"):
-        corpus.load("wikigold", settings)
+        corpus.resolve("wikigold", settings).load()
 
 
 def test_what_is_not_here_says_how_to_get_it(settings):
     with pytest.raises(CorpusError, match="python -m engine fetch wnut17"):
-        corpus.load("wnut17", settings)
+        corpus.resolve("wnut17", settings).load()
     with pytest.raises(CorpusError, match="licence forbids fetching"):
-        corpus.load("conll2003", settings)
+        corpus.resolve("conll2003", settings).load()
     with pytest.raises(CorpusError, match="corpus='nowhere' is neither a known corpus"):
-        corpus.load("nowhere", settings)
+        corpus.resolve("nowhere", settings).load()
 
 
 def test_a_file_is_split_80_10_10_the_same_each_time(tmp_path, settings):
     file = tmp_path / "notes.conll"
     file.write_bytes(sentences(50))
-    first, second = (corpus.load(str(file), settings) for _ in range(2))
+    first, second = (corpus.resolve(str(file), settings).load() for _ in range(2))
     assert first == second
     assert (len(first.train), len(first.validation), len(first.test)) == (40, 5, 5)
     assert len({*first.train, *first.validation, *first.test}) == 50
@@ -94,7 +94,7 @@ def test_a_file_is_split_80_10_10_the_same_each_time(tmp_path, settings):
 def test_a_folder_without_dev_gives_a_tenth_of_train(tmp_path, settings):
     (tmp_path / "train.txt").write_bytes(sentences(30))
     (tmp_path / "test.txt").write_bytes(sentences(7, start=100))
-    found = corpus.load(str(tmp_path), settings)
+    found = corpus.resolve(str(tmp_path), settings).load()
     assert (len(found.train), len(found.validation), len(found.test)) == (27, 3, 7)
     assert not set(found.train) & set(found.validation)
 
@@ -103,40 +103,40 @@ def test_a_folder_without_dev_gives_a_tenth_of_train(tmp_path, settings):
 def test_a_folder_with_dev_keeps_train_whole(tmp_path, settings, name):
     for file, count in (("train.tsv", 30), (name, 4), ("test.tsv", 5)):
         (tmp_path / file).write_bytes(sentences(count))
-    found = corpus.load(str(tmp_path), settings)
+    found = corpus.resolve(str(tmp_path), settings).load()
     assert (len(found.train), len(found.validation), len(found.test)) == (30, 4, 5)
 
 
 def test_a_folder_without_test_or_with_two_trains_is_refused(tmp_path, settings):
     (tmp_path / "train.txt").write_bytes(sentences(30))
     with pytest.raises(CorpusError, match=r"no file test\.\*"):
-        corpus.load(str(tmp_path), settings)
+        corpus.resolve(str(tmp_path), settings).load()
     (tmp_path / "train.tsv").write_bytes(sentences(30))
     with pytest.raises(CorpusError, match="two files for the train part"):
-        corpus.load(str(tmp_path), settings)
+        corpus.resolve(str(tmp_path), settings).load()
 
 
 def test_too_few_sentences_are_refused(tmp_path, settings):
     file = tmp_path / "few.conll"
     file.write_bytes(sentences(9))
     with pytest.raises(CorpusError, match=r"few.conll has 9 sentences, expected at least 10"):
-        corpus.load(str(file), settings)
+        corpus.resolve(str(file), settings).load()
 
 
 def test_the_checksum_follows_content_not_place(tmp_path, settings):
     one, other = tmp_path / "one.conll", tmp_path / "other.conll"
     one.write_bytes(sentences(20))
     other.write_bytes(sentences(20))
-    assert corpus.checksum(str(one), settings) == corpus.checksum(str(other), settings)
+    assert corpus.resolve(str(one), settings).checksum == corpus.resolve(str(other), settings).checksum
     other.write_bytes(sentences(21))
-    assert corpus.checksum(str(one), settings) != corpus.checksum(str(other), settings)
+    assert corpus.resolve(str(one), settings).checksum != corpus.resolve(str(other), settings).checksum
 
 
 class TestUploads:
     def test_an_upload_is_kept_and_found(self, settings):
         name = corpus.add_upload("Case notes (2).conll", sentences(20), settings)
         assert name == "my-case-notes-2"
-        assert len(corpus.load(name, settings).train) == 16
+        assert len(corpus.resolve(name, settings).load().train) == 16
         assert [info.name for info in corpus.catalogue(settings) if info.where == "your files"] == [name]
 
     def test_the_same_again_keeps_its_name_and_other_content_gets_a_number(self, settings):
@@ -169,7 +169,7 @@ class TestUploads:
         os.symlink(tmp_path / "secret", settings.home / "corpora" / "my-link.conll")
         assert [info.name for info in corpus.catalogue(settings) if info.where == "your files"] == []
         with pytest.raises(CorpusError, match="neither a known corpus"):
-            corpus.load("my-link", settings)
+            corpus.resolve("my-link", settings).load()
 
 
 def with_data(settings, data_dir: Path):

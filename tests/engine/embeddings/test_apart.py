@@ -67,23 +67,23 @@ def test_every_sentence_of_wikigold_is_among_those_that_are_kept(data_dir):
 
 @pytest.mark.parametrize("features", list(apart.RESTS_ON))
 def test_wikigold_itself_is_not_apart(here, features):
-    found = apart.overlap("wikigold", features, here)
+    found = apart.overlap(corpus.resolve("wikigold", here), features)
     assert found.sentences == (1_356, 170, 170)
     assert [a + b for a, b in zip(found.shared, found.short, strict=True)] == [1_356, 170, 170]
     assert found.breaks_privacy
     assert found.share("train") == found.share("test") == 1.0
     assert len(found.warnings) == 2
-    assert apart.rests_on_corpus(features, corpus.checksum("wikigold", here))
-    assert not apart.rests_on_corpus("shapes", corpus.checksum("wikigold", here))
-    assert not apart.rests_on_corpus(features, corpus.checksum("btc", here))
+    assert apart.rests_on_corpus(features, corpus.resolve("wikigold", here).checksum)
+    assert not apart.rests_on_corpus("shapes", corpus.resolve("wikigold", here).checksum)
+    assert not apart.rests_on_corpus(features, corpus.resolve("btc", here).checksum)
     for plain in ("vectors", "shapes"):
-        assert apart.overlap("wikigold", plain, here) == apart.NONE
+        assert apart.overlap(corpus.resolve("wikigold", here), plain) == apart.NONE
 
 
 @pytest.mark.parametrize(("name", "short"), [("conll2003", (3, 0, 0)), ("btc", (1, 0, 0)), ("wnut17", (0, 0, 0))])
 def test_corpora_that_have_nothing_to_do_with_it_are_apart(here, name, short):
     """Whatever is found in them is a number that stands alone."""
-    found = apart.overlap(name, "names", here)
+    found = apart.overlap(corpus.resolve(name, here), "names")
     assert found.shared == (0, 0, 0)
     assert found.short == short
     assert not found.warnings
@@ -91,12 +91,12 @@ def test_corpora_that_have_nothing_to_do_with_it_are_apart(here, name, short):
 
 
 def test_the_embedded_corpus_is_apart(settings):
-    found = apart.overlap("synthetic", "names", settings)
+    found = apart.overlap(corpus.resolve("synthetic", settings), "names")
     assert (found.sentences, found.shared, found.short) == ((4_400, 600, 1_000), (0, 0, 0), (0, 0, 0))
 
 
 def test_one_training_sentence_is_enough_and_a_short_one_is_not(settings, fitted):
-    whole = corpus.load("synthetic", settings)
+    whole = corpus.resolve("synthetic", settings).load()
     fill = tuple(Sentence(("x",), ("O",)) for _ in range(9))
     some = dataclasses.replace(
         whole, train=(*fill, Sentence(SHORT, ("O",) * 3)), validation=(Sentence(LONG, ("O",) * 6),), test=fill
@@ -129,15 +129,15 @@ def test_nothing_is_promised_where_the_features_know_the_sentences():
 
 
 def test_it_is_worked_out_once_for_each_content(settings, monkeypatch):
-    first = apart.overlap("synthetic", "tuned", settings)
-    load, loaded = corpus.load, []
-    monkeypatch.setattr(corpus, "load", lambda *args: loaded.append(args) or load(*args))
-    assert apart.overlap("synthetic", "names", settings) == first
+    first = apart.overlap(corpus.resolve("synthetic", settings), "tuned")
+    load, loaded = corpus.CorpusHandle.load, []
+    monkeypatch.setattr(corpus.CorpusHandle, "load", lambda handle: loaded.append(handle) or load(handle))
+    assert apart.overlap(corpus.resolve("synthetic", settings), "names") == first
     assert not loaded
     (path,) = (settings.home / "overlaps").iterdir()
     path.write_text(path.read_text()[:40])
     apart._read.cache_clear()
-    assert apart.overlap("synthetic", "names", settings) == first
+    assert apart.overlap(corpus.resolve("synthetic", settings), "names") == first
     assert len(loaded) == 1
     assert [each.name for each in (settings.home / "overlaps").iterdir()] == [path.name]
 
@@ -146,4 +146,4 @@ def test_a_home_that_cannot_be_written_is_said(settings):
     settings.home.mkdir()
     (settings.home / "overlaps").write_text("in the way")
     with pytest.raises(StoreError, match="cannot be written"):
-        apart.overlap("synthetic", "names", settings)
+        apart.overlap(corpus.resolve("synthetic", settings), "names")

@@ -1,11 +1,13 @@
 """Words → rows of the public table; a corpus → arrays on disk."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from engine import embeddings
+from engine.artefacts import Artefacts
 from engine.corpus import Corpus, Sentence
 from engine.embeddings.encoded import encode, subset, tag_sequences
 from engine.embeddings.vectors import look_up
@@ -44,16 +46,23 @@ def test_unknown_words_share_one_fixed_vector(package):
     np.testing.assert_array_equal(table, other)
 
 
+class Held:
+    """A corpus that is at hand, where a handle is wanted. loaded: how often its sentences were asked for."""
+
+    def __init__(self, corpus: Corpus, home: Path) -> None:
+        self.corpus, self.checksum, self.loaded = corpus, corpus.checksum, 0
+        self.artefacts = Artefacts(str(home), home)
+
+    def load(self) -> Corpus:
+        self.loaded += 1
+        return self.corpus
+
+
 def test_a_corpus_is_encoded_once_and_mapped(package, tmp_path):
     corpus = corpus_of("Rosa", "lives", "xqzzyblorp")
-    loaded = []
-
-    def load() -> Corpus:
-        loaded.append(corpus)
-        return corpus
-
-    first, second = (encode(corpus.checksum, load, package, tmp_path) for _ in range(2))
-    assert len(loaded) == 1
+    handle = Held(corpus, tmp_path)
+    first, second = (encode(handle, package) for _ in range(2))
+    assert handle.loaded == 1
     for encoded in (first, second):
         assert isinstance(encoded.train.rows, np.memmap)
         assert isinstance(encoded.vectors, np.memmap)
@@ -66,7 +75,7 @@ def test_a_corpus_is_encoded_once_and_mapped(package, tmp_path):
 
 def test_sentences_can_be_chosen_and_named_again(package, tmp_path):
     corpus = corpus_of("Rosa", "lives")
-    encoded = encode(corpus.checksum, lambda: corpus, package, tmp_path)
+    encoded = encode(Held(corpus, tmp_path), package)
     chosen = subset(encoded.train, np.array([1, 0]))
     assert tag_sequences(chosen, chosen.tags, encoded.tags) == [["B-LOC"], ["B-PER", "O"]]
 
@@ -75,7 +84,7 @@ def test_a_place_that_cannot_be_written_is_said(package, tmp_path):
     (tmp_path / "encoded").write_text("in the way")
     corpus = corpus_of("Rosa")
     with pytest.raises(StoreError, match="encoded corpus cannot be written"):
-        encode(corpus.checksum, lambda: corpus, package, tmp_path)
+        encode(Held(corpus, tmp_path), package)
 
 
 def test_missing_vectors_say_what_to_do():

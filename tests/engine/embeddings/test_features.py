@@ -11,7 +11,7 @@ from engine.config import SimulationConfig
 from engine.embeddings import features
 from engine.embeddings.shapes import CASES, SIZE, case, shapes
 from engine.errors import RunStopped, TrainingFailed
-from engine.simulation import encoded_corpus, tagger_of
+from engine.simulation import prepare, tagger_of
 from engine.training.batches import batch_of
 from engine.training.gathering import rows_of
 
@@ -64,14 +64,14 @@ def test_rows_are_those_of_the_table(tmp_path) -> None:
 @pytest.fixture
 def spelt(trained_settings):
     config = SimulationConfig.from_flat({"features": "shapes", "tagger": "linear-crf", "window": 1})
-    return config, encoded_corpus(config, trained_settings), trained_settings
+    return config, prepare(config, trained_settings).encoded, trained_settings
 
 
 def test_each_token_has_its_own_row(spelt) -> None:
     config, encoded, settings = spelt
-    found = corpus.load("synthetic", settings)
+    found = corpus.resolve("synthetic", settings).load()
     words = [token for sentence in found.test for token in sentence.tokens]
-    plain = encoded_corpus(SimulationConfig(), settings)
+    plain = prepare(SimulationConfig(), settings).encoded
     rows = rows_of(encoded.vectors, encoded.test.rows)
     assert np.allclose(rows[:, 300:], shapes(words) / 2)
     assert np.allclose(rows[:, :300], plain.vectors[plain.test.rows] / 6.86, rtol=1 / 128, atol=1e-6)
@@ -85,8 +85,8 @@ def test_each_token_has_its_own_row(spelt) -> None:
 
 def test_what_is_there_is_not_made_again(spelt, monkeypatch) -> None:
     config, encoded, settings = spelt
-    monkeypatch.setattr(features, "_write", None)
-    again = encoded_corpus(config, settings)
+    monkeypatch.setattr(features, "_table", None)
+    again = prepare(config, settings).encoded
     assert (again.vectors == encoded.vectors).all()
 
 

@@ -248,7 +248,7 @@ def test_the_total_must_be_there_before_and_stays_what_it_is(settings, quick, ro
 
 def test_the_same_corpus_under_another_name_is_the_same_corpus(settings, quick, rough, tmp_path):
     """By content: ``/./`` in a path, a copy, and a file that only shares sentences."""
-    some = corpus.load("synthetic", settings).train
+    some = corpus.resolve("synthetic", settings).load().train
     first = written(tmp_path / "a.conll", some[:300])
     copy = written(tmp_path / "copies" / "b.conll", some[:300])
     partly = written(tmp_path / "c.conll", (*some[290:300], *some[400:600]))
@@ -273,7 +273,7 @@ def test_the_same_corpus_under_another_name_is_the_same_corpus(settings, quick, 
 
 
 def test_a_corpus_that_the_features_were_fitted_on_can_have_no_recipe(settings, monkeypatch, elsewhere):
-    here = corpus.load("synthetic", settings)
+    here = corpus.resolve("synthetic", settings).load()
     monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(s.tokens for s in here.train[:7]))
     with pytest.raises(InvalidConfig, match=r"7 of 4,400 training sentences"):
         tuning.begun(None, 3.0, "synthetic", elsewhere, settings)
@@ -306,8 +306,8 @@ def test_a_study_from_before_checksums_were_kept_is_read(settings):
 
 def test_the_development_corpus_sees_the_targets_steps_and_noise(settings, tmp_path):
     """Smaller than a batch: the noise in the mean of a batch stays, the number of steps too."""
-    small = written(tmp_path / "small.conll", corpus.load("synthetic", settings).train[:250])
-    here = corpus.train_sentences(small, settings)
+    small = written(tmp_path / "small.conll", corpus.resolve("synthetic", settings).load().train[:250])
+    here = corpus.resolve(small, settings).train_sentences
     study = Study(name="s", epsilon=3.0, delta=1e-5, corpus="synthetic", development=small)
     target = recipes.good_practice("synthetic", TRAIN, 3.0)
     found = tuning.on_development(target, study, settings)

@@ -192,7 +192,7 @@ def test_what_cannot_be_run_is_not_stored(runs):
 
 
 def test_a_corpus_that_changes_after_submission_fails_the_run(trained_settings, tmp_path):
-    from engine.cluster.worker import execute
+    from engine.cluster.worker import compute
     from engine.store.database import Store
 
     file = tmp_path / "notes.conll"
@@ -202,14 +202,14 @@ def test_a_corpus_that_changes_after_submission_fails_the_run(trained_settings, 
     identity = runs.identity(config)
     store = Store(trained_settings.store_url)
     store.submit(identity, config, "another checksum")
-    execute(identity, trained_settings, "here")
+    compute(identity, trained_settings, "here")
     assert runs.status(identity).state == RunState.FAILED
     assert "was changed since" in runs.status(identity).error
 
 
 def test_a_run_that_breaks_says_so(trained_settings, monkeypatch):
     from engine import simulation
-    from engine.cluster.worker import execute
+    from engine.cluster.worker import compute
     from engine.store.database import Store
 
     def broken(*_, **__):
@@ -218,10 +218,10 @@ def test_a_run_that_breaks_says_so(trained_settings, monkeypatch):
 
     monkeypatch.setattr(simulation, "simulate", broken)
     runs = Runs(trained_settings)
-    checksum = corpus.checksum(SMALL.corpus, trained_settings)
+    checksum = corpus.resolve(SMALL.corpus, trained_settings).checksum
     Store(trained_settings.store_url).submit(runs.identity(SMALL), SMALL, checksum)
     (run,) = runs.recent()
-    execute(run.run_id, trained_settings, "here")
+    compute(run.run_id, trained_settings, "here")
     assert "ZeroDivisionError: surprise" in runs.status(run.run_id).error
 
 
@@ -275,7 +275,7 @@ class TestAsking:
         assert Runs(settings).longest_document("conll2003") is None
 
     def test_a_preview_promises_nothing_where_the_features_were_fitted_on_the_sentences(self, settings, monkeypatch):
-        whole = corpus.load("synthetic", settings)
+        whole = corpus.resolve("synthetic", settings).load()
         fitted = [whole.train[3].tokens, *(sentence.tokens for sentence in whole.test)]
         config = dataclasses.replace(SMALL, features="names")
         assert Runs(settings).preview(config).privacy.epsilon == pytest.approx(2.053, abs=0.01)
@@ -293,11 +293,11 @@ class TestAsking:
     def test_an_older_run_that_claims_it_is_not_believed_and_not_published(self, settings, monkeypatch):
         from engine.store.database import Store
 
-        fitted = [corpus.load("synthetic", settings).train[3].tokens]
+        fitted = [corpus.resolve("synthetic", settings).load().train[3].tokens]
         monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(fitted))
         runs, store = Runs(settings), Store(settings.store_url)
         for config in (SMALL, dataclasses.replace(SMALL, features="names")):
-            checksum = corpus.checksum(config.corpus, settings)
+            checksum = corpus.resolve(config.corpus, settings).checksum
             store.submit(runs.identity(config), config, checksum)
             claim = store.claim(runs.identity(config), "here")
             for number in range(3):
@@ -342,7 +342,7 @@ class TestOlderEngines:
 
     @staticmethod
     def made(runs: Runs, version: str, config: SimulationConfig = SMALL, day: int = 21) -> Run:
-        checksum = corpus.checksum(config.corpus, runs.settings)
+        checksum = corpus.resolve(config.corpus, runs.settings).checksum
         identity = run_id(config, checksum, version)
         return Run(
             run_id=identity,
@@ -367,7 +367,7 @@ class TestOlderEngines:
         claim = store.claim(runs.identity(config), "here")
         for number in range(3):
             store.append(claim, record(number))
-        store.finish(claim, provenance(corpus.checksum(config.corpus, runs.settings), PRIVATE_VERSION))
+        store.finish(claim, provenance(corpus.resolve(config.corpus, runs.settings).checksum, PRIVATE_VERSION))
         store.close()
 
     def test_an_older_run_is_found_and_marked(self, door):

@@ -1,0 +1,107 @@
+"""Files that runs share: whole or not at all, and found on a machine that has none of them."""
+
+import os
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from engine.artefacts import Artefacts, written_whole
+from engine.errors import StoreError
+
+
+@pytest.fixture(params=["a folder", "elsewhere"])
+def places(request, tmp_path):
+    """Two machines that share files, and what the second one has to begin with: all of it where the folder is one."""
+    if request.param == "a folder":
+        return tuple(Artefacts(str(tmp_path / "home"), tmp_path / "home") for _ in range(2))
+    system = fsspec.filesystem("memory")
+    if system.exists("/shared"):
+        system.rm("/shared", recursive=True)
+    return tuple(Artefacts("memory://shared", tmp_path / name) for name in ("one", "two"))
+
+
+def test_what_one_writes_the_other_finds(places) -> None:
+    one, two = places
+    assert one.find("models/a.npz") is None
+    with one.making("models/a.npz", "The tagger") as path:
+        path.write_bytes(b"weights")
+    with one.making("encoded/b", "The corpus", folder=True) as folder:
+        (folder / "rows.npy").write_bytes(b"rows")
+        (folder / "tags.json").write_text("[]")
+    for artefacts in (two, one):
+        assert artefacts.find("models/a.npz").read_bytes() == b"weights"
+        assert sorted(file.name for file in artefacts.find("encoded/b").iterdir()) == ["rows.npy", "tags.json"]
+        assert artefacts.sizes("models") == {"models/a.npz": 7}
+    assert two.find("encoded/c") is None
+    assert two.sizes("nothing") == {}
+
+
+def test_what_changes_is_brought_again_and_what_is_removed_is_gone(places) -> None:
+    one, two = places
+    for content in (b"first", b"second"):
+        with one.making("checkpoints/a.npz", "The checkpoint") as path:
+            path.write_bytes(content)
+        assert two.find("checkpoints/a.npz", changes=True).read_bytes() == content
+    two.remove("checkpoints/a.npz")
+    assert two.find("checkpoints/a.npz", changes=True) is None
+    with one.making("encoded/b", "The corpus", folder=True) as folder:
+        (folder / "rows.npy").write_bytes(b"rows")
+    one.remove("encoded/b")
+    assert two.find("encoded/b") is None
+    two.remove("never/there")
+
+
+def test_nothing_remains_of_what_was_not_written_to_its_end(places) -> None:
+    one, _ = places
+    with one.making("models/a.npz", "The tagger") as path:
+        path.write_bytes(b"old")
+    with pytest.raises(ZeroDivisionError), one.making("models/a.npz", "The tagger") as path:
+        path.write_bytes(b"half of the ne"[: 1 // 0])
+    found = one.find("models/a.npz")
+    assert found.read_bytes() == b"old"
+    assert [each.name for each in found.parent.iterdir()] == ["a.npz"]
+
+
+def test_the_first_of_two_that_make_the_same_folder_wins(tmp_path: Path) -> None:
+    with written_whole(tmp_path / "made", "It", folder=True) as slow:
+        (slow / "a").write_text("slow")
+        with written_whole(tmp_path / "made", "It", folder=True) as quick:
+            (quick / "a").write_text("quick")
+    assert (tmp_path / "made" / "a").read_text() == "quick"
+    assert os.listdir(tmp_path) == ["made"]
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "models").write_text("in the way")
+    making = Artefacts(str(tmp_path), tmp_path).making("models/a.npz", "The tagger")
+    with pytest.raises(StoreError, match=r"The tagger cannot be written to .*models/a.npz: "), making as path:
+        path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("name", ["../out", "/etc/passwd", "models/../../out", ""])
+def test_no_name_leaves_the_folder(places, name: str) -> None:
+    for ask in (places[0].here, places[0].find, places[0].remove):
+        with pytest.raises(StoreError, match="is no name for a file"):
+            ask(name)
+
+
+def test_an_address_that_nothing_knows_is_said(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"EPSILON_ARTEFACTS"):
+        Artefacts("nowhere://x", tmp_path).find("models/a.npz")
+
+
+def test_a_copy_that_would_unpack_elsewhere_is_refused(tmp_path: Path) -> None:
+    import io
+    import tarfile
+
+    bad = io.BytesIO()
+    with tarfile.open(fileobj=bad, mode="w") as file:
+        entry = tarfile.TarInfo("../escaped")
+        entry.size = 1
+        file.addfile(entry, io.BytesIO(b"x"))
+    system = fsspec.filesystem("memory")
+    system.pipe("/hostile/encoded/a.tar", bad.getvalue())
+    with pytest.raises(StoreError, match="cannot be brought"):
+        Artefacts("memory://hostile", tmp_path / "near").find("encoded/a")
+    assert not list(tmp_path.rglob("escaped"))

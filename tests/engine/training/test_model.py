@@ -1,0 +1,109 @@
+"""A kept tagger: built again from its file, and damaged or hostile files said, never half read."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.config import SimulationConfig, TaggerConfig
+from engine.errors import StoreError
+from engine.taggers import build
+from engine.training.model import Model
+
+TAGS = ("O", "B-PER", "I-PER")
+CONFIG = SimulationConfig(tagger=TaggerConfig(name="mlp-crf", hidden_size=5, window=1), features="shapes")
+
+
+def model(**changes: object) -> Model:
+    size = build(CONFIG.tagger, 7, len(TAGS), 4).size
+    weights = np.random.default_rng(0).standard_normal(size).astype(np.float32)
+    found = Model(
+        run_id="a" * 16,
+        config=CONFIG,
+        weights=weights,
+        tags=TAGS,
+        dimensions=7,
+        copied=4,
+        corpus_checksum="c" * 64,
+        engine_version="6",
+        epsilon=math.inf,
+        delta=1e-5,
+    )
+    return dataclasses.replace(found, **changes)
+
+
+@pytest.mark.parametrize("epsilon", [math.inf, 0.76])
+def test_round_trip(tmp_path: Path, epsilon: float) -> None:
+    written, path = model(epsilon=epsilon), tmp_path / "model.npz"
+    written.save(path)
+    read = Model.load(path)
+    np.testing.assert_array_equal(read.weights, written.weights)
+    for field in dataclasses.fields(Model):
+        if field.name != "weights":
+            assert getattr(read, field.name) == getattr(written, field.name)
+    assert read.tagger == written.tagger
+
+
+def test_half_precision_takes_half_the_room_and_keeps_three_digits(tmp_path: Path) -> None:
+    written = model()
+    whole, half = tmp_path / "whole.npz", tmp_path / "half.npz"
+    written.save(whole)
+    written.save(half, half=True)
+    assert whole.stat().st_size - half.stat().st_size == 2 * written.weights.size
+    np.testing.assert_allclose(Model.load(half).weights, written.weights, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"format": 2}, "its format is 2"),
+        ({"tags": ["O"]}, "weights, expected"),
+        ({"tags": ["O"] * 10_001}, "10,001 tags"),
+        ({"dimensions": 8}, "weights, expected"),
+        ({"config": {"corpus": ""}}, "corpus=''"),
+        ({"delta": "much"}, "could not convert"),
+    ],
+)
+def test_what_does_not_fit_together_is_said(tmp_path: Path, changes: dict[str, object], reason: str) -> None:
+    path = tmp_path / "model.npz"
+    model().save(path)
+    with np.load(path) as file:
+        head, weights = json.loads(str(file["head"])), file["weights"]
+    np.savez(path, head=np.array(json.dumps(head | changes)), weights=weights)
+    with pytest.raises(StoreError, match=reason):
+        Model.load(path)
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    path, weights = tmp_path / "model.npz", model().weights
+    weights[3] = np.nan
+    model(weights=weights).save(path)
+    with pytest.raises(StoreError, match="not finite"):
+        Model.load(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 cut"])
+def test_damaged(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "model.npz"
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=r"The model model.npz cannot be read"):
+        Model.load(path)
+
+
+def test_pickles_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.npz"
+    np.savez(path, head=np.array([{}], dtype=object), weights=np.zeros(1))
+    with pytest.raises(StoreError, match="cannot be read"):
+        Model.load(path)
+
+
+def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "model.npz"
+    np.savez_compressed(path, head=np.array("{}"), weights=np.zeros(100_000))
+    monkeypatch.setattr("engine.training.model.MAX_BYTES", 50_000)
+    assert path.stat().st_size < 50_000
+    with pytest.raises(StoreError, match="unpacks to more"):
+        Model.load(path)
