@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
+from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
 from engine.command_line.options import configured
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import (
@@ -47,7 +48,6 @@ from engine.settings import Settings
 _BAD_INPUT = (InvalidConfig, CorpusError, VectorsMissing, RunNotFound)
 
 app = typer.Typer(
-    help="Train named-entity taggers under differential privacy, and say what it costs.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -57,6 +57,24 @@ app.add_typer(runs_app, name="runs")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 RunId = Annotated[str, typer.Argument(metavar="ID", help="Identity of a run, as `runs` lists it.")]
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"Epsilon Explorer {VERSION}; its engine is {PRIVATE_VERSION} with noise, {PLAIN_VERSION} without.")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the versions of the program and its engine.", callback=_say_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Train named-entity taggers under differential privacy, and say what it costs."""
 
 
 @app.command()
