@@ -27,7 +27,7 @@ from engine.errors import (
     VectorsMissing,
 )
 from engine.experiments import paper
-from engine.records import RunState
+from engine.records import RunKind, RunState
 from engine.reports.checks import privacy_lines
 from engine.reports.numbers import delta_text
 from engine.reports.runs import (
@@ -234,7 +234,7 @@ def show(run_id: RunId, as_json: Json = False) -> None:
     """Show one run with its records."""
     door = Runs.from_environment()
     run = door.get(run_id)
-    first = (door.find(run.config) or run) if repeats.is_repeat(run_id) else run
+    first = (door.find(run.config) or run) if run.kind == RunKind.REPEAT else run
     lines = [run_line(run), *(record_line(record) for record in run.records)]
     if run.final and run.final.test:
         lines += ["", "Test scores", score_table(run.final.test), *privacy_lines(run.final)]

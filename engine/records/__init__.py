@@ -1,7 +1,7 @@
 """What runs report: frozen values, no prose. Scores, rounds, runs, studies."""
 
 from engine.records.rounds import FederatedRound, LayerNoise, NoiseCheck, PrivacySpent, RoundRecord
-from engine.records.runs import Measurement, Provenance, Run, RunState, RunStatus
+from engine.records.runs import Measurement, Provenance, Run, RunKind, RunState, RunStatus
 from engine.records.scores import (
     LEVELS,
     RELAXED,
@@ -33,6 +33,7 @@ __all__ = [
     "Provenance",
     "RoundRecord",
     "Run",
+    "RunKind",
     "RunState",
     "RunStatus",
     "Study",

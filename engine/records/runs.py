@@ -8,6 +8,16 @@ from engine.config import SimulationConfig
 from engine.records.rounds import RoundRecord
 
 
+class RunKind(StrEnum):
+    """Why a run was computed."""
+
+    RUN = "run"
+    REPEAT = "repeat"
+    """Once more what another run did, to see whether it comes out the same."""
+    AUDIT = "audit"
+    """To measure what a run gives away."""
+
+
 class RunState(StrEnum):
     """Where a run stands; the last three are final."""
 
@@ -68,8 +78,12 @@ class Provenance:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run with all that is known of it, from the store or from ``cached_results/`` (``published``). outdated: whether
-    today's engine would give it other records."""
+    """A run with all that is known of it, from the store or from ``cached_results/`` (``published``).
+
+    outdated: whether today's engine would give it other records. kind: why it was computed. parent: identity of the run
+    that it came from, None where there is none or it is not known. owner: whose it is, where several people share a
+    store.
+    """
 
     run_id: str
     config: SimulationConfig
@@ -78,6 +92,9 @@ class Run:
     provenance: Provenance | None = None
     published: bool = False
     outdated: bool = False
+    kind: RunKind = RunKind.RUN
+    parent: str | None = None
+    owner: str | None = None
 
     @property
     def final(self) -> RoundRecord | None:

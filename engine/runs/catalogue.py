@@ -12,8 +12,8 @@ from engine.config import DEFAULT_CLIP_NORM, SimulationConfig, run_id
 from engine.corpus.handle import CorpusHandle
 from engine.embeddings.apart import NONE, Overlap, believable, overlap
 from engine.errors import CorpusError, EpsilonError, RunNotFound, StoreError
-from engine.records import RoundRecord, Run, RunState, RunStatus
-from engine.runs.repeats import Outcome, Repeat, is_repeat, outcome, repeat_id
+from engine.records import RoundRecord, Run, RunKind, RunState, RunStatus
+from engine.runs.repeats import Outcome, Repeat, outcome, repeat_id
 from engine.settings import Settings
 from engine.store import published
 from engine.store.published import Published
@@ -107,14 +107,14 @@ class Catalogue:
 
     def overview(self, limit: int = 5000, *, repeats: bool = False) -> list[Overview]:
         """All runs, newest first, each with its newest record; those that repeat another only where asked for."""
-        every = [run for run in self.recent(limit) if repeats or not is_repeat(run.run_id)]
+        every = [run for run in self.recent(limit) if repeats or run.kind != RunKind.REPEAT]
         published = {run.run_id: run.records[-1] for run in self.published()}
         known, notes = published | self._ends, self._store.notes()
         new = self._store.last_records({run.run_id for run in every} - known.keys())
         # A run that has ended says nothing more, unless it is taken up again, which its state shows.
         self._ends |= {run.run_id: new[run.run_id] for run in every if run.run_id in new and run.status.state == "done"}
         known |= new
-        firsts = {repeat_id(identity): record for identity, record in known.items() if not is_repeat(identity)}
+        firsts = {repeat_id(run.run_id): known.get(run.run_id) for run in every if run.kind != RunKind.REPEAT}
         return [
             Overview(
                 run,

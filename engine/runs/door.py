@@ -15,8 +15,8 @@ from engine.corpus import CorpusInfo
 from engine.embeddings.apart import Overlap, overlap
 from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
 from engine.federated.plan import FederatedPlan, plan_of
-from engine.records import Measurement, RoundRecord, Run, RunState, RunStatus, Study
-from engine.runs.repeats import is_repeat, repeat_id
+from engine.records import Measurement, RoundRecord, Run, RunKind, RunState, RunStatus, Study
+from engine.runs.repeats import repeat_id
 from engine.settings import Settings
 from engine.store import key_file, measured, places, published, studies
 
@@ -64,9 +64,16 @@ class Runs(Catalogue):
         with suppress(RunNotFound):
             if self._store.status(again).state == RunState.DONE:
                 self.delete(again)
-        return self._submit(again, config, owner_pid)
+        return self._submit(again, config, owner_pid, RunKind.REPEAT, known.run_id)
 
-    def _submit(self, identity: str, config: SimulationConfig, owner_pid: int | None) -> RunStatus:
+    def _submit(
+        self,
+        identity: str,
+        config: SimulationConfig,
+        owner_pid: int | None,
+        kind: RunKind = RunKind.RUN,
+        parent: str | None = None,
+    ) -> RunStatus:
         from engine import embeddings
         from engine.cluster import dispatch
 
@@ -74,7 +81,7 @@ class Runs(Catalogue):
         embeddings.find(config.embeddings)
         handle = self.corpus(config)
         handle.share()
-        self._store.submit(identity, config, handle.checksum)
+        self._store.submit(identity, config, handle.checksum, kind=kind, parent=parent)
         dispatch.ensure_cluster(self.settings, owner_pid)
         return self.status(identity)
 
@@ -116,9 +123,9 @@ class Runs(Catalogue):
     def publish(self, identity: str, *, model: bool = False) -> "Path":
         """Write a finished run to the folder of published results, and its tagger beside it where wanted (``model``,
         weights in float16). Raises RunNotFound, InvalidConfig, StoreError."""
-        if is_repeat(identity):
-            raise InvalidConfig(f"run {identity} repeats another: the first one is what can be published")
         run = self.get(identity)
+        if run.kind != RunKind.RUN:
+            raise InvalidConfig(f"run {identity} repeats another: the first one is what can be published")
         path = published.write(run, self.settings.published)
         if model:
             tagger = self.model(identity)

@@ -18,11 +18,6 @@ def repeat_id(run_id: str) -> str:
     return _MARK + run_id[1:]
 
 
-def is_repeat(run_id: str) -> bool:
-    """Whether a run repeats another."""
-    return run_id.startswith(_MARK)
-
-
 @dataclass(frozen=True)
 class Outcome:
     """How a repeated run came out. identical: whether loss, ε, noise check and all counts are equal to the first one's.

@@ -21,7 +21,7 @@ from sqlalchemy.exc import IntegrityError
 
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig, RunNotFound, RunStopped, StoreError
-from engine.records import Provenance, RoundRecord, Run, RunState, RunStatus
+from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
 from engine.store.tables import notes, open_database, records, runs, sentences
 
 ATTEMPTS = 3
@@ -61,14 +61,22 @@ class Store:
 
     # What anyone may do
 
-    def submit(self, run_id: str, config: SimulationConfig, corpus_checksum: str) -> None:
+    def submit(
+        self,
+        run_id: str,
+        config: SimulationConfig,
+        corpus_checksum: str,
+        *,
+        kind: RunKind = RunKind.RUN,
+        parent: str | None = None,
+    ) -> None:
         """Store a run as queued; join it if it is queued, running or done; queue it again if it was stopped.
 
         A failed or cancelled run keeps its records and goes on from its checkpoint. Its ε stays right: it is computed
         from plan and steps, and steps that are repeated draw the same samples and the same noise as before.
         """
         now = time.time()
-        new = {"config": config.canonical_json(), "corpus_checksum": corpus_checksum}
+        new = {"config": config.canonical_json(), "corpus_checksum": corpus_checksum, "kind": kind, "parent": parent}
         queued = {"state": RunState.QUEUED, "stage": "", "created": now, "attempts": 0}
         engine, name = self._open()
         with sentences(name):
@@ -326,6 +334,16 @@ def _config(row: Row[Any]) -> SimulationConfig:
 def _run(row: Row[Any], status: RunStatus, found: tuple[RoundRecord, ...]) -> Run:
     try:
         provenance = Provenance(**json.loads(row.provenance)) if row.provenance else None
+        kind = RunKind(row.kind)
     except (ValueError, TypeError) as error:
-        raise StoreError(f"The provenance of the run {row.run_id} cannot be read: {error}.") from error
-    return Run(run_id=row.run_id, config=_config(row), status=status, records=found, provenance=provenance)
+        raise StoreError(f"How the run {row.run_id} came about cannot be read: {error}.") from error
+    return Run(
+        run_id=row.run_id,
+        config=_config(row),
+        status=status,
+        records=found,
+        provenance=provenance,
+        kind=kind,
+        parent=row.parent,
+        owner=row.owner,
+    )

@@ -23,20 +23,22 @@ from sqlalchemy import (
     insert,
     inspect,
     select,
-    update,
 )
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from engine.errors import StoreError
 
-SCHEMA = 2
-"""Raised when the tables below change. Databases of version 1, which had no notes, get them when they are opened."""
+SCHEMA, OLDER = "3", ("1", "2")
+"""The last step of :mod:`engine.store.migrations`, which ends with the tables below, and those from which a database is
+brought up when it is opened."""
 BUSY_SECONDS = 5
 """How long a statement waits for another process's write before it gives up."""
 
 metadata = MetaData()
 schema = Table("epsilon_schema", metadata, Column("version", Integer, primary_key=True, autoincrement=False))
+"""What programs until version 2 looked at, so that they leave a newer database alone."""
+steps = Table("alembic_version", metadata, Column("version_num", String(32), primary_key=True))
 runs = Table(
     "runs",
     metadata,
@@ -55,6 +57,9 @@ runs = Table(
     Column("holder", Text),  # the cluster whose worker has the token
     Column("attempts", Integer, nullable=False, default=0),  # claims since the last record
     Column("provenance", Text),  # Provenance as JSON, once done
+    Column("kind", String(16), nullable=False, server_default="run", index=True),  # RunKind
+    Column("parent", String(16)),  # the run that this one came from
+    Column("owner", String(64)),  # whose it is, where several people share the database
 )
 records = Table(
     "records",
@@ -119,48 +124,44 @@ def _set_pragmas(connection: Any, _record: Any) -> None:
 
 def _prepare(engine: Engine, name: str) -> None:
     try:
-        version = _version(engine)
-        if version is None:
-            _create(engine)
-            version = _version(engine)
-        elif version == 1:
-            _add_notes(engine)
-            version = _version(engine)
+        if _version(engine) != SCHEMA:
+            _bring_up(engine, name)
     except DBAPIError:
         # Another process may be making the same tables at this moment; what counts is whether they are there now.
-        version = _version(engine)
-        if version is None:
+        if _version(engine) != SCHEMA:
             raise
-    if version != SCHEMA:
-        raise StoreError(
-            f"{name} was written by another version of this program (tables {version or 'of an unknown version'}, "
-            f"expected {SCHEMA}); move it away or choose another EPSILON_HOME, nothing in it was changed."
-        )
 
 
-def _version(engine: Engine) -> int | None:
-    """The version of the tables, None in a database without ours, 0 if they are there without a version."""
+def _version(engine: Engine) -> str | None:
+    """The last step that was taken, None in a database without ours, "" where none that is known was."""
     present = inspect(engine).get_table_names()
-    if schema.name not in present:
-        return 0 if runs.name in present else None
     with engine.connect() as connection:
-        return connection.execute(select(schema.c.version)).scalar() or 0
+        if steps.name in present:
+            return str(connection.execute(select(steps.c.version_num)).scalar() or "")
+        if schema.name in present:
+            return str(connection.execute(select(schema.c.version)).scalar() or "")
+    return "" if runs.name in present else None
 
 
-def _create(engine: Engine) -> None:
+def _bring_up(engine: Engine, name: str) -> None:
+    """Make the tables in an empty database, or take the steps that an older one lacks: all of it or nothing."""
     with engine.begin() as connection:
         if engine.dialect.name == "sqlite":
-            connection.exec_driver_sql("BEGIN IMMEDIATE")  # so that all tables appear at once, made by one process
-        metadata.create_all(connection)
-        connection.execute(insert(schema).values(version=SCHEMA))
+            connection.exec_driver_sql("BEGIN IMMEDIATE")  # one process at a time
+        version, present = _version(engine), inspect(connection).get_table_names()
+        if version is None:
+            metadata.create_all(connection)
+            connection.execute(insert(schema).values(version=int(SCHEMA)))
+            connection.execute(insert(steps).values(version_num=SCHEMA))
+        elif version in OLDER:
+            from engine.store import migrations
 
-
-def _add_notes(engine: Engine) -> None:
-    with engine.begin() as connection:
-        if engine.dialect.name == "sqlite":
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-        metadata.create_all(connection)
-        connection.execute(update(schema).values(version=SCHEMA))
+            migrations.upgrade(connection, None if steps.name in present else version)
+        elif version != SCHEMA:
+            raise StoreError(
+                f"{name} was written by another version of this program (tables {version or 'of an unknown version'}, "
+                f"expected {SCHEMA}); move it away or choose another EPSILON_HOME, nothing in it was changed."
+            )
 
 
 _EXPLANATIONS = (

@@ -11,10 +11,9 @@ import streamlit as st
 
 from engine.errors import EpsilonError
 from engine.experiments.paper import engine_of
-from engine.records import Run, RunState
+from engine.records import Run, RunKind, RunState
 from engine.reports.numbers import epsilon_text
 from engine.runs import LONGEST_NOTE, Overview, Runs
-from engine.runs.repeats import is_repeat
 from pages.shared import address, comparing
 
 POLL_SECONDS = 2.0
@@ -80,7 +79,7 @@ def row(each: Overview) -> dict[str, Any]:
 
 
 def _whose(run: Run) -> str:
-    if is_repeat(run.run_id):
+    if run.kind == RunKind.REPEAT:
         return "again"
     return "published" if run.published else "yours"
 
@@ -173,7 +172,7 @@ def _actions(runs: Runs, chosen: Sequence[Overview], frame: pd.DataFrame) -> Non
         if st.button(f"Delete {len(mine)}" if mine else "Delete", disabled=not mine, icon=":material/delete:"):
             _ask(runs, mine)
         done = {each.run.run_id: each.run.config for each in chosen if each.last and each.last.final}
-        firsts = [run_id for run_id in done if not is_repeat(run_id)]
+        firsts = [each.run.run_id for each in chosen if each.run.run_id in done and each.run.kind == RunKind.RUN]
         if st.button("Compare", disabled=not done, icon=":material/stacked_line_chart:"):
             comparing.ask(list(done.values()))
             st.switch_page("pages/compare/page.py")

@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 RANKS = (
     ("engine.errors", "engine.seeds"),
+    ("engine.artefacts",),
     ("engine.config", "engine.settings"),
     ("engine.records",),
     ("engine.corpus", "engine.privacy"),
@@ -172,7 +173,7 @@ def test_a_worker_that_needs_no_tensorflow_has_not_loaded_it(trained_settings):
         "import sys\n"
         "from engine.cluster import worker\n"
         "from engine.settings import Settings\n"
-        "worker.warm_up(Settings.from_environment())\n"
+        "worker.warm_up({})\n"
         "from engine.simulation import simulate\n"
         "from tests.engine.runs_for_tests import SMALL\n"
         "assert list(simulate(SMALL, Settings.from_environment()))[-1].test\n"

@@ -7,6 +7,7 @@ import pytest
 from engine import corpus
 from engine.config import engine_version, run_id
 from engine.experiments import paper as tables
+from engine.records import RunKind
 from engine.reports import tables as reports
 from engine.runs import Runs
 from engine.runs.repeats import repeat_id
@@ -33,7 +34,8 @@ def test_what_is_done_can_be_run_again_and_what_came_of_it_is_said(open_page, se
     checksum = corpus.resolve("synthetic", settings).checksum
     first = run_id(cell.config, checksum)
     for identity in (first, repeat_id(first)):
-        runs._store.submit(identity, cell.config, checksum)
+        kind = RunKind.RUN if identity == first else RunKind.REPEAT
+        runs._store.submit(identity, cell.config, checksum, kind=kind)
         claim = runs._store.claim(identity, "me/1")
         for number in range(3):
             runs._store.append(claim, record(number))

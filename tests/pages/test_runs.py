@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.config import SimulationConfig, run_id
-from engine.records import RunState
+from engine.records import RunKind, RunState
 from engine.runs import Runs
 from engine.runs.repeats import repeat_id
 from pages.runs import listing
@@ -141,13 +141,13 @@ def test_a_run_that_was_run_again_says_what_came_of_it(open_page, settings, monk
     runs = Runs(settings)
     first = stored(runs, 1)
     again = repeat_id(first)
-    runs._store.submit(again, replace(SMALL, seed=1), "0" * 64)
+    runs._store.submit(again, replace(SMALL, seed=1), "0" * 64, kind=RunKind.REPEAT, parent=first)
     claim = runs._store.claim(again, "me/1")
     for number in range(3):
         runs._store.append(claim, record(number))
     runs._store.finish(claim, provenance())
     other = stored(runs, 2)
-    runs._store.submit(repeat_id(other), replace(SMALL, seed=2), "0" * 64)
+    runs._store.submit(repeat_id(other), replace(SMALL, seed=2), "0" * 64, kind=RunKind.REPEAT, parent=other)
     claim = runs._store.claim(repeat_id(other), "me/1")
     runs._store.append(claim, replace(record(0, of=1), test=scores(5), loss=1.0))
     runs._store.finish(claim, provenance())

@@ -13,7 +13,7 @@ import pytest
 
 from engine import corpus
 from engine.cluster import dispatch
-from engine.cluster.worker import checkpoint_path, execute
+from engine.cluster.worker import compute
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig, run_id
 from engine.errors import InvalidConfig, StoreError
 from engine.privacy.accounting import SEEDED, SYSTEM
@@ -21,7 +21,7 @@ from engine.records import Run, RunState
 from engine.runs import Runs
 from engine.seeds import Secrets
 from engine.simulation import simulate
-from engine.store import key_file
+from engine.store import key_file, places
 from engine.store.database import Store
 from engine.training.checkpoint import Checkpoint
 from tests.engine.runs_for_tests import provenance, record
@@ -50,12 +50,12 @@ class Place:
         self.settings, self._patch = settings, monkeypatch
         monkeypatch.setattr(dispatch, "ensure_cluster", lambda *_: None)
         self.runs, self.id = Runs(settings), run_id(CONFIG, corpus.resolve(CONFIG.corpus, settings).checksum)
-        self.checkpoint = checkpoint_path(settings, self.id)
+        self.checkpoint = settings.artefacts.here(places.checkpoint_name(self.id))
         self.keys = self.checkpoint.with_suffix(".key")
 
     def compute(self) -> Run:
         self.runs.submit(CONFIG)
-        execute(self.id, self.settings, "here")
+        compute(self.id, self.settings, "here")
         return self.runs.get(self.id)
 
     def interrupt(self, records: int, how: Callable[[], None], *, saved: bool = True) -> bytes:
@@ -74,7 +74,7 @@ class Place:
             patch.setattr(Checkpoint, "save", interrupted)
             self.runs.submit(CONFIG)
             with contextlib.suppress(Killed):
-                execute(self.id, self.settings, "here")
+                compute(self.id, self.settings, "here")
         return self.keys.read_bytes()
 
     def undisturbed(self, keys: bytes):

@@ -3,14 +3,12 @@
 from dataclasses import replace
 
 from engine.records import RunState
-from engine.runs.repeats import Outcome, Repeat, is_repeat, outcome, repeat_id, summary
+from engine.runs.repeats import Outcome, Repeat, outcome, repeat_id, summary
 from tests.engine.runs_for_tests import record, scores
 
 
 def test_a_repetition_has_an_identity_that_no_first_run_can_have():
     assert repeat_id("0123456789abcdef") == "r123456789abcdef"
-    assert is_repeat(repeat_id("0123456789abcdef"))
-    assert not is_repeat("f123456789abcdef")
 
 
 def test_equal_means_every_digit_but_the_time():

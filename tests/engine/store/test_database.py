@@ -186,7 +186,7 @@ class TestWhatCanGoWrong:
         submitted(store)
         store.close()
         with sqlite3.connect(tmp_path / "runs.sqlite") as connection:
-            connection.execute("UPDATE epsilon_schema SET version = 99")
+            connection.execute("UPDATE alembic_version SET version_num = 99")
         with pytest.raises(StoreError, match="another version"):
             store.newest(1)
 
@@ -240,24 +240,3 @@ class TestWhatCanGoWrong:
         with pytest.raises(StoreError) as error:
             Store("postgresql+nodriver://user:secret@host/db").newest(1)
         assert "secret" not in str(error.value)
-
-
-def test_a_database_without_notes_gets_them_and_keeps_everything(settings):
-    """Version 1 of the tables had no notes."""
-    import sqlite3
-
-    address = settings.store_url
-    first = Store(address)
-    submitted(first)
-    claim = first.claim("a", "here")
-    first.append(claim, record(0))
-    first.close()
-    with sqlite3.connect(settings.home / "runs.sqlite") as connection:
-        connection.execute("DROP TABLE notes")
-        connection.execute("UPDATE epsilon_schema SET version = 1")
-    connection.close()
-    again = Store(address)
-    assert again.get("a").records == (record(0),)
-    again.write_note("a", "kept")
-    assert again.notes() == {"a": "kept"}
-    again.close()

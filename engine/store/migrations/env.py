@@ -1,0 +1,8 @@
+"""What Alembic runs: the steps, in the transaction of whoever asked for them."""
+
+from alembic import context
+
+from engine.store.tables import metadata
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
+context.run_migrations()

@@ -1,0 +1,79 @@
+"""One corpus, found once, on this machine or by what another one left."""
+
+import dataclasses
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from engine import corpus
+from engine.corpus import CorpusHandle, files
+from engine.errors import CorpusError
+
+LINES = "".join(f"Rosa{n} B-PER\nlives O\nin O\nRome B-LOC\n\n" for n in range(30))
+
+
+@pytest.fixture
+def machines(settings, tmp_path):
+    """Two machines that share files and nothing else."""
+    system = fsspec.filesystem("memory")
+    if system.exists("/machines"):
+        system.rm("/machines", recursive=True)
+    return tuple(dataclasses.replace(settings, home=tmp_path / name, shared="memory://machines") for name in "ab")
+
+
+def test_its_files_are_looked_for_once(settings, tmp_path: Path, monkeypatch) -> None:
+    path, calls = tmp_path / "mine.conll", []
+    path.write_text(LINES)
+    locate = files.locate
+    monkeypatch.setattr(files, "locate", lambda *asked: calls.append(asked) or locate(*asked))
+    handle = corpus.resolve(str(path), settings)
+    assert not calls
+    assert handle.train_sentences == 24
+    assert handle.checksum == handle.load().checksum
+    assert len(handle.layout) == 24
+    assert len(calls) == 1
+
+
+def test_a_corpus_that_was_changed_is_not_taken_for_the_one_that_was_asked_for(settings, tmp_path: Path) -> None:
+    path = tmp_path / "mine.conll"
+    path.write_text(LINES)
+    before = corpus.resolve(str(path), settings).checksum
+    assert corpus.resolve(str(path), settings, before).checksum == before
+    path.write_text(LINES + "Ann B-PER\n")
+    with pytest.raises(CorpusError, match="was changed since the run was asked for"):
+        _ = corpus.resolve(str(path), settings, before).checksum
+
+
+def test_another_machine_finds_a_users_own_corpus_by_its_checksum(machines, tmp_path: Path) -> None:
+    here, there = machines
+    path = tmp_path / "mine.conll"
+    path.write_text(LINES)
+    handle = corpus.resolve(str(path), here)
+    handle.share()
+    handle.share()
+    train = handle.load().train
+    path.unlink()
+    with pytest.raises(CorpusError):
+        _ = corpus.resolve(str(path), there).checksum
+    found = corpus.resolve(str(path), there, handle.checksum)
+    assert found.checksum == handle.checksum
+    assert found.load().train == train
+    with pytest.raises(CorpusError):
+        _ = corpus.resolve(str(path), there, "0" * 64).checksum
+
+
+def test_nothing_is_copied_where_all_runs_are_computed_here_or_everybody_has_it(settings, machines, tmp_path) -> None:
+    path = tmp_path / "mine.conll"
+    path.write_text(LINES)
+    corpus.resolve(str(path), settings).share()
+    assert not (settings.home / "corpora-by-checksum").exists()
+    corpus.resolve("synthetic", machines[0]).share()
+    assert not fsspec.filesystem("memory").exists("/machines")
+
+
+def test_the_training_sentences_of_a_named_corpus_are_known_without_its_files(settings) -> None:
+    handle = CorpusHandle("conll2003", settings)
+    assert handle.train_sentences == 14_041
+    with pytest.raises(CorpusError, match="is not here"):
+        _ = handle.checksum

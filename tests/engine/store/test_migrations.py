@@ -1,0 +1,150 @@
+"""Databases of older versions get the tables of today and lose nothing."""
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine, inspect, text
+
+from engine.errors import StoreError
+from engine.records import RunKind, RunState
+from engine.store import migrations, tables
+from engine.store.database import Store
+from tests.engine.runs_for_tests import SMALL, provenance, record
+
+OLDER = Path(__file__).with_name("version_2.sql")
+"""A database as version 2 of the tables had it: a run that is done with its note, two that repeat (one of a run that is
+not here), and one that waits."""
+FIRST, AGAIN, OF_A_PUBLISHED_ONE, WAITING = (
+    "0123456789abcdef",
+    "r123456789abcdef",
+    "r999999999999999",
+    "fedcba9876543210",
+)
+
+
+def database(path: Path, version: int) -> str:
+    script = OLDER.read_text(encoding="utf-8")
+    with sqlite3.connect(path) as connection:
+        connection.executescript(script)
+        if version == 1:
+            connection.executescript("DROP TABLE notes; UPDATE epsilon_schema SET version = 1;")
+    connection.close()
+    return f"sqlite:///{path}"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_database_with_runs_in_it_is_brought_up_and_keeps_everything(tmp_path, version):
+    store = Store(database(tmp_path / "runs.sqlite", version))
+    first = store.get(FIRST)
+    assert (first.kind, first.parent, first.owner) == (RunKind.RUN, None, None)
+    assert first.config == SMALL
+    assert first.provenance == provenance()
+    assert first.records == tuple(record(number) for number in range(3))
+    assert [store.get(identity).kind for identity in (AGAIN, OF_A_PUBLISHED_ONE)] == [RunKind.REPEAT] * 2
+    assert [store.get(identity).parent for identity in (AGAIN, OF_A_PUBLISHED_ONE)] == [FIRST, None]
+    assert store.status(WAITING).state == RunState.QUEUED
+    assert store.notes() == ({FIRST: "kept"} if version == 2 else {})
+    store.write_note(WAITING, "new")
+    claim = store.claim(WAITING, "here")
+    store.append(claim, record(0))
+    store.close()
+    again = Store(f"sqlite:///{tmp_path / 'runs.sqlite'}")
+    assert again.notes()[WAITING] == "new"
+    assert again.get(WAITING).records == (record(0),)
+    again.close()
+
+
+def test_all_steps_end_with_the_tables_of_today(tmp_path):
+    assert migrations.newest() == tables.SCHEMA
+    engine = create_engine(f"sqlite:///{tmp_path / 'runs.sqlite'}")
+    with engine.begin() as connection:
+        migrations.upgrade(connection, None)
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
+        assert connection.execute(text("SELECT version FROM epsilon_schema")).scalar() == int(tables.SCHEMA)
+    fresh, _ = tables.open_database(f"sqlite:///{tmp_path / 'fresh.sqlite'}")
+
+    def described(of) -> dict[str, object]:
+        return {
+            table: (
+                sorted(
+                    (column["name"], str(column["type"]), column["nullable"])
+                    for column in inspect(of).get_columns(table)
+                ),
+                sorted(index["name"] for index in inspect(of).get_indexes(table)),
+            )
+            for table in inspect(of).get_table_names()
+        }
+
+    assert described(engine) == described(fresh)
+
+
+def test_programs_of_before_leave_a_newer_database_alone(tmp_path):
+    """They look at the number in ``epsilon_schema`` and expect theirs."""
+    store = Store(database(tmp_path / "runs.sqlite", 2))
+    store.newest(1)
+    store.close()
+    with sqlite3.connect(tmp_path / "runs.sqlite") as connection:
+        assert connection.execute("SELECT version FROM epsilon_schema").fetchone() == (3,)
+    connection.close()
+
+
+def test_what_goes_wrong_on_the_way_leaves_the_database_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "runs.sqlite"
+    address = database(path, 2)
+    with sqlite3.connect(path) as connection:
+        before = list(connection.iterdump())
+    connection.close()
+    upgrade = migrations.upgrade
+
+    def fails(connection, known):
+        upgrade(connection, known)
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(migrations, "upgrade", fails)
+    with pytest.raises(StoreError, match="the disk is gone"):
+        Store(address).newest(1)
+    with sqlite3.connect(path) as connection:
+        assert list(connection.iterdump()) == before
+    connection.close()
+    monkeypatch.undo()
+    store = Store(address)
+    assert store.get(FIRST).kind == RunKind.RUN
+    store.close()
+
+
+def test_two_programs_may_open_it_at_once(tmp_path):
+    address, problems = database(tmp_path / "runs.sqlite", 2), []
+
+    def opened() -> None:
+        store = Store(address)
+        try:
+            assert store.get(AGAIN).kind == RunKind.REPEAT
+        except Exception as error:
+            problems.append(error)
+        finally:
+            store.close()
+
+    threads = [threading.Thread(target=opened) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+
+
+@pytest.mark.parametrize("version", ["4", "x"])
+def test_a_database_of_a_later_version_is_left_alone(tmp_path, version):
+    path = tmp_path / "runs.sqlite"
+    store = Store(f"sqlite:///{path}")
+    store.submit(FIRST, SMALL, "checksum")
+    store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", (version,))
+    connection.close()
+    with pytest.raises(StoreError, match=rf"another version of this program \(tables {version}, expected 3\)"):
+        Store(f"sqlite:///{path}").newest(1)
