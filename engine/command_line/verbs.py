@@ -8,16 +8,15 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
 from engine.command_line.options import configured
+from engine.command_line.saying import progress_bar, say, sentence
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import (
     CorpusError,
@@ -84,7 +83,7 @@ def simulate(config: SimulationConfig, as_json: Json = False) -> None:
     from engine.simulation import simulate as train
 
     _warn_of_overlap(config)
-    with _progress_bar(quiet=as_json) as tell:
+    with progress_bar(quiet=as_json) as tell:
         for record in train(config, Settings.from_environment(), on_stage=tell):
             typer.echo(json.dumps(record_fields(record)) if as_json else record_line(record))
             sys.stdout.flush()
@@ -113,7 +112,7 @@ def second_opinion(
             f"{opinion.planned:.4g}; {opinion.ours_ms:.0f} ms against {opinion.theirs_ms:,.0f} ms: "
             f"{'agreed' if opinion.agrees else 'NOT AGREED'}"
         )
-        _say(as_json, asdict(opinion) | {"agrees": opinion.agrees}, line)
+        say(as_json, asdict(opinion) | {"agrees": opinion.agrees}, line)
     if not agreed:
         raise typer.Exit(1)
 
@@ -124,7 +123,7 @@ def submit(config: SimulationConfig, as_json: Json = False) -> None:
     """Train in the background; what is done or under way already is not done twice."""
     _warn_of_overlap(config)
     status = Runs.from_environment().submit(config)
-    _say(as_json, run_fields(Runs.from_environment().get(status.run_id)), f"{status.run_id} {status.state}")
+    say(as_json, run_fields(Runs.from_environment().get(status.run_id)), f"{status.run_id} {status.state}")
 
 
 @app.command()
@@ -138,7 +137,7 @@ def sweep(
     statuses = Runs.from_environment().submit_all(sweeps.read(file))
     done = sum(status.state == RunState.DONE for status in statuses)
     fields = {"runs": [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]}
-    _say(as_json, fields, f"{len(statuses):,} runs, {done:,} of them done already; `python -m engine runs` shows them.")
+    say(as_json, fields, f"{len(statuses):,} runs, {done:,} of them done already; `python -m engine runs` shows them.")
 
 
 @app.command("paper")
@@ -168,7 +167,7 @@ def paper_tables(
         typer.echo(f"{waiting:,} runs wait or are under way.", err=True)
     found = [paper.measure(cell, door.find, seeds) for cell in cells]
     text = repeats.summary(door.repeated({run.run_id: run for each in found for run in each.runs}.values()).values())
-    _say(
+    say(
         as_json, {"cells": [paper.fields(each) for each in found]}, "\n\n".join(filter(None, [paper_text(found), text]))
     )
 
@@ -196,7 +195,7 @@ def tune(
     study = tuning.begun(name, epsilon, corpus, development, settings, budget=budget, seeds=seeds)
     if flattery := tuning.flattery(study, settings):
         typer.echo(flattery, err=True)
-    with _progress_bar(quiet=as_json) as tell:
+    with progress_bar(quiet=as_json) as tell:
         for grown in tuning.search(study, trials, settings, tell):
             study = grown
             if not as_json:
@@ -207,14 +206,14 @@ def tune(
     door = Runs(settings)
     winners = paper.with_seeds(study.best, seeds) if study.best else []
     door.submit_all(winners, owner_pid=os.getpid())
-    with _progress_bar(quiet=as_json) as tell:
+    with progress_bar(quiet=as_json) as tell:
         for number, config in enumerate(winners):
             while not (run := door.find(config)) or not run.status.state.final:
                 tell(f"the winner, seed {config.seed}, {run.status.stage if run else ''}", number / seeds)
                 time.sleep(0.5)
     ended = [run for config in winners if (run := door.find(config))]
     outcome = study_outcome(study, [run for run in ended if run.final])
-    _say(as_json, outcome, "\n".join(study_lines(study, outcome)))
+    say(as_json, outcome, "\n".join(study_lines(study, outcome)))
     if broken := [run for run in ended if not run.final]:
         typer.echo(f"{len(broken):,} runs of the winner did not end well: {broken[0].status.error}", err=True)
         raise typer.Exit(1)
@@ -226,7 +225,7 @@ def runs(context: typer.Context, as_json: Json = False) -> None:
     if context.invoked_subcommand is None:
         rows = Runs.from_environment().recent()
         text = "\n".join(run_line(run) for run in rows) or "No runs yet: start one with `python -m engine submit`."
-        _say(as_json, [run_fields(run) for run in rows], text)
+        say(as_json, [run_fields(run) for run in rows], text)
 
 
 @runs_app.command("show")
@@ -243,7 +242,7 @@ def show(run_id: RunId, as_json: Json = False) -> None:
         outcome = repeat.outcome.text if repeat.outcome else str(repeat.state)
         lines += ["", f"Run again as {repeats.repeat_id(first.run_id)}: {outcome}"]
         fields["again"] = {"run_id": repeats.repeat_id(first.run_id), "outcome": outcome}
-    _say(as_json, fields, "\n".join(lines))
+    say(as_json, fields, "\n".join(lines))
 
 
 @app.command()
@@ -251,7 +250,7 @@ def cancel(run_id: RunId, as_json: Json = False) -> None:
     """Stop a run; what it recorded is kept."""
     door = Runs.from_environment()
     status = door.cancel(run_id)
-    _say(as_json, run_fields(door.get(run_id)), f"{run_id} {status.state}")
+    say(as_json, run_fields(door.get(run_id)), f"{run_id} {status.state}")
 
 
 @app.command()
@@ -262,14 +261,14 @@ def again(
     door = Runs.from_environment()
     statuses = door.submit_all((door.get(run_id).config for run_id in run_ids), again=True)
     fields = [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]
-    _say(as_json, {"runs": fields}, "\n".join(f"{status.run_id} {status.state}" for status in statuses))
+    say(as_json, {"runs": fields}, "\n".join(f"{status.run_id} {status.state}" for status in statuses))
 
 
 @app.command()
 def publish(run_id: RunId, as_json: Json = False) -> None:
     """Write a finished run to the folder of published results."""
     path = Runs.from_environment().publish(run_id)
-    _say(as_json, {"run_id": run_id, "path": str(path)}, str(path))
+    say(as_json, {"run_id": run_id, "path": str(path)}, str(path))
 
 
 @app.command()
@@ -292,7 +291,7 @@ def corpora(as_json: Json = False) -> None:
         + overlap_text(overlaps.get(info.name))
         for info in rows
     )
-    _say(as_json, fields, text)
+    say(as_json, fields, text)
 
 
 @app.command()
@@ -343,7 +342,7 @@ def epsilon(
         of_group = max(value, group_epsilon([(plan, plan.steps)], group_size))
         fields |= {"group_size": group_size, "group_epsilon": None if math.isinf(of_group) else of_group}
         text += f"\nSomebody named in {group_size:,} of the sentences: ε = {of_group:.4g}"
-    _say(as_json, fields, text)
+    say(as_json, fields, text)
 
 
 @app.command()
@@ -356,42 +355,13 @@ def score(
     from engine.scoring import score_files
 
     scores = score_files(gold, predicted)
-    _say(as_json, score_fields(scores), score_table(scores))
-
-
-@contextmanager
-def _progress_bar(*, quiet: bool) -> Iterator[Callable[[str, float], None]]:
-    """A bar on standard error, where a person looks at it; programs get none."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda stage, progress: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=1.0)
-        yield lambda stage, progress: bar.update(task, description=stage, completed=progress)
+    say(as_json, score_fields(scores), score_table(scores))
 
 
 def _warn_of_overlap(config: SimulationConfig) -> None:
     """Say it where the features were fitted on sentences of the corpus."""
     for warning in Runs.from_environment().overlap(config).warnings:
         typer.echo(warning, err=True)
-
-
-def _say(as_json: bool, fields: Any, text: str) -> None:
-    typer.echo(json.dumps(fields, ensure_ascii=False) if as_json else text)
-
-
-def _sentence(error: typer.TyperException, arguments: Sequence[str]) -> str:
-    """What Typer says, with the value that it leaves out when an option is no number."""
-    parameter = getattr(error, "param", None)
-    for place, word in enumerate(arguments):
-        name, is_joined, value = word.partition("=")
-        if parameter is not None and name in parameter.opts and (is_joined or place + 1 < len(arguments)):
-            value = value if is_joined else arguments[place + 1]
-            return f"{parameter.name}={value!r}: {error.message}"
-    return error.format_message()
 
 
 def main() -> int:
@@ -401,7 +371,7 @@ def main() -> int:
     except typer.Exit as stop:
         return stop.exit_code
     except typer.TyperException as error:  # an option or argument that cannot be read
-        typer.echo(_sentence(error, sys.argv[1:]), err=True)
+        typer.echo(sentence(error, sys.argv[1:]), err=True)
         return 2
     except EpsilonError as error:
         typer.echo(str(error), err=True)
