@@ -23,7 +23,7 @@ lint: setup-tests
 	$(PYTHON) -m mypy
 
 coverage: setup-tests
-	$(PYTHON) -m pytest --cov --cov-report=term-missing:skip-covered -m "not browser"
+	$(PYTHON) -m pytest --cov -m "not browser"
 
 # What a list says already stays as it is. The Python of the vectors is what they declare, not what they need.
 LOCK := -m uv pip compile --quiet --generate-hashes --python-platform linux --annotation-style line \

@@ -38,6 +38,7 @@ def federation(
     ]
     return FederatedPlan(
         parts=tuple(parts),
+        chosen=np.arange(clients * PART.examples),
         sentences=tuple(np.arange(part.examples) for part in parts),
         shards=tuple(np.arange(PART.examples) for _ in range(clients)),
         rounds=(first, *later),
