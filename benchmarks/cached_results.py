@@ -13,7 +13,7 @@ import sys
 import time
 
 from engine import corpus as corpora
-from engine.config import PAPER_TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
+from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.experiments import diagnosis, paper, recipes
 from engine.records import RunState
 from engine.runs import Runs
@@ -29,7 +29,7 @@ def wanted(names: list[str], seeds: int | None) -> list[SimulationConfig]:
     settings = Settings.from_environment()
     found: list[tuple[int, SimulationConfig]] = []
     for corpus in names:
-        for tagger, sigma in itertools.product(PAPER_TAGGERS, NOISE_MULTIPLIERS):
+        for tagger, sigma in itertools.product(paper.TAGGERS, NOISE_MULTIPLIERS):
             privacy = PrivacyConfig(noise_multiplier=sigma)
             found.append((0, SimulationConfig(corpus=corpus, tagger=TaggerConfig(name=tagger), privacy=privacy)))
         for cell in paper.cells(corpus=corpus):

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks import figures
 from benchmarks.cached_results import NOISE_MULTIPLIERS
 from benchmarks.report import markdown, step_table
-from engine.config import PAPER_TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
+from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.experiments import diagnosis, paper, recipes
 from engine.records import Run
 from engine.reports.numbers import epsilon_text
@@ -115,7 +115,7 @@ def speed() -> str:
 
 def _place(run: Run) -> tuple[bool, bool, float]:
     config = run.config
-    return config.corpus != "synthetic", config.tagger.name != PAPER_TAGGERS[0], config.privacy.noise_multiplier
+    return config.corpus != "synthetic", config.tagger.name != paper.TAGGERS[0], config.privacy.noise_multiplier
 
 
 TABLES = {

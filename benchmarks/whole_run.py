@@ -13,8 +13,9 @@ import numpy as np
 
 from benchmarks.report import finish, markdown
 from engine import simulation
-from engine.config import PAPER_TAGGERS, PrivacyConfig, SimulationConfig, TaggerConfig
+from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.embeddings.encoded import tag_sequences
+from engine.experiments.paper import TAGGERS
 from engine.records import RoundRecord
 from engine.scoring import score
 from engine.settings import Settings
@@ -83,7 +84,7 @@ def main() -> None:
     simulation.prepare(SimulationConfig(corpus=options.corpus), settings)
     runs: list[dict[str, Any]] = []
     parts: dict[str, float] = {}
-    for tagger in PAPER_TAGGERS:
+    for tagger in TAGGERS:
         for sigma in (1.0, 0.0):
             config = SimulationConfig(
                 corpus=options.corpus, tagger=TaggerConfig(name=tagger), privacy=PrivacyConfig(noise_multiplier=sigma)

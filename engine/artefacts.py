@@ -10,6 +10,7 @@ Everything is written whole, and then takes its place: a reader, or a crash, see
 
 import os
 import shutil
+import socket
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -33,7 +34,8 @@ def written_whole(path: Path, what: str, *, folder: bool = False) -> Iterator[Pa
     passing: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        passing = Path(tempfile.mkdtemp(dir=path.parent, prefix=_PASSING))
+        _sweep(path.parent)
+        passing = Path(tempfile.mkdtemp(dir=path.parent, prefix=f"{_here()}{os.getpid()}-"))
         made = passing / path.name
         if folder:
             made.mkdir()
@@ -50,6 +52,28 @@ def written_whole(path: Path, what: str, *, folder: bool = False) -> Iterator[Pa
     finally:
         if passing is not None:
             shutil.rmtree(passing, ignore_errors=True)
+
+
+def _here() -> str:
+    return f"{_PASSING}{socket.gethostname()}-"
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what processes of this machine had begun to write when they were killed."""
+    for left in folder.glob(f"{_here()}*"):
+        pid = left.name.removeprefix(_here()).partition("-")[0]
+        if pid.isdigit() and not _lives(int(pid)):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        pass
+    return True
 
 
 class Artefacts:

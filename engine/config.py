@@ -15,10 +15,8 @@ from typing import Any
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION
 from engine.errors import InvalidConfig
+from engine.taggers.kinds import KINDS
 
-TAGGERS = ("bilstm-tddl", "bilstm-crf", "linear-softmax", "linear-crf", "mlp-softmax", "mlp-crf")
-PAPER_TAGGERS = TAGGERS[:2]
-"""Those of dp-fl-ner; the others have few weights and want good features."""
 FEATURES = ("vectors", "shapes", "contextual", "tuned", "names")
 LOSSES = ("mean", "sum")
 OPTIMISERS = ("sgd", "momentum", "adam")
@@ -73,8 +71,9 @@ def _text(name: str, value: Any) -> None:
 class TaggerConfig:
     """The model that reads a sentence and gives each token a tag.
 
-    name: one of ``TAGGERS``. hidden_size: LSTM units per direction (the paper does not print its own), or units of an
-    MLP. window: how many tokens to the left and to the right a linear tagger or an MLP reads beside each token.
+    name: one of :data:`engine.taggers.KINDS`. hidden_size: LSTM units per direction (the paper does not print its own),
+    or units of an MLP. window: how many tokens to the left and to the right a linear tagger or an MLP reads beside each
+    token.
     well_formed: whether ill-formed BIO2 sequences are forbidden when tags are read off the scores.
     """
 
@@ -84,10 +83,10 @@ class TaggerConfig:
     well_formed: bool = False
 
     def __post_init__(self) -> None:
-        _one_of("tagger", self.name, TAGGERS)
+        _one_of("tagger", self.name, tuple(KINDS))
         _integer("hidden_size", self.hidden_size, 1, 1024)
         _integer("window", self.window, 0, 5)
-        if self.window and self.name in PAPER_TAGGERS:
+        if self.window and "window" not in KINDS[self.name].fields:
             raise InvalidConfig(
                 f"window={self.window}, expected 0, since tagger={self.name!r} reads the whole sentence"
             )

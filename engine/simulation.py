@@ -254,11 +254,8 @@ def federation_of(
     tagger = tagger_of(config, encoded)
     weights = tagger.initial_weights(Seeds(config.seed).stream("initial weights"))
     backend = _backend(config, tagger, computed_by)
-    layers = [
-        (title, stretch)
-        for title, part, stretch in zip(tagger.titles, tagger.parts, tagger.slices, strict=True)
-        if part.shapes
-    ]
+    weighty = (each for each in zip(tagger.titles, tagger.parts, tagger.slices, strict=True) if each[1].shapes)
+    layers = sorted(((title, stretch) for title, _, stretch in weighty), key=lambda layer: layer[1].start)
     run = Federation(config, plan, backend, train, encoded.vectors, weights, layers=layers, secrets=secrets)
     return tagger, run
 

@@ -8,15 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.config import TAGGERS, FederationConfig, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
+from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.runs import Runs
+from engine.taggers import KINDS
 
 _DEFAULT = SimulationConfig()
 
 
 def configuration(
     corpus: Annotated[str, typer.Option(help="A name that `corpora` lists, or a file or folder of column files.")],
-    tagger: Annotated[str, typer.Option(help=f"The model: {', '.join(TAGGERS)}.")] = _DEFAULT.tagger.name,
+    tagger: Annotated[str, typer.Option(help=f"The model: {', '.join(KINDS)}.")] = _DEFAULT.tagger.name,
     hidden_size: Annotated[
         int, typer.Option(help="LSTM units per direction, or units of an MLP.")
     ] = _DEFAULT.tagger.hidden_size,

@@ -25,6 +25,7 @@ from engine.config import (
 )
 from engine.errors import InvalidConfig
 from engine.records import Counts, EntityScores, PrecisionRecallF1, RoundRecord, Run, weighted
+from engine.taggers import KINDS
 
 PAPERS = ("dp-fl-ner",)
 TABLES = {
@@ -37,6 +38,8 @@ TABLES = {
 }
 SEEDS = 5
 """How many the measured means are taken over."""
+TAGGERS = tuple(kind.name for kind in KINDS.values() if kind.paper == "dp-fl-ner")
+"""Kinds of taggers that the paper has."""
 _FOLDER = Path(__file__).parent / "papers"
 _PHASES, _PHASE_CLIENTS, _NOISE = 10, 5, 1.0
 """Tables 4 and 6: ten phases of 10 % each, five clients. Tables 5 and 6: σ = 1."""
@@ -253,7 +256,7 @@ def fields(found: Measured) -> dict[str, Any]:
 def setting_text(cell: Cell) -> str:
     """What a row varies, in a few words."""
     names = {
-        "tagger": lambda value: str(value).removeprefix("bilstm-").upper(),
+        "tagger": lambda value: KINDS[str(value)].short,
         "noise_multiplier": lambda value: f"σ = {value:g}",
         "clients": lambda value: f"{value} clients",
         "data_fraction": lambda value: f"{100 * value:.0f} % of the data",

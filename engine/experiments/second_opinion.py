@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.config import PAPER_TAGGERS, SimulationConfig
+from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
+from engine.experiments.paper import TAGGERS
 from engine.settings import Settings
 from engine.simulation import prepare
 from engine.taggers import Tagger
@@ -57,10 +58,8 @@ def second_opinions(config: SimulationConfig, settings: Settings, steps: int) ->
         raise InvalidConfig(
             "noise_multiplier=0, expected a private run: TensorFlow Privacy has nothing to say of others"
         )
-    if config.tagger.name not in PAPER_TAGGERS:
-        raise InvalidConfig(
-            f"tagger={config.tagger.name!r}, expected one of {', '.join(PAPER_TAGGERS)} for a second opinion"
-        )
+    if config.tagger.name not in TAGGERS:
+        raise InvalidConfig(f"tagger={config.tagger.name!r}, expected one of {', '.join(TAGGERS)} for a second opinion")
     if steps < 1:
         raise InvalidConfig(f"steps={steps}, expected at least 1")
     prepared = prepare(config, settings)

@@ -13,6 +13,7 @@ from engine.federated.accounting import spent
 from engine.federated.plan import FederatedPlan
 from engine.privacy.plan import tier
 from engine.records import PrivacySpent, Run
+from engine.taggers import KINDS
 
 if TYPE_CHECKING:
     pass
@@ -115,7 +116,7 @@ def _estimate(config: SimulationConfig, sentences: int, known: Iterable[Run]) ->
 def _layers(config: SimulationConfig) -> tuple[object, ...]:
     """What decides how long a sentence takes."""
     tagger = config.tagger
-    return config.features, tagger.name.split("-")[0], tagger.hidden_size, tagger.window
+    return config.features, KINDS[tagger.name].family, tagger.hidden_size, tagger.window
 
 
 def _work(config: SimulationConfig, sentences: int) -> float:

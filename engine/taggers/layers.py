@@ -6,15 +6,29 @@ bias of 1. The gates of an LSTM stand in the order input, forget, cell, output, 
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 DIRECTIONS = ("forward", "backward")
+CHARACTERS = "characters"
+"""The input that has the characters of a token's word, as whole numbers; 0 is none."""
 
 
 class Layer(Protocol):
-    """Sizes of a part, as fields; equal parts compare equal."""
+    """Sizes of a part, as fields; equal parts compare equal. title: what people call it."""
+
+    title: ClassVar[str]
+
+    @property
+    def inputs(self) -> int:
+        """Values that it takes a token; characters do not count."""
+        ...
+
+    @property
+    def outputs(self) -> int:
+        """Values that it gives a token."""
+        ...
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -32,6 +46,12 @@ class BidirectionalLSTM:
 
     inputs: int
     size: int
+    title: ClassVar[str] = "LSTM"
+
+    @property
+    def outputs(self) -> int:
+        """Both directions' units."""
+        return 2 * self.size
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -59,6 +79,7 @@ class Dense:
     inputs: int
     outputs: int
     zero: bool = False
+    title: ClassVar[str] = "linear"
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -79,6 +100,7 @@ class Window:
     inputs: int
     copied: int
     reach: int
+    title: ClassVar[str] = "Window"
 
     @property
     def outputs(self) -> int:
@@ -99,6 +121,17 @@ class Tanh:
     """The hyperbolic tangent of each value; it has no weights."""
 
     size: int
+    title: ClassVar[str] = "Tanh"
+
+    @property
+    def inputs(self) -> int:
+        """Values a token."""
+        return self.size
+
+    @property
+    def outputs(self) -> int:
+        """As many."""
+        return self.size
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -110,10 +143,45 @@ class Tanh:
 
 
 @dataclass(frozen=True)
+class CharacterPool:
+    """The characters of each word → [.., outputs]: an embedding of ``size`` for each of so many ``characters`` (0 is
+    none), a convolution over ``reach`` neighbours on either side, tanh, and the largest value over the word (Ma and
+    Hovy 2016, section 2.1)."""
+
+    characters: int
+    size: int
+    outputs: int
+    reach: int = 1
+    title: ClassVar[str] = "characters"
+
+    @property
+    def inputs(self) -> int:
+        """No values beside the characters."""
+        return 0
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """An embedding [characters, size], a kernel [(2·reach + 1)·size, outputs] and a bias [outputs]."""
+        width = (2 * self.reach + 1) * self.size
+        return {
+            "embedding": (self.characters, self.size),
+            "kernel": (width, self.outputs),
+            "bias": (self.outputs,),
+        }
+
+    def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
+        """Glorot uniform kernel; embeddings uniform between ±√(3 ÷ size), as in that paper; the bias stays 0."""
+        limit = np.sqrt(3.0 / self.size)
+        views["embedding"][:] = random.uniform(-limit, limit, views["embedding"].shape)
+        _glorot(views["kernel"], random)
+
+
+@dataclass(frozen=True)
 class Softmax:
     """A head that judges each token by itself; it has no weights."""
 
     tags: int
+    title: ClassVar[str] = "softmax"
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -129,6 +197,7 @@ class CRF:
     """A head that scores whole tag sequences: a linear chain (Lample et al. 2016, section 2.2)."""
 
     tags: int
+    title: ClassVar[str] = "CRF"
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -1,47 +1,114 @@
-"""A tagger: layers one upon another, a head on top, all weights in one flat vector.
+"""A tagger: a small graph of layers, a head on top, all weights in one flat vector.
 
-Clipping, noise and optimiser see one vector; only the forward pass sees matrices.
+Clipping, noise and optimiser see one vector; only the forward pass sees matrices. A part is *shared* by all clients of
+a federation or *private* to each; the shared parts' weights come first, so that what travels is one stretch.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
-from engine.taggers.layers import CRF, Layer, Softmax
+from engine.errors import InvalidConfig
+from engine.taggers.layers import CHARACTERS, CRF, Layer, Softmax
+
+FEATURES = "features"
+"""The input that has all of a token's features."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """Some of a token's features, by name: from one column (``start``) to another (``stop``)."""
+
+    name: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Node:
+    """A layer and what it reads: inputs and earlier nodes by name, side by side in this order. private: whether each
+    client of a federation keeps it for itself."""
+
+    name: str
+    layer: Layer
+    reads: tuple[str, ...] = (FEATURES,)
+    private: bool = False
 
 
 @dataclass(frozen=True)
 class Tagger:
-    """layers: from the word vectors up, each taking what the one below gives. head: turns scores into a loss.
-
-    dimensions: of a word vector.
-    """
+    """dimensions: of a token's features. nodes: each after those that it reads; the last one gives the scores. head:
+    turns scores into a loss. inputs: named stretches of the features, beside ``FEATURES``, which is all of them, and
+    ``CHARACTERS``. head_private: as in a node. Raises InvalidConfig if the graph does not fit together."""
 
     dimensions: int
-    layers: tuple[Layer, ...]
+    nodes: tuple[Node, ...]
     head: Softmax | CRF
+    inputs: tuple[Input, ...] = ()
+    head_private: bool = False
+
+    def __post_init__(self) -> None:
+        widths = {FEATURES: self.dimensions, CHARACTERS: 0}
+        for each in self.inputs:
+            if each.name in widths or not 0 <= each.start < each.stop <= self.dimensions:
+                raise InvalidConfig(
+                    f"input {each.name!r} is no stretch of {self.dimensions:,} features, or comes twice"
+                )
+            widths[each.name] = each.stop - each.start
+        read: set[str] = set()
+        for node in self.nodes:
+            if node.name in widths:
+                raise InvalidConfig(f"two parts of a tagger are called {node.name!r}")
+            if unknown := [name for name in node.reads if name not in widths]:
+                raise InvalidConfig(f"{node.name!r} reads {', '.join(unknown)}: no input, and no part before it")
+            if node.layer.inputs != sum(widths[name] for name in node.reads):
+                given = sum(widths[name] for name in node.reads)
+                raise InvalidConfig(f"{node.name!r} reads {given:,} values a token, expected {node.layer.inputs:,}")
+            widths[node.name] = node.layer.outputs
+            read |= set(node.reads)
+        if unread := [node.name for node in self.nodes[:-1] if node.name not in read]:
+            raise InvalidConfig(f"nothing reads {', '.join(unread)}")
+        if not self.nodes or self.nodes[-1].layer.outputs != self.head.tags:
+            raise InvalidConfig(f"the last part of a tagger gives no {self.head.tags:,} scores a token")
 
     @property
-    def parts(self) -> tuple[Layer, ...]:
-        """The layers and the head, in the order of their weights."""
+    def layers(self) -> tuple[Layer, ...]:
+        """Of the nodes, in their order."""
+        return tuple(node.layer for node in self.nodes)
+
+    @property
+    def parts(self) -> tuple[Layer | Softmax | CRF, ...]:
+        """The layers and the head, in the order in which they are computed."""
         return (*self.layers, self.head)
+
+    @property
+    def private(self) -> tuple[bool, ...]:
+        """Which of ``parts`` each client keeps for itself."""
+        return (*(node.private for node in self.nodes), self.head_private)
 
     @cached_property
     def slices(self) -> tuple[slice, ...]:
-        """Where the weights of each of ``parts`` stand in the flat vector."""
-        slices, start = [], 0
-        for part in self.parts:
-            end = start + sum(map(math.prod, part.shapes.values()))
-            slices.append(slice(start, end))
-            start = end
-        return tuple(slices)
+        """Where the weights of each of ``parts`` stand in the flat vector: shared ones before private ones."""
+        sizes = [sum(map(math.prod, part.shapes.values())) for part in self.parts]
+        order = sorted(range(len(sizes)), key=lambda number: self.private[number])
+        ends = np.cumsum([0, *(sizes[number] for number in order)]).tolist()
+        found = dict(zip(order, (slice(start, end) for start, end in pairwise(ends)), strict=True))
+        return tuple(found[number] for number in range(len(sizes)))
 
     @property
     def size(self) -> int:
         """Number of weights in all."""
-        return int(self.slices[-1].stop)
+        return max(stretch.stop for stretch in self.slices)
+
+    @property
+    def shared(self) -> slice:
+        """The weights of the shared parts."""
+        own = (stretch.stop for stretch, private in zip(self.slices, self.private, strict=True) if not private)
+        return slice(0, max(own, default=0))
 
     @property
     def weighty(self) -> int:
@@ -51,12 +118,21 @@ class Tagger:
     @cached_property
     def titles(self) -> tuple[str, ...]:
         """What each of ``parts`` is called, numbered where there are several of a kind."""
-        kinds = [type(part).__name__ for part in self.parts]
-        names = [{"BidirectionalLSTM": "LSTM", "Dense": "linear", "Softmax": "softmax"}.get(k, k) for k in kinds]
+        names = [part.title for part in self.parts]
         return tuple(
             f"{name} {names[: place + 1].count(name)}" if names.count(name) > 1 else name
             for place, name in enumerate(names)
         )
+
+    @cached_property
+    def widths(self) -> dict[str, int]:
+        """Values a token of each input and of each node, by name."""
+        inputs = {FEATURES: self.dimensions, **{each.name: each.stop - each.start for each in self.inputs}}
+        return inputs | {node.name: node.layer.outputs for node in self.nodes}
+
+    def columns(self, name: str) -> slice:
+        """The columns of an input."""
+        return next((slice(each.start, each.stop) for each in self.inputs if each.name == name), slice(None))
 
     def views(self, flat: np.ndarray) -> tuple[dict[str, np.ndarray], ...]:
         """The weights of each of ``parts`` by name and in their shapes, sharing memory with ``flat`` ([size])."""
@@ -76,3 +152,11 @@ class Tagger:
         for part, views in zip(self.parts, self.views(flat), strict=True):
             part.initialise(views, random)
         return flat
+
+
+def stack(dimensions: int, layers: Sequence[Layer], head: Softmax | CRF) -> Tagger:
+    """Layers one upon another, each taking what the one below gives; the lowest takes all features."""
+    names = [str(number) for number in range(1, len(layers) + 1)]
+    below = [FEATURES, *names]
+    nodes = (Node(name, layer, (read,)) for name, layer, read in zip(names, layers, below, strict=False))
+    return Tagger(dimensions, tuple(nodes), head)

@@ -26,6 +26,7 @@ class Batch:
     sentences: int [B], their numbers in the split. words: float32 [U, D], the distinct word vectors; places: int64 [N],
     which of them stands at each of the N tokens. Half of the words of 32 sentences of news are repeats, and 93 of 100
     of a whole corpus's: what depends on a word alone is computed once. tags: int32 [N]. lengths: int64 [B], descending.
+    characters: int32 [U, L], of each of these words, 0 after its end, for taggers that read them.
     """
 
     sentences: np.ndarray
@@ -33,6 +34,12 @@ class Batch:
     places: np.ndarray
     tags: np.ndarray
     lengths: np.ndarray
+    characters: np.ndarray | None = None
+
+    @cached_property
+    def spelt(self) -> np.ndarray:
+        """The characters at each token, int32 [N, L]; L is 0 where there are none."""
+        return np.zeros((len(self.places), 0), np.int32) if self.characters is None else self.characters[self.places]
 
     @cached_property
     def vectors(self) -> np.ndarray:
@@ -60,7 +67,7 @@ class Batch:
         """The sentences that ``keep`` (bool [B]) marks."""
         tokens = np.repeat(keep, self.lengths)
         places, tags = self.places[tokens], self.tags[tokens]
-        return Batch(self.sentences[keep], self.words, places, tags, self.lengths[keep])
+        return Batch(self.sentences[keep], self.words, places, tags, self.lengths[keep], self.characters)
 
     def padded(self, tokens: np.ndarray) -> np.ndarray:
         """[N, …] → [B, longest, …], zero after the end of each sentence."""

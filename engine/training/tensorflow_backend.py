@@ -23,7 +23,16 @@ import numpy as np
 import tensorflow as tf
 
 from engine.taggers import Tagger
-from engine.taggers.layers import CRF, DIRECTIONS, BidirectionalLSTM, Tanh, Window
+from engine.taggers.layers import (
+    CHARACTERS,
+    CRF,
+    DIRECTIONS,
+    BidirectionalLSTM,
+    CharacterPool,
+    Dense,
+    Tanh,
+    Window,
+)
 from engine.training.batches import Batch
 from engine.training.dpsgd import GradientSum
 
@@ -35,13 +44,14 @@ Tensor = Any
 class _Affine:
     """One affine map z = Σ a·W + b seen in a forward pass.
 
-    part: number of the tagger's part. kernels: name of each W and the a [B, T, I] it is applied to. bias: name of b.
-    outputs: z [B, T, O], or the part of it that the derivative is taken at.
+    part: number of the tagger's part. kernels: name of each W and the a [B, T, I] it is applied to. bias: name of b,
+    None where there is none. outputs: z [B, T, O], or the part of it that the derivative is taken at. T may count other
+    places of a sentence than its tokens: all its characters.
     """
 
     part: int
     kernels: Mapping[str, Tensor]
-    bias: str
+    bias: str | None
     outputs: Tensor
 
 
@@ -57,13 +67,14 @@ class TensorFlowBackend:
         weights = tf.TensorSpec([tagger.size], self.dtype)
         vectors = tf.TensorSpec([None, None, tagger.dimensions], self.dtype)
         tags = tf.TensorSpec([None, None], tf.int32)
+        characters = tf.TensorSpec([None, None, None], tf.int32)
         lengths = tf.TensorSpec([None], tf.int32)
         clip = tf.TensorSpec([], self.dtype)
         by_layer = tf.TensorSpec([], tf.bool)
         self._gradient: Callable[..., Any] = tf.function(
-            self._gradient_graph, [weights, vectors, tags, lengths, clip, by_layer]
+            self._gradient_graph, [weights, vectors, characters, tags, lengths, clip, by_layer]
         )
-        self._scores: Callable[..., Any] = tf.function(self._scores_graph, [weights, vectors, lengths])
+        self._scores: Callable[..., Any] = tf.function(self._scores_graph, [weights, vectors, characters, lengths])
 
     def clipped_gradient(
         self, weights: np.ndarray, batch: Batch, clip_norm: float | None, by_layer: bool = False
@@ -74,24 +85,32 @@ class TensorFlowBackend:
         weights: [size]. A sentence whose norm is not finite makes the total so too: see
         :func:`engine.training.dpsgd.finite_gradient`.
         """
-        vectors, tags = batch.padded(batch.vectors), batch.padded(batch.tags)
+        vectors, characters, tags = (batch.padded(each) for each in (batch.vectors, batch.spelt, batch.tags))
         bound = np.inf if clip_norm is None else clip_norm
         lengths = batch.lengths.astype(np.int32)
-        total, parts, losses = self._gradient(weights, vectors, tags, lengths, bound, by_layer)
+        total, parts, losses = self._gradient(weights, vectors, characters, tags, lengths, bound, by_layer)
         return GradientSum(total.numpy(), parts.numpy(), losses.numpy())
 
     def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
         """What the layers below the head say of each tag, [N, K]."""
         lengths = batch.lengths.astype(np.int32)
-        scores = self._scores(weights, batch.padded(batch.vectors), lengths).numpy()
+        vectors, characters = batch.padded(batch.vectors), batch.padded(batch.spelt)
+        scores = self._scores(weights, vectors, characters, lengths).numpy()
         return np.asarray(scores[np.arange(scores.shape[1]) < batch.lengths[:, None]])
 
     def _gradient_graph(
-        self, flat: Tensor, vectors: Tensor, tags: Tensor, lengths: Tensor, clip_norm: Tensor, by_layer: Tensor
+        self,
+        flat: Tensor,
+        vectors: Tensor,
+        characters: Tensor,
+        tags: Tensor,
+        lengths: Tensor,
+        clip_norm: Tensor,
+        by_layer: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         weights = self._weights(flat)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
-            scores, affines = self._forward(weights, vectors, lengths, tape)
+            scores, affines = self._forward(weights, vectors, characters, lengths, tape)
             # A copy of the head's weights for each sentence: the derivative by the copy is that sentence's own.
             copies = {name: tf.repeat(weight[None], tf.shape(tags)[0], 0) for name, weight in weights[-1].items()}
             tape.watch(list(copies.values()))
@@ -112,11 +131,12 @@ class TensorFlowBackend:
         for affine, slope in zip(affines, slopes, strict=True):
             total[affine.part] |= _contract(affine, slope * factors[affine.part][:, None, None])
         total[-1] = {name: tf.einsum("b,bij->ij", factors[-1], gradient) for name, gradient in own.items()}
-        pieces = [tf.reshape(total[part][name], [-1]) for part, names in enumerate(weights) for name in names]
+        order = sorted(range(len(weights)), key=lambda part: self.tagger.slices[part].start)
+        pieces = [tf.reshape(total[part][name], [-1]) for part in order for name in weights[part]]
         return tf.concat(pieces, 0), parts, losses
 
-    def _scores_graph(self, flat: Tensor, vectors: Tensor, lengths: Tensor) -> Tensor:
-        return self._forward(self._weights(flat), vectors, lengths, None)[0]
+    def _scores_graph(self, flat: Tensor, vectors: Tensor, characters: Tensor, lengths: Tensor) -> Tensor:
+        return self._forward(self._weights(flat), vectors, characters, lengths, None)[0]
 
     def _weights(self, flat: Tensor) -> list[dict[str, Tensor]]:
         """The weights of each part of the tagger by name, in the order of the flat vector."""
@@ -128,20 +148,26 @@ class TensorFlowBackend:
         return found
 
     def _forward(
-        self, weights: list[dict[str, Tensor]], vectors: Tensor, lengths: Tensor, tape: tf.GradientTape | None
+        self,
+        weights: list[dict[str, Tensor]],
+        vectors: Tensor,
+        characters: Tensor,
+        lengths: Tensor,
+        tape: tf.GradientTape | None,
     ) -> tuple[Tensor, list[_Affine]]:
         """Scores [B, T, K] and the affine maps on the way, their outputs watched by ``tape``."""
-        outputs, affines = vectors, []
-        for number, layer in enumerate(self.tagger.layers):
-            if isinstance(layer, Window):
-                outputs = _window(outputs, lengths, layer)
-            elif isinstance(layer, Tanh):
-                outputs = tf.tanh(outputs)
+        found: dict[str, Tensor] = {}
+        affines: list[_Affine] = []
+        for number, node in enumerate(self.tagger.nodes):
+            if node.reads == (CHARACTERS,):
+                read = characters
             else:
-                run = _bidirectional_lstm if isinstance(layer, BidirectionalLSTM) else _dense
-                outputs, own = run(number, weights[number], outputs, lengths, tape)
-                affines += own
-        return outputs, affines
+                each = [found[n] if n in found else vectors[:, :, self.tagger.columns(n)] for n in node.reads]
+                read = each[0] if len(each) == 1 else tf.concat(each, -1)
+            outputs, own = _LAYERS[type(node.layer)](number, node.layer, weights[number], read, lengths, tape)
+            found[node.name] = outputs
+            affines += own
+        return found[self.tagger.nodes[-1].name], affines
 
     def _losses(self, scores: Tensor, weights: dict[str, Tensor], tags: Tensor, lengths: Tensor) -> Tensor:
         """One for each sentence, [B]; weights: the head's, a copy for each sentence."""
@@ -153,9 +179,13 @@ class TensorFlowBackend:
         return losses / tf.cast(lengths, losses.dtype) if self.mean else losses
 
 
+_Given = tuple[Tensor, list[_Affine]]
+"""What a layer gives, [B, T, O], and its affine maps."""
+
+
 def _bidirectional_lstm(
-    part: int, weights: dict[str, Tensor], inputs: Tensor, lengths: Tensor, tape: tf.GradientTape | None
-) -> tuple[Tensor, list[_Affine]]:
+    part: int, shape: BidirectionalLSTM, weights: dict[str, Tensor], inputs: Tensor, lengths: Tensor, tape: Any
+) -> _Given:
     # The backward direction reads each sentence from its last real token; padding stays at the end in both.
     read = [inputs, tf.reverse_sequence(inputs, lengths, seq_axis=1)]
     gates = [_project(read[d], weights[f"{name}/kernel"], weights[f"{name}/bias"]) for d, name in enumerate(DIRECTIONS)]
@@ -163,7 +193,7 @@ def _bidirectional_lstm(
         # What the recurrence adds later is added to the same place, so this derivative is that of the whole z.
         tape.watch(gates)
     recurrents = tf.stack([weights[f"{name}/recurrent"] for name in DIRECTIONS])
-    hidden = _lstm(tf.stack(gates), recurrents, recurrents.shape[1])
+    hidden = _lstm(tf.stack(gates), recurrents, shape.size)
     previous = tf.pad(hidden[:, :, :-1], [[0, 0], [0, 0], [1, 0], [0, 0]])  # h before each token, 0 at the first
     outputs = tf.concat([hidden[0], tf.reverse_sequence(hidden[1], lengths, seq_axis=1)], -1)  # [B, T, 2H]
     return outputs, [
@@ -172,22 +202,62 @@ def _bidirectional_lstm(
     ]
 
 
-def _window(inputs: Tensor, lengths: Tensor, shape: Window) -> Tensor:
-    real = tf.sequence_mask(lengths, tf.shape(inputs)[1], inputs.dtype)[:, :, None]
-    known, reach = inputs[:, :, : shape.copied] * real, shape.reach
-    wide = tf.pad(known, [[0, 0], [reach, reach], [0, 0]])
-    steps = tf.shape(inputs)[1]
-    beside = [wide[:, reach + step : reach + step + steps] for near in range(1, reach + 1) for step in (-near, near)]
-    return tf.concat([inputs, *beside], -1)
-
-
-def _dense(
-    part: int, weights: dict[str, Tensor], inputs: Tensor, lengths: Tensor, tape: tf.GradientTape | None
-) -> tuple[Tensor, list[_Affine]]:
+def _dense(part: int, shape: Dense, weights: dict[str, Tensor], inputs: Tensor, lengths: Tensor, tape: Any) -> _Given:
     outputs = _project(inputs, weights["kernel"], weights["bias"])
     if tape:
         tape.watch(outputs)
     return outputs, [_Affine(part, {"kernel": inputs}, "bias", outputs)]
+
+
+def _tanh(part: int, shape: Tanh, weights: dict[str, Tensor], inputs: Tensor, lengths: Tensor, tape: Any) -> _Given:
+    return tf.tanh(inputs), []
+
+
+def _window(part: int, shape: Window, weights: dict[str, Tensor], inputs: Tensor, lengths: Tensor, tape: Any) -> _Given:
+    real = tf.sequence_mask(lengths, tf.shape(inputs)[1], inputs.dtype)[:, :, None]
+    return tf.concat([inputs, *_neighbours(inputs[:, :, : shape.copied] * real, shape.reach)], -1), []
+
+
+def _neighbours(values: Tensor, reach: int) -> list[Tensor]:
+    """Of each of [B, T, I] those beside it, the nearest first, the left one before the right one; zero beyond."""
+    wide, steps = tf.pad(values, [[0, 0], [reach, reach], [0, 0]]), tf.shape(values)[1]
+    return [wide[:, reach + step : reach + step + steps] for near in range(1, reach + 1) for step in (-near, near)]
+
+
+def _character_pool(
+    part: int, shape: CharacterPool, weights: dict[str, Tensor], inputs: Tensor, lengths: Tensor, tape: Any
+) -> _Given:
+    """inputs: [B, T, L], whole numbers. A sentence's T·L places are its own, so its gradient is a sum over them."""
+    sentences, tokens, letters = (tf.shape(inputs)[axis] for axis in range(3))
+    dtype, words = weights["embedding"].dtype, tf.reshape(inputs, [-1, letters])  # [B·T, L]
+    real = tf.cast(words > 0, dtype)[:, :, None]
+    ones = tf.one_hot(words, shape.characters, dtype=dtype) * real  # [B·T, L, C]
+    places = tf.stack([sentences, tokens * letters, -1])
+    told = tf.reshape(ones, places)
+    embedded = tf.tensordot(told, weights["embedding"], 1)  # [B, T·L, E]
+    if tape:
+        tape.watch(embedded)
+    rows = tf.reshape(embedded, [-1, letters, shape.size])
+    wide = tf.reshape(tf.concat([rows, *_neighbours(rows, shape.reach)], -1), places)
+    convolved = _project(wide, weights["kernel"], weights["bias"])  # [B, T·L, O]
+    if tape:
+        tape.watch(convolved)
+    values = tf.reshape(tf.tanh(convolved), [-1, letters, shape.outputs])
+    largest = tf.reduce_max(tf.where(real > 0, values, tf.constant(-2, dtype)), 1)
+    pooled = tf.where(tf.reduce_any(words > 0, 1)[:, None], largest, tf.zeros_like(largest))  # a word without letters
+    return tf.reshape(pooled, [sentences, tokens, shape.outputs]), [
+        _Affine(part, {"embedding": told}, None, embedded),
+        _Affine(part, {"kernel": wide}, "bias", convolved),
+    ]
+
+
+_LAYERS: dict[type, Callable[..., _Given]] = {
+    BidirectionalLSTM: _bidirectional_lstm,
+    CharacterPool: _character_pool,
+    Dense: _dense,
+    Tanh: _tanh,
+    Window: _window,
+}
 
 
 def _project(inputs: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
@@ -231,7 +301,8 @@ def chain_losses(scores: Tensor, transitions: Tensor, tags: Tensor, lengths: Ten
 def _ghost_square(affine: _Affine, slopes: Tensor) -> Tensor:
     """Squared norm of each sentence's gradient in one affine map, [B]; the bias is an input that is always 1."""
     inputs = tf.add_n([tf.matmul(a, a, transpose_b=True) for a in affine.kernels.values()])  # [B, T, T]
-    return tf.reduce_sum((inputs + 1) * tf.matmul(slopes, slopes, transpose_b=True), [1, 2])
+    ones = 0 if affine.bias is None else 1
+    return tf.reduce_sum((inputs + ones) * tf.matmul(slopes, slopes, transpose_b=True), [1, 2])
 
 
 def _contract(affine: _Affine, slopes: Tensor) -> dict[str, Tensor]:
@@ -240,4 +311,4 @@ def _contract(affine: _Affine, slopes: Tensor) -> dict[str, Tensor]:
     total = {
         name: tf.matmul(tf.reshape(a, [-1, a.shape[-1]]), flat, transpose_a=True) for name, a in affine.kernels.items()
     }
-    return total | {affine.bias: tf.reduce_sum(flat, 0)}
+    return total if affine.bias is None else total | {affine.bias: tf.reduce_sum(flat, 0)}

@@ -5,8 +5,9 @@ from typing import Any
 
 import streamlit as st
 
-from engine.config import CLIPPINGS, LOSSES, NOISE_SOURCES, OPTIMISERS, PAPER_TAGGERS, SAMPLINGS
+from engine.config import CLIPPINGS, LOSSES, NOISE_SOURCES, OPTIMISERS, SAMPLINGS
 from engine.runs import Runs
+from engine.taggers import KINDS
 from pages.explore.widgets import number, select
 
 SOURCE_NAMES = {"seeded": "the seed: simulation", "system": "the system: release"}
@@ -114,6 +115,6 @@ def _tagger(start: Mapping[str, Any]) -> None:
         0,
         5,
         "window",
-        disabled=st.session_state.tagger in PAPER_TAGGERS,
+        disabled="window" not in KINDS[st.session_state.tagger].fields,
         help="To each side; for linear taggers and MLPs. An LSTM reads the whole sentence.",
     )

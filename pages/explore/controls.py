@@ -9,8 +9,6 @@ from engine.config import (
     AUTOMATIC,
     FEATURES,
     NOISE,
-    PAPER_TAGGERS,
-    TAGGERS,
     PrivacyConfig,
     SimulationConfig,
     TaggerConfig,
@@ -20,27 +18,12 @@ from engine.corpus import CorpusInfo
 from engine.errors import EpsilonError
 from engine.experiments import recipes
 from engine.runs import Preview, Runs
+from engine.taggers import KINDS
 from pages.explore import advanced, back, corpora, federated
 from pages.explore.widgets import select
 from pages.shared import address, words
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
-TAGGER_NAMES = {
-    "bilstm-tddl": "BiLSTM-TDDL",
-    "bilstm-crf": "BiLSTM-CRF",
-    "linear-softmax": "Linear, softmax",
-    "linear-crf": "Linear, CRF",
-    "mlp-softmax": "MLP, softmax",
-    "mlp-crf": "MLP, CRF",
-}
-TAGGER_NOTES = {
-    "bilstm-tddl": "Word vectors, an LSTM in both directions, then each token is judged by itself.",
-    "bilstm-crf": "Word vectors, an LSTM in both directions, then a chain (CRF) judges a sentence's tags together.",
-    "linear-softmax": "Each token's features are weighed once, and it is judged by itself: few weights, little noise.",
-    "linear-crf": "Each token's features are weighed once, then a chain (CRF) judges a sentence's tags together.",
-    "mlp-softmax": "One hidden layer over each token's features, then each token is judged by itself.",
-    "mlp-crf": "One hidden layer over each token's features, then a chain (CRF) judges a sentence's tags together.",
-}
 FEATURE_NAMES = {
     "vectors": "Word vectors, as in the papers",
     "shapes": "and spelling",
@@ -61,8 +44,8 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
     with st.sidebar:
         _starts(runs)
         corpora.choose(runs, start, known)
-        select(start, "Model", TAGGERS, "tagger", names=TAGGER_NAMES)
-        st.caption(TAGGER_NOTES[state.tagger])
+        select(start, "Model", list(KINDS), "tagger", names={name: kind.title for name, kind in KINDS.items()})
+        st.caption(KINDS[state.tagger].note)
         select(
             start,
             "A token is told by",
@@ -207,7 +190,7 @@ def _config() -> SimulationConfig:
         tagger=TaggerConfig(
             name=state.tagger,
             hidden_size=state.hidden_size,
-            window=0 if state.tagger in PAPER_TAGGERS else state.window,
+            window=state.window if "window" in KINDS[state.tagger].fields else 0,
             well_formed=state.well_formed,
         ),
         embeddings=state.embeddings,

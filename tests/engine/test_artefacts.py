@@ -1,6 +1,9 @@
 """Files that runs share: whole or not at all, and found on a machine that has none of them."""
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import fsspec
@@ -8,6 +11,7 @@ import pytest
 
 from engine.artefacts import Artefacts, written_whole
 from engine.errors import StoreError
+from engine.settings import REPOSITORY
 
 
 @pytest.fixture(params=["a folder", "elsewhere"])
@@ -61,6 +65,25 @@ def test_nothing_remains_of_what_was_not_written_to_its_end(places) -> None:
     found = one.find("models/a.npz")
     assert found.read_bytes() == b"old"
     assert [each.name for each in found.parent.iterdir()] == ["a.npz"]
+
+
+def test_what_a_killed_process_had_begun_is_swept_and_what_others_write_is_not(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from engine.artefacts import written_whole\n"
+        "with written_whole(Path(sys.argv[1]), 'It') as path:\n"
+        "    path.write_bytes(b'half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", program, str(tmp_path / "a")], cwd=REPOSITORY, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert len(os.listdir(tmp_path)) == 1
+    with written_whole(tmp_path / "b", "It") as mine:
+        mine.write_bytes(b"mine")
+        with written_whole(tmp_path / "c", "It") as other:
+            other.write_bytes(b"other")
+    assert sorted(os.listdir(tmp_path)) == ["b", "c"]
 
 
 def test_the_first_of_two_that_make_the_same_folder_wins(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 RANKS = (
     ("engine.errors", "engine.seeds"),
+    ("engine.taggers",),
     ("engine.artefacts",),
     ("engine.config", "engine.settings"),
     ("engine.records",),
     ("engine.corpus", "engine.privacy"),
     ("engine.embeddings", "engine.scoring"),
-    ("engine.taggers",),
     ("engine.training",),
     ("engine.federated",),
     ("engine.simulation", "engine.store"),

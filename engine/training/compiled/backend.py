@@ -11,8 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from engine.errors import InvalidConfig
 from engine.taggers import Tagger
 from engine.taggers.layers import CRF, BidirectionalLSTM, Dense, Softmax, Tanh, Window
+from engine.taggers.tagger import Node, stack
 from engine.training.batches import Batch
 from engine.training.compiled.dense import DenseLayer
 from engine.training.compiled.heads import CRFHead, HeadTape, SoftmaxHead
@@ -66,6 +68,17 @@ class Head(Protocol):
 _LAYERS: dict[type, Any] = {BidirectionalLSTM: LSTMLayer, Dense: DenseLayer, Window: WindowLayer, Tanh: TanhLayer}
 
 
+def _layer(node: Node) -> Layer:
+    kind = _LAYERS.get(type(node.layer))
+    if kind is None:
+        raise InvalidConfig(
+            f"The part “{node.layer.title}” of this tagger is computed by TensorFlow alone: set "
+            "EPSILON_BACKEND=tensorflow to train it"
+        )
+    layer: Layer = kind(node.layer)
+    return layer
+
+
 class CompiledBackend:
     """Clipped gradients and scores of one tagger; works in the dtype of the weights.
 
@@ -77,9 +90,12 @@ class CompiledBackend:
         threadpool_limits(1, "blas")
         _keep_memory()
         self.tagger = tagger
-        self.layers: list[Layer] = [_LAYERS[type(layer)](layer) for layer in tagger.layers]
-        self._lowest = next(number for number, layer in enumerate(tagger.layers) if layer.shapes)
-        """The first layer with weights: what lies below needs no way back."""
+        self.layers: list[Layer] = [_layer(node) for node in tagger.nodes]
+        self._learning: set[str] = set()
+        """Nodes that a derivative has to reach: with weights, or above such."""
+        for node in tagger.nodes:
+            if node.layer.shapes or self._learning.intersection(node.reads):
+                self._learning.add(node.name)
         self.head: Head = CRFHead(tagger.head, mean) if isinstance(tagger.head, CRF) else SoftmaxHead(mean)
 
     def clipped_gradient(
@@ -92,11 +108,16 @@ class CompiledBackend:
         head = self.head.losses(head_weights, outputs, batch)
         squares = np.zeros((len(self.tagger.parts), len(batch.lengths)))
         self.head.add_squared_norms(head, batch, squares[-1])
-        slope = head.slope
-        for number in range(len(parts) - 1, self._lowest - 1, -1):
-            layer, tape = self.layers[number], tapes[number]
-            slope = layer.backward(parts[number], tape, slope, batch, number == self._lowest)
+        slopes = {self.tagger.nodes[-1].name: head.slope}
+        for number in range(len(parts) - 1, -1, -1):
+            node, layer, tape = self.tagger.nodes[number], self.layers[number], tapes[number]
+            if node.name not in self._learning:
+                continue
+            lowest = not self._learning.intersection(node.reads)
+            slope = layer.backward(parts[number], tape, slopes.pop(node.name), batch, lowest)
             layer.add_squared_norms(tape, batch, squares[number])
+            if not lowest:
+                self._hand_down(node, slope, slopes)
         parts_norms = np.sqrt(squares)
         bound = np.inf if clip_norm is None else clip_norm
         # Without clipping the bound is ∞ and every factor is 1; a norm of 0 gives ∞, cut to 1.
@@ -118,12 +139,38 @@ class CompiledBackend:
         return self._forward(weights, batch)[0]
 
     def _forward(self, weights: np.ndarray, batch: Batch) -> tuple[np.ndarray, list[Any]]:
-        outputs, places, tapes = np.ascontiguousarray(batch.words, dtype=weights.dtype), batch.places, []
-        for layer, part in zip(self.layers, self.tagger.slices, strict=False):
-            outputs, tape = layer.forward(weights[part], outputs, places, batch)
-            places = batch.each
+        found: dict[str, np.ndarray] = {}
+        """What each node gives, [N, O]."""
+        tapes = []
+        for node, layer, part in zip(self.tagger.nodes, self.layers, self.tagger.slices, strict=False):
+            inputs, places = self._read(node, found, batch, weights.dtype)
+            found[node.name], tape = layer.forward(weights[part], inputs, places, batch)
             tapes.append(tape)
-        return outputs, tapes
+        return found[self.tagger.nodes[-1].name], tapes
+
+    def _read(
+        self, node: Node, found: dict[str, np.ndarray], batch: Batch, dtype: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What a node reads, and which row of it stands at each token."""
+        if any(name in found for name in node.reads):
+            each = [
+                found[name] if name in found else batch.words[batch.places, self.tagger.columns(name)]
+                for name in node.reads
+            ]
+            return (each[0] if len(each) == 1 else np.concatenate(each, axis=1, dtype=dtype)), batch.each
+        words = [batch.words[:, self.tagger.columns(name)] for name in node.reads]
+        joined = words[0] if len(words) == 1 else np.concatenate(words, axis=1)
+        return np.ascontiguousarray(joined, dtype=dtype), batch.places
+
+    def _hand_down(self, node: Node, slope: np.ndarray, slopes: dict[str, np.ndarray]) -> None:
+        """dL/dinputs of a node [N, I] to those that it read; a node that several read has the sum."""
+        start = 0
+        for name in node.reads:
+            width = self.tagger.widths[name]
+            if name in self._learning:
+                own = slope if len(node.reads) == 1 else np.ascontiguousarray(slope[:, start : start + width])
+                slopes[name] = slopes[name] + own if name in slopes else own
+            start += width
 
 
 def _keep_memory() -> None:
@@ -145,5 +192,5 @@ def compile_layers() -> None:
     several = (BidirectionalLSTM(2, 2), BidirectionalLSTM(4, 2), Window(4, 4, 1), Tanh(12), Dense(12, 3))
     wide = (Window(2, 2, LEAST_INPUTS // 2), Dense(2 + 2 * LEAST_INPUTS, 3))
     for layers, head in ((several, Softmax(3)), (several, CRF(3)), (wide, CRF(3))):
-        backend = CompiledBackend(Tagger(2, layers, head))
+        backend = CompiledBackend(stack(2, layers, head))
         backend.clipped_gradient(np.zeros(backend.tagger.size, dtype=np.float32), batch, 1.0)

@@ -16,14 +16,14 @@ from engine.federated.federation import Federation, Progress
 from engine.federated.plan import federated_plan
 from engine.privacy import mechanisms
 from engine.seeds import Secrets
-from engine.taggers import Tagger
 from engine.taggers.layers import CRF, BidirectionalLSTM, Dense
+from engine.taggers.tagger import stack
 from engine.training import dpsgd
 from engine.training.batches import Batch
 from engine.training.compiled.backend import CompiledBackend
 from engine.training.dpsgd import GradientSum
 
-TAGGER = Tagger(7, (BidirectionalLSTM(7, 8), Dense(16, 4)), CRF(4))
+TAGGER = stack(7, (BidirectionalLSTM(7, 8), Dense(16, 4)), CRF(4))
 TABLE = np.random.default_rng(9).standard_normal((20, 7)).astype(np.float32)
 
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from engine.taggers import Tagger
 from engine.taggers.layers import CRF, BidirectionalLSTM, Dense, Softmax, Tanh, Window
+from engine.taggers.tagger import stack
 from engine.training.batches import Batch
 from engine.training.compiled.backend import CompiledBackend
 from engine.training.dpsgd import Backend
@@ -17,17 +18,17 @@ from engine.training.tensorflow_backend import TensorFlowBackend
 
 DIMENSIONS, TAGS = 7, 4
 TAGGERS = {
-    "tddl": Tagger(DIMENSIONS, (BidirectionalLSTM(DIMENSIONS, 5), Dense(10, TAGS)), Softmax(TAGS)),
-    "crf": Tagger(DIMENSIONS, (BidirectionalLSTM(DIMENSIONS, 5), Dense(10, TAGS)), CRF(TAGS)),
-    "linear-crf": Tagger(DIMENSIONS, (Dense(DIMENSIONS, TAGS),), CRF(TAGS)),
-    "window-crf": Tagger(DIMENSIONS, (Window(DIMENSIONS, 3, 2), Dense(DIMENSIONS + 12, TAGS)), CRF(TAGS)),
-    "mlp": Tagger(
+    "tddl": stack(DIMENSIONS, (BidirectionalLSTM(DIMENSIONS, 5), Dense(10, TAGS)), Softmax(TAGS)),
+    "crf": stack(DIMENSIONS, (BidirectionalLSTM(DIMENSIONS, 5), Dense(10, TAGS)), CRF(TAGS)),
+    "linear-crf": stack(DIMENSIONS, (Dense(DIMENSIONS, TAGS),), CRF(TAGS)),
+    "window-crf": stack(DIMENSIONS, (Window(DIMENSIONS, 3, 2), Dense(DIMENSIONS + 12, TAGS)), CRF(TAGS)),
+    "mlp": stack(
         DIMENSIONS,
         (Dense(DIMENSIONS, 5), Window(5, 5, 1), Tanh(15), Dense(15, 6), Tanh(6), Dense(6, TAGS)),
         Softmax(TAGS),
     ),
-    "wide": Tagger(DIMENSIONS, (Window(DIMENSIONS, DIMENSIONS, 40), Dense(DIMENSIONS * 81, TAGS)), CRF(TAGS)),
-    "two-lstm": Tagger(
+    "wide": stack(DIMENSIONS, (Window(DIMENSIONS, DIMENSIONS, 40), Dense(DIMENSIONS * 81, TAGS)), CRF(TAGS)),
+    "two-lstm": stack(
         DIMENSIONS, (BidirectionalLSTM(DIMENSIONS, 4), BidirectionalLSTM(8, 3), Dense(6, TAGS)), Softmax(TAGS)
     ),
 }

@@ -9,9 +9,9 @@ from engine.embeddings import EncodedSplit
 from engine.errors import TrainingFailed
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
-from engine.taggers import Tagger
 from engine.taggers.decoding import Decoder
 from engine.taggers.layers import BidirectionalLSTM, Dense, Softmax
+from engine.taggers.tagger import stack
 from engine.training.batches import MAX_TOKENS, Batch
 from engine.training.compiled.backend import CompiledBackend
 from engine.training.dpsgd import DPSGD, GradientSum, predict
@@ -19,7 +19,7 @@ from engine.training.optimisers import Optimiser
 from engine.training.tensorflow_backend import TensorFlowBackend
 
 SIZE = 4000
-TAGGER = Tagger(7, (BidirectionalLSTM(7, 5), Dense(10, 4)), Softmax(4))
+TAGGER = stack(7, (BidirectionalLSTM(7, 5), Dense(10, 4)), Softmax(4))
 
 
 class FixedGradients:
