@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION
-from engine.config import PARTITIONS, TAGGERS, FederationConfig, SimulationConfig, TaggerConfig, run_key, with_noise
+from engine.config import PARTITIONS, FederationConfig, SimulationConfig, TaggerConfig, run_key, with_noise
 from engine.corpus.layout import Layout
 from engine.federated.partition import partition
 from engine.federated.plan import chosen_sentences, federated_plan
@@ -27,7 +27,7 @@ from engine.privacy.mechanisms import add_gaussian_noise, poisson_sample, shuffl
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
 from engine.settings import REPOSITORY
-from engine.taggers import build
+from engine.taggers import KINDS, build
 
 FILE = Path(__file__).with_suffix(".json")
 VERSIONS = {"plain": PLAIN_VERSION, "private": PRIVATE_VERSION}
@@ -48,7 +48,7 @@ def today() -> dict[str, Any]:
         "who holds what": {kind: held(kind) for kind in PARTITIONS},
         "who takes part, and pieces": visits(0.0),
         "a share of the data": chosen_sentences(SENTENCES, 0.1, Seeds(0)).tolist(),
-        "first weights": {name: first_weights(name) for name in TAGGERS},
+        "first weights": {name: first_weights(name) for name in KINDS},
     }
     secrets, noise = Secrets.seeded(0, "a run"), np.zeros(6, dtype=np.float32)
     add_gaussian_noise(noise, secrets.stream("noise", step=1), 1.0)

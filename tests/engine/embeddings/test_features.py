@@ -80,7 +80,7 @@ def test_each_token_has_its_own_row(spelt) -> None:
     batch = batch_of(encoded.train, encoded.vectors, np.array([5, 3]))
     assert batch.words.shape == (batch.lengths.sum(), 317)
     tagger = tagger_of(config, encoded)
-    assert tagger.layers[0].outputs == 3 * 317  # type: ignore[attr-defined]
+    assert tagger.layers[0].outputs == 3 * 317
 
 
 def test_what_is_there_is_not_made_again(spelt, monkeypatch) -> None:

@@ -92,7 +92,7 @@ def keras_model(tagger: Tagger, weights: np.ndarray) -> tf.keras.Model:
             elif isinstance(layer, Tanh):
                 hidden = layers.Activation("tanh")(hidden)
             else:
-                hidden = layers.Dense(layer.outputs)(hidden)  # type: ignore[attr-defined]
+                hidden = layers.Dense(layer.outputs)(hidden)
         model = tf.keras.Model(inputs, hidden)
         model.set_weights([view for views in tagger.views(weights)[:-1] for view in views.values()])
         return model
