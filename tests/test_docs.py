@@ -7,6 +7,7 @@ import pytest
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
 from engine.settings import REPOSITORY
+from tests.engine.test_imports import RANK
 
 TEXTS = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").glob("*.md"))]
 NAMES = [text.relative_to(REPOSITORY).as_posix() for text in TEXTS]
@@ -52,3 +53,16 @@ def test_the_changelog_begins_with_the_version():
     assert first
     assert first[1] == VERSION
     assert first[2].startswith(f"Engine {PRIVATE_VERSION} with noise, {PLAIN_VERSION} without")
+
+
+def test_the_drawing_has_the_floors_of_the_house():
+    """Each part on one floor, those above importing from those below."""
+    drawing = (REPOSITORY / "docs/architecture.md").read_text().split("```")[1]
+    floors = [re.findall(r"(?:engine|pages)/(?:shared|[a-z_]+)|app(?=\.py)", line) for line in drawing.splitlines()]
+    names = [[part.replace("/", ".") for part in floor] for floor in floors if floor]
+    ranks = [{RANK[part] for part in floor} for floor in names]
+    assert all(len(each) == 1 or "app" in floor for each, floor in zip(ranks, names, strict=True))
+    lowest = [min(each) for each in ranks]
+    assert lowest == sorted(lowest, reverse=True)
+    drawn = {part for floor in names for part in floor}
+    assert {part for part in RANK if part.startswith("engine.")} - {"engine.__main__"} <= drawn

@@ -79,7 +79,7 @@ def about(
 @app.command()
 @configured
 def simulate(config: SimulationConfig, as_json: Json = False) -> None:
-    """Train in the foreground and print one record a round."""
+    """Train here and now. Prints a line each time the tagger is scored."""
     from engine.simulation import simulate as train
 
     _warn_of_overlap(config)
@@ -98,7 +98,7 @@ def second_opinion(
     steps: Annotated[int, typer.Option(help="Steps to compare, from the first.")] = 3,
     as_json: Json = False,
 ) -> None:
-    """Compute the first steps of a private run with TensorFlow Privacy too, and say whether it agrees; slow."""
+    """Compute a private run's first steps with TensorFlow Privacy too. Says whether the two agree; slow."""
     from dataclasses import asdict
 
     from engine.experiments.second_opinion import second_opinions
@@ -120,7 +120,7 @@ def second_opinion(
 @app.command()
 @configured
 def submit(config: SimulationConfig, as_json: Json = False) -> None:
-    """Train in the background; what is done or under way already is not done twice."""
+    """Train in the background. What is done or under way already is not done twice."""
     _warn_of_overlap(config)
     status = Runs.from_environment().submit(config)
     say(as_json, run_fields(Runs.from_environment().get(status.run_id)), f"{status.run_id} {status.state}")
@@ -128,10 +128,12 @@ def submit(config: SimulationConfig, as_json: Json = False) -> None:
 
 @app.command()
 def sweep(
-    file: Annotated[Path, typer.Argument(help="TOML: seeds, [base] and [grid]; fields as the options here, _ for -.")],
+    file: Annotated[
+        Path, typer.Argument(help="TOML with seeds, [base] and [grid]; fields are named as options are, with _ for -.")
+    ],
     as_json: Json = False,
 ) -> None:
-    """Submit all runs of a file to the background; what is done or under way already is not done twice."""
+    """Train many runs in the background. What is done or under way already is not done twice."""
     from engine.experiments import sweeps
 
     statuses = Runs.from_environment().submit_all(sweeps.read(file))
@@ -151,11 +153,11 @@ def paper_tables(
     ] = False,
     submit_again: Annotated[
         bool,
-        typer.Option("--again", help="The same, and what is done once more, to see whether it comes out the same."),
+        typer.Option("--again", help="The same, and compute anew what is done, to see whether it comes out equal."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """The paper's tables: what was printed beside what our runs give, entity-level and in the published metric."""
+    """Show the paper's tables. What was printed, and what our runs give: of whole names, and in the paper's metric."""
     door = Runs.from_environment()
     if table is not None and table not in paper.TABLES:
         raise InvalidConfig(f"table={table!r}, expected one of {', '.join(paper.TABLES)}")
@@ -176,7 +178,7 @@ def paper_tables(
 def tune(
     epsilon: Annotated[float, typer.Option(help="ε that the recipe shall spend on the corpus.")],
     development: Annotated[str, typer.Option(help="Where recipes are tried: a corpus that needs no protection.")],
-    corpus: Annotated[str, typer.Option(help="The private corpus; the winner is run on it, once a seed.")],
+    corpus: Annotated[str, typer.Option(help="The private corpus; the winner is run on it, once for each seed.")],
     trials: Annotated[int, typer.Option(help="Recipes to try, those of earlier calls included.")] = 30,
     seeds: Annotated[
         int, typer.Option(min=0, help="Runs of the winner on the corpus: each is a release, all are booked.")
@@ -185,10 +187,10 @@ def tune(
         float | None,
         typer.Option(help="ε of all trials and runs together, where the development corpus is the private one."),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Of the search.  [default: made from the others]")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the search.  [default: made from the others]")] = None,
     as_json: Json = False,
 ) -> None:
-    """Search a recipe on public data, then run the best one on the corpus, once a seed; what was tried is kept."""
+    """Search a recipe on public data. The best is run on the corpus, once for each seed; what was tried is kept."""
     from engine.experiments import tuning
 
     settings = Settings.from_environment()
@@ -247,7 +249,7 @@ def show(run_id: RunId, as_json: Json = False) -> None:
 
 @app.command()
 def cancel(run_id: RunId, as_json: Json = False) -> None:
-    """Stop a run; what it recorded is kept."""
+    """Stop a run. What it recorded is kept."""
     door = Runs.from_environment()
     status = door.cancel(run_id)
     say(as_json, run_fields(door.get(run_id)), f"{run_id} {status.state}")
@@ -257,7 +259,7 @@ def cancel(run_id: RunId, as_json: Json = False) -> None:
 def again(
     run_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="Runs that are done.")], as_json: Json = False
 ) -> None:
-    """Compute runs once more in the background, beside the first; `runs show` of either says what came of it."""
+    """Compute runs once more, in the background. `runs show` says whether they came out equal."""
     door = Runs.from_environment()
     statuses = door.submit_all((door.get(run_id).config for run_id in run_ids), again=True)
     fields = [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]
@@ -266,14 +268,14 @@ def again(
 
 @app.command()
 def publish(run_id: RunId, as_json: Json = False) -> None:
-    """Write a finished run to the folder of published results."""
+    """Write a run to the published results."""
     path = Runs.from_environment().publish(run_id)
     say(as_json, {"run_id": run_id, "path": str(path)}, str(path))
 
 
 @app.command()
 def corpora(as_json: Json = False) -> None:
-    """List the corpora: what is here and what can be fetched."""
+    """List the corpora. Says what is here and what can be fetched."""
     door = Runs.from_environment()
     rows = door.corpora()
     overlaps = {info.name: door.corpus_overlap(info.name) for info in rows if info.available}
@@ -306,14 +308,16 @@ def epsilon(
     examples: Annotated[int, typer.Option(help="Training sentences, n.")],
     batch_size: Annotated[int, typer.Option(help="Expected sentences per step.")],
     epochs: Annotated[float, typer.Option(help="Expected passes over the data.")],
-    delta: Annotated[float, typer.Option(help="δ of (ε, δ).")] = 1e-5,
+    delta: Annotated[float, typer.Option(help="δ of (ε, δ)-differential privacy, a probability.")] = 1e-5,
     noise_multiplier: Annotated[float | None, typer.Option(help="σ whose ε is wanted.")] = None,
     target_epsilon: Annotated[float | None, typer.Option(help="ε whose σ is wanted.")] = None,
-    accountant: Annotated[str, typer.Option(help="pld, rdp, or rdp-classic (as the paper did it).")] = "pld",
-    group_size: Annotated[int | None, typer.Option(help="Sentences of one person, whose ε is wanted too.")] = None,
+    accountant: Annotated[str, typer.Option(help="pld (tightest), rdp, or rdp-classic (as the paper did it).")] = "pld",
+    group_size: Annotated[
+        int | None, typer.Option(help="Sentences of one person: the ε of all of them is given too.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """The ε of a noise multiplier, or the noise multiplier for an ε."""
+    """Work out ε for σ, or σ for ε. No corpus is needed, only its size."""
     from engine.privacy.accounting import epsilon as epsilon_of
     from engine.privacy.accounting import noise_multiplier_for
     from engine.privacy.groups import check_size, group_epsilon
@@ -351,7 +355,7 @@ def score(
     predicted: Annotated[Path, typer.Argument(help="Column file with the same sentences and the tags to judge.")],
     as_json: Json = False,
 ) -> None:
-    """Score predicted tags: strict and relaxed entities, and tokens with and without O."""
+    """Score predicted tags. Whole names, names that overlap, and tokens, with and without O."""
     from engine.scoring import score_files
 
     scores = score_files(gold, predicted)

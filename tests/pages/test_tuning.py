@@ -48,7 +48,7 @@ def test_a_search_is_shown_with_what_it_would_have_cost(open_page, settings):
     test = open_page("tuning")
     assert "Of 2 recipes for ε = 3, the best finds F1 0.50 where it was tried" in test.markdown[0].value
     said = test.info[0].value.replace("\\", "")
-    assert "they cost conll2003 nothing" in said
+    assert "they cost CoNLL-2003 English news nothing" in said
     assert "5 releases: ε = 3 each and ε = 7.5 (δ = 1e-5) together" in said
     assert "the 2 trials would have cost (ε = 6, δ = 2e-5) by basic composition; ε = 4.5 at δ = 1e-5" in said
     assert "data that need no protection" in texts(test.markdown)
