@@ -15,6 +15,7 @@ from typing import Any
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION
 from engine.errors import InvalidConfig
+from engine.privacy.kinds import MECHANISMS, MechanismKind
 from engine.taggers.kinds import KINDS
 
 FEATURES = ("vectors", "shapes", "contextual", "tuned", "names")
@@ -22,7 +23,6 @@ LOSSES = ("mean", "sum")
 OPTIMISERS = ("sgd", "momentum", "adam")
 SAMPLINGS = ("poisson", "shuffle")
 CLIPPINGS = ("joint", "per-layer")
-MECHANISMS = ("dp-sgd", "dp-fedavg", "local")
 NOISE_SOURCES = ("seeded", "system")
 SCHEDULES = ("averaging", "incremental")
 PARTITIONS = ("random", "unequal", "label-skew", "document", "natural")
@@ -168,7 +168,7 @@ class PrivacyConfig:
             object.__setattr__(self, "clip_norm", float(self.clip_norm))
         _number("delta", self.delta, 0, 1, "a number between 0 and 1", low_open=True, high_open=True)
         _one_of("sampling", self.sampling, SAMPLINGS)
-        _one_of("mechanism", self.mechanism, MECHANISMS)
+        _one_of("mechanism", self.mechanism, tuple(MECHANISMS))
         _one_of("clipping", self.clipping, CLIPPINGS)
         _one_of("noise_source", self.noise_source, NOISE_SOURCES)
         if not self.noise_multiplier > 0:
@@ -180,6 +180,11 @@ class PrivacyConfig:
     def private(self) -> bool:
         """Whether noise is added at all."""
         return self.noise_multiplier > 0
+
+    @property
+    def kind(self) -> MechanismKind:
+        """Of the mechanism."""
+        return MECHANISMS[self.mechanism]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,12 +263,12 @@ class SimulationConfig:
         _one_of("features", self.features, FEATURES)
         _integer("seed", self.seed, 0, 2**32 - 1)
         mechanism, federation = self.privacy.mechanism, self.federation
-        whole_clients = mechanism != "dp-sgd"
+        whole_clients = self.privacy.kind.whole_clients
         if whole_clients and federation.clients == 1:
             raise InvalidConfig(f"clients=1, expected at least 2, since mechanism={mechanism!r} protects whole clients")
-        if mechanism == "dp-fedavg" and self.privacy.sampling != "poisson":
+        if self.privacy.kind.drawn and self.privacy.sampling != "poisson":
             raise InvalidConfig(
-                f"sampling={self.privacy.sampling!r}, expected 'poisson', since mechanism='dp-fedavg' draws the "
+                f"sampling={self.privacy.sampling!r}, expected 'poisson', since mechanism={mechanism!r} draws the "
                 "clients of a round independently"
             )
         if federation.weighting == ("equal" if whole_clients else "examples"):

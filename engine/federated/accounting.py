@@ -9,18 +9,16 @@ import math
 from dataclasses import replace
 
 from engine.federated.plan import FederatedPlan
-from engine.privacy import accounting
+from engine.privacy import accounting, events
+from engine.privacy.events import Event
 from engine.privacy.plan import PrivacyPlan
 from engine.records import PrivacySpent
 
 DISJOINT = "Each sentence is held by one client alone; ε is that of the client who pays most, over all its rounds."
 PIECES = "Each sentence is in one of its client's pieces alone, and who is in which was decided without looking at it."
-SERVER = "The server sees each client's update before the noise is added, and must keep it to itself."
 JOINED = "Each client joins each round by chance, and who did would have to stay secret; a simulation shows it."
 EVERY_CLIENT = "Every client takes part in every round."
-LOCAL = "Each client adds the noise to its own update before it leaves: nobody else need be trusted."
 PUBLIC = "Word vectors, tag names, the number of clients and all settings are public or were fixed in advance."
-CLIENT, REPLACE_CLIENT = "one client, with all its sentences", "replace all that one client has"
 
 
 def spent(plan: FederatedPlan, steps: int, rounds: int) -> PrivacySpent:
@@ -67,20 +65,27 @@ def costly(plan: FederatedPlan, steps: int) -> list[tuple[PrivacyPlan, int]]:
 
 def _client_spent(plan: FederatedPlan, server: PrivacyPlan, rounds: int) -> PrivacySpent:
     if plan.local:
-        # A client's update may turn into any other one: two vectors of norm C lie at most 2C apart.
-        times = most_rounds(plan, rounds)
-        apart = 2 * math.sqrt(times) / server.noise_multiplier
         return PrivacySpent(
-            epsilon=accounting.gaussian_epsilon(apart, server.delta) if times else 0.0,
+            epsilon=accounting.price(event(plan, 0, rounds), server.delta),
             delta=server.delta,
-            unit=CLIENT,
-            neighbouring=REPLACE_CLIENT,
+            unit=plan.mechanism.protected,
+            neighbouring=plan.mechanism.neighbours,
             accountant="exact",
-            assumptions=(LOCAL, *accounting.source(server), PUBLIC),
+            assumptions=(plan.mechanism.trusted, *accounting.source(server), PUBLIC),
         )
     privacy = accounting.spent(server, rounds)
     joined = JOINED if server.sampling_probability < 1 else EVERY_CLIENT
-    return replace(privacy, unit=CLIENT, assumptions=(joined, SERVER, *accounting.source(server), PUBLIC))
+    trusted = (joined, plan.mechanism.trusted, *accounting.source(server), PUBLIC)
+    return replace(privacy, unit=plan.mechanism.protected, assumptions=trusted)
+
+
+def event(plan: FederatedPlan, steps: int, rounds: int) -> Event:
+    """What happened to the one whom it cost most, as one composable event: see :mod:`engine.privacy.events`. steps,
+    rounds: as in :func:`spent`."""
+    if plan.server:
+        return events.of(plan.server, most_rounds(plan, rounds) if plan.local else rounds)
+    found = [events.of(part, taken) for part, taken in costly(plan, steps)]
+    return max(found, key=lambda each: accounting.price(each, plan.parts[0].delta), default=events.none())
 
 
 def most_rounds(plan: FederatedPlan, rounds: int) -> int:

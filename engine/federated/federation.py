@@ -75,11 +75,11 @@ class Federation:
         self._streams: Secrets | Seeds = secrets if plan.private else Seeds(config.seed)
         self.monitor, self._witness = None, None
         if plan.private:
-            plans, unit = ([plan.server], "client") if plan.server else (plan.parts, "sentence")
+            plans, unit = [plan.server] if plan.server else plan.parts, plan.mechanism.unit
             self.monitor = NoiseMonitor(plans, weights.size, layers=layers, unit=unit, secrets=secrets)
         if plan.server and self.monitor:
             self._witness = Witness(plan, plan.server, self.monitor)
-        equal = config.federation.weighting == "equal" or config.privacy.mechanism != "dp-sgd"
+        equal = config.federation.weighting == "equal" or config.privacy.kind.whole_clients
         self._server = Server(plan, weights, self._streams, equal=equal)
         self.optimiser = Optimiser(config.training, weights.size)
 

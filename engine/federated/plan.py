@@ -14,6 +14,7 @@ from engine.corpus.handle import CorpusHandle
 from engine.corpus.layout import Layout
 from engine.errors import InvalidConfig
 from engine.federated.partition import partition
+from engine.privacy.kinds import DP_SGD, MechanismKind
 from engine.privacy.mechanisms import poisson_sample
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
@@ -39,10 +40,9 @@ class FederatedPlan:
 
     parts: DP-SGD on one piece of one client's sentences, over all rounds; under another mechanism without noise.
     chosen: numbers of the training sentences that are used, int64, ascending. sentences: of each part, places among
-    these, int64. shards: the same of each client.
-    rounds: the visits of each. server: the mechanism on whole clients, where there is one: its examples are clients,
-    its batch the expected participants, its steps the rounds, or all visits where clients add the noise themselves,
-    which ``local`` says.
+    these, int64. shards: the same of each client. rounds: the visits of each. mechanism: of what kind it is. server:
+    where whole clients are protected, what is done to them: its examples are clients, its batch the expected
+    participants, its steps the rounds, or all visits where clients add the noise themselves.
     """
 
     parts: tuple[PrivacyPlan, ...]
@@ -51,7 +51,7 @@ class FederatedPlan:
     shards: tuple[np.ndarray, ...]
     rounds: tuple[tuple[Visit, ...], ...]
     server: PrivacyPlan | None
-    local: bool = False
+    mechanism: MechanismKind = DP_SGD
 
     @cached_property
     def ends(self) -> np.ndarray:
@@ -62,6 +62,11 @@ class FederatedPlan:
     def steps(self) -> int:
         """The same at the end of the run."""
         return int(self.ends[-1])
+
+    @property
+    def local(self) -> bool:
+        """Whether clients add the noise to their own updates."""
+        return self.server is not None and self.mechanism.noise == "messages"
 
     @property
     def private(self) -> bool:
@@ -88,8 +93,6 @@ class FederatedPlan:
     def warnings(self) -> tuple[str, ...]:
         """What a reader of this plan's ε should know first, one sentence each."""
         plans = [self.server] if self.server else [plan for plan in self.parts if plan.private]
-        if self.local:  # every client takes part: nothing is sampled, in whatever way
-            plans = [replace(plan, sampling="poisson") for plan in plans]
         return tuple(dict.fromkeys(warning for plan in plans for warning in plan.warnings()))[:4]
 
 
@@ -129,7 +132,7 @@ def federated_plan(
     federation, privacy, seeds = config.federation, config.privacy, Seeds(config.seed)
     chosen = chosen_sentences(every, config.data_fraction, seeds)
     shards = partition(len(chosen), lambda: layout().where(chosen), federation, seeds)
-    at_steps = privacy.mechanism == "dp-sgd"
+    at_steps = not privacy.kind.whole_clients
     participants = _participants(config, secrets)
     if sum(map(len, participants)) > MOST_VISITS:
         raise InvalidConfig(
@@ -157,21 +160,21 @@ def federated_plan(
         chosen=chosen,
         rounds=tuple(rounds),
         server=None if at_steps or not privacy.private else _server(config, sum(map(len, rounds))),
-        local=privacy.mechanism == "local",
+        mechanism=privacy.kind,
     )
 
 
 def _participants(config: SimulationConfig, secrets: Callable[[], Secrets]) -> list[list[int]]:
     """The clients of each round, ascending.
 
-    Under dp-fedavg each joins by itself with probability m/n, which its accounting rests on, and a round may be empty;
-    else m of them are drawn.
+    Where the mechanism draws them each joins by itself with probability m/n, which its accounting rests on, and a round
+    may be empty; else m of them are drawn.
     """
     federation, privacy = config.federation, config.privacy
     clients, wanted = federation.clients, federation.participants or federation.clients
     if wanted == clients:
         return [list(range(clients)) for _ in range(federation.rounds)]
-    poisson = privacy.mechanism == "dp-fedavg"
+    poisson = privacy.kind.drawn
     streams: Secrets | Seeds = secrets() if poisson and privacy.private else Seeds(config.seed)
     drawn = []
     for number in range(federation.rounds):
@@ -207,14 +210,14 @@ def _part(config: SimulationConfig, sentences: int, at_steps: bool, *, alone: bo
 
 def _server(config: SimulationConfig, visits: int) -> PrivacyPlan:
     federation, privacy = config.federation, config.privacy
-    local = privacy.mechanism == "local"
+    messages = privacy.kind.noise == "messages"
     return PrivacyPlan(
         examples=federation.clients,
         batch_size=federation.participants or federation.clients,
-        steps=max(1, visits) if local else federation.rounds,
+        steps=max(1, visits) if messages else federation.rounds,
         noise_multiplier=privacy.noise_multiplier,
         clip_norm=privacy.clip_norm,
         delta=privacy.delta,
-        sampling="shuffle" if local else "poisson",
+        sampling="all" if messages else "poisson",
         noise_source=privacy.noise_source,
     )

@@ -13,6 +13,7 @@ dp_accounting takes a second to import and is therefore imported when the first 
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -21,6 +22,8 @@ from typing import Any
 import numpy as np
 
 from engine.errors import InvalidConfig
+from engine.privacy import events
+from engine.privacy.events import Event
 from engine.privacy.plan import PrivacyPlan
 from engine.records import PrivacySpent
 
@@ -93,6 +96,38 @@ def epsilon(plan: PrivacyPlan, steps: int, accountant: str = "pld") -> float:
     return compute(plan.sampling_probability, plan.noise_multiplier, steps, plan.delta)
 
 
+def price(event: Event, delta: float) -> float:
+    """ε at δ of what happened (:mod:`engine.privacy.events`), whatever it is composed of: the exact one of Gaussian
+    releases, else by privacy loss distributions. Raises InvalidConfig for an event that is not understood."""
+    import dp_accounting
+
+    if isinstance(event, dp_accounting.NoOpDpEvent):
+        return 0.0
+    if isinstance(event, dp_accounting.NonPrivateDpEvent):
+        return math.inf
+    once, times = (event.event, event.count) if isinstance(event, dp_accounting.SelfComposedDpEvent) else (event, 1)
+    if isinstance(once, dp_accounting.GaussianDpEvent):
+        return gaussian_epsilon(math.sqrt(times) / once.noise_multiplier, delta)
+    return float(_distribution(event).get_epsilon_for_delta(delta))
+
+
+def _distribution(event: Event) -> Any:
+    import dp_accounting
+
+    if isinstance(event, dp_accounting.ComposedDpEvent):
+        parts = [_distribution(each) for each in event.events]
+        return functools.reduce(lambda one, other: one.compose(other), parts)
+    if isinstance(event, dp_accounting.SelfComposedDpEvent):
+        return _distribution(event.event).self_compose(event.count)
+    if isinstance(event, dp_accounting.GaussianDpEvent):
+        return _one_step(1.0, event.noise_multiplier)
+    if isinstance(event, dp_accounting.PoissonSampledDpEvent) and isinstance(
+        event.event, dp_accounting.GaussianDpEvent
+    ):
+        return _one_step(event.sampling_probability, event.event.noise_multiplier)
+    raise InvalidConfig(f"event={type(event).__name__}, expected Gaussian noise, sampled or not, composed as you like")
+
+
 def composed(plans: Iterable[PrivacyPlan], delta: float) -> float:
     """ε of all these plans, one after another on the same sentences, by Rényi accounting, if they were fixed
     beforehand; where later settings follow from earlier results see :mod:`engine.privacy.booking`."""
@@ -115,8 +150,7 @@ def shuffled_epsilon(plan: PrivacyPlan, steps: int) -> float:
     one of n + 1. In an epoch one batch then changes by up to 2C, the last one by up to C: together, over E epochs, a
     Gaussian mechanism of sensitivity √(5E)·C. Epochs that have begun are counted whole.
     """
-    epochs = math.ceil(steps / plan.steps_per_epoch)
-    return gaussian_epsilon(math.sqrt(5 * epochs) / plan.noise_multiplier, plan.delta) if epochs else 0.0
+    return price(events.of(plan, steps), plan.delta)
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:

@@ -16,7 +16,8 @@ class PrivacyPlan:
 
     examples: sentences in the shard, n. batch_size: expected sentences a step. steps: in the whole run.
     noise_multiplier: σ, noise standard deviation divided by clip_norm. clip_norm: C, L2; None is no clipping.
-    delta: δ. sampling: "poisson" or "shuffle". by_layer: whether each part of the tagger is clipped by itself, all of
+    delta: δ. sampling: "poisson", "shuffle", or "all" where everybody takes
+    part in each. by_layer: whether each part of the tagger is clipped by itself, all of
     them together to C. noise_source: "seeded" or "system". Unit: one labelled sentence; neighbours differ by adding or
     removing one.
     """

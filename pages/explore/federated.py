@@ -5,18 +5,14 @@ from typing import Any
 
 import streamlit as st
 
-from engine.config import MECHANISMS, PARTITIONS, SCHEDULES, WEIGHTINGS, FederationConfig
+from engine.config import PARTITIONS, SCHEDULES, WEIGHTINGS, FederationConfig
+from engine.privacy.kinds import MECHANISMS
 from pages.explore.widgets import number, select
 from pages.shared import words
 
 CLIENTS = (1, 2, 5, 10, 15, 20, 50, 100, 200)
 FIELDS = ("clients", "participants", "rounds", "schedule", "partition", "skew", "weighting")
 """Of a FederationConfig; their widgets have the same keys."""
-MECHANISM_NAMES = {
-    "dp-sgd": "In each client's training (DP-SGD)",
-    "dp-fedavg": "By the server, on the sum (DP-FedAvg)",
-    "local": "By each client, on its update (local)",
-}
 SCHEDULE_NAMES = {"averaging": "on all it has", "incremental": "on its next piece"}
 PARTITION_NAMES = {
     "random": "at random, equal",
@@ -50,7 +46,8 @@ def advanced(start: Mapping[str, Any]) -> None:
     """The rest, behind an expander; what means nothing for a single client cannot be moved."""
     alone = st.session_state.clients == 1
     with st.expander("Federation", icon=":material/hub:"):
-        select(start, "Noise is added", MECHANISMS, "mechanism", names=MECHANISM_NAMES, disabled=alone)
+        mechanisms = {name: kind.title for name, kind in MECHANISMS.items()}
+        select(start, "Noise is added", list(MECHANISMS), "mechanism", names=mechanisms, disabled=alone)
         number(start, "Communication rounds", 1, 100_000, "rounds")
         select(start, "A client trains in a round", SCHEDULES, "schedule", names=SCHEDULE_NAMES)
         number(

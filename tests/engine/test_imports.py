@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 RANKS = (
     ("engine.errors", "engine.seeds"),
-    ("engine.taggers",),
+    ("engine.taggers", "engine.privacy.kinds"),
     ("engine.artefacts",),
     ("engine.config", "engine.settings"),
     ("engine.records",),

@@ -10,6 +10,7 @@ from engine.federated import accounting
 from engine.federated.accounting import costly, most_rounds, spent
 from engine.federated.plan import FederatedPlan, Visit
 from engine.privacy import accounting as prices
+from engine.privacy.kinds import DP_FEDAVG, DP_SGD, LOCAL, MechanismKind
 from engine.privacy.plan import PrivacyPlan
 
 PART = PrivacyPlan(
@@ -28,7 +29,7 @@ def federation(
     clients: int | None = None,
     rounds: int = 1,
     server: PrivacyPlan | None = None,
-    **more: bool,
+    mechanism: MechanismKind = DP_SGD,
 ) -> FederatedPlan:
     """Each part trains its steps in the first round; in later ones only its client is there."""
     clients = clients or len(parts)
@@ -38,12 +39,12 @@ def federation(
     ]
     return FederatedPlan(
         parts=tuple(parts),
-        chosen=np.arange(clients * PART.examples),
+        chosen=np.arange(sum(part.examples for part in parts)),
         sentences=tuple(np.arange(part.examples) for part in parts),
         shards=tuple(np.arange(PART.examples) for _ in range(clients)),
         rounds=(first, *later),
         server=server,
-        **more,
+        mechanism=mechanism,
     )
 
 
@@ -108,28 +109,28 @@ def test_only_parts_that_may_be_the_costliest_are_priced() -> None:
 
 def test_whole_clients_pay_round_by_round() -> None:
     server = replace(PART, examples=10, batch_size=4, steps=9)
-    plan = federation([PART, PART], rounds=9, server=server)
+    plan = federation([PART, PART], rounds=9, server=server, mechanism=DP_FEDAVG)
     found = spent(plan, 100, 3)
     assert found.epsilon == prices.epsilon(server, 3)
-    assert (found.unit, found.neighbouring) == (accounting.CLIENT, "add or remove one")
-    assert found.assumptions[:2] == (accounting.JOINED, accounting.SERVER)
+    assert (found.unit, found.neighbouring) == (DP_FEDAVG.protected, "add or remove one")
+    assert found.assumptions[:2] == (accounting.JOINED, DP_FEDAVG.trusted)
     everybody = replace(server, batch_size=10)
-    found = spent(federation([PART, PART], rounds=9, server=everybody), 100, 3)
+    found = spent(federation([PART, PART], rounds=9, server=everybody, mechanism=DP_FEDAVG), 100, 3)
     assert found.assumptions[0] == accounting.EVERY_CLIENT
 
 
 def test_local_clients_pay_for_the_rounds_of_the_busiest() -> None:
-    server = replace(PART, examples=3, batch_size=1, steps=4, sampling="shuffle", noise_multiplier=9.0)
+    server = replace(PART, examples=3, batch_size=1, steps=4, sampling="all", noise_multiplier=9.0)
     rounds = tuple(tuple(Visit(client, client, 0, 1) for client in clients) for clients in ((0,), (2, 0), (2,), (2,)))
-    plan = replace(federation([PART] * 3, server=server, local=True), rounds=rounds)
+    plan = replace(federation([PART] * 3, server=server, mechanism=LOCAL), rounds=rounds)
     assert [most_rounds(plan, done) for done in range(5)] == [0, 1, 2, 2, 3]
     assert spent(plan, 0, 0).epsilon == 0.0
     found = spent(plan, 3, 4)
     assert found.epsilon == pytest.approx(prices.gaussian_epsilon(2 * math.sqrt(3) / 9, 1e-5))
     assert (found.unit, found.neighbouring, found.accountant) == (
-        accounting.CLIENT,
-        accounting.REPLACE_CLIENT,
+        DP_FEDAVG.protected,
+        LOCAL.neighbours,
         "exact",
     )
-    assert found.assumptions[0] == accounting.LOCAL
+    assert found.assumptions[0] == LOCAL.trusted
     assert accounting.PUBLIC in found.assumptions

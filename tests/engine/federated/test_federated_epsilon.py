@@ -166,8 +166,8 @@ def test_of_clients_who_shuffle_the_one_who_pays_most_without_amplification_is_s
     for parts in ((few, many), (many, few)):
         shards = tuple(np.arange(part.examples) for part in parts)
         visits = tuple(Visit(number, number, 0, part.steps) for number, part in enumerate(parts))
-        held = np.arange(sum(map(len, shards)))
-        plan = FederatedPlan(parts=parts, chosen=held, sentences=shards, shards=shards, rounds=(visits,), server=None)
+        every = np.arange(sum(map(len, shards)))
+        plan = FederatedPlan(parts=parts, chosen=every, sentences=shards, shards=shards, rounds=(visits,), server=None)
         found = spent(plan, plan.steps, 1)
         assert found.epsilon == pytest.approx(gaussian_by_mpmath(math.sqrt(10), 1e-5), abs=1e-7)
         assert found.epsilon == found.rdp_epsilon > gaussian_by_mpmath(math.sqrt(5), 1e-5)

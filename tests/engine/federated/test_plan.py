@@ -10,6 +10,7 @@ from engine.errors import InvalidConfig
 from engine.federated import accounting
 from engine.federated.accounting import spent
 from engine.federated.plan import FederatedPlan, federated_plan
+from engine.privacy.kinds import DP_FEDAVG, LOCAL
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets
 from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath
@@ -117,15 +118,15 @@ class TestWholeClients:
         assert len({len(visits) for visits in plan.rounds}) > 3
         found = spent(plan, plan.steps, 12)
         assert_priced(found.epsilon, 10 / 50, 1.3, 12, 1e-5)
-        assert found.unit == accounting.CLIENT
-        assert accounting.SERVER in found.assumptions
+        assert found.unit == DP_FEDAVG.protected
+        assert DP_FEDAVG.trusted in found.assumptions
         assert spent(plan, 5, 0).epsilon == 0
 
     def test_local_noise_pays_for_each_update_whole(self) -> None:
         plan = plan_of(clients=5, rounds=4, privacy=PrivacyConfig(mechanism="local", noise_multiplier=8))
         found = spent(plan, plan.steps, 4)
         assert found.epsilon == pytest.approx(gaussian_by_mpmath(0.5, 1e-5))
-        assert found.neighbouring == accounting.REPLACE_CLIENT
+        assert found.neighbouring == LOCAL.neighbours
         assert spent(plan, plan.steps, 1).epsilon == pytest.approx(gaussian_by_mpmath(0.25, 1e-5))
 
     def test_without_noise_nothing_is_promised(self) -> None:

@@ -8,9 +8,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from engine.errors import InvalidConfig
 from engine.taggers import Tagger
-from engine.taggers.layers import CRF, BidirectionalLSTM, Dense, Softmax, Tanh, Window
-from engine.taggers.tagger import stack
+from engine.taggers.layers import (
+    CHARACTERS,
+    CRF,
+    BidirectionalLSTM,
+    CharacterPool,
+    Dense,
+    Softmax,
+    Tanh,
+    Window,
+)
+from engine.taggers.tagger import FEATURES, Input, Node, stack
 from engine.training.batches import Batch
 from engine.training.compiled.backend import CompiledBackend
 from engine.training.dpsgd import Backend
@@ -32,15 +42,42 @@ TAGGERS = {
         DIMENSIONS, (BidirectionalLSTM(DIMENSIONS, 4), BidirectionalLSTM(8, 3), Dense(6, TAGS)), Softmax(TAGS)
     ),
 }
-"""Each layer and each head, the layers also where they are not the lowest."""
+"""Each layer and each head, the layers also where they are not the lowest, and a graph."""
+TAGGERS["branches"] = Tagger(
+    DIMENSIONS,
+    (
+        Node("context", BidirectionalLSTM(4, 3), ("words",)),
+        Node("spelt", Dense(3, 2), ("spelling",), private=True),
+        Node("bent", Tanh(2), ("spelt",)),
+        Node("beside", Window(8, 2, 1), ("bent", "context")),
+        Node("joined", Dense(12 + 4 + 2, 5), ("beside", "words", "bent"), private=True),
+        Node("scores", Dense(5, TAGS), ("joined",)),
+    ),
+    CRF(TAGS),
+    inputs=(Input("words", 0, 4), Input("spelling", 4, 7)),
+)
+LETTERS = 6
+TENSORFLOW_ALONE = {
+    "characters": Tagger(
+        DIMENSIONS,
+        (
+            Node("letters", CharacterPool(LETTERS, 3, 4, 1), (CHARACTERS,)),
+            Node("context", BidirectionalLSTM(DIMENSIONS + 4, 3), (FEATURES, "letters")),
+            Node("scores", Dense(6, TAGS), ("context",)),
+        ),
+        Softmax(TAGS),
+        head_private=True,
+    )
+}
+"""What the compiled back end does not know."""
 LENGTHS = np.array([9, 6, 4, 2, 1])
 LONG = np.array([40, 1])
 """With so few weights the norm of a sentence this long is found from the whole gradient, not from Gram matrices."""
 
 
-@pytest.fixture(scope="module", params=TAGGERS)
+@pytest.fixture(scope="module", params=[*TAGGERS, *TENSORFLOW_ALONE])
 def tagger(request: pytest.FixtureRequest) -> Tagger:
-    return TAGGERS[request.param]
+    return (TAGGERS | TENSORFLOW_ALONE)[request.param]
 
 
 @pytest.fixture(scope="module", params=["mean", "sum"])
@@ -53,6 +90,10 @@ def backend(request: pytest.FixtureRequest, tagger: Tagger, mean: bool) -> Backe
     """One contract, every implementation; in float64."""
     if request.param == "tensorflow":
         return TensorFlowBackend(tagger, mean=mean, dtype=np.float64)
+    if tagger in TENSORFLOW_ALONE.values():
+        with pytest.raises(InvalidConfig, match="“characters” of this tagger is computed by TensorFlow alone"):
+            CompiledBackend(tagger, mean=mean)
+        pytest.skip("refused, as it should be")
     return CompiledBackend(tagger, mean=mean)
 
 
@@ -70,7 +111,9 @@ def batch_with(lengths: np.ndarray) -> Batch:
     random = np.random.default_rng(2)
     words, places = random.standard_normal((15, DIMENSIONS)), random.integers(0, 15, lengths.sum())  # with repeats
     tags = random.integers(0, TAGS, lengths.sum()).astype(np.int32)
-    return Batch(np.arange(len(lengths)), words, places, tags, lengths)
+    letters = random.integers(1, LETTERS, (15, 5)).astype(np.int32)
+    letters[np.arange(5) >= random.integers(0, 6, 15)[:, None]] = 0  # words of 0 to 5 letters
+    return Batch(np.arange(len(lengths)), words, places, tags, lengths, letters)
 
 
 @pytest.fixture(scope="module")
@@ -83,21 +126,67 @@ def keras_model(tagger: Tagger, weights: np.ndarray) -> tf.keras.Model:
     layers = tf.keras.layers
     tf.keras.backend.set_floatx("float64")
     try:
-        inputs = hidden = tf.keras.Input((None, tagger.dimensions))
-        for layer in tagger.layers:
+        given, letters = tf.keras.Input((None, tagger.dimensions)), tf.keras.Input((None, 5), dtype=tf.int32)
+        known, made = {CHARACTERS: letters, FEATURES: given}, []
+        for each in tagger.inputs:
+            known[each.name] = given[:, :, each.start : each.stop]
+        for node in tagger.nodes:
+            read = [known[name] for name in node.reads]
+            hidden = read[0] if len(read) == 1 else layers.Concatenate()(read)
+            layer, own = node.layer, None
             if isinstance(layer, BidirectionalLSTM):
-                hidden = layers.Bidirectional(layers.LSTM(layer.size, return_sequences=True))(hidden)
+                own = layers.Bidirectional(layers.LSTM(layer.size, return_sequences=True))
             elif isinstance(layer, Window):
-                hidden = layers.Lambda(partial(neighbours, shape=layer))(hidden)
+                own = layers.Lambda(partial(neighbours, shape=layer))
             elif isinstance(layer, Tanh):
-                hidden = layers.Activation("tanh")(hidden)
+                own = layers.Activation("tanh")
+            elif isinstance(layer, CharacterPool):
+                own = Pooled(layer)
             else:
-                hidden = layers.Dense(layer.outputs)(hidden)
-        model = tf.keras.Model(inputs, hidden)
-        model.set_weights([view for views in tagger.views(weights)[:-1] for view in views.values()])
+                own = layers.Dense(layer.outputs)
+            known[node.name] = own(hidden)
+            made.append(own)
+        model = tf.keras.Model([given, letters], known[tagger.nodes[-1].name])
+        for own, views in zip(made, tagger.views(weights)[:-1], strict=True):
+            own.set_weights(list(views.values()))
+        model.ours = made  # Keras lists weights as it pleases
         return model
     finally:
         tf.keras.backend.set_floatx("float32")
+
+
+class Pooled(tf.keras.layers.Layer):
+    """A character pool in Keras's own layers, with the letters of one sentence [1, T, 5] word by word."""
+
+    def __init__(self, shape: CharacterPool) -> None:
+        super().__init__()
+        self.shape = shape
+        self.embedding = tf.keras.layers.Embedding(shape.characters, shape.size)
+        self.convolution = tf.keras.layers.Conv1D(shape.outputs, 2 * shape.reach + 1, padding="same")
+        self.embedding.build(None)
+        self.convolution.build((None, None, shape.size))
+
+    def set_weights(self, weights: list[np.ndarray]) -> None:
+        """Ours have what a letter's neighbours say after its own: itself, left, right."""
+        table, kernel, bias = weights
+        own, left, right = kernel.reshape(3, self.shape.size, self.shape.outputs)
+        super().set_weights([table, np.stack([left, own, right]), bias])
+
+    def call(self, letters: tf.Tensor) -> tf.Tensor:
+        """[1, T, 5] → [1, T, outputs]."""
+        real = tf.cast(letters[0] > 0, tf.float64)[:, :, None]
+        values = tf.tanh(self.convolution(self.embedding(letters[0]) * real))
+        largest = tf.reduce_max(values - 10 * (1 - real), 1)
+        return tf.where(tf.reduce_any(letters[0] > 0, 1)[:, None], largest, 0.0)[None]
+
+
+def in_our_order(layer: tf.keras.layers.Layer, gradients: list[tf.Tensor]) -> list[np.ndarray]:
+    """The gradients of a layer's weights, flat, as they stand in the flat vector."""
+    dense = [tf.convert_to_tensor(each).numpy() for each in gradients]
+    if isinstance(layer, Pooled):
+        table, kernel, bias = dense
+        dense = [table, np.concatenate([kernel[1], kernel[0], kernel[2]]), bias]
+    return [each.ravel() for each in dense]
 
 
 def neighbours(tokens: tf.Tensor, shape: Window) -> tf.Tensor:
@@ -153,7 +242,8 @@ def single_gradients(tagger: Tagger, mean: bool, lengths: tuple[int, ...]) -> tu
     for start, length in zip(batch.offsets, batch.lengths, strict=True):
         tags = batch.tags[start : start + length]
         with tf.GradientTape() as tape:
-            scores = model(batch.vectors[None, start : start + length])[0]
+            here = slice(start, start + length)
+            scores = model([batch.vectors[None, here], batch.spelt[None, here]])[0]
             if not chain:
                 loss = tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(tags, scores))
             else:
@@ -162,10 +252,13 @@ def single_gradients(tagger: Tagger, mean: bool, lengths: tuple[int, ...]) -> tu
                     enumerated_loss(scores, transitions, tags) if length < 6 else _chain_loss(scores, transitions, tags)
                 )
             loss /= float(length) if mean else 1.0
-        parts = tape.gradient(
-            loss, [*model.trainable_weights, *([transitions] if chain else [])], unconnected_gradients="zero"
-        )
-        gradients.append(np.concatenate([tf.convert_to_tensor(part).numpy().ravel() for part in parts]))
+        own = [layer.trainable_weights for layer in model.ours]
+        parts, last = tape.gradient(loss, (own, [transitions] if chain else []), unconnected_gradients="zero")
+        flat = np.zeros(tagger.size)
+        ours = [in_our_order(layer, some) for layer, some in zip(model.ours, parts, strict=True)]
+        for stretch, some in zip(tagger.slices, [*ours, [each.numpy().ravel() for each in last]], strict=True):
+            flat[stretch] = np.concatenate([np.zeros(0), *some])
+        gradients.append(flat)
         losses.append(float(loss))
     return gradients, losses
 
@@ -199,7 +292,8 @@ def test_the_two_independent_chains_agree() -> None:
 def test_scores_are_kerass_own(backend: Backend, tagger: Tagger, weights: np.ndarray, batch: Batch) -> None:
     model, scores = keras_model(tagger, weights), backend.scores(weights, batch)
     for start, length in zip(batch.offsets, batch.lengths, strict=True):
-        expected = model(batch.vectors[None, start : start + length]).numpy()[0]
+        here = slice(start, start + length)
+        expected = model([batch.vectors[None, here], batch.spelt[None, here]]).numpy()[0]
         np.testing.assert_allclose(scores[start : start + length], expected, rtol=1e-10, atol=1e-12)
 
 
@@ -260,7 +354,9 @@ def test_float32_agrees_with_float64(
 ) -> None:
     single = replace(batch, words=batch.words.astype(np.float32))
     exact = backend.clipped_gradient(weights, batch, 0.3)
-    for quick in (TensorFlowBackend(tagger, mean=mean), CompiledBackend(tagger, mean=mean)):
+    quicker: list[Backend] = [TensorFlowBackend(tagger, mean=mean)]
+    quicker += [] if tagger in TENSORFLOW_ALONE.values() else [CompiledBackend(tagger, mean=mean)]
+    for quick in quicker:
         found = quick.clipped_gradient(weights.astype(np.float32), single, 0.3)
         np.testing.assert_allclose(found.total, exact.total, rtol=1e-3, atol=2e-5)
         np.testing.assert_allclose(found.losses, exact.losses, rtol=1e-5)
@@ -269,7 +365,8 @@ def test_float32_agrees_with_float64(
 def test_a_non_finite_sentence_is_seen_in_its_norm(backend: Backend, weights: np.ndarray, batch: Batch) -> None:
     words, places = np.vstack([batch.words, np.full(DIMENSIONS, np.nan)]), batch.places.copy()
     places[batch.offsets[2]] = len(words) - 1
-    found = backend.clipped_gradient(weights, replace(batch, words=words, places=places), 0.3)
+    letters = np.vstack([batch.characters, batch.characters[:1]])
+    found = backend.clipped_gradient(weights, replace(batch, words=words, places=places, characters=letters), 0.3)
     assert np.isnan(found.norms[2])
     assert np.isfinite(np.delete(found.norms, 2)).all()
 

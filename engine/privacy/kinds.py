@@ -1,0 +1,69 @@
+"""What kinds of mechanisms there are: whom each protects, from whom, and where its noise is added.
+
+Light, and below the configuration, which names one of them.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class MechanismKind:
+    """A kind of mechanism.
+
+    name: in configurations, for ever, since identities rest on it. title: what people see. unit: what is clipped and
+    drawn, "sentence" or "client". protected, neighbours: what two data sets differ in that cannot be told apart, in
+    words. noise: where it is added, at the "steps" of training, by the "server" to a round's sum, or to the "messages"
+    that clients send. trusted: who must be trusted with what, a sentence. drawn: whether each client joins a round
+    independently, which its accounting rests on.
+    """
+
+    name: str
+    title: str
+    unit: str
+    protected: str
+    neighbours: str
+    noise: str
+    trusted: str
+    drawn: bool = False
+
+    @property
+    def whole_clients(self) -> bool:
+        """Whether all that a client has is protected at once."""
+        return self.unit == "client"
+
+
+_CLIENT = "one client, with all its sentences"
+
+DP_SGD = MechanismKind(
+    name="dp-sgd",
+    title="In each client's training (DP-SGD)",
+    unit="sentence",
+    protected="one labelled sentence",
+    neighbours="add or remove one",
+    noise="steps",
+    trusted="Each client is trusted with its own sentences; the server need not be trusted.",
+)
+"""Abadi et al. 2016; each client adds the noise to each step of its own training."""
+DP_FEDAVG = MechanismKind(
+    name="dp-fedavg",
+    title="By the server, on the sum (DP-FedAvg)",
+    unit="client",
+    protected=_CLIENT,
+    neighbours="add or remove one",
+    noise="server",
+    trusted="The server sees each client's update before the noise is added, and must keep it to itself.",
+    drawn=True,
+)
+"""McMahan et al. 2018."""
+LOCAL = MechanismKind(
+    name="local",
+    title="By each client, on its update (local)",
+    unit="client",
+    protected=_CLIENT,
+    neighbours="replace all that one client has",
+    noise="messages",
+    trusted="Each client adds the noise to its own update before it leaves: nobody else need be trusted.",
+)
+
+MECHANISMS: dict[str, MechanismKind] = {kind.name: kind for kind in (DP_SGD, DP_FEDAVG, LOCAL)}
+"""By name, in the order in which they are offered."""
