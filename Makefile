@@ -3,11 +3,13 @@
 # make lint        ruff and mypy
 # make setup       only sets up: the virtual environment .venv, the pinned packages, the word vectors
 # make results     makes what is missing of the published runs, cached_results/; two hours on two cores
+# make coverage    runs all tests, those in a browser left out, and says which lines and branches they run through
+# make lock        makes the lists of pinned packages anew from the short ones, *.in (UPGRADE="--upgrade" for newer ones)
 # make vectors-lg  adds the larger word vectors, en_core_web_lg (400 MB, from spaCy's release page)
 
 PYTHON := .venv/bin/python
 
-.PHONY: run test lint results setup setup-tests vectors-lg
+.PHONY: run test lint coverage lock results setup setup-tests vectors-lg
 
 run: setup
 	@$(PYTHON) -m engine.launch.serve
@@ -19,6 +21,19 @@ lint: setup-tests
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
+
+coverage: setup-tests
+	$(PYTHON) -m pytest --cov -m "not browser"
+
+# What a list says already stays as it is. The Python of the vectors is what they declare, not what they need.
+LOCK := -m uv pip compile --quiet --generate-hashes --python-platform linux --annotation-style line \
+  --custom-compile-command "make lock" $(UPGRADE)
+DATA := --no-deps --python-version 3.13
+lock: setup-tests
+	$(PYTHON) $(LOCK) --python-version 3.11 requirements.in -o requirements.txt
+	$(PYTHON) $(LOCK) --python-version 3.11 -c requirements.txt tests/requirements.in -o tests/requirements.txt
+	$(PYTHON) $(LOCK) $(DATA) engine/launch/vectors.in -o engine/launch/vectors.txt
+	$(PYTHON) $(LOCK) $(DATA) engine/launch/language_model.in -o engine/launch/language_model.txt
 
 results: setup
 	@$(PYTHON) -m benchmarks.cached_results

@@ -1,11 +1,13 @@
-"""Prints the README's tables, published runs and speed: ``python -m benchmarks.results_table [--write README.md]``."""
+"""Prints the tables of docs/results.md and the README's figures, from published runs and kept measurements:
+``python -m benchmarks.results_table [--only TABLE] [--write]``."""
 
 import argparse
 import itertools
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from benchmarks import figures
 from benchmarks.cached_results import NOISE_MULTIPLIERS
 from benchmarks.report import markdown, step_table
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
@@ -14,10 +16,12 @@ from engine.experiments.over_seeds import OverSeeds, older_text, over_seeds, see
 from engine.records import Run
 from engine.reports.numbers import epsilon_text
 from engine.runs import Runs
-from engine.settings import Settings
+from engine.settings import REPOSITORY, Settings
 from engine.store import measured
 
 MARKS = ("<!-- {}:begin -->", "<!-- {}:end -->")
+FILES = ("docs/results.md", "README.md")
+"""Where the tables stand, each between its two marks."""
 
 
 def table() -> str:
@@ -116,27 +120,47 @@ def _place(run: Run) -> tuple[bool, bool, float]:
     return config.corpus != "synthetic", config.tagger.name != paper.TAGGERS[0], config.privacy.noise_multiplier
 
 
-def main() -> None:
-    """Print the table, or put it between its marks in a file."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", type=Path, help="file that has the two marks of the table")
-    chosen = parser.parse_args()
-    tables = {
-        "results": table(),
-        "paper": paper_tables(),
-        "mends": mends(),
-        "ladder": ladder(),
-        "federated": federated(),
-        "speed": speed(),
-    }
-    for name, text in tables.items():
-        if chosen.write:
-            begin, end = (mark.format(name) for mark in MARKS)
-            before, _, rest = chosen.write.read_text(encoding="utf-8").partition(begin)
+TABLES = {
+    "figures": figures.table,
+    "results": table,
+    "paper": paper_tables,
+    "mends": mends,
+    "ladder": ladder,
+    "federated": federated,
+    "speed": speed,
+}
+"""Names of the marks → what is put between them."""
+
+
+def written(text: str, tables: Mapping[str, str]) -> str:
+    """A file's text with the tables put between their marks; a table whose marks it has not is left out."""
+    for name, rows in tables.items():
+        begin, end = (mark.format(name) for mark in MARKS)
+        before, found, rest = text.partition(begin)
+        if found:
             _, _, after = rest.partition(end)
-            chosen.write.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
-        else:
-            sys.stdout.write(text + "\n\n")
+            text = f"{before}{begin}\n{rows}\n{end}{after}"
+    return text
+
+
+def main() -> None:
+    """Print the tables, or put them between their marks."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=TABLES, help="one table; default: all")
+    parser.add_argument(
+        "--write",
+        nargs="*",
+        type=Path,
+        metavar="FILE",
+        help=f"put them between their marks in these files; default: {', '.join(FILES)}",
+    )
+    chosen = parser.parse_args()
+    tables = {name: made() for name, made in TABLES.items() if chosen.only in (None, name)}
+    if chosen.write is None:
+        sys.stdout.write("\n\n".join(tables.values()) + "\n")
+        return
+    for file in chosen.write or [REPOSITORY / name for name in FILES]:
+        file.write_text(written(file.read_text(encoding="utf-8"), tables), encoding="utf-8")
 
 
 if __name__ == "__main__":

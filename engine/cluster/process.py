@@ -71,7 +71,7 @@ def workers_here(settings: Settings) -> int:
     cores = os.cpu_count() or 1
     if settings.backend == "tensorflow":
         return max(1, cores // 2)
-    by_memory = psutil.virtual_memory().total // 2 // WORKER_BYTES
+    by_memory: int = psutil.virtual_memory().total // 2 // WORKER_BYTES
     return max(1, min(cores, MOST_WORKERS, by_memory))
 
 

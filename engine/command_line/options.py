@@ -31,9 +31,9 @@ def configuration(
     features: Annotated[
         str,
         typer.Option(
-            help="What a token is told by: vectors (of its word), shapes (its spelling too), contextual (vectors of a "
-            "public language model too) tuned (those of the model tuned on public names too) or "
-            "names (what spaCy's name finder says too)."
+            help="What the tagger sees of a token: vectors (of its word), shapes (its spelling too), contextual "
+            "(vectors of a public language model too), tuned (those of the model tuned on public names too) or names "
+            "(what spaCy's public name finder says too)."
         ),
     ] = _DEFAULT.features,
     noise_multiplier: Annotated[
@@ -44,34 +44,39 @@ def configuration(
         typer.Option(help="C: largest L2 norm of one sentence's gradient.  [default: 1.5; none if σ is 0]"),
     ] = None,
     clipping: Annotated[
-        str, typer.Option(help="joint, or per-layer: each layer by itself, all together to the clip norm.")
+        str, typer.Option(help="joint (a sentence's whole gradient) or per-layer (each layer by itself, to its share).")
     ] = _DEFAULT.privacy.clipping,
     batch_size: Annotated[int, typer.Option(help="Expected sentences per step.")] = _DEFAULT.training.batch_size,
     epochs: Annotated[float, typer.Option(help="Expected passes over the data.")] = _DEFAULT.training.epochs,
     learning_rate: Annotated[float, typer.Option(help="Step size.")] = _DEFAULT.training.learning_rate,
     loss: Annotated[
-        str, typer.Option(help="mean or sum of a sentence's tokens, before its gradient is clipped.")
+        str, typer.Option(help="Of a sentence: the mean or the sum over its tokens.")
     ] = _DEFAULT.training.loss,
     optimiser: Annotated[str, typer.Option(help="sgd, momentum or adam.")] = _DEFAULT.training.optimiser,
     averaging: Annotated[
-        float, typer.Option(help="Decay of the moving average of the weights that is looked at; 0 is none.")
+        float,
+        typer.Option(help="Score a moving average of the weights, with this decay a step; 0: the weights themselves."),
     ] = _DEFAULT.training.averaging,
     sampling: Annotated[
-        str, typer.Option(help="poisson, or shuffle (reproduces papers; its ε rests on an assumption that fails).")
+        str, typer.Option(help="How batches are drawn: poisson, or shuffle (as papers do; its ε is far larger).")
     ] = _DEFAULT.privacy.sampling,
-    delta: Annotated[float, typer.Option(help="δ of (ε, δ).")] = _DEFAULT.privacy.delta,
+    delta: Annotated[
+        float, typer.Option(help="δ of (ε, δ)-differential privacy, a probability.")
+    ] = _DEFAULT.privacy.delta,
     mechanism: Annotated[
         str,
         typer.Option(
-            help="dp-sgd (noise on each client's steps, protects a sentence), dp-fedavg (the server adds it to the sum "
-            "of updates, protects a client) or local (each client adds it to its update)."
+            help="Where noise is added: dp-sgd (by each client at each of its steps; protects a sentence), dp-fedavg "
+            "(by the server, to the sum of updates; protects a client) or local (by each client, to its update; "
+            "protects a client from the server too)."
         ),
     ] = _DEFAULT.privacy.mechanism,
     noise_source: Annotated[
         str,
         typer.Option(
-            help="seeded (can be computed again; for simulation, since the seed is printed) or system (keys from the "
-            "operating system, destroyed at the end; for a tagger that is given away)."
+            help="Where the keys of noise and samples come from: seeded (the run can be computed again; for "
+            "simulation, since the seed is printed) or system (the operating system; destroyed at the end, for a "
+            "tagger that is given away)."
         ),
     ] = _DEFAULT.privacy.noise_source,
     clients: Annotated[int, typer.Option(help="Parties that the data is split over.")] = _DEFAULT.federation.clients,
@@ -80,20 +85,26 @@ def configuration(
     ] = _DEFAULT.federation.participants,
     rounds: Annotated[int, typer.Option(help="Communication rounds.")] = _DEFAULT.federation.rounds,
     schedule: Annotated[
-        str, typer.Option(help="averaging (each round on all a client has) or incremental (on its next piece).")
+        str,
+        typer.Option(help="averaging (a client trains on all it has each round) or incremental (on its next piece)."),
     ] = _DEFAULT.federation.schedule,
     partition: Annotated[
         str, typer.Option(help="Who holds what: random, unequal, label-skew, document or natural.")
     ] = _DEFAULT.federation.partition,
     skew: Annotated[
-        float, typer.Option(help="α of label-skew's Dirichlet distribution; smaller is more skewed.")
+        float,
+        typer.Option(help="How alike clients are with label-skew: α of a Dirichlet distribution, small is unlike."),
     ] = _DEFAULT.federation.skew,
     weighting: Annotated[
         str | None,
-        typer.Option(help="Average updates by examples, or equal.  [default: what the mechanism wants]"),
+        typer.Option(help="What a client's update counts for: examples or equal.  [default: what the mechanism wants]"),
     ] = None,
-    data_fraction: Annotated[float, typer.Option(help="Share of the training data.")] = _DEFAULT.data_fraction,
-    seed: Annotated[int, typer.Option(help="Of every random stream.")] = _DEFAULT.seed,
+    data_fraction: Annotated[
+        float, typer.Option(help="Share of the training sentences, above 0 to 1.")
+    ] = _DEFAULT.data_fraction,
+    seed: Annotated[
+        int, typer.Option(help="What all that is random follows from, but for noise from the system.")
+    ] = _DEFAULT.seed,
 ) -> SimulationConfig:
     """What the options of ``simulate`` and ``submit`` describe."""
     known = {info.name for info in Runs.from_environment().corpora()}

@@ -8,15 +8,15 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
 from engine.command_line.options import configured
+from engine.command_line.saying import progress_bar, say, sentence
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import (
     CorpusError,
@@ -47,7 +47,6 @@ from engine.settings import Settings
 _BAD_INPUT = (InvalidConfig, CorpusError, VectorsMissing, RunNotFound)
 
 app = typer.Typer(
-    help="Train named-entity taggers under differential privacy, and say what it costs.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -59,14 +58,32 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for other program
 RunId = Annotated[str, typer.Argument(metavar="ID", help="Identity of a run, as `runs` lists it.")]
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"Epsilon Explorer {VERSION}; its engine is {PRIVATE_VERSION} with noise, {PLAIN_VERSION} without.")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the versions of the program and its engine.", callback=_say_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Train named-entity taggers under differential privacy, and say what it costs."""
+
+
 @app.command()
 @configured
 def simulate(config: SimulationConfig, as_json: Json = False) -> None:
-    """Train in the foreground and print one record a round."""
+    """Train here and now. Prints a line each time the tagger is scored."""
     from engine.simulation import simulate as train
 
     _warn_of_overlap(config)
-    with _progress_bar(quiet=as_json) as tell:
+    with progress_bar(quiet=as_json) as tell:
         for record in train(config, Settings.from_environment(), on_stage=tell):
             typer.echo(json.dumps(record_fields(record)) if as_json else record_line(record))
             sys.stdout.flush()
@@ -81,7 +98,7 @@ def second_opinion(
     steps: Annotated[int, typer.Option(help="Steps to compare, from the first.")] = 3,
     as_json: Json = False,
 ) -> None:
-    """Compute the first steps of a private run with TensorFlow Privacy too, and say whether it agrees; slow."""
+    """Compute a private run's first steps with TensorFlow Privacy too. Says whether the two agree; slow."""
     from dataclasses import asdict
 
     from engine.experiments.second_opinion import second_opinions
@@ -95,7 +112,7 @@ def second_opinion(
             f"{opinion.planned:.4g}; {opinion.ours_ms:.0f} ms against {opinion.theirs_ms:,.0f} ms: "
             f"{'agreed' if opinion.agrees else 'NOT AGREED'}"
         )
-        _say(as_json, asdict(opinion) | {"agrees": opinion.agrees}, line)
+        say(as_json, asdict(opinion) | {"agrees": opinion.agrees}, line)
     if not agreed:
         raise typer.Exit(1)
 
@@ -103,24 +120,26 @@ def second_opinion(
 @app.command()
 @configured
 def submit(config: SimulationConfig, as_json: Json = False) -> None:
-    """Train in the background; what is done or under way already is not done twice."""
+    """Train in the background. What is done or under way already is not done twice."""
     _warn_of_overlap(config)
     status = Runs.from_environment().submit(config)
-    _say(as_json, run_fields(Runs.from_environment().get(status.run_id)), f"{status.run_id} {status.state}")
+    say(as_json, run_fields(Runs.from_environment().get(status.run_id)), f"{status.run_id} {status.state}")
 
 
 @app.command()
 def sweep(
-    file: Annotated[Path, typer.Argument(help="TOML: seeds, [base] and [grid]; fields as the options here, _ for -.")],
+    file: Annotated[
+        Path, typer.Argument(help="TOML with seeds, [base] and [grid]; fields are named as options are, with _ for -.")
+    ],
     as_json: Json = False,
 ) -> None:
-    """Submit all runs of a file to the background; what is done or under way already is not done twice."""
+    """Train many runs in the background. What is done or under way already is not done twice."""
     from engine.experiments import sweeps
 
     statuses = Runs.from_environment().submit_all(sweeps.read(file))
     done = sum(status.state == RunState.DONE for status in statuses)
     fields = {"runs": [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]}
-    _say(as_json, fields, f"{len(statuses):,} runs, {done:,} of them done already; `python -m engine runs` shows them.")
+    say(as_json, fields, f"{len(statuses):,} runs, {done:,} of them done already; `python -m engine runs` shows them.")
 
 
 @app.command("paper")
@@ -134,11 +153,11 @@ def paper_tables(
     ] = False,
     submit_again: Annotated[
         bool,
-        typer.Option("--again", help="The same, and what is done once more, to see whether it comes out the same."),
+        typer.Option("--again", help="The same, and compute anew what is done, to see whether it comes out equal."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """The paper's tables: what was printed beside what our runs give, entity-level and in the published metric."""
+    """Show the paper's tables. What was printed, and what our runs give: of whole names, and in the paper's metric."""
     door = Runs.from_environment()
     if table is not None and table not in paper.TABLES:
         raise InvalidConfig(f"table={table!r}, expected one of {', '.join(paper.TABLES)}")
@@ -149,10 +168,9 @@ def paper_tables(
         waiting = sum(not status.state.final for status in statuses)
         typer.echo(f"{waiting:,} runs wait or are under way.", err=True)
     found = [paper.measure(cell, door.find, seeds) for cell in cells]
-    text = repeats.summary(
-        door.repeated({run.run_id: run for each in found for run in each.found.runs}.values()).values()
-    )
-    _say(
+    done = {run.run_id: run for each in found for run in each.found.runs}
+    text = repeats.summary(door.repeated(done.values()).values())
+    say(
         as_json, {"cells": [paper.fields(each) for each in found]}, "\n\n".join(filter(None, [paper_text(found), text]))
     )
 
@@ -161,7 +179,7 @@ def paper_tables(
 def tune(
     epsilon: Annotated[float, typer.Option(help="ε that the recipe shall spend on the corpus.")],
     development: Annotated[str, typer.Option(help="Where recipes are tried: a corpus that needs no protection.")],
-    corpus: Annotated[str, typer.Option(help="The private corpus; the winner is run on it, once a seed.")],
+    corpus: Annotated[str, typer.Option(help="The private corpus; the winner is run on it, once for each seed.")],
     trials: Annotated[int, typer.Option(help="Recipes to try, those of earlier calls included.")] = 30,
     seeds: Annotated[
         int, typer.Option(min=0, help="Runs of the winner on the corpus: each is a release, all are booked.")
@@ -170,17 +188,17 @@ def tune(
         float | None,
         typer.Option(help="ε of all trials and runs together, where the development corpus is the private one."),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Of the search.  [default: made from the others]")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the search.  [default: made from the others]")] = None,
     as_json: Json = False,
 ) -> None:
-    """Search a recipe on public data, then run the best one on the corpus, once a seed; what was tried is kept."""
+    """Search a recipe on public data. The best is run on the corpus, once for each seed; what was tried is kept."""
     from engine.experiments import tuning
 
     settings = Settings.from_environment()
     study = tuning.begun(name, epsilon, corpus, development, settings, budget=budget, seeds=seeds)
     if flattery := tuning.flattery(study, settings):
         typer.echo(flattery, err=True)
-    with _progress_bar(quiet=as_json) as tell:
+    with progress_bar(quiet=as_json) as tell:
         for grown in tuning.search(study, trials, settings, tell):
             study = grown
             if not as_json:
@@ -191,14 +209,14 @@ def tune(
     door = Runs(settings)
     winners = paper.with_seeds(study.best, seeds) if study.best else []
     door.submit_all(winners, owner_pid=os.getpid())
-    with _progress_bar(quiet=as_json) as tell:
+    with progress_bar(quiet=as_json) as tell:
         for number, config in enumerate(winners):
             while not (run := door.find(config)) or not run.status.state.final:
                 tell(f"the winner, seed {config.seed}, {run.status.stage if run else ''}", number / seeds)
                 time.sleep(0.5)
     ended = [run for config in winners if (run := door.find(config))]
     outcome = study_outcome(study, [run for run in ended if run.final])
-    _say(as_json, outcome, "\n".join(study_lines(study, outcome)))
+    say(as_json, outcome, "\n".join(study_lines(study, outcome)))
     if broken := [run for run in ended if not run.final]:
         typer.echo(f"{len(broken):,} runs of the winner did not end well: {broken[0].status.error}", err=True)
         raise typer.Exit(1)
@@ -210,7 +228,7 @@ def runs(context: typer.Context, as_json: Json = False) -> None:
     if context.invoked_subcommand is None:
         rows = Runs.from_environment().recent()
         text = "\n".join(run_line(run) for run in rows) or "No runs yet: start one with `python -m engine submit`."
-        _say(as_json, [run_fields(run) for run in rows], text)
+        say(as_json, [run_fields(run) for run in rows], text)
 
 
 @runs_app.command("show")
@@ -227,38 +245,38 @@ def show(run_id: RunId, as_json: Json = False) -> None:
         outcome = repeat.outcome.text if repeat.outcome else str(repeat.state)
         lines += ["", f"Run again as {repeats.repeat_id(first.run_id)}: {outcome}"]
         fields["again"] = {"run_id": repeats.repeat_id(first.run_id), "outcome": outcome}
-    _say(as_json, fields, "\n".join(lines))
+    say(as_json, fields, "\n".join(lines))
 
 
 @app.command()
 def cancel(run_id: RunId, as_json: Json = False) -> None:
-    """Stop a run; what it recorded is kept."""
+    """Stop a run. What it recorded is kept."""
     door = Runs.from_environment()
     status = door.cancel(run_id)
-    _say(as_json, run_fields(door.get(run_id)), f"{run_id} {status.state}")
+    say(as_json, run_fields(door.get(run_id)), f"{run_id} {status.state}")
 
 
 @app.command()
 def again(
     run_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="Runs that are done.")], as_json: Json = False
 ) -> None:
-    """Compute runs once more in the background, beside the first; `runs show` of either says what came of it."""
+    """Compute runs once more, in the background. `runs show` says whether they came out equal."""
     door = Runs.from_environment()
     statuses = door.submit_all((door.get(run_id).config for run_id in run_ids), again=True)
     fields = [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]
-    _say(as_json, {"runs": fields}, "\n".join(f"{status.run_id} {status.state}" for status in statuses))
+    say(as_json, {"runs": fields}, "\n".join(f"{status.run_id} {status.state}" for status in statuses))
 
 
 @app.command()
 def publish(run_id: RunId, as_json: Json = False) -> None:
-    """Write a finished run to the folder of published results."""
+    """Write a run to the published results."""
     path = Runs.from_environment().publish(run_id)
-    _say(as_json, {"run_id": run_id, "path": str(path)}, str(path))
+    say(as_json, {"run_id": run_id, "path": str(path)}, str(path))
 
 
 @app.command()
 def corpora(as_json: Json = False) -> None:
-    """List the corpora: what is here and what can be fetched."""
+    """List the corpora. Says what is here and what can be fetched."""
     door = Runs.from_environment()
     rows = door.corpora()
     overlaps = {info.name: door.corpus_overlap(info.name) for info in rows if info.available}
@@ -276,7 +294,7 @@ def corpora(as_json: Json = False) -> None:
         + overlap_text(overlaps.get(info.name))
         for info in rows
     )
-    _say(as_json, fields, text)
+    say(as_json, fields, text)
 
 
 @app.command()
@@ -291,14 +309,16 @@ def epsilon(
     examples: Annotated[int, typer.Option(help="Training sentences, n.")],
     batch_size: Annotated[int, typer.Option(help="Expected sentences per step.")],
     epochs: Annotated[float, typer.Option(help="Expected passes over the data.")],
-    delta: Annotated[float, typer.Option(help="δ of (ε, δ).")] = 1e-5,
+    delta: Annotated[float, typer.Option(help="δ of (ε, δ)-differential privacy, a probability.")] = 1e-5,
     noise_multiplier: Annotated[float | None, typer.Option(help="σ whose ε is wanted.")] = None,
     target_epsilon: Annotated[float | None, typer.Option(help="ε whose σ is wanted.")] = None,
-    accountant: Annotated[str, typer.Option(help="pld, rdp, or rdp-classic (as the paper did it).")] = "pld",
-    group_size: Annotated[int | None, typer.Option(help="Sentences of one person, whose ε is wanted too.")] = None,
+    accountant: Annotated[str, typer.Option(help="pld (tightest), rdp, or rdp-classic (as the paper did it).")] = "pld",
+    group_size: Annotated[
+        int | None, typer.Option(help="Sentences of one person: the ε of all of them is given too.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """The ε of a noise multiplier, or the noise multiplier for an ε."""
+    """Work out ε for σ, or σ for ε. No corpus is needed, only its size."""
     from engine.privacy.accounting import epsilon as epsilon_of
     from engine.privacy.accounting import noise_multiplier_for
     from engine.privacy.groups import check_size, group_epsilon
@@ -327,7 +347,7 @@ def epsilon(
         of_group = max(value, group_epsilon([(plan, plan.steps)], group_size))
         fields |= {"group_size": group_size, "group_epsilon": None if math.isinf(of_group) else of_group}
         text += f"\nSomebody named in {group_size:,} of the sentences: ε = {of_group:.4g}"
-    _say(as_json, fields, text)
+    say(as_json, fields, text)
 
 
 @app.command()
@@ -336,46 +356,17 @@ def score(
     predicted: Annotated[Path, typer.Argument(help="Column file with the same sentences and the tags to judge.")],
     as_json: Json = False,
 ) -> None:
-    """Score predicted tags: strict and relaxed entities, and tokens with and without O."""
+    """Score predicted tags. Whole names, names that overlap, and tokens, with and without O."""
     from engine.scoring import score_files
 
     scores = score_files(gold, predicted)
-    _say(as_json, score_fields(scores), score_table(scores))
-
-
-@contextmanager
-def _progress_bar(*, quiet: bool) -> Iterator[Callable[[str, float], None]]:
-    """A bar on standard error, where a person looks at it; programs get none."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda stage, progress: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=1.0)
-        yield lambda stage, progress: bar.update(task, description=stage, completed=progress)
+    say(as_json, score_fields(scores), score_table(scores))
 
 
 def _warn_of_overlap(config: SimulationConfig) -> None:
     """Say it where the features were fitted on sentences of the corpus."""
     for warning in Runs.from_environment().overlap(config).warnings:
         typer.echo(warning, err=True)
-
-
-def _say(as_json: bool, fields: Any, text: str) -> None:
-    typer.echo(json.dumps(fields, ensure_ascii=False) if as_json else text)
-
-
-def _sentence(error: typer.TyperException, arguments: Sequence[str]) -> str:
-    """What Typer says, with the value that it leaves out when an option is no number."""
-    parameter = getattr(error, "param", None)
-    for place, word in enumerate(arguments):
-        name, is_joined, value = word.partition("=")
-        if parameter is not None and name in parameter.opts and (is_joined or place + 1 < len(arguments)):
-            value = value if is_joined else arguments[place + 1]
-            return f"{parameter.name}={value!r}: {error.message}"
-    return error.format_message()
 
 
 def main() -> int:
@@ -385,7 +376,7 @@ def main() -> int:
     except typer.Exit as stop:
         return stop.exit_code
     except typer.TyperException as error:  # an option or argument that cannot be read
-        typer.echo(_sentence(error, sys.argv[1:]), err=True)
+        typer.echo(sentence(error, sys.argv[1:]), err=True)
         return 2
     except EpsilonError as error:
         typer.echo(str(error), err=True)

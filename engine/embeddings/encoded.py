@@ -79,7 +79,8 @@ def _read(folder: Path, table: Path) -> EncodedCorpus:
 
 
 def _load(path: Path) -> np.ndarray:
-    return np.load(path, mmap_mode="r", allow_pickle=False)
+    mapped: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    return mapped
 
 
 def _write(corpus: Corpus, package: VectorPackage, name: str, table: str, artefacts: Artefacts) -> None:
@@ -114,7 +115,8 @@ def token_positions(split: EncodedSplit, sentences: np.ndarray) -> np.ndarray:
     """Positions in ``rows`` and ``tags`` of all tokens of the chosen sentences, one sentence after another."""
     lengths = split.lengths[sentences]
     ends = np.cumsum(lengths)
-    return np.arange(lengths.sum()) + np.repeat(split.offsets[sentences] - (ends - lengths), lengths)
+    places: np.ndarray = np.arange(lengths.sum()) + np.repeat(split.offsets[sentences] - (ends - lengths), lengths)
+    return places
 
 
 def tag_sequences(split: EncodedSplit, tags: np.ndarray, names: Iterable[str]) -> list[list[str]]:

@@ -125,7 +125,8 @@ def _in_context(
         if process.returncode != 0:
             reason = (said.strip().splitlines() or ["it ended without a word"])[-1]
             raise TrainingFailed(f"The vectors in context could not be computed: {reason}")
-        return np.load(made, allow_pickle=False)
+        found: np.ndarray = np.load(made, allow_pickle=False)
+        return found
 
 
 @lru_cache(maxsize=1)

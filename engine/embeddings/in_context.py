@@ -47,7 +47,8 @@ def token_vectors(
         np.add.at(total, places[starts], np.add.reduceat(vectors, starts))
         np.add.at(count, places, 1)
         progress((done + 1) / len(batches))
-    return total / np.maximum(count, 1)[:, None, None]
+    mean: np.ndarray = total / np.maximum(count, 1)[:, None, None]
+    return mean
 
 
 def features(
@@ -64,7 +65,8 @@ def features(
         return lambda share: progress((number + share) / len(parts))
 
     made = [part(sentences, part_of(number)) for number, part in enumerate(parts)]
-    return np.concatenate(made, axis=1).astype(np.float32)
+    found: np.ndarray = np.concatenate(made, axis=1).astype(np.float32)
+    return found
 
 
 def _whitened(sentences: Sequence[Sequence[str]], progress: Callable[[float], None]) -> np.ndarray:
@@ -77,7 +79,8 @@ def _whitened(sentences: Sequence[Sequence[str]], progress: Callable[[float], No
 def _tuned(sentences: Sequence[Sequence[str]], progress: Callable[[float], None]) -> np.ndarray:
     encoder = minilm.Encoder(minilm.adapted(minilm.weights(), minilm.adapter()))
     found = token_vectors(encoder, sentences, [minilm.LAYERS], progress)[:, 0]
-    return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-6)
+    directions: np.ndarray = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-6)
+    return directions
 
 
 def main() -> int:

@@ -29,7 +29,8 @@ def message(
     if not plan.local or plan.server is None:
         return update
     clipped = clip(update, plan.server.clip_norm) if update is not None else np.zeros(common.size)
-    return clipped + server_noise(plan, common.size, streams, client=client, round=round)
+    sent: np.ndarray = clipped + server_noise(plan, common.size, streams, client=client, round=round)
+    return sent
 
 
 def clip(update: np.ndarray, clip_norm: float | None) -> np.ndarray:

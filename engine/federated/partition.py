@@ -28,7 +28,7 @@ def partition(
     if clients == 1:
         return [np.arange(sentences)]
     random = seeds.stream("partition")
-    split = {
+    split: dict[str, Callable[[], list[np.ndarray]]] = {
         "random": lambda: np.array_split(random.permutation(sentences), clients),
         "unequal": lambda: _unequal(sentences, clients, random),
         "label-skew": lambda: _label_skew(layout(), clients, federation.skew, random),

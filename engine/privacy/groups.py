@@ -263,7 +263,8 @@ def _connected(
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         share = (np.exp(lower + np.log(others) - np.log(masses)) - math.exp(-width)) / -math.expm1(-width)
     below = masses * np.nan_to_num(np.clip(share, 0.0, 1.0), nan=0.0)
-    return np.append(below, 0.0) + np.append(0.0, masses - below)
+    split: NDArray[np.float64] = np.append(below, 0.0) + np.append(0.0, masses - below)
+    return split
 
 
 def _loss(

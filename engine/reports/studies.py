@@ -11,13 +11,13 @@ from engine.records import (
     Trial,
 )
 from engine.reports.commands import command_line
+from engine.reports.names import corpus_title, field_text
 from engine.reports.numbers import delta_text, epsilon_text
 
 
 def trial_line(trial: Trial) -> str:
     """A recipe that was tried, as a line."""
-    values = {name: f"{value:g}" if isinstance(value, float) else value for name, value in trial.chosen.items()}
-    chosen = ", ".join(f"{name} {value}" for name, value in values.items())
+    chosen = ", ".join(field_text(name, value) for name, value in trial.chosen.items())
     return f"{trial.number:3}  F1 {trial.f1:.4f}  {chosen}, σ {trial.noise_multiplier:g}, {trial.seconds:.0f} s"
 
 
@@ -70,10 +70,10 @@ def study_lines(study: Study, outcome: Mapping[str, Any]) -> list[str]:
     winner, test, lines = outcome["winner"], outcome["test"], []
     if winner:
         best = f"trial {winner['number']}, F1 {winner['development_f1']:.4f}"
-        lines += [f"Best of {outcome['trials']:,} on {study.development}: {best}", winner["command"]]
+        lines += [f"Best of {outcome['trials']:,} on {corpus_title(study.development)}: {best}", winner["command"]]
     if test:
         f1 = f"F1 {test['f1_mean']:.4f} ± {test['f1_sd']:.4f}"
-        lines += [f"On the test part of {study.corpus}: {f1} over {len(test['runs'])} seeds"]
+        lines += [f"On the test part of {corpus_title(study.corpus)}: {f1} over {len(test['runs'])} seeds"]
     return [*lines, study_cost(study), study_origin(study)]
 
 
@@ -81,15 +81,16 @@ def study_cost(study: Study) -> str:
     """What a search cost its corpus, and what it would have cost there, in sentences."""
     if study.private:
         return _cost_of_looking(study)
-    where = study.development
+    private = corpus_title(study.corpus)
     return (
-        f"The trials looked at {where} alone: they cost {study.corpus} nothing. {_cost_of_runs(study)} On "
-        f"{study.corpus} itself the {len(study.trials):,} trials would have cost {_would_have_cost(study)}."
+        f"The trials looked at {corpus_title(study.development)} alone: they cost {private} nothing. "
+        f"{_cost_of_runs(study)} On {private} itself the {len(study.trials):,} trials would have cost "
+        f"{_would_have_cost(study)}."
     )
 
 
 def _cost_of_looking(study: Study) -> str:
-    trials = f"These {len(study.trials):,} trials looked at {study.corpus} itself"
+    trials = f"These {len(study.trials):,} trials looked at {corpus_title(study.corpus)} itself"
     unprotected = "The validation part that chose among them had no protection at all."
     if study.budget is None:
         return f"{trials}, and no total was fixed beforehand: they cost {_would_have_cost(study)}. {unprotected}"
@@ -103,13 +104,15 @@ def _cost_of_looking(study: Study) -> str:
 def _cost_of_runs(study: Study) -> str:
     runs = sum(study.released.values())
     if not runs:
-        return f"Each run of the winner on {study.corpus} costs ε = {study.epsilon:g}, and several add up."
+        return (
+            f"Each run of the winner on {corpus_title(study.corpus)} costs ε = {study.epsilon:g}, and several add up."
+        )
     who = "the winner" if len(study.released) == 1 else f"{len(study.released)} winners"
     together = f"ε = {epsilon_text(study.released_epsilon)} (δ = {delta_text(study.delta)})"
     if runs == 1:
-        return f"One run of {who} on {study.corpus} costs {together}."
+        return f"One run of {who} on {corpus_title(study.corpus)} costs {together}."
     return (
-        f"{runs:,} runs of {who} on {study.corpus}, each with a seed of its own, are {runs:,} releases: "
+        f"{runs:,} runs of {who} on {corpus_title(study.corpus)}, each with a seed of its own, are {runs:,} releases: "
         f"ε = {study.epsilon:g} each and {together} together."
     )
 

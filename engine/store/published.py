@@ -35,10 +35,12 @@ class Published:
 
     @cached_property
     def by_id(self) -> dict[str, Run]:
+        """Each run by its identity."""
         return {run.run_id: run for run in self.runs}
 
     @cached_property
     def by_config(self) -> dict[SimulationConfig, list[Run]]:
+        """The runs of each configuration."""
         found: dict[SimulationConfig, list[Run]] = {}
         for run in self.runs:
             found.setdefault(run.config, []).append(run)

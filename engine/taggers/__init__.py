@@ -1,25 +1,41 @@
 """Sentences → tags: what taggers are made of, and how tags are read off their scores."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from engine.taggers.kind import Sizes, TaggerKind
 from engine.taggers.kinds import KINDS
 from engine.taggers.tagger import Tagger
 
-if TYPE_CHECKING:
-    from engine.config import TaggerConfig
-
 __all__ = ["KINDS", "Sizes", "Tagger", "TaggerKind", "build"]
 
 
-def build(config: "TaggerConfig", dimensions: int, tags: int, copied: int = 0) -> Tagger:
-    """The tagger that ``config`` names, for features of ``dimensions`` and ``tags`` classes a token; ``copied``: how
-    many of the features a window takes from neighbours, all where it is 0."""
+class Choice(Protocol):
+    """What a user chooses of a tagger: see :class:`engine.config.TaggerConfig`."""
+
+    @property
+    def name(self) -> str:
+        """Of its kind."""
+        ...
+
+    @property
+    def hidden_size(self) -> int:
+        """Units of an LSTM, in each direction, or of an MLP."""
+        ...
+
+    @property
+    def window(self) -> int:
+        """Neighbours on either side that are read beside each token."""
+        ...
+
+
+def build(chosen: Choice, dimensions: int, tags: int, copied: int = 0) -> Tagger:
+    """The tagger that was chosen, for features of ``dimensions`` and ``tags`` classes a token; ``copied``: how many of
+    the features a window takes from neighbours, all where it is 0."""
     sizes = Sizes(
         dimensions=dimensions,
         copied=copied or dimensions,
         tags=tags,
-        hidden_size=config.hidden_size,
-        window=config.window,
+        hidden_size=chosen.hidden_size,
+        window=chosen.window,
     )
-    return KINDS[config.name].build(sizes)
+    return KINDS[chosen.name].build(sizes)

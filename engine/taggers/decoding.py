@@ -34,7 +34,8 @@ class Decoder:
         likeliest well-formed sequence under the tokens' independent distributions is the one with the largest sum.
         """
         if transitions is None and self._plain:
-            return scores.argmax(-1)
+            likeliest: np.ndarray = scores.argmax(-1)
+            return likeliest
         step = self._step if transitions is None else self._step + transitions
         best = np.empty(len(scores), dtype=np.int64)
         _viterbi(scores.astype(np.float64), lengths, self._start, step, best)

@@ -102,7 +102,7 @@ class Tagger:
     @property
     def size(self) -> int:
         """Number of weights in all."""
-        return max(stretch.stop for stretch in self.slices)
+        return int(max(stretch.stop for stretch in self.slices))
 
     @property
     def shared(self) -> slice:

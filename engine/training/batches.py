@@ -44,7 +44,8 @@ class Batch:
     @cached_property
     def vectors(self) -> np.ndarray:
         """The word vector at each token, float32 [N, D]."""
-        return self.words[self.places]
+        found: np.ndarray = self.words[self.places]
+        return found
 
     @cached_property
     def each(self) -> np.ndarray:
@@ -54,7 +55,8 @@ class Batch:
     @cached_property
     def offsets(self) -> np.ndarray:
         """Where each sentence begins, int64 [B]."""
-        return np.cumsum(self.lengths) - self.lengths
+        found: np.ndarray = np.cumsum(self.lengths) - self.lengths
+        return found
 
     @cached_property
     def live(self) -> np.ndarray:

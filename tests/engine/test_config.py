@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from engine.config import (
 )
 from engine.errors import InvalidConfig
 
-BAD = [
+BAD: list[tuple[type, str, list[Any]]] = [
     (PrivacyConfig, "noise_multiplier", [-1, math.nan, math.inf, "1", None, True, 1e9]),
     (PrivacyConfig, "clip_norm", [0, -1, math.nan, math.inf, "1"]),
     (PrivacyConfig, "delta", [0, 1, -1, 2, math.nan, "1e-5"]),

@@ -1,6 +1,7 @@
 """Imports run down only, and a page's first paint waits for nothing heavy."""
 
 import ast
+import functools
 import os
 import subprocess
 import sys
@@ -60,6 +61,7 @@ def part_of(module: str) -> str | None:
     return max(names, key=len, default=None)
 
 
+@functools.cache
 def imports(path: Path) -> set[str]:
     """Everything that a file imports, at its start or later, by full name."""
     found = set()

@@ -16,7 +16,7 @@ def threads():
 
 
 def test_a_run_gives_way_to_others_and_takes_the_cores_back(threads):
-    cores = numba.config.NUMBA_NUM_THREADS
+    cores = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     worker.share_cores(1, 0.0)
     assert threads() == cores
     worker.share_cores(2, 0.0)

@@ -40,7 +40,7 @@ def server():
 
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=httpd.serve_forever, daemon=True).start()
-    httpd.handler = Handler
+    httpd.handler = Handler  # type: ignore[attr-defined]
     yield httpd
     httpd.shutdown()
     httpd.server_close()

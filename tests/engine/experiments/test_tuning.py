@@ -169,7 +169,7 @@ def test_what_the_trials_would_have_cost_is_booked_with_its_delta(settings, quic
     expected = min(as_epsilon(total, order) for order, total in totals.items())
     assert study.booked_composed == pytest.approx(expected, rel=1e-4)
     said = reports.study_cost(study)
-    assert "cost synthetic nothing" in said
+    assert "cost Letters and notes (synthetic) nothing" in said
     assert "(ε = 9, δ = 3e-5) by basic composition" in said
     assert "1/n" not in said
     crowd = dataclasses.replace(study, trials=study.trials * 8)  # 24 δ = 2.4e-4 is above 1/4,400 = 2.3e-4
@@ -300,7 +300,9 @@ def test_a_study_from_before_checksums_were_kept_is_read(settings):
     assert not study.private
     assert {trial.seed for trial in study.trials} == {0}
     assert "(ε = 72, δ = 0.00024) by basic composition" in reports.study_cost(study)
-    assert "Each run of the winner on conll2003 costs ε = 3, and several add up" in reports.study_cost(study)
+    assert "Each run of the winner on CoNLL-2003 English news costs ε = 3, and several add up" in reports.study_cost(
+        study
+    )
     assert dataclasses.replace(study, development="conll2003").private
 
 

@@ -20,7 +20,7 @@ SECRETS = Secrets.seeded(3, "run")
 def plan_of(sentences: int, batch_size: int, epochs: float, privacy: PrivacyConfig, **chosen: object) -> FederatedPlan:
     config = SimulationConfig(
         training=TrainingConfig(batch_size=batch_size, epochs=epochs),
-        federation=FederationConfig(**chosen),  # type: ignore[arg-type]
+        federation=FederationConfig(**chosen),
         privacy=privacy,
         seed=3,
     )

@@ -27,7 +27,7 @@ def plan_of(
 ) -> FederatedPlan:
     config = SimulationConfig(
         training=training,
-        federation=FederationConfig(**federation),  # type: ignore[arg-type]
+        federation=FederationConfig(**federation),
         privacy=privacy or PrivacyConfig(),
     )
     return federated_plan(
@@ -146,4 +146,4 @@ class TestWholeClients:
 )
 def test_what_cannot_be_planned_is_refused(sentences: int, federation: dict[str, object], words: str) -> None:
     with pytest.raises(InvalidConfig, match=words):
-        plan_of(sentences, **federation)  # type: ignore[arg-type]
+        plan_of(sentences, **federation)

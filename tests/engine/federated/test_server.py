@@ -27,7 +27,7 @@ def planned(sentences: int, federation: FederationConfig, **privacy: object) -> 
     config = SimulationConfig(
         training=TrainingConfig(batch_size=2, epochs=1),
         federation=federation,
-        privacy=PrivacyConfig(**privacy),  # type: ignore[arg-type]
+        privacy=PrivacyConfig(**privacy),
     )
     return federated_plan(config, sentences, lambda: pytest.fail("the layout is not needed"), lambda: SECRETS)
 

@@ -1,4 +1,4 @@
-"""Starting the dashboard: the port, and what set-up leaves alone."""
+"""Starting the dashboard: the port, and settings that are none."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InvalidConfig
-from engine.launch import install, serve
+from engine.launch import serve
 from engine.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -42,25 +42,3 @@ def test_a_back_end_that_is_none_is_named(monkeypatch):
     monkeypatch.setenv("EPSILON_BACKEND", "abacus")
     with pytest.raises(InvalidConfig, match="EPSILON_BACKEND=abacus, expected one of compiled, tensorflow"):
         Settings.from_environment()
-
-
-def test_what_is_installed_is_left_alone(tmp_path, monkeypatch):
-    calls = []
-    monkeypatch.setattr(install.subprocess, "run", lambda command, **_: calls.append(command) or Done())
-    assert install.install_requirements(install.PRODUCT, tmp_path)
-    assert install.install_requirements(install.PRODUCT, tmp_path)
-    assert len(calls) == 1
-    (tmp_path / "installed-requirements.txt").write_text("other")
-    assert install.install_requirements(install.PRODUCT, tmp_path)
-    assert len(calls) == 2
-
-
-class Done:
-    returncode = 0
-
-
-def test_vectors_are_tried_from_each_place_in_turn():
-    places = install.vector_commands("en_core_web_md")
-    assert "spacy" in places[0]
-    assert "pip" in places[1]
-    assert len(install.vector_commands("en_core_web_lg")) == 1

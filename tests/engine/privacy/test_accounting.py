@@ -17,8 +17,8 @@ from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath
 def plan_of(examples: int = 14_041, sigma: float = 1.0, batch_size: int = 32, **chosen: object) -> PrivacyPlan:
     privacy = {"noise_multiplier": sigma} | {k: v for k, v in chosen.items() if k in ("delta", "sampling")}
     config = SimulationConfig(
-        training=TrainingConfig(batch_size=batch_size, epochs=chosen.get("epochs", 10.0)),  # type: ignore[arg-type]
-        privacy=PrivacyConfig(**privacy),  # type: ignore[arg-type]
+        training=TrainingConfig(batch_size=batch_size, epochs=chosen.get("epochs", 10.0)),
+        privacy=PrivacyConfig(**privacy),
     )
     return PrivacyPlan.from_config(config, examples)
 

@@ -31,7 +31,7 @@ def plan_of(examples: int, batch_size: int, sigma: float, steps: int, **more: ob
         batch_size=batch_size,
         steps=steps,
         noise_multiplier=sigma,
-        **known,  # type: ignore[arg-type]
+        **known,
     )
 
 

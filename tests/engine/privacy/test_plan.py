@@ -16,7 +16,7 @@ from engine.seeds import Secrets, Seeds
 def planned(examples: int, batch_size: int = 8, epochs: float = 2, **privacy: object) -> PrivacyPlan:
     config = SimulationConfig(
         training=TrainingConfig(batch_size=batch_size, epochs=epochs),
-        privacy=PrivacyConfig(**privacy),  # type: ignore[arg-type]
+        privacy=PrivacyConfig(**privacy),
     )
     return PrivacyPlan.from_config(config, examples)
 
@@ -71,9 +71,9 @@ def test_a_plan_is_written_by_name_once_and_clips_whole_gradients() -> None:
     assert not plan.by_layer
     assert plan.noise_source == "seeded"
     with pytest.raises(FrozenInstanceError):
-        plan.steps = 5  # type: ignore[misc]
+        plan.steps = 5
     with pytest.raises(TypeError):
-        PrivacyPlan(9, 3, 4, 1.0, 0.5, 1e-5, "poisson")  # type: ignore[misc]
+        PrivacyPlan(9, 3, 4, 1.0, 0.5, 1e-5, "poisson")
 
 
 def test_without_noise_nothing_is_private_and_the_noise_has_no_spread() -> None:

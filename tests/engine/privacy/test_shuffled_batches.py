@@ -35,7 +35,7 @@ class Fixed:
 def batches(order: Order, batch_size: int, number: int) -> list[set[int]]:
     """An epoch's batches as training cuts them, and empty ones up to ``number`` of them."""
     taken = math.ceil(len(order) / batch_size)
-    found = [shuffled_batch(Fixed(order), len(order), batch_size, step) for step in range(taken)]  # type: ignore[arg-type]
+    found = [shuffled_batch(Fixed(order), len(order), batch_size, step) for step in range(taken)]
     return [set(batch.tolist()) for batch in found] + [set()] * (number - taken)
 
 

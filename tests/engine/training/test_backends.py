@@ -354,7 +354,7 @@ def test_float32_agrees_with_float64(
 ) -> None:
     single = replace(batch, words=batch.words.astype(np.float32))
     exact = backend.clipped_gradient(weights, batch, 0.3)
-    quicker = [TensorFlowBackend(tagger, mean=mean)]
+    quicker: list[Backend] = [TensorFlowBackend(tagger, mean=mean)]
     quicker += [] if tagger in TENSORFLOW_ALONE.values() else [CompiledBackend(tagger, mean=mean)]
     for quick in quicker:
         found = quick.clipped_gradient(weights.astype(np.float32), single, 0.3)

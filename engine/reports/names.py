@@ -1,0 +1,29 @@
+"""What people see in place of the names that stand in configurations."""
+
+from typing import Any
+
+from engine.config import SYNTHETIC
+from engine.corpus.catalogue import ENTRIES
+from engine.corpus.files import OWN
+from engine.taggers import KINDS
+
+_TITLES = {entry.name: entry.title for entry in ENTRIES}
+
+
+def corpus_title(name: str) -> str:
+    """The title of a corpus, for the middle of a sentence; of one's own its name, of a path the path."""
+    if name == SYNTHETIC:
+        from engine.corpus import synthetic
+
+        return synthetic.TITLE
+    return _TITLES.get(name, name.removeprefix(OWN))
+
+
+def field_text(name: str, value: Any) -> str:
+    """A field of a configuration and its value: "learning rate 0.1", "linear, CRF"."""
+    if name == "tagger" and value in KINDS:
+        return KINDS[value].title
+    words = name.replace("_", " ")
+    if isinstance(value, bool):
+        return words if value else f"not {words}"
+    return f"{words} {value:g}" if isinstance(value, float) else f"{words} {value}"

@@ -1,0 +1,68 @@
+"""What is written for people: links lead somewhere, commands are there, the README is read in two minutes."""
+
+import importlib.util
+import re
+
+import pytest
+
+from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
+from engine.settings import REPOSITORY
+from tests.engine.test_imports import RANK
+
+TEXTS = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").glob("*.md"))]
+NAMES = [text.relative_to(REPOSITORY).as_posix() for text in TEXTS]
+
+
+def anchors(text):
+    """Of each heading, as GitHub makes them."""
+    return {re.sub(r"[^\w\- ]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in headings(text)}
+
+
+def headings(text):
+    return re.findall(r"(?m)^#+ .*$", re.sub(r"(?ms)^```.*?^```", "", text))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_lead_somewhere(name):
+    file = REPOSITORY / name
+    for target in re.findall(r"\]\(([^)\s]+)\)", file.read_text()):
+        if "://" not in target:
+            path, _, anchor = target.partition("#")
+            aim = file.parent / path if path else file
+            assert aim.exists(), f"{target} in {name}"
+            assert not anchor or anchor in anchors(aim.read_text()), f"{target} in {name}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_commands_are_there(name):
+    text = (REPOSITORY / name).read_text()
+    for module in set(re.findall(r"python -m\s+((?:engine|benchmarks|tests)[\w.]*\w)", text)):
+        assert importlib.util.find_spec(module), f"python -m {module} in {name}"
+    targets = re.findall(r"(?m)^([a-z-]+):", (REPOSITORY / "Makefile").read_text())
+    for target in set(re.findall(r"(?:`|^|\n)make ([a-z-]+)", text)):
+        assert target in targets, f"make {target} in {name}"
+
+
+def test_the_readme_is_read_in_two_minutes():
+    assert len((REPOSITORY / "README.md").read_text().splitlines()) <= 120
+
+
+def test_the_changelog_begins_with_the_version():
+    text = (REPOSITORY / "CHANGELOG.md").read_text()
+    first = re.search(r"(?m)^## \[([\d.]+)\] - .*\n\n(.*)$", text)
+    assert first
+    assert first[1] == VERSION
+    assert first[2].startswith(f"Engine {PRIVATE_VERSION} with noise, {PLAIN_VERSION} without")
+
+
+def test_the_drawing_has_the_floors_of_the_house():
+    """Each part on one floor, those above importing from those below."""
+    drawing = (REPOSITORY / "docs/architecture.md").read_text().split("```")[1]
+    floors = [re.findall(r"(?:engine|pages)/[a-z_]+(?:/[a-z_]+)?|app(?=\.py)", line) for line in drawing.splitlines()]
+    names = [[part.replace("/", ".") for part in floor] for floor in floors if floor]
+    ranks = [{RANK[part] for part in floor} for floor in names]
+    assert all(len(each) == 1 or "app" in floor for each, floor in zip(ranks, names, strict=True))
+    lowest = [min(each) for each in ranks]
+    assert lowest == sorted(lowest, reverse=True)
+    drawn = {part for floor in names for part in floor}
+    assert {part for part in RANK if part.startswith("engine.")} - {"engine.__main__"} <= drawn
