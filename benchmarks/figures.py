@@ -3,6 +3,7 @@
 from benchmarks.report import markdown
 from engine.config import SimulationConfig
 from engine.experiments import diagnosis, paper, recipes
+from engine.experiments.over_seeds import over_seeds
 from engine.privacy import accounting, groups
 from engine.privacy.plan import PrivacyPlan
 from engine.reports.numbers import epsilon_text
@@ -28,11 +29,11 @@ def table() -> str:
 def cost() -> list[Row]:
     """The same tagger without privacy and with it."""
     door = Runs.from_environment()
-    found = {each.name: diagnosis.measure(each, door.find) for each in diagnosis.crf(CORPUS) if each.group == "CRF"}
+    found = {each.name: over_seeds(each.config, door.find) for each in diagnosis.crf(CORPUS) if each.group == "CRF"}
     plain, private = found["not private"], found["σ = 1"]
     if not plain.entity or not private.entity or private.epsilon is None:
         return []
-    f1 = f"F1 {plain.entity.f1_text} without privacy, {private.entity.f1_text} at ε = {epsilon_text(private.epsilon)}"
+    f1 = f"F1 {plain.entity.f1.text} without privacy, {private.entity.f1.text} at ε = {epsilon_text(private.epsilon)}"
     return [("A BiLSTM-CRF at the paper's settings, σ = 1", f1, private.seeds_text, _results("mends"))]
 
 
@@ -40,11 +41,11 @@ def scales() -> list[Row]:
     """One printed score, the same metric here, whole names, and what that metric gives to a tagger that finds none."""
     row = {"tagger": "bilstm-tddl", "noise_multiplier": 1.0}
     cell = next(cell for cell in paper.cells(corpus=CORPUS) if cell.setting == row)
-    found = paper.measure(cell, Runs.from_environment().find)
+    found = paper.measure(cell, Runs.from_environment().find).found
     if not found.entity or not found.token or not found.floor:
         return []
-    ours = f"{found.token.f1_text} here, {found.floor.f1:.3f} if no name is found"
-    f1 = f"F1 {cell.published['f1']:.3f} printed; in that metric {ours}; of whole names {found.entity.f1_text}"
+    ours = f"{found.token.f1.text} here, {found.floor.f1:.3f} if no name is found"
+    f1 = f"F1 {cell.published['f1']:.3f} printed; in that metric {ours}; of whole names {found.entity.f1.text}"
     return [("A BiLSTM-TDDL at the paper's settings, σ = 1", f1, found.seeds_text, _results("paper"))]
 
 
@@ -53,10 +54,10 @@ def good_practice() -> list[Row]:
     door = Runs.from_environment()
     sentences, last = door.train_sentences(CORPUS), len(recipes.RUNGS) - 1
     configs = [recipes.rung(last, CORPUS, sentences, epsilon) for epsilon in (1.0, None)]
-    private, plain = (paper.measure(paper.Cell("ladder", {}, {}, config), door.find) for config in configs)
+    private, plain = (over_seeds(config, door.find) for config in configs)
     if not private.entity or not plain.entity:
         return []
-    f1 = f"F1 {plain.entity.f1_text} without privacy, {private.entity.f1_text} at ε = 1"
+    f1 = f"F1 {plain.entity.f1.text} without privacy, {private.entity.f1.text} at ε = 1"
     return [("Good practice", f1, private.seeds_text, _results("ladder"))]
 
 
