@@ -268,9 +268,13 @@ def again(
 
 
 @app.command()
-def publish(run_id: RunId, as_json: Json = False) -> None:
+def publish(
+    run_id: RunId,
+    model: Annotated[bool, typer.Option("--model", help="Its tagger too, in half precision.")] = False,
+    as_json: Json = False,
+) -> None:
     """Write a run to the published results."""
-    path = Runs.from_environment().publish(run_id)
+    path = Runs.from_environment().publish(run_id, model=model)
     say(as_json, {"run_id": run_id, "path": str(path)}, str(path))
 
 

@@ -63,7 +63,7 @@ larger than the paper's setting has (a test holds it); learning rates were chose
 
 
 def crf(corpus: str = "conll2003") -> list[Variant]:
-    """Why does a CRF suffer under DP (dp-fl-ner, section 3)? Both heads at σ = 1 on one hand's data."""
+    """Why does a CRF suffer under DP (dp-fl-ner, section 3)? Both heads at σ = 1 in central training."""
     found = []
     for group, tagger in (("CRF", "bilstm-crf"), ("TDDL", "bilstm-tddl")):
         start = {"corpus": corpus, "tagger": tagger}

@@ -13,8 +13,9 @@ class MechanismKind:
     name: in configurations, for ever, since identities rest on it. title: what people see. unit: what is clipped and
     drawn, "sentence" or "client". protected, neighbours: what two data sets differ in that cannot be told apart, in
     words. noise: where it is added, at the "steps" of training, by the "server" to a round's sum, or to the "messages"
-    that clients send. trusted: who must be trusted with what, a sentence. drawn: whether each client joins a round
-    independently, which its accounting rests on.
+    that clients send. trusted: who must be trusted with what, a sentence among what ε rests on. note: whom it protects
+    and who must be trusted, for whoever chooses one. drawn: whether each client joins a round independently, which its
+    accounting rests on.
     """
 
     name: str
@@ -24,6 +25,7 @@ class MechanismKind:
     neighbours: str
     noise: str
     trusted: str
+    note: str
     drawn: bool = False
 
     @property
@@ -42,6 +44,7 @@ DP_SGD = MechanismKind(
     neighbours="add or remove one",
     noise="steps",
     trusted="Each client is trusted with its own sentences; the server need not be trusted.",
+    note="Protects each sentence. Only the client that holds it sees it; nobody else need be trusted.",
 )
 """Abadi et al. 2016; each client adds the noise to each step of its own training."""
 DP_FEDAVG = MechanismKind(
@@ -52,6 +55,8 @@ DP_FEDAVG = MechanismKind(
     neighbours="add or remove one",
     noise="server",
     trusted="The server sees each client's update before the noise is added, and must keep it to itself.",
+    note="Protects each client with all it has, from everybody but the server, which sees the updates and must be "
+    "trusted to add the noise and to keep them.",
     drawn=True,
 )
 """McMahan et al. 2018."""
@@ -63,6 +68,7 @@ LOCAL = MechanismKind(
     neighbours="replace all that one client has",
     noise="messages",
     trusted="Each client adds the noise to its own update before it leaves: nobody else need be trusted.",
+    note="Protects each client with all it has. Nobody else need be trusted, and the noise is the heaviest.",
 )
 
 MECHANISMS: dict[str, MechanismKind] = {kind.name: kind for kind in (DP_SGD, DP_FEDAVG, LOCAL)}

@@ -182,12 +182,12 @@ def verdict(run: Run) -> str:
     last, privacy = run.records[-1], run.config.privacy
     parts = []
     if last.noise_to_signal is not None:
-        of = "of a round" if privacy.mechanism != "dp-sgd" else "of a step"
+        of = "of a round" if privacy.kind.whole_clients else "of a step"
         parts.append(f"The noise {of} is {_times(last.noise_to_signal)} the sum that it is added to (L2).")
     walk = noise_walk(run.config, last.step) if privacy.private else None
     if walk is not None:
         parts.append(f"Noise alone has moved each weight by about {walk:.2g}; weights begin at about {_START}.")
-    if privacy.clip_norm and privacy.mechanism == "dp-sgd":
+    if privacy.clip_norm and not privacy.kind.whole_clients:
         parts.append(_clipping(last, privacy.clip_norm))
     if last.federation and len(last.federation.clients) > 1:
         parts.append(f"The clients' weights lie {last.federation.drift:.3g} from their mean after a round (L2).")

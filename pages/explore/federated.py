@@ -7,7 +7,6 @@ import streamlit as st
 
 from engine.config import PARTITIONS, SCHEDULES, WEIGHTINGS, FederationConfig
 from engine.privacy.kinds import MECHANISMS
-from pages.explore import words
 from pages.explore.widgets import number, select
 
 CLIENTS = (1, 2, 5, 10, 15, 20, 50, 100, 200)
@@ -39,7 +38,7 @@ def choose(start: Mapping[str, Any], usual_clients: list[int]) -> None:
         st.caption("One party has all the sentences: central training.")
         return
     mechanism = state.get("mechanism", start["mechanism"])
-    st.caption(f"{state.clients:,} parties train, a server averages their weights. {words.TRUST[mechanism]}")
+    st.caption(f"{state.clients:,} parties train, a server averages their weights. {MECHANISMS[mechanism].note}")
 
 
 def advanced(start: Mapping[str, Any]) -> None:

@@ -102,7 +102,7 @@ def _promise(runs: Runs, run: Run | None, preview: Preview, config: SimulationCo
         if promise.open:
             persons.show(runs, config, privacy, last)
         if not config.federation.central and config.privacy.private:
-            st.markdown(words.TRUST[config.privacy.mechanism])
+            st.markdown(config.privacy.kind.note)
         st.markdown(rests)
 
 

@@ -83,21 +83,12 @@ def epsilon(privacy: PrivacySpent) -> str:
     return epsilon_text(privacy.epsilon)
 
 
-TRUST = {
-    "dp-sgd": "Protects each sentence. Only the client that holds it sees it; nobody else need be trusted.",
-    "dp-fedavg": "Protects each client with all it has, from everybody but the server, which sees the updates and must "
-    "be trusted to add the noise and to keep them.",
-    "local": "Protects each client with all it has. Nobody else need be trusted, and the noise is the heaviest.",
-}
-"""Who must be trusted with what, by mechanism."""
-
-
 def assumptions(privacy: PrivacySpent, config: SimulationConfig) -> str:
     """One line on which everything rests."""
     if math.isinf(privacy.epsilon):
         return f"Not private: nothing is promised to anybody · seed {config.seed}"
     drawn = "Poisson sampling" if config.privacy.sampling == "poisson" else "fixed batches, no amplification"
-    if config.privacy.mechanism == "local":
+    if config.privacy.kind.noise == "messages":
         drawn = "noise on each update"
     accountant = "exact accounting" if privacy.accountant == "exact" else f"{privacy.accountant.upper()} accountant"
     drawn += " · noise from the operating system" if config.privacy.noise_source == "system" else ""
@@ -211,7 +202,7 @@ WORST_PERSON_OF_SEVERAL = f"{WORST_PERSON} This holds wherever they lie, at one 
 
 def no_person(config: SimulationConfig) -> str:
     """Why there is no ε for a person with several sentences; empty if there is one."""
-    if config.privacy.mechanism != "dp-sgd":
+    if config.privacy.kind.whole_clients:
         return (
             "Somebody whose sentences all lie at one client is protected with it. Whoever has some at several clients "
             "is a group of clients, and is promised less than that ε."

@@ -63,7 +63,7 @@ def settings(found: Sequence[Overview], corpus: str, metric: str, kind: str) -> 
 
 
 def _alike(config: SimulationConfig) -> bool:
-    return config.privacy.mechanism == "dp-sgd" and config.privacy.sampling == "poisson"
+    return not config.privacy.kind.whole_clients and config.privacy.sampling == "poisson"
 
 
 def best(found: Sequence[Setting], clients: int | None = None) -> list[Setting]:

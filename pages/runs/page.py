@@ -1,6 +1,8 @@
 """Runs: everything that waits, runs or is done, here and published."""
 
-from pages.runs import listing
+from pages.runs import kept, listing
 from pages.shared import door
 
-listing.show(door.runs())
+runs = door.runs()
+listing.show(runs)
+kept.show(runs)

@@ -9,6 +9,7 @@ from engine.config import SimulationConfig, run_id
 from engine.records import RunKind, RunState
 from engine.runs import Runs
 from engine.runs.repeats import repeat_id
+from engine.store import places
 from pages.runs import listing
 from tests.engine.runs_for_tests import SMALL, provenance, record, scores
 
@@ -135,6 +136,21 @@ def test_a_link_leads_back_to_the_configuration():
     found, problems = address.read(fields, {"synthetic"})
     assert problems == []
     assert found == config
+
+
+def test_what_taggers_take_is_shown_and_can_be_removed(open_page, settings):
+    runs = Runs(settings)
+    first, second = stored(runs, 1), stored(runs, 2)
+    assert not [button for button in open_page("runs").button if button.key == "remove_taggers"]
+    for identity in (first, second):
+        with settings.artefacts.making(places.model_name(identity), "The tagger") as path:
+            path.write_bytes(bytes(1_250_000))
+    page = open_page("runs")
+    assert any("the taggers of 2 runs, 2.5 MB" in caption.value for caption in page.caption)
+    next(button for button in page.button if button.key == "remove_taggers").click().run()
+    assert runs.models() == {}
+    assert runs.get(first).records
+    assert not [button for button in page.button if button.key == "remove_taggers"]
 
 
 def test_a_run_that_was_run_again_says_what_came_of_it(open_page, settings, monkeypatch):

@@ -18,12 +18,14 @@ from engine import PRIVATE_VERSION, corpus
 from engine.cluster import dispatch
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig, run_id
 from engine.embeddings import apart
+from engine.embeddings.encoded import tag_sequences
 from engine.errors import CorpusError, InvalidConfig, RunNotFound, StoreError, VectorsMissing
 from engine.records import Run, RunState, RunStatus
 from engine.runs import Runs
 from engine.runs.repeats import Outcome, repeat_id
-from engine.simulation import simulate
-from engine.store import published
+from engine.scoring import score
+from engine.simulation import prepare, simulate
+from engine.store import places, published
 from tests.engine.runs_for_tests import SMALL, provenance, record
 
 LONG = dataclasses.replace(SMALL, training=TrainingConfig(batch_size=8, epochs=40.0))
@@ -205,6 +207,53 @@ def test_a_corpus_that_changes_after_submission_fails_the_run(trained_settings, 
     compute(identity, trained_settings, "here")
     assert runs.status(identity).state == RunState.FAILED
     assert "was changed since" in runs.status(identity).error
+
+
+@pytest.mark.parametrize("averaging", [0.0, 0.9])
+def test_a_finished_run_keeps_the_tagger_that_was_scored(trained_settings, averaging):
+    from engine.cluster.worker import compute
+    from engine.store.database import Store
+    from engine.taggers.decoding import Decoder
+    from engine.training.compiled.backend import CompiledBackend
+    from engine.training.dpsgd import predict
+
+    training = dataclasses.replace(SMALL.training, averaging=averaging)
+    config, runs = dataclasses.replace(SMALL, training=training), Runs(trained_settings)
+    identity = runs.identity(config)
+    Store(trained_settings.store_url).submit(identity, config, runs.corpus(config).checksum)
+    with pytest.raises(RunNotFound, match="no tagger that was kept"):
+        runs.model(identity)
+    compute(identity, trained_settings, "here")
+    last, kept = runs.get(identity).final, runs.model(identity)
+    assert (kept.run_id, kept.config, kept.epsilon) == (identity, config, last.privacy.epsilon)
+
+    encoded = prepare(config, trained_settings).encoded
+    assert kept.tags == encoded.tags
+
+    def scored(model):
+        backend, decoder = CompiledBackend(model.tagger), Decoder(model.tags, well_formed=False)
+        found = predict(backend, decoder, model.weights, None, encoded.test, encoded.vectors, lambda: None)
+        return score(*(tag_sequences(encoded.test, tags, encoded.tags) for tags in (encoded.test.tags, found)))
+
+    assert scored(kept) == last.test
+    path = runs.publish(identity, model=True)
+    published = runs.settings.published / "models" / f"{identity}.npz"
+    assert published.stat().st_size < 0.6 * runs.models()[identity]
+    assert path.parent == published.parent.parent
+    runs.forget_models()
+    assert runs.models() == {}
+    assert scored(runs.model(identity)).f1 == pytest.approx(last.test.f1, abs=0.01)  # the published one, half as fine
+
+
+def test_a_run_takes_its_tagger_with_it(settings):
+    from engine.store.database import Store
+
+    runs, identity = Runs(settings), "a" * 16
+    Store(settings.store_url).submit(identity, SMALL, "checksum")
+    with settings.artefacts.making(places.model_name(identity), "The tagger") as path:
+        path.write_bytes(b"weights")
+    runs.delete(identity)
+    assert runs.models() == {}
 
 
 def test_a_run_that_breaks_says_so(trained_settings, monkeypatch):
