@@ -150,7 +150,7 @@ def test_what_taggers_take_is_shown_and_can_be_removed(open_page, settings):
     next(button for button in page.button if button.key == "remove_taggers").click().run()
     assert runs.models() == {}
     assert runs.get(first).records
-    assert not [button for button in page.button if button.key == "remove_taggers"]
+    assert not [button for button in open_page("runs").button if button.key == "remove_taggers"]
 
 
 def test_a_run_that_was_run_again_says_what_came_of_it(open_page, settings, monkeypatch):
