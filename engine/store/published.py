@@ -7,7 +7,6 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -140,19 +139,15 @@ def to_text(run: Run) -> str:
     if run.config.privacy.private and not _claims(run.records):
         why = " ".join(run.final.privacy.assumptions)
         raise InvalidConfig(f"run {run.run_id} is private by its settings, but its ε is ∞. {why}".strip())
-    head = {
+    about = {
         "format": FORMAT,
         "run_id": run.run_id,
         "config": run.config.to_dict(),
         "provenance": dataclasses.asdict(run.provenance),
     }
-    records = ",\n".join(f"    {line}" for line in _lines(run.records))
-    return json.dumps(head, indent=2, ensure_ascii=False)[:-2] + f',\n  "records": [\n{records}\n  ]\n}}\n'
-
-
-def _lines(records: tuple[RoundRecord, ...]) -> Iterator[str]:
-    for record in records:
-        yield json.dumps(record.to_dict(), allow_nan=False)
+    head = json.dumps(about, indent=2, ensure_ascii=False).removesuffix("\n}")
+    lines = ",\n".join("    " + json.dumps(record.to_dict(), allow_nan=False) for record in run.records)
+    return "\n".join([f"{head},", '  "records": [', lines, "  ]", "}", ""])
 
 
 def write(run: Run, folder: Path) -> Path:

@@ -97,7 +97,9 @@ class DPSGD:
         self.backend, self.plan, self.optimiser, self.streams = backend, plan, optimiser, streams
         self.split, self.table, self.weights = split, table, weights
         self.part, self.first = part, first
-        self.monitor = (monitor or NoiseMonitor([plan], weights.size)) if plan.private else None
+        self.monitor = monitor
+        if plan.private and monitor is None:
+            self.monitor = NoiseMonitor([plan], weights.size)
 
     def step(self, step: int) -> StepStatistics:
         """Take step number ``step`` (from 0, of all on this shard). Raises TrainingFailed if the weights stop being
