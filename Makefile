@@ -2,7 +2,7 @@
 # make test        sets up what is missing, then runs all tests, those in a browser included
 # make lint        ruff and mypy
 # make setup       only sets up: the virtual environment .venv, the pinned packages, the word vectors
-# make results     makes what is missing of the published runs, cached_results/; two hours on two cores
+# make results     makes what is missing of the published runs, cached_results/; five hours on two cores
 # make coverage    runs all tests, those in a browser left out, and says which lines and branches they run through
 # make lock        makes the lists of pinned packages anew from the short ones, *.in (UPGRADE="--upgrade" for newer ones)
 # make vectors-lg  adds the larger word vectors, en_core_web_lg (400 MB, from spaCy's release page)
