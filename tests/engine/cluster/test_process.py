@@ -1,0 +1,81 @@
+"""How queued runs are handed to workers."""
+
+from typing import Any
+
+import pytest
+
+from engine.cluster import process, worker
+from engine.records import RunState
+from engine.store.database import Store
+from tests.engine.runs_for_tests import SMALL
+
+
+class Asked:
+    """Dask's future of a run."""
+
+    status = "pending"
+
+    def done(self) -> bool:
+        """Whether it has ended."""
+        return self.status != "pending"
+
+
+class Workers:
+    """Dask's client, as far as it is asked: so many threads; calls are kept and never done."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads, self.asked = threads, 0
+        self.given: list[tuple[Any, ...]] = []
+
+    def nthreads(self) -> dict[str, int]:
+        """Threads by the worker's address."""
+        self.asked += 1
+        return {f"worker {number}": 1 for number in range(self.threads)}
+
+    def submit(self, call: Any, *arguments: Any, **_: Any) -> Asked:
+        """Keep a call."""
+        self.given.append(arguments)
+        return Asked()
+
+
+@pytest.fixture
+def dispatcher(settings):
+    made = object.__new__(process.Dispatcher)
+    made.settings, made.store, made.holder = settings, Store(settings.store_url), "here/1"
+    made._client, made._given, made._number = Workers(2), {}, 0
+    made._worker = worker
+    yield made
+    made.store.close()
+
+
+def test_as_many_runs_are_given_as_there_are_workers_the_longest_waiting_first(dispatcher):
+    for number in range(5):
+        dispatcher.store.submit(f"{number:016}", SMALL, "checksum")
+    assert dispatcher.step()
+    assert [run_id for run_id, *_ in dispatcher._client.given] == [f"{number:016}" for number in range(2)]
+    assert dispatcher.full
+    first = dispatcher._given[f"{0:016}"]
+    dispatcher.store.claim(f"{0:016}", "here/1")
+    dispatcher.store.cancel(f"{0:016}")
+    first.status = "finished"
+    dispatcher.step()
+    assert [run_id for run_id, *_ in dispatcher._client.given][2:] == [f"{2:016}"]
+
+
+def test_many_runs_that_wait_cost_one_question(dispatcher):
+    """Each question to Dask is a message to its scheduler and back."""
+    for number in range(60):
+        dispatcher.store.submit(f"{number:016}", SMALL, "checksum")
+    dispatcher.step()
+    dispatcher._client.asked = 0
+    dispatcher.step()
+    assert dispatcher._client.asked == 1
+    assert dispatcher.store.status(f"{59:016}").state == RunState.QUEUED
+
+
+def test_workers_get_addresses_and_no_folders(dispatcher):
+    dispatcher.store.submit("a" * 16, SMALL, "checksum")
+    dispatcher.step()
+    ((_, addresses, holder),) = dispatcher._client.given
+    assert addresses == {"store_url": dispatcher.settings.store_url, "shared": None, "backend": "compiled"}
+    assert holder == "here/1"
