@@ -232,13 +232,17 @@ def _character_pool(
     dtype, words = weights["embedding"].dtype, tf.reshape(inputs, [-1, letters])  # [B·T, L]
     real = tf.cast(words > 0, dtype)[:, :, None]
     ones = tf.one_hot(words, shape.characters, dtype=dtype) * real  # [B·T, L, C]
-    places = tf.stack([sentences, tokens * letters, -1])
-    told = tf.reshape(ones, places)
+    width = (2 * shape.reach + 1) * shape.size
+
+    def of_a_sentence(values: Tensor, each: int) -> Tensor:
+        return tf.ensure_shape(tf.reshape(values, [sentences, tokens * letters, each]), [None, None, each])
+
+    told = of_a_sentence(ones, shape.characters)
     embedded = tf.tensordot(told, weights["embedding"], 1)  # [B, T·L, E]
     if tape:
         tape.watch(embedded)
     rows = tf.reshape(embedded, [-1, letters, shape.size])
-    wide = tf.reshape(tf.concat([rows, *_neighbours(rows, shape.reach)], -1), places)
+    wide = of_a_sentence(tf.concat([rows, *_neighbours(rows, shape.reach)], -1), width)
     convolved = _project(wide, weights["kernel"], weights["bias"])  # [B, T·L, O]
     if tape:
         tape.watch(convolved)
