@@ -156,8 +156,12 @@ def test_every_page_can_be_reached_from_the_navigation(page, dashboard, width):
     else:
         bar = page.get_by_test_id("stTopNavSection")
         assert bar.all_inner_texts() == ["Results", "Papers", "Reference"]
-        ground = [each.evaluate("each => getComputedStyle(each).backgroundColor") for each in bar.all()]
-        assert ground[2] not in ground[:2], "the group of the open page is not marked"
+
+        def marked() -> bool:
+            ground = [each.evaluate("each => getComputedStyle(each).backgroundColor") for each in bar.all()]
+            return ground[2] not in ground[:2]
+
+        wait_for(marked)
         bar.first.click()
     for name in ("Explore", "Runs", "Compare", "Frontier", "Good practice", "Diagnose"):
         assert page.get_by_role("link", name=name).is_visible(), name
