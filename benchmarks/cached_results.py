@@ -82,6 +82,7 @@ def _publish(runs: Runs, run_id: str) -> str:
     if not run.final or not run.final.test:
         return f"{run_id}: {run.status.state}: {run.status.error}"
     runs.publish(run_id)
+    runs.forget_models([run_id])  # hundreds of them would take half a gigabyte of the home
     seconds = run.provenance.wall_seconds if run.provenance else 0
     config = run.config
     return (

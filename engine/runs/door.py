@@ -155,9 +155,9 @@ class Runs(Catalogue):
         found = self.settings.artefacts.sizes(places.MODELS)
         return {name.rpartition("/")[2].removesuffix(".npz"): size for name, size in found.items()}
 
-    def forget_models(self) -> None:
-        """Remove all taggers that were kept; runs and records stay. Raises StoreError."""
-        for identity in self.models():
+    def forget_models(self, identities: Iterable[str] | None = None) -> None:
+        """Remove the taggers of these runs, by default all that were kept; runs and records stay. Raises StoreError."""
+        for identity in self.models() if identities is None else identities:
             self.settings.artefacts.remove(places.model_name(identity))
 
     def studies(self) -> dict[str, Study]:

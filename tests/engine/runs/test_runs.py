@@ -240,7 +240,9 @@ def test_a_finished_run_keeps_the_tagger_that_was_scored(trained_settings, avera
     published = runs.settings.published / "models" / f"{identity}.npz"
     assert published.stat().st_size < 0.6 * runs.models()[identity]
     assert path.parent == published.parent.parent
-    runs.forget_models()
+    runs.forget_models(["f" * 16])
+    assert identity in runs.models()
+    runs.forget_models([identity])
     assert runs.models() == {}
     assert scored(runs.model(identity)).f1 == pytest.approx(last.test.f1, abs=0.01)  # the published one, half as fine
 
