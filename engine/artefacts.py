@@ -35,7 +35,7 @@ def written_whole(path: Path, what: str, *, folder: bool = False) -> Iterator[Pa
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _sweep(path.parent)
-        passing = Path(tempfile.mkdtemp(dir=path.parent, prefix=f"{_here()}{os.getpid()}-"))
+        passing = Path(tempfile.mkdtemp(dir=path.parent, prefix=f"{_PASSING}{os.getpid()}@{socket.gethostname()}@"))
         made = passing / path.name
         if folder:
             made.mkdir()
@@ -54,15 +54,11 @@ def written_whole(path: Path, what: str, *, folder: bool = False) -> Iterator[Pa
             shutil.rmtree(passing, ignore_errors=True)
 
 
-def _here() -> str:
-    return f"{_PASSING}{socket.gethostname()}-"
-
-
 def _sweep(folder: Path) -> None:
     """Remove what processes of this machine had begun to write when they were killed."""
-    for left in folder.glob(f"{_here()}*"):
-        pid = left.name.removeprefix(_here()).partition("-")[0]
-        if pid.isdigit() and not _lives(int(pid)):
+    for left in folder.glob(f"{_PASSING}*"):
+        pid, host, *_ = (*left.name.removeprefix(_PASSING).split("@"), "")
+        if host == socket.gethostname() and pid.isdigit() and not _lives(int(pid)):
             shutil.rmtree(left, ignore_errors=True)
 
 

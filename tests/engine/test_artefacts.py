@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +85,18 @@ def test_what_a_killed_process_had_begun_is_swept_and_what_others_write_is_not(t
         with written_whole(tmp_path / "c", "It") as other:
             other.write_bytes(b"other")
     assert sorted(os.listdir(tmp_path)) == ["b", "c"]
+
+
+def test_what_another_machine_writes_is_left_alone_whatever_it_is_called(tmp_path: Path) -> None:
+    """Two machines that share a folder, one called like the other and a number that is no process here."""
+    here, dead = socket.gethostname(), 2**22 + 1
+    for name in (f".passing-{dead}@{here}-5@x", f".passing-{dead}@5-{here}@x", f".passing-{here}-{dead}-x"):
+        (tmp_path / name).mkdir()
+    (tmp_path / f".passing-{dead}@{here}@x").mkdir()
+    with written_whole(tmp_path / "a", "It") as path:
+        path.write_bytes(b"")
+    assert len(os.listdir(tmp_path)) == 4
+    assert not (tmp_path / f".passing-{dead}@{here}@x").exists()
 
 
 def test_the_first_of_two_that_make_the_same_folder_wins(tmp_path: Path) -> None:
