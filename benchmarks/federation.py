@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from benchmarks.report import finish, markdown
-from engine import simulation
+from engine import preparation
 from engine.config import FederationConfig, SimulationConfig, TrainingConfig
 from engine.settings import Settings
 
@@ -24,7 +24,7 @@ def once(clients: int, corpus: str, settings: Settings) -> tuple[float, int]:
     config = SimulationConfig(
         corpus=corpus, training=TrainingConfig(epochs=EPOCHS), federation=FederationConfig(clients=clients)
     )
-    run = simulation.prepare(config, settings).run
+    run = preparation.prepare(config, settings).run
     drawn, start = 0, time.perf_counter()
     for progress in run.train():
         drawn += len(progress.step.norms) if progress.step else 0
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--save", action="store_true", help="keep the result")
     options = parser.parse_args()
     settings = Settings.from_environment()
-    simulation.warm_up(settings)
+    preparation.warm_up(settings)
     times: dict[int, list[float]] = {clients: [] for clients in CLIENTS}
     steps: dict[int, int] = {}
     for _ in range(ROUNDS):

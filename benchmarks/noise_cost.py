@@ -19,7 +19,7 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.report import markdown
-from engine import simulation
+from engine import preparation, recording, simulation
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.corpus import resolve
 from engine.errors import CorpusError
@@ -80,7 +80,7 @@ def corpus_here(wanted: str, settings: Settings) -> str:
 
 
 def _learner(config: SimulationConfig, settings: Settings) -> DPSGD:
-    run = simulation.prepare(config, settings).run
+    run = preparation.prepare(config, settings).run
     return run.learner(run.plan.rounds[0][0], run.weights)
 
 
@@ -139,7 +139,7 @@ def by_parts(config: SimulationConfig, settings: Settings, steps: int, clock: Ca
     verdicts = [_timed(clock, monitor.verdict) for _ in range(_VERDICTS)]
     costs = {kind: statistics.median(each) if each else 0.0 for kind, each in more.items()}
     costs["verdict"] = statistics.median(verdicts)
-    reports = len(set(simulation.report_steps(every)))
+    reports = len(set(recording.report_steps(every)))
     numbers = {kind: kinds.count(kind) for kind in more} | {"verdict": reports}
     training = every * statistics.median(plain)
     shares = {kind: costs[kind] * numbers[kind] / training for kind in costs}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.report import finish, markdown
-from engine import simulation
+from engine import preparation, recording, simulation
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.embeddings.encoded import tag_sequences
 from engine.experiments.paper import TAGGERS
@@ -60,7 +60,7 @@ def train(config: SimulationConfig, settings: Settings) -> tuple[RoundRecord, fl
 
 def scoring_seconds(config: SimulationConfig, settings: Settings) -> tuple[int, float]:
     """Sentences of the test part, and the quickest of five scorings of it."""
-    begun = simulation.prepare(config, settings)
+    begun = preparation.prepare(config, settings)
     encoded, tagger, run = begun.encoded, begun.tagger, begun.run
     decoder, split, best = Decoder(encoded.tags, well_formed=False), encoded.test, np.inf
     transitions = tagger.views(run.weights)[-1].get("transitions")
@@ -80,8 +80,8 @@ def main() -> None:
     parser.add_argument("--save", action="store_true", help="keep the result for the page Speed")
     options = parser.parse_args()
     settings = Settings.from_environment()
-    simulation.warm_up(settings)
-    simulation.prepare(SimulationConfig(corpus=options.corpus), settings)
+    preparation.warm_up(settings)
+    preparation.prepare(SimulationConfig(corpus=options.corpus), settings)
     runs: list[dict[str, Any]] = []
     parts: dict[str, float] = {}
     for tagger in TAGGERS:
@@ -95,7 +95,7 @@ def main() -> None:
                     ("training steps", DPSGD, "step"),
                     ("tagging", simulation, "predict"),
                     ("scoring", simulation, "score"),
-                    ("accounting", simulation, "spent"),
+                    ("accounting", recording, "spent"),
                 ]
                 for name, place, function in watched:
                     watch.watch(name, place, function)

@@ -43,12 +43,12 @@ def configured(corpus: str, seed: int, epochs: float) -> SimulationConfig:
 
 def alone(corpus: str, seed: int) -> None:
     """One run in this process; says when it is warm, waits for a line, and says how many seconds it took."""
-    from engine import simulation
+    from engine import preparation, simulation
 
     settings = Settings.from_environment()
-    simulation.warm_up(settings)
+    preparation.warm_up(settings)
     config = configured(corpus, seed, EPOCHS)
-    simulation.prepare(config, settings)
+    preparation.prepare(config, settings)
     sys.stdout.write("warm\n")
     sys.stdout.flush()
     sys.stdin.readline()

@@ -58,10 +58,10 @@ def environment(cores: int) -> dict[str, str]:
 
 def warm_up(addresses: Mapping[str, str | None]) -> None:
     """Import what takes long and compile the default tagger's graphs, so that the first run starts at once."""
-    from engine import simulation
+    from engine import preparation
 
     try:
-        simulation.warm_up(_here(addresses))
+        preparation.warm_up(_here(addresses))
     except EpsilonError as error:
         log.warning("Not warm: %s", error)  # the first run will say the same to its user
 

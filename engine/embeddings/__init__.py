@@ -4,8 +4,8 @@ A word that the public table does not know gets one fixed vector, the same for a
 learned from the private text, that vocabulary would leave through the side door.
 """
 
-from engine.embeddings.encoded import EncodedCorpus, EncodedSplit, encode
-from engine.embeddings.features import near, widen
+from engine.embeddings.encoded import EncodedCorpus, EncodedSplit
+from engine.embeddings.features import encode
 from engine.embeddings.vectors import VectorPackage, find, installed
 
 __all__ = [
@@ -15,6 +15,4 @@ __all__ = [
     "encode",
     "find",
     "installed",
-    "near",
-    "widen",
 ]

@@ -42,13 +42,15 @@ class EncodedSplit:
 
 @dataclass(frozen=True)
 class EncodedCorpus:
-    """Splits, the shared vector table (float32 [rows + 1, dimensions]) and the public tag names."""
+    """Splits, the shared vector table (float32 [rows + 1, dimensions]) and the public tag names. copied: how many of a
+    token's features, the first ones, its neighbours are shown; what comes in context knows the neighbours already."""
 
     train: EncodedSplit
     validation: EncodedSplit
     test: EncodedSplit
     vectors: np.ndarray
     tags: tuple[str, ...]
+    copied: int
 
 
 def name_of(checksum: str, package: VectorPackage) -> str:
@@ -56,7 +58,7 @@ def name_of(checksum: str, package: VectorPackage) -> str:
     return f"encoded/{checksum[:16]}-{package.label}-{_FORMAT}"
 
 
-def encode(corpus: CorpusHandle, package: VectorPackage) -> EncodedCorpus:
+def encode_words(corpus: CorpusHandle, package: VectorPackage) -> EncodedCorpus:
     """The arrays of the corpus, made on first use: only then are its sentences read.
 
     Raises CorpusError, VectorsMissing, and StoreError if they cannot be written.
@@ -75,7 +77,8 @@ def _read(folder: Path, table: Path) -> EncodedCorpus:
         for split in _SPLITS
     }
     tags = tuple(json.loads((folder / "tags.json").read_text(encoding="utf-8")))
-    return EncodedCorpus(**splits, vectors=_load(table), tags=tags)
+    vectors = _load(table)
+    return EncodedCorpus(**splits, vectors=vectors, tags=tags, copied=vectors.shape[1])
 
 
 def _load(path: Path) -> np.ndarray:

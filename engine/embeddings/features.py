@@ -21,9 +21,9 @@ import numpy as np
 from engine.corpus.handle import CorpusHandle
 from engine.corpus.sentences import Corpus
 from engine.embeddings import names
-from engine.embeddings.encoded import EncodedCorpus, EncodedSplit, name_of
+from engine.embeddings.encoded import EncodedCorpus, EncodedSplit, encode_words, name_of
 from engine.embeddings.shapes import shapes
-from engine.embeddings.vectors import VectorPackage
+from engine.embeddings.vectors import VectorPackage, find
 from engine.errors import TrainingFailed
 from engine.settings import REPOSITORY
 
@@ -41,18 +41,21 @@ _FORMAT = 2
 _SPLITS = ("train", "validation", "test")
 
 
-def widen(
-    encoded: EncodedCorpus,
-    kind: str,
-    corpus: CorpusHandle,
-    package: VectorPackage,
-    progress: Callable[[float], None] = lambda share: None,
+def encode(
+    corpus: CorpusHandle, package_name: str, kind: str, progress: Callable[[float], None] = lambda share: None
 ) -> EncodedCorpus:
-    """The corpus with a row of features for each token in place of the table of words; made on first use as one file,
-    which then holds [tokens, F] as :func:`narrow` makes it: word vector, spelling, and what comes in context.
+    """The arrays of a corpus, with features of this kind; its files are read, and its features computed, only where no
+    run has done so before.
 
-    progress: told the share that is done; it may raise to stop. Raises StoreError, VectorsMissing, TrainingFailed.
+    With "vectors" a table of words is shared by all tokens. With all others each token has a row of its own, in one
+    file which holds [tokens, F] as :func:`narrow` makes it: word vector, spelling, and what comes in context.
+    progress: told the share of the features that is done; it may raise to stop. Raises CorpusError, VectorsMissing,
+    StoreError, TrainingFailed.
     """
+    package = find(package_name)
+    encoded = encode_words(corpus, package)
+    if kind == "vectors":
+        return encoded
     name = f"{name_of(corpus.checksum, package)}-{kind}-{_FORMAT}.npy"
     path = corpus.artefacts.find(name)
     if path is None:
@@ -66,7 +69,8 @@ def widen(
         splits.append(replace(split, rows=np.arange(first, first + len(split.rows), dtype=np.int32)))
         first += len(split.rows)
     train, validation, test = splits
-    return EncodedCorpus(train, validation, test, table, encoded.tags)
+    copied = int(table.shape[1]) - _IN_CONTEXT.get(kind, 0)
+    return EncodedCorpus(train, validation, test, table, encoded.tags, copied)
 
 
 def narrow(values: np.ndarray) -> np.ndarray:
@@ -74,12 +78,6 @@ def narrow(values: np.ndarray) -> np.ndarray:
     error of up to 1/256 is far below what features mean, and all of them take half the room."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-
-
-def near(encoded: EncodedCorpus, kind: str) -> int:
-    """How many of a token's features its neighbours are shown: its word's vector and its spelling. What comes in
-    context knows the neighbours already."""
-    return int(encoded.vectors.shape[1]) - _IN_CONTEXT.get(kind, 0)
 
 
 def _table(

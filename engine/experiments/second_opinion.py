@@ -16,8 +16,8 @@ import numpy as np
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 from engine.experiments.paper import TAGGERS
+from engine.preparation import prepare
 from engine.settings import Settings
-from engine.simulation import prepare
 from engine.taggers import Tagger
 from engine.taggers.layers import BidirectionalLSTM, Dense
 from engine.training.batches import Batch, batch_of

@@ -51,8 +51,9 @@ def after(tally: Tally, progress: Progress) -> Tally:
 
 
 class Federation:
-    """Trains ``weights`` [size], the common tagger's, in place. layers: title and stretch of each that has weights, for
-    the noise check. secrets: of the run, from which samples and noise come where it is private.
+    """Trains ``weights`` [size], the common tagger's, in place. split: all training sentences, of which the plan says
+    who uses which; table: of their features. layers: title and stretch of each that has weights, for the noise check.
+    secrets: of the run, from which samples and noise come where it is private.
 
     A client alone trains the common weights themselves, and they can be looked at after each step; of several clients,
     each trains a copy, and the common weights change at the end of a round.
@@ -83,15 +84,10 @@ class Federation:
         self._server = Server(plan, weights, self._streams, equal=equal)
         self.optimiser = Optimiser(config.training, weights.size)
 
-    @property
-    def alone(self) -> bool:
-        """Whether there is one client."""
-        return len(self.plan.shards) == 1
-
     def learner(self, visit: Visit, weights: np.ndarray) -> DPSGD:
         """One client's training in one round, on ``weights``; its optimiser starts anew."""
         part = visit.part
-        sentences = self.plan.sentences[part]
+        sentences = self.plan.chosen[self.plan.sentences[part]]
         split = self._split if len(sentences) == len(self._split) else subset(self._split, sentences)
         self.optimiser = Optimiser(self._config.training, weights.size)
         monitor = None if self.plan.server else self.monitor
@@ -121,7 +117,7 @@ class Federation:
             last: StepStatistics | None = None
             self._begin()
             for visit in visits:
-                learner = self.learner(visit, self.weights if self.alone else self.weights.copy())
+                learner = self.learner(visit, self.weights if self.plan.alone else self.weights.copy())
                 if steps_done and optimiser_state is not None:
                     self.optimiser.state = {name: array.copy() for name, array in optimiser_state.items()}
                 trained: np.ndarray | None = learner.weights
@@ -131,11 +127,11 @@ class Federation:
                         if step + 1 < visit.steps:
                             yield Progress(taken + step + 1, last)
                 except TrainingFailed:
-                    if self.alone:
+                    if self.plan.alone:
                         raise
                     last, trained = None, None
                     failed.append(visit.client)
-                if not self.alone:
+                if not self.plan.alone:
                     self._send(visit.client, trained, len(learner.split), number)
                 taken, steps_done = taken + visit.steps, 0
                 if visit is not visits[-1]:
@@ -146,7 +142,7 @@ class Federation:
                     f"In round {number + 1} the weights of all {len(visits)} clients stopped being finite; a smaller "
                     "learning rate or less noise may help"
                 )
-            yield Progress(taken, last, number, None if self.alone else self._finish(number), tuple(failed))
+            yield Progress(taken, last, number, None if self.plan.alone else self._finish(number), tuple(failed))
 
     def _begin(self) -> None:
         self._server.begin()

@@ -42,7 +42,8 @@ class FederatedPlan:
     chosen: numbers of the training sentences that are used, int64, ascending. sentences: of each part, places among
     these, int64. shards: the same of each client. rounds: the visits of each. mechanism: of what kind it is. server:
     where whole clients are protected, what is done to them: its examples are clients, its batch the expected
-    participants, its steps the rounds, or all visits where clients add the noise themselves.
+    participants, its steps the rounds, or all visits where clients add the noise themselves. phases: whether each round
+    is on sentences of its own, so that what was learned after it stands for a run on so many of them.
     """
 
     parts: tuple[PrivacyPlan, ...]
@@ -52,6 +53,12 @@ class FederatedPlan:
     rounds: tuple[tuple[Visit, ...], ...]
     server: PrivacyPlan | None
     mechanism: MechanismKind = DP_SGD
+    phases: bool = False
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one client."""
+        return len(self.shards) == 1
 
     @cached_property
     def ends(self) -> np.ndarray:
@@ -118,6 +125,11 @@ def plan_of(config: SimulationConfig, corpus: CorpusHandle, secrets: Secrets | N
     )
 
 
+def secrets_of(config: SimulationConfig, corpus_checksum: str) -> Secrets:
+    """What samples and noise of a run come from, new where the operating system is their source."""
+    return Secrets.drawn() if config.privacy.noise_source == "system" else seeded_secrets(config, corpus_checksum)
+
+
 def seeded_secrets(config: SimulationConfig, corpus_checksum: str) -> Secrets:
     """What protects a run with a seeded noise source."""
     return Secrets.seeded(config.seed, run_key(config, corpus_checksum))
@@ -161,6 +173,7 @@ def federated_plan(
         rounds=tuple(rounds),
         server=None if at_steps or not privacy.private else _server(config, sum(map(len, rounds))),
         mechanism=privacy.kind,
+        phases=federation.schedule == "incremental",
     )
 
 

@@ -201,7 +201,8 @@ class RoundRecord:
     @property
     def final(self) -> bool:
         """Whether the run ended with this record."""
-        return self.test is not None and self.step == self.steps_total
+        last = self.federation is None or self.federation.round == self.federation.rounds
+        return self.test is not None and self.step == self.steps_total and last
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; :meth:`from_dict` is the inverse."""

@@ -124,6 +124,12 @@ class Tagger:
             for place, name in enumerate(names)
         )
 
+    @property
+    def stretches(self) -> list[tuple[str, slice]]:
+        """Title and weights of each of ``parts`` that has some, as they follow each other in the flat vector."""
+        each = zip(self.titles, self.parts, self.slices, strict=True)
+        return sorted(((title, where) for title, part, where in each if part.shapes), key=lambda one: one[1].start)
+
     @cached_property
     def widths(self) -> dict[str, int]:
         """Values a token of each input and of each node, by name."""

@@ -21,7 +21,8 @@ RANKS = (
     ("engine.embeddings", "engine.scoring"),
     ("engine.training",),
     ("engine.federated",),
-    ("engine.simulation", "engine.store"),
+    ("engine.preparation", "engine.recording", "engine.store"),
+    ("engine.simulation",),
     ("engine.experiments",),
     ("engine.reports",),
     ("engine.cluster",),
@@ -94,7 +95,7 @@ def test_the_engine_knows_no_streamlit():
 
 
 def test_pages_reach_runs_only_through_their_door():
-    forbidden = ("engine.store", "engine.cluster", "engine.simulation", "engine.training")
+    forbidden = ("engine.store", "engine.cluster", "engine.simulation", "engine.preparation", "engine.training")
     for module, path in FILES.items():
         if module.startswith(("pages", "app")):
             assert not [name for name in imports(path) if name.startswith(forbidden)], module

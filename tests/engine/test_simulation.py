@@ -6,15 +6,18 @@ import shutil
 
 import pytest
 
-from engine import corpus, simulation
+from engine import corpus
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.embeddings import apart
 from engine.errors import CorpusError, InvalidConfig, RunStopped, VectorsMissing
+from engine.federated.plan import plan_of
+from engine.preparation import prepare
 from engine.privacy.accounting import epsilon
 from engine.privacy.plan import PrivacyPlan
+from engine.recording import report_steps
 from engine.seeds import Secrets
 from engine.settings import BACKENDS
-from engine.simulation import report_steps, simulate
+from engine.simulation import simulate
 from engine.training.checkpoint import Checkpoint
 from tests.engine.runs_for_tests import SMALL
 
@@ -137,9 +140,8 @@ def test_a_run_promises_nothing_where_its_features_were_fitted_on_its_sentences(
     """The features themselves take a minute, so the words' vectors stand in for them here."""
     fitted = corpus.resolve("synthetic", trained_settings).load().train[7].tokens
     config = dataclasses.replace(SMALL, features="contextual")
-    arrays, tagger = simulation.prepare(SMALL, trained_settings).encoded, simulation.tagger_of
-    monkeypatch.setattr(simulation, "encoded_corpus", lambda *_: arrays)
-    monkeypatch.setattr(simulation, "tagger_of", lambda _, encoded: tagger(SMALL, encoded))
+    arrays = prepare(SMALL, trained_settings).encoded
+    monkeypatch.setattr("engine.embeddings.encode", lambda *_: arrays)
     before = next(simulate(config, trained_settings))
     assert 0 < before.privacy.epsilon < 9
     shutil.rmtree(trained_settings.home / "overlaps")
@@ -245,6 +247,32 @@ def test_whole_clients_are_protected(trained_settings, mechanism):
     assert not last.noise_check.failed
     assert last.noise_check.noise_std == pytest.approx(1.5, rel=0.05)
     assert [record.privacy.epsilon for record in records] == sorted(record.privacy.epsilon for record in records)
+
+
+@pytest.mark.parametrize("schedule", ["averaging", "incremental"])
+def test_rounds_that_nobody_joined_are_told_and_paid_for(trained_settings, schedule):
+    found = corpus.resolve("synthetic", trained_settings)
+    config = dataclasses.replace(
+        federated(clients=3, rounds=8, participants=1, schedule=schedule),
+        privacy=PrivacyConfig(mechanism="dp-fedavg", noise_multiplier=2.0),
+    )
+    for seed in range(200):  # until nobody joins in the hardest places: the first, one between, the last
+        config = dataclasses.replace(config, seed=seed)
+        visits = plan_of(config, found).rounds
+        if not (visits[0] or visits[-1] or all(visits[2:-1])):
+            break
+    checkpoints: list[Checkpoint] = []
+    records = list(simulate(config, trained_settings, on_checkpoint=checkpoints.append))
+    joined = [len(record.federation.clients) for record in records]
+    assert joined == list(map(len, visits))
+    assert [record.round for record in records] == list(range(8))
+    assert [record.federation.round for record in records] == list(range(1, 9))
+    epsilons = [record.privacy.epsilon for record in records]
+    assert epsilons == sorted(set(epsilons))
+    assert [record.final for record in records] == [False] * 7 + [True]
+    empty = joined.index(0, 2)
+    rest = list(simulate(config, trained_settings, resume=checkpoints[empty]))
+    assert list(map(without_time, rest)) == list(map(without_time, records[empty + 1 :]))
 
 
 def test_without_noise_a_federation_learns(trained_settings):

@@ -9,13 +9,14 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from scipy import stats
 
 from engine import config as configs
-from engine import corpus, simulation
+from engine import corpus
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig, run_key
 from engine.federated.plan import chosen_sentences, plan_of, seeded_secrets
+from engine.preparation import prepare
 from engine.privacy.mechanisms import add_gaussian_noise
 from engine.seeds import KeyStream, Secrets, Seeds
 from engine.settings import Settings
-from engine.simulation import prepare, simulate
+from engine.simulation import simulate
 from engine.training.checkpoint import Checkpoint
 
 LINEAR = SimulationConfig(
@@ -99,7 +100,9 @@ class TestTheAttack:
         if mechanism != "dp-sgd":
             config = changed(mechanism=mechanism, clients=4, data_fraction=0.02)
         if shared:
-            monkeypatch.setattr(simulation, "seeded_secrets", lambda config, settings: Secrets.seeded(config.seed, ""))
+            monkeypatch.setattr(
+                "engine.federated.plan.seeded_secrets", lambda config, settings: Secrets.seeded(config.seed, "")
+            )
         truth, found = self.truth(config, trained_settings), self.solved(config, trained_settings)
         error = np.linalg.norm(found - truth) / np.linalg.norm(truth)
         if shared:

@@ -9,7 +9,7 @@ import pytest
 from engine import embeddings
 from engine.artefacts import Artefacts
 from engine.corpus import Corpus, Sentence
-from engine.embeddings.encoded import encode, subset, tag_sequences
+from engine.embeddings.encoded import encode_words, subset, tag_sequences
 from engine.embeddings.vectors import look_up
 from engine.errors import StoreError, VectorsMissing
 
@@ -61,7 +61,7 @@ class Held:
 def test_a_corpus_is_encoded_once_and_mapped(package, tmp_path):
     corpus = corpus_of("Rosa", "lives", "xqzzyblorp")
     handle = Held(corpus, tmp_path)
-    first, second = (encode(handle, package) for _ in range(2))
+    first, second = (encode_words(handle, package) for _ in range(2))
     assert handle.loaded == 1
     for encoded in (first, second):
         assert isinstance(encoded.train.rows, np.memmap)
@@ -75,7 +75,7 @@ def test_a_corpus_is_encoded_once_and_mapped(package, tmp_path):
 
 def test_sentences_can_be_chosen_and_named_again(package, tmp_path):
     corpus = corpus_of("Rosa", "lives")
-    encoded = encode(Held(corpus, tmp_path), package)
+    encoded = encode_words(Held(corpus, tmp_path), package)
     chosen = subset(encoded.train, np.array([1, 0]))
     assert tag_sequences(chosen, chosen.tags, encoded.tags) == [["B-LOC"], ["B-PER", "O"]]
 
@@ -84,7 +84,7 @@ def test_a_place_that_cannot_be_written_is_said(package, tmp_path):
     (tmp_path / "encoded").write_text("in the way")
     corpus = corpus_of("Rosa")
     with pytest.raises(StoreError, match="encoded corpus cannot be written"):
-        encode(Held(corpus, tmp_path), package)
+        encode_words(Held(corpus, tmp_path), package)
 
 
 def test_missing_vectors_say_what_to_do():

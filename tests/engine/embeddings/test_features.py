@@ -1,17 +1,16 @@
 """Features that come beside word vectors: spelling, half the room, and the projection that is shipped."""
 
-import dataclasses
 import sys
 
 import numpy as np
 import pytest
 
-from engine import corpus, embeddings
+from engine import corpus
 from engine.config import SimulationConfig
 from engine.embeddings import features
 from engine.embeddings.shapes import CASES, SIZE, case, shapes
 from engine.errors import RunStopped, TrainingFailed
-from engine.simulation import prepare, tagger_of
+from engine.preparation import prepare
 from engine.training.batches import batch_of
 from engine.training.gathering import rows_of
 
@@ -79,8 +78,7 @@ def test_each_token_has_its_own_row(spelt) -> None:
     assert (encoded.test.tags == plain.test.tags).all()
     batch = batch_of(encoded.train, encoded.vectors, np.array([5, 3]))
     assert batch.words.shape == (batch.lengths.sum(), 317)
-    tagger = tagger_of(config, encoded)
-    assert tagger.layers[0].outputs == 3 * 317
+    assert prepare(config, settings).tagger.layers[0].outputs == 3 * 317
 
 
 def test_what_is_there_is_not_made_again(spelt, monkeypatch) -> None:
@@ -90,11 +88,13 @@ def test_what_is_there_is_not_made_again(spelt, monkeypatch) -> None:
     assert (again.vectors == encoded.vectors).all()
 
 
-def test_neighbours_are_shown_words_and_spelling_not_what_has_read_them(spelt) -> None:
-    _, encoded, _ = spelt
-    assert embeddings.near(encoded, "shapes") == 317
-    wide = dataclasses.replace(encoded, vectors=np.zeros((1, 317 + 256 + 384), np.uint16))
-    assert embeddings.near(wide, "tuned") == 317
+def test_neighbours_are_shown_words_and_spelling_not_what_has_read_them(spelt, monkeypatch) -> None:
+    config, encoded, settings = spelt
+    assert encoded.copied == 317
+    monkeypatch.setattr(features, "_table", lambda *_: np.zeros((1, 317 + 256 + 384), np.uint16))
+    tuned = features.encode(corpus.resolve("synthetic", settings), config.embeddings, "tuned")
+    assert tuned.vectors.shape[1] == 957
+    assert tuned.copied == 317
 
 
 def test_the_projection_is_of_public_text_and_whitens_it() -> None:

@@ -20,11 +20,12 @@ from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, Tra
 from engine.embeddings import apart
 from engine.embeddings.encoded import tag_sequences
 from engine.errors import CorpusError, InvalidConfig, RunNotFound, StoreError, VectorsMissing
+from engine.preparation import prepare
 from engine.records import Run, RunState, RunStatus
 from engine.runs import Runs
 from engine.runs.repeats import Outcome, repeat_id
 from engine.scoring import score
-from engine.simulation import prepare, simulate
+from engine.simulation import simulate
 from engine.store import places, published
 from tests.engine.runs_for_tests import SMALL, provenance, record
 

@@ -1,0 +1,168 @@
+"""What happened since the last record, gathered step by step, → RoundRecord."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from engine.embeddings import apart
+from engine.embeddings.apart import Overlap
+from engine.federated.accounting import spent
+from engine.federated.federation import Progress, after
+from engine.federated.plan import FederatedPlan
+from engine.federated.server import Exchange
+from engine.privacy.accounting import FAILED_CHECK
+from engine.privacy.noise_check import NoiseMonitor
+from engine.records import EntityScores, FederatedRound, NoiseCheck, PrivacySpent, RoundRecord
+from engine.taggers import Tagger
+from engine.training.checkpoint import Tally
+from engine.training.dpsgd import StepStatistics
+
+REPORTS = 20
+"""Evenly spaced records of a run; ε grows fastest at the start, so a few more stand there."""
+_EARLY = (0.002, 0.005, 0.01, 0.02, 0.035)
+"""Shares of the steps after which the first records come: the curve begins within seconds of the start."""
+
+
+def report_steps(steps: int) -> list[int]:
+    """Steps after which a record is due, ascending, the last one included; every step if there are few."""
+    shares = [*_EARLY, *((i + 1) / REPORTS for i in range(REPORTS))]
+    return sorted({max(1, round(share * steps)) for share in shares})
+
+
+def due_moments(plan: FederatedPlan) -> list[int]:
+    """When records are due, ascending, the last moment of the run included: after how many steps of a client alone, or
+    of several clients after how many rounds, some of which may have had no participant."""
+    if not plan.alone:
+        return report_steps(len(plan.rounds))
+    ends = (int(plan.ends[number - 1]) for number in report_steps(len(plan.rounds)))
+    return sorted({*ends, *report_steps(plan.steps)})
+
+
+class Recorder:
+    """Follows one run. done: how far it is, from where it goes on. monitor: of a private run. shared: sentences that
+    public parts of its features were fitted on."""
+
+    def __init__(
+        self, plan: FederatedPlan, tagger: Tagger, monitor: NoiseMonitor | None, shared: Overlap, done: Tally
+    ) -> None:
+        self.done = done
+        self._plan, self._tagger, self._monitor, self._shared = plan, tagger, monitor, shared
+        self._due = due_moments(plan)
+        self._since: list[StepStatistics] = []
+        self._exchanges: list[Exchange] = []
+        self._round_is_over = False
+        self._last: Progress | None = None
+        """The last one that ended a round."""
+
+    def saw(self, progress: Progress) -> None:
+        """What happened just now."""
+        self.done = after(self.done, progress)
+        self._since += [progress.step] if progress.step else []
+        self._exchanges += [progress.exchange] if progress.exchange else []
+        self._round_is_over = progress.round is not None
+        if self._round_is_over:
+            self._last = progress
+
+    @property
+    def _moment(self) -> int:
+        return self.done.step if self._plan.alone else self.done.rounds
+
+    @property
+    def due(self) -> bool:
+        """Whether a record is due now."""
+        return self._moment in self._due and (self._plan.alone or self._round_is_over)
+
+    @property
+    def test_is_due(self) -> bool:
+        """Whether that record has scores on the test part: at the end, and after each phase of an incremental run,
+        which stands for a run on so much of the data."""
+        return self.done.rounds == len(self._plan.rounds) or (self._plan.phases and self._round_is_over)
+
+    @property
+    def stage(self) -> str:
+        """What is going on, in words."""
+        rounds = len(self._plan.rounds)
+        return (
+            "training" if self._plan.alone else f"training, round {min(self.done.rounds + 1, rounds):,} of {rounds:,}"
+        )
+
+    @property
+    def privacy(self) -> PrivacySpent:
+        """What may be promised so far."""
+        return self._believable(self._monitor.verdict() if self._monitor else None)
+
+    def _believable(self, check: NoiseCheck | None) -> PrivacySpent:
+        """Nothing, where the noise check failed or the features were fitted on training sentences."""
+        privacy = apart.believable(spent(self._plan, self.done.step, self.done.rounds), self._shared)
+        if check is None or not check.failed:
+            return privacy
+        return PrivacySpent(epsilon=math.inf, delta=privacy.delta, assumptions=(FAILED_CHECK,))
+
+    def record(self, scores: EntityScores, test: EntityScores | None, seconds: float) -> RoundRecord:
+        """The state of the run, and what its steps since the last record had in common. seconds: since its start."""
+        check = self._monitor.verdict() if self._monitor else None
+        found = RoundRecord(
+            round=self._due.index(self._moment),
+            step=self.done.step,
+            steps_total=self._plan.steps,
+            examples_seen=self.done.examples_seen,
+            privacy=self._believable(check),
+            scores=scores,
+            nonfinite=self.done.nonfinite,
+            test=test,
+            seconds=seconds,
+            noise_check=check,
+            federation=self._federated(),
+            **self._summary(),
+            noise_to_signal=self._noise_to_signal(),
+        )
+        self._since.clear()
+        self._exchanges.clear()
+        return found
+
+    def _federated(self) -> FederatedRound | None:
+        """What the last round moved; None in central training."""
+        if self._plan.alone:
+            return None
+        exchange = self._last.exchange if self._last else None
+        return FederatedRound(
+            round=self.done.rounds,
+            rounds=len(self._plan.rounds),
+            clients=exchange.clients if exchange else (),
+            failed=self._last.failed if self._last else (),
+            drift=exchange.drift if exchange else 0.0,
+            update_norms=exchange.norms if exchange else (),
+            bytes_down=self.done.bytes_down,
+            bytes_up=self.done.bytes_up,
+        )
+
+    def _noise_to_signal(self) -> float | None:
+        """The noise's expected length ÷ the root mean square length of what it was added to; None without either."""
+        plan, rounds, size = self._plan, self._exchanges, self._tagger.size
+        if plan.server:
+            # Where clients add it themselves, the sum has the noise of each.
+            times = np.mean([max(1, len(exchange.clients)) for exchange in rounds]) if plan.local and rounds else 1.0
+            noise, signals = plan.server.noise_std * math.sqrt(times * size), [exchange.signal for exchange in rounds]
+        else:
+            noise = plan.parts[0].noise_std * math.sqrt(size)
+            signals = [statistics.signal for statistics in self._since]
+        power = float(np.mean(np.square(signals))) if signals else 0.0
+        return noise / math.sqrt(power) if noise and power and math.isfinite(power) else None
+
+    def _summary(self) -> dict[str, Any]:
+        """Means over the sentences sampled since the last record; 0 if there were none."""
+        since, clip_norm = self._since, self._plan.parts[0].clip_norm
+        norms = np.concatenate([np.zeros(0), *(statistics.norms for statistics in since)])
+        losses = np.concatenate([np.zeros(0), *(statistics.losses for statistics in since)])
+        if not len(norms):
+            return dict.fromkeys(("loss", "clipped_fraction", "gradient_norm_median", "gradient_norm_max"), 0.0)
+        parts = np.concatenate([statistics.parts for statistics in since if len(statistics.norms)], axis=1)
+        layers = zip(self._tagger.titles, self._tagger.parts, np.median(parts, axis=1), strict=True)
+        return {
+            "loss": float(losses.mean()),
+            "clipped_fraction": float((norms > clip_norm).mean()) if clip_norm is not None else 0.0,
+            "gradient_norm_median": float(np.median(norms)),
+            "gradient_norm_max": float(norms.max()),
+            "layer_norms": {title: float(norm) for title, part, norm in layers if part.shapes},
+        }
