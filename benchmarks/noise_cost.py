@@ -81,7 +81,7 @@ def corpus_here(wanted: str, settings: Settings) -> str:
 
 def _learner(config: SimulationConfig, settings: Settings) -> DPSGD:
     run = preparation.prepare(config, settings).run
-    return run.learner(run.plan.rounds[0][0], run.weights)
+    return run.learner(run.plan.rounds[0][0])
 
 
 def _timed(clock: Callable[[], float], call: Any, *arguments: Any) -> float:

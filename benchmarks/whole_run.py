@@ -61,12 +61,13 @@ def train(config: SimulationConfig, settings: Settings) -> tuple[RoundRecord, fl
 def scoring_seconds(config: SimulationConfig, settings: Settings) -> tuple[int, float]:
     """Sentences of the test part, and the quickest of five scorings of it."""
     begun = preparation.prepare(config, settings)
-    encoded, tagger, run = begun.encoded, begun.tagger, begun.run
+    run, (side,) = begun.run, begun.sides
+    encoded, tagger, backend = side.encoded, side.tagger, side.holding.backend
     decoder, split, best = Decoder(encoded.tags, well_formed=False), encoded.test, np.inf
     transitions = tagger.views(run.weights)[-1].get("transitions")
     for _ in range(5):
         start = time.perf_counter()
-        found = predict(run.backend, decoder, run.weights, transitions, split, encoded.vectors, lambda: None)
+        found = predict(backend, decoder, run.weights, transitions, split, encoded.vectors, lambda: None)
         score(*(tag_sequences(split, tags, encoded.tags) for tags in (split.tags, found)))
         best = min(best, time.perf_counter() - start)
     return len(split), best

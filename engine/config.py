@@ -8,7 +8,6 @@ work never shows as fresh.
 import dataclasses
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +16,7 @@ from engine import PLAIN_VERSION, PRIVATE_VERSION
 from engine.errors import InvalidConfig
 from engine.privacy.kinds import MECHANISMS, MechanismKind
 from engine.taggers.kinds import KINDS
+from engine.validation import integer, number, one_of, text, truth
 
 FEATURES = ("vectors", "shapes", "contextual", "tuned", "names")
 LOSSES = ("mean", "sum")
@@ -31,40 +31,12 @@ SYNTHETIC = "synthetic"
 """Name of the embedded corpus, which is always there."""
 NOISE = (0.0, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 """Noise multipliers that are worth a look, from none to too much."""
+JOIN = " + "
+"""Between the names of corpora, where each is a platform's own."""
 AUTOMATIC: Any = object()
 """Stands for a clip norm that was left out; it never stays in a configuration."""
 DEFAULT_CLIP_NORM = 1.5
 """The paper's clip norm (dp-fl-ner, footnote 4)."""
-
-
-def _number(
-    name: str, value: Any, low: float, high: float, expected: str, *, low_open: bool = False, high_open: bool = False
-) -> None:
-    ok = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    if ok:
-        ok = (value > low if low_open else value >= low) and (value < high if high_open else value <= high)
-    if not ok:
-        raise InvalidConfig(f"{name}={value!r}, expected {expected}")
-
-
-def _integer(name: str, value: Any, low: int, high: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise InvalidConfig(f"{name}={value!r}, expected a whole number from {low:,} to {high:,}")
-
-
-def _truth(name: str, value: Any) -> None:
-    if not isinstance(value, bool):
-        raise InvalidConfig(f"{name}={value!r}, expected true or false")
-
-
-def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise InvalidConfig(f"{name}={value!r}, expected one of {', '.join(allowed)}")
-
-
-def _text(name: str, value: Any) -> None:
-    if not isinstance(value, str) or not value.strip() or len(value) > 1000 or "\0" in value:
-        raise InvalidConfig(f"{name}={value!r}, expected a name or a path")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,14 +55,14 @@ class TaggerConfig:
     well_formed: bool = False
 
     def __post_init__(self) -> None:
-        _one_of("tagger", self.name, tuple(KINDS))
-        _integer("hidden_size", self.hidden_size, 1, 1024)
-        _integer("window", self.window, 0, 5)
+        one_of("tagger", self.name, tuple(KINDS))
+        integer("hidden_size", self.hidden_size, 1, 1024)
+        integer("window", self.window, 0, 5)
         if self.window and "window" not in KINDS[self.name].fields:
             raise InvalidConfig(
                 f"window={self.window}, expected 0, since tagger={self.name!r} reads the whole sentence"
             )
-        _truth("well_formed", self.well_formed)
+        truth("well_formed", self.well_formed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,12 +85,12 @@ class TrainingConfig:
     averaging: float = 0.0
 
     def __post_init__(self) -> None:
-        _one_of("optimiser", self.optimiser, OPTIMISERS)
-        _number("learning_rate", self.learning_rate, 0, 1000, "a number in (0, 1000]", low_open=True)
-        _integer("batch_size", self.batch_size, 1, 1_000_000)
-        _number("epochs", self.epochs, 0, 10_000, "a number in (0, 10000]", low_open=True)
-        _one_of("loss", self.loss, LOSSES)
-        _number("averaging", self.averaging, 0, 1, "a number in [0, 1)", high_open=True)
+        one_of("optimiser", self.optimiser, OPTIMISERS)
+        number("learning_rate", self.learning_rate, 0, 1000, "a number in (0, 1000]", low_open=True)
+        integer("batch_size", self.batch_size, 1, 1_000_000)
+        number("epochs", self.epochs, 0, 10_000, "a number in (0, 10000]", low_open=True)
+        one_of("loss", self.loss, LOSSES)
+        number("averaging", self.averaging, 0, 1, "a number in [0, 1)", high_open=True)
         object.__setattr__(self, "averaging", float(self.averaging))
         object.__setattr__(self, "learning_rate", float(self.learning_rate))
         object.__setattr__(self, "epochs", float(self.epochs))
@@ -155,7 +127,7 @@ class PrivacyConfig:
     noise_source: str = "seeded"
 
     def __post_init__(self) -> None:
-        _number("noise_multiplier", self.noise_multiplier, 0, 10_000, "a number from 0 to 10000")
+        number("noise_multiplier", self.noise_multiplier, 0, 10_000, "a number from 0 to 10000")
         if self.clip_norm is AUTOMATIC:
             object.__setattr__(self, "clip_norm", DEFAULT_CLIP_NORM if self.noise_multiplier > 0 else None)
         if self.clip_norm is None:
@@ -164,13 +136,13 @@ class PrivacyConfig:
                     f"clip_norm=None, expected a positive number, since noise_multiplier={self.noise_multiplier:g}"
                 )
         else:
-            _number("clip_norm", self.clip_norm, 0, 1e6, "a number in (0, 1000000]", low_open=True)
+            number("clip_norm", self.clip_norm, 0, 1e6, "a number in (0, 1000000]", low_open=True)
             object.__setattr__(self, "clip_norm", float(self.clip_norm))
-        _number("delta", self.delta, 0, 1, "a number between 0 and 1", low_open=True, high_open=True)
-        _one_of("sampling", self.sampling, SAMPLINGS)
-        _one_of("mechanism", self.mechanism, tuple(MECHANISMS))
-        _one_of("clipping", self.clipping, CLIPPINGS)
-        _one_of("noise_source", self.noise_source, NOISE_SOURCES)
+        number("delta", self.delta, 0, 1, "a number between 0 and 1", low_open=True, high_open=True)
+        one_of("sampling", self.sampling, SAMPLINGS)
+        one_of("mechanism", self.mechanism, tuple(MECHANISMS))
+        one_of("clipping", self.clipping, CLIPPINGS)
+        one_of("noise_source", self.noise_source, NOISE_SOURCES)
         if not self.noise_multiplier > 0:
             object.__setattr__(self, "noise_source", "seeded")
         object.__setattr__(self, "noise_multiplier", float(self.noise_multiplier))
@@ -212,20 +184,20 @@ class FederationConfig:
     weighting: str | None = None
 
     def __post_init__(self) -> None:
-        _integer("clients", self.clients, 1, 100_000)
+        integer("clients", self.clients, 1, 100_000)
         if self.participants is not None:
-            _integer("participants", self.participants, 1, 100_000)
+            integer("participants", self.participants, 1, 100_000)
             if self.participants > self.clients:
                 raise InvalidConfig(f"participants={self.participants}, expected at most clients={self.clients}")
             if self.participants == self.clients:
                 object.__setattr__(self, "participants", None)
-        _integer("rounds", self.rounds, 1, 100_000)
-        _one_of("schedule", self.schedule, SCHEDULES)
-        _one_of("partition", self.partition, PARTITIONS)
-        _number("skew", self.skew, 0, 1000, "a number in (0, 1000]", low_open=True)
+        integer("rounds", self.rounds, 1, 100_000)
+        one_of("schedule", self.schedule, SCHEDULES)
+        one_of("partition", self.partition, PARTITIONS)
+        number("skew", self.skew, 0, 1000, "a number in (0, 1000]", low_open=True)
         object.__setattr__(self, "skew", float(self.skew))
         if self.weighting is not None:
-            _one_of("weighting", self.weighting, WEIGHTINGS)
+            one_of("weighting", self.weighting, WEIGHTINGS)
 
     @property
     def central(self) -> bool:
@@ -237,7 +209,9 @@ class FederationConfig:
 class SimulationConfig:
     """One run, whole.
 
-    corpus: a name of the catalogue, or a path to a file or folder. data_fraction: share of the training sentences
+    corpus: a name of the catalogue, or a path to a file or folder. Several of them, joined by ``JOIN``, are the corpora
+    of as many platforms: each client is one, has its own entity types, and keeps what lies above the shared layers to
+    itself (FedNER, section 3.2). data_fraction: share of the training sentences
     that is used, in (0, 1]; it earns no privacy amplification. embeddings: name of the spaCy package whose static
     vectors feed the tagger. features: what a token is told by: its word's "vectors", as in the papers; "shapes", its
     spelling beside them; "contextual", vectors in context from a public language model beside these; "tuned", those of
@@ -256,12 +230,14 @@ class SimulationConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _text("corpus", self.corpus)
-        _number("data_fraction", self.data_fraction, 0, 1, "a number in (0, 1]", low_open=True)
+        text("corpus", self.corpus)
+        number("data_fraction", self.data_fraction, 0, 1, "a number in (0, 1]", low_open=True)
         object.__setattr__(self, "data_fraction", float(self.data_fraction))
-        _text("embeddings", self.embeddings)
-        _one_of("features", self.features, FEATURES)
-        _integer("seed", self.seed, 0, 2**32 - 1)
+        text("embeddings", self.embeddings)
+        one_of("features", self.features, FEATURES)
+        integer("seed", self.seed, 0, 2**32 - 1)
+        if self.platforms:
+            object.__setattr__(self, "federation", _of_platforms(self.platforms, self.federation))
         mechanism, federation = self.privacy.mechanism, self.federation
         whole_clients = self.privacy.kind.whole_clients
         if whole_clients and federation.clients == 1:
@@ -278,6 +254,12 @@ class SimulationConfig:
                 f"weighting={federation.weighting!r}, expected 'equal', since mechanism={mechanism!r} bounds what each "
                 "client adds alike"
             )
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """The corpus of each platform; empty where all clients have parts of one corpus."""
+        names = tuple(self.corpus.split(JOIN))
+        return names if len(names) > 1 else ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, ready for JSON; :meth:`from_dict` is the inverse."""
@@ -313,6 +295,21 @@ class SimulationConfig:
     def canonical_json(self) -> str:
         """The same text for equal configurations, on any machine."""
         return _canonical(self.to_dict())
+
+
+def _of_platforms(platforms: tuple[str, ...], federation: FederationConfig) -> FederationConfig:
+    """A client for each platform."""
+    if not all(map(str.strip, platforms)) or len(set(platforms)) < len(platforms):
+        raise InvalidConfig(f"corpus={JOIN.join(platforms)!r}, expected the name of another corpus for each platform")
+    if federation.partition != "random":
+        raise InvalidConfig(
+            f"partition={federation.partition!r}, expected 'random', since each platform has a corpus of its own"
+        )
+    if federation.clients not in (1, len(platforms)):
+        raise InvalidConfig(
+            f"clients={federation.clients}, expected {len(platforms)}, one for each platform of the corpus"
+        )
+    return dataclasses.replace(federation, clients=len(platforms))
 
 
 _PARTS: dict[str, Any] = {

@@ -1,6 +1,6 @@
 """SimulationConfig → a run before its first step: corpus, features, tagger, plan, and the federation that trains."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,12 +8,12 @@ import numpy as np
 from engine import corpus as corpora
 from engine import embeddings
 from engine.config import SimulationConfig
-from engine.corpus.handle import CorpusHandle
+from engine.corpus import AnyCorpus
 from engine.embeddings import EncodedCorpus, apart
 from engine.embeddings.apart import Overlap
 from engine.embeddings.encoded import subset
 from engine.federated.accounting import spent
-from engine.federated.federation import Federation
+from engine.federated.federation import Federation, Holding
 from engine.federated.plan import plan_of, secrets_of
 from engine.seeds import Secrets, Seeds
 from engine.settings import Settings
@@ -21,18 +21,29 @@ from engine.taggers import Tagger, build
 from engine.training import compiled_stamp
 from engine.training.backends import backend_of
 from engine.training.batches import physical_batches
+from engine.training.dpsgd import Backend
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Side:
+    """A corpus with the tagger for its tags: a platform's, or that of all clients together. name: of the corpus.
+    shared: sentences that public parts of the features were fitted on. holding: what clients train with."""
+
+    name: str
+    shared: Overlap
+    encoded: EncodedCorpus
+    tagger: Tagger
+    holding: Holding
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prepared:
-    """A run before its first step. shared: sentences that public parts of the features were fitted on. run: what
-    trains, with the plan and the first weights."""
+    """A run before its first step. sides: of each platform, or one. run: what trains, with the plan and the first
+    weights."""
 
     config: SimulationConfig
-    corpus: CorpusHandle
-    shared: Overlap
-    encoded: EncodedCorpus
-    tagger: Tagger
+    corpus: AnyCorpus
+    sides: tuple[Side, ...]
     run: Federation
 
 
@@ -40,7 +51,7 @@ def prepare(
     config: SimulationConfig,
     settings: Settings,
     *,
-    corpus: CorpusHandle | None = None,
+    corpus: AnyCorpus | None = None,
     secrets: Secrets | None = None,
     tell: Callable[[str], None] = lambda stage: None,
 ) -> Prepared:
@@ -52,13 +63,16 @@ def prepare(
     """
     tell("reading the corpus and its word vectors")
     corpus = corpus or corpora.resolve(config.corpus, settings)
-    shared = apart.overlap(corpus, config.features)
-    encoded = embeddings.encode(
-        corpus,
-        config.embeddings,
-        config.features,
-        lambda share: tell(f"computing vectors in context, once for this corpus: {share:.0%}"),
-    )
+    shared = [apart.overlap(part, config.features) for part in corpus.parts]
+    encoded = [
+        embeddings.encode(
+            part,
+            config.embeddings,
+            config.features,
+            lambda share: tell(f"computing vectors in context, once for this corpus: {share:.0%}"),
+        )
+        for part in corpus.parts
+    ]
     if settings.backend == "compiled" and not compiled_stamp.is_fresh():
         tell("compiling the training step, once; up to a minute")
         from engine.training.compilation import compile_everything
@@ -67,19 +81,50 @@ def prepare(
     tell("preparing the tagger")
     secrets = secrets or secrets_of(config, corpus.checksum)
     plan = plan_of(config, corpus, secrets)
-    tagger = build(config.tagger, encoded.vectors.shape[1], len(encoded.tags), encoded.copied)
-    backend = backend_of(tagger, config.training.loss, settings.backend)
-    run = Federation(
-        config,
-        plan,
-        backend,
-        encoded.train,
-        encoded.vectors,
-        tagger.initial_weights(Seeds(config.seed).stream("initial weights")),
-        layers=tagger.stretches,
-        secrets=secrets,
-    )
-    return Prepared(config=config, corpus=corpus, shared=shared, encoded=encoded, tagger=tagger, run=run)
+    taggers = [build(config.tagger, each.vectors.shape[1], len(each.tags), each.copied) for each in encoded]
+    if config.platforms:
+        taggers = [tagger.with_own_tags() for tagger in taggers]
+    backends = [backend_of(tagger, config.training.loss, settings.backend) for tagger in taggers]
+    holdings = _holdings(encoded, taggers, backends)
+    run = Federation(config, plan, holdings, _first_weights(taggers, Seeds(config.seed)), secrets=secrets)
+    sides = [
+        Side(name=part.name, shared=found, encoded=arrays, tagger=tagger, holding=holding)
+        for part, found, arrays, tagger, holding in zip(corpus.parts, shared, encoded, taggers, holdings, strict=True)
+    ]
+    return Prepared(config=config, corpus=corpus, sides=tuple(sides), run=run)
+
+
+def _holdings(
+    encoded: Sequence[EncodedCorpus], taggers: Sequence[Tagger], backends: Sequence[Backend]
+) -> list[Holding]:
+    found: list[Holding] = []
+    first, start = 0, taggers[0].shared.stop
+    for arrays, tagger, backend in zip(encoded, taggers, backends, strict=True):
+        end = start + tagger.size - tagger.shared.stop
+        own = slice(start, end) if end > start else slice(0, 0)
+        holding = Holding(
+            split=arrays.train,
+            table=arrays.vectors,
+            backend=backend,
+            shared=tagger.shared.stop,
+            own=own,
+            first=first,
+            layers=tagger.stretches,
+        )
+        found.append(holding)
+        first, start = first + len(arrays.train), end
+    return found
+
+
+def _first_weights(taggers: Sequence[Tagger], seeds: Seeds) -> np.ndarray:
+    """The common ones as a single tagger's would be, then those of each platform, drawn for it."""
+    common = taggers[0].initial_weights(seeds.stream("initial weights"))
+    own = [
+        tagger.initial_weights(seeds.of(platform=number).stream("initial weights"))[tagger.shared.stop :]
+        for number, tagger in enumerate(taggers)
+        if tagger.size > tagger.shared.stop
+    ]
+    return np.concatenate([common[: taggers[0].shared.stop], *own])
 
 
 def warm_up(settings: Settings) -> None:
@@ -88,9 +133,9 @@ def warm_up(settings: Settings) -> None:
     Raises VectorsMissing, StoreError.
     """
     prepared = prepare(SimulationConfig(), settings)
-    run, encoded = prepared.run, prepared.encoded
-    few = subset(encoded.validation, np.arange(8))
-    for batch in physical_batches(few, encoded.vectors, np.arange(len(few))):
-        run.backend.clipped_gradient(run.weights, batch, 1.0)
-        run.backend.scores(run.weights, batch)
+    run, (side,) = prepared.run, prepared.sides
+    few, backend = subset(side.encoded.validation, np.arange(8)), side.holding.backend
+    for batch in physical_batches(few, side.encoded.vectors, np.arange(len(few))):
+        backend.clipped_gradient(run.weights, batch, 1.0)
+        backend.scores(run.weights, batch)
     spent(run.plan, 1, 0)

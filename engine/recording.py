@@ -6,15 +6,13 @@ from typing import Any
 import numpy as np
 
 from engine.embeddings import apart
-from engine.embeddings.apart import Overlap
 from engine.federated.accounting import spent
 from engine.federated.federation import Progress, after
 from engine.federated.plan import FederatedPlan
 from engine.federated.server import Exchange
+from engine.preparation import Prepared
 from engine.privacy.accounting import FAILED_CHECK
-from engine.privacy.noise_check import NoiseMonitor
-from engine.records import EntityScores, FederatedRound, NoiseCheck, PrivacySpent, RoundRecord
-from engine.taggers import Tagger
+from engine.records import EntityScores, FederatedRound, NoiseCheck, PlatformRecord, PrivacySpent, RoundRecord
 from engine.training.checkpoint import Tally
 from engine.training.dpsgd import StepStatistics
 
@@ -40,15 +38,13 @@ def due_moments(plan: FederatedPlan) -> list[int]:
 
 
 class Recorder:
-    """Follows one run. done: how far it is, from where it goes on. monitor: of a private run. shared: sentences that
-    public parts of its features were fitted on."""
+    """Follows one run. done: how far it is, from where it goes on."""
 
-    def __init__(
-        self, plan: FederatedPlan, tagger: Tagger, monitor: NoiseMonitor | None, shared: Overlap, done: Tally
-    ) -> None:
+    def __init__(self, prepared: Prepared, done: Tally) -> None:
         self.done = done
-        self._plan, self._tagger, self._monitor, self._shared = plan, tagger, monitor, shared
-        self._due = due_moments(plan)
+        self._plan, self._monitors, self._sides = prepared.run.plan, prepared.run.monitors, prepared.sides
+        self._tagger = self._sides[0].tagger
+        self._due = due_moments(self._plan)
         self._since: list[StepStatistics] = []
         self._exchanges: list[Exchange] = []
         self._round_is_over = False
@@ -88,31 +84,54 @@ class Recorder:
         )
 
     @property
-    def privacy(self) -> PrivacySpent:
-        """What may be promised so far."""
-        return self._believable(self._monitor.verdict() if self._monitor else None)
+    def privacy(self) -> list[PrivacySpent]:
+        """What may be promised so far on each side."""
+        return self._promised(self._checks())
 
-    def _believable(self, check: NoiseCheck | None) -> PrivacySpent:
+    def _checks(self) -> list[NoiseCheck | None]:
+        """The noise check of each side, which several may have in common."""
+        found: list[NoiseCheck | None] = [monitor.verdict() for monitor in self._monitors]
+        return found if len(found) == len(self._sides) else (found or [None]) * len(self._sides)
+
+    def _promised(self, checks: list[NoiseCheck | None]) -> list[PrivacySpent]:
         """Nothing, where the noise check failed or the features were fitted on training sentences."""
-        privacy = apart.believable(spent(self._plan, self.done.step, self.done.rounds), self._shared)
-        if check is None or not check.failed:
-            return privacy
-        return PrivacySpent(epsilon=math.inf, delta=privacy.delta, assumptions=(FAILED_CHECK,))
+        several = len(self._sides) > 1
+        found = []
+        for number, (side, check) in enumerate(zip(self._sides, checks, strict=True)):
+            own = number if several else None
+            privacy = apart.believable(spent(self._plan, self.done.step, self.done.rounds, own), side.shared)
+            failed = check is not None and check.failed
+            nothing = PrivacySpent(epsilon=math.inf, delta=privacy.delta, assumptions=(FAILED_CHECK,))
+            found.append(nothing if failed else privacy)
+        return found
 
-    def record(self, scores: EntityScores, test: EntityScores | None, seconds: float) -> RoundRecord:
-        """The state of the run, and what its steps since the last record had in common. seconds: since its start."""
-        check = self._monitor.verdict() if self._monitor else None
+    def record(self, scores: list[EntityScores], test: list[EntityScores] | None, seconds: float) -> RoundRecord:
+        """The state of the run, and what its steps since the last record had in common. scores, test: of each side.
+        seconds: since its start."""
+        checks = self._checks()
+        promised = self._promised(checks)
+        platforms = tuple(
+            PlatformRecord(
+                name=side.name,
+                privacy=promised[number],
+                scores=scores[number],
+                test=test[number] if test else None,
+                noise_check=checks[number],
+            )
+            for number, side in enumerate(self._sides)
+        )
         found = RoundRecord(
             round=self._due.index(self._moment),
             step=self.done.step,
             steps_total=self._plan.steps,
             examples_seen=self.done.examples_seen,
-            privacy=self._believable(check),
-            scores=scores,
+            privacy=max(promised, key=lambda privacy: privacy.epsilon),
+            scores=self._together(scores),
             nonfinite=self.done.nonfinite,
-            test=test,
+            test=self._together(test) if test else None,
             seconds=seconds,
-            noise_check=check,
+            noise_check=next((check for check in checks if check and not check.passed), checks[0]),
+            platforms=platforms if len(platforms) > 1 else (),
             federation=self._federated(),
             **self._summary(),
             noise_to_signal=self._noise_to_signal(),
@@ -120,6 +139,11 @@ class Recorder:
         self._since.clear()
         self._exchanges.clear()
         return found
+
+    def _together(self, scores: list[EntityScores]) -> EntityScores:
+        if len(scores) == 1:
+            return scores[0]
+        return EntityScores.together(dict(zip((side.name for side in self._sides), scores, strict=True)))
 
     def _federated(self) -> FederatedRound | None:
         """What the last round moved; None in central training."""
@@ -139,12 +163,14 @@ class Recorder:
 
     def _noise_to_signal(self) -> float | None:
         """The noise's expected length ÷ the root mean square length of what it was added to; None without either."""
-        plan, rounds, size = self._plan, self._exchanges, self._tagger.size
+        plan, rounds = self._plan, self._exchanges
         if plan.server:
+            size = self._tagger.shared.stop
             # Where clients add it themselves, the sum has the noise of each.
             times = np.mean([max(1, len(exchange.clients)) for exchange in rounds]) if plan.local and rounds else 1.0
             noise, signals = plan.server.noise_std * math.sqrt(times * size), [exchange.signal for exchange in rounds]
         else:
+            size = float(np.mean([side.tagger.size for side in self._sides]))
             noise = plan.parts[0].noise_std * math.sqrt(size)
             signals = [statistics.signal for statistics in self._since]
         power = float(np.mean(np.square(signals))) if signals else 0.0

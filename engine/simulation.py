@@ -7,12 +7,14 @@ every random draw is named by its step, so a resumed run repeats no release and 
 import time
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 from engine.config import SimulationConfig, engine_version, run_id
-from engine.corpus.handle import CorpusHandle
-from engine.embeddings import EncodedSplit
+from engine.corpus import AnyCorpus
 from engine.embeddings.encoded import tag_sequences
 from engine.errors import RunStopped
-from engine.preparation import prepare
+from engine.federated.federation import Federation
+from engine.preparation import Side, prepare
 from engine.recording import Recorder
 from engine.records import EntityScores, RoundRecord
 from engine.scoring import score
@@ -25,7 +27,6 @@ from engine.training.dpsgd import predict
 from engine.training.model import Model
 
 _CHECK = "noise check/"
-"""Before the names of the noise check's arrays in a checkpoint."""
 
 
 def simulate(
@@ -35,7 +36,7 @@ def simulate(
     stop: Callable[[], bool] = lambda: False,
     resume: Checkpoint | None = None,
     secrets: Secrets | None = None,
-    corpus: CorpusHandle | None = None,
+    corpus: AnyCorpus | None = None,
     on_checkpoint: Callable[[Checkpoint], None] = lambda checkpoint: None,
     on_model: Callable[[Model], None] = lambda model: None,
     on_stage: Callable[[str, float], None] = lambda stage, progress: None,
@@ -46,8 +47,8 @@ def simulate(
     the one that follows it. secrets: what samples and noise come from, by default what the configuration's noise
     source says; a run that is resumed must be given those it began with, unless they are seeded. corpus: of the
     configuration, where it was resolved already. on_checkpoint: given the state that belongs to a record just before
-    the record is yielded. on_model: given the tagger once all records are out. on_stage: told what is going on, in
-    words, with the share of the steps done.
+    the record is yielded. on_model: given the tagger, or that of each platform, once all records are out. on_stage:
+    told what is going on, in words, with the share of the steps done.
     Raises InvalidConfig, CorpusError, VectorsMissing, StoreError, TrainingFailed, RunStopped.
     """
 
@@ -61,22 +62,19 @@ def simulate(
 
     started = time.monotonic() - (resume.seconds if resume else 0.0)
     prepared = prepare(config, settings, corpus=corpus, secrets=secrets, tell=tell)
-    run, tagger, encoded = prepared.run, prepared.tagger, prepared.encoded
-    plan, weights, monitor = run.plan, run.weights, run.monitor
-    recorder = Recorder(plan, tagger, monitor, prepared.shared, resume.tally if resume else Tally())
+    run, plan, weights, sides = prepared.run, prepared.run.plan, prepared.run.weights, prepared.sides
+    recorder = Recorder(prepared, resume.tally if resume else Tally())
     optimiser_state = None
     if resume:
         weights[:] = resume.arrays["weights"]
         optimiser_state = {name: resume.arrays[name] for name in run.optimiser.state}
-        if monitor:
-            monitor.state = {name: resume.arrays[_CHECK + name].copy() for name in monitor.state}
+        for place, monitor in zip(_places(run), run.monitors, strict=True):
+            monitor.state = {name: resume.arrays[place + name].copy() for name in monitor.state}
     average = Average(config.training.averaging, weights, resume.arrays if resume else {})
-    decoder = Decoder(encoded.tags, well_formed=config.tagger.well_formed)
 
-    def evaluate(split: EncodedSplit) -> EntityScores:
-        transitions = tagger.views(average.weights)[-1].get("transitions")
-        found = predict(run.backend, decoder, average.weights, transitions, split, encoded.vectors, go_on)
-        return score(*(tag_sequences(split, tags, encoded.tags) for tags in (split.tags, found)))
+    def evaluate(part: str) -> list[EntityScores]:
+        every = average.weights
+        return [_score(side, part, side.holding.weights(every), config.tagger.well_formed, go_on) for side in sides]
 
     done = recorder.done
     on_stage("training", done.step / plan.steps)
@@ -89,27 +87,41 @@ def simulate(
             on_stage(recorder.stage, progress.taken / plan.steps)
         if not recorder.due:
             continue
-        validation = evaluate(encoded.validation)
-        test = evaluate(encoded.test) if recorder.test_is_due else None
-        record = recorder.record(validation, test, time.monotonic() - started)
+        test = evaluate("test") if recorder.test_is_due else None
+        record = recorder.record(evaluate("validation"), test, time.monotonic() - started)
         state = {"weights": weights, **run.optimiser.state, **average.state}
-        if monitor:
-            state |= {_CHECK + name: array for name, array in monitor.state.items()}
+        for place, monitor in zip(_places(run), run.monitors, strict=True):
+            state |= {place + name: array for name, array in monitor.state.items()}
         arrays = {name: array.copy() for name, array in state.items()}
         on_checkpoint(Checkpoint(round=record.round, seconds=record.seconds, tally=recorder.done, arrays=arrays))
         yield record
-    privacy = recorder.privacy
-    on_model(
-        Model(
-            run_id=run_id(config, prepared.corpus.checksum),
-            config=config,
-            weights=average.weights.copy(),
-            tags=encoded.tags,
-            dimensions=encoded.vectors.shape[1],
-            copied=encoded.copied,
-            corpus_checksum=prepared.corpus.checksum,
-            engine_version=engine_version(config),
-            epsilon=privacy.epsilon,
-            delta=privacy.delta,
+    for side, privacy in zip(sides, recorder.privacy, strict=True):
+        on_model(
+            Model(
+                run_id=run_id(config, prepared.corpus.checksum),
+                config=config,
+                weights=side.holding.weights(average.weights).copy(),
+                tags=side.encoded.tags,
+                dimensions=side.encoded.vectors.shape[1],
+                copied=side.encoded.copied,
+                corpus_checksum=prepared.corpus.checksum,
+                engine_version=engine_version(config),
+                epsilon=privacy.epsilon,
+                delta=privacy.delta,
+                platform=side.name if config.platforms else None,
+            )
         )
-    )
+
+
+def _places(run: Federation) -> list[str]:
+    """Before the names of each noise check's arrays in a checkpoint."""
+    return [_CHECK] if len(run.monitors) == 1 else [f"{_CHECK}{number}/" for number in range(len(run.monitors))]
+
+
+def _score(side: Side, part: str, weights: np.ndarray, well_formed: bool, go_on: Callable[[], None]) -> EntityScores:
+    """How well a tagger with these weights finds the names in the "validation" or "test" part of its corpus."""
+    encoded, split = side.encoded, getattr(side.encoded, part)
+    decoder = Decoder(encoded.tags, well_formed=well_formed)
+    transitions = side.tagger.views(weights)[-1].get("transitions")
+    found = predict(side.holding.backend, decoder, weights, transitions, split, encoded.vectors, go_on)
+    return score(*(tag_sequences(split, tags, encoded.tags) for tags in (split.tags, found)))

@@ -20,7 +20,7 @@ import psutil
 from engine import corpus as corpora
 from engine import embeddings
 from engine.config import SYNTHETIC, SimulationConfig, engine_version
-from engine.corpus.handle import CorpusHandle
+from engine.corpus import AnyCorpus
 from engine.errors import EpsilonError, RunNotFound, RunStopped, StoreError
 from engine.records import Provenance, RunState
 from engine.reports.commands import command_line
@@ -153,8 +153,9 @@ def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None
             latest.pop().save(path)
     if record is None:  # it had died between its last record and its end
         record = store.records(claim.run_id)[-1]
-    with artefacts.making(model_name(claim.run_id), "The tagger") as path:
-        models.pop().save(path)
+    for number, model in enumerate(models):
+        with artefacts.making(model_name(claim.run_id, number), "The tagger") as path:
+            model.save(path)
     store.finish(claim, provenance(config, corpus, record.seconds))
     artefacts.remove(checkpoint)
     key_file.destroy(keys)
@@ -243,7 +244,7 @@ class Pulse:
         self._thread.join()
 
 
-def provenance(config: SimulationConfig, corpus: CorpusHandle, seconds: float) -> Provenance:
+def provenance(config: SimulationConfig, corpus: AnyCorpus, seconds: float) -> Provenance:
     """How the run that just ended came about."""
     return Provenance(
         created=datetime.now(UTC).isoformat(timespec="seconds"),

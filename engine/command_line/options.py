@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
+from engine.config import JOIN, FederationConfig, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
+from engine.errors import InvalidConfig
 from engine.runs import Runs
 from engine.taggers import KINDS
 
@@ -16,7 +17,16 @@ _DEFAULT = SimulationConfig()
 
 
 def configuration(
-    corpus: Annotated[str, typer.Option(help="A name that `corpora` lists, or a file or folder of column files.")],
+    corpus: Annotated[
+        str | None, typer.Option(help="A name that `corpora` lists, or a file or folder of column files.")
+    ] = None,
+    platform: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="In place of --corpus, twice or more: the corpus of a platform, which has its own entity types and "
+            "shares the layers below them with the others."
+        ),
+    ] = None,
     tagger: Annotated[str, typer.Option(help=f"The model: {', '.join(KINDS)}.")] = _DEFAULT.tagger.name,
     hidden_size: Annotated[
         int, typer.Option(help="LSTM units per direction, or units of an MLP.")
@@ -107,12 +117,12 @@ def configuration(
     ] = _DEFAULT.seed,
 ) -> SimulationConfig:
     """What the options of ``simulate`` and ``submit`` describe."""
+    if bool(corpus) == bool(platform) or len(platform or ()) == 1:
+        raise InvalidConfig("expected either --corpus once, or --platform twice or more")
     known = {info.name for info in Runs.from_environment().corpora()}
-    if corpus not in known and Path(corpus).exists():
-        corpus = str(Path(corpus).resolve())  # a worker has another working directory
     clip = {} if clip_norm is None else {"clip_norm": clip_norm}
     return SimulationConfig(
-        corpus=corpus,
+        corpus=JOIN.join(_from_anywhere(name, known) for name in platform or [corpus or ""]),
         data_fraction=data_fraction,
         tagger=TaggerConfig(name=tagger, hidden_size=hidden_size, window=window, well_formed=well_formed),
         embeddings=embeddings,
@@ -145,6 +155,13 @@ def configuration(
         ),
         seed=seed,
     )
+
+
+def _from_anywhere(name: str, known: set[str]) -> str:
+    """A corpus as a worker finds it, whose working directory is another. Raises InvalidConfig."""
+    if JOIN in name:
+        raise InvalidConfig(f"{name!r} is no name of a corpus: {JOIN!r} stands between the platforms' corpora")
+    return str(Path(name).resolve()) if name not in known and Path(name).exists() else name
 
 
 def configured(command: Callable[..., None]) -> Callable[..., None]:

@@ -32,6 +32,7 @@ from engine.reports.numbers import delta_text
 from engine.reports.runs import (
     overlap_fields,
     overlap_text,
+    platform_lines,
     privacy_fields,
     record_fields,
     record_line,
@@ -88,7 +89,8 @@ def simulate(config: SimulationConfig, as_json: Json = False) -> None:
             typer.echo(json.dumps(record_fields(record)) if as_json else record_line(record))
             sys.stdout.flush()
     if not as_json and record.test:
-        typer.echo("\n".join(["", "Test scores", score_table(record.test), *privacy_lines(record)]))
+        lines = ["", "Test scores", score_table(record.test), *platform_lines(record), *privacy_lines(record)]
+        typer.echo("\n".join(lines))
 
 
 @app.command("second-opinion")
@@ -239,7 +241,7 @@ def show(run_id: RunId, as_json: Json = False) -> None:
     first = (door.find(run.config) or run) if run.kind == RunKind.REPEAT else run
     lines = [run_line(run), *(record_line(record) for record in run.records)]
     if run.final and run.final.test:
-        lines += ["", "Test scores", score_table(run.final.test), *privacy_lines(run.final)]
+        lines += ["", "Test scores", score_table(run.final.test), *platform_lines(run.final), *privacy_lines(run.final)]
     fields = run_fields(run) | {"records": [record_fields(record) for record in run.records]}
     if repeat := door.repeated([first]).get(first.run_id):
         outcome = repeat.outcome.text if repeat.outcome else str(repeat.state)

@@ -6,18 +6,21 @@ Light to import: what generates or downloads is imported when it is asked for.
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.config import SYNTHETIC
+from engine.config import JOIN, SYNTHETIC
 from engine.corpus import files
 from engine.corpus.catalogue import ENTRIES, CorpusInfo, Entry
 from engine.corpus.files import OWN, add_upload
 from engine.corpus.handle import CorpusHandle
+from engine.corpus.joined import JoinedCorpora
 from engine.corpus.sentences import Corpus, Sentence
 from engine.settings import Settings
 
 __all__ = [
+    "AnyCorpus",
     "Corpus",
     "CorpusHandle",
     "CorpusInfo",
+    "JoinedCorpora",
     "Sentence",
     "add_upload",
     "catalogue",
@@ -25,10 +28,14 @@ __all__ = [
     "resolve",
 ]
 
+AnyCorpus = CorpusHandle | JoinedCorpora
 
-def resolve(name_or_path: str, settings: Settings, expected: str | None = None) -> CorpusHandle:
-    """The corpus of a name or a path, as one handle; see :class:`CorpusHandle`."""
-    return CorpusHandle(name_or_path, settings, expected)
+
+def resolve(name_or_path: str, settings: Settings, expected: str | None = None) -> AnyCorpus:
+    """The corpus of a name or a path, as one handle; see :class:`CorpusHandle`. Several of them, joined: those of a
+    federation's platforms, see :class:`JoinedCorpora`."""
+    kind = JoinedCorpora if JOIN in name_or_path else CorpusHandle
+    return kind(name_or_path, settings, expected)
 
 
 def fetch(name: str, settings: Settings, progress: Callable[[float], None] = lambda share: None) -> Path:

@@ -14,7 +14,7 @@ from engine.corpus.sentences import Corpus
 from engine.errors import CorpusError, StoreError
 from engine.settings import Settings
 
-_COPIES, _LIST = "corpora-by-checksum", "list.json"
+COPIES, _LIST = "corpora-by-checksum", "list.json"
 
 
 class CorpusHandle:
@@ -29,6 +29,11 @@ class CorpusHandle:
         self.name, self.expected = name, expected
         self.artefacts: Artefacts = settings.artefacts
         self._settings = settings
+
+    @property
+    def parts(self) -> "tuple[CorpusHandle, ...]":
+        """The corpora that it is made of: itself."""
+        return (self,)
 
     @property
     def synthetic(self) -> bool:
@@ -115,4 +120,4 @@ class CorpusHandle:
 
     @staticmethod
     def _copy(checksum: str) -> str:
-        return f"{_COPIES}/{checksum[:16]}"
+        return f"{COPIES}/{checksum[:16]}"

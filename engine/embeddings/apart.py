@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.corpus import AnyCorpus
 from engine.corpus.handle import CorpusHandle
 from engine.corpus.sentences import Corpus, Sentence
 from engine.embeddings.features import PUBLIC
@@ -92,11 +93,21 @@ class Overlap:
 NONE = Overlap()
 
 
-def overlap(corpus: CorpusHandle, features: str) -> Overlap:
-    """What a corpus shares with the sentences that ``features`` rest on; read once for each content, then kept among
-    the files that runs share. Raises CorpusError, StoreError."""
+def overlap(corpus: AnyCorpus, features: str) -> Overlap:
+    """What a corpus, or those of all platforms, shares with the sentences that ``features`` rest on; read once for each
+    content, then kept among the files that runs share. Raises CorpusError, StoreError."""
     if features not in RESTS_ON:
         return NONE
+    each = [_of_one(part, features) for part in corpus.parts]
+    sums = ([sum(column) for column in zip(*rows, strict=True)] for rows in zip(*map(_counts, each), strict=True))
+    return Overlap(*map(_three, sums))
+
+
+def _counts(found: Overlap) -> tuple[tuple[int, int, int], ...]:
+    return found.sentences, found.shared, found.short
+
+
+def _of_one(corpus: CorpusHandle, features: str) -> Overlap:
     name = f"overlaps/{corpus.checksum[:16]}-{_digest(CHECKSUMS)[:8]}-{_FORMAT}.json"
     path = corpus.artefacts.find(name)
     try:
@@ -123,7 +134,7 @@ def of_corpus(whole: Corpus, features: str) -> Overlap:
     )
 
 
-def in_both(private: CorpusHandle, development: CorpusHandle) -> int:
+def in_both(private: AnyCorpus, development: AnyCorpus) -> int:
     """How many training sentences of one corpus, of ``LEAST_WORDS`` words at least, stand in any part of another.
     Raises CorpusError."""
     if private.checksum == development.checksum:

@@ -63,8 +63,8 @@ def second_opinions(config: SimulationConfig, settings: Settings, steps: int) ->
     if steps < 1:
         raise InvalidConfig(f"steps={steps}, expected at least 1")
     prepared = prepare(config, settings)
-    tagger, run = prepared.tagger, prepared.run
-    learner = run.learner(run.plan.rounds[0][0], run.weights)
+    tagger, run = prepared.sides[0].tagger, prepared.run
+    learner = run.learner(run.plan.rounds[0][0])
     theirs = TensorFlowPrivacy(tagger, mean=config.training.loss == "mean")
     everywhere, plan = (slice(0, tagger.size), np.zeros(0, dtype=np.int64)), learner.plan
     clip, sigma = config.privacy.clip_norm, config.privacy.noise_multiplier

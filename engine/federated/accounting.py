@@ -18,15 +18,16 @@ DISJOINT = "Each sentence is held by one client alone; ε is that of the client 
 PIECES = "Each sentence is in one of its client's pieces alone, and who is in which was decided without looking at it."
 JOINED = "Each client joins each round by chance, and who did would have to stay secret; a simulation shows it."
 EVERY_CLIENT = "Every client takes part in every round."
+OWN_PARTS = "Each platform keeps the parts that belong to its tags; what it learned in them is not protected."
 PUBLIC = "Word vectors, tag names, the number of clients and all settings are public or were fixed in advance."
 
 
-def spent(plan: FederatedPlan, steps: int, rounds: int) -> PrivacySpent:
+def spent(plan: FederatedPlan, steps: int, rounds: int, client: int | None = None) -> PrivacySpent:
     """What the costliest sentence or client has lost when all clients together have taken ``steps`` optimiser steps,
-    and ``rounds`` rounds are done."""
+    and ``rounds`` rounds are done. client: of its sentences alone; where whole clients are protected all lose alike."""
     if plan.server:
         return _client_spent(plan, plan.server, rounds)
-    found = [accounting.spent(part, taken) for part, taken in costly(plan, steps)]
+    found = [accounting.spent(part, taken) for part, taken in costly(plan, steps, client)]
     if not found:
         return accounting.spent(plan.parts[0], 0)
     privacy = max(found, key=lambda privacy: privacy.epsilon)
@@ -42,13 +43,14 @@ def spent(plan: FederatedPlan, steps: int, rounds: int) -> PrivacySpent:
     )
 
 
-def costly(plan: FederatedPlan, steps: int) -> list[tuple[PrivacyPlan, int]]:
-    """The parts among which the costliest is, with the steps taken on each: those whose ε by Rényi accounting, which is
-    never below the exact one, is not below the exact ε of another. Of shuffled batches, all that differ: the costliest
-    of them need not be so with amplification."""
+def costly(plan: FederatedPlan, steps: int, client: int | None = None) -> list[tuple[PrivacyPlan, int]]:
+    """The parts, of all clients or one, among which the costliest is, with the steps taken on each: those whose ε by
+    Rényi accounting, which is never below the exact one, is not below the exact ε of another. Of shuffled batches, all
+    that differ: the costliest of them need not be so with amplification."""
     distinct = {}
-    for part, taken in zip(plan.parts, plan.taken(steps), strict=True):
-        if taken:
+    own = range(len(plan.parts)) if client is None else plan.parts_of(client)
+    for number, (part, taken) in enumerate(zip(plan.parts, plan.taken(steps), strict=True)):
+        if taken and number in own:
             distinct[replace(part, steps=1), taken] = (part, taken)
     if plan.parts[0].sampling == "shuffle":
         return list(distinct.values())
@@ -64,6 +66,7 @@ def costly(plan: FederatedPlan, steps: int) -> list[tuple[PrivacyPlan, int]]:
 
 
 def _client_spent(plan: FederatedPlan, server: PrivacyPlan, rounds: int) -> PrivacySpent:
+    own = (OWN_PARTS,) if plan.platforms else ()
     if plan.local:
         return PrivacySpent(
             epsilon=accounting.price(event(plan, 0, rounds), server.delta),
@@ -71,11 +74,11 @@ def _client_spent(plan: FederatedPlan, server: PrivacyPlan, rounds: int) -> Priv
             unit=plan.mechanism.protected,
             neighbouring=plan.mechanism.neighbours,
             accountant="exact",
-            assumptions=(plan.mechanism.trusted, *accounting.source(server), PUBLIC),
+            assumptions=(plan.mechanism.trusted, *own, *accounting.source(server), PUBLIC),
         )
     privacy = accounting.spent(server, rounds)
     joined = JOINED if server.sampling_probability < 1 else EVERY_CLIENT
-    trusted = (joined, plan.mechanism.trusted, *accounting.source(server), PUBLIC)
+    trusted = (joined, plan.mechanism.trusted, *own, *accounting.source(server), PUBLIC)
     return replace(privacy, unit=plan.mechanism.protected, assumptions=trusted)
 
 

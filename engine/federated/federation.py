@@ -5,7 +5,7 @@ one does. Central training is one client in one round.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -50,10 +50,33 @@ def after(tally: Tally, progress: Progress) -> Tally:
     )
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Holding:
+    """What a client trains with: that of all clients who have parts of one corpus, or a platform's own.
+
+    split: its training sentences, of which the plan says who uses which; table: of their features. first: the number of
+    the first of them, among those of all platforms. backend: of its tagger; shared: how many of its weights, the first
+    ones, are common to all clients; own: where the others stand in the run's weights. layers: title and stretch of each
+    that has weights, in its tagger, for the noise check.
+    """
+
+    split: EncodedSplit
+    table: np.ndarray
+    backend: Backend
+    shared: int
+    own: slice = field(default_factory=lambda: slice(0, 0))
+    first: int = 0
+    layers: Sequence[tuple[str, slice]] = ()
+
+    def weights(self, every: np.ndarray) -> np.ndarray:
+        """Those of its tagger, [shared + own], of all the run's; the same memory where nothing is its own."""
+        return np.concatenate([every[: self.shared], every[self.own]]) if self.own.stop else every
+
+
 class Federation:
-    """Trains ``weights`` [size], the common tagger's, in place. split: all training sentences, of which the plan says
-    who uses which; table: of their features. layers: title and stretch of each that has weights, for the noise check.
-    secrets: of the run, from which samples and noise come where it is private.
+    """Trains ``weights`` in place: the common ones, which travel, and after them those that each platform keeps to
+    itself. holdings: one for each client, or one for all. secrets: of the run, from which samples and noise come where
+    it is private.
 
     A client alone trains the common weights themselves, and they can be looked at after each step; of several clients,
     each trains a copy, and the common weights change at the end of a round.
@@ -63,46 +86,69 @@ class Federation:
         self,
         config: SimulationConfig,
         plan: FederatedPlan,
-        backend: Backend,
-        split: EncodedSplit,
-        table: np.ndarray,
+        holdings: Sequence[Holding],
         weights: np.ndarray,
         *,
-        layers: Sequence[tuple[str, slice]] = (),
         secrets: Secrets,
     ) -> None:
-        self.plan, self.weights, self.backend = plan, weights, backend
-        self._config, self._split, self._table = config, split, table
+        self.plan, self.weights, self.holdings = plan, weights, tuple(holdings)
+        self._config, self._common = config, weights[: self.holdings[0].shared]
         self._streams: Secrets | Seeds = secrets if plan.private else Seeds(config.seed)
-        self.monitor, self._witness = None, None
-        if plan.private:
-            plans, unit = [plan.server] if plan.server else plan.parts, plan.mechanism.unit
-            self.monitor = NoiseMonitor(plans, weights.size, layers=layers, unit=unit, secrets=secrets)
-        if plan.server and self.monitor:
-            self._witness = Witness(plan, plan.server, self.monitor)
+        self.monitors = self._watched(secrets) if plan.private else ()
+        self._witness = Witness(plan, plan.server, self.monitors[0]) if plan.server else None
         equal = config.federation.weighting == "equal" or config.privacy.kind.whole_clients
-        self._server = Server(plan, weights, self._streams, equal=equal)
+        self._server = Server(plan, self._common, self._streams, equal=equal)
         self.optimiser = Optimiser(config.training, weights.size)
 
-    def learner(self, visit: Visit, weights: np.ndarray) -> DPSGD:
-        """One client's training in one round, on ``weights``; its optimiser starts anew."""
-        part = visit.part
-        sentences = self.plan.chosen[self.plan.sentences[part]]
-        split = self._split if len(sentences) == len(self._split) else subset(self._split, sentences)
+    def _watched(self, secrets: Secrets) -> tuple[NoiseMonitor, ...]:
+        """A noise check of the server, of all clients together, or, where they have taggers of their own, of each."""
+        plan, unit, common = self.plan, self.plan.mechanism.unit, self._common.size
+        if plan.server:
+            layers = [(title, where) for title, where in self.holdings[0].layers if where.stop <= common]
+            return (NoiseMonitor([plan.server], common, layers=layers, unit=unit, secrets=secrets),)
+        if len(self.holdings) == 1:
+            return (NoiseMonitor(plan.parts, common, layers=self.holdings[0].layers, unit=unit, secrets=secrets),)
+        return tuple(
+            NoiseMonitor(
+                [plan.parts[part] for part in plan.parts_of(client)],
+                holding.weights(self.weights).size,
+                layers=holding.layers,
+                unit=unit,
+                secrets=secrets.of(platform=client),
+            )
+            for client, holding in enumerate(self.holdings)
+        )
+
+    def holding(self, client: int) -> Holding:
+        """What a client trains with."""
+        return self.holdings[client if len(self.holdings) > 1 else 0]
+
+    def learner(self, visit: Visit) -> DPSGD:
+        """One client's training in one round; its optimiser starts anew. A client alone trains the run's weights, of
+        several each a copy of those it has."""
+        part, holding = visit.part, self.holding(visit.client)
+        sentences = self.plan.chosen[self.plan.sentences[part]] - holding.first
+        split = holding.split if len(sentences) == len(holding.split) else subset(holding.split, sentences)
+        weights = holding.weights(self.weights)
+        if not self.plan.alone and not holding.own.stop:
+            weights = weights.copy()
         self.optimiser = Optimiser(self._config.training, weights.size)
-        monitor = None if self.plan.server else self.monitor
+        platform = len(self.monitors) > 1
+        monitor = None
+        if self.monitors and not self.plan.server:
+            monitor = self.monitors[visit.client if platform else 0]
         # Under a mechanism on whole clients nobody's sample protects anything.
         streams = Seeds(self._config.seed) if self.plan.server else self._streams
         return DPSGD(
-            self.backend,
+            holding.backend,
             self.plan.parts[part],
             self.optimiser,
             streams.of(part=part),
             split,
-            self._table,
+            holding.table,
             weights,
             monitor=monitor,
-            part=part,
+            part=part - self.plan.parts_of(visit.client)[0] if platform else part,
             first=visit.first,
         )
 
@@ -117,7 +163,7 @@ class Federation:
             last: StepStatistics | None = None
             self._begin()
             for visit in visits:
-                learner = self.learner(visit, self.weights if self.plan.alone else self.weights.copy())
+                learner = self.learner(visit)
                 if steps_done and optimiser_state is not None:
                     self.optimiser.state = {name: array.copy() for name, array in optimiser_state.items()}
                 trained: np.ndarray | None = learner.weights
@@ -147,11 +193,15 @@ class Federation:
     def _begin(self) -> None:
         self._server.begin()
         if self._witness:
-            self._witness.begins(self.weights)
+            self._witness.begins(self._common)
 
     def _send(self, client: int, trained: np.ndarray | None, examples: int, round: int) -> None:
-        """What one client's training comes to, from the client to the server."""
-        update = message(self.plan, self.weights, trained, self._streams, client, round)
+        """What one client's training comes to: what is its own it keeps, the rest goes to the server."""
+        if trained is not None:
+            holding = self.holding(client)
+            self.weights[holding.own] = trained[holding.shared :]
+            trained = trained[: holding.shared]
+        update = message(self.plan, self._common, trained, self._streams, client, round)
         if self._witness:
             self._witness.saw(client, trained, update)
         if update is not None:
@@ -161,5 +211,5 @@ class Federation:
         exchange = self._server.finish(round)
         if not self._witness:
             return exchange
-        self._witness.ends(self.weights)
+        self._witness.ends(self._common)
         return replace(exchange, signal=self._witness.signal)

@@ -3,14 +3,14 @@
 Light: pages import it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from engine.config import SimulationConfig, run_key
-from engine.corpus.handle import CorpusHandle
+from engine.corpus import AnyCorpus
 from engine.corpus.layout import Layout
 from engine.errors import InvalidConfig
 from engine.federated.partition import partition
@@ -43,7 +43,8 @@ class FederatedPlan:
     these, int64. shards: the same of each client. rounds: the visits of each. mechanism: of what kind it is. server:
     where whole clients are protected, what is done to them: its examples are clients, its batch the expected
     participants, its steps the rounds, or all visits where clients add the noise themselves. phases: whether each round
-    is on sentences of its own, so that what was learned after it stands for a run on so many of them.
+    is on sentences of its own, so that what was learned after it stands for a run on so many of them. platforms:
+    whether each client has tags of its own, and keeps what belongs to them.
     """
 
     parts: tuple[PrivacyPlan, ...]
@@ -54,11 +55,17 @@ class FederatedPlan:
     server: PrivacyPlan | None
     mechanism: MechanismKind = DP_SGD
     phases: bool = False
+    platforms: bool = False
 
     @property
     def alone(self) -> bool:
         """Whether there is one client."""
         return len(self.shards) == 1
+
+    def parts_of(self, client: int) -> range:
+        """The numbers of a client's parts: all clients have equally many."""
+        each = len(self.parts) // len(self.shards)
+        return range(client * each, (client + 1) * each)
 
     @cached_property
     def ends(self) -> np.ndarray:
@@ -114,7 +121,7 @@ def chosen_sentences(every: int, fraction: float, seeds: Seeds) -> np.ndarray:
     return np.sort(seeds.stream("data fraction").permutation(every)[:wanted])
 
 
-def plan_of(config: SimulationConfig, corpus: CorpusHandle, secrets: Secrets | None = None) -> FederatedPlan:
+def plan_of(config: SimulationConfig, corpus: AnyCorpus, secrets: Secrets | None = None) -> FederatedPlan:
     """The plan for ``config``; secrets: of the run, by default those of its seed. Raises InvalidConfig, CorpusError,
     StoreError."""
     return federated_plan(
@@ -122,6 +129,7 @@ def plan_of(config: SimulationConfig, corpus: CorpusHandle, secrets: Secrets | N
         corpus.train_sentences,
         lambda: corpus.layout,
         lambda: secrets or seeded_secrets(config, corpus.checksum),
+        platforms=[part.train_sentences for part in corpus.parts] if config.platforms else (),
     )
 
 
@@ -136,14 +144,22 @@ def seeded_secrets(config: SimulationConfig, corpus_checksum: str) -> Secrets:
 
 
 def federated_plan(
-    config: SimulationConfig, every: int, layout: Callable[[], Layout], secrets: Callable[[], Secrets]
+    config: SimulationConfig,
+    every: int,
+    layout: Callable[[], Layout],
+    secrets: Callable[[], Secrets],
+    *,
+    platforms: Sequence[int] = (),
 ) -> FederatedPlan:
     """The plan for ``config`` on so many training sentences. layout: of all of them, asked for where it decides who
-    holds what. secrets: of the run, asked for where they decide who takes part. Raises InvalidConfig if they do not
-    fit."""
+    holds what. secrets: of the run, asked for where they decide who takes part. platforms: how many of the sentences
+    each platform has, where each client is one. Raises InvalidConfig if they do not fit."""
     federation, privacy, seeds = config.federation, config.privacy, Seeds(config.seed)
-    chosen = chosen_sentences(every, config.data_fraction, seeds)
-    shards = partition(len(chosen), lambda: layout().where(chosen), federation, seeds)
+    if platforms:
+        chosen, shards = _held_by_platforms(platforms, config.data_fraction, seeds)
+    else:
+        chosen = chosen_sentences(every, config.data_fraction, seeds)
+        shards = partition(len(chosen), lambda: layout().where(chosen), federation, seeds)
     at_steps = not privacy.kind.whole_clients
     participants = _participants(config, secrets)
     if sum(map(len, participants)) > MOST_VISITS:
@@ -174,7 +190,19 @@ def federated_plan(
         server=None if at_steps or not privacy.private else _server(config, sum(map(len, rounds))),
         mechanism=privacy.kind,
         phases=federation.schedule == "incremental",
+        platforms=bool(platforms),
     )
+
+
+def _held_by_platforms(platforms: Sequence[int], fraction: float, seeds: Seeds) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The same share of each platform's sentences, and whose they are."""
+    firsts = np.cumsum([0, *platforms])
+    each = [
+        firsts[number] + chosen_sentences(every, fraction, seeds.of(platform=number))
+        for number, every in enumerate(platforms)
+    ]
+    borders = np.cumsum(list(map(len, each)))
+    return np.concatenate(each), np.split(np.arange(borders[-1]), borders[:-1])
 
 
 def _participants(config: SimulationConfig, secrets: Callable[[], Secrets]) -> list[list[int]]:

@@ -1,6 +1,13 @@
 """What runs report: frozen values, no prose. Scores, rounds, runs, studies."""
 
-from engine.records.rounds import FederatedRound, LayerNoise, NoiseCheck, PrivacySpent, RoundRecord
+from engine.records.rounds import (
+    FederatedRound,
+    LayerNoise,
+    NoiseCheck,
+    PlatformRecord,
+    PrivacySpent,
+    RoundRecord,
+)
 from engine.records.runs import Measurement, Provenance, Run, RunKind, RunState, RunStatus
 from engine.records.scores import (
     LEVELS,
@@ -28,6 +35,7 @@ __all__ = [
     "LayerNoise",
     "Measurement",
     "NoiseCheck",
+    "PlatformRecord",
     "PrecisionRecallF1",
     "PrivacySpent",
     "Provenance",

@@ -157,6 +157,44 @@ class FederatedRound:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlatformRecord:
+    """One platform of a federation at the moment of a record. name: of its corpus. privacy: what its costliest sentence
+    has lost, or, where whole clients are protected, what it has. scores, test, noise_check: as in the record."""
+
+    name: str
+    privacy: PrivacySpent
+    scores: EntityScores
+    test: EntityScores | None = None
+    noise_check: NoiseCheck | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; :meth:`from_dict` is the inverse."""
+        return {
+            "name": self.name,
+            "privacy": self.privacy.to_dict(),
+            "scores": self.scores.to_dict(),
+            "test": self.test.to_dict() if self.test else None,
+            "noise_check": self.noise_check.to_dict() if self.noise_check else None,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "PlatformRecord":
+        """Read what :meth:`to_dict` wrote."""
+        return cls(**(dict(values) | _nested(values)))
+
+
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What records of runs and of platforms hold alike."""
+    test, check = values.get("test"), values.get("noise_check")
+    return {
+        "privacy": PrivacySpent.from_dict(values["privacy"]),
+        "scores": EntityScores.from_dict(values["scores"]),
+        "test": EntityScores.from_dict(test) if test else None,
+        "noise_check": NoiseCheck.from_dict(check) if check else None,
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
 class RoundRecord:
     """The state of a run at one moment.
 
@@ -172,7 +210,9 @@ class RoundRecord:
     record. nonfinite: sentences whose gradient was not finite and contributed zero, so far.
     seconds: wall time since the start, pauses between a crash and a resume left out. noise_check: what was measured of
     the mechanism so far, None in a run that adds no noise. federation: the last communication round, None in central
-    training.
+    training. platforms: each of them by itself, where clients have corpora of their own; scores are then those of all
+    together, with types called by their platform, privacy that of the one whom it costs most, and noise_check one that
+    did not pass, if there is any.
     """
 
     round: int
@@ -192,6 +232,7 @@ class RoundRecord:
     federation: FederatedRound | None = None
     layer_norms: Mapping[str, float] = field(default_factory=dict)
     noise_to_signal: float | None = None
+    platforms: tuple[PlatformRecord, ...] = ()
 
     @property
     def progress(self) -> float:
@@ -206,23 +247,25 @@ class RoundRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; :meth:`from_dict` is the inverse."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return values | {
-            "layer_norms": dict(self.layer_norms),
-            "privacy": self.privacy.to_dict(),
-            "scores": self.scores.to_dict(),
-            "test": self.test.to_dict() if self.test else None,
-            "noise_check": self.noise_check.to_dict() if self.noise_check else None,
-            "federation": self.federation.to_dict() if self.federation else None,
-        }
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "platforms"}
+        own = {"platforms": [platform.to_dict() for platform in self.platforms]} if self.platforms else {}
+        return (
+            values
+            | own
+            | {
+                "layer_norms": dict(self.layer_norms),
+                "privacy": self.privacy.to_dict(),
+                "scores": self.scores.to_dict(),
+                "test": self.test.to_dict() if self.test else None,
+                "noise_check": self.noise_check.to_dict() if self.noise_check else None,
+                "federation": self.federation.to_dict() if self.federation else None,
+            }
+        )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "RoundRecord":
         """Read what :meth:`to_dict` wrote."""
-        known = dict(values)
-        known["privacy"] = PrivacySpent.from_dict(known["privacy"])
-        known["scores"] = EntityScores.from_dict(known["scores"])
-        known["test"] = EntityScores.from_dict(known["test"]) if known.get("test") else None
-        known["noise_check"] = NoiseCheck.from_dict(known["noise_check"]) if known.get("noise_check") else None
+        known = dict(values) | _nested(values)
+        known["platforms"] = tuple(map(PlatformRecord.from_dict, known.get("platforms", ())))
         known["federation"] = FederatedRound.from_dict(known["federation"]) if known.get("federation") else None
         return cls(**known)

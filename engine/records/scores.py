@@ -1,7 +1,7 @@
 """How well tags were found: counts, and the measures that follow from them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 RELAXED, STRICT, TOKEN = "relaxed", "strict", "token"
@@ -98,6 +98,18 @@ class EntityScores:
     def tokens(self, *, outside: bool) -> list[Counts]:
         """Token-level counts with (``outside=True``) or without the tag O."""
         return [counts for tag, counts in self.token.items() if outside or tag != "O"]
+
+    @classmethod
+    def together(cls, named: Mapping[str, "EntityScores"]) -> "EntityScores":
+        """Of several platforms: a type is called by its platform too, since two may mean different things by it."""
+        levels: dict[str, dict[str, Counts]] = {level: {} for level in LEVELS}
+        for platform, scores in named.items():
+            for level, found in levels.items():
+                counts = getattr(scores, level)
+                found |= {f"{platform}: {name}": each for name, each in counts.items() if name != "O"}
+        if outside := [astuple(scores.token["O"]) for scores in named.values() if "O" in scores.token]:
+            levels[TOKEN]["O"] = Counts(*map(sum, zip(*outside, strict=True)))
+        return cls(**levels)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; :meth:`from_dict` is the inverse."""

@@ -9,10 +9,16 @@ def command_line(config: SimulationConfig, verb: str = "simulate") -> str:
     """The command that gives the same run; what equals the default is left out, but for the main choices."""
     private = config.privacy.private
     usual = SimulationConfig().flat() | {"clip_norm": DEFAULT_CLIP_NORM if private else None}
+    usual |= {"corpus": config.corpus, "clients": len(config.platforms) or 1}  # both are told by the first words
     always = ("tagger", "noise_multiplier")
-    words = ["python", "-m", "engine", verb, "--corpus", config.corpus]
+    corpora = [word for name in config.platforms for word in ("--platform", name)] or ["--corpus", config.corpus]
+    words = ["python", "-m", "engine", verb, *corpora]
     for name, value in config.flat().items():
-        if name == "corpus" or (value == usual[name] and name not in always):
+        if (
+            name == "corpus"
+            or (name == "clients" and config.platforms)
+            or (value == usual[name] and name not in always)
+        ):
             continue
         words.append(f"--{name.replace('_', '-')}")
         if value is not True:  # a flag, off by default

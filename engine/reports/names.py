@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from engine.config import SYNTHETIC
+from engine.config import JOIN, SYNTHETIC
 from engine.corpus.catalogue import ENTRIES
 from engine.corpus.files import OWN
 from engine.taggers import KINDS
@@ -12,6 +12,8 @@ _TITLES = {entry.name: entry.title for entry in ENTRIES}
 
 def corpus_title(name: str) -> str:
     """The title of a corpus, for the middle of a sentence; of one's own its name, of a path the path."""
+    if JOIN in name:
+        return JOIN.join(map(corpus_title, name.split(JOIN)))
     if name == SYNTHETIC:
         from engine.corpus import synthetic
 

@@ -12,6 +12,7 @@ from engine.experiments.over_seeds import engine_of
 from engine.privacy.plan import PrivacyPlan
 from engine.records import (
     FederatedRound,
+    PlatformRecord,
     RoundRecord,
     Run,
 )
@@ -49,10 +50,39 @@ def record_fields(record: RoundRecord) -> dict[str, Any]:
         "federation": record.federation.to_dict() if record.federation else None,
         "final": record.final,
     }
+    if record.platforms:
+        fields["platforms"] = [platform_fields(platform) for platform in record.platforms]
     if record.test is not None:
         headline = {"precision": record.test.precision, "recall": record.test.recall, "f1": record.test.f1}
         fields["test"] = headline | score_fields(record.test)
     return fields
+
+
+def platform_fields(platform: PlatformRecord) -> dict[str, Any]:
+    """One platform of a record, as :func:`record_fields`."""
+    scores, test, check = platform.scores, platform.test, platform.noise_check
+    fields: dict[str, Any] = {
+        "name": platform.name,
+        "epsilon": platform.privacy.to_dict()["epsilon"],
+        "delta": platform.privacy.delta,
+        "precision": scores.precision,
+        "recall": scores.recall,
+        "f1": scores.f1,
+        "noise_check": check.to_dict() | {"failed": check.failed} if check else None,
+    }
+    if test is not None:
+        fields["test"] = {"precision": test.precision, "recall": test.recall, "f1": test.f1} | score_fields(test)
+    return fields
+
+
+def platform_lines(record: RoundRecord) -> list[str]:
+    """What each platform came to: a line with its scores on the test part, where there are some."""
+    return [
+        f"{platform.name}: ε {epsilon_text(platform.privacy.epsilon)}  P {scores.precision:.3f}  "
+        f"R {scores.recall:.3f}  F1 {scores.f1:.3f}"
+        for platform in record.platforms
+        for scores in [platform.test or platform.scores]
+    ]
 
 
 def record_line(record: RoundRecord) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine import corpus as corpora
 from engine.config import DEFAULT_CLIP_NORM, SimulationConfig, run_id
-from engine.corpus.handle import CorpusHandle
+from engine.corpus import AnyCorpus
 from engine.embeddings.apart import NONE, Overlap, believable, overlap
 from engine.errors import CorpusError, EpsilonError, RunNotFound, StoreError
 from engine.records import RoundRecord, Run, RunKind, RunState, RunStatus
@@ -52,7 +52,7 @@ class Catalogue:
         if "_store" in self.__dict__:
             self._store.close()
 
-    def corpus(self, config: SimulationConfig) -> CorpusHandle:
+    def corpus(self, config: SimulationConfig) -> AnyCorpus:
         """The corpus of a configuration, as it is now."""
         return corpora.resolve(config.corpus, self.settings)
 

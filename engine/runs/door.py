@@ -110,8 +110,8 @@ class Runs(Catalogue):
             raise InvalidConfig(f"run {identity} is published: its file is in {self.settings.published.name}/")
         self._store.delete(identity)
         self._ends.pop(identity, None)
-        for name in (places.checkpoint_name(identity), places.model_name(identity)):
-            self.settings.artefacts.remove(name)
+        self.settings.artefacts.remove(places.checkpoint_name(identity))
+        self.forget_models([identity])
         key_file.destroy(places.key_path(self.settings, identity))
 
     def write_note(self, identity: str, text: str) -> None:
@@ -127,11 +127,9 @@ class Runs(Catalogue):
         if run.kind != RunKind.RUN:
             raise InvalidConfig(f"run {identity} repeats another: the first one is what can be published")
         path = published.write(run, self.settings.published)
-        if model:
-            tagger = self.model(identity)
-            with written_whole(
-                self.settings.published / places.model_name(identity), "The published tagger"
-            ) as passing:
+        for platform in range(len(run.config.platforms) or 1) if model else ():
+            name, tagger = places.model_name(identity, platform), self.model(identity, platform)
+            with written_whole(self.settings.published / name, "The published tagger") as passing:
                 tagger.save(passing, half=True)
         return path
 
@@ -139,26 +137,31 @@ class Runs(Catalogue):
         """What the benchmarks measured and kept, by their names."""
         return measured.read_all(self.settings.published)
 
-    def model(self, identity: str) -> "Model":
-        """The tagger of a run that is done: the user's own, else a published one. Raises RunNotFound if none was kept,
-        StoreError."""
+    def model(self, identity: str, platform: int = 0) -> "Model":
+        """The tagger of a run that is done, or of one of its platforms, counted from 0: the user's own, else a
+        published one. Raises RunNotFound if none was kept, StoreError."""
         from engine.training.model import Model
 
-        kept = self.settings.artefacts.find(places.model_name(identity))
-        path = kept or self.settings.published / places.model_name(identity)
+        name = places.model_name(identity, platform)
+        path = self.settings.artefacts.find(name) or self.settings.published / name
         if not path.is_file():
             raise RunNotFound(f"run {identity} has no tagger that was kept: run it again to have one")
         return Model.load(path)
 
     def models(self) -> dict[str, int]:
-        """Bytes of each tagger that was kept, by its run. Raises StoreError."""
-        found = self.settings.artefacts.sizes(places.MODELS)
-        return {name.rpartition("/")[2].removesuffix(".npz"): size for name, size in found.items()}
+        """Bytes of the taggers that each run has kept. Raises StoreError."""
+        found: dict[str, int] = {}
+        for name, size in self.settings.artefacts.sizes(places.MODELS).items():
+            run = places.run_of_model(name)
+            found[run] = found.get(run, 0) + size
+        return found
 
     def forget_models(self, identities: Iterable[str] | None = None) -> None:
         """Remove the taggers of these runs, by default all that were kept; runs and records stay. Raises StoreError."""
-        for identity in self.models() if identities is None else identities:
-            self.settings.artefacts.remove(places.model_name(identity))
+        wanted = None if identities is None else set(identities)
+        for name in self.settings.artefacts.sizes(places.MODELS):
+            if wanted is None or places.run_of_model(name) in wanted:
+                self.settings.artefacts.remove(name)
 
     def studies(self) -> dict[str, Study]:
         """Searches for a recipe by name, the user's own before the published ones."""

@@ -12,9 +12,14 @@ def checkpoint_name(run_id: str) -> str:
     return f"checkpoints/{run_id}.npz"
 
 
-def model_name(run_id: str) -> str:
-    """The tagger of a run that is done."""
-    return f"{MODELS}/{run_id}.npz"
+def model_name(run_id: str, platform: int = 0) -> str:
+    """The tagger of a run that is done, or that of one of its platforms, counted from 0."""
+    return f"{MODELS}/{run_id}{f'-{platform + 1}' if platform else ''}.npz"
+
+
+def run_of_model(name: str) -> str:
+    """The run that a tagger of this name is from."""
+    return Path(name).stem.partition("-")[0]
 
 
 def key_path(settings: Settings, run_id: str) -> Path:

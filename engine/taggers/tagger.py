@@ -6,7 +6,7 @@ a federation or *private* to each; the shared parts' weights come first, so that
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -74,6 +74,18 @@ class Tagger:
             raise InvalidConfig(f"nothing reads {', '.join(unread)}")
         if not self.nodes or self.nodes[-1].layer.outputs != self.head.tags:
             raise InvalidConfig(f"the last part of a tagger gives no {self.head.tags:,} scores a token")
+
+    def with_own_tags(self) -> "Tagger":
+        """The same with what depends on the tags private: the last part and the head. Raises InvalidConfig if nothing
+        with weights is left to share."""
+        *below, last = self.nodes
+        found = replace(self, nodes=(*below, replace(last, private=True)), head_private=True)
+        if not found.shared.stop:
+            raise InvalidConfig(
+                f"this tagger has nothing that platforms could share: its only weights, “{last.layer.title}”, belong "
+                "to their tags"
+            )
+        return found
 
     @property
     def layers(self) -> tuple[Layer, ...]:

@@ -31,7 +31,8 @@ _ADDRESS, _PROBLEMS, _SEEN, _INITIAL = "address", "address_problems", "seen", "i
 
 def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
     """What the user has chosen and what it would cost; None, and a sentence on the page, if it cannot be run."""
-    known = {info.name: info for info in runs.corpora()}
+    asked = st.session_state.get("corpus") or st.query_params.get("corpus", "")
+    known = corpora.with_platforms({info.name: info for info in runs.corpora()}, asked)
     _read_address(known)
     start = st.session_state[_INITIAL]
     with st.sidebar:

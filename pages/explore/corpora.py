@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from engine.config import JOIN
 from engine.corpus import CorpusInfo
 from engine.errors import EpsilonError
 from engine.runs import Runs
@@ -35,6 +36,29 @@ def choose(runs: Runs, start: Mapping[str, Any], corpora: Mapping[str, CorpusInf
         st.file_uploader("Column file, up to 50 MB", key="upload", on_change=_take_upload, args=(runs,))
     if problem := st.session_state.pop(_PROBLEM, None):
         st.error(address.plain(problem), icon=":material/error:")
+
+
+def with_platforms(corpora: Mapping[str, CorpusInfo], asked: str) -> dict[str, CorpusInfo]:
+    """The corpora, and, where a link or the last view has several joined, these as one more."""
+    parts = [corpora[name] for name in asked.split(JOIN) if name in corpora]
+    if len(parts) < 2 or len(parts) < len(asked.split(JOIN)):
+        return dict(corpora)
+    sentences = [part.sentences for part in parts if part.sentences]
+    joined = CorpusInfo(
+        name=asked,
+        title=JOIN.join(part.title for part in parts),
+        licence=JOIN.join(dict.fromkeys(part.licence for part in parts)),
+        source="",
+        size=sum(part.size for part in parts),
+        sentences=sum(sentences) if len(sentences) == len(parts) else None,
+        entity_types=(),
+        synthetic=all(part.synthetic for part in parts),
+        available=all(part.available for part in parts),
+        where="",
+        fetchable=False,
+        note=f"Not here yet: {', '.join(part.title for part in parts if not part.available)}.",
+    )
+    return {**corpora, asked: joined}
 
 
 def say(problem: EpsilonError) -> None:

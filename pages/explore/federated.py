@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from engine.config import PARTITIONS, SCHEDULES, WEIGHTINGS, FederationConfig
+from engine.config import JOIN, PARTITIONS, SCHEDULES, WEIGHTINGS, FederationConfig
 from engine.privacy.kinds import MECHANISMS
 from pages.explore.widgets import number, select
 
@@ -26,6 +26,13 @@ WEIGHTING_NAMES = {None: "as the mechanism wants", "examples": "by sentences", "
 def choose(start: Mapping[str, Any], usual_clients: list[int]) -> None:
     """The widgets; ``start`` has their first values by key."""
     state = st.session_state
+    if platforms := len(state.corpus.split(JOIN)) - 1:
+        state.clients = platforms + 1
+        st.caption(
+            f"{state.clients} platforms, each with a corpus and entity types of its own. They share the layers below "
+            "their tags, which a server averages, and keep the rest to themselves."
+        )
+        return
     st.select_slider(
         "Clients",
         usual_clients,
@@ -59,7 +66,10 @@ def advanced(start: Mapping[str, Any]) -> None:
             disabled=alone,
             help="Drawn anew for each round.",
         )
-        select(start, "Sentences are split", PARTITIONS, "partition", names=PARTITION_NAMES, disabled=alone)
+        platforms = JOIN in st.session_state.corpus
+        select(
+            start, "Sentences are split", PARTITIONS, "partition", names=PARTITION_NAMES, disabled=alone or platforms
+        )
         number(
             start,
             "Skew α",
@@ -78,4 +88,5 @@ def chosen() -> tuple[FederationConfig, str]:
     state = st.session_state
     if state.clients == 1:
         return FederationConfig(rounds=state.rounds, schedule=state.schedule), "dp-sgd"
-    return FederationConfig(**{name: state[name] for name in FIELDS}), state.mechanism
+    split = {"partition": "random"} if JOIN in state.corpus else {}
+    return FederationConfig(**{name: state[name] for name in FIELDS} | split), state.mechanism

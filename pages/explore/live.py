@@ -10,7 +10,7 @@ from engine.config import NOISE, SimulationConfig, with_noise
 from engine.errors import EpsilonError
 from engine.records import RoundRecord, Run, RunState
 from engine.runs import Preview, Runs
-from pages.explore import charts, curves, downloads, persons, words
+from pages.explore import charts, curves, downloads, persons, platforms, words
 from pages.shared import address, submitting
 from pages.shared.picture import show as show_picture
 from pages.shared.words import duration, origin
@@ -207,7 +207,9 @@ def _details(runs: Runs, run: Run | None, config: SimulationConfig, finished: Se
 
 
 def _clients(runs: Runs, config: SimulationConfig, latest: RoundRecord | None) -> None:
-    """Who holds what, and what travelled."""
+    """Who holds what, how each platform does, and what travelled."""
+    if latest and latest.platforms:
+        st.dataframe(platforms.rows(latest), hide_index=True)
     try:
         holdings = runs.holdings(config)
     except EpsilonError as error:

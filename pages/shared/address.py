@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
-from engine.config import SimulationConfig
+from engine.config import JOIN, SimulationConfig
 from engine.errors import InvalidConfig
 
 _WHOLE: dict[str, Callable[[str], Any]] = {
@@ -101,7 +101,7 @@ def read(fields: Mapping[str, str], corpora: Collection[str]) -> tuple[Simulatio
         try:
             if name not in FIELDS:
                 raise InvalidConfig(f"the link has the unknown field {_shown(name)}")
-            if name == "corpus" and text not in corpora:
+            if name == "corpus" and not set(text.split(JOIN)).issubset(corpora):
                 raise InvalidConfig(f"corpus={_shown(text)} is not in the catalogue here")
             config = _with(config, name, text)
         except InvalidConfig as error:

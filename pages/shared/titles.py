@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.config import SYNTHETIC, PrivacyConfig, SimulationConfig
+from engine.config import JOIN, SYNTHETIC, PrivacyConfig, SimulationConfig
 from engine.corpus import OWN
 from engine.corpus.catalogue import NAMED
 from engine.reports.numbers import delta_text
@@ -37,7 +37,9 @@ _SYNTHETIC = "Letters and notes (synthetic)"
 
 
 def corpus(name: str) -> str:
-    """Title of a corpus; of one's own it is the name it was given."""
+    """Title of a corpus, or those of all platforms; of one's own it is the name it was given."""
+    if JOIN in name:
+        return JOIN.join(map(corpus, name.split(JOIN)))
     if name == SYNTHETIC:
         return _SYNTHETIC
     return NAMED[name].title if name in NAMED else name.rsplit("/", 1)[-1].removeprefix(OWN)

@@ -140,7 +140,7 @@ def test_a_run_promises_nothing_where_its_features_were_fitted_on_its_sentences(
     """The features themselves take a minute, so the words' vectors stand in for them here."""
     fitted = corpus.resolve("synthetic", trained_settings).load().train[7].tokens
     config = dataclasses.replace(SMALL, features="contextual")
-    arrays = prepare(SMALL, trained_settings).encoded
+    arrays = prepare(SMALL, trained_settings).sides[0].encoded
     monkeypatch.setattr("engine.embeddings.encode", lambda *_: arrays)
     before = next(simulate(config, trained_settings))
     assert 0 < before.privacy.epsilon < 9

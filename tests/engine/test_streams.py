@@ -88,7 +88,7 @@ class TestTheAttack:
             for _ in run.train():
                 pass
             return (run.weights - before) * config.federation.clients
-        learner = run.learner(run.plan.rounds[0][0], run.weights)
+        learner = run.learner(run.plan.rounds[0][0])
         return learner.clipped_sum(learner.sample(0))[0].astype(np.float64)
 
     @pytest.mark.parametrize("mechanism", ["dp-sgd", "dp-fedavg", "local"])
@@ -119,7 +119,7 @@ class TestManyRunsOfOneSeed:
         found = []
         for config in VARIED:
             run = prepare(config, trained_settings).run
-            found += [run.learner(visit, run.weights) for visit in run.plan.rounds[0]]
+            found += [run.learner(visit) for visit in run.plan.rounds[0]]
         return found
 
     def test_noise_is_uncorrelated(self, learners):
@@ -179,7 +179,7 @@ class TestManyRunsOfOneSeed:
         taken = []
         for config in plain:
             run = prepare(config, trained_settings).run
-            learner = run.learner(run.plan.rounds[0][0], run.weights)
+            learner = run.learner(run.plan.rounds[0][0])
             taken.append([learner.sample(step).tolist() for step in range(5)])
         assert taken[0] == taken[1]
 

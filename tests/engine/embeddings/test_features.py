@@ -63,14 +63,14 @@ def test_rows_are_those_of_the_table(tmp_path) -> None:
 @pytest.fixture
 def spelt(trained_settings):
     config = SimulationConfig.from_flat({"features": "shapes", "tagger": "linear-crf", "window": 1})
-    return config, prepare(config, trained_settings).encoded, trained_settings
+    return config, prepare(config, trained_settings).sides[0].encoded, trained_settings
 
 
 def test_each_token_has_its_own_row(spelt) -> None:
     config, encoded, settings = spelt
     found = corpus.resolve("synthetic", settings).load()
     words = [token for sentence in found.test for token in sentence.tokens]
-    plain = prepare(SimulationConfig(), settings).encoded
+    plain = prepare(SimulationConfig(), settings).sides[0].encoded
     rows = rows_of(encoded.vectors, encoded.test.rows)
     assert np.allclose(rows[:, 300:], shapes(words) / 2)
     assert np.allclose(rows[:, :300], plain.vectors[plain.test.rows] / 6.86, rtol=1 / 128, atol=1e-6)
@@ -78,13 +78,13 @@ def test_each_token_has_its_own_row(spelt) -> None:
     assert (encoded.test.tags == plain.test.tags).all()
     batch = batch_of(encoded.train, encoded.vectors, np.array([5, 3]))
     assert batch.words.shape == (batch.lengths.sum(), 317)
-    assert prepare(config, settings).tagger.layers[0].outputs == 3 * 317
+    assert prepare(config, settings).sides[0].tagger.layers[0].outputs == 3 * 317
 
 
 def test_what_is_there_is_not_made_again(spelt, monkeypatch) -> None:
     config, encoded, settings = spelt
     monkeypatch.setattr(features, "_table", None)
-    again = prepare(config, settings).encoded
+    again = prepare(config, settings).sides[0].encoded
     assert (again.vectors == encoded.vectors).all()
 
 

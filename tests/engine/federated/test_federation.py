@@ -12,7 +12,7 @@ from scipy import stats
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.embeddings import EncodedSplit
 from engine.errors import TrainingFailed
-from engine.federated.federation import Federation, Progress
+from engine.federated.federation import Federation, Holding, Progress
 from engine.federated.plan import federated_plan
 from engine.privacy import mechanisms
 from engine.seeds import Secrets
@@ -61,7 +61,9 @@ def federation(split: EncodedSplit, weights: np.ndarray, backend: Any = None, **
     )
     secrets = Secrets.seeded(config.seed, "run")
     plan = federated_plan(config, len(split), lambda: pytest.fail("the layout is not needed"), lambda: secrets)
-    return Federation(config, plan, backend or CompiledBackend(TAGGER), split, TABLE, weights, secrets=secrets)
+    backend = backend or CompiledBackend(TAGGER)
+    holding = Holding(split=split, table=TABLE, backend=backend, shared=weights.size)
+    return Federation(config, plan, [holding], weights, secrets=secrets)
 
 
 def fresh() -> np.ndarray:
@@ -88,10 +90,11 @@ def test_rounds_of_one_client_are_central_training(privacy: PrivacyConfig, sampl
 
 
 def test_a_round_is_the_mean_of_what_each_client_learns_alone() -> None:
-    run = trained(federation=FederationConfig(clients=3, weighting="equal"))
+    three = FederationConfig(clients=3, weighting="equal")
+    run = trained(federation=three)
     alone = []
     for visit in run.plan.rounds[0]:
-        learner = run.learner(visit, fresh())
+        learner = federation(sentences(240), fresh(), federation=three).learner(visit)
         for step in range(visit.steps):
             learner.step(step)
         alone.append(learner.weights.astype(np.float64))
@@ -225,8 +228,7 @@ class TestWholeClientsThatDiverge:
         spread = 0.4 / 4 * np.sqrt(6) * (1 if mechanism == "dp-fedavg" else 2)
         assert stats.kstest(run.weights / spread, "norm").pvalue > 1e-4
         assert stats.kstest(run.weights / spread * 1.2, "norm").pvalue < 1e-6
-        assert run.monitor is not None
-        check = run.monitor.verdict()
+        check = run.monitors[0].verdict()
         assert check.faults == ()
         assert check.steps == (6 if mechanism == "dp-fedavg" else 24)
 
@@ -263,8 +265,7 @@ class TestNoiseCheck:
     @staticmethod
     def faults(**parts: Any) -> tuple[str, ...]:
         run = trained(**{"privacy": PRIVATE, "federation": FederationConfig(clients=5, rounds=4), **parts})
-        assert run.monitor is not None
-        found = run.monitor.verdict()
+        found = run.monitors[0].verdict()
         assert found.steps == run.plan.steps
         return found.faults
 

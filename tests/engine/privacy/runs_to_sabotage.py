@@ -16,7 +16,7 @@ import numpy as np
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.embeddings import EncodedSplit
 from engine.embeddings.features import narrow
-from engine.federated.federation import Federation
+from engine.federated.federation import Federation, Holding
 from engine.federated.plan import federated_plan
 from engine.privacy.noise_check import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
@@ -141,7 +141,8 @@ def federated(mechanism: str, *, participants: int | None = None, seed: int = 0,
     secrets = Secrets.seeded(seed, mechanism)
     plan = federated_plan(config, len(split), _no_layout, lambda: secrets)
     weights = tagger.initial_weights(np.random.default_rng(0))
-    return Federation(config, plan, Drift(tagger.size), split, table, weights, layers=layers(tagger), secrets=secrets)
+    holding = Holding(split=split, table=table, backend=Drift(tagger.size), shared=tagger.size, layers=layers(tagger))
+    return Federation(config, plan, [holding], weights, secrets=secrets)
 
 
 def _no_layout() -> Any:
@@ -150,11 +151,11 @@ def _no_layout() -> Any:
 
 def verdict_of(run: Federation) -> NoiseCheck:
     """The verdict when it first fails, or at the end of the run."""
-    assert run.monitor
+    (monitor,) = run.monitors
     due = set(moments(len(run.plan.rounds)))
     for progress in run.train():
-        if progress.round is not None and progress.round + 1 in due and run.monitor.steps_seen:
-            found = run.monitor.verdict()
+        if progress.round is not None and progress.round + 1 in due and monitor.steps_seen:
+            found = monitor.verdict()
             if found.failed:
                 break
     return found

@@ -228,7 +228,7 @@ def test_a_finished_run_keeps_the_tagger_that_was_scored(trained_settings, avera
     last, kept = runs.get(identity).final, runs.model(identity)
     assert (kept.run_id, kept.config, kept.epsilon) == (identity, config, last.privacy.epsilon)
 
-    encoded = prepare(config, trained_settings).encoded
+    encoded = prepare(config, trained_settings).sides[0].encoded
     assert kept.tags == encoded.tags
 
     def scored(model):

@@ -1,0 +1,99 @@
+"""The corpora of several platforms, as one: each has its own sentences, its own entity types and its own checksum.
+
+Called by their names, joined: ``"wnut17 + btc"``. Their training sentences are counted through, one platform after
+another.
+"""
+
+import hashlib
+import json
+from functools import cached_property
+
+import numpy as np
+
+from engine.artefacts import Artefacts
+from engine.config import JOIN
+from engine.corpus.handle import COPIES, CorpusHandle
+from engine.corpus.layout import Layout
+from engine.corpus.sentences import Corpus
+from engine.errors import CorpusError, StoreError
+from engine.settings import Settings
+
+
+class JoinedCorpora:
+    """What is asked of a :class:`CorpusHandle`, of several corpora together; ``parts`` has the handle of each.
+
+    expected: the checksum of all together; where it is known which corpora that was, each of them is held against its
+    own, and taken from what another machine left.
+    """
+
+    def __init__(self, name: str, settings: Settings, expected: str | None = None) -> None:
+        self.name, self.expected = name, expected
+        self.artefacts: Artefacts = settings.artefacts
+        names, each = name.split(JOIN), self._shared() if expected else None
+        checksums = each if each and len(each) == len(names) else [None] * len(names)
+        self.parts = tuple(
+            CorpusHandle(part, settings, checksum) for part, checksum in zip(names, checksums, strict=True)
+        )
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether all are the embedded one."""
+        return all(part.synthetic for part in self.parts)
+
+    @cached_property
+    def checksum(self) -> str:
+        """SHA-256 in hexadecimal of the parts' checksums, in their order. Raises CorpusError."""
+        found = hashlib.sha256("\n".join(part.checksum for part in self.parts).encode()).hexdigest()
+        if self.expected not in (None, found):
+            raise CorpusError(f"corpus={self.name!r} was changed since the run was asked for; start it again.")
+        return found
+
+    @cached_property
+    def train_sentences(self) -> int:
+        """How many sentences there are to train on, on all platforms. Raises CorpusError."""
+        return sum(part.train_sentences for part in self.parts)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Of all training sentences; a type is called by its platform too, since two platforms may mean different
+        things by one word. Raises CorpusError, StoreError."""
+        found = [part.layout for part in self.parts]
+        types = tuple(
+            f"{part.name}: {kind}" for part, each in zip(self.parts, found, strict=True) for kind in each.types
+        )
+        entities = np.zeros((sum(map(len, found)), len(types)), dtype=np.int32)
+        row = column = 0
+        for each in found:
+            entities[row : row + len(each), column : column + len(each.types)] = each.entities
+            row, column = row + len(each), column + len(each.types)
+        return Layout(np.concatenate([each.tokens for each in found]), entities, types, None, None, ())
+
+    def load(self) -> Corpus:
+        """Raises CorpusError: tags of one platform mean nothing on another."""
+        raise CorpusError(
+            f"corpus={self.name!r} are several with tags of their own: they cannot be read as one, only trained as "
+            "platforms of a federation."
+        )
+
+    def share(self) -> None:
+        """See :meth:`CorpusHandle.share`. Raises CorpusError, StoreError."""
+        for part in self.parts:
+            part.share()
+        name = self._list(self.checksum)
+        if self.artefacts.elsewhere and self.artefacts.find(name) is None:
+            with self.artefacts.making(name, "The list of the platforms' corpora") as path:
+                path.write_text(json.dumps([part.checksum for part in self.parts]), encoding="utf-8")
+
+    def _shared(self) -> list[str] | None:
+        """The checksum of each part, as the machine that asked for the run left them."""
+        path = self.artefacts.find(self._list(str(self.expected)))
+        if path is None:
+            return None
+        try:
+            return [str(each) for each in json.loads(path.read_text(encoding="utf-8"))]
+        except (OSError, ValueError, TypeError) as error:
+            raise StoreError(f"The list of the corpora of {self.name!r} is damaged: {error}.") from error
+
+    @staticmethod
+    def _list(checksum: str) -> str:
+        return f"{COPIES}/{checksum[:16]}-platforms.json"
