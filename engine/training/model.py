@@ -44,7 +44,8 @@ class Model:
     @cached_property
     def tagger(self) -> Tagger:
         """Its layers."""
-        return build(self.config.tagger, self.dimensions, len(self.tags), self.copied)
+        found = build(self.config.tagger, self.dimensions, len(self.tags), self.copied)
+        return found.with_own_tags() if self.platform else found
 
     def save(self, path: Path, *, half: bool = False) -> None:
         """Write it. half: weights in float16, for publishing. Raises OSError."""
@@ -59,6 +60,7 @@ class Model:
             "engine_version": self.engine_version,
             "epsilon": None if math.isinf(self.epsilon) else self.epsilon,
             "delta": self.delta,
+            "platform": self.platform,
         }
         weights = self.weights.astype(np.float16 if half else np.float32)
         np.savez(path, head=np.array(json.dumps(head)), weights=weights)
@@ -96,6 +98,7 @@ def _checked(head: dict[str, Any], weights: np.ndarray) -> Model:
         engine_version=str(head["engine_version"]),
         epsilon=math.inf if head["epsilon"] is None else float(head["epsilon"]),
         delta=float(head["delta"]),
+        platform=None if head.get("platform") is None else str(head["platform"]),
     )
     if model.weights.shape != (model.tagger.size,):
         raise ValueError(f"it has {weights.size:,} weights, expected {model.tagger.size:,}")

@@ -31,9 +31,7 @@ _ADDRESS, _PROBLEMS, _SEEN, _INITIAL = "address", "address_problems", "seen", "i
 
 def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
     """What the user has chosen and what it would cost; None, and a sentence on the page, if it cannot be run."""
-    asked = st.session_state.get("corpus") or st.query_params.get("corpus", "")
-    known = corpora.with_platforms({info.name: info for info in runs.corpora()}, asked)
-    _read_address(known)
+    known = _read_address({info.name: info for info in runs.corpora()})
     start = st.session_state[_INITIAL]
     with st.sidebar:
         _starts(runs)
@@ -94,8 +92,8 @@ def _main_choices(start: Mapping[str, Any]) -> DeltaGenerator:
     return cost
 
 
-def _read_address(known: dict[str, CorpusInfo]) -> None:
-    """Take the configuration of the address bar, once for each session.
+def _read_address(known: Mapping[str, CorpusInfo]) -> dict[str, CorpusInfo]:
+    """Take the configuration of the address bar, once for each session; returns the corpora that can be chosen in it.
 
     The values go to the widgets as defaults: set by the session, they would undo what a quick user has done before
     the first view was complete.
@@ -105,8 +103,11 @@ def _read_address(known: dict[str, CorpusInfo]) -> None:
         config, state[_PROBLEMS] = address.read(st.query_params.to_dict(), known)
         # Not written back before something is chosen: going back would then never leave the page.
         state[_INITIAL], state[_ADDRESS] = _values(config), address.write(config)
-    elif state.get("corpus") not in known:
+        return corpora.with_platforms(known, config.corpus)
+    offered = corpora.with_platforms(known, state[_INITIAL]["corpus"])
+    if state.get("corpus") not in offered:
         state.corpus = SimulationConfig().corpus
+    return offered
 
 
 def _values(config: SimulationConfig) -> dict[str, Any]:

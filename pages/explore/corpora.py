@@ -39,7 +39,7 @@ def choose(runs: Runs, start: Mapping[str, Any], corpora: Mapping[str, CorpusInf
 
 
 def with_platforms(corpora: Mapping[str, CorpusInfo], asked: str) -> dict[str, CorpusInfo]:
-    """The corpora, and, where a link or the last view has several joined, these as one more."""
+    """The corpora, and, where the session began with a link to several joined, these as one more."""
     parts = [corpora[name] for name in asked.split(JOIN) if name in corpora]
     if len(parts) < 2 or len(parts) < len(asked.split(JOIN)):
         return dict(corpora)

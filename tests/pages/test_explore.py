@@ -12,6 +12,7 @@ from engine.records import Run
 from engine.runs import Runs
 from engine.settings import REPOSITORY
 from engine.store import published
+from pages.shared import address
 
 
 @pytest.fixture
@@ -47,6 +48,32 @@ def test_a_corpus_that_its_features_were_fitted_on_is_told_where_it_is_chosen(pa
     assert "By plan, ε will be **∞**" in texts(test.markdown)
     assert "4,400 of 4,400 training sentences" in texts(test.markdown)  # a phone hides what stands beside the controls
     assert not page(features="shapes").warning
+
+
+def test_platforms_come_by_a_link_and_each_is_shown_by_itself(page, trained_settings, tmp_path):
+    from engine.cluster.worker import compute
+    from engine.store.database import Store
+
+    tags = "".join(f"Take O\n{name} B-Drug\n\n" for name in ("Aspirin", "Zinc", "Iron", "Salt") * 10)
+    runs = Runs(trained_settings)
+    own = runs.add_corpus("drugs.conll", tags.encode())
+    config = SimulationConfig.from_flat(
+        {"corpus": f"synthetic + {own}", "rounds": 2, "epochs": 1.0, "data_fraction": 0.5, "hidden_size": 8}
+    )
+    config = dataclasses.replace(config, training=dataclasses.replace(config.training, batch_size=8))
+    identity = runs.identity(config)
+    Store(trained_settings.store_url).submit(identity, config, runs.corpus(config).checksum)
+    compute(identity, trained_settings, "here")
+    test = page(here=trained_settings, **address.write(config))
+    assert not test.exception
+    assert "2 platforms, each with a corpus and entity types of its own" in texts(test.caption)
+    (table,) = (frame.value for frame in test.dataframe if "Platform" in frame.value.columns)
+    assert table["Platform"].tolist() == ["Letters and notes (synthetic)", "drugs"]
+    assert table["Entity types"].tolist() == ["DATE, LOC, ORG, PER", "Drug"]
+    assert table["Noise check"].tolist() == ["passed", "passed"]
+    test.selectbox(key="corpus").select("synthetic").run()
+    assert not test.exception
+    assert "platforms" not in texts(test.caption)
 
 
 def test_the_landing_view_answers_at_once(page):

@@ -78,6 +78,21 @@ def test_a_second_opinion(shell):
     assert "noise_multiplier=0" in err
 
 
+def test_platforms_with_corpora_of_their_own(shell, tmp_path):
+    file = tmp_path / "drugs.conll"
+    file.write_text("Take O\nAspirin B-Drug\n\n" * 40)
+    platforms = ["--platform", "synthetic", "--platform", str(file)]
+    small = ["--data-fraction", "0.05", "--epochs", "1", "--hidden-size", "8", "--rounds", "2"]
+    code, out, _ = shell("simulate", *platforms, *small, "--json")
+    last = json.loads(out.splitlines()[-1])
+    assert code == 0
+    assert [platform["name"] for platform in last["platforms"]] == ["synthetic", str(file)]
+    assert list(last["platforms"][1]["test"]["strict"]["per_type"]) == ["Drug"]
+    assert last["epsilon"] == max(platform["epsilon"] for platform in last["platforms"])
+    code, out, _ = shell("simulate", *platforms, *small)
+    assert f"{file}: ε {last['platforms'][1]['epsilon']:.2f}" in out
+
+
 def test_a_path_may_be_a_file_or_a_folder(shell, tmp_path):
     sentences = "".join(f"word{i} O\nName{i} B-PER\n\n" for i in range(60))
     (tmp_path / "one.conll").write_text(sentences)
@@ -189,7 +204,13 @@ EPSILON = ["epsilon", "--examples", "100", "--batch-size", "10", "--epochs", "1"
         (["simulate", *SMALL, "--seed", "-1"], "seed=-1"),
         (["simulate", *SMALL, "--embeddings", "word2vec"], "embeddings='word2vec'"),
         (["simulate", "--corpus", "nowhere"], "corpus='nowhere'"),
-        (["simulate"], "--corpus"),
+        (["simulate"], "expected either --corpus once, or --platform twice or more"),
+        (["simulate", "--platform", "synthetic"], "--platform twice or more"),
+        (["simulate", "--corpus", "synthetic", "--platform", "btc", "--platform", "wnut17"], "either --corpus once"),
+        (["simulate", "--corpus", "a + b"], "'a + b' is no name of a corpus"),
+        (["simulate", "--platform", "synthetic", "--platform", "synthetic"], "another corpus for each platform"),
+        (["simulate", "--platform", "synthetic", "--platform", "nowhere"], "corpus='nowhere'"),
+        (["simulate", *SMALL[2:], "--platform", "synthetic", "--platform", "x", "--clients", "3"], "clients=3"),
         (["simulate", *SMALL, "--surprise"], "--surprise"),
         (["submit", "--corpus", "nowhere"], "corpus='nowhere'"),
         (["runs", "show", "0123456789abcdef"], "0123456789abcdef"),
@@ -346,6 +367,7 @@ def test_the_program_itself(tmp_path):
         SimulationConfig.from_flat({"clients": 4, "mechanism": "dp-fedavg", "clipping": "per-layer"}),
         SimulationConfig.from_flat({"clients": 2, "rounds": 3, "schedule": "incremental"}),
         recipes.good_practice("conll2003", 14_041, 1.0),
+        SimulationConfig.from_flat({"corpus": "synthetic + b's + btc", "rounds": 3}),
     ],
 )
 def test_the_command_line_of_a_run_gives_that_run(shell, config, monkeypatch):

@@ -248,6 +248,31 @@ def test_a_finished_run_keeps_the_tagger_that_was_scored(trained_settings, avera
     assert scored(runs.model(identity)).f1 == pytest.approx(last.test.f1, abs=0.01)  # the published one, half as fine
 
 
+def test_a_run_of_platforms_keeps_a_tagger_for_each(trained_settings, tmp_path):
+    from engine.cluster.worker import compute
+    from engine.store.database import Store
+
+    file = tmp_path / "drugs.conll"
+    file.write_text("Take O\nAspirin B-Drug\n\n" * 40)
+    config, runs = dataclasses.replace(SMALL, corpus=f"synthetic + {file}"), Runs(trained_settings)
+    identity = runs.identity(config)
+    Store(trained_settings.store_url).submit(identity, config, runs.corpus(config).checksum)
+    compute(identity, trained_settings, "here")
+    first, second = (runs.model(identity, platform) for platform in (0, 1))
+    assert first.platform == "synthetic"
+    assert second.platform == str(file)
+    assert second.tags == ("O", "B-Drug", "I-Drug")
+    assert first.epsilon < second.epsilon == runs.get(identity).final.privacy.epsilon
+    (size,) = runs.models().values()
+    runs.publish(identity, model=True)
+    published = sorted((runs.settings.published / "models").iterdir())
+    assert [path.name for path in published] == [f"{identity}-2.npz", f"{identity}.npz"]
+    assert sum(path.stat().st_size for path in published) < 0.6 * size
+    runs.forget_models([identity])
+    assert runs.models() == {}
+    assert runs.model(identity, 1).platform == str(file)  # the published one
+
+
 def test_a_run_takes_its_tagger_with_it(settings):
     from engine.store.database import Store
 

@@ -1,0 +1,375 @@
+"""Platforms with tags of their own: what they share is averaged, what belongs to their tags stays with them."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine import corpus
+from engine.config import SimulationConfig
+from engine.embeddings import EncodedSplit, apart
+from engine.errors import CorpusError, InvalidConfig
+from engine.federated.accounting import DISJOINT, OWN_PARTS, spent
+from engine.federated.federation import Federation, Holding
+from engine.federated.plan import federated_plan, plan_of
+from engine.preparation import prepare
+from engine.privacy import accounting
+from engine.privacy.plan import PrivacyPlan
+from engine.records import Counts, EntityScores, RoundRecord
+from engine.seeds import Secrets
+from engine.simulation import simulate
+from engine.taggers.layers import CRF, BidirectionalLSTM, Dense, Softmax
+from engine.taggers.tagger import Tagger, stack
+from engine.training import dpsgd
+from engine.training.checkpoint import Checkpoint
+from engine.training.compiled.backend import CompiledBackend
+
+SIZES, TAGS = (60, 40, 90), (4, 3, 6)
+TABLE = np.random.default_rng(9).standard_normal((20, 7)).astype(np.float32)
+FLAT: dict[str, Any] = {
+    "corpus": "a + b + c",
+    "batch_size": 8,
+    "epochs": 2.0,
+    "rounds": 3,
+    "clip_norm": 0.4,
+    "learning_rate": 0.3,
+}
+
+
+def tagger(tags: int) -> Tagger:
+    return stack(7, (BidirectionalLSTM(7, 8), Dense(16, tags)), CRF(tags)).with_own_tags()
+
+
+def sentences(number: int, tags: int) -> EncodedSplit:
+    random = np.random.default_rng(number)
+    lengths = random.integers(1, 9, number)
+    return EncodedSplit(
+        random.integers(0, 20, lengths.sum()).astype(np.int32),
+        random.integers(0, tags, lengths.sum()).astype(np.int16),
+        np.concatenate([[0], np.cumsum(lengths)]),
+    )
+
+
+def federation(**changes: Any) -> Federation:
+    config = SimulationConfig.from_flat(FLAT | changes)
+    secrets = Secrets.seeded(config.seed, "run")
+    plan = federated_plan(config, sum(SIZES), lambda: pytest.fail("not needed"), lambda: secrets, platforms=SIZES)
+    holdings, first, start, weights = (
+        [],
+        0,
+        tagger(4).shared.stop,
+        [tagger(4).initial_weights(rng())[: tagger(4).shared.stop]],
+    )
+    for number, tags in zip(SIZES, TAGS, strict=True):
+        kind = tagger(tags)
+        own = slice(start, start + kind.size - kind.shared.stop)
+        holdings.append(
+            Holding(
+                split=sentences(number, tags),
+                table=TABLE,
+                backend=CompiledBackend(kind),
+                shared=kind.shared.stop,
+                own=own,
+                first=first,
+                layers=kind.stretches,
+            )
+        )
+        weights.append(kind.initial_weights(rng())[kind.shared.stop :])
+        first, start = first + number, own.stop
+    return Federation(config, plan, holdings, np.concatenate(weights), secrets=secrets)
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def through(run: Federation, rounds: int) -> Federation:
+    for progress in run.train():
+        if progress.round == rounds - 1:
+            break
+    return run
+
+
+@pytest.mark.parametrize("weighting", ["examples", "equal"])
+def test_a_round_averages_what_is_shared_and_leaves_the_rest(weighting: str) -> None:
+    changes = {"noise_multiplier": 0.0, "clip_norm": None, "weighting": weighting}
+    run, before = through(federation(**changes), 1), federation(**changes)
+    alone = []
+    for visit in before.plan.rounds[0]:
+        learner = before.learner(visit)
+        for step in range(visit.steps):
+            learner.step(step)
+        alone.append(learner.weights.astype(np.float64))
+    shared = before.holdings[0].shared
+    shares = np.array(SIZES if weighting == "examples" else (1, 1, 1), dtype=np.float64)
+    mean = np.average([weights[:shared] for weights in alone], axis=0, weights=shares)
+    np.testing.assert_allclose(run.weights[:shared], mean, rtol=1e-5, atol=1e-8)
+    for holding, weights in zip(run.holdings, alone, strict=True):
+        np.testing.assert_array_equal(run.weights[holding.own], weights[shared:].astype(np.float32))
+        assert not np.array_equal(run.weights[holding.own], before.weights[holding.own])
+
+
+def test_what_travels_is_what_is_shared() -> None:
+    run = federation(noise_multiplier=0.0, clip_norm=None)
+    ends = [progress.exchange for progress in run.train() if progress.exchange]
+    assert [end.bytes_up for end in ends] == [4 * 3 * run.holdings[0].shared] * 3
+
+
+def test_what_is_shared_learns_from_all_and_own_parts_from_their_platform_alone() -> None:
+    """After one round a platform's own parts are what they would be whatever the others have; later they are not."""
+    runs = [federation(noise_multiplier=0.0, clip_norm=None) for _ in range(2)]
+    other = sentences(SIZES[2], TAGS[2])
+    other = dataclasses.replace(other, tags=(other.tags + 1) % TAGS[2])
+    runs[1].holdings = (*runs[1].holdings[:2], dataclasses.replace(runs[1].holdings[2], split=other))
+    both = [run.train() for run in runs]
+    for rounds, same in ((1, True), (2, False)):
+        for run in both:
+            next(progress for progress in run if progress.round == rounds - 1)
+        own = runs[0].holdings[0].own
+        assert np.array_equal(runs[0].weights[own], runs[1].weights[own]) == same
+        assert not np.array_equal(runs[0].weights[:100], runs[1].weights[:100])
+
+
+class TestEachPlatformsPrivacy:
+    def test_is_what_its_own_steps_cost(self) -> None:
+        plan = federation(noise_multiplier=1.0).plan
+        each = [spent(plan, plan.steps, 3, client) for client in range(3)]
+        for found, size, part in zip(each, SIZES, plan.parts, strict=True):
+            steps = 3 * round(2 * size / 8)
+            expected = PrivacyPlan(
+                examples=size,
+                batch_size=8,
+                steps=steps,
+                noise_multiplier=1.0,
+                clip_norm=0.4,
+                delta=1e-5,
+                sampling="poisson",
+            )
+            assert part == expected
+            assert found.epsilon == accounting.epsilon(expected, steps)
+            assert DISJOINT in found.assumptions
+        assert spent(plan, plan.steps, 3).epsilon == max(found.epsilon for found in each) == each[1].epsilon
+
+    @pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
+    def test_of_whole_platforms_is_the_same_for_all_and_leaves_own_parts_out(self, mechanism: str) -> None:
+        plan = federation(noise_multiplier=1.0, mechanism=mechanism).plan
+        each = [spent(plan, plan.steps, 3, client) for client in range(3)]
+        assert len({found.epsilon for found in each}) == 1
+        assert all(OWN_PARTS in found.assumptions for found in each)
+        assert OWN_PARTS not in spent(federation(noise_multiplier=1.0).plan, 10, 1).assumptions
+
+
+class TestNoiseChecks:
+    @staticmethod
+    def checked(run: Federation) -> list[Any]:
+        for _ in run.train():
+            pass
+        return [monitor.verdict() for monitor in run.monitors]
+
+    def test_each_platform_is_measured_on_all_its_weights(self) -> None:
+        run = federation(noise_multiplier=1.0)
+        found = self.checked(run)
+        assert all(check.passed for check in found)
+        assert [check.steps for check in found] == [part.steps for part in run.plan.parts]
+        assert [monitor.watch.layers[-1][1].stop for monitor in run.monitors] == [tagger(tags).size for tags in TAGS]
+
+    def test_a_platform_that_adds_no_noise_to_its_own_parts_is_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        honest, spared = dpsgd.add_gaussian_noise, tagger(TAGS[2])
+
+        def sabotage(total: np.ndarray, stream: Any, std: float) -> None:
+            kept = total[spared.shared.stop :].copy()
+            honest(total, stream, std)
+            if total.size == spared.size:
+                total[spared.shared.stop :] = kept
+
+        monkeypatch.setattr(dpsgd, "add_gaussian_noise", sabotage)
+        found = self.checked(federation(noise_multiplier=1.0, rounds=8))
+        assert [check.failed for check in found] == [False, False, True]
+        assert "linear" in " ".join(found[2].faults) or "CRF" in " ".join(found[2].faults)
+
+    @pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
+    def test_whole_platforms_are_measured_on_what_travels(self, mechanism: str) -> None:
+        run = federation(noise_multiplier=1.0, mechanism=mechanism)
+        (found,) = self.checked(run)
+        assert found.passed
+        assert run.monitors[0].watch.layers == (("LSTM", slice(0, run.holdings[0].shared)),)
+
+
+def test_no_upload_of_a_platform_moves_the_sum_by_more_than_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is behind it: here a platform's own parts have learned freely for rounds."""
+    seen = []
+    from engine.federated import server
+
+    honest = server.clip
+    monkeypatch.setattr(server, "clip", lambda update, bound: seen.append(honest(update, bound)) or seen[-1])
+    run = federation(noise_multiplier=1.0, mechanism="dp-fedavg", epochs=10.0)
+    for _ in run.train():
+        pass
+    assert len(seen) == 9
+    assert all(update.size == run.holdings[0].shared for update in seen)
+    assert max(np.linalg.norm(update) for update in seen) <= 0.4 * (1 + 1e-6)
+    assert np.linalg.norm(seen[0]) > 0.39
+
+
+class TestThePlan:
+    def test_each_platform_has_its_own_sentences_and_the_same_share(self) -> None:
+        plan = federation(data_fraction=0.5).plan
+        assert [len(shard) for shard in plan.shards] == [30, 20, 45]
+        borders = np.cumsum([0, *SIZES])
+        for number, shard in enumerate(plan.shards):
+            held = plan.chosen[shard]
+            assert ((held >= borders[number]) & (held < borders[number + 1])).all()
+            assert len(np.unique(held)) == len(held)
+        assert (np.diff(plan.chosen) > 0).all()
+
+    def test_a_share_that_leaves_a_platform_nothing_is_refused(self) -> None:
+        with pytest.raises(InvalidConfig, match=r"data_fraction=0.01 leaves none of the 40"):
+            federation(data_fraction=0.01)
+
+
+class TestConfiguration:
+    def test_clients_are_the_platforms(self) -> None:
+        config = SimulationConfig.from_flat(FLAT)
+        assert config.platforms == ("a", "b", "c")
+        assert config.federation.clients == 3
+        assert config == SimulationConfig.from_flat(FLAT | {"clients": 3})
+        assert SimulationConfig().platforms == ()
+
+    @pytest.mark.parametrize(
+        ("changes", "sentence"),
+        [
+            ({"clients": 2}, "clients=2, expected 3, one for each platform"),
+            ({"partition": "unequal"}, "partition='unequal', expected 'random', since each platform"),
+            ({"corpus": "a + a"}, "expected the name of another corpus for each platform"),
+            ({"corpus": "a + "}, "expected the name of another corpus for each platform"),
+        ],
+    )
+    def test_what_does_not_fit_is_refused(self, changes: dict[str, Any], sentence: str) -> None:
+        with pytest.raises(InvalidConfig, match=sentence):
+            SimulationConfig.from_flat(FLAT | changes)
+
+    def test_a_tagger_without_a_layer_below_its_tags_has_nothing_to_share(self) -> None:
+        with pytest.raises(InvalidConfig, match="nothing that platforms could share"):
+            stack(7, (Dense(7, 3),), Softmax(3)).with_own_tags()
+
+
+def test_scores_of_all_together() -> None:
+    one = EntityScores(
+        {"PER": Counts(1, 2, 3)}, {"PER": Counts(2, 2, 3)}, {"O": Counts(5, 6, 7), "B-PER": Counts(1, 2, 3)}
+    )
+    other = EntityScores({"PER": Counts(4, 4, 8)}, {"PER": Counts(4, 4, 8)}, {"O": Counts(1, 1, 1)})
+    found = EntityScores.together({"a": one, "b": other})
+    assert found.strict == {"a: PER": Counts(1, 2, 3), "b: PER": Counts(4, 4, 8)}
+    assert found.token == {"a: B-PER": Counts(1, 2, 3), "O": Counts(6, 7, 8)}
+    assert found.f1 == 2 * 5 / (6 + 11)
+
+
+class TestARun:
+    """With corpora of two sizes and tag sets: the embedded one and a file."""
+
+    @pytest.fixture
+    def config(self, tmp_path) -> SimulationConfig:
+        lines = [f"Dose O\n{w} B-Drug\n5 B-Amount\nmg I-Amount\n\n" for w in ("Aspirin", "Zinc", "Iron", "Salt") * 30]
+        file = tmp_path / "drugs.conll"
+        file.write_text("".join(lines))
+        flat = {"corpus": f"synthetic + {file}", "data_fraction": 0.05, "epochs": 1.0, "hidden_size": 8, "rounds": 3}
+        return SimulationConfig.from_flat(flat | {"batch_size": 8, "averaging": 0.5})
+
+    @pytest.mark.parametrize("mechanism", ["dp-sgd", "dp-fedavg"])
+    def test_records_each_platform_goes_on_and_gives_each_its_tagger(self, config, trained_settings, mechanism) -> None:
+        config = dataclasses.replace(config, privacy=dataclasses.replace(config.privacy, mechanism=mechanism))
+        checkpoints: list[Checkpoint] = []
+        models: list[Any] = []
+        whole = list(simulate(config, trained_settings, on_checkpoint=checkpoints.append, on_model=models.append))
+        last = whole[-1]
+        assert [platform.name for platform in last.platforms] == list(config.platforms)
+        assert [sorted(platform.test.strict) for platform in last.platforms] == [
+            ["DATE", "LOC", "ORG", "PER"],
+            ["Amount", "Drug"],
+        ]
+        assert last.privacy.epsilon == max(platform.privacy.epsilon for platform in last.platforms)
+        assert sum(counts.gold for counts in last.test.strict.values()) == sum(
+            counts.gold for platform in last.platforms for counts in platform.test.strict.values()
+        )
+        assert RoundRecord.from_dict(last.to_dict()) == last
+        assert [model.platform for model in models] == list(config.platforms)
+        assert [len(model.tags) for model in models] == [9, 5]
+        shared = models[0].tagger.shared
+        assert np.array_equal(models[0].weights[shared], models[1].weights[shared])
+        for model in models:
+            model.save(trained_settings.home / "kept.npz")
+            read = type(model).load(trained_settings.home / "kept.npz")
+            assert read.platform == model.platform
+            assert np.array_equal(read.weights, model.weights)
+
+        again: list[Any] = []
+        rest = list(simulate(config, trained_settings, resume=checkpoints[0], on_model=again.append))
+        assert [dataclasses.replace(record, seconds=0.0) for record in rest] == [
+            dataclasses.replace(record, seconds=0.0) for record in whole[1:]
+        ]
+        for one, other in zip(models, again, strict=True):
+            assert np.array_equal(one.weights, other.weights)
+
+    def test_the_same_first_weights_are_shared_and_own_ones_differ(self, config, trained_settings) -> None:
+        run = prepare(config, trained_settings).run
+        alone = prepare(
+            dataclasses.replace(config, corpus="synthetic", federation=type(config.federation)()), trained_settings
+        ).run
+        shared = run.holdings[0].shared
+        assert np.array_equal(run.weights[:shared], alone.weights[:shared])
+        first, second = (run.weights[holding.own] for holding in run.holdings)
+        assert not np.array_equal(first[:40], second[:40])
+
+
+class TestJoinedCorpora:
+    @pytest.fixture
+    def joined(self, tmp_path, trained_settings):
+        file = tmp_path / "drugs.conll"
+        file.write_text("Dose O\nAspirin B-PER\n\n" * 40)
+        return corpus.resolve(f"synthetic + {file}", trained_settings), file
+
+    def test_it_is_all_of_them_and_none_can_be_read_as_one(self, joined) -> None:
+        found, _ = joined
+        assert found.train_sentences == 4_400 + 32
+        assert not found.synthetic
+        with pytest.raises(CorpusError, match="only trained as platforms"):
+            found.load()
+
+    def test_its_checksum_knows_each_of_them_and_their_order(self, joined, trained_settings) -> None:
+        found, file = joined
+        swapped = corpus.resolve(f"{file} + synthetic", trained_settings)
+        before = found.checksum
+        assert before != swapped.checksum
+        file.write_text("Dose O\nAspirin B-PER\n\n" * 39 + "Dose O\nZinc B-PER\n\n")
+        again = corpus.resolve(found.name, trained_settings, before)
+        with pytest.raises(CorpusError, match="was changed since"):
+            _ = again.checksum
+
+    def test_its_layout_keeps_types_of_one_name_apart(self, joined) -> None:
+        found, file = joined
+        layout = found.layout
+        assert layout.types[-1] == f"{file}: PER"
+        assert len(layout) == 4_432
+        assert layout.entities[4_400:].tolist() == [[0, 0, 0, 0, 1]] * 32
+        assert not layout.entities[:4_400, 4].any()
+
+    def test_what_features_were_fitted_on_is_counted_over_all(self, joined, monkeypatch) -> None:
+        found, _ = joined
+        some = found.parts[0].load().train[7].tokens
+        monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums([some]))
+        overlap = apart.overlap(found, "contextual")
+        assert overlap.sentences == (4_432, 604, 1_004)
+        assert overlap.shared == (1, 0, 0)
+
+    def test_another_machine_finds_them_by_their_checksum(self, joined, trained_settings, tmp_path) -> None:
+        found, file = joined
+        shared = dataclasses.replace(trained_settings, shared="memory://platforms")
+        asked = corpus.resolve(found.name, shared)
+        asked.share()
+        checksum, moved = asked.checksum, tmp_path / "moved.conll"
+        file.rename(moved)
+        there = corpus.resolve(found.name, dataclasses.replace(shared, home=tmp_path / "other home"), checksum)
+        assert there.checksum == checksum
+        assert len(there.parts[1].load().train) == 32
+        assert plan_of(SimulationConfig(corpus=found.name), there).steps > 0
