@@ -8,20 +8,24 @@ folder of this machine first, once.
 Everything is written whole, and then takes its place: a reader, or a crash, sees the old one or the new one.
 """
 
+import fcntl
 import os
 import shutil
 import socket
 import tarfile
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from engine.errors import StoreError
 
 _PASSING = ".passing-"
 """How the folders begin in which files are written before they take their place."""
+_POLL = 0.2
+"""Seconds between two looks at a lock that another process has."""
 
 
 @contextmanager
@@ -60,6 +64,14 @@ def _sweep(folder: Path) -> None:
         pid, host, *_ = (*left.name.removeprefix(_PASSING).split("@"), "")
         if host == socket.gethostname() and pid.isdigit() and not _lives(int(pid)):
             shutil.rmtree(left, ignore_errors=True)
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _lives(pid: int) -> bool:
@@ -105,6 +117,23 @@ class Artefacts:
             yield made
         if self.elsewhere:
             self._send(name, path, what)
+
+    @contextmanager
+    def alone(self, name: str, waiting: Callable[[], None]) -> Iterator[None]:
+        """Hold the lock of the file or folder ``name``, for what takes so long that two processes of this machine shall
+        not both make it. waiting: called again and again while another has it; it may raise. The lock ends with the
+        process that holds it. Raises StoreError."""
+        lock = self.here(f"locks/{name}")
+        try:
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            file = lock.open("a")
+        except OSError as error:
+            raise StoreError(f"{lock} cannot be written: {error.strerror or error}.") from error
+        with file:
+            while not _locked(file):
+                waiting()
+                time.sleep(_POLL)
+            yield
 
     def remove(self, name: str) -> None:
         """Forget the file or folder, where there is one. Raises StoreError."""

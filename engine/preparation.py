@@ -11,6 +11,7 @@ from engine.config import SimulationConfig
 from engine.corpus import AnyCorpus
 from engine.embeddings import EncodedCorpus, apart
 from engine.embeddings.apart import Overlap
+from engine.embeddings.characters import with_characters
 from engine.embeddings.encoded import subset
 from engine.federated.accounting import spent
 from engine.federated.federation import Federation, Holding
@@ -84,6 +85,10 @@ def prepare(
     taggers = [build(config.tagger, each.vectors.shape[1], len(each.tags), each.copied) for each in encoded]
     if config.platforms:
         taggers = [tagger.with_own_tags() for tagger in taggers]
+    encoded = [
+        with_characters(each, part) if tagger.spells else each
+        for each, part, tagger in zip(encoded, corpus.parts, taggers, strict=True)
+    ]
     backends = [backend_of(tagger, config.training.loss, settings.backend) for tagger in taggers]
     holdings = _holdings(encoded, taggers, backends)
     run = Federation(config, plan, holdings, _first_weights(taggers, Seeds(config.seed)), secrets=secrets)

@@ -25,11 +25,17 @@ _FORMAT = 1
 @dataclass(frozen=True)
 class EncodedSplit:
     """One part of a corpus. rows: int32 [tokens], rows of the vector table. tags: int16 [tokens], indices into the
-    tag names. offsets: int64 [sentences + 1], where each sentence begins."""
+    tag names. offsets: int64 [sentences + 1], where each sentence begins.
+
+    For taggers that read characters: forms, int32 [tokens], which of the corpus's distinct words each token is;
+    spelling, uint8 [words, longest], the characters of each (:mod:`engine.embeddings.characters`).
+    """
 
     rows: np.ndarray
     tags: np.ndarray
     offsets: np.ndarray
+    forms: np.ndarray | None = None
+    spelling: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -111,7 +117,8 @@ def subset(split: EncodedSplit, sentences: np.ndarray) -> EncodedSplit:
     lengths = split.lengths[sentences]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     tokens = token_positions(split, sentences)
-    return EncodedSplit(split.rows[tokens], split.tags[tokens], offsets)
+    forms = None if split.forms is None else split.forms[tokens]
+    return EncodedSplit(split.rows[tokens], split.tags[tokens], offsets, forms, split.spelling)
 
 
 def token_positions(split: EncodedSplit, sentences: np.ndarray) -> np.ndarray:

@@ -59,8 +59,11 @@ def encode(
     name = f"{name_of(corpus.checksum, package)}-{kind}-{_FORMAT}.npy"
     path = corpus.artefacts.find(name)
     if path is None:
-        with corpus.artefacts.making(name, "The features") as made:
-            np.save(made, _table(encoded, kind, corpus.load(), package, made.parent, progress))
+        # Minutes of work: of several runs that begin at once one does it, and the others wait.
+        with corpus.artefacts.alone(name, lambda: progress(0.0)):
+            if corpus.artefacts.find(name) is None:
+                with corpus.artefacts.making(name, "The features") as made:
+                    np.save(made, _table(encoded, kind, corpus.load(), package, made.parent, progress))
         path = corpus.artefacts.here(name)
     table = np.load(path, mmap_mode="r", allow_pickle=False)
     splits: list[EncodedSplit] = []

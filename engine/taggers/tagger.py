@@ -123,6 +123,11 @@ class Tagger:
         return slice(0, max(own, default=0))
 
     @property
+    def spells(self) -> bool:
+        """Whether any part reads the characters of words."""
+        return any(CHARACTERS in node.reads for node in self.nodes)
+
+    @property
     def weighty(self) -> int:
         """How many of ``parts`` have weights."""
         return sum(bool(part.shapes) for part in self.parts)

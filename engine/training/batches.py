@@ -80,11 +80,18 @@ def batch_of(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray) -> B
     """The chosen sentences (int [B], at least one, any order, repeats allowed) of ``split``."""
     order = sentences[np.argsort(-split.lengths[sentences], kind="stable")]
     tokens = token_positions(split, order)
-    if table.dtype == np.uint16:  # a row for each token: no word comes twice
-        rows, places = split.rows[tokens], np.arange(len(tokens))
-    else:
-        rows, places = np.unique(split.rows[tokens], return_inverse=True)
-    return Batch(order, rows_of(table, rows), places, split.tags[tokens].astype(np.int32), split.lengths[order])
+    own = table.dtype == np.uint16  # a row for each token: no word comes twice
+    rows, places, characters = split.rows[tokens], np.arange(len(tokens)), None
+    if split.forms is not None and split.spelling is not None:
+        forms = split.forms[tokens]
+        if not own:  # two words that the vectors do not know have one row, but are spelt in two ways
+            forms, first, places = np.unique(forms, return_index=True, return_inverse=True)
+            rows = rows[first]
+        characters = split.spelling[forms].astype(np.int32)
+    elif not own:
+        rows, places = np.unique(rows, return_inverse=True)
+    tags = split.tags[tokens].astype(np.int32)
+    return Batch(order, rows_of(table, rows), places, tags, split.lengths[order], characters)
 
 
 def physical_batches(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray) -> Iterator[Batch]:

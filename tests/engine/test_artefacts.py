@@ -11,7 +11,7 @@ import fsspec
 import pytest
 
 from engine.artefacts import Artefacts, written_whole
-from engine.errors import StoreError
+from engine.errors import RunStopped, StoreError
 from engine.settings import REPOSITORY
 
 
@@ -141,3 +141,33 @@ def test_a_copy_that_would_unpack_elsewhere_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be brought"):
         Artefacts("memory://hostile", tmp_path / "near").find("encoded/a")
     assert not list(tmp_path.rglob("escaped"))
+
+
+def test_of_two_processes_one_waits_for_what_the_other_makes(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from engine.artefacts import Artefacts\n"
+        f"with Artefacts({str(tmp_path)!r}, Path({str(tmp_path)!r})).alone('features/a.npy', lambda: None):\n"
+        "    print('has it', flush=True); sys.stdin.readline()\n"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY
+    )
+    assert other.stdin
+    assert other.stdout
+    assert other.stdout.readline() == "has it\n"
+    ours, waited = Artefacts(str(tmp_path), tmp_path), []
+
+    def waiting() -> None:
+        waited.append(True)
+        if len(waited) == 3:
+            other.kill()  # a lock ends with its process
+
+    with ours.alone("features/b.npy", lambda: pytest.fail("another file")), ours.alone("features/a.npy", waiting):
+        assert len(waited) >= 3
+    other.wait()
+
+    def stop() -> None:
+        raise RunStopped("stopped")
+
+    with ours.alone("features/a.npy", waiting), pytest.raises(RunStopped), ours.alone("features/a.npy", stop):
+        pytest.fail("it is held")

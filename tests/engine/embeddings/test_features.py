@@ -1,6 +1,8 @@
 """Features that come beside word vectors: spelling, half the room, and the projection that is shipped."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -8,7 +10,9 @@ import pytest
 from engine import corpus
 from engine.config import SimulationConfig
 from engine.embeddings import features
+from engine.embeddings.encoded import name_of
 from engine.embeddings.shapes import CASES, SIZE, case, shapes
+from engine.embeddings.vectors import find
 from engine.errors import RunStopped, TrainingFailed
 from engine.preparation import prepare
 from engine.training.batches import batch_of
@@ -85,6 +89,31 @@ def test_what_is_there_is_not_made_again(spelt, monkeypatch) -> None:
     config, encoded, settings = spelt
     monkeypatch.setattr(features, "_table", None)
     again = prepare(config, settings).sides[0].encoded
+    assert (again.vectors == encoded.vectors).all()
+
+
+def test_what_another_run_makes_meanwhile_is_waited_for(spelt, monkeypatch) -> None:
+    config, encoded, settings = spelt
+    handle = corpus.resolve("synthetic", settings)
+    name = f"{name_of(handle.checksum, find(config.embeddings))}-shapes-2.npy"
+    made = handle.artefacts.here(name).read_bytes()
+    handle.artefacts.remove(name)
+    monkeypatch.setattr(features, "_table", lambda *_: pytest.fail("the other makes it"))
+
+    class Other:
+        """It has the lock until it has been waited for, and what it makes is there then."""
+
+        @contextmanager
+        def alone(self, locked: str, waiting) -> Iterator[None]:
+            assert locked == name
+            waiting()
+            handle.artefacts.here(name).write_bytes(made)
+            yield
+
+    monkeypatch.setattr(type(handle.artefacts), "alone", Other.alone)
+    told: list[float] = []
+    again = features.encode(handle, config.embeddings, "shapes", told.append)
+    assert told == [0.0]
     assert (again.vectors == encoded.vectors).all()
 
 

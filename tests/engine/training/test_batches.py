@@ -1,9 +1,15 @@
 """Batches without padding hold exactly what was asked for."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 from engine.embeddings import EncodedSplit
+from engine.embeddings.encoded import subset
+from engine.embeddings.features import narrow
 from engine.training.batches import MAX_TOKENS, batch_of, physical_batches
+from engine.training.gathering import rows_of
 
 TABLE = np.random.default_rng(9).standard_normal((20, 7)).astype(np.float32)
 
@@ -49,3 +55,20 @@ def test_physical_batches_hold_exactly_what_was_sampled() -> None:
     for b in batches:
         assert len(b.lengths) * b.lengths[0] <= MAX_TOKENS or len(b.lengths) == 1
     assert not list(physical_batches(split_of(lengths), TABLE, np.zeros(0, dtype=np.int64)))
+
+
+@pytest.mark.parametrize("own_rows", [False, True])
+def test_each_token_has_the_characters_of_its_word(own_rows: bool) -> None:
+    """Also of words that have one row, since the vectors do not know them."""
+    split, spelling = split_of([3, 5, 1, 5, 2]), np.arange(60, dtype=np.uint8).reshape(12, 5)
+    forms = np.random.default_rng(4).integers(0, 12, 16).astype(np.int32)
+    rows = np.arange(16, dtype=np.int32) if own_rows else np.minimum(forms, 6)
+    table = narrow(TABLE) if own_rows else TABLE
+    spelt = replace(split, rows=rows, forms=forms, spelling=spelling)
+    batch = batch_of(spelt, table, np.array([2, 1, 3, 3]))
+    for sentence, start, length in zip(batch.sentences, batch.offsets, batch.lengths, strict=True):
+        where = slice(split.offsets[sentence], split.offsets[sentence + 1])
+        np.testing.assert_array_equal(batch.spelt[start : start + length], spelling[forms[where]])
+        np.testing.assert_array_equal(batch.vectors[start : start + length], rows_of(table, rows[where]))
+    assert len(batch.words) == (16 if own_rows else len(np.unique(forms[np.r_[3:14, 8]])))
+    assert subset(spelt, np.array([4, 1])).forms.tolist() == [*forms[14:16], *forms[3:8]]

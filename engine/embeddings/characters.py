@@ -1,0 +1,61 @@
+"""How words are spelt, letter by letter, as numbers of an alphabet that was fixed in advance: nothing is learned from
+any text, and how long its longest word is stays private too.
+"""
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from engine.corpus.handle import CorpusHandle
+from engine.embeddings.encoded import EncodedCorpus
+
+ALPHABET = "".join(map(chr, range(0x20, 0x7F)))
+"""The printable characters of ASCII. Their numbers begin with 1; 0 stands after a word's end."""
+OTHER = len(ALPHABET) + 1
+"""Every other character; letters with accents and the like count as those without."""
+NUMBER = OTHER + 1
+"""How many numbers there are, 0 included."""
+LONGEST = 32
+"""Characters of a word that are read; of longer ones the first."""
+_NUMBERS = {character: number for number, character in enumerate(ALPHABET, start=1)}
+_SPLITS = ("train", "validation", "test")
+_FORMAT = 1
+"""Raised when the files change their meaning."""
+
+
+def spelt(words: Iterable[str]) -> np.ndarray:
+    """The characters of each word, uint8 [words, LONGEST], 0 after its end."""
+    every = list(words)
+    found = np.zeros((len(every), LONGEST), dtype=np.uint8)
+    for row, word in zip(found, every, strict=True):
+        plain = (c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
+        numbers = [_NUMBERS.get(character, OTHER) for character, _ in zip(plain, range(LONGEST), strict=False)]
+        row[: len(numbers)] = numbers
+    return found
+
+
+def with_characters(encoded: EncodedCorpus, corpus: CorpusHandle) -> EncodedCorpus:
+    """The same arrays with the spelling of each token; made on first use. Raises CorpusError, StoreError."""
+    name = f"characters/{corpus.checksum[:16]}-{_FORMAT}"
+    if corpus.artefacts.find(name) is None:
+        whole = corpus.load()
+        numbers: dict[str, int] = {}
+        with corpus.artefacts.making(name, "The spelling of the corpus", folder=True) as fresh:
+            for split in _SPLITS:
+                tokens = (token for sentence in getattr(whole, split) for token in sentence.tokens)
+                forms = [numbers.setdefault(token, len(numbers)) for token in tokens]
+                np.save(fresh / f"{split}.npy", np.array(forms, dtype=np.int32))
+            np.save(fresh / "words.npy", spelt(numbers))
+    folder = corpus.artefacts.here(name)
+    table = np.load(folder / "words.npy", mmap_mode="r", allow_pickle=False)
+    train, validation, test = (
+        replace(
+            getattr(encoded, split),
+            forms=np.load(folder / f"{split}.npy", mmap_mode="r", allow_pickle=False),
+            spelling=table,
+        )
+        for split in _SPLITS
+    )
+    return replace(encoded, train=train, validation=validation, test=test)
