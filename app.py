@@ -3,6 +3,7 @@
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
+from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
 from engine.errors import EpsilonError
 from pages.shared import address
 from pages.startup import look
@@ -39,3 +40,4 @@ try:
     page.run()
 except EpsilonError as error:
     st.error(address.plain(str(error)), icon=":material/error:")
+st.caption(f"Epsilon Explorer {VERSION} · engine {PRIVATE_VERSION} with noise, {PLAIN_VERSION} without")

@@ -15,6 +15,7 @@ from engine.privacy.plan import PrivacyPlan
 from engine.records import PrivacySpent
 
 DISJOINT = "Each sentence is held by one client alone; ε is that of the client who pays most, over all its rounds."
+APART = "No sentence may be held by two platforms, which is not looked at here; ε is that of the one who pays most."
 PIECES = "Each sentence is in one of its client's pieces alone, and who is in which was decided without looking at it."
 JOINED = "Each client joins each round by chance, and who did would have to stay secret; a simulation shows it."
 EVERY_CLIENT = "Every client takes part in every round."
@@ -33,7 +34,8 @@ def spent(plan: FederatedPlan, steps: int, rounds: int, client: int | None = Non
     privacy = max(found, key=lambda privacy: privacy.epsilon)
     if len(plan.parts) == 1 or not plan.private:
         return privacy
-    extra = (DISJOINT, PIECES) if len(plan.parts) > len(plan.shards) else (DISJOINT,)
+    disjoint = APART if plan.platforms else DISJOINT
+    extra = (disjoint, PIECES) if len(plan.parts) > len(plan.shards) else (disjoint,)
     poisson = [one.poisson_epsilon for one in found if one.poisson_epsilon is not None]
     return replace(
         privacy,

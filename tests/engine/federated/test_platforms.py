@@ -10,7 +10,7 @@ from engine import corpus
 from engine.config import SimulationConfig
 from engine.embeddings import EncodedSplit, apart
 from engine.errors import CorpusError, InvalidConfig
-from engine.federated.accounting import DISJOINT, OWN_PARTS, spent
+from engine.federated.accounting import APART, OWN_PARTS, spent
 from engine.federated.federation import Federation, Holding
 from engine.federated.plan import federated_plan, plan_of
 from engine.preparation import prepare
@@ -148,7 +148,7 @@ class TestEachPlatformsPrivacy:
             )
             assert part == expected
             assert found.epsilon == accounting.epsilon(expected, steps)
-            assert DISJOINT in found.assumptions
+            assert APART in found.assumptions
         assert spent(plan, plan.steps, 3).epsilon == max(found.epsilon for found in each) == each[1].epsilon
 
     @pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
