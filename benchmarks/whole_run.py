@@ -94,8 +94,8 @@ def main() -> None:
             if not parts:
                 watched: list[tuple[str, Any, str]] = [
                     ("training steps", DPSGD, "step"),
-                    ("tagging", simulation, "predict"),
-                    ("scoring", simulation, "score"),
+                    ("tagging", preparation, "predict"),
+                    ("scoring", preparation, "score"),
                     ("accounting", recording, "spent"),
                 ]
                 for name, place, function in watched:

@@ -12,29 +12,42 @@ from engine.corpus import AnyCorpus
 from engine.embeddings import EncodedCorpus, apart
 from engine.embeddings.apart import Overlap
 from engine.embeddings.characters import with_characters
-from engine.embeddings.encoded import subset
+from engine.embeddings.encoded import subset, tag_sequences
 from engine.federated.accounting import spent
 from engine.federated.federation import Federation, Holding
 from engine.federated.plan import plan_of, secrets_of
+from engine.records import EntityScores
+from engine.scoring import score
 from engine.seeds import Secrets, Seeds
 from engine.settings import Settings
 from engine.taggers import Tagger, build
+from engine.taggers.decoding import Decoder
 from engine.training import compiled_stamp
 from engine.training.backends import backend_of
 from engine.training.batches import physical_batches
-from engine.training.dpsgd import Backend
+from engine.training.dpsgd import Backend, predict
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Side:
     """A corpus with the tagger for its tags: a platform's, or that of all clients together. name: of the corpus.
-    shared: sentences that public parts of the features were fitted on. holding: what clients train with."""
+    shared: sentences that public parts of the features were fitted on. holding: what clients train with. decoder: reads
+    tags off scores."""
 
     name: str
     shared: Overlap
     encoded: EncodedCorpus
     tagger: Tagger
     holding: Holding
+    decoder: Decoder
+
+    def scores(self, part: str, every: np.ndarray, check: Callable[[], None]) -> EntityScores:
+        """How well the names in the "validation" or "test" part are found with the run's weights as in ``every``.
+        check: called again and again; it may raise. Raises TrainingFailed."""
+        encoded, split, weights = self.encoded, getattr(self.encoded, part), self.holding.weights(every)
+        transitions = self.tagger.views(weights)[-1].get("transitions")
+        found = predict(self.holding.backend, self.decoder, weights, transitions, split, encoded.vectors, check)
+        return score(*(tag_sequences(split, tags, encoded.tags) for tags in (split.tags, found)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +55,6 @@ class Prepared:
     """A run before its first step. sides: of each platform, or one. run: what trains, with the plan and the first
     weights."""
 
-    config: SimulationConfig
     corpus: AnyCorpus
     sides: tuple[Side, ...]
     run: Federation
@@ -90,13 +102,20 @@ def prepare(
         for each, part, tagger in zip(encoded, corpus.parts, taggers, strict=True)
     ]
     backends = [backend_of(tagger, config.training.loss, settings.backend) for tagger in taggers]
-    holdings = _holdings(encoded, taggers, backends)
-    run = Federation(config, plan, holdings, _first_weights(taggers, Seeds(config.seed)), secrets=secrets)
-    sides = [
-        Side(name=part.name, shared=found, encoded=arrays, tagger=tagger, holding=holding)
-        for part, found, arrays, tagger, holding in zip(corpus.parts, shared, encoded, taggers, holdings, strict=True)
-    ]
-    return Prepared(config=config, corpus=corpus, sides=tuple(sides), run=run)
+    holdings, weights = _holdings(encoded, taggers, backends), _first_weights(taggers, Seeds(config.seed))
+    sides = tuple(
+        Side(
+            name=part.name,
+            shared=shared[number],
+            encoded=encoded[number],
+            tagger=taggers[number],
+            holding=holdings[number],
+            decoder=Decoder(encoded[number].tags, well_formed=config.tagger.well_formed),
+        )
+        for number, part in enumerate(corpus.parts)
+    )
+    run = Federation(config, plan, holdings, weights, secrets=secrets)
+    return Prepared(corpus=corpus, sides=sides, run=run)
 
 
 def _holdings(

@@ -7,7 +7,7 @@ import numpy as np
 
 from engine.embeddings import apart
 from engine.federated.accounting import spent
-from engine.federated.federation import Progress, after
+from engine.federated.federation import Progress
 from engine.federated.plan import FederatedPlan
 from engine.federated.server import Exchange
 from engine.preparation import Prepared
@@ -37,6 +37,19 @@ def due_moments(plan: FederatedPlan) -> list[int]:
     return sorted({*ends, *report_steps(plan.steps)})
 
 
+def _after(tally: Tally, progress: Progress) -> Tally:
+    """How far the run is once this has happened."""
+    step, exchange = progress.step, progress.exchange
+    return Tally(
+        step=progress.taken,
+        rounds=tally.rounds + (progress.round is not None),
+        examples_seen=tally.examples_seen + (len(step.norms) + step.nonfinite if step else 0),
+        nonfinite=tally.nonfinite + (step.nonfinite if step else 0),
+        bytes_down=tally.bytes_down + (exchange.bytes_down if exchange else 0),
+        bytes_up=tally.bytes_up + (exchange.bytes_up if exchange else 0),
+    )
+
+
 class Recorder:
     """Follows one run. done: how far it is, from where it goes on."""
 
@@ -53,7 +66,7 @@ class Recorder:
 
     def saw(self, progress: Progress) -> None:
         """What happened just now."""
-        self.done = after(self.done, progress)
+        self.done = _after(self.done, progress)
         self._since += [progress.step] if progress.step else []
         self._exchanges += [progress.exchange] if progress.exchange else []
         self._round_is_over = progress.round is not None

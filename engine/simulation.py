@@ -7,26 +7,17 @@ every random draw is named by its step, so a resumed run repeats no release and 
 import time
 from collections.abc import Callable, Iterator
 
-import numpy as np
-
 from engine.config import SimulationConfig, engine_version, run_id
 from engine.corpus import AnyCorpus
-from engine.embeddings.encoded import tag_sequences
 from engine.errors import RunStopped
-from engine.federated.federation import Federation
-from engine.preparation import Side, prepare
+from engine.preparation import prepare
 from engine.recording import Recorder
-from engine.records import EntityScores, RoundRecord
-from engine.scoring import score
+from engine.records import RoundRecord
 from engine.seeds import Secrets
 from engine.settings import Settings
-from engine.taggers.decoding import Decoder
 from engine.training.averaging import Average
 from engine.training.checkpoint import Checkpoint, Tally
-from engine.training.dpsgd import predict
 from engine.training.model import Model
-
-_CHECK = "noise check/"
 
 
 def simulate(
@@ -62,23 +53,15 @@ def simulate(
 
     started = time.monotonic() - (resume.seconds if resume else 0.0)
     prepared = prepare(config, settings, corpus=corpus, secrets=secrets, tell=tell)
-    run, plan, weights, sides = prepared.run, prepared.run.plan, prepared.run.weights, prepared.sides
+    run, plan, sides = prepared.run, prepared.run.plan, prepared.sides
     recorder = Recorder(prepared, resume.tally if resume else Tally())
-    optimiser_state = None
     if resume:
-        weights[:] = resume.arrays["weights"]
-        optimiser_state = {name: resume.arrays[name] for name in run.optimiser.state}
-        for place, monitor in zip(_places(run), run.monitors, strict=True):
-            monitor.state = {name: resume.arrays[place + name].copy() for name in monitor.state}
-    average = Average(config.training.averaging, weights, resume.arrays if resume else {})
-
-    def evaluate(part: str) -> list[EntityScores]:
-        every = average.weights
-        return [_score(side, part, side.holding.weights(every), config.tagger.well_formed, go_on) for side in sides]
+        run.restore(resume.arrays)
+    average = Average(config.training.averaging, run.weights, resume.arrays if resume else {})
 
     done = recorder.done
     on_stage("training", done.step / plan.steps)
-    for progress in run.train(done.rounds, done.step - plan.steps_before(done.rounds), optimiser_state):
+    for progress in run.train(done.rounds, done.step - plan.steps_before(done.rounds)):
         go_on()
         recorder.saw(progress)
         if plan.alone or progress.exchange:
@@ -87,12 +70,10 @@ def simulate(
             on_stage(recorder.stage, progress.taken / plan.steps)
         if not recorder.due:
             continue
-        test = evaluate("test") if recorder.test_is_due else None
-        record = recorder.record(evaluate("validation"), test, time.monotonic() - started)
-        state = {"weights": weights, **run.optimiser.state, **average.state}
-        for place, monitor in zip(_places(run), run.monitors, strict=True):
-            state |= {place + name: array for name, array in monitor.state.items()}
-        arrays = {name: array.copy() for name, array in state.items()}
+        validation = [side.scores("validation", average.weights, go_on) for side in sides]
+        test = [side.scores("test", average.weights, go_on) for side in sides] if recorder.test_is_due else None
+        record = recorder.record(validation, test, time.monotonic() - started)
+        arrays = {name: array.copy() for name, array in (run.state | average.state).items()}
         on_checkpoint(Checkpoint(round=record.round, seconds=record.seconds, tally=recorder.done, arrays=arrays))
         yield record
     for side, privacy in zip(sides, recorder.privacy, strict=True):
@@ -111,17 +92,3 @@ def simulate(
                 platform=side.name if config.platforms else None,
             )
         )
-
-
-def _places(run: Federation) -> list[str]:
-    """Before the names of each noise check's arrays in a checkpoint."""
-    return [_CHECK] if len(run.monitors) == 1 else [f"{_CHECK}{number}/" for number in range(len(run.monitors))]
-
-
-def _score(side: Side, part: str, weights: np.ndarray, well_formed: bool, go_on: Callable[[], None]) -> EntityScores:
-    """How well a tagger with these weights finds the names in the "validation" or "test" part of its corpus."""
-    encoded, split = side.encoded, getattr(side.encoded, part)
-    decoder = Decoder(encoded.tags, well_formed=well_formed)
-    transitions = side.tagger.views(weights)[-1].get("transitions")
-    found = predict(side.holding.backend, decoder, weights, transitions, split, encoded.vectors, go_on)
-    return score(*(tag_sequences(split, tags, encoded.tags) for tags in (split.tags, found)))

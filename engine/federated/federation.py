@@ -4,7 +4,7 @@ Clients are computed one after another: a step keeps all cores busy, so that n c
 one does. Central training is one client in one round.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,9 +19,11 @@ from engine.federated.server import Exchange, Server
 from engine.federated.witness import Witness
 from engine.privacy.noise_check import NoiseMonitor
 from engine.seeds import Secrets, Seeds
-from engine.training.checkpoint import Tally
 from engine.training.dpsgd import DPSGD, Backend, StepStatistics
 from engine.training.optimisers import Optimiser
+
+_CHECK = "noise check/"
+"""Before the names of the noise check's arrays among those of a run's state."""
 
 
 @dataclass(frozen=True)
@@ -35,19 +37,6 @@ class Progress:
     round: int | None = None
     exchange: Exchange | None = None
     failed: tuple[int, ...] = ()
-
-
-def after(tally: Tally, progress: Progress) -> Tally:
-    """How far the run is once this has happened."""
-    step, exchange = progress.step, progress.exchange
-    return Tally(
-        step=progress.taken,
-        rounds=tally.rounds + (progress.round is not None),
-        examples_seen=tally.examples_seen + (len(step.norms) + step.nonfinite if step else 0),
-        nonfinite=tally.nonfinite + (step.nonfinite if step else 0),
-        bytes_down=tally.bytes_down + (exchange.bytes_down if exchange else 0),
-        bytes_up=tally.bytes_up + (exchange.bytes_up if exchange else 0),
-    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -152,12 +141,31 @@ class Federation:
             first=visit.first,
         )
 
-    def train(
-        self, rounds_done: int = 0, steps_done: int = 0, optimiser_state: dict[str, np.ndarray] | None = None
-    ) -> Iterator[Progress]:
-        """Go on after so many rounds, and, where one client is alone, after so many of its steps in the next one, when
-        its optimiser had this state. Raises TrainingFailed if a round has no client left."""
+    @property
+    def state(self) -> dict[str, np.ndarray]:
+        """All that changes as it trains, by name, for a checkpoint: the arrays themselves, not copies."""
+        found = {"weights": self.weights, **self.optimiser.state}
+        for place, monitor in self._checks():
+            found |= {place + name: array for name, array in monitor.state.items()}
+        return found
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Go on from what :attr:`state` was."""
+        self.weights[:] = arrays["weights"]
+        self.optimiser.state = {name: arrays[name].copy() for name in self.optimiser.state}
+        for place, monitor in self._checks():
+            monitor.state = {name: arrays[place + name].copy() for name in monitor.state}
+
+    def _checks(self) -> Iterator[tuple[str, NoiseMonitor]]:
+        """Each noise check, after what its arrays are called by."""
+        for number, monitor in enumerate(self.monitors):
+            yield (f"{_CHECK}{number}/" if len(self.monitors) > 1 else _CHECK), monitor
+
+    def train(self, rounds_done: int = 0, steps_done: int = 0) -> Iterator[Progress]:
+        """Go on after so many rounds, and, where one client is alone, after so many of its steps in the next one: its
+        optimiser then goes on from the state that it has. Raises TrainingFailed if a round has no client left."""
         taken = self.plan.steps_before(rounds_done)
+        optimiser_state = self.optimiser.state if steps_done else None
         for number in range(rounds_done, len(self.plan.rounds)):
             visits, failed = self.plan.rounds[number], []
             last: StepStatistics | None = None
@@ -165,7 +173,7 @@ class Federation:
             for visit in visits:
                 learner = self.learner(visit)
                 if steps_done and optimiser_state is not None:
-                    self.optimiser.state = {name: array.copy() for name, array in optimiser_state.items()}
+                    self.optimiser.state = optimiser_state
                 trained: np.ndarray | None = learner.weights
                 try:
                     for step in range(steps_done, visit.steps):

@@ -167,6 +167,7 @@ def federated_plan(
             f"rounds={federation.rounds:,} with {federation.participants or federation.clients:,} participants each, "
             f"expected at most {MOST_VISITS:,} trainings of a client in all"
         )
+    server = None if at_steps or not privacy.private else _server(config, sum(map(len, participants)))
     pieces = [_pieces(shard, client, config, seeds) for client, shard in enumerate(shards)]
     first_part = np.cumsum([0, *(len(some) for some in pieces)])
     plans = [_part(config, len(piece), at_steps, alone=federation.clients == 1) for some in pieces for piece in some]
@@ -187,7 +188,7 @@ def federated_plan(
         shards=tuple(shards),
         chosen=chosen,
         rounds=tuple(rounds),
-        server=None if at_steps or not privacy.private else _server(config, sum(map(len, rounds))),
+        server=server,
         mechanism=privacy.kind,
         phases=federation.schedule == "incremental",
         platforms=bool(platforms),
