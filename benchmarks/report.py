@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import PRIVATE_VERSION
-from engine.cluster.worker import machine_class
+from engine.machine import machine_class
 from engine.settings import REPOSITORY
 
 FOLDER = REPOSITORY / "cached_results" / "speed"

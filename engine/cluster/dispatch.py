@@ -8,11 +8,12 @@ as long as one of its *owners* does (the dashboard, say), or, if it never had on
 import fcntl
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -36,6 +37,7 @@ class Place:
         self.owners = self.folder / "owners"
         self.ready = self.folder / "ready.json"
         self.lock = self.folder / "lock"
+        self.bell = self.folder / "bell"
         self.log = self.folder / "log.txt"
 
     def make(self) -> None:
@@ -71,6 +73,33 @@ class Place:
         """Called by the cluster once its workers are there."""
         with written_whole(self.ready, "What tells that the workers are ready") as passing:
             passing.write_text(json.dumps({"pid": os.getpid(), "started": psutil.Process().create_time()}))
+
+    def ring(self) -> None:
+        """Have the cluster look for runs at once. Where none is there, or it was told already, nothing happens."""
+        with suppress(OSError):
+            bell = os.open(self.bell, os.O_WRONLY | os.O_NONBLOCK)
+            try:
+                os.write(bell, b".")
+            finally:
+                os.close(bell)
+
+    @contextmanager
+    def listening(self) -> Iterator[Callable[[float], None]]:
+        """Called by the cluster: what waits until somebody rings, so many seconds at most."""
+        self.bell.unlink(missing_ok=True)
+        os.mkfifo(self.bell, 0o600)
+        # Open for writing too: else it would seem to be rung for ever once the last who rang has hung up.
+        bell = os.open(self.bell, os.O_RDWR | os.O_NONBLOCK)
+
+        def wait(seconds: float) -> None:
+            if select.select([bell], [], [], seconds)[0]:
+                os.read(bell, 65536)
+
+        try:
+            yield wait
+        finally:
+            os.close(bell)
+            self.bell.unlink(missing_ok=True)
 
     def add_owner(self, pid: int) -> None:
         """The cluster shall live as long as this process."""
@@ -112,6 +141,7 @@ def ensure_cluster(settings: Settings, owner_pid: int | None = None) -> None:
     if owner_pid:
         place.add_owner(owner_pid)
     if place.process():
+        place.ring()
         return
     place.log.write_bytes(b"")
     process = _start(place, settings)

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import psutil
@@ -20,8 +21,19 @@ from engine.records import RunState
 from engine.settings import Settings
 from engine.store.database import Store, Unfinished
 
-POLL_SECONDS, FULL_SECONDS = 0.1, 0.5
-"""Between looks at the store, and while no worker is free: each look takes time from the runs."""
+LOOK_SECONDS = 2.0
+"""Between two looks at the store where nobody rings: a run was asked for on another machine, an owner is gone."""
+QUIET = {
+    "distributed.admin.system-monitor.interval": "1h",
+    "distributed.admin.tick.cycle": "1m",
+    "distributed.admin.tick.interval": "1m",
+    "distributed.admin.tick.limit": "1h",
+    "distributed.client.scheduler-info-interval": "1m",
+    "distributed.scheduler.active-memory-manager.start": False,
+    "distributed.scheduler.work-stealing": False,
+    "distributed.worker.profile.enabled": False,
+}
+"""What Dask does all the time for large graphs of small tasks, which runs are not: it took a tenth of a core."""
 IDLE_SECONDS = 60
 """After so long without work a cluster that never had an owner ends."""
 MOST_WORKERS, WORKER_BYTES = 8, 1_200_000_000
@@ -45,7 +57,8 @@ def main() -> int:
             return 0
         place.ready.unlink(missing_ok=True)
         with ExitStack() as stack:
-            dispatcher = Dispatcher(settings, stack)
+            wait = stack.enter_context(place.listening())
+            dispatcher = Dispatcher(settings, stack, place.ring)
             place.say_ready()
             stack.callback(place.ready.unlink, missing_ok=True)
             owned, busy = False, time.monotonic()
@@ -58,7 +71,7 @@ def main() -> int:
                     busy = time.monotonic()
                 elif not owned and time.monotonic() - busy > IDLE_SECONDS:
                     break
-                time.sleep(FULL_SECONDS if dispatcher.full else POLL_SECONDS)
+                wait(LOOK_SECONDS)
             dispatcher.store.release(dispatcher.holder, in_order=True)
     return 0
 
@@ -76,14 +89,18 @@ def workers_here(settings: Settings) -> int:
 
 
 class Dispatcher:
-    """Hands queued runs to Dask, no more at a time than there are workers, the longest waiting first."""
+    """Hands queued runs to Dask, no more at a time than there are workers, the longest waiting first. ring: called when
+    a run has ended, from another thread."""
 
-    def __init__(self, settings: Settings, stack: ExitStack) -> None:
+    def __init__(self, settings: Settings, stack: ExitStack, ring: Callable[[], None]) -> None:
+        import dask
+
+        dask.config.set(QUIET)  # before the next line, which reads some of it
         from distributed import Client, LocalCluster
 
         from engine.cluster import worker
 
-        self.settings = settings
+        self.settings, self._ring = settings, ring
         self.store = Store(settings.store_url)
         stack.callback(self.store.close)
         self.holder = f"{socket.gethostname()}/{os.getpid()}"
@@ -99,7 +116,9 @@ class Dispatcher:
                 memory_limit=0,  # a paused worker would look like a dead one; the store counts those that die
                 host="127.0.0.1",
                 security=True,  # others on this machine could have code run by an open port
-                dashboard_address="127.0.0.1:0",
+                dashboard_address=None,
+                scheduler_sync_interval=60,
+                heartbeat_interval="5s",  # that a worker died is told by its connection
                 silence_logs=logging.WARNING,
                 local_directory=str(settings.home / "cluster"),
             )
@@ -113,11 +132,6 @@ class Dispatcher:
                 worker.warm_up, settings.addresses, workers=[address], key=f"warm-{address}", priority=1
             )
 
-    @property
-    def full(self) -> bool:
-        """Whether each worker has a run."""
-        return len(self._given) >= self._slots()
-
     def step(self) -> bool:
         """Look once; returns whether anything is queued or running here."""
         for run_id, future in list(self._given.items()):
@@ -126,7 +140,8 @@ class Dispatcher:
                 if future.status == "error":  # type: ignore[attr-defined]
                     self.store.fail(run_id, "The worker process ended again and again; its memory may be too small.")
         try:
-            waiting, slots = self.store.unfinished(), self._slots()  # one question to Dask, however many runs wait
+            waiting = self.store.unfinished()
+            slots = self._slots() if waiting else 0  # one question to Dask, however many runs wait
             for run in waiting:
                 if run.run_id in self._given:
                     continue
@@ -135,7 +150,7 @@ class Dispatcher:
                         self.store.release(str(run.holder), in_order=False)
                 elif len(self._given) < slots:
                     self._number += 1
-                    self._given[run.run_id] = self._client.submit(
+                    future = self._client.submit(
                         self._worker.execute,
                         run.run_id,
                         self.settings.addresses,
@@ -143,6 +158,8 @@ class Dispatcher:
                         key=f"{run.run_id}-{self._number}",
                         pure=False,
                     )
+                    future.add_done_callback(lambda _: self._ring())
+                    self._given[run.run_id] = future
         except StoreError as error:
             log.warning("%s", error)
             time.sleep(1)

@@ -6,7 +6,6 @@ and the same noise, and gives the same record again, which the store ignores.
 
 import logging
 import os
-import platform
 import subprocess
 import threading
 import time
@@ -19,9 +18,10 @@ import psutil
 
 from engine import corpus as corpora
 from engine import embeddings
-from engine.config import SYNTHETIC, SimulationConfig, engine_version
+from engine.config import SimulationConfig, engine_version
 from engine.corpus import AnyCorpus
 from engine.errors import EpsilonError, RunNotFound, RunStopped, StoreError
+from engine.machine import machine_class
 from engine.records import Provenance, RunState
 from engine.reports.commands import command_line
 from engine.settings import REPOSITORY, Settings
@@ -256,21 +256,9 @@ def provenance(config: SimulationConfig, corpus: AnyCorpus, seconds: float) -> P
         command=command_line(config),
         wall_seconds=round(seconds, 1),
         train_sentences=round(config.data_fraction * corpus.train_sentences),
-        synthetic=config.corpus == SYNTHETIC,
+        synthetic=corpus.synthetic,
         noise_source=config.privacy.noise_source,
     )
-
-
-def machine_class() -> str:
-    """Kind of machine, without its name: processor, cores, memory, system."""
-    model = platform.processor() or platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), model)
-    except OSError:
-        pass
-    memory = round(psutil.virtual_memory().total / 2**30)
-    return f"{model}, {os.cpu_count()} cores, {memory} GB, {platform.system()}"
 
 
 def _commit() -> str:

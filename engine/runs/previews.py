@@ -13,7 +13,7 @@ from engine.federated.accounting import spent
 from engine.federated.plan import FederatedPlan
 from engine.privacy.plan import tier
 from engine.records import PrivacySpent, Run
-from engine.taggers import KINDS
+from engine.runs.estimates import Estimate, estimate
 
 if TYPE_CHECKING:
     pass
@@ -25,7 +25,7 @@ class Preview:
 
     privacy: spent at its end. tier: in words (see :func:`engine.privacy.plan.tier`). train_sentences: that it would
     learn from. steps: optimiser steps. warnings: what the reader of ε and F1 should know, one sentence each.
-    estimated_seconds: judged by the runs that are known, None without any. overlap: with the sentences that the
+    estimate: how long it may take, None where nothing like it is known. overlap: with the sentences that the
     features were fitted on.
     """
 
@@ -34,7 +34,7 @@ class Preview:
     train_sentences: int
     steps: int
     warnings: tuple[str, ...]
-    estimated_seconds: float | None
+    estimate: Estimate | None
     overlap: Overlap = NONE
 
 
@@ -62,7 +62,7 @@ def preview(
         train_sentences=sentences,
         steps=plan.steps,
         warnings=(*shared.warnings, *plan.warnings()),
-        estimated_seconds=_estimate(config, sentences, (*published, *done)),
+        estimate=estimate(config, sentences, done, published),
         overlap=shared,
     )
 
@@ -94,37 +94,6 @@ def _known_privacy(config: SimulationConfig, sentences: int, published: Iterable
         if made and not run.outdated and _price(run.config, made.train_sentences) == wanted:
             return run.records[-1].privacy
     return None
-
-
-def _estimate(config: SimulationConfig, sentences: int, known: Iterable[Run]) -> float | None:
-    """Seconds by the quickest known run of a tagger of this size, those on the same corpus first.
-
-    About a third of a published run is scoring, which does not depend on how long it trains.
-    """
-    work = _work(config, sentences)
-    judged = [
-        (
-            run.config.corpus != config.corpus,
-            run.provenance.wall_seconds * (0.3 + 0.7 * work / _work(run.config, run.provenance.train_sentences)),
-        )
-        for run in known
-        if run.provenance and _layers(run.config) == _layers(config)
-    ]
-    return min(judged)[1] if judged else None
-
-
-def _layers(config: SimulationConfig) -> tuple[object, ...]:
-    """What decides how long a sentence takes."""
-    tagger = config.tagger
-    return config.features, KINDS[tagger.name].family, tagger.hidden_size, tagger.window
-
-
-def _work(config: SimulationConfig, sentences: int) -> float:
-    """Sentences that a run learns from, with repeats."""
-    federation = config.federation
-    share = (federation.participants or federation.clients) / federation.clients
-    rounds = federation.rounds if federation.schedule == "averaging" else 1
-    return max(1.0, config.training.epochs * sentences * rounds * share)
 
 
 def _priced_by_sizes(config: SimulationConfig) -> bool:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Engine, Row, and_, case, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from engine.config import SimulationConfig
@@ -233,7 +233,9 @@ class Store:
         """
         under_way = select(func.count()).where(runs.c.holder == claim.holder, runs.c.state == RunState.RUNNING)
         with self._begin() as connection:
-            _change(connection, claim, heartbeat=time.time(), stage=stage, progress=progress)
+            # Told before the newest record: what is shown never goes back.
+            further = case((runs.c.progress > progress, runs.c.progress), else_=progress)
+            _change(connection, claim, heartbeat=time.time(), stage=stage, progress=further)
             return int(connection.execute(under_way).scalar_one())
 
     def append(self, claim: Claim, record: RoundRecord) -> None:

@@ -13,7 +13,7 @@ from engine.runs import Preview, Runs
 from pages.explore import charts, curves, downloads, persons, platforms, words
 from pages.shared import address, submitting
 from pages.shared.picture import show as show_picture
-from pages.shared.words import duration, origin
+from pages.shared.words import origin
 
 POLL_SECONDS = 1.0
 SEEDS = 5
@@ -152,7 +152,7 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
         _progress(runs, run)
         return
     label = "Run" if run is None else "Go on" if run.status.state == RunState.CANCELLED else "Try again"
-    about = f"about {duration(preview.estimated_seconds)}" if preview.estimated_seconds else ""
+    about = words.estimate(preview.estimate) if preview.estimate else ""
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(label, type="primary", icon=":material/play_arrow:", key="run")
         st.caption(f"{about} · {preview.train_sentences:,} sentences, {preview.steps:,} steps".strip(" ·"))

@@ -6,7 +6,7 @@ from engine.config import SYNTHETIC, SimulationConfig
 from engine.records import EntityScores, FederatedRound, NoiseCheck, PrivacySpent, RoundRecord, Run, RunState
 from engine.reports.checks import blind_spots, check_rows, looked_less
 from engine.reports.numbers import delta_text, epsilon_text
-from engine.runs import Holdings, Preview
+from engine.runs import Estimate, Holdings, Preview
 from pages.shared.words import duration, percent
 
 TIERS = {
@@ -261,6 +261,15 @@ def check_paragraphs(check: NoiseCheck) -> list[str]:
         found.append(less)
     missed = "\n".join(f"- {sentence}" for sentence in blind_spots(check))
     return [*found, f"What the check cannot see (more in docs/numbers.md, *The noise check*):\n{missed}"]
+
+
+def estimate(found: Estimate) -> str:
+    """How long a run may take, and by what that is judged."""
+    about = f"about {duration(found.seconds)}"
+    if found.machine:
+        return f"{about} on another machine ({found.machine})"
+    between = f", between {duration(found.least)} and {duration(found.most)}"
+    return about + (between if found.most > 1.25 * found.least else "")
 
 
 def time_left(run: Run) -> str:

@@ -12,7 +12,7 @@ from engine.config import NOISE_SOURCES, OPTIMISERS, PrivacyConfig, SimulationCo
 from engine.embeddings.apart import Overlap, believable
 from engine.records import Counts, EntityScores, LayerNoise, PrivacySpent, Run, RunState, RunStatus
 from engine.reports.checks import check_lines
-from engine.runs import Preview
+from engine.runs import Estimate, Preview
 from pages.explore import charts, curves, words
 from pages.shared import address, submitting
 from pages.speed import chart as speed
@@ -106,7 +106,21 @@ def run_of(state: RunState, records=(), **status) -> Run:
 
 
 SPENT = PrivacySpent(epsilon=0.734, delta=1e-5, rdp_epsilon=1.03)
-PREVIEW = Preview(privacy=SPENT, tier="strong", train_sentences=9, steps=9, warnings=(), estimated_seconds=None)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (Estimate(40, 10, 123), "about 40 s, between 10 s and 2 min"),
+        (Estimate(40, 38, 42), "about 40 s"),
+        (Estimate(400, 400, 400, "a Xeon, 64 cores"), "about 7 min on another machine (a Xeon, 64 cores)"),
+    ],
+)
+def test_how_long_a_run_may_take(found, said):
+    assert words.estimate(found) == said
+
+
+PREVIEW = Preview(privacy=SPENT, tier="strong", train_sentences=9, steps=9, warnings=(), estimate=None)
 
 
 def scored(correct: int, predicted: int, gold: int) -> EntityScores:

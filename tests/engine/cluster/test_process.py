@@ -1,11 +1,16 @@
 """How queued runs are handed to workers."""
 
+import subprocess
+import sys
+import time
 from typing import Any
 
 import pytest
 
 from engine.cluster import process, worker
+from engine.cluster.dispatch import Place
 from engine.records import RunState
+from engine.settings import REPOSITORY
 from engine.store.database import Store
 from tests.engine.runs_for_tests import SMALL
 
@@ -14,6 +19,13 @@ class Asked:
     """Dask's future of a run."""
 
     status = "pending"
+
+    def __init__(self) -> None:
+        self.callbacks: list[Any] = []
+
+    def add_done_callback(self, call: Any) -> None:
+        """Keep who is to be told that it has ended."""
+        self.callbacks.append(call)
 
     def done(self) -> bool:
         """Whether it has ended."""
@@ -38,12 +50,22 @@ class Workers:
         return Asked()
 
 
+RINGS = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from engine.cluster.dispatch import Place
+from engine.settings import Settings
+Place(replace(Settings.from_environment(), home=Path(sys.argv[1]))).ring()
+"""
+
+
 @pytest.fixture
 def dispatcher(settings):
     made = object.__new__(process.Dispatcher)
     made.settings, made.store, made.holder = settings, Store(settings.store_url), "here/1"
     made._client, made._given, made._number = Workers(2), {}, 0
-    made._worker = worker
+    made._worker, made._ring = worker, Place(settings).ring
     yield made
     made.store.close()
 
@@ -53,8 +75,13 @@ def test_as_many_runs_are_given_as_there_are_workers_the_longest_waiting_first(d
         dispatcher.store.submit(f"{number:016}", SMALL, "checksum")
     assert dispatcher.step()
     assert [run_id for run_id, *_ in dispatcher._client.given] == [f"{number:016}" for number in range(2)]
-    assert dispatcher.full
+    Place(dispatcher.settings).make()
     first = dispatcher._given[f"{0:016}"]
+    with Place(dispatcher.settings).listening() as wait:
+        first.callbacks[0](first)
+        begun = time.monotonic()
+        wait(60)
+        assert time.monotonic() - begun < 60
     dispatcher.store.claim(f"{0:016}", "here/1")
     dispatcher.store.cancel(f"{0:016}")
     first.status = "finished"
@@ -79,3 +106,31 @@ def test_workers_get_addresses_and_no_folders(dispatcher):
     ((_, addresses, holder),) = dispatcher._client.given
     assert addresses == {"store_url": dispatcher.settings.store_url, "shared": None, "backend": "compiled"}
     assert holder == "here/1"
+
+
+class TestTheBell:
+    def test_who_waits_goes_on_when_somebody_rings_and_not_before(self, settings):
+        place = Place(settings)
+        place.make()
+        with place.listening() as wait:
+            place.ring()
+            place.ring()
+            begun = time.monotonic()
+            wait(60)  # both at once
+            other = subprocess.Popen([sys.executable, "-c", RINGS, str(settings.home)], cwd=REPOSITORY)
+            wait(60)
+            assert other.wait(60) == 0
+            assert time.monotonic() - begun < 60  # neither was waited for in vain
+            begun = time.monotonic()
+            wait(0.2)
+            assert time.monotonic() - begun >= 0.2
+
+    def test_nobody_is_kept_waiting_where_nobody_listens(self, settings):
+        place = Place(settings)
+        place.ring()
+        place.make()
+        with place.listening():
+            for _ in range(70_000):  # more than a pipe holds
+                place.ring()
+        place.ring()
+        assert not place.bell.exists()

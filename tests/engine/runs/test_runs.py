@@ -329,7 +329,7 @@ class TestAsking:
         assert (preview.train_sentences, preview.steps) == (220, 55)
         assert preview.privacy.epsilon == pytest.approx(2.053, abs=0.01)  # as `engine epsilon` prints for n = 220
         assert preview.tier == "reasonable"
-        assert preview.estimated_seconds is None
+        assert preview.estimate is None
         assert Runs(settings).preview(SimulationConfig(privacy=PrivacyConfig(noise_multiplier=0))).tier == "none"
 
     def test_a_person_with_several_sentences(self, settings):

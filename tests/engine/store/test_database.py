@@ -65,6 +65,17 @@ class TestALife:
             store.append(claim, record(number))
         assert [each.round for each in store.records("a", after=1)] == [2]
 
+    def test_progress_never_goes_back(self, store):
+        """A heartbeat tells what was so before the newest record."""
+        claim = store.claim(submitted(store), "here")
+        store.append(claim, record(1))
+        reached = store.status("a").progress
+        assert reached > 0.5
+        store.heartbeat(claim, "training", 0.5)
+        assert store.status("a").progress == reached
+        store.heartbeat(claim, "training", 0.9)
+        assert store.status("a").progress == 0.9
+
     def test_a_record_that_comes_again_is_ignored(self, store):
         claim = store.claim(submitted(store), "here")
         store.append(claim, record(0))
