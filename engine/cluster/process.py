@@ -21,8 +21,9 @@ from engine.records import RunState
 from engine.settings import Settings
 from engine.store.database import Store, Unfinished
 
-LOOK_SECONDS = 2.0
-"""Between two looks at the store where nobody rings: a run was asked for on another machine, an owner is gone."""
+LOOK_SECONDS, SHARED_SECONDS = 5.0, 1.0
+"""Between two looks at the store where nobody rings: an owner is gone, a worker was lost; or, in a store that several
+machines share, a run was asked for on another one."""
 QUIET = {
     "distributed.admin.system-monitor.interval": "1h",
     "distributed.admin.tick.cycle": "1m",
@@ -71,7 +72,7 @@ def main() -> int:
                     busy = time.monotonic()
                 elif not owned and time.monotonic() - busy > IDLE_SECONDS:
                     break
-                wait(LOOK_SECONDS)
+                wait(LOOK_SECONDS if settings.store_url.startswith("sqlite") else SHARED_SECONDS)
             dispatcher.store.release(dispatcher.holder, in_order=True)
     return 0
 

@@ -56,6 +56,14 @@ def over_seeds(
     )
 
 
+def of_runs(runs: Iterable[Run]) -> ScoreSpread | None:
+    """What finished runs give, strict and micro, on the test part; None where fewer than two are done."""
+    tests = [run.final.test for run in runs if run.final and run.final.test]
+    if len(tests) < 2:
+        return None
+    return score_spread(PrecisionRecallF1(each.precision, each.recall, each.f1) for each in tests)
+
+
 def with_seeds(config: SimulationConfig, number: int) -> list[SimulationConfig]:
     """The configuration with the first so many seeds."""
     return [replace(config, seed=seed) for seed in range(number)]

@@ -156,6 +156,21 @@ class Catalogue:
             by_noise.setdefault(run.config.privacy.noise_multiplier, run)
         return sorted(by_noise.values(), key=lambda run: run.records[-1].privacy.epsilon)
 
+    def seeds(self, config: SimulationConfig) -> list[Run]:
+        """The runs of a configuration with whatever seed, done or under way, the smallest seed first: one for each, of
+        today's engine where there is any."""
+        alike = [run for run in self.published() if replace(run.config, seed=0) == replace(config, seed=0)]
+        try:
+            for run in self._store.newest(1000)[0]:
+                under_way = not run.status.state.final or run.status.state == RunState.DONE
+                same = replace(run.config, seed=0) == replace(config, seed=0)
+                if same and under_way and run.kind == RunKind.RUN and run.run_id == self.identity(run.config):
+                    alike.append(self.get(run.run_id))
+        except EpsilonError:
+            pass  # what is published can be seen all the same; problems() says what is wrong
+        today = [run for run in alike if not run.outdated] or alike
+        return sorted({run.config.seed: run for run in today}.values(), key=lambda run: run.config.seed)
+
     def _stored_done(self, config: SimulationConfig) -> list[Run]:
         done, _ = self._store.newest(1000, RunState.DONE)
         alike = [run for run in done if _but_for_noise(run.config) == _but_for_noise(config)]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
+from engine.experiments.spread import spread
 from engine.reports.numbers import epsilon_text
 from engine.runs import Holdings
 from pages.explore.curves import METRICS, Point, TypeScore
@@ -36,6 +37,7 @@ def utility_by_epsilon(
     live: Sequence[Point],
     finish: Sequence[Point],
     others: Sequence[Point],
+    seeds: Sequence[Point] = (),
     *,
     planned: float,
     key: str,
@@ -44,8 +46,8 @@ def utility_by_epsilon(
     """Precision, recall and F1 against ε.
 
     live: the way of the current run (validation part). finish: its end (test part). others: ends of finished runs of
-    the same setting, this one among them. planned: ε at the run's end. key: a picture with the same key keeps zoom and
-    selection. running: marks the newest point.
+    the same setting, this one among them. seeds: ends of runs that differ from it in their seeds. planned: ε at the
+    run's end. key: a picture with the same key keeps zoom and selection. running: marks the newest point.
     """
     axis = EpsilonAxis([planned, *(point.epsilon for point in (*live, *finish, *others))])
     figure = go.Figure()
@@ -56,6 +58,8 @@ def utility_by_epsilon(
         figure.add_trace(_line(others, metric, axis, moving=False, name=f"{STYLES[metric].label}, finished"))
     for metric in METRICS if live else ():
         figure.add_trace(_line(live, metric, axis, moving=True, name=f"{STYLES[metric].label}, this run"))
+    for metric in METRICS if seeds else ():
+        figure.add_trace(_spread(seeds, metric, axis))
     for points, symbol, size, label in _ends(live, finish, running=running):
         for metric in METRICS:
             style = STYLES[metric]
@@ -90,6 +94,24 @@ def _ends(
     if finish:
         return [(finish, "star", 16, "this run, test part")]
     return [(live[-1:], None, 13, "now")] if live and running else []
+
+
+def _spread(points: Sequence[Point], metric: str, axis: EpsilonAxis) -> go.Scatter:
+    """Mean and standard deviation over seeds, a little beside the run itself."""
+    style, found = STYLES[metric], spread(getattr(point, metric) for point in points)
+    largest = max(point.epsilon for point in points)
+    name = f"{style.label}, {found.number} seeds"
+    return go.Scatter(
+        x=[axis.position(largest, None)],
+        y=[found.mean],
+        error_y={"type": "data", "array": [found.sd], "color": style.colour, "thickness": 2, "width": 7},
+        name=name,
+        mode="markers",
+        showlegend=False,
+        marker={"symbol": style.symbol, "size": 8, "color": style.colour, "line": _RING},
+        text=[f"{found.text}, mean ± standard deviation of {found.number} seeds"],
+        hovertemplate="%{text}<extra>" + name + "</extra>",
+    )
 
 
 def _line(points: Sequence[Point], metric: str, axis: EpsilonAxis, *, moving: bool, name: str) -> go.Scatter:

@@ -64,6 +64,16 @@ def tradeoff(runs: Sequence[Run]) -> list[Point]:
     ]
 
 
+def seeds(runs: Sequence[Run]) -> list[Point]:
+    """The ends of finished runs that differ in their seeds, on the test part; empty where fewer than two are done."""
+    found = [
+        _point(run.final, run.final.test, f"seed {run.config.seed}, test part", _origin(run))
+        for run in runs
+        if run.final and run.final.test
+    ]
+    return found if len(found) > 1 else []
+
+
 def _origin(run: Run) -> str:
     day = run.provenance.created[:10] if run.provenance else ""
     older = f", engine {version}" if (version := engine_of(run)) else ""

@@ -16,11 +16,14 @@ from pages.explore import curves
 from pages.shared import tables
 
 
-def table(run: Run | None, finished: Sequence[Run]) -> None:
-    """The records of ``run``, and the finished runs of the same setting."""
+def table(run: Run | None, finished: Sequence[Run], seeds: Sequence[Run]) -> None:
+    """The records of ``run``, the same with other seeds, and the finished runs of the same setting."""
     if run and run.records:
         frame = _shown(pd.DataFrame(curves.rows(run.records)))
         st.dataframe(frame, hide_index=True, column_config=_columns(), key="records")
+    if (others := _seeds(seeds)) is not None:
+        st.caption("Runs that differ in their seeds, on the test part")
+        st.dataframe(_shown(others), hide_index=True, column_config=_columns(), key="seeds_table")
     if finished:
         st.caption("Finished runs of this setting, on the test part")
         rows = [
@@ -38,6 +41,26 @@ def table(run: Run | None, finished: Sequence[Run]) -> None:
         tables.older(finished)
     if not finished and not (run and run.records):
         st.caption("No numbers yet.")
+
+
+def _seeds(seeds: Sequence[Run]) -> pd.DataFrame | None:
+    """A row for each seed that is done; None where fewer than two are."""
+    done = [run for run in seeds if run.final and run.final.test]
+    if len(done) < 2:
+        return None
+    rows = zip(done, curves.seeds(done), strict=True)
+    return pd.DataFrame(
+        {
+            "seed": run.config.seed,
+            "run": run.run_id,
+            "epsilon": point.epsilon,
+            "precision": point.precision,
+            "recall": point.recall,
+            "f1": point.f1,
+            "seconds": run.provenance.wall_seconds if run.provenance else None,
+        }
+        for run, point in rows
+    )
 
 
 def _shown(frame: pd.DataFrame) -> pd.DataFrame:
@@ -73,7 +96,7 @@ def as_json(run: Run) -> str:
     return json.dumps(run_fields(run) | {"records": [record_fields(record) for record in run.records]}, indent=1)
 
 
-def offer(run: Run | None, config: SimulationConfig) -> None:
+def offer(run: Run | None, config: SimulationConfig, seeds: Sequence[Run]) -> None:
     """Buttons, the command that gives the same, and where the PNG is."""
     st.caption("The same run in a shell; the address of this page is a link to this view.")
     st.code(command_line(config), language="bash", wrap_lines=True)
@@ -92,4 +115,9 @@ def offer(run: Run | None, config: SimulationConfig) -> None:
                 on_click="ignore",
                 icon=":material/data_object:",
             )
+            if (frame := _seeds(seeds)) is not None:
+                text, file = frame.to_csv(index=False), f"{name}-seeds.csv"
+                st.download_button(
+                    "Seeds, CSV", text, file, "text/csv", on_click="ignore", icon=":material/table:", key="seeds_csv"
+                )
         st.caption("PNG: the camera above each picture.")

@@ -8,6 +8,7 @@ import streamlit as st
 
 from engine.config import NOISE, SimulationConfig, with_noise
 from engine.errors import EpsilonError
+from engine.experiments import over_seeds
 from engine.records import RoundRecord, Run, RunState
 from engine.runs import Preview, Runs
 from pages.explore import charts, curves, downloads, persons, platforms, words
@@ -27,8 +28,9 @@ def show(runs: Runs, config: SimulationConfig, preview: Preview, title: str) -> 
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
         run = next((each for each in runs.published() if each.config == config), None)
-    st.session_state.shown_run = run
-    going_on = run is not None and not run.status.state.final
+    seeds = runs.seeds(config)
+    st.session_state.shown_run, st.session_state.shown_seeds = run, seeds
+    going_on = any(not each.status.state.final for each in [run, *seeds] if each)
     view = st.fragment(_view, run_every=POLL_SECONDS if going_on else None)
     view(runs, config, preview, title, runs.tradeoff(config))
 
@@ -39,8 +41,12 @@ def _view(runs: Runs, config: SimulationConfig, preview: Preview, title: str, fi
         run = st.session_state.shown_run = _newer(runs, run)
         if run.status.state.final:
             st.rerun()  # the whole page: polling ends, and the run joins the finished ones
-    reference = curves.without_privacy(finished)
-    st.markdown(f"### {address.plain(words.answer(run, preview, reference))}")
+    seeds = _newer_seeds(runs)
+    spread, reference = over_seeds.of_runs(seeds), curves.without_privacy(finished)
+    answer = words.answer(run, preview, reference, spread)
+    st.markdown(f"### {address.plain(answer)}")
+    if text := words.over_seeds(seeds, spread):
+        st.markdown(address.plain(text))
     _line_below(run, config, preview, title)
     _action(runs, config, preview, run)
     records = run.records if run else ()
@@ -50,13 +56,24 @@ def _view(runs: Runs, config: SimulationConfig, preview: Preview, title: str, fi
         curves.path(records),
         curves.finish(records),
         curves.tradeoff(finished),
+        curves.seeds(seeds),
         planned=preview.privacy.epsilon,
         key=key,
         running=running,
     )
-    show_picture(picture, key="picture", label=words.answer(run, preview, reference))
+    show_picture(picture, key="picture", label=answer)
     st.caption(_legend(bool(records), bool(finished)))
-    _details(runs, run, config, finished)
+    _details(runs, run, config, finished, seeds)
+
+
+def _newer_seeds(runs: Runs) -> list[Run]:
+    """The runs with any seed, with what has been recorded since; the page is drawn anew when the last one ends."""
+    before: list[Run] = st.session_state.shown_seeds
+    found = [run if run.status.state.final else _newer(runs, run) for run in before]
+    st.session_state.shown_seeds = found
+    if any(not run.status.state.final for run in before) and all(run.status.state.final for run in found):
+        st.rerun()
+    return found
 
 
 def _newer(runs: Runs, run: Run) -> Run:
@@ -183,7 +200,9 @@ def _progress(runs: Runs, run: Run) -> None:
     _check(run)
 
 
-def _details(runs: Runs, run: Run | None, config: SimulationConfig, finished: Sequence[Run]) -> None:
+def _details(
+    runs: Runs, run: Run | None, config: SimulationConfig, finished: Sequence[Run], seeds: Sequence[Run]
+) -> None:
     names = ["By entity type", "Numbers", "Download and repeat"]
     types, table, download, *held = st.tabs(names if config.federation.clients == 1 else [*names, "Clients"])
     latest = run.records[-1] if run and run.records else None
@@ -198,9 +217,9 @@ def _details(runs: Runs, run: Run | None, config: SimulationConfig, finished: Se
             part = "test" if latest.final else "validation"
             st.caption(f"Strict F1 by type on the {part} part; in brackets how many names there are.")
     with table:
-        downloads.table(run, finished)
+        downloads.table(run, finished, seeds)
     with download:
-        downloads.offer(run, config)
+        downloads.offer(run, config, seeds)
     for tab in held:
         with tab:
             _clients(runs, config, latest)

@@ -1,8 +1,10 @@
 """What Explore says about a run, in sentences: no streamlit."""
 
 import math
+from collections.abc import Sequence
 
 from engine.config import SYNTHETIC, SimulationConfig
+from engine.experiments.spread import ScoreSpread
 from engine.records import EntityScores, FederatedRound, NoiseCheck, PrivacySpent, RoundRecord, Run, RunState
 from engine.reports.checks import blind_spots, check_rows, looked_less
 from engine.reports.numbers import delta_text, epsilon_text
@@ -18,10 +20,11 @@ TIERS = {
 """Ponomareva et al. 2023, "How to DP-fy ML", section 5.2.1."""
 
 
-def answer(run: Run | None, preview: Preview, reference: EntityScores | None) -> str:
-    """The first thing a reader sees: what this configuration gives, or what stands between."""
+def answer(run: Run | None, preview: Preview, reference: EntityScores | None, seeds: ScoreSpread | None = None) -> str:
+    """The first thing a reader sees: what this configuration gives, or what stands between. seeds: what it gives over
+    several of them."""
     if run and run.final and run.final.test:
-        return f"{_done(run.final, run.final.test, reference)} {preview.overlap.flattery()}".strip()
+        return f"{_done(run.final, run.final.test, reference, seeds)} {preview.overlap.flattery()}".strip()
     if run is None:
         return f"Nobody has run this yet. It would cost {cost(preview.privacy)}."
     state = run.status.state
@@ -35,7 +38,20 @@ def answer(run: Run | None, preview: Preview, reference: EntityScores | None) ->
     return f"Stopped at {percent(run.status.progress)} of the training; what was recorded is kept."
 
 
-def _done(last: RoundRecord, test: EntityScores, reference: EntityScores | None) -> str:
+def over_seeds(runs: Sequence[Run], found: ScoreSpread | None) -> str:
+    """How far the runs with other seeds are, and what those give that are done; empty where there is one run."""
+    if len(runs) < 2:
+        return ""
+    done = sum(run.final is not None for run in runs)
+    which = ", ".join(str(run.config.seed) for run in runs)
+    far = f"{len(runs)} seeds ({which})" if done == len(runs) else f"{done} of {len(runs)} seeds ({which}) are done"
+    if found is None:
+        return f"{far}."
+    parts = (("F1", found.f1), ("precision", found.precision), ("recall", found.recall))
+    return f"{far}: " + ", ".join(f"{name} {each.text}" for name, each in parts) + "; mean ± standard deviation."
+
+
+def _done(last: RoundRecord, test: EntityScores, reference: EntityScores | None, seeds: ScoreSpread | None) -> str:
     privacy = last.privacy
     if last.noise_check and last.noise_check.failed:
         return (
@@ -45,8 +61,14 @@ def _done(last: RoundRecord, test: EntityScores, reference: EntityScores | None)
     start = "Without privacy" if math.isinf(privacy.epsilon) else f"At {cost(privacy)}"
     if math.isinf(privacy.epsilon) and privacy.assumptions:  # noise was added, but what was learned before had none
         start = "Without privacy, whatever noise was added,"
-    if test.recall == 0:
+    if not (seeds.recall.mean if seeds else test.recall):
         text = f"{start} this tagger finds none of the names: F1 0."
+    elif seeds:
+        text = (
+            f"{start} taggers of this setting find {percent(seeds.recall.mean)} of the names, and "
+            f"{percent(seeds.precision.mean)} of what they mark is right: "
+            f"F1\u00a0{seeds.f1.mean:.2f}\u00a0±\u00a0{seeds.f1.sd:.2f}, {seeds.f1.number} seeds."
+        )
     else:
         text = (
             f"{start} this tagger finds {percent(test.recall)} of the names, and {percent(test.precision)} of what it "

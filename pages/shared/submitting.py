@@ -73,6 +73,7 @@ def _ask(runs: Runs, configs: Sequence[SimulationConfig], *, again: bool) -> Non
         st.error(address.plain(str(error)), icon=":material/error:")
     else:
         st.toast(f"{_plural(configs)} asked for. The page Runs shows how far they are.", icon=":material/check:")
+        st.rerun()  # whoever shows one of them follows it from now on
 
 
 def _plural(several: Sequence[object]) -> str:

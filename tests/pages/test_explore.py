@@ -1,6 +1,7 @@
 """The Explore page, run without a browser."""
 
 import dataclasses
+import statistics
 from datetime import datetime
 
 import pytest
@@ -12,6 +13,7 @@ from engine.records import Run
 from engine.runs import Runs
 from engine.settings import REPOSITORY
 from engine.store import published
+from pages.explore import charts, curves
 from pages.shared import address
 
 
@@ -74,6 +76,58 @@ def test_platforms_come_by_a_link_and_each_is_shown_by_itself(page, trained_sett
     test.selectbox(key="corpus").select("synthetic").run()
     assert not test.exception
     assert "platforms" not in texts(test.caption)
+
+
+class TestSeveralSeeds:
+    """Asked for by the button, computed one by one by hand: the view follows them and answers for all."""
+
+    CONFIG = SimulationConfig.from_flat(
+        {"data_fraction": 0.1, "epochs": 2.0, "noise_multiplier": 0.1, "optimiser": "adam", "learning_rate": 0.01}
+    )
+
+    @pytest.fixture
+    def asked(self, page, trained_settings, monkeypatch):
+        monkeypatch.setattr("engine.cluster.dispatch.ensure_cluster", lambda *_: None)
+        test = page(here=trained_settings, **address.write(self.CONFIG))
+        assert "Nobody has run this yet" in texts(test.markdown)
+        test.button(key="seeds").click().run()
+        return test, [dataclasses.replace(self.CONFIG, seed=seed) for seed in range(5)]
+
+    @staticmethod
+    def compute(settings, configs):
+        from engine.cluster.worker import compute
+
+        runs = Runs(settings)
+        for config in configs:
+            compute(runs.identity(config), settings, "here")
+        return [runs.find(config).final.test for config in configs]
+
+    def test_they_are_followed_from_the_click_on(self, asked, trained_settings):
+        test, configs = asked
+        assert "Waiting for a worker: next in line." in texts(test.markdown)
+        assert "0 of 5 seeds (0, 1, 2, 3, 4) are done." in texts(test.markdown)
+        self.compute(trained_settings, configs[1:3])
+        assert "2 of 5 seeds (0, 1, 2, 3, 4) are done: F1 " in texts(test.run().markdown)
+
+    def test_the_answer_is_for_all_of_them_in_words_picture_and_numbers(self, asked, trained_settings):
+        test, configs = asked
+        scores = [each.f1 for each in self.compute(trained_settings, configs)]
+        mean, sd = statistics.fmean(scores), statistics.stdev(scores)
+        said = texts(test.run().markdown)
+        assert f"F1 {mean:.2f} ± {sd:.2f}, 5 seeds." in said
+        assert f"5 seeds (0, 1, 2, 3, 4): F1 {mean:.3f} ± {sd:.3f}" in said
+        (table,) = (frame.value for frame in test.dataframe if "seed" in frame.value.columns)
+        assert table["f1"].tolist() == scores
+        assert not test.exception
+
+    def test_the_picture_has_their_spread(self):
+        points = [curves.Point(1.5, 1.0, 0.5, 0.4, f1, ()) for f1 in (0.3, 0.4, 0.5)]
+        figure = charts.utility_by_epsilon([], [], [], points, planned=1.5, key="k", running=False)
+        (drawn,) = (trace for trace in figure.data if trace.name == "F1, 3 seeds")
+        assert drawn.y == pytest.approx([0.4])
+        assert drawn.error_y.array == pytest.approx([0.1])
+        alone = charts.utility_by_epsilon([], [], [], [], planned=1.5, key="k", running=False)
+        assert not any("seeds" in (trace.name or "") for trace in alone.data)
 
 
 def test_the_landing_view_answers_at_once(page):
