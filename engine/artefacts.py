@@ -151,6 +151,21 @@ class Artefacts:
         except OSError as error:
             raise StoreError(f"{name} cannot be removed: {error.strerror or error}.") from error
 
+    def forget(self, folder: str, start: str) -> None:
+        """Remove all in a folder whose names begin so. Raises StoreError."""
+        here = self.here(folder)
+        names = {place.name for place in here.iterdir()} if here.is_dir() else set()
+        try:
+            if self.elsewhere:
+                system, root = self._system()
+                there = system.ls(f"{root}/{folder}", detail=False) if system.exists(f"{root}/{folder}") else []
+                names |= {PurePosixPath(each).name.removesuffix(".tar") for each in there}
+        except OSError as error:
+            raise StoreError(f"{folder} cannot be listed: {error.strerror or error}.") from error
+        for name in sorted(names):
+            if name.startswith(start):
+                self.remove(f"{folder}/{name}")
+
     def sizes(self, folder: str) -> dict[str, int]:
         """Bytes of each file in a folder, by name. Raises StoreError."""
         try:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import Any
 
 import psutil
 
@@ -52,7 +53,7 @@ def main() -> int:
     place = Place(settings)
     stop: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _frame: stop.append(received))
+        signal.signal(number, lambda received, _frame: _stopped(received, stop, place))
     with place.alone() as alone:
         if not alone:
             return 0
@@ -77,6 +78,11 @@ def main() -> int:
     return 0
 
 
+def _stopped(number: int, stop: list[int], place: Place) -> None:
+    stop.append(number)
+    place.ring()  # who waits for the bell goes on waiting after a signal
+
+
 def workers_here(settings: Settings) -> int:
     """One for each core, since runs side by side waste less than one run on all cores; a run that is alone takes them
     all (:func:`engine.cluster.worker.share_cores`). TensorFlow's threads cannot be shared out while it runs: half as
@@ -87,6 +93,10 @@ def workers_here(settings: Settings) -> int:
         return max(1, cores // 2)
     by_memory: int = psutil.virtual_memory().total // 2 // WORKER_BYTES
     return max(1, min(cores, MOST_WORKERS, by_memory))
+
+
+async def _stop(callback: Any) -> None:
+    callback.stop()
 
 
 class Dispatcher:
@@ -119,11 +129,13 @@ class Dispatcher:
                 security=True,  # others on this machine could have code run by an open port
                 dashboard_address=None,
                 scheduler_sync_interval=60,
-                heartbeat_interval="5s",  # that a worker died is told by its connection
+                heartbeat_interval="30s",  # that a worker died is told by its connection
                 silence_logs=logging.WARNING,
                 local_directory=str(settings.home / "cluster"),
             )
             stack.enter_context(cluster)
+            for name in ("idle-timeout", "no-workers-timeout"):  # neither is set, yet both are looked at all the time
+                cluster.sync(_stop, cluster.scheduler.periodic_callbacks[name])  # type: ignore[union-attr]
             self._client = stack.enter_context(Client(cluster))
         self._worker = worker
         self._number = 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.config import JOIN, SYNTHETIC
 from engine.corpus import files
 from engine.corpus.catalogue import ENTRIES, CorpusInfo, Entry
-from engine.corpus.files import OWN, add_upload
+from engine.corpus.files import OWN, add_upload, delete, rename
 from engine.corpus.handle import CorpusHandle
 from engine.corpus.joined import JoinedCorpora
 from engine.corpus.sentences import Corpus, Sentence
@@ -24,7 +24,9 @@ __all__ = [
     "Sentence",
     "add_upload",
     "catalogue",
+    "delete",
     "fetch",
+    "rename",
     "resolve",
 ]
 

@@ -22,6 +22,8 @@ STRAY = 0.01
 
 _TAG = re.compile(r"O|[BIESLU]-\S{1,60}")
 _BLANK = " \t"
+_HEADINGS = {"tag", "tags", "ner", "ner_tag", "ner_tags", "ner-tag", "label", "labels", "iob", "bio", "entity"}
+"""Last columns of a line that names the columns; none of them is a tag."""
 _EMPTY_TOKEN = "\ufffd"
 """What stands for a token that a tool has emptied; the Broad Twitter Corpus has six."""
 _CLOSING = str.maketrans({"L": "E", "U": "S"})
@@ -57,6 +59,7 @@ def parse(data: bytes, name: str) -> list[Block]:
     """Tokens and tags as they stand, ``-DOCSTART-`` and comment lines left out. Raises CorpusError."""
     lines = _text(data, name).split("\n")
     rows = [(number, _columns(line)) for number, line in enumerate(lines, start=1)]
+    _drop_header(rows)
     width, first = _width(rows, name)
     blocks: list[Block] = []
     open_block, document = False, None
@@ -86,6 +89,13 @@ def parse(data: bytes, name: str) -> list[Block]:
     if not blocks:
         raise CorpusError(f"{name} has no sentences, expected lines with a token and its tag")
     return blocks
+
+
+def _drop_header(rows: list[tuple[int, list[str]]]) -> None:
+    """Leave out a first line that names the columns."""
+    first = next((place for place, (_, columns) in enumerate(rows) if columns), None)
+    if first is not None and len(rows[first][1]) > 1 and rows[first][1][-1].lower() in _HEADINGS:
+        del rows[first]
 
 
 def scheme(blocks: list[Block], name: str) -> str | None:

@@ -7,8 +7,9 @@ was fetched, in this order, and only if its files are exactly those that the nam
 import hashlib
 import os
 import re
+import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -236,26 +237,28 @@ def _enough(sentences: int, name: str) -> None:
         raise CorpusError(f"{name} has {sentences} sentences, expected at least {SMALLEST} to split")
 
 
-def add_upload(filename: str, data: bytes, settings: Settings) -> str:
+def add_upload(filename: str, data: bytes, settings: Settings, check: Callable[[Path, str], None] | None = None) -> str:
     """Keep a column file among the user's own corpora, whole or not at all, and return its name there.
 
-    The same content under the same file name keeps its name; other content gets a number. Raises CorpusError when it
-    cannot be read as a corpus, StoreError when it cannot be written.
+    The same content under the same file name keeps its name; other content gets a number. check: reads the file before
+    it is kept, and is told what it is called in messages; by default it is read here. Raises CorpusError when it cannot
+    be read as a corpus, StoreError when it cannot be written.
     """
     shown = Path(filename.replace("\\", "/")).name or "upload"
-    split_in_three(conll.read(data, shown), shown)
-    slug = re.sub(r"[^a-z0-9]+", "-", Path(shown).stem.lower()).strip("-")[:40] or "corpus"
-    folder = settings.home / "corpora"
+    if len(data) > conll.MAX_BYTES:
+        raise CorpusError(f"{shown} has more than {conll.MAX_BYTES:,} bytes, the largest file that is read")
+    folder, slug = settings.home / "corpora", _slug(Path(shown).stem)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".upload-") as whole:
-            whole.write(data)
-            whole.flush()
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".upload-") as passing:
+            whole = Path(passing) / f"{slug}.conll"
+            whole.write_bytes(data)
+            (check or _checked)(whole, shown)
             for number in range(1, 10_000):
                 name = f"{OWN}{slug}" + (f"-{number}" if number > 1 else "")
                 path = folder / f"{name}.conll"
                 try:
-                    os.link(whole.name, path)  # fails if the name is taken, so nothing is ever written over
+                    os.link(whole, path)  # fails if the name is taken, so nothing is ever written over
                 except FileExistsError:
                     if path.read_bytes() != data:
                         continue
@@ -263,3 +266,44 @@ def add_upload(filename: str, data: bytes, settings: Settings) -> str:
     except OSError as error:
         raise StoreError(f"{shown} cannot be kept in {folder}: {error.strerror}") from error
     raise StoreError(f"{shown} cannot be kept in {folder}: too many corpora have this name")
+
+
+def _checked(path: Path, shown: str) -> None:
+    split_in_three(conll.read(content(path), shown), shown)
+
+
+def _slug(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40] or "corpus"
+
+
+def rename(name: str, title: str, settings: Settings) -> str:
+    """Give one of the user's own corpora another name, made from ``title``; returns it. Raises CorpusError,
+    StoreError."""
+    path, new = _own_file(name, settings), f"{OWN}{_slug(title)}"
+    target = path.with_name(f"{new}{path.suffix}" if path.is_file() else new)
+    if new in own_files(settings):
+        raise CorpusError(f"name={title!r}, expected one that no corpus has: {new.removeprefix(OWN)} is there")
+    try:
+        path.rename(target)
+    except OSError as error:
+        raise StoreError(f"{name} cannot be renamed: {error.strerror}") from error
+    return new
+
+
+def delete(name: str, settings: Settings) -> None:
+    """Remove one of the user's own corpora. Raises CorpusError, StoreError."""
+    path = _own_file(name, settings)
+    try:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    except OSError as error:
+        raise StoreError(f"{name} cannot be deleted: {error.strerror}") from error
+
+
+def _own_file(name: str, settings: Settings) -> Path:
+    path = own_files(settings).get(name)
+    if path is None:
+        raise CorpusError(f"corpus={name!r} is none of your own corpora")
+    return path

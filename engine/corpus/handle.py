@@ -73,7 +73,7 @@ class CorpusHandle:
 
             return synthetic.SIZES["train"]
         entry = NAMED.get(self.name)
-        return entry.train_sentences if entry else len(self.load().train)
+        return entry.train_sentences if entry else len(self.layout)
 
     @cached_property
     def layout(self) -> Layout:

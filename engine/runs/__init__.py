@@ -3,6 +3,7 @@
 from engine.runs.catalogue import Overview
 from engine.runs.door import LONGEST_NOTE, Runs
 from engine.runs.estimates import Estimate
+from engine.runs.intake import Intake
 from engine.runs.previews import Holdings, Preview
 
-__all__ = ["LONGEST_NOTE", "Estimate", "Holdings", "Overview", "Preview", "Runs"]
+__all__ = ["LONGEST_NOTE", "Estimate", "Holdings", "Intake", "Overview", "Preview", "Runs"]

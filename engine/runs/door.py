@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from engine import corpus as corpora
 from engine.artefacts import written_whole
-from engine.config import FEATURES, SimulationConfig
+from engine.config import FEATURES, JOIN, SimulationConfig
 from engine.corpus import CorpusInfo
 from engine.embeddings.apart import Overlap, overlap
 from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from engine.training.model import Model
 
-from engine.runs import previews
+from engine.runs import intake, previews
 from engine.runs.catalogue import Catalogue
+from engine.runs.intake import Intake
 from engine.runs.previews import Holdings, Preview
 
 LONGEST_NOTE = 2000
@@ -228,9 +229,40 @@ class Runs(Catalogue):
         except CorpusError:
             return None
 
-    def add_corpus(self, filename: str, data: bytes) -> str:
-        """Keep an uploaded column file; returns its name. Raises CorpusError, StoreError."""
-        return corpora.add_upload(filename, data, self.settings)
+    def add_corpus(
+        self, filename: str, data: bytes, tell: Callable[[str], None] = lambda stage: None
+    ) -> tuple[str, Intake]:
+        """Keep an uploaded column file; returns its name and what was read of it, in a process of its own. tell: is
+        told what is going on. Raises CorpusError, StoreError."""
+        found: list[Intake] = []
+        name = corpora.add_upload(
+            filename,
+            data,
+            self.settings,
+            lambda path, shown: found.append(intake.read(path, shown, self.settings, tell)),
+        )
+        return name, found[0]
+
+    def runs_of(self, corpus: str) -> list[Run]:
+        """The user's own runs on a corpus, alone or as one of several platforms', without their records."""
+        return [run for run in self._store.newest(100_000)[0] if corpus in run.config.corpus.split(JOIN)]
+
+    def rename_corpus(self, name: str, title: str) -> str:
+        """Give one of the user's own corpora another name; returns it. Raises InvalidConfig where runs are called by
+        the old one, CorpusError, StoreError."""
+        if runs := len(self.runs_of(name)):
+            raise InvalidConfig(f"corpus={name!r} has {runs:,} runs, which are called by its name: delete them first")
+        return corpora.rename(name, title, self.settings)
+
+    def delete_corpus(self, name: str) -> None:
+        """Remove one of the user's own corpora, all runs on it with what they kept, and what was worked out from its
+        sentences. Raises CorpusError, StoreError."""
+        checksum = corpora.resolve(name, self.settings).checksum
+        for run in self.runs_of(name):
+            self.delete(run.run_id)
+        corpora.delete(name, self.settings)
+        for folder in ("characters", "corpora-by-checksum", "encoded", "layouts", "overlaps"):
+            self.settings.artefacts.forget(folder, checksum[:16])
 
     def train_sentences(self, name: str) -> int:
         """How many sentences a corpus has to train on. Raises CorpusError."""

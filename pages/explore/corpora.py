@@ -1,4 +1,4 @@
-"""The choice of a corpus, in the sidebar: what it holds, how to fetch one, how to bring one's own."""
+"""The choice of a corpus, in the sidebar: what it holds, how to fetch one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +9,7 @@ from engine.config import JOIN
 from engine.corpus import CorpusInfo
 from engine.errors import EpsilonError
 from engine.runs import Runs
+from pages.explore import own_corpora
 from pages.explore.widgets import select
 from pages.shared import address
 
@@ -17,6 +18,7 @@ _PROBLEM = "corpus_problem"
 
 def choose(runs: Runs, start: Mapping[str, Any], corpora: Mapping[str, CorpusInfo]) -> None:
     """The widgets; ``start`` has their first values by key."""
+    own_corpora.follow()
     labels = {name: info.title if info.available else f"{info.title}, not here" for name, info in corpora.items()}
     select(start, "Corpus", list(corpora), "corpus", names=labels)
     info = corpora[st.session_state.corpus]
@@ -28,12 +30,8 @@ def choose(runs: Runs, start: Mapping[str, Any], corpora: Mapping[str, CorpusInf
         )
     elif not info.available:
         st.caption(info.note)
-    with st.popover("Use a corpus of your own", type="tertiary", icon=":material/upload_file:"):
-        st.markdown(
-            "A column file: one token a line, its tag in the last column (IOB1, BIO2 or BIOES), a blank line between "
-            "sentences. It is split 80 / 10 / 10 and stays on this server, in the data folder of whoever runs it."
-        )
-        st.file_uploader("Column file, up to 50 MB", key="upload", on_change=_take_upload, args=(runs,))
+    own_corpora.manage(runs, info)
+    own_corpora.bring(runs)
     if problem := st.session_state.pop(_PROBLEM, None):
         st.error(address.plain(problem), icon=":material/error:")
 
@@ -70,15 +68,5 @@ def _fetch(runs: Runs, name: str) -> None:
     try:
         with st.spinner("Fetching …"):
             runs.fetch_corpus(name)
-    except EpsilonError as error:
-        say(error)
-
-
-def _take_upload(runs: Runs) -> None:
-    file = st.session_state.get("upload")
-    if file is None:
-        return
-    try:
-        st.session_state.corpus = runs.add_corpus(file.name, file.getvalue())
     except EpsilonError as error:
         say(error)

@@ -58,7 +58,7 @@ def test_platforms_come_by_a_link_and_each_is_shown_by_itself(page, trained_sett
 
     tags = "".join(f"Take O\n{name} B-Drug\n\n" for name in ("Aspirin", "Zinc", "Iron", "Salt") * 10)
     runs = Runs(trained_settings)
-    own = runs.add_corpus("drugs.conll", tags.encode())
+    own, _ = runs.add_corpus("drugs.conll", tags.encode())
     config = SimulationConfig.from_flat(
         {"corpus": f"synthetic + {own}", "rounds": 2, "epochs": 1.0, "data_fraction": 0.5, "hidden_size": 8}
     )

@@ -25,6 +25,15 @@ def test_every_scheme_is_read_as_bio2(tags):
     assert sentence.tokens == ("w0", "w1", "w2", "w3", "w4", "w5")
 
 
+@pytest.mark.parametrize("heading", ["token ner_tag", "Word\tLabel", "\n\nword NER"])
+def test_a_first_line_that_names_the_columns_is_left_out(heading):
+    separator = "\t" if "\t" in heading else " "
+    (sentence,) = conll.read(heading.encode() + b"\n" + column_file(BIO2, separator), "file")
+    assert list(sentence.tags) == BIO2
+    with pytest.raises(CorpusError, match="'ner_tag' in the last column of line 8"):
+        conll.read(column_file(BIO2) + b"\ntoken ner_tag\n", "file")
+
+
 @pytest.mark.parametrize(
     ("tags", "expected"), [(IOB1, "IOB1"), (BIO2, "BIO2"), (BIOES, "BIOES"), (BILOU, "BIOES"), (["O", "O"], None)]
 )
