@@ -318,16 +318,44 @@ def test_the_numbers_can_be_taken_away(page, dashboard):
     assert started.value.suggested_filename == "epsilon-explorer.png"
 
 
-def test_a_corpus_of_ones_own_is_uploaded_and_chosen(page, dashboard, tmp_path):
-    notes = tmp_path / "case notes.conll"
-    notes.write_text("".join(f"word{i} O\nName{i} B-PER\n\n" for i in range(60)))
+def test_a_corpus_of_ones_own_comes_and_goes(page, dashboard, tmp_path):
+    bad, notes = tmp_path / "bad.conll", tmp_path / "case notes.conll"
+    bad.write_text("word O\nName B-PER\nthree columns O\n")
+    notes.write_text("token ner_tag\n" + "".join(f"word{i} O\nName{i} B-PER\n\n" for i in range(60)))
     page.goto(dashboard)
     page.wait_for_selector("h3")
     page.get_by_text("Use a corpus of your own").click()
+    assert page.get_by_text("everybody who opens this dashboard").is_visible()
+    page.set_input_files("input[type=file]", bad)
+    refused = page.get_by_text("bad.conll has 3 columns in line 3")
+    wait_for(refused.is_visible)  # with the popover open, where the file is
+    assert "corpus=my" not in address(page)
     page.set_input_files("input[type=file]", notes)
     wait_for(lambda: "corpus=my-case-notes" in address(page))
     wait_for(lambda: answer(page).startswith("Nobody has run this yet"))
-    assert "48 sentences" in page.inner_text("body")
+    read = page.get_by_text("Read: 60 sentences (48 to train on, 6 to validate, 6 to test). Names: 60 PER.")
+    wait_for(read.is_visible)
+    page.keyboard.press("Escape")
+    page.get_by_text("Rename or delete it").click()
+    delete = page.get_by_role("button", name="Delete this corpus")
+    assert delete.is_disabled()
+    page.get_by_text("It cannot be undone: I am sure").click()
+    wait_for(delete.is_enabled)
+    delete.click()
+    wait_for(lambda: "corpus=synthetic" in address(page))
+    page.goto(dashboard + "?corpus=my-case-notes")
+    wait_for(lambda: "is not in the catalogue here" in page.inner_text("body"))
+
+
+def test_several_seeds_are_followed_from_the_click_to_the_answer(page, dashboard):
+    page.goto(dashboard + SMALL.replace("epochs=8", "epochs=2").replace("multiplier=1", "multiplier=0.3"))
+    page.wait_for_selector("h3")
+    assert answer(page).startswith("Nobody has run this yet")
+    page.get_by_text("More seeds, other σ").click()
+    page.get_by_role("button", name="Run what is missing of 5 seeds").click()
+    wait_for(lambda: "of 5 seeds (0, 1, 2, 3, 4) are done" in page.inner_text("body"))
+    wait_for(lambda: "5 seeds (0, 1, 2, 3, 4): F1" in page.inner_text("body"), 300)
+    wait_for(lambda: answer(page).startswith("At ε = "))
 
 
 def test_an_upload_that_cannot_be_read_is_said(page, dashboard, tmp_path):
