@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from engine.config import TrainingConfig
+from engine.training import optimisers
 from engine.training.optimisers import Optimiser
 
 NAMES = ("sgd", "momentum", "adam")
@@ -164,3 +165,13 @@ def test_state_begins_at_zero_and_is_float32() -> None:
             assert array.dtype == np.float32
             assert array.shape == (5,)
             assert not array.any()
+
+
+def test_what_is_compiled_beforehand_is_what_a_run_calls() -> None:
+    optimisers.compile_optimisers()
+    for function in (optimisers._sgd_gradient, optimisers._momentum_gradient, optimisers._adam_gradient):
+        compiled = set(function.signatures)
+        for name in NAMES:
+            zeros = {title: np.zeros(1, dtype=np.float32) for title in ("weights", *optimiser_of(name).state)}
+            optimiser_of(name).gradient_between(zeros, zeros, 0)
+        assert set(function.signatures) == compiled
