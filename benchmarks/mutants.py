@@ -12,6 +12,7 @@ own, knows by a file's time and size that it was changed.
 
 import argparse
 import difflib
+import gc
 import hashlib
 import importlib
 import os
@@ -48,8 +49,9 @@ MODULES = {
 """What is changed, and the tests that must notice."""
 _COPIED = ("engine", "tests", "benchmarks", "pyproject.toml")
 _IMPORTED = (
-    "pytest hypothesis numpy scipy.stats scipy.optimize mpmath numba cryptography.hazmat.primitives.ciphers "
-    "dp_accounting.rdp dp_accounting.pld.privacy_loss_distribution prv_accountant"
+    "pytest pytest_cov.plugin pytest_timeout hypothesis _hypothesis_pytestplugin unittest.mock "
+    "numpy scipy.stats scipy.optimize scipy.signal mpmath numba cryptography.hazmat.primitives.ciphers "
+    "dp_accounting.rdp dp_accounting.pld.privacy_loss_distribution dp_accounting.pld.common prv_accountant"
 ).split()
 _OURS = ("engine", "tests", "benchmarks", "pages", "conftest")
 _BINARY = "Add_Sub Sub_Add Mul_Div Div_Mul FloorDiv_Div Mod_FloorDiv Pow_Mul RShift_LShift LShift_RShift".split()
@@ -124,7 +126,8 @@ def _test(folder: Path, arguments: list[str], output: Path) -> None:
         importlib.invalidate_caches()
         import pytest
 
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *arguments]))
+        # Plain asserts: to rewrite those of a long file takes longer than many a test of it.
+        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--assert=plain", *arguments]))
         sys.stdout.flush()
     finally:
         os._exit(code)
@@ -272,6 +275,7 @@ def main() -> None:
     copy_tree(folder)
     for name in _IMPORTED:
         importlib.import_module(name)
+    gc.freeze()  # what is here is no forked process's to collect
     sessions = [Session(module, folder, place) for module in options.modules or MODULES]
     if not options.only_report:
         for session in sessions:

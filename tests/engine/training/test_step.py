@@ -352,3 +352,10 @@ def test_streams_of_a_seed_alone_are_not_taken_for_a_private_plan() -> None:
                 DPSGD(*parts)
         else:
             assert DPSGD(*parts).plan is plan
+
+
+def test_monitor_part_and_first_step_are_given_by_name() -> None:
+    run = learner(Gradients(RANDOM), plan_of(40, 10), SIZE)
+    parts: tuple = (run.backend, run.plan, run.optimiser, run.streams, run.split, run.table, run.weights)
+    with pytest.raises(TypeError):
+        DPSGD(*parts, run.monitor)
