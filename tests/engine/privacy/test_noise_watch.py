@@ -69,6 +69,8 @@ def test_it_knows_its_plans_and_what_it_was_not_told() -> None:
     assert [np.array_equal(*pair) for pair in zip(seen.ties, seeded.ties, strict=True)] == [True, True]
     layers = (("one", slice(0, 40)), ("other", slice(40, 90)))
     assert Watch(plans, 90, layers=layers).layers == layers
+    with pytest.raises(TypeError):
+        Watch(plans, 90, layers)  # only by name
 
 
 def test_ties_are_of_the_run_and_one_for_each_step_and_each_sentence() -> None:
@@ -147,7 +149,15 @@ def test_looks_are_drawn_one_in_each_equal_stretch_and_the_first_step_is_one_of_
 
 @pytest.mark.parametrize(
     ("sampled", "alone", "low", "high"),
-    [(4096, 12, 16, 64), (128, 12, 16, 64), (100, 12, 16, 50), (40, 12, 10, 20), (13, 6, 3, 6), (4, 2, 1, 2)],
+    [
+        (4096, 12, 16, 64),
+        (128, 12, 16, 64),
+        (100, 12, 16, 50),
+        (40, 12, 10, 20),
+        (13, 6, 3, 6),
+        (7, 3, 1, 3),
+        (4, 2, 1, 2),
+    ],
 )
 def test_groups_have_all_sizes_between_their_bounds(sampled: int, alone: int, low: int, high: int) -> None:
     seen, sizes, orders = watch(400, 1000), set(), set()
