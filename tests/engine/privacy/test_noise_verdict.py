@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from engine.privacy import bounds
 from engine.privacy.noise_check import NoiseMonitor
 from engine.privacy.noise_verdict import verdict
 from engine.privacy.noise_watch import Watch
@@ -177,6 +178,7 @@ class TestFigures:
         state["sizes"][:], state["along"][:] = [[13, 9.0, 1]], [[0.5, 0.25, 1], [0, 0, 0]]
         found = verdict(watch, state)
         assert (found.batch_mean, found.batch_std, found.along, found.along_spread) == (13, 3, 0.5, 0.5)
+        assert found.batch_std_planned == pytest.approx(math.sqrt(50 * 0.2 * 0.8))
 
     def test_fixed_batches_have_no_spread_to_be_expected(self) -> None:
         assert verdict(*honest(plan_of(sampling="shuffle"))).batch_std_planned is None
@@ -670,6 +672,23 @@ class TestTimes:
         state["steps"][0] = 0
         state["times"][:] = 1
         assert len(faults(watch, state)) == 1
+
+
+ONE, TWO = bounds.share(64), bounds.share(128)
+BORDERS = {
+    "spreads": (0, bounds.square_bounds(160, TWO)),
+    "along": ((0, 0), (math.sqrt(150) * bounds.normal_bound(TWO),)),
+    "lags": (3, (bounds.sum_bound(157, bounds.share(128 * 320)) / 8 + 1e-9,)),
+    "drift": (0, (bounds.sum_bound(159, TWO),)),
+    "scores": (0, (bounds.sum_bound(160, TWO),)),
+}
+
+
+@pytest.mark.parametrize("name", BORDERS)
+def test_the_borders_themselves_are_allowed(name: str) -> None:
+    place, values = BORDERS[name]
+    for value in values:
+        assert changed(name, place, float(value)) == ()
 
 
 def test_faults_of_noise_sums_and_samples_are_all_said() -> None:
