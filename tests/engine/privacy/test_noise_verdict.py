@@ -289,6 +289,14 @@ class TestSpread:
         state["squares"][5] = 0
         assert faults(watch, state) == ("The noise on the weight 6 has 0.0 % of the planned standard deviation.",)
 
+    def test_weights_that_were_measured_once_are_judged(self) -> None:
+        low, high = squares_within(1, share(3000))
+        for square, fine in ((high * 0.999999, True), (high * 1.000001, False), (low / 2, False), (low * 2, True)):
+            watch, state = honest()
+            state["visits"][:], state["squares"] = [[1, 0, 0, 0], [0, 0, 0, 0]], np.repeat([1.0, 0.0], [1000, 2000])
+            state["squares"][7] = square
+            assert (faults(watch, state) == ()) == fine, square
+
     def test_where_nothing_was_measured_there_is_no_fault_of_the_noise(self) -> None:
         watch, state = honest()
         state["visits"][:], state["bad"][:] = 0, [3, 7, 0.5]
@@ -370,7 +378,7 @@ class TestShape:
 
     def test_where_nothing_was_counted_nothing_is_judged(self) -> None:
         watch, state = honest()
-        state["bins"][:] = 0
+        state["bins"][:], state["slacks"][:] = 0, 1e-6
         found = verdict(watch, state)
         assert (found.faults, found.shape_distance) == ((), 0.0)
 
