@@ -80,7 +80,7 @@ def honest(*plans: PrivacyPlan, taken: int = 160, **kind: Any) -> tuple[Watch, S
     state["spreads"][:] = [160, 160]
     state["along"][:] = [[5, 150, 150], [2, 10, 10]]
     state["drift"][:] = [3, 159]
-    state["sums"][:] = [CLIP_NORM, 24, 0.001, 3, 2]
+    state["sums"][:] = [CLIP_NORM, 24, 0.001, 5, 4]
     state["sizes"][:] = [[plan.batch_size * taken, 8.0 * taken, taken] for plan in watch.plans]
     state["scores"][:] = [4, sum(counts), sum(counts)]
     state["times"] = times_of(watch, counts)
@@ -135,8 +135,8 @@ class TestFigures:
             shape_distance=pytest.approx(np.abs(np.cumsum(bins)[:-1] / bins.sum() - EDGES).max()),
             along=pytest.approx(7 / math.sqrt(160)),
             along_spread=1.0,
-            looks=3,
-            looks_counted=2,
+            looks=5,
+            looks_counted=4,
             largest_gap=0.001,
         )
         assert found == expected
@@ -147,7 +147,7 @@ class TestFigures:
         assert [layer.ratio for layer in verdict(watch, state).layers] == pytest.approx([1.0, 1.002])
 
     def test_before_the_first_step(self) -> None:
-        monitor = NoiseMonitor([plan_of()], SIZE, layers=LAYERS)
+        monitor = NoiseMonitor([plan_of(), plan_of(40, 8)], SIZE, layers=LAYERS)
         expected = NoiseCheck(
             steps=0,
             noise_std=0.0,
@@ -573,6 +573,13 @@ class TestSamples:
         state["scores"][0] = sign * bound * 1.000001
         assert faults(watch, state) == (
             f"Samples hold 0.5 sentences {way} than planned on average, which chance does not allow.",
+        )
+
+    def test_one_sentence_more_is_more(self) -> None:
+        watch, state = honest()
+        state["scores"][0], state["sizes"][0, 0] = 999, 1601
+        assert faults(watch, state) == (
+            "Samples hold 0.00625 sentences more than planned on average, which chance does not allow.",
         )
 
     def test_parts_that_chance_does_not_decide_are_left_out_of_the_average(self) -> None:
