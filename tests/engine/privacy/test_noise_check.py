@@ -157,6 +157,11 @@ class TestOneStep:
         for step, square in enumerate((5.0, 16.0, 5.0, 1.0, 25.0)):
             check._judge_step(step, square, 100, 0.0)
         assert check.state["bad"].tolist() == [3, 1, 0.4]
+        check = monitor()
+        check._spreads = {100: (2.0, 3.0)}
+        for step, square in enumerate((0.0, 16.0)):  # the first had no noise at all
+            check._judge_step(step, square, 100, 0.0)
+        assert check.state["bad"].tolist() == [2, 0, 0]
 
     def test_scores_of_its_spread_are_added_where_rounding_does_not_show_in_them(self) -> None:
         """Up to a hundredth of the spread of a sum of squares, which is √(2 · 5000) = 100."""
@@ -274,7 +279,7 @@ class TestFreshness:
             self.compared(check, 1, p1=1.0)
             assert (check.state["reused"][0] == 1) == again
 
-    @pytest.mark.parametrize(("step", "before"), [(1, 0), (2, 1), (3, 2), (7, 2), (8, 2)])
+    @pytest.mark.parametrize(("step", "before"), [(1, 0), (2, 1), (3, 2), (7, 2), (8, 2), (10, 5)])
     def test_of_many_steps_one_in_several_is_kept_and_the_latest_of_them_named(self, step: int, before: int) -> None:
         """3,000 steps: of every three the last is kept, and the step before is the latest that can be meant."""
         check = monitor(plan_of(steps=3000))
