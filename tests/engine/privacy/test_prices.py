@@ -262,6 +262,23 @@ class TestExactNoiseMultiplier:
         _, asked = self.found(0.5, 1.0)
         assert asked[:7] == pytest.approx([0.9**power for power in range(1, 8)])
 
+    def test_an_epsilon_that_falls_off_a_cliff_is_kept_to_all_the_same(self) -> None:
+        """The root is known to 2e-5: where it comes out too low, the next place of the grid is tried."""
+        places = [1.2 + 1e-4 * number + 3e-6 for number in range(1, 60)]
+        again = 0
+        for cliff in places:
+            asked = []
+
+            def cost(sigma: float, cliff: float = cliff, asked: list = asked) -> float:
+                asked.append(sigma)
+                return 3.3 if sigma < cliff else 2.7
+
+            found = accounting._exact_noise_multiplier(cost, 3.0, 1.3)
+            assert found == pytest.approx(math.ceil(cliff * 10_000) / 10_000, abs=1e-12)
+            assert found == round(found, 4)
+            again += asked[-2] == pytest.approx(found - 1e-4, abs=1e-12)
+        assert again  # it did come out too low
+
     def test_an_epsilon_that_falls_in_steps_is_kept_to_all_the_same(self) -> None:
         """Where the root that was found lies below a step, the next places of the grid are tried."""
         for border in (1.00205, 1.0035, 1.0001):
