@@ -45,7 +45,7 @@ SILENT = dataclasses.replace(WHOLE, noise_multiplier=0.0)
 
 
 class TestSpent:
-    @pytest.mark.parametrize(("source", "said"), [("seeded", SEEDED), ("system", SYSTEM)])
+    @pytest.mark.parametrize(("source", "said"), [("seeded", SEEDED), ("system", SYSTEM)], ids=["seeded", "system"])
     def test_of_poisson_samples(self, source: str, said: str) -> None:
         plan = dataclasses.replace(SAMPLED, noise_source=source)
         assert spent(plan, 3) == PrivacySpent(
@@ -186,7 +186,7 @@ class TestGaussian:
 class TestNoiseMultiplier:
     @pytest.mark.parametrize("target", [0, -1, math.nan, math.inf, "3"])
     def test_impossible_targets(self, target: Any) -> None:
-        with pytest.raises(InvalidConfig, match="target_epsilon="):
+        with pytest.raises(InvalidConfig, match="target_epsilon=.*, expected a positive number"):
             noise_multiplier_for(target, SAMPLED)
 
     def test_it_is_the_smallest_on_a_grid_of_a_ten_thousandth(self) -> None:
