@@ -186,7 +186,7 @@ class TestGaussian:
 class TestNoiseMultiplier:
     @pytest.mark.parametrize("target", [0, -1, math.nan, math.inf, "3"])
     def test_impossible_targets(self, target: Any) -> None:
-        with pytest.raises(InvalidConfig, match="target_epsilon=.*, expected a positive number"):
+        with pytest.raises(InvalidConfig, match=r"target_epsilon=.*, expected a positive number"):
             noise_multiplier_for(target, SAMPLED)
 
     def test_it_is_the_smallest_on_a_grid_of_a_ten_thousandth(self) -> None:
