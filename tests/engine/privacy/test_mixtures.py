@@ -207,6 +207,16 @@ class TestPair:
             self.delta(pair, place * width, removed), abs=3 * tail, rel=1e-6
         )
 
+    @pytest.mark.parametrize("removed", [True, False])
+    def test_the_grid_reaches_beyond_the_highest_loss(self, name: str, removed: bool) -> None:
+        """Where one of its points lies between the two highest, too."""
+        pair = _Pair.of(*PAIRS[name])
+        highest, next_to_it = (pair.losses[-1], pair.losses[-2]) if removed else (-pair.losses[0], -pair.losses[1])
+        width = (highest + next_to_it) / 2 / 40
+        found = pair.distribution(width, removed=removed)
+        assert found.first + len(found.masses) - 1 == 41
+        assert 41 * width > highest > 40 * width > next_to_it
+
     def test_losses_are_found_again(self, name: str) -> None:
         pair = _Pair.of(*PAIRS[name])
         wanted = np.linspace(pair.losses[0], pair.losses[-1], 57)[1:-1]
@@ -221,6 +231,27 @@ class TestPair:
         with_them, without = pair._masses(edges)
         np.testing.assert_allclose(with_them, np.diff(mixture(pair)(edges)), rtol=1e-9)
         np.testing.assert_allclose(without, np.diff(stats.norm.cdf(edges)), rtol=1e-9)
+
+
+def test_components_are_dropped_that_are_too_rare_to_count() -> None:
+    """A share of the tail each, of as many as there may be: here two."""
+    assert _Pair.of(1e-3, 1.0, 1, 2.5e-3).dropped == pytest.approx(1e-3)
+    assert _Pair.of(1e-3, 1.0, 1, 1.5e-3).dropped == 0
+
+
+def test_where_the_loss_is_flat_a_point_is_found_all_the_same() -> None:
+    pair = _Pair.of(0.5, 400.0, 1, 1e-6)
+    assert pair.losses[10] == pair.losses[0] == pytest.approx(math.log(0.5))
+    with np.errstate(all="raise", under="ignore"):
+        assert pair.points[0] <= pair._points_of(pair.losses[:1])[0] <= pair.points[20]
+
+
+def test_directions_are_given_by_name() -> None:
+    pair: Any = _Pair.of(0.5, 1.0, 2, 1e-6)
+    with pytest.raises(TypeError):
+        pair.width(True)
+    with pytest.raises(TypeError):
+        pair.distribution(0.1, True)
 
 
 def test_a_grid_of_points_has_an_end() -> None:
@@ -404,6 +435,7 @@ class TestSideBySide:
             ([(0.2, 100), (0.3, 100)], [(0.3, 100)]),
             ([(0.3, 100), (0.2, 100)], [(0.3, 100)]),
             ([(0.1, 90), (0.2, 60), (0.15, 50), (0.4, 10)], [(0.1, 30), (0.2, 50), (0.4, 10)]),
+            ([(0.1, 5), (0.5, 5), (0.3, 5), (0.6, 5), (0.2, 5)], [(0.6, 5)]),
             ([(0.1, 1)], [(0.1, 1)]),
             ([(0.1, 2), (0.2, 1)], [(0.1, 1), (0.2, 1)]),
         ],
