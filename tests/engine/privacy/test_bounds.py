@@ -59,7 +59,7 @@ def test_cosines_against_student(dimensions: int) -> None:
 
 
 def test_distances_are_no_smaller_than_those_of_kolmogorov() -> None:
-    for draws in (10, 1000):
+    for draws in (1, 10, 1000):
         for chance in (0.1, 1e-3):
             allowed = float(bounds.distance_bound(draws, chance))
             assert stats.kstwo.sf(allowed, draws) <= chance
@@ -85,10 +85,60 @@ def test_scores_of_counts_out_of_reach_are_far_off() -> None:
     np.testing.assert_array_equal(
         bounds.normal_scores(np.array([0, 10**6]), np.array([0.5, 0.5]), 1_000_000, 0.5), [-40.0, 40.0]
     )
-    assert bounds.normal_score(0, 0.5, 100, 0.9) == pytest.approx(stats.norm.ppf(0.5 * 0.1**100), rel=1e-6)
-    assert bounds.normal_score(100, 0.5, 100, 0.1) == pytest.approx(-stats.norm.ppf(0.5 * 0.1**100), rel=1e-6)
+
+
+def test_scores_keep_the_digits_of_the_smaller_side() -> None:
+    expected = stats.norm.ppf(0.5 * 0.1**100)
+    assert bounds.normal_score(0, 0.5, 100, 0.9) == pytest.approx(expected, rel=1e-6)
+    assert bounds.normal_score(100, 0.5, 100, 0.1) == pytest.approx(-expected, rel=1e-6)
+    assert bounds.normal_scores(np.array([0]), np.array([0.5]), 100, 0.9) == pytest.approx([expected], rel=1e-6)
+    assert bounds.normal_scores(np.array([100]), np.array([0.5]), 100, 0.1) == pytest.approx([-expected], rel=1e-6)
+
+
+@pytest.mark.parametrize(("number", "probability", "deviation"), [(1_000_000, 0.1, 300), (1_000_000, 0.9, 300)])
+def test_counts_are_in_reach_up_to_forty_deviations_and_forty_counts(
+    number: int, probability: float, deviation: int
+) -> None:
+    """Within that, chances too small for a float count as 1e-300."""
+    mean, reach = round(number * probability), 40 * deviation + 40
+    ends = np.array([mean - reach - 1, mean - reach, mean + reach, mean + reach + 1])
+    least = stats.norm.ppf(1e-300)
+    expected = [-40.0, least, -least, 40.0]
+    assert bounds.normal_scores(ends, np.full(4, 0.5), number, probability) == pytest.approx(expected)
+    singly = [bounds.normal_score(int(count), 0.5, number, probability) for count in ends]
+    assert singly == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("number", "probability"), [(30, 0.3), (50, 0.02), (50, 0.97)])
+def test_no_count_is_below_none_or_above_all(number: int, probability: float) -> None:
+    first, chances = bounds._distribution(number, probability)
+    assert first == 0
+    exact = [math.comb(number, k) * probability**k * (1 - probability) ** (number - k) for k in range(number + 1)]
+    np.testing.assert_allclose(chances[0], exact, rtol=1e-9)
+    np.testing.assert_allclose(chances[1], [math.fsum(exact[:k]) for k in range(number + 1)], rtol=1e-9)
+    np.testing.assert_allclose(chances[2], [math.fsum(exact[k + 1 :]) for k in range(number + 1)], rtol=1e-9)
+
+
+@pytest.mark.parametrize(("draws", "probability"), [(30, 0.3), (60, 0.02), (60, 0.97)])
+def test_counts_against_sums_of_their_chances(draws: int, probability: float) -> None:
+    """One more than the quantile is let in on either side."""
+    exact = [math.comb(draws, k) * probability**k * (1 - probability) ** (draws - k) for k in range(draws + 1)]
+    for chance in (0.3, 1e-3, 1e-6):
+        lowest = next(k for k in range(draws + 1) if math.fsum(exact[: k + 1]) >= chance / 2)
+        highest = next(k for k in range(draws + 1) if math.fsum(exact[k + 1 :]) <= chance / 2)
+        assert bounds.count_bounds(draws, probability, chance) == (lowest - 1, highest + 1)
 
 
 def test_the_budget_is_split_evenly() -> None:
-    assert bounds.share(10) * 10 * bounds.FAMILIES == pytest.approx(bounds.FALSE_ALARM)
+    assert bounds.FALSE_ALARM == 1e-6
+    assert bounds.share(1) == pytest.approx(1e-6 / 16)  # sixteen questions, listed beside FAMILIES
+    assert bounds.share(10) * 10 * 16 == pytest.approx(1e-6)
     assert bounds.share(0) == bounds.share(1)
+
+
+def test_a_run_has_no_more_verdicts_than_the_budget_is_split_for() -> None:
+    """Records by rounds and by steps, and the verdict on the tagger that is kept."""
+    from engine.simulation import report_steps
+
+    most = max(len(report_steps(steps)) for steps in (50, 1000, 4388, 100_000))
+    assert 2 * most + 1 <= bounds.VERDICTS == 64

@@ -1,0 +1,471 @@
+"""The parts that ε of a person is made of, against sums and integrals in float64: privacy losses on a grid, the mixture
+behind a step, how parts are laid side by side. The whole is held against another accountant in ``test_groups.py``."""
+
+import dataclasses
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+from scipy.optimize import brentq
+
+from engine.errors import InvalidConfig
+from engine.privacy import groups
+from engine.privacy.groups import _Losses, _Pair, group_epsilon, side_by_side
+from engine.privacy.plan import PrivacyPlan
+
+DELTA = 1e-5
+
+
+def plan_of(examples: int, batch_size: int, sigma: float, steps: int, **more: Any) -> PrivacyPlan:
+    known: dict = {"clip_norm": 1.0, "delta": DELTA, "sampling": "poisson"}
+    return PrivacyPlan(examples=examples, batch_size=batch_size, steps=steps, noise_multiplier=sigma, **(known | more))
+
+
+def losses(first: int, *masses: float, cut: float = 0.0, width: float = 0.25) -> _Losses:
+    return _Losses(width, first, np.array(masses), cut)
+
+
+def delta_of(found: _Losses, epsilon: float) -> float:
+    """Cut + Σ mass · (1 − e^(ε − loss)) over losses above ε."""
+    at = (found.first + np.arange(len(found.masses))) * found.width
+    above = at > epsilon
+    return found.cut + float(found.masses[above] @ -np.expm1(epsilon - at[above]))
+
+
+class TestLosses:
+    def test_several_steps_are_a_convolution(self) -> None:
+        one = losses(-1, 0.25, 0.5, 0.125, cut=0.125)
+        once, three = one.times(1), one.times(3)
+        np.testing.assert_allclose(once.masses, one.masses, atol=1e-12)
+        expected = np.convolve(np.convolve(one.masses, one.masses), one.masses)
+        np.testing.assert_allclose(three.masses, expected, atol=1e-12)
+        assert (once.first, three.first, three.width) == (-1, -3, 0.25)
+        assert once.cut == pytest.approx(0.125, abs=1e-12)
+        assert three.cut == pytest.approx(1 - 0.875**3, abs=1e-12)
+
+    def test_what_is_truncated_counts_as_cut(self) -> None:
+        """Of one that loses nothing by itself: 1e-15, of both sides together."""
+        assert losses(0, 0.5, 0.5).times(4).cut == pytest.approx(1e-15, rel=1e-6)
+
+    def test_far_ends_are_truncated(self) -> None:
+        many = losses(-1, 0.5, 0.0, 0.5).times(10_000)
+        assert len(many.masses) < 4500  # of 20,001: those within some 17 standard deviations, of 100 each
+        at = many.first + np.arange(len(many.masses))
+        assert many.masses @ at == pytest.approx(0, abs=1e-6)
+        assert many.masses @ at**2 == pytest.approx(10_000, rel=1e-6)
+
+    def test_one_after_the_other(self) -> None:
+        found = losses(-1, 0.25, 0.5, cut=0.25).then(losses(3, 0.5, 0.25, 0.125, cut=0.125))
+        np.testing.assert_allclose(found.masses, np.convolve([0.25, 0.5], [0.5, 0.25, 0.125]), atol=1e-15)
+        assert (found.first, found.width) == (2, 0.25)
+        assert found.cut == pytest.approx(1 - 0.75 * 0.875)
+
+    def test_nothing_adds_nothing(self) -> None:
+        one = losses(-1, 0.25, 0.5, cut=0.25)
+        found = groups._nothing(0.25).then(one)
+        np.testing.assert_allclose(found.masses, one.masses)
+        assert (found.first, found.cut, found.width) == (-1, 0.25, 0.25)
+        assert groups._nothing(0.5).width == 0.5
+
+    @pytest.mark.parametrize("first", [-9, -7, -3, -1, 0, 1, 2, 20])
+    @pytest.mark.parametrize("cut", [0.0, 1e-4])
+    def test_epsilon_is_the_smallest_with_that_delta(self, first: int, cut: float) -> None:
+        found = losses(first, *np.random.default_rng(3).dirichlet(np.ones(8)), cut=cut)
+        for delta in (1e-3, 0.01, 0.1, 0.5, 0.9):
+            expected = (
+                brentq(lambda epsilon, delta=delta: delta_of(found, epsilon) - delta, 0, 10, xtol=1e-13)
+                if delta_of(found, 0.0) > delta
+                else 0.0
+            )
+            assert found.epsilon(delta) == pytest.approx(expected, abs=1e-11)
+
+    def test_epsilon_at_its_ends(self) -> None:
+        one = losses(2, 0.5, 0.25, cut=0.25)
+        assert one.epsilon(0.2) == math.inf
+        assert losses(-5, 0.5, 0.25, cut=0.25).epsilon(0.2) == math.inf
+        assert losses(-5, 0.5, 0.5).epsilon(0.0) == 0.0  # all losses are below 0
+        assert losses(-5, 0.5, 0.25, cut=0.25).epsilon(0.25) == 0.0
+        assert losses(4, 1.0, cut=0.0).epsilon(0.5) == pytest.approx(1 + math.log(0.5))
+        assert losses(0, 1.0).epsilon(0.1) == 0.0
+        # What is just reached is no more than δ.
+        assert losses(0, 0.5, 0.5).epsilon(0.5 * -math.expm1(-0.25)) == pytest.approx(0.0, abs=1e-12)
+        assert losses(1, 1.0, cut=0.125).epsilon(0.125) == pytest.approx(0.25)
+
+    def test_what_is_made_stays(self) -> None:
+        made: tuple[Any, ...] = (losses(0, 1.0), _Pair.of(0.5, 1.0, 2, 1e-6))
+        for each in made:
+            for field in dataclasses.fields(each):
+                with pytest.raises(dataclasses.FrozenInstanceError):
+                    setattr(each, field.name, None)
+
+
+def mixture(pair: _Pair) -> Any:
+    """Distribution function of the step with the person, of the components that are kept."""
+    return lambda x: sum(w * stats.norm.cdf(x - s) for w, s in zip(pair.weights, pair.shifts, strict=True))
+
+
+def beyond(pair: _Pair, x: float) -> float:
+    return float(sum(w * stats.norm.sf(x - s) for w, s in zip(pair.weights, pair.shifts, strict=True)))
+
+
+def loss_at(pair: _Pair, x: np.ndarray) -> np.ndarray:
+    density = sum(w * stats.norm.pdf(x - s) for w, s in zip(pair.weights, pair.shifts, strict=True))
+    return np.log(density / stats.norm.pdf(x))
+
+
+PAIRS = {
+    "sampled": (0.2, 0.5, 3, 1e-9),
+    "rarely": (0.01, 1.0, 5, 1e-7),
+    "all": (1.0, 0.7, 2, 1e-6),
+    "coarse": (0.3, 1.2, 4, 1e-3),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+class TestPair:
+    def test_components_are_those_of_a_binomial_count(self, name: str) -> None:
+        q, mu, size, tail = PAIRS[name]
+        pair = _Pair.of(q, mu, size, tail)
+        exact = [math.comb(size, k) * q**k * (1 - q) ** (size - k) for k in range(size + 1)]
+        kept = [k for k in range(size + 1) if exact[k] > tail / (size + 1)]
+        np.testing.assert_allclose(pair.weights, [exact[k] for k in kept], rtol=1e-9)
+        np.testing.assert_allclose(pair.shifts, [mu * k for k in kept])
+        assert pair.dropped == pytest.approx(sum(exact) - sum(exact[k] for k in kept), abs=1e-15)
+        assert pair.tail == tail
+
+    def test_points_reach_from_tail_to_tail(self, name: str) -> None:
+        q, mu, size, tail = PAIRS[name]
+        pair = _Pair.of(q, mu, size, tail)
+        low, high = stats.norm.ppf(tail), pair.shifts[-1] + stats.norm.isf(tail)
+        number = math.ceil((high - low) / 0.01)
+        grid = low + np.arange(number) * (high - low) / (number - 1)
+        np.testing.assert_allclose(pair.points, grid[: len(pair.points)], atol=1e-9)
+        assert beyond(pair, pair.points[-1]) <= tail * (1 + 1e-9)
+        assert beyond(pair, pair.points[-2]) > tail
+        np.testing.assert_allclose(pair.losses, loss_at(pair, pair.points), atol=1e-9)
+
+    def test_the_grid_is_a_fiftieth_of_the_spread_of_the_loss(self, name: str) -> None:
+        pair = _Pair.of(*PAIRS[name])
+        middle = (pair.losses[1:] + pair.losses[:-1]) / 2
+        for removed, below in ((True, mixture(pair)), (False, stats.norm.cdf)):
+            masses = np.diff(below(pair.points))
+            mean = masses @ middle
+            spread = math.sqrt(masses @ (middle - mean) ** 2)
+            assert pair.width(removed=removed) == pytest.approx(0.02 * spread, rel=1e-6)
+
+    @pytest.mark.parametrize("removed", [True, False])
+    def test_delta_is_exact_at_the_points_of_the_grid(self, name: str, removed: bool) -> None:
+        """But for what is cut off: no δ is below the exact one, and none above by more than tails that are cut."""
+        pair, tail = _Pair.of(*PAIRS[name]), PAIRS[name][3]
+        width = 4 * pair.width(removed=removed)
+        found = pair.distribution(width, removed=removed)
+        assert found.width == width
+        assert float(found.masses.sum()) + found.cut == pytest.approx(1, abs=1e-9)
+        assert found.cut == pytest.approx(pair.dropped + beyond(pair, pair.points[-1]) if removed else tail)
+        assert found.cut <= 2 * tail
+        exact = [self.delta(pair, place * width, removed) for place in range(found.first, found.first + 5 * 50, 5)]
+        ours = [delta_of(found, place * width) for place in range(found.first, found.first + 5 * 50, 5)]
+        assert (np.array(ours) >= np.array(exact) * (1 - 1e-9) - 1e-14).all()
+        assert (np.array(ours) <= np.array(exact) + 3 * tail).all()
+
+    @staticmethod
+    def delta(pair: _Pair, epsilon: float, removed: bool) -> float:
+        """P − e^ε Q above (with the person: P) or below the place where the loss is ±ε."""
+        low, high = pair.points[0] - 60, pair.points[-1] + 60
+
+        def loss(x: float) -> float:
+            terms = np.log(pair.weights) + x * pair.shifts - pair.shifts**2 / 2
+            return float(np.logaddexp.reduce(terms))
+
+        wanted = epsilon if removed else -epsilon
+        if loss(low) >= wanted:
+            place = -math.inf
+        elif loss(high) <= wanted:
+            place = math.inf
+        else:
+            place = brentq(lambda x: loss(x) - wanted, low, high, xtol=1e-13)
+        if removed:
+            return beyond(pair, place) + pair.dropped - math.exp(epsilon) * stats.norm.sf(place)
+        return stats.norm.cdf(place) - math.exp(epsilon) * float(mixture(pair)(place))
+
+    @pytest.mark.parametrize("removed", [True, False])
+    def test_what_is_lifted_is_no_more_than_the_tail(self, name: str, removed: bool) -> None:
+        """The lowest losses lie together on one point of the grid: as many as a tail may have, and no more."""
+        pair, tail = _Pair.of(*PAIRS[name]), PAIRS[name][3]
+        width = pair.width(removed=removed)
+        found = pair.distribution(width, removed=removed)
+        lowest = pair.losses[0] if removed else -pair.losses[-1]
+        assert found.first >= math.floor(lowest / width)
+        assert found.masses[0] >= tail
+        # Nothing that has a mass of its own above the first point was lifted onto it: δ just below it is exact.
+        place = found.first + 1
+        assert delta_of(found, place * width) == pytest.approx(
+            self.delta(pair, place * width, removed), abs=3 * tail, rel=1e-6
+        )
+
+    @pytest.mark.parametrize("removed", [True, False])
+    def test_the_grid_reaches_beyond_the_highest_loss(self, name: str, removed: bool) -> None:
+        """Where one of its points lies between the two highest, too."""
+        pair = _Pair.of(*PAIRS[name])
+        highest, next_to_it = (pair.losses[-1], pair.losses[-2]) if removed else (-pair.losses[0], -pair.losses[1])
+        width = (highest + next_to_it) / 2 / 40
+        found = pair.distribution(width, removed=removed)
+        assert found.first + len(found.masses) - 1 == 41
+        assert 41 * width > highest > 40 * width > next_to_it
+
+    def test_losses_are_found_again(self, name: str) -> None:
+        pair = _Pair.of(*PAIRS[name])
+        wanted = np.linspace(pair.losses[0], pair.losses[-1], 57)[1:-1]
+        found = pair._points_of(wanted)
+        np.testing.assert_allclose(loss_at(pair, found), wanted, atol=1e-9)
+        assert (np.diff(found) > 0).all()
+        ends = pair._points_of(np.array([pair.losses[0] - 1, pair.losses[-1] + 1]))
+        np.testing.assert_allclose(ends, [pair.points[0], pair.points[-1]])
+
+    def test_masses_between_edges(self, name: str) -> None:
+        pair, edges = _Pair.of(*PAIRS[name]), np.array([-2.0, -0.5, 0.0, 0.3, 4.0])
+        with_them, without = pair._masses(edges)
+        np.testing.assert_allclose(with_them, np.diff(mixture(pair)(edges)), rtol=1e-9)
+        np.testing.assert_allclose(without, np.diff(stats.norm.cdf(edges)), rtol=1e-9)
+
+
+def test_components_are_dropped_that_are_too_rare_to_count() -> None:
+    """A share of the tail each, of as many as there may be: here two."""
+    assert _Pair.of(1e-3, 1.0, 1, 2.5e-3).dropped == pytest.approx(1e-3)
+    assert _Pair.of(1e-3, 1.0, 1, 1.5e-3).dropped == 0
+
+
+def test_where_the_loss_is_flat_a_point_is_found_all_the_same() -> None:
+    pair = _Pair.of(0.5, 400.0, 1, 1e-6)
+    assert pair.losses[10] == pair.losses[0] == pytest.approx(math.log(0.5))
+    with np.errstate(all="raise", under="ignore"):
+        assert pair.points[0] <= pair._points_of(pair.losses[:1])[0] <= pair.points[20]
+
+
+def test_directions_are_given_by_name() -> None:
+    pair: Any = _Pair.of(0.5, 1.0, 2, 1e-6)
+    with pytest.raises(TypeError):
+        pair.width(True)
+    with pytest.raises(TypeError):
+        pair.distribution(0.1, True)
+
+
+def test_a_grid_of_points_has_an_end() -> None:
+    """Far apart, 50,000 of them are wider than a hundredth apart."""
+    pair = _Pair.of(1.0, 800.0, 1, 1e-6)
+    low, high = stats.norm.ppf(1e-6), 800 + stats.norm.isf(1e-6)
+    np.testing.assert_allclose(np.diff(pair.points), (high - low) / 49_999, rtol=1e-6)
+    assert len(pair.points) in (49_999, 50_000)
+
+
+def test_connected_cells_keep_both_distributions() -> None:
+    """Mass a on the lower and b on the upper end: a + b of one, and e^−loss times that of the other."""
+    width, lower = 0.5, np.array([-1.0, -0.5, 0.0, 0.5])
+    masses = np.array([0.1, 0.2, 0.3, 0.4])
+    others = masses * np.exp(-(lower + width * np.array([0.1, 0.5, 0.9, 0.0])))
+    found = groups._connected(masses, others, lower, width)
+    at = np.append(lower, 1.0)
+    assert found.sum() == pytest.approx(1.0)
+    assert found @ np.exp(-at) == pytest.approx(others.sum())
+    assert found[0] == pytest.approx(0.1 * (math.exp(-0.05) - math.exp(-0.5)) / (1 - math.exp(-0.5)))
+    assert found[4] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_where_rounding_breaks_a_cell_its_mass_goes_to_the_upper_end() -> None:
+    width, lower = 0.5, np.array([0.0, 0.5])
+    for others in (np.array([0.0, 0.0]), np.array([0.5 * math.exp(-0.9), 0.5 * math.exp(-1.9)])):
+        assert groups._connected(np.array([0.5, 0.5]), others, lower, width).tolist() == [0, 0.5, 0.5]
+    too_much = groups._connected(np.array([0.5, 0.5]), np.array([9.0, 9.0]), lower, width)
+    assert too_much.tolist() == [0.5, 0.5, 0.0]
+    assert groups._connected(np.array([0.0, 0.5]), np.array([0.0, 0.0]), lower, width).tolist() == [0, 0, 0.5]
+
+
+def test_loss_and_its_slope() -> None:
+    weights, shifts = np.array([0.7, 0.2, 0.1]), np.array([0.0, 0.5, 3.0])
+    points = np.array([-30.0, -1.0, 0.0, 2.5, 400.0])
+    value, slope = groups._loss(points, weights, shifts)
+    for x, found, rising in zip(points, value, slope, strict=True):
+        terms = [math.log(w) + s * x - s * s / 2 for w, s in zip(weights, shifts, strict=True)]
+        top = max(terms)
+        total = math.fsum(math.exp(term - top) for term in terms)
+        assert found == pytest.approx(top + math.log(total), rel=1e-12)
+        each = math.fsum(s * math.exp(term - top) for term, s in zip(terms, shifts, strict=True))
+        assert rising == pytest.approx(each / total, rel=1e-12, abs=1e-15)
+
+
+def test_probabilities_keep_their_digits_on_both_sides() -> None:
+    edges = np.array([-20.0, -19.0, -1.0, 0.0, 1.0, 19.0, 20.0])
+    found = groups._between(edges)
+    expected = [quad(stats.norm.pdf, low, high, epsabs=0, epsrel=1e-12)[0] for low, high in itertools.pairwise(edges)]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    above = groups._above(np.array([-1.0, 0.5, 30.0]), np.array([0.25, 0.75]), np.array([0.0, 2.0]))
+    exact = [0.25 * stats.norm.sf(x) + 0.75 * stats.norm.sf(x - 2) for x in (-1.0, 0.5, 30.0)]
+    np.testing.assert_allclose(above, exact, rtol=1e-12)
+
+
+def delta_by_sum(levels: list[tuple[float, int]], mu: float, size: int, epsilon: float, removed: bool) -> float:
+    """δ of one or two steps: over a fine grid of what each gives out, in float64."""
+    qs = [q for q, steps in levels for _ in range(steps)]
+    x = np.linspace(-9, 9 + size * mu, 1601)
+    cell = x[1] - x[0]
+    parts = []
+    for q in qs:
+        weights = stats.binom.pmf(np.arange(size + 1), size, q)
+        with_them = sum(w * stats.norm.pdf(x - mu * k) for k, w in enumerate(weights))
+        parts.append((with_them, stats.norm.pdf(x)) if removed else (stats.norm.pdf(x), with_them))
+    p, q = parts[0]
+    for more, other in parts[1:]:
+        p, q = np.multiply.outer(p, more), np.multiply.outer(q, other)
+    return float(np.maximum(0, p - math.exp(epsilon) * q).sum() * cell ** len(qs))
+
+
+@pytest.mark.parametrize(
+    ("levels", "sigma", "size"), [([(0.3, 1)], 1.5, 3), ([(0.1, 2)], 2.0, 2), ([(0.4, 1), (0.1, 1)], 2.0, 4)]
+)
+def test_epsilon_of_a_step_or_two_against_an_integral(levels: list, sigma: float, size: int) -> None:
+    """In the worse direction, and within a thousandth."""
+    delta = 1e-4
+    found = groups._mixture_epsilon.__wrapped__(tuple(levels), 1 / sigma, delta, size)
+    exact = [delta_by_sum(levels, 1 / sigma, size, found, removed) for removed in (True, False)]
+    assert max(exact) <= delta * 1.0005
+    below = [delta_by_sum(levels, 1 / sigma, size, found * 0.999, removed) for removed in (True, False)]
+    assert max(below) > delta * 0.9995
+
+
+@pytest.mark.parametrize(
+    ("spans", "steps", "expected"),
+    [
+        ((1.0, 2.0), (3, 4), 0.002),  # the finest that one of them asks for
+        ((1.0, 900.0), (3, 4), 1800 / 300_000),  # no more cells than that
+        ((1e-9, 1e-9), (3, 4), 1e-6 / 7),  # nothing finer is worth it
+    ],
+)
+def test_the_grid_that_levels_share(
+    spans: tuple, steps: tuple, expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Losses from −span to span, in cells a 500th of it wide, if only that counts."""
+    asked, widths, made = [], [], []
+
+    class Known:
+        def __init__(self, q: float) -> None:
+            self.span = q
+            self.losses = np.array([-q, 0.0, q])
+
+        def width(self, *, removed: bool) -> float:
+            return self.span / 500
+
+        def distribution(self, width: float, *, removed: bool) -> _Losses:
+            widths.append(width)
+            made.append(removed)
+            return losses(1, 1.0, width=width)
+
+    monkeypatch.setattr(groups._Pair, "of", lambda *given: asked.append(given) or Known(given[0]))
+    levels = tuple(zip(spans, steps, strict=True))
+    groups._mixture_epsilon.__wrapped__(levels, 0.5, 1e-3, 6)
+    assert asked == [(span, 0.5, 6, pytest.approx(1e-4 * 1e-3 / 7)) for span in spans]
+    assert widths == [pytest.approx(expected)] * 4
+    assert made == [True, True, False, False]
+
+
+class TestPersons:
+    """What is asked of which parts, with prices that are known."""
+
+    @staticmethod
+    def priced(monkeypatch: pytest.MonkeyPatch, exact: dict[int, float], rough: dict[int, float]) -> list[tuple]:
+        asked: list[tuple] = []
+
+        def epsilon(plan: PrivacyPlan, steps: int, accountant: str = "pld") -> float:
+            asked.append((plan.examples, steps, accountant))
+            return (exact if accountant == "pld" else rough)[plan.examples]
+
+        monkeypatch.setattr(groups, "epsilon", epsilon)
+        return asked
+
+    def test_of_one_sentence_the_costliest_part_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked = self.priced(monkeypatch, {40: 1.0, 50: 2.0, 60: 0.5}, {40: 3.0, 50: 2.5, 60: 1.9})
+        parts = [(plan_of(n, 10, 2.0, 9), n // 10) for n in (60, 40, 50)]
+        assert group_epsilon(parts, 1) == 2.0
+        # Of the third not even the bound reaches 2.
+        assert asked[:3] == [(60, 6, "rdp"), (40, 4, "rdp"), (50, 5, "rdp")]
+        assert asked[3:] == [(40, 4, "pld"), (50, 5, "pld")]
+
+    def test_a_dearer_part_comes_first_and_others_may_be_cheaper(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.priced(monkeypatch, {40: 0.2, 50: 0.1}, {40: 0.3, 50: 0.25})
+        assert group_epsilon([(plan_of(n, 10, 2.0, 9), 5) for n in (40, 50)], 1) == 0.2
+
+    def test_of_one_part_only_the_exact_one_is_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked = self.priced(monkeypatch, {40: 2.0}, {})
+        assert group_epsilon([(plan_of(40, 10, 2.0, 9), 5)] * 3 + [(plan_of(40, 10, 2.0, 9), 0)], 1) == 2.0
+        assert asked == [(40, 5, "pld")]
+
+    def test_of_several_sentences_the_mixture_is_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked: list[tuple] = []
+        monkeypatch.setattr(groups, "_mixture_epsilon", lambda *given: asked.append(given) or 7.0)
+        parts = [(plan_of(40, 10, 4.0, 9), 5), (plan_of(50, 10, 4.0, 9), 8), (plan_of(60, 10, 4.0, 9), 0)]
+        assert group_epsilon(parts, 2) == 7.0
+        assert asked == [(((0.2, 3), (0.25, 5)), 0.25, DELTA, 2)]
+
+    @pytest.mark.parametrize("size", [1, 2])
+    def test_at_the_ends(self, size: int) -> None:
+        plan = plan_of(40, 10, 4.0, 9)
+        assert group_epsilon([], size) == group_epsilon([(plan, 0)], size) == 0.0
+        assert group_epsilon([(dataclasses.replace(plan, noise_multiplier=0.0), 1)], size) == math.inf
+        with pytest.raises(InvalidConfig, match="sampling='shuffle'"):
+            group_epsilon([(plan, 3), (dataclasses.replace(plan, sampling="shuffle"), 2)], size)
+
+    def test_sizes(self) -> None:
+        for size in (1, 1000):
+            groups.check_size(size)
+        for size in (0, 1001):
+            with pytest.raises(InvalidConfig, match=rf"group_size={size:,}, expected 1 to 1,000 sentences"):
+                groups.check_size(size)
+
+
+class TestSideBySide:
+    @pytest.mark.parametrize(
+        ("parts", "levels"),
+        [
+            ([(0.1, 100), (0.1, 100)], [(0.1, 100)]),
+            ([(0.1, 100), (0.3, 40)], [(0.1, 60), (0.3, 40)]),
+            ([(0.3, 100), (0.1, 40)], [(0.3, 100)]),
+            ([(0.2, 100), (0.3, 100)], [(0.3, 100)]),
+            ([(0.3, 100), (0.2, 100)], [(0.3, 100)]),
+            ([(0.1, 90), (0.2, 60), (0.15, 50), (0.4, 10)], [(0.1, 30), (0.2, 50), (0.4, 10)]),
+            ([(0.1, 5), (0.5, 5), (0.3, 5), (0.6, 5), (0.2, 5)], [(0.6, 5)]),
+            ([(0.1, 1)], [(0.1, 1)]),
+            ([(0.1, 2), (0.2, 1)], [(0.1, 1), (0.2, 1)]),
+        ],
+    )
+    def test_by_hand(self, parts: list, levels: list) -> None:
+        for order in itertools.permutations(parts):
+            assert side_by_side(order) == levels
+
+    def test_up_to_six_levels_are_kept(self) -> None:
+        parts = [(0.1 * level, 70 - 10 * level) for level in range(1, 7)]
+        found = side_by_side(parts)
+        assert found == [(q, 10) for q, _ in parts]
+
+    @pytest.mark.parametrize("seed", range(60))
+    def test_more_are_rounded_up_where_that_adds_least(self, seed: int) -> None:
+        """A step's loss varies about as q²."""
+        random = np.random.default_rng(seed)
+        qs, steps = np.sort(random.random(7)), random.integers(1, 50, 7)
+        ends = np.cumsum(steps[::-1])[::-1]
+        found = side_by_side(zip(qs.tolist(), ends.tolist(), strict=True))
+        added = [(qs[i + 1] ** 2 - qs[i] ** 2) * steps[i] for i in range(6)]
+        place = int(np.argmin(added))
+        expected = list(zip(qs.tolist(), steps.tolist(), strict=True))
+        expected[place : place + 2] = [(qs[place + 1], steps[place] + steps[place + 1])]
+        assert found == expected
+
+    def test_many_are_rounded_up_one_after_another(self) -> None:
+        parts = [(0.01 * level, 10 * (20 - level)) for level in range(1, 20)]
+        found = side_by_side(parts)
+        assert len(found) == 6
+        assert sum(steps for _, steps in found) == 190
+        for q, steps in parts:
+            assert sum(taken for level, taken in found if level >= q) >= steps

@@ -1,0 +1,177 @@
+"""What an optimiser does to weights, and what can be read off them again, against the published formulas in float64."""
+
+import math
+
+import numpy as np
+import pytest
+
+from engine.config import TrainingConfig
+from engine.training import optimisers
+from engine.training.optimisers import Optimiser
+
+NAMES = ("sgd", "momentum", "adam")
+RATE = 0.125
+FIXED = np.array([0, 3])
+NONE = np.zeros(0, dtype=np.int64)
+
+
+def optimiser_of(name: str, size: int = 1, rate: float = RATE) -> Optimiser:
+    return Optimiser(TrainingConfig(optimiser=name, learning_rate=rate), size)
+
+
+def by_formula(name: str, weights: np.ndarray, gradients: np.ndarray, rate: float = RATE) -> np.ndarray:
+    """Weights after these gradients [steps, size]: Polyak 1964 with 0.9, Kingma and Ba 2015 with 0.9, 0.999, 1e-8."""
+    weights, first, second = (np.array(array, dtype=np.float64) for array in (weights, 0 * weights, 0 * weights))
+    for number, gradient in enumerate(gradients.astype(np.float64), start=1):
+        if name == "adam":
+            first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
+            weights -= rate * (first / (1 - 0.9**number)) / (np.sqrt(second / (1 - 0.999**number)) + 1e-8)
+        else:
+            first = (0.9 if name == "momentum" else 0.0) * first + gradient
+            weights -= rate * first
+    return weights
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-8])
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_move_as_the_formulas_say(name: str, scale: float) -> None:
+    """With gradients of 1e-8 the ε of Adam halves its steps."""
+    random = np.random.default_rng(0)
+    gradients = (scale * random.standard_normal((9, 6))).astype(np.float32)
+    start = (scale * random.standard_normal(6) if name != "adam" else np.zeros(6)).astype(np.float32)
+    weights, optimiser = start.copy(), optimiser_of(name, 6)
+    for step, gradient in enumerate(gradients):
+        optimiser.move(weights, gradient, step)
+        expected = by_formula(name, start, gradients[: step + 1])
+        np.testing.assert_allclose(weights, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("name", "kept"), [("sgd", []), ("momentum", ["velocity"]), ("adam", ["mean", "square"])])
+def test_a_look_has_the_weights_and_what_is_kept_beside_them(name: str, kept: list[str]) -> None:
+    optimiser, weights = optimiser_of(name, 8), np.arange(8, dtype=np.float32)
+    optimiser.move(weights, np.ones(8, dtype=np.float32), 0)
+    seen = optimiser.look(weights, slice(4, 7), FIXED)
+    assert list(seen) == ["weights", *kept]
+    assert list(optimiser.state) == kept
+    for title, array in {"weights": weights, **optimiser.state}.items():
+        np.testing.assert_array_equal(seen[title], array[[4, 5, 6, 0, 3]])
+        assert array.any()
+    before = seen["weights"].copy()
+    weights += 1
+    np.testing.assert_array_equal(seen["weights"], before)  # a copy
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_gradient_that_was_applied_is_found_again(name: str, scale: float) -> None:
+    """Within what rounding may have done, and that is no more than a few last digits."""
+    random = np.random.default_rng(1)
+    weights, optimiser = random.standard_normal(4000).astype(np.float32), optimiser_of(name, 4000)
+    everything, looks = slice(0, 4000), []
+    for step in range(7):
+        gradient = (scale * random.standard_normal(4000)).astype(np.float32)
+        before = optimiser.look(weights, everything, NONE)
+        optimiser.move(weights, gradient, step)
+        after = optimiser.look(weights, everything, NONE)
+        found, error = optimiser.gradient_between(before, after, step)
+        off = np.abs(found - gradient)
+        assert (off <= error).all(), step
+        looks.append(off.max() / error.max())
+    assert found.dtype == error.dtype == np.float64
+    assert max(looks) > 0.1
+
+
+def between(name: str, rate: float, step: int = 0, **arrays: tuple[float, float]) -> tuple[float, float]:
+    """The gradient and its error by one weight's values before and after."""
+    before, after = (
+        {title: np.array([pair[when]], dtype=np.float32) for title, pair in arrays.items()} for when in (0, 1)
+    )
+    gradient, error = optimiser_of(name, 1, rate).gradient_between(before, after, step)
+    return float(gradient[0]), float(error[0])
+
+
+def test_rounding_of_sgd_by_hand() -> None:
+    """2⁻²³ of the larger weight, divided by the rate, and 2⁻²² of the gradient."""
+    for one, other in ((1.0, -4.0), (-4.0, 1.0), (-1.0, 4.0)):
+        gradient, error = between("sgd", 0.5, weights=(one, other))
+        assert gradient == (one - other) / 0.5
+        assert error == 2**-23 * 4 / 0.5 + 2**-22 * 10
+    assert between("sgd", 0.25, weights=(3.0, 3.0)) == (0.0, 2**-23 * 3 / 0.25)
+
+
+@pytest.mark.parametrize("velocity", [8.0, -8.0])
+def test_rounding_of_momentum_by_hand(velocity: float) -> None:
+    """As of SGD, and 2⁻²² of the velocity that is taken off."""
+    gradient, error = between("momentum", 0.5, weights=(1.0, -4.0), velocity=(velocity, 99.0))
+    assert gradient == pytest.approx(10 - 0.9 * velocity, rel=1e-15)
+    assert error == pytest.approx(2**-23 * 4 / 0.5 + 2**-22 * 10 + 2**-22 * 0.9 * 8, rel=1e-12)
+
+
+def adam_moved(mean: float, square: float, rate: float, step: int) -> float:
+    """How far Adam moves a weight whose moments are these after the step."""
+    return rate * mean / (1 - 0.9 ** (step + 1)) / (math.sqrt(square / (1 - 0.999 ** (step + 1))) + 1e-8)
+
+
+@pytest.mark.parametrize(("old", "new"), [(1.0, 2.0), (2.0, 1.0), (-1.0, -2.0), (-2.0, 1.0), (1.0, -2.0)])
+@pytest.mark.parametrize("step", [0, 4])
+def test_rounding_of_adam_by_hand(old: float, new: float, step: int) -> None:
+    """The gradient from the first moment, which it is a tenth of: ten times 2⁻²² of the larger, and 2⁻²² of itself."""
+    moved = adam_moved(new, 4.0, 0.5, step)
+    gradient, error = between("adam", 0.5, step, weights=(1.0, 1.0 - moved), mean=(old, new), square=(99.0, 4.0))
+    exact = old + 10 * (new - old)
+    assert gradient == pytest.approx(exact, rel=1e-12)
+    assert error == pytest.approx(2**-22 * (10 * 2 + abs(exact)), rel=1e-12)
+
+
+@pytest.mark.parametrize("side", [1, -1])
+@pytest.mark.parametrize("way", [1, -1])
+def test_weights_that_do_not_follow_adams_moments_are_no_number(side: int, way: int) -> None:
+    """Allowed: 1e-4 of the step, and 2⁻²³ of the larger weight."""
+    moved = way * adam_moved(2.0, 4.0, 0.5, 3)
+    kept = {"mean": (1.0 * way, 2.0 * way), "square": (0.0, 4.0)}
+    for off, followed in ((0.9e-4, True), (1.1e-4, False), (0.5, False), (-1.0, False), (-2.0, False)):
+        after = -moved * (1 + side * off)
+        found, _ = between("adam", 0.5, 3, weights=(0.0, after), **kept)
+        assert math.isnan(found) != followed, off
+    # A large weight, in last digits: 2⁻²³ of it is one or two of them.
+    still = {"mean": (0.0, 0.0), "square": (0.0, 1.0)}
+    digit = 2.0**-23
+    for old, new, followed in (
+        (side * 1.5, side * (1.5 + digit), True),
+        (side * 1.5, side * (1.5 - digit), True),
+        (side * (1.5 + digit), side * 1.5, True),
+        (side * 1.5, side * (1.5 + 2 * digit), False),
+        (side * 1.5, side * (1.5 - 2 * digit), False),
+        (side * 1.5, -side * 1.5, False),
+        (side * 2.0, side * (2.0 - digit), True),
+        (side * (2.0 - digit), side * 2.0, True),
+        (side * (2.0 - 2 * digit), side * 2.0, True),
+        (side * 2.0, side * (2.0 - 2 * digit), True),
+        (side * 1.0, side * (1.0 + digit), True),
+        (side * (1.0 + digit), side * 1.0, True),
+    ):
+        assert math.isnan(between("adam", 0.5, 3, weights=(old, new), **still)[0]) != followed, (old, new)
+
+
+def test_what_is_no_number_stays_so() -> None:
+    for name, kept in (("sgd", {}), ("momentum", {"velocity": (0.0, 0.0)})):
+        assert math.isnan(between(name, 0.5, weights=(0.0, math.nan), **kept)[0])
+    assert math.isnan(between("adam", 0.5, weights=(0.0, math.nan), mean=(0.0, 0.1), square=(0.0, 1.0))[0])
+
+
+def test_state_begins_at_zero_and_is_float32() -> None:
+    for name in NAMES:
+        for array in optimiser_of(name, 5).state.values():
+            assert array.dtype == np.float32
+            assert array.shape == (5,)
+            assert not array.any()
+
+
+def test_what_is_compiled_beforehand_is_what_a_run_calls() -> None:
+    optimisers.compile_optimisers()
+    for function in (optimisers._sgd_gradient, optimisers._momentum_gradient, optimisers._adam_gradient):
+        compiled = set(function.signatures)
+        for name in NAMES:
+            zeros = {title: np.zeros(1, dtype=np.float32) for title in ("weights", *optimiser_of(name).state)}
+            optimiser_of(name).gradient_between(zeros, zeros, 0)
+        assert set(function.signatures) == compiled
