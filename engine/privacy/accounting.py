@@ -187,12 +187,12 @@ def noise_multiplier_for(target_epsilon: float, plan: PrivacyPlan, accountant: s
     quick = "rdp" if accountant == "pld" else accountant
     low, high = 0.0, 1.0
     while cost(high, quick) > target_epsilon:
-        low, high = high, 2 * high
-        if high > LARGEST_NOISE_MULTIPLIER:
+        if high >= LARGEST_NOISE_MULTIPLIER:
             raise InvalidConfig(
                 f"target_epsilon={target_epsilon:g} cannot be reached by {accountant} at delta={plan.delta:g} "
                 f"with any noise multiplier up to {LARGEST_NOISE_MULTIPLIER:,.0f}"
             )
+        low, high = high, min(2 * high, LARGEST_NOISE_MULTIPLIER)
     # ε falls as σ grows, so halving the interval finds the border; tiny σ are slow to price and never wanted.
     while high - low > 1e-4:
         middle = (low + high) / 2

@@ -80,7 +80,7 @@ class _Verdict:
             draws = float(visits[layer].sum())
             ratio = math.sqrt(self.state["squares"][layer].sum() / draws) if draws else 0.0
             tolerance = _relative_tolerance(draws, len(self.watch.layers))
-            found.append(LayerNoise(title, ratio, tolerance, int(visits[layer].min(initial=0))))
+            found.append(LayerNoise(title, ratio, tolerance))
         return found
 
     def _noise_faults(self, visits: np.ndarray) -> list[str]:

@@ -56,12 +56,11 @@ class PrivacySpent:
 @dataclass(frozen=True)
 class LayerNoise:
     """The noise on one layer's weights. ratio: its standard deviation ÷ the planned one; tolerance: how far chance may
-    move that from 1; visits: how often each of its weights was measured, at least."""
+    move that from 1."""
 
     title: str
     ratio: float
     tolerance: float
-    visits: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +117,9 @@ class NoiseCheck:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "NoiseCheck":
         """Read what :meth:`to_dict` wrote."""
-        layers = tuple(LayerNoise(**layer) for layer in values.get("layers", ()))
+        # The first records of engine version 6 had a number beside these that was always 0.
+        known = ("title", "ratio", "tolerance")
+        layers = tuple(LayerNoise(**{name: layer[name] for name in known}) for layer in values.get("layers", ()))
         return cls(**{**values, "faults": tuple(values["faults"]), "layers": layers})
 
     @property

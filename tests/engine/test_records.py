@@ -50,7 +50,7 @@ def test_old_records_of_shuffled_batches_have_the_figure_that_holds_in_front():
 def test_old_noise_checks_can_be_read_and_new_ones_survive_json():
     new = dataclasses.replace(
         check(),
-        layers=(LayerNoise("LSTM", 1.01, 0.02, 16), LayerNoise("CRF", 0.99, 0.2, 32)),
+        layers=(LayerNoise("LSTM", 1.01, 0.02), LayerNoise("CRF", 0.99, 0.2)),
         looks=6,
         largest_gap=1e-6,
     )

@@ -213,7 +213,7 @@ def test_what_is_missing_has_no_run_of_todays_engine_done_or_under_way():
 
 CLOSE = dataclasses.replace(
     check(),
-    layers=(LayerNoise("LSTM forwards", 0.999, 0.0042, 34),),
+    layers=(LayerNoise("LSTM forwards", 0.999, 0.0042),),
     least_visits=34,
     shape_distance=0.00021,
     along=0.31,

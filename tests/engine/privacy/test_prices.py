@@ -220,6 +220,13 @@ class TestNoiseMultiplier:
         assert asked.count("pld") < 20  # each takes up to a second
         assert asked.count("rdp") + asked.count("rdp-classic") < 45
 
+    @pytest.mark.parametrize("accountant", ["rdp", "pld"])
+    def test_the_largest_noise_multipliers_are_tried_too(
+        self, accountant: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(accounting, "epsilon", lambda plan, steps, name: 9_000 / plan.noise_multiplier)
+        assert noise_multiplier_for(1, SAMPLED, accountant) == pytest.approx(9_000, abs=3e-4)
+
     def test_a_target_out_of_reach_is_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(accounting, "epsilon", lambda plan, steps, name: 20_000 / plan.noise_multiplier)
         said = r"target_epsilon=1 cannot be reached by pld at delta=1e-05 with any noise multiplier up to 10,000$"
