@@ -13,7 +13,7 @@ def overlay(groups: Sequence[Group], along: str, *, key: str) -> go.Figure:
     """F1 along something, a line a group, its seeds' spread as bars; without privacy a run walks through the place of
     ε = ∞ as it learns."""
     curves = [curve(group, along) for group in groups]
-    axis = EpsilonAxis([step.x for steps in curves for step in steps], most=1.0)
+    axis = EpsilonAxis([step.x for steps in curves for step in steps])
     figure = go.Figure()
     for number, (group, steps) in enumerate(zip(groups, curves, strict=True)):
         name = titles.setting(group.config)

@@ -38,6 +38,7 @@ def utility_by_epsilon(
     finish: Sequence[Point],
     others: Sequence[Point],
     seeds: Sequence[Point] = (),
+    pinned: Sequence[Point] = (),
     *,
     planned: float,
     key: str,
@@ -46,10 +47,11 @@ def utility_by_epsilon(
     """Precision, recall and F1 against ε.
 
     live: the way of the current run (validation part). finish: its end (test part). others: ends of finished runs of
-    the same setting, this one among them. seeds: ends of runs that differ from it in their seeds. planned: ε at the
-    run's end. key: a picture with the same key keeps zoom and selection. running: marks the newest point.
+    the same setting, this one among them. seeds: ends of runs that differ from it in their seeds. pinned: the end of
+    another setting. planned: ε at the run's end. key: a picture with the same key keeps zoom and selection. running:
+    marks the newest point.
     """
-    axis = EpsilonAxis([planned, *(point.epsilon for point in (*live, *finish, *others))])
+    axis = EpsilonAxis([planned, *(point.epsilon for point in (*live, *finish, *others, *pinned))])
     figure = go.Figure()
     _tiers(figure, axis)
     if not finish:
@@ -60,6 +62,12 @@ def utility_by_epsilon(
         figure.add_trace(_line(live, metric, axis, moving=True, name=f"{STYLES[metric].label}, this run"))
     for metric in METRICS if seeds else ():
         figure.add_trace(_spread(seeds, metric, axis))
+    for metric in METRICS if pinned else ():
+        style = STYLES[metric]
+        mark = _line(pinned, metric, axis, moving=False, name=f"{style.label}, pinned")
+        mark.mode, mark.opacity, mark.showlegend = "markers", 1.0, metric == "f1"
+        mark.marker = {"symbol": "diamond-open", "size": 13, "color": style.colour, "line": {"width": 2.5}}
+        figure.add_trace(mark)
     for points, symbol, size, label in _ends(live, finish, running=running):
         for metric in METRICS:
             style = STYLES[metric]

@@ -11,7 +11,7 @@ from engine.errors import EpsilonError
 from engine.experiments import over_seeds
 from engine.records import RoundRecord, Run, RunState
 from engine.runs import Preview, Runs
-from pages.explore import charts, curves, downloads, persons, platforms, words
+from pages.explore import charts, curves, downloads, persons, pinned, platforms, words
 from pages.shared import address, submitting
 from pages.shared.picture import show as show_picture
 from pages.shared.words import origin
@@ -45,10 +45,12 @@ def _view(runs: Runs, config: SimulationConfig, preview: Preview, title: str, fi
     spread, reference = over_seeds.of_runs(seeds), curves.without_privacy(finished)
     answer = words.answer(run, preview, reference, spread)
     st.markdown(f"### {address.plain(answer)}")
-    if text := words.over_seeds(seeds, spread):
-        st.markdown(address.plain(text))
+    kept = pinned.current(runs)
+    for text in (words.over_seeds(seeds, spread), pinned.sentence(kept, run) if kept else ""):
+        if text:
+            st.markdown(address.plain(text))
     _line_below(run, config, preview, title)
-    _action(runs, config, preview, run)
+    _action(runs, config, preview, run, kept)
     records = run.records if run else ()
     key = run.run_id if run else config.canonical_json()
     running = run is not None and run.status.state == RunState.RUNNING
@@ -57,6 +59,7 @@ def _view(runs: Runs, config: SimulationConfig, preview: Preview, title: str, fi
         curves.finish(records),
         curves.tradeoff(finished),
         curves.seeds(seeds),
+        curves.finish(kept.records) if kept and not (run and run.run_id == kept.run_id) else (),
         planned=preview.privacy.epsilon,
         key=key,
         running=running,
@@ -91,7 +94,8 @@ def _legend(this: bool, finished: bool) -> str:
         parts.append("Solid symbols: this run as it learns, on the validation part; ★ its end, on the test part.")
     if finished:
         parts.append("Open symbols: finished runs of this setting with more or less noise, on the test part.")
-    return " ".join([*parts, "▲ precision, ■ recall, ● F1: whole names, boundaries and type right."])
+    bands = "Bands as in Ponomareva et al. 2023: strong to ε = 1, reasonable to 10, weak beyond."
+    return " ".join([*parts, "▲ precision, ■ recall, ● F1: whole names, boundaries and type right.", bands])
 
 
 def _line_below(run: Run | None, config: SimulationConfig, preview: Preview, title: str) -> None:
@@ -150,13 +154,14 @@ def _check(run: Run) -> None:
             st.markdown(paragraph)
 
 
-def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | None) -> None:
+def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | None, kept: Run | None) -> None:
     """The one thing to do next: run, wait or cancel, go on."""
     if run and run.status.state == RunState.DONE:
         with st.container(horizontal=True, vertical_alignment="center"):
             _promise(runs, run, preview, config)
             _check(run)
             _more(runs, config)
+            pinned.button(run, kept)
             st.page_link(
                 "pages/diagnose/page.py", label="Why?", icon=":material/troubleshoot:", query_params={"run": run.run_id}
             )

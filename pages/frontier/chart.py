@@ -24,7 +24,7 @@ def picture(
 ) -> go.Figure:
     """F1 against ε: every setting, the frontier, the ceiling and the floor. A click opens the setting in Explore."""
     known = [each.epsilon for each in found if each.private] + [epsilon for epsilon, _, _ in published]
-    axis = EpsilonAxis(known, least=0.5)
+    axis = EpsilonAxis(known)
     figure = go.Figure(_points(found, axis, "all settings", palette.QUIET, "circle-open", 7))
     axis.shade(figure)
     _line(figure, frontier, axis, "best known", palette.F1, "circle", "solid")

@@ -14,12 +14,16 @@ SHARE_OF_NO_PRIVACY = 0.2
 TITLE = "ε, less is more private (log axis)"
 
 
-class EpsilonAxis:
-    """Positions are powers of ten. low, high: ends of what is finite, at least from ``least`` to ``most``; from high to
-    end is the place of ∞."""
+LEAST, MOST = 0.1, 100.0
+"""The axis of every picture reaches from here to there, wherever its data lie, so that a place means the same in all;
+only what lies beyond moves an end."""
 
-    def __init__(self, epsilons: Iterable[float], *, least: float = 0.1, most: float = 10.0) -> None:
-        finite = [least, most, *(epsilon for epsilon in epsilons if 0 < epsilon < math.inf)]
+
+class EpsilonAxis:
+    """Positions are powers of ten. low, high: ends of what is finite; from high to end is the place of ∞."""
+
+    def __init__(self, epsilons: Iterable[float]) -> None:
+        finite = [LEAST, MOST, *(epsilon for epsilon in epsilons if 0 < epsilon < math.inf)]
         self.low = math.floor(math.log10(min(finite)) * 2) / 2
         self.high = math.ceil(math.log10(max(finite)) * 2) / 2
         self.width = (self.high - self.low) * SHARE_OF_NO_PRIVACY / (1 - SHARE_OF_NO_PRIVACY)

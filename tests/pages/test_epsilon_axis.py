@@ -26,6 +26,13 @@ def test_a_run_without_privacy_walks_through_the_place_of_infinity():
     assert places[1] == pytest.approx(axis.position(math.inf))
 
 
+def test_a_place_means_the_same_whatever_the_data_are():
+    ends = {(axis.low, axis.high, axis.end) for axis in map(EpsilonAxis, ([], [1.5], [0.2, 9.0, math.inf], [55.0]))}
+    assert len(ends) == 1
+    assert EpsilonAxis([0.02]).high == EpsilonAxis([]).high
+    assert EpsilonAxis([0.02]).low < EpsilonAxis([]).low
+
+
 def test_no_epsilon_at_all_stands_at_the_low_end():
     axis = EpsilonAxis([0.0, 1.0])
     assert axis.position(0.0) == axis.low
@@ -33,8 +40,8 @@ def test_no_epsilon_at_all_stands_at_the_low_end():
 
 def test_ticks_are_decades_and_infinity_the_last():
     positions, labels = EpsilonAxis([0.01, 20.0]).ticks()
-    assert labels == ["0.01", "0.1", "1", "10", "∞"]
-    assert positions[:-1] == pytest.approx([-2, -1, 0, 1])
+    assert labels == ["0.01", "0.1", "1", "10", "100", "∞"]
+    assert positions[:-1] == pytest.approx([-2, -1, 0, 1, 2])
     assert positions == sorted(positions)
 
 

@@ -130,6 +130,23 @@ class TestSeveralSeeds:
         assert not any("seeds" in (trace.name or "") for trace in alone.data)
 
 
+def test_a_pinned_setting_stays_in_sight_beside_the_next_one(page):
+    first, second = (published_run(with_noise(SimulationConfig(), sigma)) for sigma in (1.0, 2.0))
+    test = page()
+    assert "Pinned" not in texts(test.markdown)
+    test.button(key="pin").click().run()
+    assert "Pinned" not in texts(test.markdown)  # it is what is shown
+    test.select_slider(key="noise_multiplier").set_value(2.0).run()
+    before, here = first.final.test.f1, second.final.test.f1
+    said = texts(test.markdown)
+    assert f"Pinned: F1 {before:.3f} at ε = 1.51, {here - before:+.3f} here. It has σ 1, here 2." in said
+    test.button(key="pin").click().run()
+    test.button(key="unpin").click().run()
+    test.select_slider(key="noise_multiplier").set_value(1.0).run()
+    assert "Pinned" not in texts(test.markdown)
+    assert not test.exception
+
+
 def test_the_landing_view_answers_at_once(page):
     run, test = published_run(SimulationConfig()), page()
     said = texts(test.markdown)
