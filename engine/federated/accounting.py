@@ -8,6 +8,7 @@ its updates tell.
 import math
 from dataclasses import replace
 
+from engine.errors import InvalidConfig
 from engine.federated.plan import FederatedPlan
 from engine.privacy import accounting, events
 from engine.privacy.events import Event
@@ -82,6 +83,20 @@ def _client_spent(plan: FederatedPlan, server: PrivacyPlan, rounds: int) -> Priv
     joined = JOINED if server.sampling_probability < 1 else EVERY_CLIENT
     trusted = (joined, plan.mechanism.trusted, *own, *accounting.source(server), PUBLIC)
     return replace(privacy, unit=plan.mechanism.protected, assumptions=trusted)
+
+
+def noise_multiplier_for(plan: FederatedPlan, target_epsilon: float) -> float:
+    """The smallest noise multiplier, to 0.0001, with which nobody loses more than ``target_epsilon`` over a whole plan
+    that has some noise: what the part, or the server's mechanism, needs that needs most.
+
+    Raises InvalidConfig where none does, and for noise in messages, whose cost is not searched.
+    """
+    if plan.local:
+        raise InvalidConfig(
+            "mechanism='local': no noise multiplier is searched for an ε here, since each message is paid for; try some"
+        )
+    parts = [plan.server] if plan.server else dict.fromkeys(plan.parts)
+    return max(accounting.noise_multiplier_for(target_epsilon, part) for part in parts)
 
 
 def event(plan: FederatedPlan, steps: int, rounds: int) -> Event:

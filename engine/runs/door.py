@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from engine import corpus as corpora
 from engine.artefacts import written_whole
-from engine.config import FEATURES, JOIN, SimulationConfig
+from engine.config import FEATURES, JOIN, SimulationConfig, with_noise
 from engine.corpus import CorpusInfo
 from engine.embeddings.apart import Overlap, overlap
 from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
@@ -189,6 +189,16 @@ class Runs(Catalogue):
         except EpsilonError:
             done = []  # what is wrong with the store is said elsewhere
         return previews.preview(config, self.plan(config), self.overlap(config), published, done)
+
+    def noise_multiplier_for(self, config: SimulationConfig, target_epsilon: float) -> float:
+        """The noise multiplier with which a run of this configuration costs at most so much. Takes seconds. Raises
+        InvalidConfig where none does, CorpusError, StoreError."""
+        from engine.federated import accounting
+
+        private = config if config.privacy.private else with_noise(config, 1.0)
+        if self.overlap(config).breaks_privacy:
+            raise InvalidConfig(f"target_epsilon={target_epsilon:g} cannot be reached: ε is ∞ with these features")
+        return accounting.noise_multiplier_for(self.plan(private), target_epsilon)
 
     def holdings(self, config: SimulationConfig) -> Holdings:
         """Who would hold what. Raises InvalidConfig, CorpusError if the corpus is not here, StoreError."""

@@ -20,7 +20,7 @@ from engine.errors import EpsilonError
 from engine.experiments import recipes
 from engine.runs import Preview, Runs
 from engine.taggers import KINDS
-from pages.explore import advanced, back, corpora, federated, words
+from pages.explore import advanced, back, corpora, federated, target, words
 from pages.explore.widgets import select
 from pages.shared import address, titles
 
@@ -51,6 +51,7 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
         return None
     with cost:
         _say_cost(preview)
+        target.ask(runs, _config)
     _write_address(config)
     return config, preview
 

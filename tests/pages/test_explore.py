@@ -147,6 +147,26 @@ def test_a_pinned_setting_stays_in_sight_beside_the_next_one(page):
     assert not test.exception
 
 
+class TestAnEpsilonThatIsTyped:
+    @pytest.mark.parametrize(("fields", "sigma"), [({}, 1.2), ({"clients": 5, "rounds": 2}, 2.0)])
+    def test_sets_the_noise_that_gives_it(self, page, fields, sigma):
+        test = page(**{name: str(value) for name, value in fields.items()})
+        test.number_input(key="target_epsilon").set_value(1.0).run()
+        found = test.number_input(key="exact_noise").value
+        assert found > sigma
+        assert "By plan, ε will be **1**" in texts(test.markdown) or "By plan, ε will be **1.00**" in texts(
+            test.markdown
+        )
+        assert test.query_params["noise_multiplier"] == [f"{found:.12g}"]
+        assert test.number_input(key="target_epsilon").value is None
+
+    def test_that_cannot_be_had_is_said_and_changes_nothing(self, page):
+        test = page(clients="5", mechanism="local")
+        test.number_input(key="target_epsilon").set_value(1.0).run()
+        assert "each message is paid for" in texts(test.error)
+        assert test.number_input(key="exact_noise").value == 1.0
+
+
 def test_the_landing_view_answers_at_once(page):
     run, test = published_run(SimulationConfig()), page()
     said = texts(test.markdown)

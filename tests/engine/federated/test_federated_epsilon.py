@@ -2,12 +2,14 @@
 probability, is worked out by hand here, not read off the plan."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
-from engine.federated.accounting import DISJOINT, spent
+from engine.errors import InvalidConfig
+from engine.federated.accounting import DISJOINT, noise_multiplier_for, spent
 from engine.federated.plan import FederatedPlan, Visit, federated_plan
 from engine.privacy.accounting import SHUFFLE
 from engine.privacy.plan import PrivacyPlan
@@ -186,3 +188,29 @@ def test_clients_who_shuffle_count_the_epochs_of_all_rounds() -> None:
     for rounds, epochs in ((1, 2), (3, 6)):
         found = spent(plan, plan.steps_before(rounds), rounds)
         assert found.epsilon == pytest.approx(gaussian_by_mpmath(math.sqrt(5 * epochs) / 4.0, 1e-5), abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "privacy"),
+    [
+        ({"clients": 5}, {}),
+        ({"clients": 4, "partition": "unequal"}, {}),
+        ({"clients": 20, "participants": 5, "rounds": 30}, {"mechanism": "dp-fedavg"}),
+    ],
+)
+def test_the_noise_for_an_epsilon_is_the_smallest_that_keeps_it(
+    chosen: dict[str, Any], privacy: dict[str, Any]
+) -> None:
+    def cost(sigma: float) -> float:
+        plan = plan_of(800, 16, 2, PrivacyConfig(noise_multiplier=sigma, **privacy), **chosen)
+        return spent(plan, plan.steps, len(plan.rounds)).epsilon
+
+    asked = plan_of(800, 16, 2, PrivacyConfig(noise_multiplier=1.0, **privacy), **chosen)
+    found = noise_multiplier_for(asked, 2.0)
+    assert cost(found) <= 2.0 < cost(found - 3e-4)
+
+
+def test_noise_in_messages_is_not_searched() -> None:
+    plan = plan_of(60, 2, 1, PrivacyConfig(mechanism="local", noise_multiplier=9.0), clients=6)
+    with pytest.raises(InvalidConfig, match="each message is paid for"):
+        noise_multiplier_for(plan, 2.0)
