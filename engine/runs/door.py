@@ -202,7 +202,7 @@ class Runs(Catalogue):
 
     def holdings(self, config: SimulationConfig) -> Holdings:
         """Who would hold what. Raises InvalidConfig, CorpusError if the corpus is not here, StoreError."""
-        return previews.holdings(self.plan(config), self.corpus(config).layout)
+        return previews.holdings(self.plan(config), self.corpus(config).layout, config.platforms)
 
     def person_epsilon(self, config: SimulationConfig, sentences: int, last: RoundRecord | None = None) -> float | None:
         """ε of a person with so many of the sentences, wherever they lie, after the ``last`` record or at the end.

@@ -1,8 +1,7 @@
 """What a run would be, before it is started: its ε, who would hold what, how long it would take."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +13,6 @@ from engine.federated.plan import FederatedPlan
 from engine.privacy.plan import tier
 from engine.records import PrivacySpent, Run
 from engine.runs.estimates import Estimate, estimate
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +36,10 @@ class Preview:
 
 @dataclass(frozen=True)
 class Holdings:
-    """What each client holds. sentences, tokens: [clients]. entities: names of each of ``types``, [clients, types]."""
+    """What each client holds. clients: what they are called. sentences, tokens: [clients]. entities: names of each of
+    ``types``, [clients, types]."""
 
+    clients: tuple[str, ...]
     sentences: tuple[int, ...]
     tokens: tuple[int, ...]
     types: tuple[str, ...]
@@ -67,10 +65,12 @@ def preview(
     )
 
 
-def holdings(plan: FederatedPlan, every: Layout) -> Holdings:
-    """Who would hold what. every: the layout of all training sentences."""
+def holdings(plan: FederatedPlan, every: Layout, platforms: Sequence[str]) -> Holdings:
+    """Who would hold what. every: the layout of all training sentences. platforms: names of the corpora of clients who
+    have one each."""
     known = every.where(plan.chosen)
     return Holdings(
+        clients=tuple(platforms) or tuple(str(client + 1) for client in range(len(plan.shards))),
         sentences=tuple(map(len, plan.shards)),
         tokens=tuple(int(known.tokens[shard].sum()) for shard in plan.shards),
         types=known.types,

@@ -10,7 +10,7 @@ from engine.experiments.spread import spread
 from engine.reports.numbers import epsilon_text
 from engine.runs import Holdings
 from pages.explore.curves import METRICS, Point, TypeScore
-from pages.shared import palette
+from pages.shared import palette, titles
 from pages.shared.charts import plain_layout
 from pages.shared.epsilon_axis import EpsilonAxis
 
@@ -225,7 +225,7 @@ def f1_by_type(types: Sequence[TypeScore], *, private: bool, key: str) -> go.Fig
 
 def holdings(found: Holdings, *, key: str) -> go.Figure:
     """Names of each type that each client holds, stacked."""
-    clients = list(range(1, len(found.sentences) + 1))
+    clients = [int(name) if name.isdigit() else titles.corpus(name) for name in found.clients]
     facts = list(zip(found.sentences, found.tokens, strict=True))
     figure = go.Figure(
         [
@@ -249,7 +249,7 @@ def holdings(found: Holdings, *, key: str) -> go.Figure:
         margin={"l": 56, "r": 8, "t": 64, "b": 44},
         barmode="stack",
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
-        xaxis={"title": {"text": "client"}, "dtick": max(1, len(clients) // 10), "zeroline": False},
+        xaxis={"title": {"text": "client or platform"}, "dtick": max(1, len(clients) // 10), "zeroline": False},
         yaxis={"title": {"text": "names held"}, "gridcolor": palette.GRID, "zeroline": False},
         bargap=0.2,
     )

@@ -54,5 +54,6 @@ def sentence(pinned: Run, run: Run | None) -> str:
         if there[name] != here[name]
     ]
     if run.final and run.final.test:
-        text += f", {run.final.test.f1 - test.f1:+.3f} here"
+        difference = run.final.test.f1 - test.f1
+        text += f", {'−' if difference < 0 else '+'}{abs(difference):.3f} here"
     return f"{text}. " + (f"It has {'; '.join(changes)}." if changes else "It has the same settings.")

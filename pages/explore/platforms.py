@@ -13,12 +13,12 @@ def rows(latest: RoundRecord) -> list[dict[str, Any]]:
     return [
         {
             "Platform": titles.corpus(platform.name),
-            "Entity types": ", ".join(sorted(scores.strict)),
             f"F1, {part}": round(scores.f1, 3),
             "Precision": round(scores.precision, 3),
             "Recall": round(scores.recall, 3),
             "ε": epsilon_text(platform.privacy.epsilon),
             "Noise check": _checked(platform.noise_check),
+            "Entity types": ", ".join(sorted(scores.strict)),
         }
         for platform in latest.platforms
         for scores in [platform.test or platform.scores]

@@ -14,7 +14,7 @@ SHARE_OF_NO_PRIVACY = 0.2
 TITLE = "ε, less is more private (log axis)"
 
 
-LEAST, MOST = 0.1, 100.0
+LEAST, MOST = 0.01, 100.0
 """The axis of every picture reaches from here to there, wherever its data lie, so that a place means the same in all;
 only what lies beyond moves an end."""
 

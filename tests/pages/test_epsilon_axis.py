@@ -27,10 +27,10 @@ def test_a_run_without_privacy_walks_through_the_place_of_infinity():
 
 
 def test_a_place_means_the_same_whatever_the_data_are():
-    ends = {(axis.low, axis.high, axis.end) for axis in map(EpsilonAxis, ([], [1.5], [0.2, 9.0, math.inf], [55.0]))}
+    ends = {(axis.low, axis.high, axis.end) for axis in map(EpsilonAxis, ([], [1.5], [0.02, 9.0, math.inf], [55.0]))}
     assert len(ends) == 1
-    assert EpsilonAxis([0.02]).high == EpsilonAxis([]).high
-    assert EpsilonAxis([0.02]).low < EpsilonAxis([]).low
+    assert EpsilonAxis([0.002]).high == EpsilonAxis([]).high
+    assert EpsilonAxis([0.002]).low < EpsilonAxis([]).low
 
 
 def test_no_epsilon_at_all_stands_at_the_low_end():

@@ -139,7 +139,8 @@ def test_a_pinned_setting_stays_in_sight_beside_the_next_one(page):
     test.select_slider(key="noise_multiplier").set_value(2.0).run()
     before, here = first.final.test.f1, second.final.test.f1
     said = texts(test.markdown)
-    assert f"Pinned: F1 {before:.3f} at ε = 1.51, {here - before:+.3f} here. It has σ 1, here 2." in said
+    assert here < before
+    assert f"Pinned: F1 {before:.3f} at ε = 1.51, −{before - here:.3f} here. It has σ 1, here 2." in said
     test.button(key="pin").click().run()
     test.button(key="unpin").click().run()
     test.select_slider(key="noise_multiplier").set_value(1.0).run()
