@@ -35,7 +35,7 @@ GROUPS = {
 }
 page = st.navigation(GROUPS, position="top")
 st.set_page_config(page_title="Epsilon Explorer" if page.url_path == "" else f"{page.title} · Epsilon Explorer")
-look.apply(here=next(place for place, pages in enumerate(GROUPS.values()) if page in pages))
+look.apply(page.title, here=next(place for place, pages in enumerate(GROUPS.values()) if page in pages))
 try:
     page.run()
 except EpsilonError as error:

@@ -145,15 +145,15 @@ def _values(config: SimulationConfig) -> dict[str, Any]:
 
 def _starts(runs: Runs) -> None:
     """The two ways to begin: as the paper does, and as one should."""
-    left, right = st.columns([2, 4])
+    left, right = st.columns(2)
     left.button(
-        "Paper",
+        "As printed",
         on_click=_take,
         args=(runs, None),
         width="stretch",
         help="The paper's setting: BiLSTM from scratch, SGD, σ = 1.",
     )
-    with right.popover("Good practice", width="stretch"):
+    with right.popover("As advised", width="stretch"):
         st.markdown(
             "Public features and labels, few weights, CRF, large batches, Adam, averaged weights. σ is worked out for:"
         )

@@ -98,8 +98,10 @@ def as_json(run: Run) -> str:
 
 def offer(run: Run | None, config: SimulationConfig, seeds: Sequence[Run]) -> None:
     """Buttons, the command that gives the same, and where the PNG is."""
-    st.caption("The same run in a shell; the address of this page is a link to this view.")
-    st.code(command_line(config), language="bash", wrap_lines=True)
+    st.caption(
+        "The same run in a shell, in the folder of this program; the address of this page is a link to this view."
+    )
+    st.code(f".venv/bin/{command_line(config)}", language="bash", wrap_lines=True)
     if run and run.records:
         name = f"epsilon-explorer-{run.run_id}"
         with st.container(horizontal=True):

@@ -51,6 +51,12 @@ def _view(runs: Runs, config: SimulationConfig, preview: Preview, title: str, fi
             st.markdown(address.plain(text))
     _line_below(run, config, preview, title)
     _action(runs, config, preview, run, kept)
+    left, right = st.columns(2)
+    with left:
+        _promise(runs, run, preview, config)
+    with right:
+        if run:
+            _check(run)
     records = run.records if run else ()
     key = run.run_id if run else config.canonical_json()
     running = run is not None and run.status.state == RunState.RUNNING
@@ -107,11 +113,12 @@ def _line_below(run: Run | None, config: SimulationConfig, preview: Preview, tit
 
 
 def _promise(runs: Runs, run: Run | None, preview: Preview, config: SimulationConfig) -> None:
+    """A part of the page, not a window over it: it can be scrolled however large letters are, and is printed."""
     last = run.records[-1] if run and run.records else None
     privacy = last.privacy if last else preview.privacy
-    promise = st.popover(
+    promise = st.expander(
         "What does this promise?",
-        type="tertiary",
+        type="compact",
         icon=":material/verified_user:",
         key="promise",
         on_change="rerun",  # what a person is promised is worked out once somebody looks
@@ -149,7 +156,7 @@ def _check(run: Run) -> None:
     if check is None:
         return
     icon = ":material/gpp_bad:" if check.failed else ":material/fact_check:"
-    with st.popover(words.check_label(check), type="tertiary", icon=icon):
+    with st.expander(words.check_label(check), type="compact", icon=icon, key="check"):
         for paragraph in words.check_paragraphs(check):
             st.markdown(paragraph)
 
@@ -158,8 +165,6 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
     """The one thing to do next: run, wait or cancel, go on."""
     if run and run.status.state == RunState.DONE:
         with st.container(horizontal=True, vertical_alignment="center"):
-            _promise(runs, run, preview, config)
-            _check(run)
             _more(runs, config)
             pinned.button(run, kept)
             st.page_link(
@@ -178,7 +183,6 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(label, type="primary", icon=":material/play_arrow:", key="run")
         st.caption(f"{about} · {preview.train_sentences:,} sentences, {preview.steps:,} steps".strip(" ·"))
-        _promise(runs, run, preview, config)
         _more(runs, config)
     if pressed:
         _submit(runs, config)
@@ -202,7 +206,6 @@ def _progress(runs: Runs, run: Run) -> None:
         if st.button("Cancel", icon=":material/stop:", key="cancel"):
             runs.cancel(run.run_id)
             st.rerun()
-    _check(run)
 
 
 def _details(

@@ -1,6 +1,9 @@
 """What the theme in ``.streamlit/config.toml`` cannot say."""
 
+import html
+
 import streamlit as st
+from streamlit.components.v2.types import ComponentRenderer
 
 _STYLE = """
   .stMainBlockContainer { padding-top: 4rem; padding-bottom: 2rem; max-width: 1100px; }
@@ -9,6 +12,15 @@ _STYLE = """
   [data-testid="stExpandSidebarButton"]::after { content: "Menu"; margin-left: 0.4rem; }
   [data-testid="stPopoverButton"]:is(:hover, :active, [aria-expanded="true"]) { color: inherit !important; }
   .stMultiSelect [data-baseweb="tag"], .stMultiSelect [data-baseweb="tag"] span { max-width: 100%; }
+  .stElementContainer:has(.page-title), .st-key-quiet_icons { position: absolute; height: 0; overflow: hidden; }
+  .page-title { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+  a:focus-visible, button:focus-visible, summary:focus-visible {
+    outline: 3px solid currentColor !important; outline-offset: 2px;
+  }
+  @media print {
+    [data-testid="stSidebar"], [data-testid="stHeader"], [data-testid="stToolbar"] { display: none !important; }
+    .stMainBlockContainer { max-width: none; padding: 0; }
+  }
   @media (max-width: 640px) { .stMainBlockContainer { padding-left: 1rem; padding-right: 1rem; } }
 """
 _OPEN_GROUP = """
@@ -19,7 +31,28 @@ _OPEN_GROUP = """
 """A page in a group is not to be seen in the bar above: its group's name is marked, as Streamlit marks a page."""
 
 
-def apply(here: int) -> None:
-    """Use the height of the window: the answer and its picture fit on a laptop's screen together. here: which group of
-    the navigation the page is in, 0 for the pages that stand in the bar by themselves."""
+_QUIET_ICONS = """
+export default function () {
+  const hush = () => document.querySelectorAll('[data-testid="stIconMaterial"]:not([aria-hidden])')
+    .forEach(icon => icon.setAttribute("aria-hidden", "true"));
+  const watch = new MutationObserver(hush);
+  watch.observe(document.body, { childList: true, subtree: true });
+  hush();
+  return () => watch.disconnect();
+}
+"""
+"""An icon is a word in a font of pictures: a screen reader would read the word."""
+
+
+@st.cache_resource(show_spinner=False)
+def _quiet_icons() -> ComponentRenderer:
+    return st.components.v2.component("quiet_icons", js=_QUIET_ICONS)
+
+
+def apply(title: str, here: int) -> None:
+    """Use the height of the window: the answer and its picture fit on a laptop's screen together. title: of the page,
+    for who cannot see the navigation. here: which group of the navigation the page is in, 0 for the pages that stand in
+    the bar by themselves."""
     st.html(f"<style>{_STYLE}{_OPEN_GROUP % (here + 1) if here else ''}</style>")
+    st.html(f'<h1 class="page-title">{html.escape(title)}</h1>')
+    _quiet_icons()(key="quiet_icons", height=1)

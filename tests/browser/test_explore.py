@@ -371,7 +371,7 @@ def test_an_upload_that_cannot_be_read_is_said(page, dashboard, tmp_path):
 
 def test_a_reader_looks_at_what_a_person_is_promised(dashboard, page):
     page.goto(dashboard)
-    page.get_by_role("button", name="What does this promise?").click()
+    page.get_by_text("What does this promise?").click()
     wanted = page.get_by_text("Somebody named in 10 sentences")
     wanted.wait_for(timeout=20_000)
     page.get_by_role("slider", name="Sentences that name one person").press("ArrowRight")

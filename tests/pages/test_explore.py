@@ -200,7 +200,7 @@ def test_a_chain_may_be_chosen(page):
 
 def test_a_published_run_of_a_corpus_that_is_not_here_can_be_seen(page):
     test = page(corpus="conll2003")
-    assert "At ε = 0.762 (δ = 1e-5) this tagger finds" in texts(test.markdown)
+    assert "At ε = 0.762 (δ = 1e-5) taggers of this setting find" in texts(test.markdown)
     assert "put eng.train" in texts(test.caption)
 
 
@@ -366,7 +366,7 @@ class TestPersons:
 
     @pytest.fixture
     def said(self, page):
-        """What the page says with the popover open and so many sentences chosen."""
+        """What the page says with that part open and so many sentences chosen."""
 
         def said(sentences=None, **fields):
             test = page(**fields)
