@@ -13,7 +13,8 @@ from engine.errors import EpsilonError
 from engine.experiments.over_seeds import engine_of
 from engine.records import EntityScores, RoundRecord, Run, RunKind, RunState
 from engine.reports.numbers import epsilon_text
-from engine.runs import LONGEST_NOTE, Overview, Runs
+from engine.runs import Overview, Runs
+from pages.runs import noting
 from pages.shared import address, chosen_settings, titles
 
 POLL_SECONDS = 2.0
@@ -221,11 +222,8 @@ def _actions(runs: Runs, chosen: Sequence[Overview], frame: pd.DataFrame) -> Non
             "What came of it stands in its note.",
         ):
             _each(lambda run_id: runs.submit_again(done[run_id], owner_pid=os.getpid()), firsts)
-        with st.popover("Note", disabled=len(mine) != 1, icon=":material/edit_note:"):
-            before = next((each.note for each in chosen if each.run.run_id in mine), "")
-            text = st.text_area("Note", before, max_chars=LONGEST_NOTE, key=f"note-{mine[0] if mine else ''}")
-            if st.button("Keep it", type="primary") and mine:
-                _each(lambda run_id: runs.write_note(run_id, text), mine)
+        if st.button(f"Note on {len(mine)}" if mine else "Note", disabled=not mine, icon=":material/edit_note:"):
+            noting.ask(runs, mine, next(each.note for each in chosen if each.run.run_id in mine), _each)
         st.download_button("CSV", frame.to_csv(index=False), "runs.csv", "text/csv", icon=":material/download:")
         if not chosen:
             st.caption("Choose rows to cancel, delete, compare, run again or annotate them.")
@@ -237,8 +235,11 @@ def _actions(runs: Runs, chosen: Sequence[Overview], frame: pd.DataFrame) -> Non
 def _ask(runs: Runs, run_ids: list[str]) -> None:
     number = "this run" if len(run_ids) == 1 else f"these {len(run_ids):,} runs"
     st.markdown(f"Delete {number} with all records? This cannot be undone; the same settings can be run again.")
-    if st.button("Delete", type="primary", key="delete_for_good"):
-        _each(runs.delete, run_ids)
+    with st.container(horizontal=True):
+        if st.button("Delete", type="primary", key="delete_for_good"):
+            _each(runs.delete, run_ids)
+        if st.button("Cancel", key="delete_not"):
+            st.rerun()
 
 
 def _each(do: Any, run_ids: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from engine.config import SimulationConfig, run_id
 from engine.records import RunKind, RunState
@@ -173,3 +174,41 @@ def test_a_run_that_was_run_again_says_what_came_of_it(open_page, settings, monk
     assert notes[again] == "equal to the last digit"
     assert notes[repeat_id(other)].startswith("F1 +0.1")
     assert notes[first] == notes[other] == ""
+
+
+class TestNoting:
+    @pytest.fixture
+    def kept(self):
+        return []
+
+    @pytest.fixture
+    def dialog(self, kept):
+        """The dialog for two runs, of which the first has a note."""
+
+        def script(kept):
+            from types import SimpleNamespace
+
+            from pages.runs import noting
+
+            runs = SimpleNamespace(write_note=lambda run_id, text: kept.append((run_id, text)))
+            noting.ask(runs, ["a", "b"], "before", lambda do, run_ids: [do(run_id) for run_id in run_ids])
+
+        return AppTest.from_function(script, kwargs={"kept": kept}).run()
+
+    def test_what_was_there_can_be_changed_on_several_runs(self, dialog, kept):
+        assert dialog.text_area[0].value == "before"
+        dialog.text_area[0].set_value("look at this").run()
+        dialog.button(key="keep_note").click().run()
+        assert kept == [("a", "look at this"), ("b", "look at this")]
+
+    def test_what_is_too_long_is_said_and_nothing_is_lost(self, dialog, kept):
+        dialog.text_area[0].set_value("x" * 6_000).run()
+        assert "It has 6,000 characters, and 2,000 at most" in dialog.error[0].value
+        assert dialog.button(key="keep_note").disabled
+        assert dialog.text_area[0].value == "x" * 6_000
+        assert kept == []
+
+    def test_it_can_be_left(self, dialog, kept):
+        dialog.button(key="keep_no_note").click().run()
+        assert not dialog.exception
+        assert kept == []
