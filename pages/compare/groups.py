@@ -86,11 +86,13 @@ def rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
     for group, flat in zip(groups, flats, strict=True):
         last = group.finals[0]
         sent = (last.federation.bytes_down + last.federation.bytes_up) / 1e6 if last.federation else 0.0
-        line: dict[str, Any] = {titles.heading(name): titles.value(name, flat[name]) for name in differing}
-        line |= {
+        line: dict[str, Any] = {
             "F1": group.f1.mean,
             "± sd": group.f1.known_sd,
             "ε": epsilon_text(group.epsilon),
+        }
+        line |= {titles.heading(name): titles.value(name, flat[name]) for name in differing}
+        line |= {
             "MB sent": sent,
             "seconds": statistics.fmean(final.seconds for final in group.finals),
             "seeds": seeds_text(group.runs),

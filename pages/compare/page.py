@@ -21,7 +21,8 @@ by_title = {titles.setting(config): config for config in known}
 starts = [SimulationConfig.from_flat({"corpus": "conll2003", "tagger": tagger}) for tagger in paper.TAGGERS]
 usual = [titles.setting(one) for start in starts for one in (with_noise(start, 0.0), start) if one in known]
 with st.container(horizontal=True, vertical_alignment="bottom"):
-    chosen = chosen_settings.choose(sorted(by_title), usual or sorted(by_title)[:2])
+    runs_of = {name: tuple(known[config].values()) for name, config in by_title.items()}
+    chosen = chosen_settings.choose(runs_of, usual or sorted(by_title)[:2])
     along = st.selectbox("F1 against", list(ALONG), format_func=ALONG.__getitem__, width=240)
 if not chosen:
     st.caption("Choose settings to see them.")

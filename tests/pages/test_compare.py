@@ -97,6 +97,19 @@ def test_published_runs_are_compared(open_page, settings):
     assert "Choose settings" in "\n".join(caption.value for caption in test.caption)
 
 
+def test_what_is_compared_has_a_link(open_page, settings):
+    here = replace(settings, published=REPOSITORY / "cached_results")
+    test = open_page("compare", here)
+    assert "runs" not in test.query_params
+    wanted = [name for name in test.multiselect(key="compared").options if "CoNLL" not in name][:2]
+    test.multiselect(key="compared").set_value(wanted).run()
+    (link,) = test.query_params["runs"]
+    assert len(link.split(",")) == 2
+    again = open_page("compare", here, runs=f"{link},0123456789abcdef")
+    assert set(again.multiselect(key="compared").value) == set(wanted)
+    assert open_page("compare", here, runs="../x").multiselect(key="compared").value  # the usual ones
+
+
 def test_what_was_chosen_elsewhere_is_compared_if_it_is_known(open_page, settings):
     test = open_page("compare", replace(settings, published=REPOSITORY / "cached_results"))
     wanted = "BiLSTM-CRF, σ = 1 · CoNLL-2003 English news"
