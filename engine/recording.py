@@ -97,9 +97,12 @@ class Recorder:
         )
 
     @property
-    def privacy(self) -> list[PrivacySpent]:
-        """What may be promised so far on each side."""
-        return self._promised(self._checks())
+    def epsilon(self) -> float:
+        """What giving a tagger away as it is now costs the one whom it costs most: a platform's tagger has learned from
+        all of them by its shared part; and its own part, where only what travels is protected, has learned freely."""
+        if self._plan.server and self._plan.platforms:
+            return math.inf
+        return max(privacy.epsilon for privacy in self._promised(self._checks()))
 
     def _checks(self) -> list[NoiseCheck | None]:
         """The noise check of each side, which several may have in common."""

@@ -76,7 +76,8 @@ def simulate(
         arrays = {name: array.copy() for name, array in (run.state | average.state).items()}
         on_checkpoint(Checkpoint(round=record.round, seconds=record.seconds, tally=recorder.done, arrays=arrays))
         yield record
-    for side, privacy in zip(sides, recorder.privacy, strict=True):
+    epsilon = recorder.epsilon
+    for side in sides:
         on_model(
             Model(
                 run_id=run_id(config, prepared.corpus.checksum),
@@ -87,8 +88,8 @@ def simulate(
                 copied=side.encoded.copied,
                 corpus_checksum=prepared.corpus.checksum,
                 engine_version=engine_version(config),
-                epsilon=privacy.epsilon,
-                delta=privacy.delta,
+                epsilon=epsilon,
+                delta=config.privacy.delta,
                 platform=side.name if config.platforms else None,
             )
         )

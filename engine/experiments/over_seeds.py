@@ -57,8 +57,10 @@ def over_seeds(
 
 
 def of_runs(runs: Iterable[Run]) -> ScoreSpread | None:
-    """What finished runs give, strict and micro, on the test part; None where fewer than two are done."""
-    tests = [run.final.test for run in runs if run.final and run.final.test]
+    """What finished runs give, strict and micro, on the test part; None where fewer than two are done. Those that
+    failed their noise check are something else, and left out."""
+    ends = [run.final for run in runs if run.final]
+    tests = [end.test for end in ends if end.test and not (end.noise_check and end.noise_check.failed)]
     if len(tests) < 2:
         return None
     return score_spread(PrecisionRecallF1(each.precision, each.recall, each.f1) for each in tests)

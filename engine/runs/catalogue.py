@@ -159,11 +159,12 @@ class Catalogue:
     def seeds(self, config: SimulationConfig) -> list[Run]:
         """The runs of a configuration with whatever seed, done or under way, the smallest seed first: one for each, of
         today's engine where there is any."""
-        alike = [run for run in self.published() if replace(run.config, seed=0) == replace(config, seed=0)]
+        wanted = replace(config, seed=0)
+        alike = [run for run in self.published() if replace(run.config, seed=0) == wanted]
         try:
             for run in self._store.newest(1000)[0]:
                 under_way = not run.status.state.final or run.status.state == RunState.DONE
-                same = replace(run.config, seed=0) == replace(config, seed=0)
+                same = replace(run.config, seed=0) == wanted
                 if same and under_way and run.kind == RunKind.RUN and run.run_id == self.identity(run.config):
                     alike.append(self.get(run.run_id))
         except EpsilonError:

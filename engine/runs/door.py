@@ -271,7 +271,7 @@ class Runs(Catalogue):
         for run in self.runs_of(name):
             self.delete(run.run_id)
         corpora.delete(name, self.settings)
-        for folder in ("characters", "corpora-by-checksum", "encoded", "layouts", "overlaps"):
+        for folder in ("characters", "corpora-by-checksum", "encoded", "layouts", "locks/encoded", "overlaps"):
             self.settings.artefacts.forget(folder, checksum[:16])
 
     def train_sentences(self, name: str) -> int:

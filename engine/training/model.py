@@ -25,7 +25,7 @@ class Model:
 
     weights: float32 [size], those that were scored (averaged where the run averages). config: of the run. tags: names
     in the order of the scores' columns. dimensions: of a token's features; copied: how many of them a window takes from
-    neighbours. corpus_checksum, engine_version: of the run. epsilon, delta: what its training cost, ∞ without noise.
+    neighbours. corpus_checksum, engine_version: of the run. epsilon, delta: what giving it away costs, ∞ without noise.
     platform: name of the corpus whose tags it gives, where each of several platforms has a tagger.
     """
 

@@ -48,7 +48,10 @@ def over_seeds(runs: Sequence[Run], found: ScoreSpread | None) -> str:
     if found is None:
         return f"{far}."
     parts = (("F1", found.f1), ("precision", found.precision), ("recall", found.recall))
-    return f"{far}: " + ", ".join(f"{name} {each.text}" for name, each in parts) + "; mean ± standard deviation."
+    text = f"{far}: " + ", ".join(f"{name} {each.text}" for name, each in parts) + "; mean ± standard deviation."
+    if runs[0].config.privacy.private:
+        text += " ε is that of one run: whoever is given several taggers learns more."
+    return text
 
 
 def _done(last: RoundRecord, test: EntityScores, reference: EntityScores | None, seeds: ScoreSpread | None) -> str:

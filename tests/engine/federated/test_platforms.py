@@ -1,6 +1,7 @@
 """Platforms with tags of their own: what they share is averaged, what belongs to their tags stays with them."""
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -295,6 +296,9 @@ class TestARun:
         assert RoundRecord.from_dict(last.to_dict()) == last
         assert [model.platform for model in models] == list(config.platforms)
         assert [len(model.tags) for model in models] == [9, 5]
+        # Whoever has a tagger has its own part too, which learned freely where only what travels is protected.
+        given_away = last.privacy.epsilon if mechanism == "dp-sgd" else math.inf
+        assert [model.epsilon for model in models] == [given_away] * 2
         shared = models[0].tagger.shared
         assert np.array_equal(models[0].weights[shared], models[1].weights[shared])
         for model in models:
