@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from dataclasses import replace
 from operator import itemgetter
 
 import pytest
@@ -9,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.experiments.frontier import frontier
+from engine.experiments.over_seeds import of_runs
 from engine.experiments.spread import score_spread, spread
-from engine.records import PrecisionRecallF1
+from engine.records import PrecisionRecallF1, Run, RunState, RunStatus
+from tests.engine.runs_for_tests import SMALL, record, scores
 
 
 def test_the_spread_is_that_of_a_sample() -> None:
@@ -52,3 +55,14 @@ def test_what_is_left_out_of_the_frontier_is_beaten_and_what_is_on_it_is_not(fou
         assert not any(e <= epsilon and f >= f1 and (e, f) != (epsilon, f1) for e, f in found)
     for epsilon, f1 in set(found) - set(best):
         assert any(e <= epsilon and f >= f1 for e, f in best)
+
+
+def test_a_run_that_failed_its_noise_check_counts_in_no_mean() -> None:
+    def done(seed: int, *faults: str) -> Run:
+        end = replace(record(2, faults=faults), test=scores(seed + 1))
+        config = replace(SMALL, seed=seed)
+        return Run(f"{seed:016}", config, RunStatus(run_id=f"{seed:016}", state=RunState.DONE), (end,))
+
+    both = of_runs([done(0), done(1)])
+    assert both == of_runs([done(0), done(1), done(2, "no noise")])
+    assert of_runs([done(0), done(2, "no noise")]) is None
