@@ -61,7 +61,8 @@ def test_a_run_that_failed_its_noise_check_counts_in_no_mean() -> None:
     def done(seed: int, *faults: str) -> Run:
         end = replace(record(2, faults=faults), test=scores(seed + 1))
         config = replace(SMALL, seed=seed)
-        return Run(f"{seed:016}", config, RunStatus(run_id=f"{seed:016}", state=RunState.DONE), (end,))
+        status = RunStatus(run_id=f"{seed:016}", state=RunState.DONE)
+        return Run(run_id=status.run_id, config=config, status=status, records=(end,))
 
     both = of_runs([done(0), done(1)])
     assert both == of_runs([done(0), done(1), done(2, "no noise")])
