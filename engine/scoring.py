@@ -20,7 +20,7 @@ from pathlib import Path
 
 from engine.corpus import conll, files
 from engine.errors import InvalidConfig
-from engine.records import Counts, EntityScores
+from engine.records import Counts, EntityScores, SentenceSums
 
 Span = tuple[int, int]
 """First token of an entity and the token after its last one."""
@@ -61,6 +61,7 @@ def score(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> 
     if len(gold) != len(predicted):
         raise InvalidConfig(f"predicted has {len(predicted):,} sentences, expected {len(gold):,} as gold")
     totals: dict[str, Counter[str]] = {name: Counter() for name in ("gold", "predicted", "strict", "relaxed")}
+    sums = [0, 0, 0]
     for number, (gold_tags, predicted_tags) in enumerate(zip(gold, predicted, strict=True), start=1):
         if len(gold_tags) != len(predicted_tags):
             raise InvalidConfig(
@@ -70,15 +71,22 @@ def score(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> 
         found = _spans("predicted", number, predicted_tags)
         for kind, spans in there.items():
             totals["gold"][kind] += len(spans)
+        right = 0
         for kind, spans in found.items():
             totals["predicted"][kind] += len(spans)
             if kind in there:
-                totals["strict"][kind] += len(set(spans) & set(there[kind]))
+                exact = len(set(spans) & set(there[kind]))
+                right += exact
+                totals["strict"][kind] += exact
                 totals["relaxed"][kind] += _overlapping_pairs(there[kind], spans)
+        if there or found:
+            named = sum(map(len, there.values())) + sum(map(len, found.values()))
+            sums = [sums[0] + right * right, sums[1] + right * named, sums[2] + named * named]
     return EntityScores(
         strict=_counts(totals["strict"], totals["predicted"], totals["gold"]),
         relaxed=_counts(totals["relaxed"], totals["predicted"], totals["gold"]),
         token=_token_counts(chain.from_iterable(gold), chain.from_iterable(predicted)),
+        sentences=SentenceSums(len(gold), *sums),
     )
 
 

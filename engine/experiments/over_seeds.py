@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from engine.config import SimulationConfig, engine_version
 from engine.experiments.published_metric import floor, published_metric
-from engine.experiments.spread import ScoreSpread, score_spread
-from engine.records import PrecisionRecallF1, RoundRecord, Run
+from engine.experiments.spread import ScoreSpread, mean_interval, score_spread
+from engine.records import Interval, PrecisionRecallF1, RoundRecord, Run
 
 SEEDS = 5
 """How many the means are taken over."""
@@ -15,13 +15,15 @@ SEEDS = 5
 
 @dataclass(frozen=True)
 class OverSeeds:
-    """The runs of a configuration that are known. config: theirs, with seed 0. entity: strict, micro. token: in the
-    published metric. epsilon: the largest spent, as honest accounting has it. floor: the published metric of a tagger
-    that finds nothing. All of these are None where no run is known."""
+    """The runs of a configuration that are known. config: theirs, with seed 0. entity: strict, micro. interval: of its
+    F1 over other test sentences, for one seed. token: in the published metric. epsilon: the largest spent, as honest
+    accounting has it. floor: the published metric of a tagger that finds nothing. All of
+    these are None where no run is known."""
 
     config: SimulationConfig
     runs: tuple[Run, ...] = ()
     entity: ScoreSpread | None = None
+    interval: Interval | None = None
     token: ScoreSpread | None = None
     epsilon: float | None = None
     floor: PrecisionRecallF1 | None = None
@@ -50,6 +52,7 @@ def over_seeds(
         config=config,
         runs=tuple(run for run, _ in known),
         entity=score_spread(PrecisionRecallF1(each.precision, each.recall, each.f1) for each in scores),
+        interval=mean_interval(scores),
         token=score_spread(map(published_metric, scores)),
         epsilon=max(record.privacy.epsilon for _, record in known),
         floor=floor(scores[0]),

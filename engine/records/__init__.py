@@ -1,5 +1,6 @@
 """What runs report: frozen values, no prose. Scores, rounds, runs, studies."""
 
+from engine.records.intervals import Interval, SentenceSums
 from engine.records.rounds import (
     FederatedRound,
     LayerNoise,
@@ -32,6 +33,7 @@ __all__ = [
     "Counts",
     "EntityScores",
     "FederatedRound",
+    "Interval",
     "LayerNoise",
     "Measurement",
     "NoiseCheck",
@@ -44,6 +46,7 @@ __all__ = [
     "RunKind",
     "RunState",
     "RunStatus",
+    "SentenceSums",
     "Study",
     "Trial",
     "macro",

@@ -1,8 +1,10 @@
 """How well tags were found: counts, and the measures that follow from them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from typing import Any
+
+from engine.records.intervals import Interval, SentenceSums, f1_interval
 
 RELAXED, STRICT, TOKEN = "relaxed", "strict", "token"
 
@@ -74,11 +76,14 @@ class EntityScores:
         (IOB2, ill-formed tags form no entity).
     relaxed: per entity type; right when it shares a token with a gold entity of its type, one to one.
     token: per tag, "O" included (``B-PER``, ``I-PER`` …).
+    sentences: of the strict counts, what an interval needs; None in records that were made before they were kept,
+        which is no difference between two records.
     """
 
     strict: Mapping[str, Counts]
     relaxed: Mapping[str, Counts]
     token: Mapping[str, Counts]
+    sentences: SentenceSums | None = field(default=None, compare=False)
 
     @property
     def precision(self) -> float:
@@ -95,6 +100,18 @@ class EntityScores:
         """Strict micro F1, the headline."""
         return micro(self.strict.values()).f1
 
+    @property
+    def names(self) -> int:
+        """How many names there are in the gold standard."""
+        return sum(counts.gold for counts in self.strict.values())
+
+    @property
+    def f1_interval(self) -> Interval | None:
+        """95 % interval of the headline over the sentences that could have been tested; None without any name."""
+        counts = self.strict.values()
+        named = sum(each.predicted + each.gold for each in counts)
+        return f1_interval(sum(each.correct for each in counts), named, self.sentences)
+
     def tokens(self, *, outside: bool) -> list[Counts]:
         """Token-level counts with (``outside=True``) or without the tag O."""
         return [counts for tag, counts in self.token.items() if outside or tag != "O"]
@@ -109,16 +126,23 @@ class EntityScores:
                 found |= {f"{platform}: {name}": each for name, each in counts.items() if name != "O"}
         if outside := [astuple(scores.token["O"]) for scores in named.values() if "O" in scores.token]:
             levels[TOKEN]["O"] = Counts(*map(sum, zip(*outside, strict=True)))
-        return cls(**levels)
+        sums = [scores.sentences for scores in named.values() if scores.sentences]
+        every = sum(sums[1:], sums[0]) if len(sums) == len(named) and sums else None
+        return cls(**levels, sentences=every)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; :meth:`from_dict` is the inverse."""
-        return {
+        levels = {
             level: {name: [c.correct, c.predicted, c.gold] for name, c in getattr(self, level).items()}
             for level in LEVELS
         }
+        return levels | ({"sentences": list(astuple(self.sentences))} if self.sentences else {})
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "EntityScores":
         """Read what :meth:`to_dict` wrote."""
-        return cls(**{level: {name: Counts(*map(int, c)) for name, c in values[level].items()} for level in LEVELS})
+        sums = values.get("sentences")
+        return cls(
+            **{level: {name: Counts(*map(int, c)) for name, c in values[level].items()} for level in LEVELS},
+            sentences=SentenceSums(*map(int, sums)) if sums else None,
+        )

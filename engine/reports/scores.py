@@ -14,8 +14,9 @@ from engine.records import (
 
 def score_fields(scores: EntityScores) -> dict[str, Any]:
     """Every average at every level; token-level ones with and without the tag O, since published tables differ."""
+    interval = {"f1_interval": list(scores.f1_interval) if scores.f1_interval else None}
     return {
-        "strict": _averages(scores.strict.values()) | {"per_type": _per_class(scores.strict)},
+        "strict": _averages(scores.strict.values()) | interval | {"per_type": _per_class(scores.strict)},
         "relaxed": _averages(scores.relaxed.values()) | {"per_type": _per_class(scores.relaxed)},
         "token": {
             "with_o": _averages(scores.tokens(outside=True)),
@@ -23,6 +24,19 @@ def score_fields(scores: EntityScores) -> dict[str, Any]:
             "per_tag": _per_class(scores.token),
         },
     }
+
+
+FEW_NAMES = 100
+"""With fewer, an F1 is said with how many they are: one name more or less moves it by a point."""
+
+
+def f1_text(scores: EntityScores, digits: int = 2) -> str:
+    """F1 with its interval, and how many names it rests on where they are few; spaces that no line breaks at."""
+    text = f"{scores.f1:.{digits}f}"
+    if scores.f1_interval is None:
+        return text
+    few = f", {scores.names:,} names only" if scores.names < FEW_NAMES else ""
+    return f"{text} (95 %: {scores.f1_interval.text}{few})".replace(" ", "\u00a0")
 
 
 def _averages(counts: Iterable[Counts]) -> dict[str, float]:
@@ -68,6 +82,8 @@ def score_table(scores: EntityScores) -> str:
         f"{row['macro_f1']:10.3f}{row['weighted_f1']:13.3f}"
         for name, row in rows
     ]
+    if scores.f1_interval:
+        lines.append(f"{'  95 % of strict F1':36}{scores.f1_interval.text:>14}, {scores.names:,} names")
     lines += [
         f"  {name:18}{row['precision']:8.3f}{row['recall']:8.3f}{row['f1']:8.3f}{row['gold']:10,} names"
         for name, row in fields["strict"]["per_type"].items()

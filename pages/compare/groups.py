@@ -11,7 +11,7 @@ from engine.experiments.over_seeds import seeds_text
 from engine.experiments.spread import Spread, spread
 from engine.records import RoundRecord, Run
 from engine.reports.numbers import epsilon_text
-from pages.shared import titles
+from pages.shared import metrics, titles
 
 ALONG = {
     "epsilon": "ε spent",
@@ -89,6 +89,7 @@ def rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
         line: dict[str, Any] = {
             "F1": group.f1.mean,
             "± sd": group.f1.known_sd,
+            metrics.INTERVAL: metrics.interval(*(final.test for final in group.finals if final.test)),
             "ε": epsilon_text(group.epsilon),
         }
         line |= {titles.heading(name): titles.value(name, flat[name]) for name in differing}

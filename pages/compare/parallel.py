@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from engine.records import RoundRecord
 from engine.reports.numbers import epsilon_text
 from engine.runs import Overview
-from pages.shared import address, charts, palette, titles
+from pages.shared import address, charts, metrics, palette, titles
 from pages.shared.epsilon_axis import EpsilonAxis
 
 Marks = Mapping[str, Sequence[Sequence[float]]]
@@ -133,6 +133,7 @@ def rows(done: Sequence[tuple[Overview, RoundRecord]]) -> list[dict[str, Any]]:
                 "data, %": 100 * config.data_fraction,
                 "ε": epsilon_text(last.privacy.epsilon),
                 "F1": last.test.f1 if last.test else None,
+                metrics.INTERVAL: metrics.interval(last.test) if last.test else None,
                 "seed": config.seed,
                 "run": address.link(config),
             }

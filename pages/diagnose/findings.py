@@ -11,7 +11,7 @@ from engine.experiments.over_seeds import OverSeeds
 from engine.experiments.spread import Spread
 from engine.records import RoundRecord, Run
 from engine.reports.numbers import epsilon_text
-from pages.shared import address, words
+from pages.shared import address, metrics, words
 
 NOISY = "σ = 1"
 """Name of the variant that a question is about."""
@@ -51,6 +51,7 @@ def rows(tried: Sequence[Tried]) -> list[dict[str, Any]]:
                 "kind": each.variant.kind,
                 "F1": each.f1.mean if each.f1 else None,
                 "± sd": each.f1.known_sd if each.f1 else None,
+                metrics.INTERVAL: metrics.interval_text(each.measured.interval),
                 "ε": _epsilon(each),
                 "seeds": each.measured.seeds_text,
                 "clipped": _clipped(each) if config.privacy.clip_norm else None,

@@ -140,6 +140,7 @@ def _line(points: Sequence[Point], metric: str, axis: EpsilonAxis, *, moving: bo
 
 def _hover(point: Point) -> str:
     scores = f"P {point.precision:.3f}  R {point.recall:.3f}  F1 {point.f1:.3f}"
+    scores += f" ({point.interval})" if point.interval else ""
     return "<br>".join([f"<b>ε = {epsilon_text(point.epsilon)}</b>", scores, *point.note])
 
 

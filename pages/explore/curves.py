@@ -12,13 +12,15 @@ METRICS = ("precision", "recall", "f1")
 @dataclass(frozen=True)
 class Point:
     """One place on the picture. epsilon: ∞ without noise. progress: of the run at that moment, 0 to 1. scores are
-    strict micro averages, 0 to 1. note: what the pointer shows beside them, lines of text."""
+    strict micro averages, 0 to 1. interval: of 95 % of F1. note: what the
+    pointer shows beside them, lines of text."""
 
     epsilon: float
     progress: float
     precision: float
     recall: float
     f1: float
+    interval: str
     note: tuple[str, ...]
 
 
@@ -82,7 +84,13 @@ def _origin(run: Run) -> str:
 
 def _point(record: RoundRecord, scores: EntityScores, *note: str) -> Point:
     return Point(
-        record.privacy.epsilon, record.progress, scores.precision, scores.recall, scores.f1, tuple(filter(None, note))
+        record.privacy.epsilon,
+        record.progress,
+        scores.precision,
+        scores.recall,
+        scores.f1,
+        scores.f1_interval.text if scores.f1_interval else "",
+        tuple(filter(None, note)),
     )
 
 
@@ -125,6 +133,8 @@ def _row(record: RoundRecord, part: str, scores: EntityScores) -> dict[str, floa
         "precision": scores.precision,
         "recall": scores.recall,
         "f1": scores.f1,
+        "f1_low": scores.f1_interval.low if scores.f1_interval else None,
+        "f1_high": scores.f1_interval.high if scores.f1_interval else None,
         "loss": record.loss,
         "clipped_fraction": record.clipped_fraction,
         "gradient_norm_median": record.gradient_norm_median,

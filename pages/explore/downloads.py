@@ -13,7 +13,7 @@ from engine.records import Run
 from engine.reports.commands import command_line
 from engine.reports.runs import record_fields, run_fields
 from pages.explore import curves
-from pages.shared import tables
+from pages.shared import metrics, tables
 
 
 def table(run: Run | None, finished: Sequence[Run], seeds: Sequence[Run]) -> None:
@@ -33,6 +33,7 @@ def table(run: Run | None, finished: Sequence[Run], seeds: Sequence[Run]) -> Non
                 "precision": point.precision,
                 "recall": point.recall,
                 "f1": point.f1,
+                "interval": point.interval,
                 "seconds": each.provenance.wall_seconds if each.provenance else None,
             }
             for each, point in zip(finished, curves.tradeoff(finished), strict=True)
@@ -57,6 +58,7 @@ def _seeds(seeds: Sequence[Run]) -> pd.DataFrame | None:
             "precision": point.precision,
             "recall": point.recall,
             "f1": point.f1,
+            "interval": point.interval,
             "seconds": run.provenance.wall_seconds if run.provenance else None,
         }
         for run, point in rows
@@ -77,6 +79,9 @@ def _columns() -> dict[str, Any]:
         "precision": number("precision", format="%.3f"),
         "recall": number("recall", format="%.3f"),
         "f1": number("F1", format="%.3f"),
+        "interval": tables.INTERVAL_COLUMN | {"label": metrics.INTERVAL},
+        "f1_low": number("from", format="%.3f", help="95 % interval of F1 over test sentences of the same kind"),
+        "f1_high": number("to", format="%.3f"),
         "loss": number(format="%.3f"),
         "clipped_fraction": number("clipped", format="percent"),
         "gradient_norm_median": number("gradient norm", format="%.2f", help="median L2 norm before clipping"),

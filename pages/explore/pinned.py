@@ -5,6 +5,7 @@ import streamlit as st
 from engine.errors import EpsilonError
 from engine.records import Run
 from engine.reports.numbers import epsilon_text
+from engine.reports.scores import f1_text
 from engine.runs import Runs
 from pages.shared import titles
 
@@ -44,7 +45,7 @@ def sentence(pinned: Run, run: Run | None) -> str:
     test = pinned.final.test if pinned.final else None
     if test is None or pinned.final is None or (run and run.run_id == pinned.run_id):
         return ""
-    text = f"Pinned: F1 {test.f1:.3f} at ε = {epsilon_text(pinned.final.privacy.epsilon)}"
+    text = f"Pinned: F1 {f1_text(test, 3)} at ε = {epsilon_text(pinned.final.privacy.epsilon)}"
     if run is None:
         return f"{text}."
     there, here = pinned.config.flat(), run.config.flat()

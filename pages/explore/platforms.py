@@ -4,7 +4,7 @@ from typing import Any
 
 from engine.records import NoiseCheck, RoundRecord
 from engine.reports.numbers import epsilon_text
-from pages.shared import titles
+from pages.shared import metrics, titles
 
 
 def rows(latest: RoundRecord) -> list[dict[str, Any]]:
@@ -14,6 +14,7 @@ def rows(latest: RoundRecord) -> list[dict[str, Any]]:
         {
             "Platform": titles.corpus(platform.name),
             f"F1, {part}": round(scores.f1, 3),
+            metrics.INTERVAL: metrics.interval(scores),
             "Precision": round(scores.precision, 3),
             "Recall": round(scores.recall, 3),
             "ε": epsilon_text(platform.privacy.epsilon),

@@ -8,6 +8,7 @@ from engine.experiments.spread import ScoreSpread
 from engine.records import EntityScores, FederatedRound, NoiseCheck, PrivacySpent, RoundRecord, Run, RunState
 from engine.reports.checks import blind_spots, check_rows, looked_less
 from engine.reports.numbers import delta_text, epsilon_text
+from engine.reports.scores import f1_text
 from engine.runs import Estimate, Holdings, Preview
 from pages.shared.words import duration, percent
 
@@ -59,7 +60,7 @@ def _done(last: RoundRecord, test: EntityScores, reference: EntityScores | None,
     if last.noise_check and last.noise_check.failed:
         return (
             f"Not private, whatever it was set to: the noise check failed. This tagger finds {percent(test.recall)} of "
-            f"the names: F1\u00a0{test.f1:.2f}."
+            f"the names: F1\u00a0{f1_text(test)}."
         )
     start = "Without privacy" if math.isinf(privacy.epsilon) else f"At {cost(privacy)}"
     if math.isinf(privacy.epsilon) and privacy.assumptions:  # noise was added, but what was learned before had none
@@ -75,7 +76,7 @@ def _done(last: RoundRecord, test: EntityScores, reference: EntityScores | None,
     else:
         text = (
             f"{start} this tagger finds {percent(test.recall)} of the names, and {percent(test.precision)} of what it "
-            f"marks is right: F1\u00a0{test.f1:.2f}."
+            f"marks is right: F1\u00a0{f1_text(test)}."
         )
     if reference and not math.isinf(privacy.epsilon):
         text += f" Without privacy: {reference.f1:.2f}."

@@ -15,7 +15,7 @@ from engine.experiments.spread import Spread, spread
 from engine.records import EntityScores
 from engine.reports.numbers import epsilon_text
 from engine.runs import Overview
-from pages.shared import address, titles
+from pages.shared import address, metrics, titles
 from pages.shared.finished import configurations
 
 ALL = "all names"
@@ -23,12 +23,13 @@ ALL = "all names"
 
 @dataclass(frozen=True)
 class Setting:
-    """Runs that differ in their seed alone. epsilon: the largest spent. f1: over the seeds. seeds_text: how many they
-    are, those of an older engine marked."""
+    """Runs that differ in their seed alone. epsilon: the largest spent. f1: over the seeds. interval: of 95 %, where
+    it is the headline's. seeds_text: how many they are, those of an older engine marked."""
 
     config: SimulationConfig
     epsilon: float
     f1: Spread
+    interval: str
     seeds_text: str
 
     @property
@@ -58,7 +59,9 @@ def settings(found: Sequence[Overview], corpus: str, metric: str, kind: str) -> 
         scores = [f1_of(last.test, metric, kind) for last in lasts if last.test]
         if scores:
             epsilon = max(last.privacy.epsilon for last in lasts)
-            result.append(Setting(config, epsilon, spread(scores), seeds_text([each.run for each in tested])))
+            headline = metric != "published" and kind == ALL
+            interval = metrics.interval(*(last.test for last in lasts if last.test and headline))
+            result.append(Setting(config, epsilon, spread(scores), interval, seeds_text([each.run for each in tested])))
     return result
 
 
@@ -97,6 +100,7 @@ def rows(frontier: Sequence[Setting], top: Setting | None) -> list[dict[str, Any
             "ε": epsilon_text(each.epsilon),
             "F1": each.f1.mean,
             "± sd": each.f1.known_sd,
+            metrics.INTERVAL: each.interval,
             "seeds": each.seeds_text,
             "run": address.link(each.config),
             "setting": titles.setting(each.config, with_corpus=False),

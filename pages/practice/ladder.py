@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from engine.experiments.over_seeds import OverSeeds
 from engine.experiments.recipes import Rung
 from engine.reports.numbers import epsilon_text
-from pages.shared import address, charts, palette
+from pages.shared import address, charts, metrics, palette
 
 _COLOURS = (palette.PRECISION, palette.RECALL, palette.F1)
 
@@ -46,6 +46,7 @@ def rows(steps: Sequence[Step], epsilon: float) -> list[dict[str, Any]]:
                 "choice": step.rung.name,
                 "F1": f1,
                 "± sd": found.entity.f1.known_sd if found.entity else None,
+                metrics.INTERVAL: metrics.interval_text(found.interval),
                 "gain": f1 - before if f1 is not None and before is not None else None,
                 "ε": epsilon_text(found.epsilon) if found.epsilon is not None else "",
                 "σ": found.config.privacy.noise_multiplier,
@@ -67,6 +68,7 @@ def federated_rows(found: Sequence[OverSeeds]) -> list[dict[str, Any]]:
             "rounds": each.config.federation.rounds,
             "F1": each.entity.f1.mean if each.entity else None,
             "± sd": each.entity.f1.known_sd if each.entity else None,
+            metrics.INTERVAL: metrics.interval_text(each.interval),
             "ε": epsilon_text(each.epsilon) if each.epsilon is not None else "",
             "batch of a client": each.config.training.batch_size,
             "seeds": each.seeds_text,

@@ -15,7 +15,7 @@ from engine.records import EntityScores, RoundRecord, Run, RunKind, RunState
 from engine.reports.numbers import epsilon_text
 from engine.runs import Overview, Runs
 from pages.runs import noting
-from pages.shared import address, chosen_settings, titles
+from pages.shared import address, chosen_settings, metrics, tables, titles
 
 POLL_SECONDS = 2.0
 _ORDER = "runs_order"
@@ -62,6 +62,7 @@ def row(each: Overview) -> dict[str, Any]:
         "seed": config.seed,
         "ε": _epsilon(last),
         "F1": scores.f1 if scores else None,
+        metrics.INTERVAL: metrics.interval(scores) if scores else None,
         "part": _part(last),
         "progress": run.status.progress,
         "why": f"./diagnose?run={run.run_id}",
@@ -193,6 +194,7 @@ def _columns() -> dict[str, Any]:
         "share": column.NumberColumn(format="percent"),
         "epochs": column.NumberColumn(format="%g"),
         "F1": column.NumberColumn(format="%.3f"),
+        metrics.INTERVAL: tables.INTERVAL_COLUMN,
         "seconds": column.NumberColumn(format="%.0f"),
         "asked for": column.DatetimeColumn(format="YYYY-MM-DD HH:mm"),
         "look": column.LinkColumn(display_text="in Explore"),

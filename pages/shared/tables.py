@@ -8,11 +8,16 @@ import streamlit as st
 
 from engine.experiments.over_seeds import older_text
 from engine.records import Run
+from pages.shared.metrics import INTERVAL
 
 number = st.column_config.NumberColumn
+INTERVAL_COLUMN = st.column_config.TextColumn(
+    help="How far F1 of one such tagger could lie elsewhere, had other sentences of the same kind been tested."
+)
 _USUAL = {
     "F1": number("F1, whole names", format="%.3f"),
-    "± sd": number(format="%.3f"),
+    "± sd": number(format="%.3f", help="Over seeds: how far chance in training moves F1."),
+    INTERVAL: INTERVAL_COLUMN,
     "difference": number(format="%.3f"),
     "σ": number(format="%g"),
     "seconds": number(format="%.0f"),

@@ -122,7 +122,7 @@ class TestSeveralSeeds:
         assert not test.exception
 
     def test_the_picture_has_their_spread(self):
-        points = [curves.Point(1.5, 1.0, 0.5, 0.4, f1, ()) for f1 in (0.3, 0.4, 0.5)]
+        points = [curves.Point(1.5, 1.0, 0.5, 0.4, f1, "", ()) for f1 in (0.3, 0.4, 0.5)]
         figure = charts.utility_by_epsilon([], [], [], points, planned=1.5, key="k", running=False)
         (drawn,) = (trace for trace in figure.data if trace.name == "F1, 3 seeds")
         assert drawn.y == pytest.approx([0.4])
