@@ -4,17 +4,17 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from engine.errors import EpsilonError
 from engine.experiments.over_seeds import engine_of
 from engine.records import EntityScores, RoundRecord, Run, RunKind, RunState
 from engine.reports.numbers import epsilon_text
 from engine.runs import Overview, Runs
-from pages.runs import noting
+from pages.runs import acting
 from pages.shared import address, chosen_settings, metrics, tables, titles
 
 POLL_SECONDS = 2.0
@@ -33,6 +33,7 @@ def show(runs: Runs) -> None:
     found = runs.overview(repeats=True)
     going_on = any(not each.run.status.state.final for each in found)
     st.fragment(_view, run_every=POLL_SECONDS if going_on else None)(runs)
+    acting.show_question()
 
 
 def summary(found: Sequence[Overview]) -> str:
@@ -208,9 +209,9 @@ def _actions(runs: Runs, chosen: Sequence[Overview], frame: pd.DataFrame) -> Non
     active = [each.run.run_id for each in chosen if not each.run.status.state.final]
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button(f"Cancel {len(active)}" if active else "Cancel", disabled=not active, icon=":material/stop:"):
-            _each(runs.cancel, active)
+            acting.each(runs.cancel, active)
         if st.button(f"Delete {len(mine)}" if mine else "Delete", disabled=not mine, icon=":material/delete:"):
-            _ask(runs, mine)
+            acting.ask(partial(acting.delete, runs, mine))
         done = {each.run.run_id: each.run.config for each in chosen if each.last and each.last.final}
         firsts = [each.run.run_id for each in chosen if each.run.run_id in done and each.run.kind == RunKind.RUN]
         if st.button("Compare", disabled=not done, icon=":material/stacked_line_chart:"):
@@ -223,33 +224,12 @@ def _actions(runs: Runs, chosen: Sequence[Overview], frame: pd.DataFrame) -> Non
             help="Once more on this machine, beside the first run, to see whether it comes out the same. "
             "What came of it stands in its note.",
         ):
-            _each(lambda run_id: runs.submit_again(done[run_id], owner_pid=os.getpid()), firsts)
+            acting.each(lambda run_id: runs.submit_again(done[run_id], owner_pid=os.getpid()), firsts)
         if st.button(f"Note on {len(mine)}" if mine else "Note", disabled=not mine, icon=":material/edit_note:"):
-            noting.ask(runs, mine, next(each.note for each in chosen if each.run.run_id in mine), _each)
+            before = next(each.note for each in chosen if each.run.run_id in mine)
+            acting.ask(partial(acting.note, runs, mine, before))
         st.download_button("CSV", frame.to_csv(index=False), "runs.csv", "text/csv", icon=":material/download:")
         if not chosen:
             st.caption("Choose rows to cancel, delete, compare, run again or annotate them.")
         elif len(mine) < len(chosen):
             st.caption("Published runs stay as they are.")
-
-
-@st.dialog("Delete runs")
-def _ask(runs: Runs, run_ids: list[str]) -> None:
-    number = "this run" if len(run_ids) == 1 else f"these {len(run_ids):,} runs"
-    st.markdown(f"Delete {number} with all records? This cannot be undone; the same settings can be run again.")
-    with st.container(horizontal=True):
-        if st.button("Delete", type="primary", key="delete_for_good"):
-            _each(runs.delete, run_ids)
-        if st.button("Cancel", key="delete_not"):
-            st.rerun()
-
-
-def _each(do: Any, run_ids: Sequence[str]) -> None:
-    """Do it to each, and look anew; what cannot be done is said."""
-    for run_id in run_ids:
-        try:
-            do(run_id)
-        except EpsilonError as error:
-            st.toast(address.plain(str(error)), icon=":material/error:")
-    st.session_state.pop("runs_table", None)
-    st.rerun()

@@ -198,6 +198,64 @@ def test_runs_are_listed_and_chosen_ones_can_be_annotated(page, dashboard):
     wait_for(lambda: "No run is like that." in page.inner_text("body"))
 
 
+def tick(page: Page, row: int) -> None:
+    """Choose a row of the list of runs; it is drawn on a canvas, rows are 35 pixels high."""
+    box = page.get_by_test_id("stDataFrame").first.bounding_box()
+    page.mouse.click(box["x"] + 18, box["y"] + 35 + 17 + 35 * row)
+
+
+def test_a_question_about_a_run_can_be_left_while_the_list_looks_anew(page, dashboard):
+    page.goto(dashboard + LONG + "&seed=5")
+    page.get_by_role("button", name="Run").click()
+    page.get_by_role("button", name="Cancel").wait_for()
+    sent: list[object] = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+
+    def list_was_drawn_anew() -> None:
+        before = len(sent)
+        wait_for(lambda: page.wait_for_timeout(100) or len(sent) >= before + 2)
+
+    page.goto(dashboard + "runs")
+    page.get_by_label("Find").fill("seed=5 σ=2")
+    page.keyboard.press("Enter")
+    wait_for(lambda: page.locator("canvas").count() and page.get_by_role("gridcell", name="5", exact=True).count() == 1)
+    tick(page, 0)
+    dialog, delete = page.get_by_role("dialog"), page.get_by_role("button", name="Delete 1")
+    for leave in (lambda: dialog.get_by_role("button", name="Cancel").click(), lambda: page.keyboard.press("Escape")):
+        delete.click()
+        dialog.wait_for()
+        list_was_drawn_anew()
+        leave()
+        dialog.wait_for(state="detached")
+        list_was_drawn_anew()
+        assert delete.is_enabled(), "the row is chosen still"
+    page.get_by_role("button", name="Note on 1").click()
+    dialog.get_by_role("textbox").fill("look at this")
+    list_was_drawn_anew()
+    dialog.get_by_role("button", name="Keep it").click()
+    dialog.wait_for(state="detached")
+    delete.wait_for(state="detached")  # what was done was done: nothing is chosen any more
+    tick(page, 0)
+    page.get_by_role("button", name="Note on 1").click()
+    wait_for(lambda: dialog.get_by_role("textbox").input_value() == "look at this")
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="detached")
+    page.get_by_role("button", name="Cancel 1").click()
+    wait_for(lambda: page.get_by_role("gridcell", name="■ cancelled").count() == 1)
+
+
+def test_compare_draws_its_pictures_each_time_it_is_opened(page, dashboard):
+    page.goto(dashboard)
+    for _ in range(5):
+        page.get_by_text("Results", exact=True).first.click()
+        page.get_by_role("link", name="Compare").click()
+        wait_for(lambda: address(page) == dashboard + "compare" and "laid over each other" in answer(page))
+        wait_for(lambda: page.locator(".js-plotly-plot .main-svg").count() >= 2)
+        page.locator(".parcoords .axis-brush").first.wait_for()
+        page.get_by_role("link", name="Explore").first.click()
+        wait_for(lambda: address(page) == dashboard and answer(page).startswith("At ε"))
+
+
 def test_a_federation_is_previewed_with_who_holds_what(page, dashboard):
     page.goto(dashboard + "?corpus=synthetic&clients=10&partition=label-skew")
     page.wait_for_selector("h3")

@@ -10,6 +10,7 @@ from engine import corpus
 from engine.config import SimulationConfig, TaggerConfig, with_noise
 from engine.embeddings import apart
 from engine.records import Run
+from engine.reports.scores import f1_text
 from engine.runs import Runs
 from engine.settings import REPOSITORY
 from engine.store import published
@@ -141,7 +142,10 @@ def test_a_pinned_setting_stays_in_sight_beside_the_next_one(page):
     before, here = first.final.test.f1, second.final.test.f1
     said = texts(test.markdown)
     assert here < before
-    assert f"Pinned: F1 {before:.3f} at ε = 1.51, −{before - here:.3f} here. It has σ 1, here 2." in said
+    interval = f1_text(first.final.test, 3)
+    assert interval.startswith(f"{before:.3f}\u00a0(95\u00a0%:")
+    assert f"Pinned: F1 {interval} at" in said
+    assert f"at ε = 1.51, −{before - here:.3f} here. It has σ 1, here 2." in said
     test.button(key="pin").click().run()
     test.button(key="unpin").click().run()
     test.select_slider(key="noise_multiplier").set_value(1.0).run()

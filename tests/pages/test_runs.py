@@ -188,10 +188,10 @@ class TestNoting:
         def script(kept):
             from types import SimpleNamespace
 
-            from pages.runs import noting
+            from pages.runs import acting
 
             runs = SimpleNamespace(write_note=lambda run_id, text: kept.append((run_id, text)))
-            noting.ask(runs, ["a", "b"], "before", lambda do, run_ids: [do(run_id) for run_id in run_ids])
+            acting.note(runs, ["a", "b"], "before")
 
         return AppTest.from_function(script, kwargs={"kept": kept}).run()
 
