@@ -85,8 +85,7 @@ class Federation:
         self._streams: Secrets | Seeds = secrets if plan.private else Seeds(config.seed)
         self.monitors = self._watched(secrets) if plan.private else ()
         self._witness = Witness(plan, plan.server, self.monitors[0]) if plan.server else None
-        equal = config.federation.weighting == "equal" or config.privacy.kind.whole_clients
-        self._server = Server(plan, self._common, self._streams, equal=equal)
+        self._server = Server(plan, self._common, self._streams)
         self.optimiser = Optimiser(config.training, weights.size)
 
     def _watched(self, secrets: Secrets) -> tuple[NoiseMonitor, ...]:

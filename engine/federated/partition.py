@@ -4,7 +4,8 @@ Which client a sentence goes to depends on public things alone, or is drawn with
 ``label-skew``: that split simulates clients who differ, and looks at the tags as nature would.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +13,73 @@ from engine.config import FederationConfig
 from engine.corpus.layout import Layout
 from engine.errors import InvalidConfig
 from engine.seeds import Seeds
+
+
+@dataclass(frozen=True)
+class Held:
+    """Who holds what. chosen: numbers of the training sentences that are used, int64, ascending. shards: of each
+    client, places among these, int64. pieces: each shard, cut into one for each round where rounds are on sentences of
+    their own, else whole."""
+
+    chosen: np.ndarray
+    shards: tuple[np.ndarray, ...]
+    pieces: tuple[list[np.ndarray], ...]
+
+
+def held_by_clients(
+    every: int,
+    layout: Callable[[], Layout],
+    platforms: Sequence[int],
+    fraction: float,
+    federation: FederationConfig,
+    seeds: Seeds,
+) -> Held:
+    """Who holds what of so many training sentences, of which a ``fraction`` is used. layout: of all of them, asked for
+    where the split needs it. platforms: how many of them each platform has, where each client is one. Raises
+    InvalidConfig if they do not fit."""
+    if platforms:
+        chosen, shards = _held_by_platforms(platforms, fraction, seeds)
+    else:
+        chosen = chosen_sentences(every, fraction, seeds)
+        shards = partition(len(chosen), lambda: layout().where(chosen), federation, seeds)
+    pieces = tuple(_pieces(shard, client, federation, seeds) for client, shard in enumerate(shards))
+    return Held(chosen, tuple(shards), pieces)
+
+
+def chosen_sentences(every: int, fraction: float, seeds: Seeds) -> np.ndarray:
+    """A random share of so many training sentences, ascending; it earns no privacy amplification. Raises InvalidConfig
+    if none is left."""
+    wanted = every if fraction == 1.0 else round(fraction * every)
+    if wanted < 1:
+        raise InvalidConfig(f"data_fraction={fraction:g} leaves none of the {every:,} training sentences")
+    if wanted == every:
+        return np.arange(every)
+    return np.sort(seeds.stream("data fraction").permutation(every)[:wanted])
+
+
+def _held_by_platforms(platforms: Sequence[int], fraction: float, seeds: Seeds) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The same share of each platform's sentences, and whose they are."""
+    firsts = np.cumsum([0, *platforms])
+    each = [
+        firsts[number] + chosen_sentences(every, fraction, seeds.of(platform=number))
+        for number, every in enumerate(platforms)
+    ]
+    borders = np.cumsum(list(map(len, each)))
+    return np.concatenate(each), np.split(np.arange(borders[-1]), borders[:-1])
+
+
+def _pieces(shard: np.ndarray, client: int, federation: FederationConfig, seeds: Seeds) -> list[np.ndarray]:
+    rounds = federation.rounds
+    if federation.schedule == "averaging" or rounds == 1:
+        return [shard]
+    if len(shard) < rounds:
+        raise InvalidConfig(
+            f"rounds={rounds:,} with schedule='incremental', but client {client + 1} has {len(shard):,} sentences: "
+            "less than one for each round"
+        )
+    return [
+        np.sort(piece) for piece in np.array_split(seeds.stream("pieces", client=client).permutation(shard), rounds)
+    ]
 
 
 def partition(

@@ -13,7 +13,7 @@ from engine.config import SimulationConfig, run_key
 from engine.corpus import AnyCorpus
 from engine.corpus.layout import Layout
 from engine.errors import InvalidConfig
-from engine.federated.partition import partition
+from engine.federated.partition import held_by_clients
 from engine.privacy.kinds import DP_SGD, MechanismKind
 from engine.privacy.mechanisms import poisson_sample
 from engine.privacy.plan import PrivacyPlan
@@ -44,7 +44,8 @@ class FederatedPlan:
     where whole clients are protected, what is done to them: its examples are clients, its batch the expected
     participants, its steps the rounds, or all visits where clients add the noise themselves. phases: whether each round
     is on sentences of its own, so that what was learned after it stands for a run on so many of them. platforms:
-    whether each client has tags of its own, and keeps what belongs to them.
+    whether each client has tags of its own, and keeps what belongs to them. equal: whether the updates of a round count
+    alike, not by the sentences trained on.
     """
 
     parts: tuple[PrivacyPlan, ...]
@@ -56,6 +57,7 @@ class FederatedPlan:
     mechanism: MechanismKind = DP_SGD
     phases: bool = False
     platforms: bool = False
+    equal: bool = False
 
     @property
     def alone(self) -> bool:
@@ -110,17 +112,6 @@ class FederatedPlan:
         return tuple(dict.fromkeys(warning for plan in plans for warning in plan.warnings()))[:4]
 
 
-def chosen_sentences(every: int, fraction: float, seeds: Seeds) -> np.ndarray:
-    """A random share of so many training sentences, ascending; it earns no privacy amplification. Raises InvalidConfig
-    if none is left."""
-    wanted = every if fraction == 1.0 else round(fraction * every)
-    if wanted < 1:
-        raise InvalidConfig(f"data_fraction={fraction:g} leaves none of the {every:,} training sentences")
-    if wanted == every:
-        return np.arange(every)
-    return np.sort(seeds.stream("data fraction").permutation(every)[:wanted])
-
-
 def plan_of(config: SimulationConfig, corpus: AnyCorpus, secrets: Secrets | None = None) -> FederatedPlan:
     """The plan for ``config``; secrets: of the run, by default those of its seed. Raises InvalidConfig, CorpusError,
     StoreError."""
@@ -155,28 +146,23 @@ def federated_plan(
     holds what. secrets: of the run, asked for where they decide who takes part. platforms: how many of the sentences
     each platform has, where each client is one. Raises InvalidConfig if they do not fit."""
     federation, privacy, seeds = config.federation, config.privacy, Seeds(config.seed)
-    if platforms:
-        chosen, shards = _held_by_platforms(platforms, config.data_fraction, seeds)
-    else:
-        chosen = chosen_sentences(every, config.data_fraction, seeds)
-        shards = partition(len(chosen), lambda: layout().where(chosen), federation, seeds)
-    at_steps = not privacy.kind.whole_clients
-    participants = _participants(config, secrets)
-    if sum(map(len, participants)) > MOST_VISITS:
+    held = held_by_clients(every, layout, platforms, config.data_fraction, federation, seeds)
+    participants = _participants(config, seeds, secrets)
+    visited = sum(map(len, participants))
+    if visited > MOST_VISITS:
         raise InvalidConfig(
             f"rounds={federation.rounds:,} with {federation.participants or federation.clients:,} participants each, "
             f"expected at most {MOST_VISITS:,} trainings of a client in all"
         )
-    server = None if at_steps or not privacy.private else _server(config, sum(map(len, participants)))
-    pieces = [_pieces(shard, client, config, seeds) for client, shard in enumerate(shards)]
-    first_part = np.cumsum([0, *(len(some) for some in pieces)])
-    plans = [_part(config, len(piece), at_steps, alone=federation.clients == 1) for some in pieces for piece in some]
+    sentences = tuple(piece for some in held.pieces for piece in some)
+    plans = [PrivacyPlan.of_piece(config, len(piece)) for piece in sentences]
+    first_part = np.cumsum([0, *map(len, held.pieces)])
     taken = [0] * len(plans)
     rounds: list[tuple[Visit, ...]] = []
     for number, clients in enumerate(participants):
         visits = []
         for client in clients:
-            part = int(first_part[client]) + number % len(pieces[client])
+            part = int(first_part[client]) + number % len(held.pieces[client])
             visits.append(Visit(client, part, taken[part], plans[part].steps))
             taken[part] += plans[part].steps
         rounds.append(tuple(visits))
@@ -184,29 +170,19 @@ def federated_plan(
         raise InvalidConfig(f"participants={federation.participants}: by chance no client joins any of the rounds")
     return FederatedPlan(
         parts=tuple(replace(plan, steps=max(1, steps)) for plan, steps in zip(plans, taken, strict=True)),
-        sentences=tuple(piece for some in pieces for piece in some),
-        shards=tuple(shards),
-        chosen=chosen,
+        sentences=sentences,
+        shards=held.shards,
+        chosen=held.chosen,
         rounds=tuple(rounds),
-        server=server,
+        server=PrivacyPlan.of_clients(config, visited) if privacy.kind.whole_clients and privacy.private else None,
         mechanism=privacy.kind,
         phases=federation.schedule == "incremental",
         platforms=bool(platforms),
+        equal=privacy.kind.whole_clients or federation.weighting == "equal",
     )
 
 
-def _held_by_platforms(platforms: Sequence[int], fraction: float, seeds: Seeds) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The same share of each platform's sentences, and whose they are."""
-    firsts = np.cumsum([0, *platforms])
-    each = [
-        firsts[number] + chosen_sentences(every, fraction, seeds.of(platform=number))
-        for number, every in enumerate(platforms)
-    ]
-    borders = np.cumsum(list(map(len, each)))
-    return np.concatenate(each), np.split(np.arange(borders[-1]), borders[:-1])
-
-
-def _participants(config: SimulationConfig, secrets: Callable[[], Secrets]) -> list[list[int]]:
+def _participants(config: SimulationConfig, seeds: Seeds, secrets: Callable[[], Secrets]) -> list[list[int]]:
     """The clients of each round, ascending.
 
     Where the mechanism draws them each joins by itself with probability m/n, which its accounting rests on, and a round
@@ -217,49 +193,10 @@ def _participants(config: SimulationConfig, secrets: Callable[[], Secrets]) -> l
     if wanted == clients:
         return [list(range(clients)) for _ in range(federation.rounds)]
     poisson = privacy.kind.drawn
-    streams: Secrets | Seeds = secrets() if poisson and privacy.private else Seeds(config.seed)
+    streams: Secrets | Seeds = secrets() if poisson and privacy.private else seeds
     drawn = []
     for number in range(federation.rounds):
         random = streams.stream("participants", round=number)
         some = poisson_sample(random, clients, wanted / clients) if poisson else random.permutation(clients)[:wanted]
         drawn.append(sorted(some.tolist()))
     return drawn
-
-
-def _pieces(shard: np.ndarray, client: int, config: SimulationConfig, seeds: Seeds) -> list[np.ndarray]:
-    rounds = config.federation.rounds
-    if config.federation.schedule == "averaging" or rounds == 1:
-        return [shard]
-    if len(shard) < rounds:
-        raise InvalidConfig(
-            f"rounds={rounds:,} with schedule='incremental', but client {client + 1} has {len(shard):,} sentences: "
-            "less than one for each round"
-        )
-    return [
-        np.sort(piece) for piece in np.array_split(seeds.stream("pieces", client=client).permutation(shard), rounds)
-    ]
-
-
-def _part(config: SimulationConfig, sentences: int, at_steps: bool, *, alone: bool) -> PrivacyPlan:
-    """DP-SGD on one piece in one round. A piece smaller than the batch is used whole at each step (q = 1), unless it is
-    all there is."""
-    training = config.training
-    if not alone and training.batch_size > sentences:
-        config = replace(config, training=replace(training, batch_size=sentences))
-    plan = PrivacyPlan.from_config(config, sentences)
-    return plan if at_steps else replace(plan, noise_multiplier=0.0, clip_norm=None)
-
-
-def _server(config: SimulationConfig, visits: int) -> PrivacyPlan:
-    federation, privacy = config.federation, config.privacy
-    messages = privacy.kind.noise == "messages"
-    return PrivacyPlan(
-        examples=federation.clients,
-        batch_size=federation.participants or federation.clients,
-        steps=max(1, visits) if messages else federation.rounds,
-        noise_multiplier=privacy.noise_multiplier,
-        clip_norm=privacy.clip_norm,
-        delta=privacy.delta,
-        sampling="all" if messages else "poisson",
-        noise_source=privacy.noise_source,
-    )

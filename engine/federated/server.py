@@ -36,8 +36,8 @@ class Exchange:
 class Server:
     """Keeps ``weights`` [size], which :meth:`finish` changes in place. streams: of the run."""
 
-    def __init__(self, plan: FederatedPlan, weights: np.ndarray, streams: Secrets | Seeds, *, equal: bool) -> None:
-        self.plan, self.weights, self._streams, self._equal = plan, weights, streams, equal
+    def __init__(self, plan: FederatedPlan, weights: np.ndarray, streams: Secrets | Seeds) -> None:
+        self.plan, self.weights, self._streams = plan, weights, streams
         self.begin()
 
     def begin(self) -> None:
@@ -56,7 +56,7 @@ class Server:
         self._norms.append(norm)
         if self.plan.server and not self.plan.local:
             update = clip(update, self.plan.server.clip_norm)
-        share = 1.0 if self._equal else float(examples)
+        share = 1.0 if self.plan.equal else float(examples)
         self._sum += share * update
         self._share += share
 

@@ -4,7 +4,7 @@ What is done and what is priced can therefore not drift apart. Light: pages impo
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
@@ -12,9 +12,10 @@ from engine.errors import InvalidConfig
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyPlan:
-    """DP-SGD over one shard (Abadi et al. 2016, algorithm 1).
+    """DP-SGD over one shard (Abadi et al. 2016, algorithm 1); or what is done to whole clients, where those are
+    protected.
 
-    examples: sentences in the shard, n. batch_size: expected sentences a step. steps: in the whole run.
+    examples: sentences in the shard, n, or clients. batch_size: expected sentences a step. steps: in the whole run.
     noise_multiplier: σ, noise standard deviation divided by clip_norm. clip_norm: C, L2; None is no clipping.
     delta: δ. sampling: "poisson", "shuffle", or "all" where everybody takes
     part in each. by_layer: whether each part of the tagger is clipped by itself, all of
@@ -52,6 +53,34 @@ class PrivacyPlan:
             sampling=config.privacy.sampling,
             by_layer=config.privacy.clipping == "per-layer",
             noise_source=config.privacy.noise_source,
+        )
+
+    @classmethod
+    def of_piece(cls, config: SimulationConfig, examples: int) -> "PrivacyPlan":
+        """What a client does in a round to a piece of its sentences, without noise where whole clients are protected. A
+        piece smaller than the batch is used whole at each step (q = 1), unless it is all there is. Raises
+        InvalidConfig."""
+        training = config.training
+        if config.federation.clients > 1 and training.batch_size > examples:
+            config = replace(config, training=replace(training, batch_size=examples))
+        plan = cls.from_config(config, examples)
+        return replace(plan, noise_multiplier=0.0, clip_norm=None) if config.privacy.kind.whole_clients else plan
+
+    @classmethod
+    def of_clients(cls, config: SimulationConfig, visits: int) -> "PrivacyPlan":
+        """What is done to whole clients: by the server in each round, or, where they add the noise themselves, by each
+        that takes part, so many times in all."""
+        federation, privacy = config.federation, config.privacy
+        messages = privacy.kind.noise == "messages"
+        return cls(
+            examples=federation.clients,
+            batch_size=federation.participants or federation.clients,
+            steps=max(1, visits) if messages else federation.rounds,
+            noise_multiplier=privacy.noise_multiplier,
+            clip_norm=privacy.clip_norm,
+            delta=privacy.delta,
+            sampling="all" if messages else "poisson",
+            noise_source=privacy.noise_source,
         )
 
     @property

@@ -20,8 +20,8 @@ import numpy as np
 from engine import PLAIN_VERSION, PRIVATE_VERSION
 from engine.config import PARTITIONS, FederationConfig, SimulationConfig, TaggerConfig, run_key, with_noise
 from engine.corpus.layout import Layout
-from engine.federated.partition import partition
-from engine.federated.plan import chosen_sentences, federated_plan
+from engine.federated.partition import chosen_sentences, partition
+from engine.federated.plan import federated_plan
 from engine.privacy import accounting
 from engine.privacy.mechanisms import add_gaussian_noise, poisson_sample, shuffled_batch
 from engine.privacy.plan import PrivacyPlan

@@ -11,7 +11,8 @@ from scipy import stats
 from engine import config as configs
 from engine import corpus
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig, run_key
-from engine.federated.plan import chosen_sentences, plan_of, seeded_secrets
+from engine.federated.partition import chosen_sentences
+from engine.federated.plan import plan_of, seeded_secrets
 from engine.preparation import prepare
 from engine.privacy.mechanisms import add_gaussian_noise
 from engine.seeds import KeyStream, Secrets, Seeds

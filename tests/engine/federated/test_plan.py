@@ -106,6 +106,15 @@ def test_a_client_who_never_joined_has_paid_nothing() -> None:
     assert sum(steps > 0 for steps in plan.taken(plan.steps)) == 1
 
 
+@pytest.mark.parametrize(
+    ("weighting", "mechanism", "equal"),
+    [(None, "dp-sgd", False), ("equal", "dp-sgd", True), (None, "dp-fedavg", True), (None, "local", True)],
+)
+def test_updates_count_alike_where_that_is_wanted_or_whole_clients_are_protected(weighting, mechanism, equal) -> None:
+    privacy = PrivacyConfig(mechanism=mechanism)
+    assert plan_of(clients=4, weighting=weighting, privacy=privacy).equal == equal
+
+
 class TestWholeClients:
     def test_the_server_pays_for_poisson_sampled_rounds(self) -> None:
         plan = plan_of(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def plan_of(mechanism: str = "dp-sgd", clients: int = 2, rounds: int = 1, **priv
 
 
 def server_of(plan: FederatedPlan, weights: np.ndarray, *, equal: bool = True) -> Server:
-    return Server(plan, weights, SECRETS, equal=equal)
+    return Server(replace(plan, equal=equal), weights, SECRETS)
 
 
 def test_the_mean_by_examples() -> None:
@@ -135,7 +136,7 @@ def test_noise_is_never_drawn_from_what_other_runs_share(mechanism: str) -> None
 
     def adds() -> None:
         message(plan, zeros, zeros, Seeds(0), 0, 0)
-        Server(plan, zeros, Seeds(0), equal=True).finish(0)
+        Server(plan, zeros, Seeds(0)).finish(0)
 
     with pytest.raises(TypeError, match="noise needs Secrets"):
         adds()

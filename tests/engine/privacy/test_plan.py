@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 
-from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import InvalidConfig
 from engine.privacy.mechanisms import add_gaussian_noise, poisson_sample, shuffled_batch
 from engine.privacy.plan import PrivacyPlan, tier
@@ -38,6 +38,57 @@ def test_everything_comes_from_the_configuration() -> None:
     assert not planned(100).by_layer
     assert plan.sampling_probability == 0.08
     assert plan.noise_std == 1.3 * 0.5
+
+
+class TestSeveralClients:
+    @staticmethod
+    def chosen(mechanism: str, clients: int = 5, participants: int | None = None) -> SimulationConfig:
+        return SimulationConfig(
+            training=TrainingConfig(batch_size=8, epochs=2),
+            privacy=PrivacyConfig(mechanism=mechanism, noise_multiplier=1.3, delta=1e-6, noise_source="system"),
+            federation=FederationConfig(clients=clients, participants=participants, rounds=7),
+        )
+
+    def test_a_piece_is_a_shard_but_for_its_batch_where_it_has_less(self) -> None:
+        config = self.chosen("dp-sgd")
+        assert PrivacyPlan.of_piece(config, 8) == PrivacyPlan.from_config(config, 8)
+        less = PrivacyPlan.of_piece(config, 7)
+        assert less == replace(PrivacyPlan.from_config(config, 8), examples=7, batch_size=7)
+        assert less.sampling_probability == 1
+
+    def test_one_client_alone_has_a_whole_batch(self) -> None:
+        alone = self.chosen("dp-sgd", clients=1)
+        assert PrivacyPlan.of_piece(alone, 8).batch_size == 8
+        with pytest.raises(InvalidConfig, match="batch_size=8, expected at most the 7"):
+            PrivacyPlan.of_piece(alone, 7)
+
+    @pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
+    def test_training_has_no_noise_of_its_own_where_whole_clients_are_protected(self, mechanism: str) -> None:
+        config = self.chosen(mechanism)
+        plain = replace(PrivacyPlan.from_config(config, 100), noise_multiplier=0.0, clip_norm=None)
+        assert PrivacyPlan.of_piece(config, 100) == plain
+
+    @pytest.mark.parametrize(
+        ("mechanism", "participants", "visits", "batch_size", "steps", "sampling"),
+        [
+            ("dp-fedavg", None, 35, 5, 7, "poisson"),
+            ("dp-fedavg", 2, 13, 2, 7, "poisson"),
+            ("local", None, 35, 5, 35, "all"),
+            ("local", 2, 14, 2, 14, "all"),
+            ("local", 2, 0, 2, 1, "all"),
+        ],
+    )
+    def test_whole_clients(self, mechanism, participants, visits, batch_size, steps, sampling) -> None:
+        assert PrivacyPlan.of_clients(self.chosen(mechanism, participants=participants), visits) == PrivacyPlan(
+            examples=5,
+            batch_size=batch_size,
+            steps=steps,
+            noise_multiplier=1.3,
+            clip_norm=1.5,
+            delta=1e-6,
+            sampling=sampling,
+            noise_source="system",
+        )
 
 
 @pytest.mark.parametrize(
