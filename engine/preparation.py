@@ -102,7 +102,8 @@ def prepare(
         for each, part, tagger in zip(encoded, corpus.parts, taggers, strict=True)
     ]
     backends = [backend_of(tagger, config.training.loss, settings.backend) for tagger in taggers]
-    holdings, weights = _holdings(encoded, taggers, backends), _first_weights(taggers, Seeds(config.seed))
+    seeds = Seeds(config.seed)
+    holdings, weights = _holdings(encoded, taggers, backends), _first_weights(taggers, seeds)
     sides = tuple(
         Side(
             name=part.name,
@@ -114,7 +115,7 @@ def prepare(
         )
         for number, part in enumerate(corpus.parts)
     )
-    run = Federation(config, plan, holdings, weights, secrets=secrets)
+    run = Federation(plan, holdings, weights, config.training, seeds=seeds, secrets=secrets)
     return Prepared(corpus=corpus, sides=sides, run=run)
 
 

@@ -15,7 +15,6 @@ from engine.recording import Recorder
 from engine.records import RoundRecord
 from engine.seeds import Secrets
 from engine.settings import Settings
-from engine.training.averaging import Average
 from engine.training.checkpoint import Checkpoint, Tally
 from engine.training.model import Model
 
@@ -57,23 +56,20 @@ def simulate(
     recorder = Recorder(prepared, resume.tally if resume else Tally())
     if resume:
         run.restore(resume.arrays)
-    average = Average(config.training.averaging, run.weights, resume.arrays if resume else {})
 
     done = recorder.done
     on_stage("training", done.step / plan.steps)
     for progress in run.train(done.rounds, done.step - plan.steps_before(done.rounds)):
         go_on()
         recorder.saw(progress)
-        if plan.alone or progress.exchange:
-            average.follow()
         if progress.taken % 10 == 0 or progress.round is not None:
             on_stage(recorder.stage, progress.taken / plan.steps)
         if not recorder.due:
             continue
-        validation = [side.scores("validation", average.weights, go_on) for side in sides]
-        test = [side.scores("test", average.weights, go_on) for side in sides] if recorder.test_is_due else None
+        validation = [side.scores("validation", run.average.weights, go_on) for side in sides]
+        test = [side.scores("test", run.average.weights, go_on) for side in sides] if recorder.test_is_due else None
         record = recorder.record(validation, test, time.monotonic() - started)
-        arrays = {name: array.copy() for name, array in (run.state | average.state).items()}
+        arrays = {name: array.copy() for name, array in run.state.items()}
         on_checkpoint(Checkpoint(round=record.round, seconds=record.seconds, tally=recorder.done, arrays=arrays))
         yield record
     epsilon = recorder.epsilon
@@ -82,7 +78,7 @@ def simulate(
             Model(
                 run_id=run_id(config, prepared.corpus.checksum),
                 config=config,
-                weights=side.holding.weights(average.weights).copy(),
+                weights=side.holding.weights(run.average.weights).copy(),
                 tags=side.encoded.tags,
                 dimensions=side.encoded.vectors.shape[1],
                 copied=side.encoded.copied,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from engine.config import SimulationConfig
+from engine.config import TrainingConfig
 from engine.embeddings import EncodedSplit
 from engine.embeddings.encoded import subset
 from engine.errors import TrainingFailed
@@ -19,6 +19,7 @@ from engine.federated.server import Exchange, Server
 from engine.federated.witness import Witness
 from engine.privacy.noise_check import NoiseMonitor
 from engine.seeds import Secrets, Seeds
+from engine.training.averaging import Average
 from engine.training.dpsgd import DPSGD, Backend, StepStatistics
 from engine.training.optimisers import Optimiser
 
@@ -64,8 +65,9 @@ class Holding:
 
 class Federation:
     """Trains ``weights`` in place: the common ones, which travel, and after them those that each platform keeps to
-    itself. holdings: one for each client, or one for all. secrets: of the run, from which samples and noise come where
-    it is private.
+    itself. holdings: one for each client, or one for all. training: how weights are moved. secrets: of the run, from
+    which samples and noise come where it is private; seeds: from which all else comes. average: of the weights, after
+    each step of a client alone, or each round of several; what is scored and kept.
 
     A client alone trains the common weights themselves, and they can be looked at after each step; of several clients,
     each trains a copy, and the common weights change at the end of a round.
@@ -73,29 +75,31 @@ class Federation:
 
     def __init__(
         self,
-        config: SimulationConfig,
         plan: FederatedPlan,
         holdings: Sequence[Holding],
         weights: np.ndarray,
+        training: TrainingConfig,
         *,
+        seeds: Seeds,
         secrets: Secrets,
     ) -> None:
         self.plan, self.weights, self.holdings = plan, weights, tuple(holdings)
-        self._config, self._common = config, weights[: self.holdings[0].shared]
-        self._streams: Secrets | Seeds = secrets if plan.private else Seeds(config.seed)
+        self._training, self._common = training, weights[: self.holdings[0].shared]
+        self._seeds = seeds
+        self._streams: Secrets | Seeds = secrets if plan.private else seeds
         self.monitors = self._watched(secrets) if plan.private else ()
         self._witness = Witness(plan, plan.server, self.monitors[0]) if plan.server else None
         self._server = Server(plan, self._common, self._streams)
-        self.optimiser = Optimiser(config.training, weights.size)
+        self.optimiser = Optimiser(training, weights.size)
+        self.average = Average(training.averaging, weights)
 
     def _watched(self, secrets: Secrets) -> tuple[NoiseMonitor, ...]:
         """A noise check of the server, of all clients together, or, where they have taggers of their own, of each."""
         plan, unit, common = self.plan, self.plan.mechanism.unit, self._common.size
-        if plan.server:
+        if plan.server or len(self.holdings) == 1:
+            plans = [plan.server] if plan.server else plan.parts
             layers = [(title, where) for title, where in self.holdings[0].layers if where.stop <= common]
-            return (NoiseMonitor([plan.server], common, layers=layers, unit=unit, secrets=secrets),)
-        if len(self.holdings) == 1:
-            return (NoiseMonitor(plan.parts, common, layers=self.holdings[0].layers, unit=unit, secrets=secrets),)
+            return (NoiseMonitor(plans, common, layers=layers, unit=unit, secrets=secrets),)
         return tuple(
             NoiseMonitor(
                 [plan.parts[part] for part in plan.parts_of(client)],
@@ -120,13 +124,13 @@ class Federation:
         weights = holding.weights(self.weights)
         if not self.plan.alone and not holding.own.stop:
             weights = weights.copy()
-        self.optimiser = Optimiser(self._config.training, weights.size)
+        self.optimiser = Optimiser(self._training, weights.size)
         platform = len(self.monitors) > 1
         monitor = None
         if self.monitors and not self.plan.server:
             monitor = self.monitors[visit.client if platform else 0]
         # Under a mechanism on whole clients nobody's sample protects anything.
-        streams = Seeds(self._config.seed) if self.plan.server else self._streams
+        streams = self._seeds if self.plan.server else self._streams
         return DPSGD(
             holding.backend,
             self.plan.parts[part],
@@ -146,7 +150,7 @@ class Federation:
         found = {"weights": self.weights, **self.optimiser.state}
         for place, monitor in self._checks():
             found |= {place + name: array for name, array in monitor.state.items()}
-        return found
+        return found | self.average.state
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Go on from what :attr:`state` was."""
@@ -154,6 +158,7 @@ class Federation:
         self.optimiser.state = {name: arrays[name].copy() for name in self.optimiser.state}
         for place, monitor in self._checks():
             monitor.state = {name: arrays[place + name].copy() for name in monitor.state}
+        self.average.state = {name: arrays[name].copy() for name in self.average.state}
 
     def _checks(self) -> Iterator[tuple[str, NoiseMonitor]]:
         """Each noise check, after what its arrays are called by."""
@@ -177,6 +182,8 @@ class Federation:
                 try:
                     for step in range(steps_done, visit.steps):
                         last = learner.step(visit.first + step)
+                        if self.plan.alone:
+                            self.average.follow()
                         if step + 1 < visit.steps:
                             yield Progress(taken + step + 1, last)
                 except TrainingFailed:
@@ -216,6 +223,7 @@ class Federation:
 
     def _finish(self, round: int) -> Exchange:
         exchange = self._server.finish(round)
+        self.average.follow()
         if not self._witness:
             return exchange
         self._witness.ends(self._common)

@@ -4,21 +4,18 @@ Each step's noise moves the weights anew; their average over many steps has less
 released already, so it costs no privacy.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 
 
 class Average:
-    """Follows ``weights`` [size], which training changes in place. decay: 0 is the weights themselves. known: the
-    arrays of a checkpoint, to go on from."""
+    """Follows ``weights`` [size], which training changes in place. decay: 0 is the weights themselves. state:
+    arrays by name; kept in checkpoints."""
 
-    def __init__(self, decay: float, weights: np.ndarray, known: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, decay: float, weights: np.ndarray) -> None:
         self._decay, self._followed = decay, weights
         self.state: dict[str, np.ndarray] = {}
         if decay:
-            blank = {"average": np.zeros_like(weights), "average weight": np.zeros(1)}
-            self.state = {name: known[name].copy() if name in known else array for name, array in blank.items()}
+            self.state = {"average": np.zeros_like(weights), "average weight": np.zeros(1)}
 
     def follow(self) -> None:
         """Take the weights as they are now into the average."""

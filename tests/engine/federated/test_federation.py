@@ -15,7 +15,7 @@ from engine.errors import TrainingFailed
 from engine.federated.federation import Federation, Holding, Progress
 from engine.federated.plan import federated_plan
 from engine.privacy import mechanisms
-from engine.seeds import Secrets
+from engine.seeds import Secrets, Seeds
 from engine.taggers.layers import CRF, BidirectionalLSTM, Dense
 from engine.taggers.tagger import stack
 from engine.training import dpsgd
@@ -63,7 +63,7 @@ def federation(split: EncodedSplit, weights: np.ndarray, backend: Any = None, **
     plan = federated_plan(config, len(split), lambda: pytest.fail("the layout is not needed"), lambda: secrets)
     backend = backend or CompiledBackend(TAGGER)
     holding = Holding(split=split, table=TABLE, backend=backend, shared=weights.size)
-    return Federation(config, plan, [holding], weights, secrets=secrets)
+    return Federation(plan, [holding], weights, config.training, seeds=Seeds(config.seed), secrets=secrets)
 
 
 def fresh() -> np.ndarray:

@@ -18,7 +18,7 @@ from engine.preparation import prepare
 from engine.privacy import accounting
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Counts, EntityScores, RoundRecord
-from engine.seeds import Secrets
+from engine.seeds import Secrets, Seeds
 from engine.simulation import simulate
 from engine.taggers.layers import CRF, BidirectionalLSTM, Dense, Softmax
 from engine.taggers.tagger import Tagger, stack
@@ -78,7 +78,9 @@ def federation(**changes: Any) -> Federation:
         )
         weights.append(kind.initial_weights(rng())[kind.shared.stop :])
         first, start = first + number, own.stop
-    return Federation(config, plan, holdings, np.concatenate(weights), secrets=secrets)
+    return Federation(
+        plan, holdings, np.concatenate(weights), config.training, seeds=Seeds(config.seed), secrets=secrets
+    )
 
 
 def rng() -> np.random.Generator:

@@ -21,7 +21,7 @@ from engine.federated.plan import federated_plan
 from engine.privacy.noise_check import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
 from engine.records import NoiseCheck
-from engine.seeds import Secrets
+from engine.seeds import Secrets, Seeds
 from engine.taggers import Tagger, build
 from engine.training.batches import Batch
 from engine.training.compiled.backend import CompiledBackend
@@ -142,7 +142,7 @@ def federated(mechanism: str, *, participants: int | None = None, seed: int = 0,
     plan = federated_plan(config, len(split), _no_layout, lambda: secrets)
     weights = tagger.initial_weights(np.random.default_rng(0))
     holding = Holding(split=split, table=table, backend=Drift(tagger.size), shared=tagger.size, layers=layers(tagger))
-    return Federation(config, plan, [holding], weights, secrets=secrets)
+    return Federation(plan, [holding], weights, config.training, seeds=Seeds(config.seed), secrets=secrets)
 
 
 def _no_layout() -> Any:

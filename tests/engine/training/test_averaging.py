@@ -8,7 +8,7 @@ from engine.training.averaging import Average
 
 def test_the_average_is_the_weighted_mean_of_what_was_followed() -> None:
     weights = np.array([1.0, 10.0], np.float32)
-    average = Average(0.75, weights, {})
+    average = Average(0.75, weights)
     seen = []
     for step in range(4):
         weights += step
@@ -20,8 +20,8 @@ def test_the_average_is_the_weighted_mean_of_what_was_followed() -> None:
 
 def test_before_anything_was_followed_and_without_decay_it_is_the_weights() -> None:
     weights = np.ones(3, np.float32)
-    assert Average(0.9, weights, {}).weights is weights
-    plain = Average(0.0, weights, {})
+    assert Average(0.9, weights).weights is weights
+    plain = Average(0.0, weights)
     plain.follow()
     assert plain.weights is weights
     assert plain.state == {}
@@ -29,9 +29,10 @@ def test_before_anything_was_followed_and_without_decay_it_is_the_weights() -> N
 
 def test_it_goes_on_from_its_state() -> None:
     weights = np.array([2.0], np.float32)
-    first = Average(0.5, weights, {})
+    first = Average(0.5, weights)
     first.follow()
-    second = Average(0.5, weights, {name: array.copy() for name, array in first.state.items()})
+    second = Average(0.5, weights)
+    second.state = {name: array.copy() for name, array in first.state.items()}
     weights[:] = 5.0
     first.follow()
     second.follow()
