@@ -1,14 +1,14 @@
 """SimulationConfig → a run before its first step: corpus, features, tagger, plan, and the federation that trains."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from engine import corpus as corpora
 from engine import embeddings
-from engine.config import SimulationConfig
-from engine.corpus import AnyCorpus
+from engine.config import SimulationConfig, engine_version, run_id
+from engine.corpus import AnyCorpus, CorpusHandle
 from engine.embeddings import EncodedCorpus, apart
 from engine.embeddings.apart import Overlap
 from engine.embeddings.characters import with_characters
@@ -25,7 +25,7 @@ from engine.taggers.decoding import Decoder
 from engine.training import compiled_stamp
 from engine.training.backends import backend_of
 from engine.training.batches import physical_batches
-from engine.training.dpsgd import Backend, predict
+from engine.training.dpsgd import predict
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,10 +52,12 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prepared:
-    """A run before its first step. sides: of each platform, or one. run: what trains, with the plan and the first
-    weights."""
+    """A run before its first step. run_id, corpus_checksum, engine_version: what it is known by. sides: of each
+    platform, or one. run: what trains, with the plan and the first weights."""
 
-    corpus: AnyCorpus
+    run_id: str
+    corpus_checksum: str
+    engine_version: str
     sides: tuple[Side, ...]
     run: Federation
 
@@ -93,52 +95,49 @@ def prepare(
         compile_everything()
     tell("preparing the tagger")
     secrets = secrets or secrets_of(config, corpus.checksum)
+    identity, seeds = run_id(config, corpus.checksum), Seeds(config.seed)
     plan = plan_of(config, corpus, secrets)
-    taggers = [build(config.tagger, each.vectors.shape[1], len(each.tags), each.copied) for each in encoded]
-    if config.platforms:
-        taggers = [tagger.with_own_tags() for tagger in taggers]
-    encoded = [
-        with_characters(each, part) if tagger.spells else each
-        for each, part, tagger in zip(encoded, corpus.parts, taggers, strict=True)
-    ]
-    backends = [backend_of(tagger, config.training.loss, settings.backend) for tagger in taggers]
-    seeds = Seeds(config.seed)
-    holdings, weights = _holdings(encoded, taggers, backends), _first_weights(taggers, seeds)
-    sides = tuple(
-        Side(
-            name=part.name,
-            shared=shared[number],
-            encoded=encoded[number],
-            tagger=taggers[number],
-            holding=holdings[number],
-            decoder=Decoder(encoded[number].tags, well_formed=config.tagger.well_formed),
-        )
-        for number, part in enumerate(corpus.parts)
+    sides = tuple(_sides(config, corpus.parts, shared, encoded, settings.backend))
+    weights = _first_weights([side.tagger for side in sides], seeds)
+    run = Federation(plan, [side.holding for side in sides], weights, config.training, seeds=seeds, secrets=secrets)
+    return Prepared(
+        run_id=identity,
+        corpus_checksum=corpus.checksum,
+        engine_version=engine_version(config),
+        sides=sides,
+        run=run,
     )
-    run = Federation(plan, holdings, weights, config.training, seeds=seeds, secrets=secrets)
-    return Prepared(corpus=corpus, sides=sides, run=run)
 
 
-def _holdings(
-    encoded: Sequence[EncodedCorpus], taggers: Sequence[Tagger], backends: Sequence[Backend]
-) -> list[Holding]:
-    found: list[Holding] = []
-    first, start = 0, taggers[0].shared.stop
-    for arrays, tagger, backend in zip(encoded, taggers, backends, strict=True):
+def _sides(
+    config: SimulationConfig,
+    parts: Sequence[CorpusHandle],
+    shared: Sequence[Overlap],
+    encoded: Sequence[EncodedCorpus],
+    backend: str,
+) -> Iterator[Side]:
+    """Of each corpus, in their order; the weights that a platform keeps to itself follow those of the one before it."""
+    first = end = 0
+    for part, overlap, arrays in zip(parts, shared, encoded, strict=True):
+        tagger = build(config.tagger, arrays.vectors.shape[1], len(arrays.tags), arrays.copied)
+        if config.platforms:
+            tagger = tagger.with_own_tags()
+        if tagger.spells:
+            arrays = with_characters(arrays, part)
+        start = end or tagger.shared.stop
         end = start + tagger.size - tagger.shared.stop
-        own = slice(start, end) if end > start else slice(0, 0)
         holding = Holding(
             split=arrays.train,
             table=arrays.vectors,
-            backend=backend,
+            backend=backend_of(tagger, config.training.loss, backend),
             shared=tagger.shared.stop,
-            own=own,
+            own=slice(start, end) if end > start else slice(0, 0),
             first=first,
             layers=tagger.stretches,
         )
-        found.append(holding)
-        first, start = first + len(arrays.train), end
-    return found
+        decoder = Decoder(arrays.tags, well_formed=config.tagger.well_formed)
+        yield Side(name=part.name, shared=overlap, encoded=arrays, tagger=tagger, holding=holding, decoder=decoder)
+        first += len(arrays.train)
 
 
 def _first_weights(taggers: Sequence[Tagger], seeds: Seeds) -> np.ndarray:

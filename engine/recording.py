@@ -1,6 +1,7 @@
 """What happened since the last record, gathered step by step, → RoundRecord."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from engine.federated.accounting import spent
 from engine.federated.federation import Progress
 from engine.federated.plan import FederatedPlan
 from engine.federated.server import Exchange
-from engine.preparation import Prepared
+from engine.preparation import Side
 from engine.privacy.accounting import FAILED_CHECK
+from engine.privacy.noise_check import NoiseMonitor
 from engine.records import EntityScores, FederatedRound, NoiseCheck, PlatformRecord, PrivacySpent, RoundRecord
 from engine.training.checkpoint import Tally
 from engine.training.dpsgd import StepStatistics
@@ -51,13 +53,15 @@ def _after(tally: Tally, progress: Progress) -> Tally:
 
 
 class Recorder:
-    """Follows one run. done: how far it is, from where it goes on."""
+    """Follows one run. monitors: its noise checks. done: how far it is, from where it goes on."""
 
-    def __init__(self, prepared: Prepared, done: Tally) -> None:
+    def __init__(
+        self, plan: FederatedPlan, sides: Sequence[Side], monitors: Sequence[NoiseMonitor], done: Tally
+    ) -> None:
         self.done = done
-        self._plan, self._monitors, self._sides = prepared.run.plan, prepared.run.monitors, prepared.sides
-        self._tagger = self._sides[0].tagger
-        self._due = due_moments(self._plan)
+        self._plan, self._sides, self._monitors = plan, sides, monitors
+        self._tagger = sides[0].tagger
+        self._due = due_moments(plan)
         self._since: list[StepStatistics] = []
         self._exchanges: list[Exchange] = []
         self._round_is_over = False

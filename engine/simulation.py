@@ -7,7 +7,7 @@ every random draw is named by its step, so a resumed run repeats no release and 
 import time
 from collections.abc import Callable, Iterator
 
-from engine.config import SimulationConfig, engine_version, run_id
+from engine.config import SimulationConfig
 from engine.corpus import AnyCorpus
 from engine.errors import RunStopped
 from engine.preparation import prepare
@@ -53,7 +53,7 @@ def simulate(
     started = time.monotonic() - (resume.seconds if resume else 0.0)
     prepared = prepare(config, settings, corpus=corpus, secrets=secrets, tell=tell)
     run, plan, sides = prepared.run, prepared.run.plan, prepared.sides
-    recorder = Recorder(prepared, resume.tally if resume else Tally())
+    recorder = Recorder(plan, sides, run.monitors, resume.tally if resume else Tally())
     if resume:
         run.restore(resume.arrays)
 
@@ -76,16 +76,16 @@ def simulate(
     for side in sides:
         on_model(
             Model(
-                run_id=run_id(config, prepared.corpus.checksum),
+                run_id=prepared.run_id,
                 config=config,
                 weights=side.holding.weights(run.average.weights).copy(),
                 tags=side.encoded.tags,
                 dimensions=side.encoded.vectors.shape[1],
                 copied=side.encoded.copied,
-                corpus_checksum=prepared.corpus.checksum,
-                engine_version=engine_version(config),
+                corpus_checksum=prepared.corpus_checksum,
+                engine_version=prepared.engine_version,
                 epsilon=epsilon,
                 delta=config.privacy.delta,
-                platform=side.name if config.platforms else None,
+                platform=side.name if plan.platforms else None,
             )
         )
