@@ -124,7 +124,13 @@ def _checked(path: Path, shown: str) -> None:
     try:
         read(located_at(path))
     except CorpusError as error:
-        raise CorpusError(str(error).replace(path.name, shown)) from error
+        raise CorpusError(called(str(error), path, shown)) from error
+
+
+def called(message: str, path: Path, shown: str) -> str:
+    """A message about what lies at ``path`` for a while, with the name that its owner knows."""
+    named = message.replace(str(path), shown)
+    return shown + named.removeprefix(path.name) if named.startswith(f"{path.name} ") else named
 
 
 def _slug(title: str) -> str:
