@@ -17,9 +17,7 @@ _DEFAULT = SimulationConfig()
 
 
 def configuration(
-    corpus: Annotated[
-        str | None, typer.Option(help="A name that `corpora` lists, or a file or folder of column files.")
-    ] = None,
+    corpus: Annotated[str | None, typer.Option(help="A name that `corpora` lists, or a file, or a folder.")] = None,
     platform: Annotated[
         list[str] | None,
         typer.Option(

@@ -8,13 +8,14 @@ import math
 import os
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
+from engine.command_line.corpora import held, listed
 from engine.command_line.options import configured
 from engine.command_line.saying import progress_bar, say, sentence
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
@@ -30,8 +31,6 @@ from engine.records import RunKind, RunState
 from engine.reports.checks import privacy_lines
 from engine.reports.numbers import delta_text
 from engine.reports.runs import (
-    overlap_fields,
-    overlap_text,
     platform_lines,
     privacy_fields,
     record_fields,
@@ -281,26 +280,17 @@ def publish(
 
 
 @app.command()
-def corpora(as_json: Json = False) -> None:
-    """List the corpora. Says what is here and what can be fetched."""
+def corpora(
+    name: Annotated[str | None, typer.Argument(help="Say what this one holds; by default, list all.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the corpora. Says what is here and what can be fetched, or what one of them holds."""
     door = Runs.from_environment()
-    rows = door.corpora()
-    overlaps = {info.name: door.corpus_overlap(info.name) for info in rows if info.available}
-    fields = [
-        {name: getattr(info, name) for name in ("name", "title", "licence", "source", "size", "sentences")}
-        | {name: getattr(info, name) for name in ("synthetic", "available", "where", "fetchable", "note")}
-        | {"entity_types": list(info.entity_types)}
-        | {"fitted_on": overlap_fields(overlaps.get(info.name))}
-        for info in rows
-    ]
-    text = "\n".join(
-        f"{info.name:12} {info.where:12} {f'{info.sentences:,}' if info.sentences else '?':>8} sentences  "
-        f"{info.title} ({info.licence})"
-        + ("; can be fetched" if info.fetchable and not info.available else "")
-        + overlap_text(overlaps.get(info.name))
-        for info in rows
-    )
-    say(as_json, fields, text)
+    if name is not None:
+        found = door.inventory(name)
+        say(as_json, {"name": name} | asdict(found), held(name, found))
+        return
+    say(as_json, *listed(door))
 
 
 @app.command()

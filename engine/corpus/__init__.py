@@ -9,10 +9,11 @@ from pathlib import Path
 from engine.config import JOIN, SYNTHETIC
 from engine.corpus import files
 from engine.corpus.catalogue import ENTRIES, CorpusInfo, Entry
-from engine.corpus.files import OWN, add_upload, delete, rename
+from engine.corpus.files import OWN
 from engine.corpus.handle import CorpusHandle
 from engine.corpus.joined import JoinedCorpora
 from engine.corpus.sentences import Corpus, Sentence
+from engine.corpus.uploads import add_upload, delete, rename
 from engine.settings import Settings
 
 __all__ = [

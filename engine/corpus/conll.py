@@ -9,12 +9,9 @@ import re
 from dataclasses import dataclass
 
 from engine.corpus.sentences import Sentence
+from engine.corpus.texts import lines_of, shown
 from engine.errors import CorpusError
 
-MAX_BYTES = 50_000_000
-"""Largest file that is read."""
-MAX_LINE = 1_000_000
-"""Longest line in bytes; a longer one is not a token and its tag."""
 MAX_TYPES = 200
 """More entity types than this are not entity types."""
 STRAY = 0.01
@@ -57,8 +54,7 @@ def read(data: bytes, name: str, *, entities: bool = True) -> tuple[Sentence, ..
 
 def parse(data: bytes, name: str) -> list[Block]:
     """Tokens and tags as they stand, ``-DOCSTART-`` and comment lines left out. Raises CorpusError."""
-    lines = _text(data, name).split("\n")
-    rows = [(number, _columns(line)) for number, line in enumerate(lines, start=1)]
+    rows = [(number, _columns(line)) for number, line in enumerate(lines_of(data, name), start=1)]
     _drop_header(rows)
     width, first = _width(rows, name)
     blocks: list[Block] = []
@@ -78,7 +74,7 @@ def parse(data: bytes, name: str) -> list[Block]:
             )
         if not _TAG.fullmatch(columns[-1]):
             raise CorpusError(
-                f"{name} has {_shown(columns[-1])} in the last column of line {number:,}, expected a tag: "
+                f"{name} has {shown(columns[-1])} in the last column of line {number:,}, expected a tag: "
                 "O, or B- or I- and an entity type"
             )
         if not open_block:
@@ -147,7 +143,7 @@ def _checked(way: str, found: tuple[list[tuple[int, str]], int], name: str) -> s
         line, tag = faults[0]
         raise CorpusError(
             f"{name} mixes two tag schemes: it reads as {way}, but {len(faults):,} of {entities:,} entities do not "
-            f"fit, the first with {_shown(tag)} in or near line {line:,}"
+            f"fit, the first with {shown(tag)} in or near line {line:,}"
         )
     return way
 
@@ -165,27 +161,6 @@ def to_bio2(tags: list[str]) -> list[str]:
         result.append(("B-" if kind in "BS" or before != name else "I-") + name)
         before = "O" if kind in "ES" else name
     return result
-
-
-def _text(data: bytes, name: str) -> str:
-    if len(data) > MAX_BYTES:
-        raise CorpusError(f"{name} has {len(data):,} bytes, expected at most {MAX_BYTES:,}")
-    data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    if not data.strip():
-        raise CorpusError(f"{name} is empty, expected lines with a token and its tag")
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        if len(line) > MAX_LINE:
-            raise CorpusError(f"{name} has {len(line):,} bytes in line {number:,}, expected at most {MAX_LINE:,}")
-    control = re.search(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]", data)
-    if control:
-        line_number = data.count(b"\n", 0, control.start()) + 1
-        raise CorpusError(
-            f"{name} has the binary byte 0x{control[0][0]:02x} in line {line_number:,}, expected a text file"
-        )
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
 
 
 def _columns(line: str) -> list[str]:
@@ -206,7 +181,7 @@ def _width(rows: list[tuple[int, list[str]]], name: str) -> tuple[int, int]:
     number, columns = plain[0]
     if len(columns) < 2:
         raise CorpusError(
-            f"{name} has one column in line {number:,} ({_shown(columns[0])}), expected a token and its tag"
+            f"{name} has one column in line {number:,} ({shown(columns[0])}), expected a token and its tag"
         )
     return len(columns), number
 
@@ -214,7 +189,3 @@ def _width(rows: list[tuple[int, list[str]]], name: str) -> tuple[int, int]:
 def _is_comment(columns: list[str], width: int) -> bool:
     """A line that begins with # and is not a token with its tag, as in ``# id = 3``."""
     return columns[0].startswith("#") and not (len(columns) == width and _TAG.fullmatch(columns[-1]))
-
-
-def _shown(value: str) -> str:
-    return repr(value if len(value) <= 40 else value[:40] + "…")

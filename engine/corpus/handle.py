@@ -6,7 +6,7 @@ from functools import cached_property
 
 from engine.artefacts import Artefacts
 from engine.config import SYNTHETIC
-from engine.corpus import files
+from engine.corpus import files, reading
 from engine.corpus.catalogue import NAMED
 from engine.corpus.files import Located, Source
 from engine.corpus.layout import Layout, kept_layout
@@ -86,7 +86,7 @@ class CorpusHandle:
             from engine.corpus import synthetic
 
             return synthetic.corpus()
-        return files.read(self._located)
+        return reading.read(self._located)
 
     def share(self) -> None:
         """Leave a copy for workers on other machines, by checksum, unless they have it by its name; nothing happens
@@ -100,7 +100,7 @@ class CorpusHandle:
             rows = []
             for number, source in enumerate(self._located.files):
                 shutil.copyfile(source.path, made / f"{number}.conll")
-                rows.append({"part": source.part, "section": source.section, "title": source.path.name})
+                rows.append({name: getattr(source, name) for name in ("part", "title", "form", "section")})
             (made / _LIST).write_text(json.dumps({"name": self._located.name, "files": rows}), encoding="utf-8")
 
     def _shared(self) -> Located | None:
@@ -111,7 +111,9 @@ class CorpusHandle:
                 return None
             kept = json.loads((folder / _LIST).read_text(encoding="utf-8"))
             sources = tuple(
-                Source(folder / f"{number}.conll", str(row["part"]), row["section"])
+                Source(
+                    folder / f"{number}.conll", str(row["part"]), str(row["title"]), str(row["form"]), row["section"]
+                )
                 for number, row in enumerate(kept["files"])
             )
             return Located(str(kept["name"]), "shared by another machine", sources)

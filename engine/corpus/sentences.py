@@ -1,6 +1,7 @@
 """Sentences with their tags, and a corpus made of them."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,8 @@ class Corpus:
     """A corpus, whole and split.
 
     entity_types: sorted. checksum: SHA-256 in hexadecimal over the content. sections: the natural client of each
-    training sentence, None where the corpus has none.
+    training sentence, None where the corpus has none. left_out: how many mentions have no tags, by reason: of a file
+    with offsets, whose mentions may lie within each other.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Corpus:
     entity_types: tuple[str, ...]
     checksum: str
     sections: tuple[str, ...] | None = None
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def tags(self) -> tuple[str, ...]:

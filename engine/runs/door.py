@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
     from engine.training.model import Model
 
-from engine.runs import intake, previews
+from engine.runs import intake, inventory, previews
 from engine.runs.catalogue import Catalogue
 from engine.runs.intake import Intake
+from engine.runs.inventory import Inventory
 from engine.runs.previews import Holdings, Preview
 
 LONGEST_NOTE = 2000
@@ -232,6 +233,10 @@ class Runs(Catalogue):
         """The catalogue, the embedded corpus first."""
         return corpora.catalogue(self.settings)
 
+    def inventory(self, name: str) -> Inventory:
+        """What a corpus holds, and what of it others hold too. Raises CorpusError."""
+        return inventory.take(name, self.settings)
+
     def corpus_overlap(self, name: str) -> Overlap | None:
         """What a corpus shares with the sentences that any features were fitted on; None if it cannot be read."""
         try:
@@ -242,8 +247,8 @@ class Runs(Catalogue):
     def add_corpus(
         self, filename: str, data: bytes, tell: Callable[[str], None] = lambda stage: None
     ) -> tuple[str, Intake]:
-        """Keep an uploaded column file; returns its name and what was read of it, in a process of its own. tell: is
-        told what is going on. Raises CorpusError, StoreError."""
+        """Keep an uploaded corpus, a file or a zip; returns its name and what was read of it, in a process of its own.
+        tell: is told what is going on. Raises CorpusError, StoreError."""
         found: list[Intake] = []
         name = corpora.add_upload(
             filename,

@@ -19,6 +19,7 @@ from pathlib import Path
 from engine import corpus as corpora
 from engine.config import FEATURES
 from engine.corpus.sentences import Corpus, Sentence
+from engine.corpus.uploads import called
 from engine.embeddings.apart import overlap
 from engine.errors import CorpusError, EpsilonError
 from engine.settings import REPOSITORY, Settings
@@ -64,7 +65,7 @@ def read(path: Path, shown: str, settings: Settings, tell: Callable[[str], None]
         process.kill()
         process.wait()
     if "error" in said:
-        raise CorpusError(str(said["error"]).replace(str(path), shown).replace(path.name, shown))
+        raise CorpusError(called(str(said["error"]), path, shown))
     if "names" not in said:
         raise CorpusError(f"{shown} could not be read: it takes more than {SECONDS // 60} minutes, or all memory")
     sentences, names = said["sentences"], said["names"]

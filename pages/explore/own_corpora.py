@@ -25,10 +25,12 @@ def bring(runs: Runs) -> None:
     with st.popover("Use a corpus of your own", type="tertiary", icon=":material/upload_file:"):
         st.markdown(
             "A column file: one token a line, its tag in the last column (IOB1, BIO2 or BIOES), a blank line between "
-            "sentences. It is split 80 / 10 / 10. It stays on this server, in the data folder of whoever runs it, and "
-            "**everybody who opens this dashboard** sees it and its runs, until it is deleted here."
+            "sentences. Or a zip: column files called train, test and perhaps dev; brat's .txt and .ann files; or "
+            ".rel files such as DRUG-AE.rel. What comes without parts is split 80 / 10 / 10. It stays on this "
+            "server, in the data folder of whoever runs it, and **everybody who opens this dashboard** sees it and its "
+            "runs, until it is deleted here."
         )
-        file = st.file_uploader("Column file, up to 50 MB", key="upload")
+        file = st.file_uploader("Column file, .rel or zip, up to 50 MB", key="upload")
         if file is not None and file.file_id != state.get(_TAKEN):
             state[_TAKEN] = file.file_id
             _take(runs, file.name, file.getvalue())

@@ -271,7 +271,17 @@ def test_corpora_lists_what_is_here_and_what_can_be_fetched(shell, tmp_path, mon
     code, out, _ = shell("corpora", "--json")
     rows = {row["name"]: row for row in json.loads(out)}
     assert code == 0
-    assert list(rows) == ["synthetic", "conll2003", "wnut17", "btc", "wikigold"]
+    assert list(rows) == [
+        "synthetic",
+        "conll2003",
+        "wnut17",
+        "btc",
+        "wikigold",
+        "ade",
+        "psytar",
+        "bc5cdr",
+        "ncbi_disease",
+    ]
     assert rows["synthetic"]["available"]
     assert not rows["conll2003"]["fetchable"]
     assert rows["wnut17"]["fetchable"]
@@ -431,3 +441,20 @@ def test_a_sweep_of_what_is_published_is_done_at_once(shell, tmp_path):
     code, out, _ = shell("sweep", str(path))
     assert code == 0
     assert out.startswith("2 runs, 2 of them done already")
+
+
+def test_a_corpus_can_be_asked_what_it_holds(shell, data_dir, monkeypatch):
+    monkeypatch.setenv("EPSILON_DATA_DIR", str(data_dir))
+    code, out, _ = shell("corpora", "ade", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert [part["sentences"] for part in found["parts"].values()] == [3418, 427, 427]
+    assert sum(sum(part["names"].values()) for part in found["parts"].values()) == 10_948
+    assert found["left_out"] == {"within or across a longer mention": 121}
+    assert found["shared"]["bc5cdr"] > 50
+    text = shell("corpora", "ade")[1]
+    assert "Left out: 121 mentions within or across a longer mention." in text
+    assert "Also in bc5cdr: " in text
+    code, _, error = shell("corpora", "nowhere")
+    assert code == 2
+    assert "neither a known corpus" in error

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from engine import corpus
-from engine.corpus import files
+from engine.corpus import files, reading
 from engine.corpus.catalogue import ENTRIES, NAMED, CorpusFile
 from engine.corpus.fetching import fetch_entry
 from engine.errors import CorpusError
@@ -64,7 +64,7 @@ def test_a_fetched_corpus_is_kept_and_not_fetched_twice(server, settings):
     found = files.find_named(entry, settings)
     assert found is not None
     assert found.where == "fetched"
-    assert len(files.read(found).train) == 400
+    assert len(reading.read(found).train) == 400
 
 
 @pytest.mark.parametrize(
