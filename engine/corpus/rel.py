@@ -38,21 +38,22 @@ class _Placed(NamedTuple):
 def read(files: Mapping[str, bytes]) -> tuple[tuple[Sentence, ...], Counter[str]]:
     """All sentences of these files (name → content), in the order of their first lines, and how many mentions were left
     out, by reason. Raises CorpusError with the file, the line and the value."""
-    found: dict[tuple[str, str], set[_Placed]] = {}
+    relations: dict[tuple[str, str], set[_Placed]] = {}
     for name, data in files.items():
         for document, sentence, *mentions in _lines(name, data):
-            found.setdefault((document, sentence), set()).update(mentions)
+            relations.setdefault((document, sentence), set()).update(mentions)
     numbers: dict[str, int] = {}
     left_out: Counter[str] = Counter()
     sentences = []
-    for (document, text), placed in found.items():
+    for (document, text), placed in relations.items():
         number = numbers.setdefault(document, len(numbers))
         begins = _begins(text, placed)
         mentions = [Mention(each.start - begins, each.end - begins, each.kind) for each in placed]
-        right = [m for m, each in zip(mentions, placed, strict=True) if text[max(0, m.start) : m.end] == each.text]
+        there = [text[max(0, mention.start) : mention.end] for mention in mentions]
+        right = [mention for mention, each, found in zip(mentions, placed, there, strict=True) if found == each.text]
         left_out[standoff.ASTRAY] += len(mentions) - len(right)
-        if sentence := standoff.tagged(text, right, number, left_out):
-            sentences.append(sentence)
+        if tagged := standoff.tagged(text, right, number, left_out):
+            sentences.append(tagged)
     return tuple(sentences), +left_out
 
 
