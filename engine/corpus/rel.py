@@ -40,8 +40,8 @@ def read(files: Mapping[str, bytes]) -> tuple[tuple[Sentence, ...], Counter[str]
     out, by reason. Raises CorpusError with the file, the line and the value."""
     relations: dict[tuple[str, str], set[_Placed]] = {}
     for name, data in files.items():
-        for document, sentence, *mentions in _lines(name, data):
-            relations.setdefault((document, sentence), set()).update(mentions)
+        for document, sentence, *two in _lines(name, data):
+            relations.setdefault((document, sentence), set()).update(two)
     numbers: dict[str, int] = {}
     left_out: Counter[str] = Counter()
     sentences = []
