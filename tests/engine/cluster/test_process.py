@@ -64,7 +64,7 @@ Place(replace(Settings.from_environment(), home=Path(sys.argv[1]))).ring()
 def dispatcher(settings):
     made = object.__new__(process.Dispatcher)
     made.settings, made.store, made.holder = settings, Store(settings.store_url), "here/1"
-    made._client, made._given, made._number = Workers(2), {}, 0
+    made._client, made._given, made._number, made._cold = Workers(2), {}, 0, []
     made._worker, made._ring = worker, Place(settings).ring
     yield made
     made.store.close()
