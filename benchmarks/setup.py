@@ -14,6 +14,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from benchmarks.dashboard import FLAGS, answers, open_page, seconds_until
+from benchmarks.dashboard import FLAGS, answers, seconds_until
 from benchmarks.report import finish, markdown
 from engine import readiness
 from engine.machine import machine_class
@@ -62,12 +63,13 @@ class Terminal:
     def _read(self) -> None:
         for line in self._process.stderr or ():
             self.lines.append((time.monotonic() - self._begun, line.rstrip()))
+            sys.stderr.write(f"{self.lines[-1][0]:7.1f} {line}")
 
     def said(self, text: str) -> float | None:
         """When the line was said; None if it was not. Raises SystemExit where nothing more will be said."""
         found = next((at for at, line in list(self.lines) if line == text), None)
         if found is None and self._process.poll() is not None:
-            raise SystemExit("\n".join(line for _, line in self.lines[-40:]))
+            raise SystemExit(f"`make run` ended with {self._process.returncode}.")
         return found
 
     def parts(self) -> dict[str, tuple[float, float]]:
@@ -100,9 +102,12 @@ def measure(cached: bool) -> dict[str, float]:
             found = {"answers": time.monotonic() - begun}
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=chromium.find(), args=FLAGS.split())
-                page, _ = open_page(browser, address)
+                page = browser.new_page()
+                page.set_default_timeout(1000 * LIMIT)
+                page.goto(address)
+                page.wait_for_selector("h3")
                 found["page"] = time.monotonic() - begun
-                page.locator(".st-key-set_up").wait_for(state="detached", timeout=1000 * LIMIT)
+                page.locator(".st-key-set_up").wait_for(state="detached")
                 found["sentence_gone"] = time.monotonic() - begun
                 browser.close()
             seconds_until(lambda: terminal.said(DONE), LIMIT)

@@ -20,6 +20,9 @@ from engine.errors import EpsilonError, InvalidConfig
 from engine.launch.telling import say
 from engine.settings import REPOSITORY, Settings
 
+SET_UP = [sys.executable, "-m", "engine.launch.background"]
+"""The command that makes what is left of set-up."""
+
 POLL = 0.1
 """Seconds between looks at the server, the signals and the parent."""
 
@@ -82,7 +85,7 @@ def start_set_up() -> subprocess.Popen[bytes] | None:
     if progress is None or not progress.left:
         return None
     say(f"Published runs can be seen at once; set-up goes on behind them: {', '.join(progress.left)}.")
-    process = subprocess.Popen([sys.executable, "-m", "engine.launch.background"], cwd=REPOSITORY)
+    process = subprocess.Popen(SET_UP, cwd=REPOSITORY)
     while process.poll() is None and (progress := readiness.look()) and not progress.under_way:
         time.sleep(POLL / 10)
     return process
