@@ -107,13 +107,14 @@ def measure(cached: bool) -> dict[str, float]:
                 page.goto(address)
                 page.wait_for_selector("h3")
                 found["page"] = time.monotonic() - begun
+                seconds_until(lambda: terminal.said(DONE), LIMIT)
                 page.locator(".st-key-set_up").wait_for(state="detached")
                 found["sentence_gone"] = time.monotonic() - begun
                 browser.close()
-            seconds_until(lambda: terminal.said(DONE), LIMIT)
         finally:
-            os.killpg(process.pid, signal.SIGINT)
-            process.wait(60)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGINT)
+                process.wait(60)
     parts = terminal.parts()
     found |= {f"part: {name}": seconds for name, (seconds, _) in parts.items()}
     found["compiled"] = parts[readiness.TRAINING][1]

@@ -54,7 +54,8 @@ def test_what_is_told_is_seen_and_that_somebody_is_at_it(holder):
     assert seen.left == (TRAINING,)
     assert seen.where == "1 of 2 parts are over, now comes: training step (5 of 62 functions)"
     assert seen.failed == {VECTORS: "No."}
-    assert readiness.being_made([TRAINING]) and not readiness.being_made([VECTORS])
+    assert readiness.being_made([TRAINING]) == seen
+    assert readiness.being_made([VECTORS]) is None
     readiness.all_is_there()
     assert readiness.look() is None
 

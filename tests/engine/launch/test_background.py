@@ -120,7 +120,8 @@ def test_what_fails_is_said_with_what_to_do_and_the_rest_is_made(monkeypatch, ca
     failed = install.make_missing(over=False)
     assert made == ["other"]
     assert failed["vectors"] == "No vectors could be had; the next set-up tries again."
-    assert "(ValueError: LLVM)" in failed["training"] and "`make setup` tries again" in failed["training"]
+    assert "(ValueError: LLVM)" in failed["training"]
+    assert "`make setup` tries again" in failed["training"]
     seen = readiness.look()
     assert (seen.failed, seen.left, seen.under_way) == (failed, (), False)
     said = capsys.readouterr().err

@@ -87,7 +87,9 @@ def test_neither_pages_nor_workers_ask_for_what_is_heavy():
     """While it is being installed, half of a package may be there."""
     known = importlib.metadata.packages_distributions()
     modules = [
-        name for name, found in known.items() if {re.sub("[-_.]+", "-", each).lower() for each in found} & packages.HEAVY
+        name
+        for name, found in known.items()
+        if {re.sub("[-_.]+", "-", each).lower() for each in found} & packages.HEAVY
     ]
     assert "tensorflow" in modules
     subprocess.run([sys.executable, "-c", WITHOUT_HEAVY, " ".join(modules)], check=True, cwd=ROOT)
@@ -122,7 +124,7 @@ class TestFetching:
 
     def test_what_it_said_is_told_where_it_fails(self):
         says = "print('before'); print('ERROR: nothing is there'); raise SystemExit(1)"
-        with pytest.raises(Failed, match="^ERROR: nothing is there$") as caught:
+        with pytest.raises(Failed, match="ERROR: nothing is there") as caught:
             packages.fetch([sys.executable, "-c", says], (), print)
         assert caught.value.said == "before\nERROR: nothing is there"
 

@@ -16,41 +16,36 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture(params=[io.StringIO, Terminal])
-def standard_error(request, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", request.param())
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
     monkeypatch.setattr(telling, "BETWEEN_LINES", 0.0)
     monkeypatch.setattr(telling, "BETWEEN_LOOKS", 0.0)
-    return sys.stderr
 
 
-def tell(over):
+def told(monkeypatch, error: io.StringIO, *, over: bool) -> str:
+    """What is told of a part into this standard error."""
+    monkeypatch.setattr(sys, "stderr", error)
     with telling.part("packages", over=over) as progress:
         progress("3 MB fetched")
         progress("5 MB fetched")
+    return error.getvalue()
 
 
-def test_a_part_says_its_name_how_far_it_is_and_its_seconds(standard_error):
-    tell(over=True)
-    said = standard_error.getvalue()
-    alive = standard_error.isatty()
-    assert ("\x1b" in said, "\r" in said) == (alive, alive)
-    assert said.count("\n") == (1 if alive else 4)
-    assert "packages: 3 MB fetched" in said
-    assert said.splitlines()[-1].endswith("packages: 5 MB fetched, 0.0 s")
+PLAIN = ["packages …", "packages: 3 MB fetched", "packages: 5 MB fetched", "packages: 5 MB fetched, 0.0 s"]
 
 
-def test_who_has_not_the_terminal_alone_writes_over_nothing(standard_error):
-    tell(over=False)
-    assert standard_error.getvalue().splitlines() == [
-        "packages …",
-        "packages: 3 MB fetched",
-        "packages: 5 MB fetched",
-        "packages: 5 MB fetched, 0.0 s",
-    ]
+def test_a_person_sees_one_line_that_is_written_over(monkeypatch):
+    said = told(monkeypatch, Terminal(), over=True)
+    assert said.count("\n") == 1
+    assert said.replace("\r\x1b[2K", "\n").splitlines() == PLAIN
 
 
-def test_a_part_that_fails_says_why(standard_error):
+@pytest.mark.parametrize(("error", "over"), [(io.StringIO, True), (io.StringIO, False), (Terminal, False)])
+def test_in_a_pipe_or_beside_others_lines_follow_one_another(monkeypatch, error, over):
+    assert told(monkeypatch, error(), over=over).splitlines() == PLAIN
+
+
+def test_a_part_that_fails_says_why(capsys):
     with pytest.raises(Failed), telling.part("packages", over=False):
         raise Failed("There is no room.")
-    assert standard_error.getvalue().endswith("packages: failed after 0.0 s. There is no room.\n")
+    assert capsys.readouterr().err.endswith("packages: failed after 0.0 s. There is no room.\n")
