@@ -115,10 +115,13 @@ def _present() -> set[str]:
 
 
 def _bytes(folder: Path) -> int:
+    """Of the files of packages below; folders of pip's come and go meanwhile, which ``os.walk`` puts up with."""
     total = 0
-    for each in folder.rglob("*.whl"):
-        with suppress(OSError):  # it has gone meanwhile
-            total += each.stat().st_size
+    for here, _, files in os.walk(folder):
+        for file in files:
+            if file.endswith(".whl"):
+                with suppress(OSError):
+                    total += os.path.getsize(os.path.join(here, file))
     return total
 
 

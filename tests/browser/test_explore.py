@@ -441,12 +441,11 @@ def test_a_reader_looks_at_what_a_person_is_promised(dashboard, page):
 
 
 SERVER = """
-import sys
+import runpy, sys
 from pathlib import Path
 from engine import readiness
 readiness.FOLDER = Path(sys.argv.pop(1))
-from streamlit.web.cli import main
-sys.exit(main())
+runpy.run_module("pages.startup.server", run_name="__main__")
 """
 """Streamlit's server in an environment whose set-up the test plays."""
 
@@ -474,12 +473,12 @@ def being_set_up(tmp_path, monkeypatch):
             env=os.environ | {"EPSILON_HOME": str(tmp_path / "home")},
         )
         wait_for(lambda: answers(f"http://localhost:{port}/_stcore/health"))
-        yield f"http://localhost:{port}/runs"
+        yield f"http://localhost:{port}/"
     server.terminate()
     server.wait(30)
 
 
-def test_set_up_behind_the_page_is_told_as_it_goes_on_and_no_longer_when_it_is_done(page, being_set_up):
+def test_set_up_behind_the_page_is_told_as_it_goes_on_and_no_longer_when_it_is_done(being_set_up, page):
     page.goto(being_set_up)
     told = page.locator(".st-key-set_up")
     expect(told).to_contain_text("0 of 2 parts are over, now comes: word vectors", timeout=60_000)
