@@ -50,9 +50,9 @@ class Progress:
     def where(self) -> str:
         """Parts done of parts, and which is being made."""
         if not self.left:
-            return f"{self.over} of {len(self.parts)} parts are over"
+            return f"{self.over} of {len(self.parts)} parts done"
         step = f" ({self.step})" if self.step else ""
-        return f"{self.over} of {len(self.parts)} parts are over, now comes: {self.left[0]}{step}"
+        return f"{self.over} of {len(self.parts)} parts done, now: {self.left[0]}{step}"
 
 
 def tell(progress: Progress) -> None:

@@ -79,9 +79,8 @@ def fetch(command: list[str], wanted: Collection[str], progress: Callable[[str],
         try:
             most = 0
             while process.poll() is None:
-                most = max(most, fetched := _bytes(Path(folder)))
-                there = len(set(wanted) & _present())
-                progress(f"{fetched / 1e6:.0f} MB fetched, {there} of {len(wanted)} installed")
+                most = max(most, _bytes(Path(folder)))
+                progress(_far(most, wanted))
                 time.sleep(_LOOK)
         finally:  # who is told to end does not leave it behind
             process.kill()
@@ -92,7 +91,7 @@ def fetch(command: list[str], wanted: Collection[str], progress: Callable[[str],
         reason = next((line.strip() for line in lines if "ERROR" in line), f"exit {process.returncode}")
         raise Failed(reason, said="\n".join(lines[-_SAID:]))
     importlib.invalidate_caches()  # packages have come in since this process started
-    progress(f"{most / 1e6:.0f} MB fetched, {len(set(wanted) & _present())} of {len(wanted)} installed")
+    progress(_far(most, wanted))
 
 
 def pins(text: str) -> set[str]:
@@ -104,6 +103,11 @@ def without(text: str, names: Collection[str]) -> str:
     """A list of packages without some of them."""
     entries = re.split(r"(?m)^(?=[A-Za-z0-9])", text)
     return "".join(entry for entry in entries if not (pin := _PIN.match(entry)) or pin[1].lower() not in names)
+
+
+def _far(fetched: int, wanted: Collection[str]) -> str:
+    installed = f", {len(set(wanted) & _present())} of {len(wanted)} installed" if wanted else ""
+    return f"{fetched / 1e6:.0f} MB fetched{installed}"
 
 
 def _plain(name: str) -> str:

@@ -52,6 +52,8 @@ def main() -> int:
     cluster.start()
     try:
         while server.poll() is None and not told and not parent.is_stopping():
+            if background:
+                background.poll()  # once it has ended nothing of it is kept
             time.sleep(POLL)
         return server.returncode or 0
     finally:

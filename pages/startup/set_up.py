@@ -29,8 +29,8 @@ def _going_on() -> None:
 
 def going_on(progress: Progress) -> str:
     """How far set-up is, and what that means for who looks."""
-    runs = "A run that is started now waits for what it needs."
-    return f"What is published can be seen; set-up goes on behind it: {progress.where}. {runs}"
+    runs = "What is published can be seen; a run that is started now waits for what it needs."
+    return f"Set-up goes on in the background: {progress.where}. {runs}"
 
 
 def sentences(progress: Progress) -> list[str]:

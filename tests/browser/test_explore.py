@@ -481,8 +481,8 @@ def being_set_up(tmp_path, monkeypatch):
 def test_set_up_behind_the_page_is_told_as_it_goes_on_and_no_longer_when_it_is_done(being_set_up, page):
     page.goto(being_set_up)
     told = page.locator(".st-key-set_up")
-    expect(told).to_contain_text("0 of 2 parts are over, now comes: word vectors", timeout=60_000)
+    expect(told).to_contain_text("0 of 2 parts done, now: word vectors", timeout=60_000)
     readiness.tell(Progress(parts=("word vectors", "training step"), over=1, step="5 of 62 functions"))
-    expect(told).to_contain_text("1 of 2 parts are over, now comes: training step (5 of 62 functions)", timeout=60_000)
+    expect(told).to_contain_text("1 of 2 parts done, now: training step (5 of 62 functions)", timeout=60_000)
     readiness.all_is_there()
     expect(told).to_have_count(0, timeout=60_000)

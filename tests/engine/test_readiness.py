@@ -52,7 +52,7 @@ def test_what_is_told_is_seen_and_that_somebody_is_at_it(holder):
     assert seen.under_way
     assert seen.parts == PROGRESS.parts
     assert seen.left == (TRAINING,)
-    assert seen.where == "1 of 2 parts are over, now comes: training step (5 of 62 functions)"
+    assert seen.where == "1 of 2 parts done, now: training step (5 of 62 functions)"
     assert seen.failed == {VECTORS: "No."}
     assert readiness.being_made([TRAINING]) == seen
     assert readiness.being_made([VECTORS]) is None
@@ -84,8 +84,8 @@ def test_who_waits_is_told_how_far_it_is_and_goes_on_when_its_parts_are_over(hol
 
     readiness.wait_for([VECTORS, TRAINING], waiting)
     assert said == [
-        "waiting for set-up: 0 of 2 parts are over, now comes: word vectors",
-        "waiting for set-up: 1 of 3 parts are over, now comes: training step",
+        "waiting for set-up: 0 of 2 parts done, now: word vectors",
+        "waiting for set-up: 1 of 3 parts done, now: training step",
     ]
 
 

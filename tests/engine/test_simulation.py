@@ -215,8 +215,8 @@ def test_a_run_that_comes_before_set_up_is_done_waits_for_what_it_needs_and_says
         readiness.tell(Progress(parts=parts))
         next(simulate(SMALL, trained_settings, on_stage=hear))
     assert stages[:3] == [
-        "waiting for set-up: 0 of 4 parts are over, now comes: word vectors",
-        "waiting for set-up: 1 of 4 parts are over, now comes: training step",
+        "waiting for set-up: 0 of 4 parts done, now: word vectors",
+        "waiting for set-up: 1 of 4 parts done, now: training step",
         "reading the corpus and its word vectors",
     ]
 
@@ -235,7 +235,7 @@ def test_a_run_that_needs_tensorflow_waits_for_it(settings, tmp_path, monkeypatc
     monkeypatch.setattr(readiness, "FOLDER", tmp_path)
     readiness.tell(Progress(parts=(readiness.VECTORS, readiness.TENSORFLOW), over=1))
     run = simulate(config, dataclasses.replace(settings, backend=backend), on_stage=hear)
-    with readiness.alone(lambda: None), pytest.raises(Heard, match="now comes: TensorFlow"):
+    with readiness.alone(lambda: None), pytest.raises(Heard, match="now: TensorFlow"):
         next(run)
 
 

@@ -11,8 +11,8 @@ from engine.readiness import LANGUAGE_MODEL, TRAINING, VECTORS, Progress
 
 UNDER_WAY = Progress(parts=(VECTORS, TRAINING, LANGUAGE_MODEL), over=1, step="5 of 62 functions")
 SENTENCE = (
-    "What is published can be seen; set-up goes on behind it: 1 of 3 parts are over, now comes: training step "
-    "(5 of 62 functions). A run that is started now waits for what it needs."
+    "Set-up goes on in the background: 1 of 3 parts done, now: training step (5 of 62 functions). "
+    "What is published can be seen; a run that is started now waits for what it needs."
 )
 
 

@@ -138,6 +138,39 @@ def test_what_is_there_is_not_made_again(monkeypatch):
     assert made == ["vectors", "training"]
 
 
+@pytest.mark.parametrize(
+    ("fails", "code"),
+    [(None, 0), (readiness.VECTORS, 0), (readiness.LANGUAGE_MODEL, 0), (readiness.TRAINING, 1), ("en_core_web_lg", 1)],
+)
+def test_in_front_all_is_made_and_the_exit_code_tells_what_must_not_be_missing(monkeypatch, fails, code):
+    def make(name):
+        def fail(*_):
+            raise Failed(f"{name} could not be had.")
+
+        return fail if name == fails else lambda *_: None
+
+    names = (readiness.VECTORS, readiness.TRAINING, readiness.LANGUAGE_MODEL)
+    made = parts(monkeypatch, **{name: make(name) for name in names})
+    monkeypatch.setattr(install, "install_packages", lambda listed: listed == packages.TESTS)
+    monkeypatch.setattr(install, "vectors_installed", lambda name: False)
+    monkeypatch.setattr(install, "fetch_vectors", make("en_core_web_lg"))
+    assert install.main(["--tests", "--vectors", "en_core_web_lg"]) == code
+    assert made == [name for name in names if name != fails]
+
+
+def test_where_pip_fails_nothing_else_is_tried(monkeypatch, capsys, tmp_path):
+    def fail(*_, **__):
+        raise Failed("ERROR: no such package", said="what pip said")
+
+    made = parts(monkeypatch, training=lambda: None)
+    monkeypatch.setattr(packages, "installed", lambda *_, **__: False)
+    monkeypatch.setattr(packages, "install", fail)
+    assert install.main([]) == 1
+    assert install.main(["--pages"]) == 1
+    assert made == []
+    assert "what pip said\nThe packages of requirements.txt could not be installed" in capsys.readouterr().err
+
+
 class TestBeforeThePages:
     @pytest.fixture(autouse=True)
     def light(self, monkeypatch):
