@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -29,6 +30,9 @@ HEAVY = frozenset(
     "tensorflow-io-gcs-filesystem tensorflow-privacy tensorflow-probability".split()
 )
 """TensorFlow and what it alone needs: half of all bytes, without which pages can be drawn and most runs computed."""
+
+PASSING = Path(sys.prefix) / "fetched"
+"""Folder for what pip fetches and unpacks, so that it can be measured."""
 
 _LOOK = 0.5
 """Seconds between two looks at how far pip is."""
@@ -73,18 +77,21 @@ def fetch(command: list[str], wanted: Collection[str], progress: Callable[[str],
 
     What it says is kept back, and is in the error where it fails. Raises Failed.
     """
-    with tempfile.TemporaryDirectory(dir=sys.prefix, prefix="fetched-") as folder, tempfile.TemporaryFile("w+") as said:
-        here = os.environ | {"TMPDIR": folder, "PYTHONUNBUFFERED": "1"}
+    shutil.rmtree(PASSING, ignore_errors=True)  # of one that was killed
+    PASSING.mkdir()
+    with tempfile.TemporaryFile("w+") as said:
+        here = os.environ | {"TMPDIR": str(PASSING), "PYTHONUNBUFFERED": "1"}
         process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, env=here)
         try:
             most = 0
             while process.poll() is None:
-                most = max(most, _bytes(Path(folder)))
+                most = max(most, _bytes(PASSING))
                 progress(_far(most, wanted))
                 time.sleep(_LOOK)
         finally:  # who is told to end does not leave it behind
             process.kill()
             process.wait()
+            shutil.rmtree(PASSING, ignore_errors=True)
         said.seek(0)
         lines = said.read().splitlines()
     if process.returncode != 0:

@@ -110,6 +110,13 @@ while True:
 
 
 class TestFetching:
+    @pytest.fixture(autouse=True)
+    def passing(self, tmp_path, monkeypatch):
+        """A folder where a set-up that was killed has left something."""
+        monkeypatch.setattr(packages, "PASSING", tmp_path / "fetched")
+        packages.PASSING.mkdir()
+        (packages.PASSING / "left.whl").write_bytes(bytes(1_000_000))
+
     def test_its_progress_is_what_was_fetched_and_what_is_installed(self, tmp_path):
         wanted = packages.pins((ROOT / packages.PRODUCT).read_text())
         said = []
@@ -121,6 +128,7 @@ class TestFetching:
 
         packages.fetch([sys.executable, "-c", FETCHES, str(tmp_path / "seen")], wanted, progress)
         assert said[-1] == f"3 MB fetched, {len(wanted)} of {len(wanted)} installed"
+        assert not packages.PASSING.exists()
 
     def test_what_it_said_is_told_where_it_fails(self):
         says = "print('before'); print('ERROR: nothing is there'); raise SystemExit(1)"
