@@ -6,7 +6,7 @@ from engine import readiness
 from engine.readiness import Progress
 from pages.shared import address
 
-POLL_SECONDS = 1.0
+POLL_SECONDS = 2.0
 
 
 def show() -> None:
