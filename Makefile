@@ -1,4 +1,5 @@
-# make run         sets up what is missing, then opens the dashboard on localhost (PORT=9000 for another port)
+# make run         sets up what pages need, then opens the dashboard on localhost (PORT=9000 for another port); what
+#                  only runs need is set up behind it
 # make test        sets up what is missing, then runs all tests, those in a browser included
 # make lint        ruff and mypy
 # make setup       only sets up: the virtual environment .venv, the pinned packages, the word vectors
@@ -11,7 +12,8 @@ PYTHON := .venv/bin/python
 
 .PHONY: run test lint coverage lock results setup setup-tests vectors-lg
 
-run: setup
+run: $(PYTHON)
+	@$(PYTHON) -m engine.launch.install --pages
 	@$(PYTHON) -m engine.launch.serve
 
 test: setup-tests
@@ -49,11 +51,13 @@ vectors-lg: setup
 
 # TensorFlow Privacy has no release for Python 3.12 or later, so the environment is made with 3.11, wherever it is.
 $(PYTHON):
-	@for python in python3.11 python3 python; do \
+	@begun=$$(date +%s); echo "virtual environment …" >&2; \
+	made() { echo "virtual environment: $$(($$(date +%s) - begun)) s" >&2; exit 0; }; \
+	for python in python3.11 python3 python; do \
 	  if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then \
-	    exec "$$python" -m venv --clear .venv; \
+	    "$$python" -m venv --clear .venv && made; exit 1; \
 	  fi; \
 	done; \
-	if command -v uv >/dev/null && uv venv --clear --seed --python 3.11 .venv; then exit 0; fi; \
+	if command -v uv >/dev/null && uv venv --clear --seed --python 3.11 .venv; then made; fi; \
 	echo "Python 3.11 with its venv module is missing: install it (Debian: python3.11-venv) or uv, and run this again." >&2; \
 	exit 1

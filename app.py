@@ -6,7 +6,7 @@ from streamlit.navigation.page import StreamlitPage
 from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
 from engine.errors import EpsilonError
 from pages.shared import address
-from pages.startup import look
+from pages.startup import look, set_up
 
 st.set_page_config(page_title="Epsilon Explorer", page_icon="static/mark.svg", layout="wide")
 st.logo("static/wordmark.svg", size="large", icon_image="static/mark.svg")
@@ -36,6 +36,7 @@ GROUPS = {
 page = st.navigation(GROUPS, position="top")
 st.set_page_config(page_title="Epsilon Explorer" if page.url_path == "" else f"{page.title} · Epsilon Explorer")
 look.apply(page.title, here=next(place for place, pages in enumerate(GROUPS.values()) if page in pages))
+set_up.show()
 try:
     page.run()
 except EpsilonError as error:

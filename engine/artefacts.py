@@ -135,6 +135,17 @@ class Artefacts:
                 time.sleep(_POLL)
             yield
 
+    def held(self, name: str) -> bool:
+        """Whether a process of this machine holds the lock of the file or folder ``name``."""
+        try:
+            with self.here(f"locks/{name}").open() as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:  # nobody has ever held it
+            return False
+        return False
+
     def remove(self, name: str) -> None:
         """Forget the file or folder, where there is one. Raises StoreError."""
         path = self.here(name)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine import corpus as corpora
-from engine import embeddings
+from engine import embeddings, readiness
 from engine.config import SimulationConfig, engine_version, run_id
 from engine.corpus import AnyCorpus, CorpusHandle
 from engine.embeddings import EncodedCorpus, apart
@@ -76,6 +76,7 @@ def prepare(
     what the configuration's noise source says. tell: is told what is going on, in words; it may raise to stop. Raises
     InvalidConfig, CorpusError, VectorsMissing, StoreError, TrainingFailed.
     """
+    readiness.wait_for(_needed(config, settings), tell)
     tell("reading the corpus and its word vectors")
     corpus = corpus or corpora.resolve(config.corpus, settings)
     shared = [apart.overlap(part, config.features) for part in corpus.parts]
@@ -89,10 +90,9 @@ def prepare(
         for part in corpus.parts
     ]
     if settings.backend == "compiled" and not compiled_stamp.is_fresh():
-        tell("compiling the training step, once; up to a minute")
-        from engine.training.compilation import compile_everything
+        from engine.training.compilation import compile_what_is_missing
 
-        compile_everything()
+        compile_what_is_missing(tell)
     tell("preparing the tagger")
     secrets = secrets or secrets_of(config, corpus.checksum)
     identity, seeds = run_id(config, corpus.checksum), Seeds(config.seed)
@@ -107,6 +107,16 @@ def prepare(
         sides=sides,
         run=run,
     )
+
+
+def _needed(config: SimulationConfig, settings: Settings) -> set[str]:
+    """The parts of set-up that this run cannot do without."""
+    needed = {readiness.VECTORS, readiness.TRAINING}
+    if config.features in embeddings.IN_CONTEXT:
+        needed |= {readiness.TENSORFLOW, readiness.LANGUAGE_MODEL}
+    if settings.backend == "tensorflow":
+        needed.add(readiness.TENSORFLOW)
+    return needed
 
 
 def _sides(

@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 
+from engine import readiness
 from engine.cluster.dispatch import Place
 from engine.errors import StoreError
 from engine.records import RunState
@@ -40,6 +41,9 @@ IDLE_SECONDS = 60
 """After so long without work a cluster that never had an owner ends."""
 MOST_WORKERS, WORKER_BYTES = 8, 1_200_000_000
 """Workers on this machine at most, and the memory that each is taken to need."""
+FOR_WARMTH = (readiness.VECTORS, readiness.TRAINING)
+"""Parts of set-up that a worker of this machine needs to be warm: if it waited for them, a run that is asked for
+meanwhile could not say that it does so too."""
 SILENT_SECONDS = 30
 """A running run whose worker, on another machine, has not been heard of for so long is given to another."""
 
@@ -140,13 +144,13 @@ class Dispatcher:
         self._worker = worker
         self._number = 0
         self._given: dict[str, object] = {}
-        for address in self._client.scheduler_info()["workers"]:
-            self._client.submit(
-                worker.warm_up, settings.addresses, workers=[address], key=f"warm-{address}", priority=1
-            )
+        self._cold = list(self._client.scheduler_info()["workers"])
+        """Addresses of workers that have not been told to warm up."""
 
     def step(self) -> bool:
         """Look once; returns whether anything is queued or running here."""
+        if self._cold and (self.settings.scheduler or not readiness.being_made(FOR_WARMTH)):
+            self._warm_up()
         for run_id, future in list(self._given.items()):
             if future.done():  # type: ignore[attr-defined]
                 del self._given[run_id]
@@ -178,6 +182,13 @@ class Dispatcher:
             time.sleep(1)
             return True
         return bool(waiting or self._given)
+
+    def _warm_up(self) -> None:
+        for address in self._cold:
+            self._client.submit(
+                self._worker.warm_up, self.settings.addresses, workers=[address], key=f"warm-{address}", priority=1
+            )
+        self._cold = []
 
     def _slots(self) -> int:
         return sum(self._client.nthreads().values())

@@ -5,10 +5,11 @@ learned from the private text, that vocabulary would leave through the side door
 """
 
 from engine.embeddings.encoded import EncodedCorpus, EncodedSplit
-from engine.embeddings.features import encode
+from engine.embeddings.features import IN_CONTEXT, encode
 from engine.embeddings.vectors import VectorPackage, find, installed
 
 __all__ = [
+    "IN_CONTEXT",
     "EncodedCorpus",
     "EncodedSplit",
     "VectorPackage",

@@ -31,7 +31,7 @@ PUBLIC = Path(__file__).resolve().parent / "public"
 PROJECTION = PUBLIC / "minilm-projection.npz"
 LAYERS, KEPT = (4, 6), 128
 """Of the language model: which layers are used, and how many whitened dimensions of each."""
-_IN_CONTEXT = {"contextual": 2 * KEPT, "tuned": 2 * KEPT + 384, "names": 2 * KEPT + 384 + names.SIZE}
+IN_CONTEXT = {"contextual": 2 * KEPT, "tuned": 2 * KEPT + 384, "names": 2 * KEPT + 384 + names.SIZE}
 """How many of a token's features come in context."""
 VECTOR_NORM, SHAPE_NORM = 6.86, 2.0
 """Word vectors are divided by their usual length (of en_core_web_md), spelling bits by this: each part of a token's
@@ -72,7 +72,7 @@ def encode(
         splits.append(replace(split, rows=np.arange(first, first + len(split.rows), dtype=np.int32)))
         first += len(split.rows)
     train, validation, test = splits
-    copied = int(table.shape[1]) - _IN_CONTEXT.get(kind, 0)
+    copied = int(table.shape[1]) - IN_CONTEXT.get(kind, 0)
     return EncodedCorpus(train, validation, test, table, encoded.tags, copied)
 
 
@@ -95,7 +95,7 @@ def _table(
     words = [word for sentence in sentences for word in sentence]
     rows = np.concatenate([getattr(encoded, name).rows for name in _SPLITS])
     parts = [encoded.vectors[rows] / np.float32(VECTOR_NORM), shapes(words) / np.float32(SHAPE_NORM)]
-    if kind in _IN_CONTEXT:
+    if kind in IN_CONTEXT:
         parts.append(_in_context(sentences, kind, package.folder, near_by, progress))
     return np.concatenate([narrow(part) for part in parts], axis=1)
 

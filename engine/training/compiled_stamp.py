@@ -1,28 +1,27 @@
-"""Whether the engine's compiled code is there, ready to load: a digest of its sources lies in the environment.
+"""Whether the engine's compiled code is there, ready to load: a digest of its sources lies beside it.
 
 Only the standard library: every start of the dashboard asks this.
 """
 
 import hashlib
-import sys
+from contextlib import suppress
 from pathlib import Path
 
 _ENGINE = Path(__file__).resolve().parent.parent
+_STAMP = _ENGINE / "__pycache__" / "compiled"
+"""Of this checkout: another one with the same virtual environment has compiled code of its own."""
 
 
 def is_fresh() -> bool:
     """Whether everything was compiled since its sources changed."""
-    stamp = _stamp()
-    return stamp.is_file() and stamp.read_text() == _digest()
+    return _STAMP.is_file() and _STAMP.read_text() == _digest()
 
 
 def renew() -> None:
     """Say that everything has been compiled."""
-    _stamp().write_text(_digest())
-
-
-def _stamp() -> Path:
-    return Path(sys.prefix) / "compiled"
+    with suppress(OSError):  # where nobody may write beside the sources, compiled code is kept elsewhere
+        _STAMP.parent.mkdir(exist_ok=True)
+        _STAMP.write_text(_digest())
 
 
 def _digest() -> str:

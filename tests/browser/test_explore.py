@@ -14,7 +14,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
+
+from engine import readiness
+from engine.readiness import Progress
 
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = (
@@ -436,3 +439,51 @@ def test_a_reader_looks_at_what_a_person_is_promised(dashboard, page):
     page.get_by_role("slider", name="Sentences that name one person").press("ArrowRight")
     page.get_by_text("Somebody named in 11 sentences").wait_for(timeout=20_000)
     assert "person_sentences" not in page.url
+
+
+SERVER = """
+import runpy, sys
+from pathlib import Path
+from engine import readiness
+readiness.FOLDER = Path(sys.argv.pop(1))
+runpy.run_module("pages.startup.server", run_name="__main__")
+"""
+"""Streamlit's server in an environment whose set-up the test plays."""
+
+
+@pytest.fixture
+def being_set_up(tmp_path, monkeypatch):
+    """The address of a dashboard behind which set-up goes on."""
+    monkeypatch.setattr(readiness, "FOLDER", tmp_path)
+    port = free_port()
+    options = [
+        "run",
+        "app.py",
+        "--server.port",
+        str(port),
+        "--server.headless",
+        "true",
+        "--server.address",
+        "localhost",
+    ]
+    with readiness.alone(lambda: None):
+        readiness.tell(Progress(parts=("word vectors", "training step")))
+        server = subprocess.Popen(
+            [sys.executable, "-c", SERVER, str(tmp_path), *options],
+            cwd=ROOT,
+            env=os.environ | {"EPSILON_HOME": str(tmp_path / "home")},
+        )
+        wait_for(lambda: answers(f"http://localhost:{port}/_stcore/health"))
+        yield f"http://localhost:{port}/"
+    server.terminate()
+    server.wait(30)
+
+
+def test_set_up_behind_the_page_is_told_as_it_goes_on_and_no_longer_when_it_is_done(being_set_up, page):
+    page.goto(being_set_up)
+    told = page.locator(".st-key-set_up")
+    expect(told).to_contain_text("0 of 2 parts done, now: word vectors", timeout=60_000)
+    readiness.tell(Progress(parts=("word vectors", "training step"), over=1, step="5 of 62 functions"))
+    expect(told).to_contain_text("1 of 2 parts done, now: training step (5 of 62 functions)", timeout=60_000)
+    readiness.all_is_there()
+    expect(told).to_have_count(0, timeout=60_000)

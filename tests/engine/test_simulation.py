@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from engine import corpus
+from engine import corpus, readiness
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.embeddings import apart
 from engine.errors import CorpusError, InvalidConfig, RunStopped, VectorsMissing
@@ -14,6 +14,7 @@ from engine.federated.plan import plan_of
 from engine.preparation import prepare
 from engine.privacy.accounting import epsilon
 from engine.privacy.plan import PrivacyPlan
+from engine.readiness import Progress
 from engine.recording import report_steps
 from engine.seeds import Secrets
 from engine.settings import BACKENDS
@@ -196,6 +197,46 @@ def test_compiling_is_said_where_it_must_happen(trained_settings, monkeypatch, f
     stages = []
     next(simulate(SMALL, trained_settings, on_stage=lambda stage, progress: stages.append(stage)))
     assert any("compiling" in stage for stage in stages) is not fresh
+
+
+def test_a_run_that_comes_before_set_up_is_done_waits_for_what_it_needs_and_says_so(
+    trained_settings, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(readiness, "FOLDER", tmp_path)
+    parts = (readiness.VECTORS, readiness.TRAINING, readiness.TENSORFLOW, readiness.LANGUAGE_MODEL)
+    stages = []
+
+    def hear(stage, progress):
+        stages.append(stage)
+        if "waiting" in stage:
+            readiness.tell(Progress(parts=parts, over=len(stages)))
+
+    with readiness.alone(lambda: None):
+        readiness.tell(Progress(parts=parts))
+        next(simulate(SMALL, trained_settings, on_stage=hear))
+    assert stages[:3] == [
+        "waiting for set-up: 0 of 4 parts done, now: word vectors",
+        "waiting for set-up: 1 of 4 parts done, now: training step",
+        "reading the corpus and its word vectors",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("config", "backend"),
+    [(dataclasses.replace(SMALL, features="contextual"), "compiled"), (SMALL, "tensorflow")],
+)
+def test_a_run_that_needs_tensorflow_waits_for_it(settings, tmp_path, monkeypatch, config, backend):
+    class Heard(Exception):
+        """Enough was heard."""
+
+    def hear(stage, progress):
+        raise Heard(stage)
+
+    monkeypatch.setattr(readiness, "FOLDER", tmp_path)
+    readiness.tell(Progress(parts=(readiness.VECTORS, readiness.TENSORFLOW), over=1))
+    run = simulate(config, dataclasses.replace(settings, backend=backend), on_stage=hear)
+    with readiness.alone(lambda: None), pytest.raises(Heard, match="now: TensorFlow"):
+        next(run)
 
 
 def federated(config: SimulationConfig = SMALL, **federation) -> SimulationConfig:

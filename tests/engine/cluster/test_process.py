@@ -3,12 +3,15 @@
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from engine import readiness
 from engine.cluster import process, worker
 from engine.cluster.dispatch import Place
+from engine.readiness import Progress
 from engine.records import RunState
 from engine.settings import REPOSITORY
 from engine.store.database import Store
@@ -64,7 +67,7 @@ Place(replace(Settings.from_environment(), home=Path(sys.argv[1]))).ring()
 def dispatcher(settings):
     made = object.__new__(process.Dispatcher)
     made.settings, made.store, made.holder = settings, Store(settings.store_url), "here/1"
-    made._client, made._given, made._number = Workers(2), {}, 0
+    made._client, made._given, made._number, made._cold = Workers(2), {}, 0, []
     made._worker, made._ring = worker, Place(settings).ring
     yield made
     made.store.close()
@@ -134,3 +137,26 @@ class TestTheBell:
                 place.ring()
         place.ring()
         assert not place.bell.exists()
+
+
+def test_workers_are_not_warmed_up_while_what_they_need_is_set_up(dispatcher, tmp_path, monkeypatch):
+    """Else a run that is asked for meanwhile would wait behind them without a word."""
+    monkeypatch.setattr(readiness, "FOLDER", tmp_path)
+    dispatcher._cold = ["worker 0", "worker 1"]
+    with readiness.alone(lambda: None):
+        readiness.tell(Progress(parts=(readiness.VECTORS, readiness.TRAINING, readiness.BYTE_CODE), over=1))
+        dispatcher.step()
+        assert dispatcher._client.given == []
+        readiness.tell(Progress(parts=(readiness.VECTORS, readiness.TRAINING, readiness.BYTE_CODE), over=2))
+        dispatcher.step()
+        dispatcher.step()
+    assert len(dispatcher._client.given) == 2
+
+
+def test_workers_on_other_machines_are_warmed_up_at_once(dispatcher, tmp_path, monkeypatch):
+    monkeypatch.setattr(readiness, "FOLDER", tmp_path)
+    dispatcher._cold, dispatcher.settings = ["worker 0"], replace(dispatcher.settings, scheduler="tcp://there:1")
+    with readiness.alone(lambda: None):
+        readiness.tell(Progress(parts=(readiness.VECTORS, readiness.TRAINING)))
+        dispatcher.step()
+    assert len(dispatcher._client.given) == 1

@@ -7,12 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
-from engine.launch import install
+from engine.launch import Failed, install, packages
 
 ROOT = Path(__file__).resolve().parents[3]
-LISTS = (install.PRODUCT, install.TESTS, *install.VENDORED.values(), install.LANGUAGE_MODEL)
+LISTS = (packages.PRODUCT, packages.TESTS, *install.VENDORED.values(), install.LANGUAGE_MODEL)
 PIN = re.compile(r"^([A-Za-z0-9._-]+==[^\s;]+)", re.MULTILINE)
 
 
@@ -21,19 +22,130 @@ def pins(name):
     return {pin.lower() for pin in PIN.findall((ROOT / name).read_text())}
 
 
-def test_what_is_installed_is_left_alone(tmp_path, monkeypatch):
-    calls = []
-    monkeypatch.setattr(install.subprocess, "run", lambda command, **_: calls.append(command) or Done())
-    assert install.install_requirements(install.PRODUCT, tmp_path)
-    assert install.install_requirements(install.PRODUCT, tmp_path)
+@pytest.fixture
+def calls(monkeypatch):
+    """What pip would be called with, and the list that it would be given."""
+    kept: list[tuple[list[str], str]] = []
+    monkeypatch.setattr(
+        packages, "fetch", lambda command, wanted, progress: kept.append((command, Path(command[-1]).read_text()))
+    )
+    return kept
+
+
+def test_what_is_installed_is_left_alone(tmp_path, calls):
+    assert not packages.installed(packages.PRODUCT, tmp_path)
+    packages.install(packages.PRODUCT, tmp_path, print)
+    assert packages.installed(packages.PRODUCT, tmp_path)
+    assert packages.installed(packages.PRODUCT, tmp_path, light=True)
+    assert not packages.installed(packages.TESTS, tmp_path)
+    (tmp_path / "installed-requirements.txt").write_text("another state of the list")
+    assert not packages.installed(packages.PRODUCT, tmp_path)
     assert len(calls) == 1
-    (tmp_path / "installed-requirements.txt").write_text("other")
-    assert install.install_requirements(install.PRODUCT, tmp_path)
-    assert len(calls) == 2
 
 
-class Done:
-    returncode = 0
+def test_with_the_packages_of_the_tests_those_of_the_product_are_there(tmp_path, calls):
+    packages.install(packages.TESTS, tmp_path, print)
+    assert packages.installed(packages.PRODUCT, tmp_path)
+
+
+def test_what_was_installed_since_is_no_longer_what_the_other_list_says(tmp_path, calls):
+    older = tmp_path / "installed-tests-requirements.txt"
+    older.write_text("an older state of the list")
+    packages.install(packages.PRODUCT, tmp_path, print)
+    assert not older.exists()
+
+
+def test_for_pages_all_is_installed_but_what_is_heavy(tmp_path, calls):
+    packages.install(packages.PRODUCT, tmp_path, print, light=True)
+    assert packages.installed(packages.PRODUCT, tmp_path, light=True)
+    assert not packages.installed(packages.PRODUCT, tmp_path)
+    ((command, listed),) = calls
+    assert "--no-deps" in command
+    left_out = pins(packages.PRODUCT) - {pin.lower() for pin in PIN.findall(listed)}
+    assert {pin.split("==")[0] for pin in left_out} == packages.HEAVY
+    assert listed.count("--hash") < (ROOT / packages.PRODUCT).read_text().count("--hash")
+
+
+WITHOUT_HEAVY = """
+import sys
+heavy = set(sys.argv[1].split())
+class NotYet:
+    def find_spec(self, name, path=None, target=None):
+        assert name.split(".")[0] not in heavy, name
+sys.meta_path.insert(0, NotYet())
+import spacy.vectors, streamlit, streamlit.web.cli, dask, distributed
+import pages.compare.every_run, pages.diagnose.charts, pages.explore.live, pages.frontier.chart, pages.paper.tables
+import pages.practice.ladder, pages.runs.listing, pages.speed.chart, pages.startup.set_up, pages.tuning.chart
+import engine.cluster.process, engine.cluster.worker, engine.launch.serve, engine.launch.background
+import engine.simulation, engine.training.compilation
+from engine.privacy import accounting
+accounting.warm_up()
+"""
+
+
+def test_neither_pages_nor_workers_ask_for_what_is_heavy():
+    """While it is being installed, half of a package may be there."""
+    known = importlib.metadata.packages_distributions()
+    modules = [
+        name
+        for name, found in known.items()
+        if {re.sub("[-_.]+", "-", each).lower() for each in found} & packages.HEAVY
+    ]
+    assert "tensorflow" in modules
+    subprocess.run([sys.executable, "-c", WITHOUT_HEAVY, " ".join(modules)], check=True, cwd=ROOT)
+
+
+FETCHES = """
+import os, pathlib, sys, time
+(pathlib.Path(os.environ["TMPDIR"]) / "package.whl").write_bytes(bytes(3_000_000))
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.02)
+"""
+WAITS = """
+import os, pathlib, sys, time
+pathlib.Path(sys.argv[1]).write_text(f"{os.getpid()} ")
+while True:
+    time.sleep(1)
+"""
+
+
+class TestFetching:
+    @pytest.fixture(autouse=True)
+    def passing(self, tmp_path, monkeypatch):
+        """A folder where a set-up that was killed has left something."""
+        monkeypatch.setattr(packages, "PASSING", tmp_path / "fetched")
+        packages.PASSING.mkdir()
+        (packages.PASSING / "left.whl").write_bytes(bytes(1_000_000))
+
+    def test_its_progress_is_what_was_fetched_and_what_is_installed(self, tmp_path):
+        wanted = packages.pins((ROOT / packages.PRODUCT).read_text())
+        said = []
+
+        def progress(words):
+            said.append(words)
+            if words.startswith("3 MB"):
+                (tmp_path / "seen").touch()
+
+        packages.fetch([sys.executable, "-c", FETCHES, str(tmp_path / "seen")], wanted, progress)
+        assert said[-1] == f"3 MB fetched, {len(wanted)} of {len(wanted)} installed"
+        assert not packages.PASSING.exists()
+
+    def test_what_it_said_is_told_where_it_fails(self):
+        says = "print('before'); print('ERROR: nothing is there'); raise SystemExit(1)"
+        with pytest.raises(Failed, match="ERROR: nothing is there") as caught:
+            packages.fetch([sys.executable, "-c", says], (), print)
+        assert caught.value.said == "before\nERROR: nothing is there"
+
+    def test_it_is_not_left_behind(self, tmp_path):
+        number = tmp_path / "number"
+
+        def stop(words):
+            if number.exists() and number.read_text().endswith(" "):
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            packages.fetch([sys.executable, "-c", WAITS, str(number)], (), stop)
+        assert not psutil.pid_exists(int(number.read_text()))
 
 
 def test_vectors_are_tried_from_each_place_in_turn():
@@ -80,7 +192,7 @@ def test_what_is_imported_is_asked_for():
 
 
 def test_the_tests_run_with_the_packages_of_the_product():
-    assert pins(install.PRODUCT) < pins(install.TESTS)
+    assert pins(packages.PRODUCT) < pins(packages.TESTS)
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -94,8 +206,8 @@ def test_a_file_that_is_not_the_one_listed_is_refused(tmp_path):
     (tmp_path / "list.txt").write_text(f"nothing==1.0 --hash=sha256:{64 * '0'}\n")
     offline = ["--no-index", "--no-deps", "--find-links", str(tmp_path), "--target", str(tmp_path / "there")]
     tried = subprocess.run(
-        install.pip_install(str(tmp_path / "list.txt"), *offline), capture_output=True, text=True, check=False
+        packages.pip_install(str(tmp_path / "list.txt"), *offline), capture_output=True, text=True, check=False
     )
     assert tried.returncode != 0
     assert "DO NOT MATCH THE HASHES" in tried.stderr
-    assert sys.executable in install.pip_install(install.PRODUCT)
+    assert sys.executable in packages.pip_install(packages.PRODUCT)

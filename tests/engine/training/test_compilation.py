@@ -1,12 +1,20 @@
-"""What set-up compiles is all that a run needs."""
+"""What set-up compiles is all that a run needs, and it is compiled once."""
 
 import json
 import os
 import subprocess
 import sys
+import threading
+import types
 from pathlib import Path
 
 import pytest
+from numba import njit
+from numba.core.event import install_listener
+
+from engine import readiness
+from engine.errors import RunStopped
+from engine.training import compilation, compiled_stamp
 
 ROOT = Path(__file__).resolve().parents[3]
 CODE = """
@@ -49,3 +57,79 @@ def test_a_run_compiles_nothing_that_set_up_has_not(trained_settings, fields: di
     before, after = map(int, done.stdout.split())
     assert before > 10  # the kernels that Python calls; those inside them are loaded with them
     assert after == before
+
+
+@pytest.fixture
+def stamp(tmp_path, monkeypatch) -> None:
+    """Nothing is compiled yet, and nobody is at it."""
+    monkeypatch.setattr(readiness, "FOLDER", tmp_path)
+    monkeypatch.setattr(compiled_stamp, "_STAMP", tmp_path / "__pycache__" / "compiled")
+
+
+def test_of_two_runs_that_find_nothing_compiled_one_compiles_and_the_other_waits(stamp, monkeypatch) -> None:
+    begun, waits = threading.Event(), threading.Event()
+    compiled, said = [], []
+
+    def compile_slowly(tell: object) -> None:
+        begun.set()
+        assert waits.wait(60)
+        compiled.append(threading.current_thread())
+        compiled_stamp.renew()
+
+    def hear(words: str) -> None:
+        said.append(words)
+        if "waiting" in words:
+            waits.set()
+
+    monkeypatch.setattr(compilation, "compile_everything", compile_slowly)
+    first = threading.Thread(target=compilation.compile_what_is_missing, args=(said.append,))
+    first.start()
+    assert begun.wait(60)
+    compilation.compile_what_is_missing(hear)
+    first.join()
+    assert compiled == [first]
+    assert set(said) == {"compiling the training step, once; some minutes", "waiting for another process that compiles"}
+
+
+def test_where_nobody_may_write_to_the_environment_a_run_compiles_for_itself(stamp, monkeypatch, tmp_path) -> None:
+    (tmp_path / "locks").write_text("no folder")
+    compiled: list[object] = []
+    monkeypatch.setattr(compilation, "compile_everything", compiled.append)
+    compilation.compile_what_is_missing(lambda words: None)
+    assert len(compiled) == 1
+
+
+def test_code_that_changed_is_compiled_anew(stamp, monkeypatch) -> None:
+    assert not compiled_stamp.is_fresh()
+    compiled_stamp.renew()
+    assert compiled_stamp.is_fresh()
+    monkeypatch.setattr(compiled_stamp, "_digest", lambda: "of other sources")
+    assert not compiled_stamp.is_fresh()
+
+
+class TestCount:
+    """How far compiling is, by Numba's own events."""
+
+    def test_each_function_counts_once_it_is_there(self, monkeypatch) -> None:
+        inner = njit(lambda x: x + 1)
+        outer = njit(lambda x: inner(x) + 1)
+        module = types.ModuleType("engine.made_up")
+        module.__dict__.update(inner=inner, outer=outer, never=njit(lambda x: x))
+        monkeypatch.setitem(sys.modules, "engine.made_up", module)
+        told: list[str] = []
+        with install_listener("numba:compile", compilation._Count(told.append)):
+            outer(1)
+        (first, total), *_, (last, also) = [map(int, words.removesuffix(" functions").split(" of ")) for words in told]
+        assert last == first + 1
+        assert total == also > last
+
+    def test_who_wants_no_more_is_heard_at_the_end_of_the_outermost_function(self) -> None:
+        inner = njit(lambda x: x + 1)
+        outer = njit(lambda x: inner(x) + 1)
+
+        def stop(words: str) -> None:
+            raise RunStopped("The run was stopped")
+
+        with pytest.raises(RunStopped), install_listener("numba:compile", compilation._Count(stop)):
+            outer(1)
+        assert outer.signatures

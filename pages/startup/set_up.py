@@ -1,0 +1,42 @@
+"""That set-up goes on behind the pages, how far it is, and what it could not do."""
+
+import streamlit as st
+
+from engine import readiness
+from engine.readiness import Progress
+from pages.shared import address
+
+POLL_SECONDS = 2.0
+
+
+def show() -> None:
+    """A sentence above the page; nothing, and nothing that polls, where all is there."""
+    progress = readiness.look()
+    if progress and progress.under_way:
+        st.fragment(_going_on, run_every=POLL_SECONDS)()
+    elif progress:
+        for sentence in sentences(progress):
+            st.warning(address.plain(sentence), icon=":material/build:")
+
+
+def _going_on() -> None:
+    progress = readiness.look()
+    if progress is None or not progress.under_way:
+        st.rerun()  # the whole page: polling ends, and what has come in is there to choose
+    with st.container(key="set_up"):
+        st.progress(progress.over / len(progress.parts), text=address.plain(going_on(progress)))
+
+
+def going_on(progress: Progress) -> str:
+    """How far set-up is, and what that means for who looks."""
+    runs = "What is published can be seen; a run that is started now waits for what it needs."
+    return f"Set-up goes on in the background: {progress.where}. {runs}"
+
+
+def sentences(progress: Progress) -> list[str]:
+    """What is missing although nobody is at it, and what to do."""
+    said = list(progress.failed.values())
+    if progress.left:
+        left = ", ".join(progress.left)
+        said.append(f"Set-up was ended before it was done; start the dashboard again, and it goes on. Missing: {left}.")
+    return said

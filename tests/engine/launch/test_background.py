@@ -1,0 +1,213 @@
+"""What is made behind the pages: once, resumed after an interruption, and said where it fails."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from engine import readiness
+from engine.errors import StoreError
+from engine.launch import Failed, background, install, packages, serve
+from engine.launch.install import Part
+from engine.readiness import Progress
+from engine.settings import REPOSITORY
+
+ONE_PART = """
+import os, sys, time
+from pathlib import Path
+from engine import readiness
+from engine.launch import background, install
+
+folder = readiness.FOLDER = Path(sys.argv[1])
+
+def make(progress):
+    with (folder / "begun").open("a") as file:
+        file.write(f"{os.nice(0)}\\n")
+    while not (folder / "go").exists():
+        time.sleep(0.02)
+    progress("half of it")
+    (folder / "made").touch()
+
+install.PARTS = (install.Part(name="the part", there=(folder / "made").exists, make=make),)
+sys.exit(background.main())
+"""
+"""`python -m engine.launch.background` with a part that ends once it is told to."""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(readiness, "FOLDER", tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def begin(folder):
+    """Starts set-up behind the pages; what is left of it is killed."""
+    begun = []
+
+    def start() -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", ONE_PART, str(folder)]
+        begun.append(subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True))
+        return begun[-1]
+
+    yield start
+    for process in begun:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def test_two_servers_have_it_made_once_at_low_priority(begin, folder):
+    both = begin(), begin()
+    wait_for((folder / "begun").exists)
+    assert readiness.look().under_way
+    (folder / "go").touch()
+    said = [process.communicate()[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert (folder / "begun").read_text() == f"{os.nice(0) + background.NICENESS}\n"
+    assert readiness.look() is None
+    assert sorted(text.count("the part: half of it") for text in said) == [0, 1]
+    assert all(text.endswith("Set-up is done.\n") for text in said)
+
+
+def test_ended_before_it_is_done_it_is_left_undone_and_goes_on_at_the_next_start(begin, folder):
+    first = begin()
+    wait_for((folder / "begun").exists)
+    first.send_signal(signal.SIGTERM)
+    assert first.wait() == 128 + signal.SIGTERM
+    left = readiness.look()
+    assert (left.under_way, left.left, left.failed) == (False, ("the part",), {})
+    (folder / "go").touch()
+    assert begin().wait() == 0
+    assert readiness.look() is None
+
+
+def parts(monkeypatch, **makes) -> list[str]:
+    """Puts other parts in the place of those that there are; gives the names of what is made."""
+    made: list[str] = []
+
+    def making(name: str, make: Callable[[], None]) -> Callable[[Callable[[str], None]], None]:
+        def call(progress: Callable[[str], None]) -> None:
+            make()
+            made.append(name)
+
+        return call
+
+    found = (Part(name=name, there=lambda name=name: name in made, make=making(name, makes[name])) for name in makes)
+    monkeypatch.setattr(install, "PARTS", tuple(found))
+    return made
+
+
+def test_what_fails_is_said_with_what_to_do_and_the_rest_is_made(monkeypatch, capsys):
+    faults: list[Exception] = [Failed("No vectors could be had; the next set-up tries again."), ValueError("LLVM")]
+
+    def fail():
+        if faults:
+            raise faults.pop(0)
+
+    made = parts(monkeypatch, vectors=fail, training=fail, other=lambda: None)
+    failed = install.make_missing(over=False)
+    assert made == ["other"]
+    assert failed["vectors"] == "No vectors could be had; the next set-up tries again."
+    assert "(ValueError: LLVM)" in failed["training"]
+    assert "`make setup` tries again" in failed["training"]
+    seen = readiness.look()
+    assert (seen.failed, seen.left, seen.under_way) == (failed, (), False)
+    said = capsys.readouterr().err
+    assert all(sentence in said for sentence in failed.values())
+    assert install.make_missing(over=False) == {}
+    assert made == ["other", "vectors", "training"]
+    assert readiness.look() is None
+
+
+def test_what_is_there_is_not_made_again(monkeypatch):
+    made = parts(monkeypatch, vectors=lambda: None, training=lambda: None)
+    install.make_missing(over=False)
+    install.make_missing(over=False)
+    assert made == ["vectors", "training"]
+
+
+@pytest.mark.parametrize(
+    ("fails", "code"),
+    [(None, 0), (readiness.VECTORS, 0), (readiness.LANGUAGE_MODEL, 0), (readiness.TRAINING, 1), ("en_core_web_lg", 1)],
+)
+def test_in_front_all_is_made_and_the_exit_code_tells_what_must_not_be_missing(monkeypatch, fails, code):
+    def make(name):
+        def fail(*_):
+            raise Failed(f"{name} could not be had.")
+
+        return fail if name == fails else lambda *_: None
+
+    names = (readiness.VECTORS, readiness.TRAINING, readiness.LANGUAGE_MODEL)
+    made = parts(monkeypatch, **{name: make(name) for name in names})
+    monkeypatch.setattr(install, "install_packages", lambda listed: listed == packages.TESTS)
+    monkeypatch.setattr(install, "vectors_installed", lambda name: False)
+    monkeypatch.setattr(install, "fetch_vectors", make("en_core_web_lg"))
+    assert install.main(["--tests", "--vectors", "en_core_web_lg"]) == code
+    assert made == [name for name in names if name != fails]
+
+
+def test_where_pip_fails_nothing_else_is_tried(monkeypatch, capsys, tmp_path):
+    def fail(*_, **__):
+        raise Failed("ERROR: no such package", said="what pip said")
+
+    made = parts(monkeypatch, training=lambda: None)
+    monkeypatch.setattr(packages, "installed", lambda *_, **__: False)
+    monkeypatch.setattr(packages, "install", fail)
+    assert install.main([]) == 1
+    assert install.main(["--pages"]) == 1
+    assert made == []
+    assert "what pip said\nThe packages of requirements.txt could not be installed" in capsys.readouterr().err
+
+
+class TestBeforeThePages:
+    @pytest.fixture(autouse=True)
+    def light(self, monkeypatch):
+        """The packages of the pages are there."""
+        monkeypatch.setattr(packages, "installed", lambda listed, environment, light: light)
+
+    def test_nothing_is_made_and_what_is_missing_is_left_word_of(self, monkeypatch):
+        made = parts(monkeypatch, vectors=lambda: None, training=lambda: None)
+        assert install.ready_for_pages()
+        assert made == []
+        assert readiness.look() == Progress(parts=("vectors", "training"))
+
+    def test_who_is_at_it_goes_on_telling(self, monkeypatch):
+        parts(monkeypatch, vectors=lambda: None, training=lambda: None)
+        with readiness.alone(lambda: None):
+            readiness.tell(Progress(parts=("vectors", "training"), over=1))
+            assert install.ready_for_pages()
+            assert readiness.look().over == 1
+
+    def test_where_nothing_is_missing_no_process_is_started(self, monkeypatch):
+        parts(monkeypatch)
+        readiness.tell(Progress(parts=("vectors",)))  # of a set-up that was killed when all was done
+        assert install.ready_for_pages()
+        assert readiness.look() is None
+        monkeypatch.setattr(serve, "SET_UP", ["no such command"])
+        assert serve.start_set_up() is None
+
+    def test_the_server_starts_once_set_up_is_under_way(self, monkeypatch, folder):
+        readiness.tell(Progress(parts=("the part",)))
+        monkeypatch.setattr(serve, "SET_UP", [sys.executable, "-c", ONE_PART, str(folder)])
+        process = serve.start_set_up()
+        assert readiness.look().under_way
+        serve.stop(process)
+        assert process.returncode
+
+
+def test_a_folder_that_cannot_be_written_is_named(folder):
+    (folder / "locks").write_text("no folder")
+    with pytest.raises(StoreError, match="locks"), readiness.alone(lambda: None):
+        pass

@@ -1,0 +1,45 @@
+"""Byte-code is made once for what is installed, and for each file that has none."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from engine import readiness
+from engine.launch import byte_code
+
+
+@pytest.fixture
+def packages(tmp_path, monkeypatch):
+    """A folder of two packages, one of which holds a file that is no Python."""
+    folder = tmp_path / "packages"
+    for name in ("one", "two"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "module.py").write_text("x = 1\n")
+        (folder / f"{name}-1.0.dist-info").mkdir()
+    (folder / "two" / "template.py").write_text("{{ this is no Python }\n")
+    monkeypatch.setattr(readiness, "FOLDER", tmp_path)
+    monkeypatch.setattr(byte_code, "_packages", lambda: folder)
+    return folder
+
+
+def compiled(source: Path) -> bool:
+    return Path(importlib.util.cache_from_source(str(source))).exists()
+
+
+@pytest.mark.parametrize("niceness", [0, 10])
+def test_it_is_made_for_each_file(packages, monkeypatch, capsys, niceness):
+    monkeypatch.setattr(byte_code.os, "nice", lambda more: niceness)
+    said = []
+    assert not byte_code.there()
+    byte_code.make(said.append)
+    assert byte_code.there()
+    assert [compiled(packages / name / "module.py") for name in ("one", "two")] == [True, True]
+    assert said == ["3 files"]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_what_is_installed_later_needs_it_too(packages):
+    byte_code.make(lambda words: None)
+    (packages / "three-1.0.dist-info").mkdir()
+    assert not byte_code.there()

@@ -1,0 +1,116 @@
+"""How far set-up is, as others see it."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from engine import readiness
+from engine.errors import RunStopped
+from engine.readiness import TRAINING, VECTORS, Progress
+from engine.settings import REPOSITORY
+
+HOLDS = """
+import sys
+from pathlib import Path
+from engine import readiness
+readiness.FOLDER = Path(sys.argv[1])
+with readiness.alone(lambda: None):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+PROGRESS = Progress(parts=(VECTORS, TRAINING), over=1, step="5 of 62 functions", failed={VECTORS: "No."})
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(readiness, "FOLDER", tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def holder(folder):
+    """A process that holds the environment's lock until it is killed."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDS, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=REPOSITORY
+    )
+    assert process.stdout.readline() == b"held\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_where_nothing_is_known_to_be_missing_there_is_nothing_to_say():
+    assert readiness.look() is None
+    assert readiness.being_made([VECTORS]) is None
+
+
+def test_what_is_told_is_seen_and_that_somebody_is_at_it(holder):
+    readiness.tell(PROGRESS)
+    seen = readiness.look()
+    assert seen.under_way
+    assert seen.parts == PROGRESS.parts
+    assert seen.left == (TRAINING,)
+    assert seen.where == "1 of 2 parts done, now: training step (5 of 62 functions)"
+    assert seen.failed == {VECTORS: "No."}
+    assert readiness.being_made([TRAINING]) == seen
+    assert readiness.being_made([VECTORS]) is None
+    readiness.all_is_there()
+    assert readiness.look() is None
+
+
+def test_who_is_killed_is_at_it_no_more(holder):
+    readiness.tell(PROGRESS)
+    holder.kill()
+    holder.wait()
+    assert not readiness.look().under_way
+    readiness.wait_for([TRAINING], pytest.fail)
+
+
+@pytest.mark.parametrize("written", ["", "[]", '{"parts": 3}', '{"parts": ["a"], "unknown": 1}', "\0"])
+def test_a_file_that_cannot_be_read_says_nothing(folder, written):
+    (folder / "set-up.json").write_text(written)
+    assert readiness.look() is None
+
+
+def test_who_waits_is_told_how_far_it_is_and_goes_on_when_its_parts_are_over(holder):
+    readiness.tell(Progress(parts=(VECTORS, TRAINING)))
+    said = []
+
+    def waiting(words):
+        said.append(words)
+        readiness.tell(Progress(parts=(VECTORS, TRAINING, "more"), over=len(said)))
+
+    readiness.wait_for([VECTORS, TRAINING], waiting)
+    assert said == [
+        "waiting for set-up: 0 of 2 parts done, now: word vectors",
+        "waiting for set-up: 1 of 3 parts done, now: training step",
+    ]
+
+
+def test_who_waits_may_give_up(holder):
+    readiness.tell(PROGRESS)
+
+    def stop(words):
+        raise RunStopped(words)
+
+    with pytest.raises(RunStopped):
+        readiness.wait_for([TRAINING], stop)
+
+
+def test_only_one_has_the_lock(holder):
+    waits = threading.Event()
+    entered = threading.Event()
+
+    def enter():
+        with readiness.alone(waits.set):
+            entered.set()
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    assert waits.wait(60)
+    assert not entered.is_set()
+    holder.kill()
+    assert entered.wait(60)
+    thread.join()
