@@ -31,12 +31,13 @@ FEW_NAMES = 100
 
 
 def f1_text(scores: EntityScores, digits: int = 2) -> str:
-    """F1 with its interval, and how many names it rests on where they are few; spaces that no line breaks at."""
+    """F1 with its interval, and how many names it rests on where they are few; no line breaks within."""
     text = f"{scores.f1:.{digits}f}"
     if scores.f1_interval is None:
         return text
     few = f", {scores.names:,} names only" if scores.names < FEW_NAMES else ""
-    return f"{text} (95 %: {scores.f1_interval.text}{few})".replace(" ", "\u00a0")
+    whole = f"{text} (95 %: {scores.f1_interval.text}{few})"
+    return whole.replace(" ", "\u00a0").replace("\u2013", "\u2060\u2013\u2060")  # word joiners, of no width
 
 
 def _averages(counts: Iterable[Counts]) -> dict[str, float]:

@@ -31,7 +31,9 @@ def page(open_page, here):
 
 
 def texts(elements) -> str:
-    return "\n".join(element.value for element in elements).replace("\\", "").replace("\u00a0", " ")
+    return (
+        "\n".join(element.value for element in elements).replace("\\", "").replace("\u00a0", " ").replace("\u2060", "")
+    )
 
 
 def published_run(config: SimulationConfig) -> Run:
@@ -142,7 +144,7 @@ def test_a_pinned_setting_stays_in_sight_beside_the_next_one(page):
     before, here = first.final.test.f1, second.final.test.f1
     said = texts(test.markdown)
     assert here < before
-    interval = f1_text(first.final.test, 3).replace("\u00a0", " ")
+    interval = f1_text(first.final.test, 3).replace("\u00a0", " ").replace("\u2060", "")
     assert interval.startswith(f"{before:.3f} (95 %: ")
     assert f"Pinned: F1 {interval} at" in said
     assert f"at ε = 1.51, −{before - here:.3f} here. It has σ 1, here 2." in said
