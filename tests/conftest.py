@@ -1,7 +1,19 @@
 """What tests of every part share."""
 
+import os
 from pathlib import Path
 
+# Libraries look at these as they are loaded. Threads that wait for one another spin, on cores that the other processes
+# of a test, or other programs, could use: half of what all tests computed was that. Workers set their own.
+os.environ |= {
+    "GOMP_SPINCOUNT": "10000",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "TF_NUM_INTRAOP_THREADS": "1",
+    "TF_NUM_INTEROP_THREADS": "1",
+}
+
+import numba
 import pytest
 
 from engine.settings import Settings
@@ -11,6 +23,12 @@ from tests.browser import chromium as browsers
 def _left_out(reason: str) -> None:
     """Skip on a laptop, fail in CI, where nothing may be missing."""
     (pytest.fail if browsers.in_ci() else pytest.skip)(reason)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    """Numba computes on one core, however many there are: see above. A test may take them all."""
+    numba.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
