@@ -231,12 +231,10 @@ def _one_step(probability: float, sigma: float) -> Any:
     minutes: there ε stays within 1e-4 of its value. Where one step's loss, about q/σ, is small against that, the grid
     is made finer, down to a tenth of it: else rounding would cost more than the steps do.
     """
-    from dp_accounting.pld import privacy_loss_distribution
+    from engine.privacy import losses
 
     interval = min(1e-4 * max(1.0, (0.5 / sigma) ** 2), max(1e-6, 0.1 * probability / sigma))
-    return privacy_loss_distribution.from_gaussian_mechanism(
-        sigma, value_discretization_interval=interval, sampling_prob=probability
-    )
+    return losses.of_one_step(probability, sigma, interval)
 
 
 @lru_cache(maxsize=4096)
@@ -266,5 +264,6 @@ def _one_step_rdp(probability: float, sigma: float, orders: tuple[float, ...] | 
 
 def warm_up() -> None:
     """Import dp_accounting now, so that the first ε that is asked for takes no second."""
-    import dp_accounting.pld.privacy_loss_distribution
     import dp_accounting.rdp  # noqa: F401
+
+    import engine.privacy.losses  # noqa: F401

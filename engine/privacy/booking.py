@@ -85,15 +85,12 @@ def together(plans: Sequence[tuple[PrivacyPlan, int]], delta: float) -> float:
 
 @lru_cache(maxsize=64)
 def _together(mechanisms: tuple[tuple[float, float, int], ...], delta: float) -> float:
-    from dp_accounting.pld import privacy_loss_distribution
+    from engine.privacy import losses
 
     # One grid for all, since losses are added on it: the accountant's, as wide as the least noisy asks for.
     interval = 1e-4 * max(1.0, *((0.5 / sigma) ** 2 for _, sigma, _ in mechanisms))
-    losses = [
-        privacy_loss_distribution.from_gaussian_mechanism(
-            sigma, value_discretization_interval=interval, sampling_prob=probability
-        ).self_compose(steps)
-        for probability, sigma, steps in mechanisms
+    runs = [
+        losses.of_one_step(probability, sigma, interval).self_compose(steps) for probability, sigma, steps in mechanisms
     ]
-    whole = functools.reduce(lambda one, other: one.compose(other), losses)
+    whole = functools.reduce(lambda one, other: one.compose(other), runs)
     return float(whole.get_epsilon_for_delta(delta))

@@ -4,11 +4,10 @@ import dataclasses
 import math
 
 import pytest
-from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant, rdp_privacy_accountant
 
 from engine.errors import InvalidConfig
-from engine.privacy import booking
+from engine.privacy import booking, losses
 from engine.privacy.accounting import gaussian_epsilon
 from engine.privacy.booking import Filter, filter_for, together
 from engine.privacy.plan import PrivacyPlan
@@ -134,13 +133,12 @@ def test_nothing_run_costs_nothing_and_one_run_without_noise_everything() -> Non
 def test_the_grid_is_as_wide_as_the_least_noisy_asks_for(
     sigmas: tuple[float, ...], width: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest, asked = privacy_loss_distribution.from_gaussian_mechanism, []
+    honest, asked = losses.of_one_step, []
 
-    def recording(sigma: float, **grid: float) -> object:
-        asked.append((sigma, grid))
-        return honest(100.0, value_discretization_interval=1e-2, sampling_prob=1.0)  # quickly
+    def recording(probability: float, sigma: float, interval: float) -> object:
+        asked.append((probability, sigma, interval))
+        return honest(1.0, 100.0, 1e-2)  # quickly
 
-    monkeypatch.setattr(privacy_loss_distribution, "from_gaussian_mechanism", recording)
+    monkeypatch.setattr(losses, "of_one_step", recording)
     together([(plan_of(10, 2, sigma, 1), 1) for sigma in sigmas], 1e-3)
-    kinds = {"value_discretization_interval": pytest.approx(width), "sampling_prob": 0.2}
-    assert asked == [(sigma, kinds) for sigma in sigmas]
+    assert asked == [(0.2, sigma, pytest.approx(width)) for sigma in sigmas]

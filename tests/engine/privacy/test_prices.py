@@ -8,11 +8,10 @@ from typing import Any
 import dp_accounting
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant, rdp_privacy_accountant
 
 from engine.errors import InvalidConfig
-from engine.privacy import accounting
+from engine.privacy import accounting, losses
 from engine.privacy.accounting import (
     FLOATING,
     POISSON,
@@ -311,8 +310,6 @@ class TestExactNoiseMultiplier:
 def test_the_grid_of_a_step(probability: float, sigma: float, width: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """1e-4, wider below σ = ½, and no wider than a tenth of q ÷ σ where that is above a millionth."""
     asked: list[Any] = []
-    monkeypatch.setattr(
-        privacy_loss_distribution, "from_gaussian_mechanism", lambda *args, **kind: asked.append((args, kind))
-    )
+    monkeypatch.setattr(losses, "of_one_step", lambda *args: asked.append(args))
     accounting._one_step.__wrapped__(probability, sigma)
-    assert asked == [((sigma,), {"value_discretization_interval": pytest.approx(width), "sampling_prob": probability})]
+    assert asked == [(probability, sigma, pytest.approx(width))]

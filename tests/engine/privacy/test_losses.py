@@ -1,0 +1,52 @@
+"""Privacy loss distributions, against those that dp_accounting builds loss by loss."""
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution
+from dp_accounting.pld.pld_pmf import PLDPmf
+
+from engine.privacy import losses
+
+
+def contents(pmf: PLDPmf) -> tuple[float, int, np.ndarray]:
+    """What a distribution consists of: the chance of an infinite loss, the first finite loss on the grid, the chances
+    from there on."""
+    dense = pmf.to_dense_pmf()
+    return dense._infinity_mass, dense._lower_loss, dense._probs
+
+
+STEPS = [
+    (1.0, 0.7, 1e-3),
+    (1.0, 20.0, 1e-3),
+    (0.999, 1.0, 1e-3),
+    (0.5, 0.5, 1e-3),
+    (0.5, 2.0, 0.1),
+    (1 - math.exp(-0.5), 1.0, 1e-3),  # ln(1 − q) lies on the grid
+    (1024 / 14_041, 1.48, 1e-3),
+    (32 / 14_041, 0.2, 1e-2),
+    (32 / 14_041, 1.0, 1e-3),
+    (1e-4, 5.0, 2e-6),
+    (1e-6, 0.5, 1e-3),
+    (0.01, 1000.0, 1e-6),
+    (1.0, 0.02, 0.25),  # losses beyond 745, against which nothing stands in float64
+]
+"""Sampling probability, noise multiplier, width of the grid."""
+
+
+@pytest.mark.parametrize(("probability", "sigma", "interval"), STEPS)
+def test_each_chance_and_each_epsilon_is_the_librarys_to_the_last_digit(
+    probability: float, sigma: float, interval: float
+) -> None:
+    ours = losses.of_one_step(probability, sigma, interval)
+    theirs = privacy_loss_distribution.from_gaussian_mechanism(
+        sigma, value_discretization_interval=interval, sampling_prob=probability
+    )
+    for steps in (None, 1, 2, 300):
+        mine, its = (one if steps is None else one.self_compose(steps) for one in (ours, theirs))
+        for one, other in ((mine._pmf_remove, its._pmf_remove), (mine._pmf_add, its._pmf_add)):
+            for part, same in zip(contents(one), contents(other), strict=True):
+                np.testing.assert_array_equal(part, same)
+        for delta in (1e-14, 1e-9, 1e-5, 0.01, 0.4, 0.999):
+            assert mine.get_epsilon_for_delta(delta) == its.get_epsilon_for_delta(delta)
