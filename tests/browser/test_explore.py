@@ -129,6 +129,11 @@ def shown_range(page: Page) -> list[float]:
     return page.evaluate("() => document.querySelector('.js-plotly-plot')?.layout?.yaxis?.range ?? []")
 
 
+def at_rest(page: Page) -> None:
+    """Wait until the page was computed to its end."""
+    page.wait_for_selector("[data-test-script-state='notRunning']")
+
+
 def zoom(page: Page) -> None:
     """Drag a box over the lower half of the picture."""
     area = page.locator(".js-plotly-plot .nsewdrag").first.bounding_box()
@@ -280,7 +285,7 @@ def test_the_landing_view_answers_from_the_cache(page, dashboard):
 
 
 def test_a_run_is_watched_from_click_to_answer(page, dashboard):
-    page.goto(dashboard + SMALL.replace("epochs=8", "epochs=24"))  # long enough for a page that has little time
+    page.goto(dashboard + SMALL.replace("epochs=8", "epochs=60"))  # long enough for a page that has little time
     page.wait_for_selector("h3")
     assert answer(page).startswith("Nobody has run this yet")
     page.get_by_role("button", name="Run").click()
@@ -291,7 +296,7 @@ def test_a_run_is_watched_from_click_to_answer(page, dashboard):
         seen.add(plotted(page))
         if len(seen) == 3 and not zoomed:
             zoom(page)
-            wait_for(lambda: max(shown_range(page), default=1) < 0.9, 5)
+            wait_for(lambda: max(shown_range(page), default=1) < 0.9)
             zoomed.extend(shown_range(page))
         return answer(page).startswith("At ε = ")
 
@@ -310,7 +315,14 @@ def test_nothing_polls_when_nothing_runs(page, dashboard):
     page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
     page.goto(dashboard)
     page.wait_for_selector(".js-plotly-plot")
-    page.wait_for_timeout(1500)
+    at_rest(page)
+
+    def silent() -> bool:
+        before = len(sent)
+        page.wait_for_timeout(500)
+        return len(sent) == before
+
+    wait_for(silent)
     sent.clear()
     page.wait_for_timeout(2500)
     assert sent == []
@@ -359,7 +371,8 @@ def test_going_back_in_the_browser_undoes_a_choice(page, dashboard):
     slider.focus()
     page.keyboard.press("ArrowLeft")
     wait_for(lambda: "noise_multiplier=0.7" in address(page))
-    page.wait_for_timeout(2000)
+    wait_for(lambda: not answer(page).startswith("At ε = 1.51"))
+    at_rest(page)
     page.go_back()
     wait_for(lambda: slider.get_attribute("aria-valuetext") == "1")
     wait_for(lambda: answer(page).startswith("At ε = 1.51"))
