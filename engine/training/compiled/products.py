@@ -59,7 +59,7 @@ class Blocks:
 
 def use(blocks: Blocks) -> None:
     """From the next product on, in all threads. What products give does not depend on it."""
-    _blocks[:] = blocks.depth, blocks.room
+    _blocks[:] = [blocks.depth, blocks.room]
 
 
 # Compiled code is kept on disk, and may be loaded on a machine with other caches: so it reads the sizes where it runs.
@@ -102,10 +102,11 @@ def packed(matrix):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def add_product(a, panels, out):  # type: ignore[no-untyped-def]
     """out [M, O] += a [M, K] · b, with b [K, O] packed; ``a`` may be transposed, the rows of ``out`` contiguous."""
-    wide, depth = panels.shape[2], _block(0)  # type: ignore[call-arg]
+    wide = panels.shape[2]
+    depth = _block(0)  # type: ignore[call-arg, var-annotated]
     whole = out.shape[1] // wide
     a_row = (depth + out.shape[1]) * out.itemsize
-    height = max(1, _block(1) // (a_row * ROWS)) * ROWS  # type: ignore[call-arg]
+    height = max(1, _block(1) // (a_row * ROWS)) * ROWS
     for top in range(0, a.shape[0], height):
         bottom = min(top + height, a.shape[0])
         for start in range(0, a.shape[1], depth):
@@ -113,7 +114,7 @@ def add_product(a, panels, out):  # type: ignore[no-untyped-def]
             for p in range(whole):
                 for row in range(top, bottom, ROWS):
                     rows = min(ROWS, bottom - row)
-                    _add_tile(a, row, start, deep, panels, p, out, row, p * wide, rows)  # type: ignore[call-arg]
+                    _add_tile(a, row, start, deep, panels, p, out, row, p * wide, rows)
     if whole < panels.shape[0]:
         _add_edge(a, panels, out)
 

@@ -17,7 +17,7 @@ from engine.training.compiled.products import BLOCKS, SUMMED, Blocks, use
 
 
 @njit(fastmath=ARITHMETIC)
-def along(numbers, tanhs, squashed, half):  # type: ignore[no-untyped-def]
+def along(numbers, tanhs, squashed, half):
     for j in range(numbers.size):
         tanhs[j] = tanh(numbers[j])
     for j in range(numbers.size):
