@@ -27,8 +27,6 @@ ROWS, _ACROSS = (12, 2) if _FEATURES.get("avx512f") else (6, 2)
 PANEL_BYTES = _ACROSS * _VECTOR_BYTES
 """How wide a panel of a packed matrix is."""
 _LINE_BYTES = 64
-_STEP = 16
-"""A block's depth is a multiple of it."""
 SUMMED = 384
 """Rows of a matrix's last, narrow panel that are summed up before the sum is added to the result. Part of what a run
 gives: with another number sums would be rounded elsewhere. Other panels' sums go to memory and on from there as they
@@ -51,10 +49,11 @@ class Blocks:
         """For a thread that has so many bytes of the first data cache, and of the second.
 
         A panel's rows stay in the first while the rows of ``a`` go by, of which each column may lie in a line of its
-        own; a quarter is left for the tile and what else there is. Of the second the panels that go by need the rest.
+        own. A quarter of each cache is left for what else there is: the tile, and the panels that go by.
         """
-        depth = 3 * first // 4 // (PANEL_BYTES + _LINE_BYTES) // _STEP * _STEP
-        return cls(min(SUMMED, max(_STEP, depth)), second // 2)
+        deepest = max(1, 3 * first // 4 // (PANEL_BYTES + _LINE_BYTES))
+        parts = -(-SUMMED // deepest)
+        return cls(-(-SUMMED // parts), 3 * second // 4)
 
 
 def use(blocks: Blocks) -> None:
@@ -103,36 +102,37 @@ def packed(matrix):  # type: ignore[no-untyped-def]
 def add_product(a, panels, out):  # type: ignore[no-untyped-def]
     """out [M, O] += a [M, K] · b, with b [K, O] packed; ``a`` may be transposed, the rows of ``out`` contiguous."""
     wide = panels.shape[2]
-    depth = _block(0)  # type: ignore[call-arg, var-annotated]
     whole = out.shape[1] // wide
-    a_row = (depth + out.shape[1]) * out.itemsize
-    height = max(1, _block(1) // (a_row * ROWS)) * ROWS
-    for top in range(0, a.shape[0], height):
-        bottom = min(top + height, a.shape[0])
-        for start in range(0, a.shape[1], depth):
-            deep = min(depth, a.shape[1] - start)
-            for p in range(whole):
-                for row in range(top, bottom, ROWS):
-                    rows = min(ROWS, bottom - row)
-                    _add_tile(a, row, start, deep, panels, p, out, row, p * wide, rows)
-    if whole < panels.shape[0]:
-        _add_edge(a, panels, out)
+    depth = _block(0)  # type: ignore[call-arg, var-annotated]
+    row_bytes = (min(SUMMED, a.shape[1]) + out.shape[1]) * out.itemsize
+    height = max(1, _block(1) // (row_bytes * ROWS)) * ROWS
+    for begin in range(0, a.shape[1], SUMMED):
+        end = min(begin + SUMMED, a.shape[1])
+        for top in range(0, a.shape[0], height):
+            bottom = min(top + height, a.shape[0])
+            for start in range(begin, end, depth):
+                deep = min(depth, end - start)
+                for p in range(whole):
+                    for row in range(top, bottom, ROWS):
+                        rows = min(ROWS, bottom - row)
+                        _add_tile(a, row, start, deep, panels, p, out, row, p * wide, rows)
+            if whole < panels.shape[0]:
+                _add_edge(a, begin, end - begin, panels, out, top, bottom)
 
 
 @njit(cache=True, nogil=True)
-def _add_edge(a, panels, out):  # type: ignore[no-untyped-def]
-    """The last panel of a product, for which the result has no room: through a tile beside it."""
+def _add_edge(a, start, depth, panels, out, top, bottom):  # type: ignore[no-untyped-def]
+    """Rows ``top`` … ``bottom`` − 1 of the last panel of a product, for which the result has no room: through a tile
+    beside it."""
     p, wide = panels.shape[0] - 1, panels.shape[2]
-    edge = np.zeros((ROWS, wide), out.dtype)
-    for start in range(0, a.shape[1], SUMMED):
-        deep = min(SUMMED, a.shape[1] - start)
-        for row in range(0, a.shape[0], ROWS):
-            rows = min(ROWS, a.shape[0] - row)
-            edge[:] = 0
-            _add_tile(a, row, start, deep, panels, p, edge, 0, 0, rows)  # type: ignore[call-arg]
-            for i in range(rows):
-                for j in range(p * wide, out.shape[1]):
-                    out[row + i, j] += edge[i, j - p * wide]
+    edge = np.empty((ROWS, wide), out.dtype)
+    for row in range(top, bottom, ROWS):
+        rows = min(ROWS, bottom - row)
+        edge[:] = 0
+        _add_tile(a, row, start, depth, panels, p, edge, 0, 0, rows)  # type: ignore[call-arg]
+        for i in range(rows):
+            for j in range(p * wide, out.shape[1]):
+                out[row + i, j] += edge[i, j - p * wide]
 
 
 @intrinsic

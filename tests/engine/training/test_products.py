@@ -85,9 +85,10 @@ def test_the_blocks_sizes_change_no_digit(blocks, rows: int, depth: int, columns
 @pytest.mark.parametrize("first", [4 * KB, 16 * KB, 24 * KB, 32 * KB, 48 * KB, 64 * KB, 128 * KB])
 def test_blocks_fit_into_the_caches(first: int) -> None:
     found = Blocks.that_fit(first, 1024 * KB)
-    assert 16 <= found.depth <= SUMMED
+    assert 1 <= found.depth <= SUMMED
+    assert found.depth * (PANEL_BYTES + 64) > first / 2 or found.depth == SUMMED
     assert found.depth * (PANEL_BYTES + 64) <= first
-    assert found.room == 512 * KB
+    assert found.room == 768 * KB
 
 
 def test_hyper_threads_that_share_a_cache_have_half_blocks() -> None:
@@ -97,4 +98,4 @@ def test_hyper_threads_that_share_a_cache_have_half_blocks() -> None:
 
 
 def test_a_cache_of_no_size_at_all_gives_blocks_all_the_same() -> None:
-    assert Blocks.that_fit(0, 0) == Blocks(16, 0)
+    assert Blocks.that_fit(0, 0) == Blocks(1, 0)
