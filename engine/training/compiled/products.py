@@ -88,11 +88,12 @@ def packed(matrix):  # type: ignore[no-untyped-def]
     wide = PANEL_BYTES // matrix.itemsize
     panels = np.empty(((columns + wide - 1) // wide, depth, wide), matrix.dtype)
     for p in range(panels.shape[0]):
-        first = p * wide
+        panel, first = panels[p], p * wide
         there = min(wide, columns - first)
+        if there < wide:
+            panel[:] = 0
         for k in range(depth):
-            line, part = panels[p, k], matrix[k, first : first + there]
-            line[there:] = 0
+            line, part = panel[k], matrix[k, first : first + there]
             for j in range(there):
                 line[j] = part[j]
     return panels
