@@ -20,6 +20,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from engine.machine import machine_class
 from engine.settings import REPOSITORY
 from tests.browser import chromium
 
@@ -116,9 +117,10 @@ def main() -> None:
             server.send_signal(signal.SIGINT)
             server.wait(30)
     if chosen.json:
-        sys.stdout.write(json.dumps(measured) + "\n")
+        sys.stdout.write(json.dumps(measured | {"machine": machine_class()}) + "\n")
     else:
         sys.stdout.write("".join(f"{name.replace('_', ' '):28}{value:7.2f} s\n" for name, value in measured.items()))
+        sys.stdout.write(f"On {machine_class()}.\n")
 
 
 if __name__ == "__main__":

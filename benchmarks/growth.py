@@ -2,7 +2,7 @@
 
 Batches of 32 to 8,192 sentences of CoNLL-like lengths; sentences of 10 to 1,000 tokens at a constant number of tokens;
 the share of the arithmetic floor, which is what the matrix products alone would take at the speed of a large one on
-both cores; and the layers' shares at batch 32. Words hardly repeat, so nothing is saved by repeats.
+each core; and the layers' shares at batch 32. Words hardly repeat, so nothing is saved by repeats.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from benchmarks.report import finish, interleaved, markdown
 from benchmarks.step import BATCH, DIMENSIONS, HIDDEN, TAGS, WORDS, sentences
 from engine.config import TaggerConfig
 from engine.embeddings import EncodedSplit
+from engine.machine import processor
 from engine.privacy.mechanisms import add_gaussian_noise
 from engine.taggers import build
 from engine.training.batches import batch_of, physical_batches
@@ -30,7 +31,8 @@ TOKENS = 6000
 CLIP = 1.5
 ROUNDS = 9
 EDGE = 1536
-PRODUCTS = 2 * 2 * EDGE**3
+CORES = processor().cores
+PRODUCTS = CORES * 2 * EDGE**3
 
 
 def gradient(
@@ -54,9 +56,9 @@ def equal_lengths(length: int, random: np.random.Generator) -> EncodedSplit:
 
 @contextmanager
 def large_products() -> Iterator[Callable[[int], None]]:
-    """Two large float32 products, one on each of two cores; ``PRODUCTS`` operations."""
-    a = [np.random.default_rng(i).standard_normal((EDGE, EDGE)).astype(np.float32) for i in range(2)]
-    with ThreadPoolExecutor(2) as pool:
+    """Large float32 products, one on each core; ``PRODUCTS`` operations."""
+    a = [np.random.default_rng(i).standard_normal((EDGE, EDGE)).astype(np.float32) for i in range(CORES)]
+    with ThreadPoolExecutor(CORES) as pool:
 
         def work(_: int) -> None:
             list(pool.map(lambda x: x @ x, a))
@@ -150,7 +152,7 @@ def main() -> None:
     batches = [(*row.values(), f"{row['floor_ms'] / row['ms']:.0%}") for row in by_batch]
     text = "\n\n".join(
         [
-            f"Private gradients (clipped sum, no noise); large products reach {values['gflops']} GFLOP/s on two cores",
+            f"Private gradients (clipped sum, no noise); large products reach {values['gflops']} GFLOP/s on all cores",
             markdown(("batch", "tokens", "ms", "µs a token", "floor, ms", "floor reached"), batches),
             markdown(("sentence length", "tokens", "µs a token"), [tuple(row.values()) for row in by_length]),
             markdown(("part of a step at batch 32", "ms"), list(values["parts_ms"].items())),  # type: ignore[attr-defined]

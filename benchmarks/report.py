@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numba
+
 from engine import PRIVATE_VERSION
-from engine.machine import machine_class
+from engine.machine import machine_class, processor
 from engine.settings import REPOSITORY
 
 FOLDER = REPOSITORY / "cached_results" / "speed"
@@ -51,13 +53,15 @@ def interleaved(
 
 
 def finish(name: str, values: dict[str, Any], text: str, *, as_json: bool, save: bool) -> None:
-    """Print one JSON object or the text, and keep the object where the dashboard finds it."""
+    """Print one JSON object or the text, with the machine, and keep the object where the dashboard finds it."""
+    here = {"machine": machine_class(), "threads": numba.get_num_threads(), "caches": processor().caches_text}
+    values = values | here
+    text += f"\n\nOn {here['machine']}; {here['caches']}; threads used: {here['threads']}."
     if save:
         FOLDER.mkdir(parents=True, exist_ok=True)
         kept = values | {
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "engine_version": PRIVATE_VERSION,
-            "machine": machine_class(),
             "command": f"python -m benchmarks.{name} --save",
         }
         Path(FOLDER / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")

@@ -110,9 +110,9 @@ def _seeds(found: Iterable[OverSeeds]) -> str:
 
 
 def speed() -> str:
-    """The kept step benchmark, with ratios."""
+    """The kept step benchmark, with ratios and the machine."""
     kept = measured.read_all(Settings.from_environment().published).get("step")
-    return step_table(kept.values) if kept else "Not measured yet."
+    return f"{step_table(kept.values)}\n\nOn {kept.machine}." if kept else "Not measured yet."
 
 
 def _place(run: Run) -> tuple[bool, bool, float]:

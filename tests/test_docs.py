@@ -66,3 +66,13 @@ def test_the_drawing_has_the_floors_of_the_house():
     assert lowest == sorted(lowest, reverse=True)
     drawn = {part for floor in names for part in floor}
     assert {part for part in RANK if part.startswith("engine.")} - {"engine.__main__"} <= drawn
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_speed_figure_has_its_processor_beside_it(name):
+    """Milliseconds, microseconds and GFLOP/s, in the paragraph, or in a table and the paragraph after it."""
+    parts = re.split(r"\n\s*\n", (REPOSITORY / name).read_text())
+    for part, after in zip(parts, [*parts[1:], ""], strict=True):
+        if name != "CHANGELOG.md" and re.search(r"\d (ms|µs|GFLOP/s)\b|\| ms \|", part):
+            beside = part + after if part.lstrip().startswith(("|", "<!--")) else part
+            assert re.search(r"EPYC|Xeon", beside), part

@@ -19,6 +19,7 @@ import psutil
 from engine import readiness
 from engine.cluster.dispatch import Place
 from engine.errors import StoreError
+from engine.machine import processor
 from engine.records import RunState
 from engine.settings import Settings
 from engine.store.database import Store, Unfinished
@@ -88,15 +89,16 @@ def _stopped(number: int, stop: list[int], place: Place) -> None:
 
 
 def workers_here(settings: Settings) -> int:
-    """One for each core, since runs side by side waste less than one run on all cores; a run that is alone takes them
-    all (:func:`engine.cluster.worker.share_cores`). TensorFlow's threads cannot be shared out while it runs: half as
-    many.
+    """One for each thread that the processor runs at once, since runs side by side waste less than one run on all
+    cores; a run that is alone takes them all (:func:`engine.cluster.worker.share_cores`). TensorFlow's threads cannot
+    be shared out while it runs: half as many. Two hyper-threads of a core may compute two runs, each of which waits
+    where the other multiplies; one run with two threads there would only wait for itself.
     """
-    cores = os.cpu_count() or 1
+    threads = processor().threads
     if settings.backend == "tensorflow":
-        return max(1, cores // 2)
+        return max(1, threads // 2)
     by_memory: int = psutil.virtual_memory().total // 2 // WORKER_BYTES
-    return max(1, min(cores, MOST_WORKERS, by_memory))
+    return max(1, min(threads, MOST_WORKERS, by_memory))
 
 
 async def _stop(callback: Any) -> None:
@@ -123,7 +125,8 @@ class Dispatcher:
             self._client = stack.enter_context(Client(settings.scheduler, timeout=10))
         else:
             slots = workers_here(settings)
-            limits = worker.environment((os.cpu_count() or 1) // (slots if settings.backend == "tensorflow" else 1))
+            shared = slots if settings.backend == "tensorflow" else 1
+            limits = worker.environment(max(1, processor().cores // shared))
             os.environ.update(limits)  # the workers inherit them; set later, TensorFlow would not look
             cluster = LocalCluster(
                 n_workers=slots,

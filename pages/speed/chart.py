@@ -31,13 +31,13 @@ class Bar:
     private: bool | None = None
 
 
-def step_answer(values: Mapping[str, Any]) -> str:
-    """The page's first sentence."""
+def step_answer(values: Mapping[str, Any], machine: str) -> str:
+    """The page's first sentence. machine: where it was measured."""
     ours = values["ours_private_ms"]
     peer = values["tensorflow_privacy_ms"] / ours
     return (
-        f"A private training step costs {ours / values['keras_ms']:.2f} of an ordinary one in Keras, and TensorFlow "
-        f"Privacy's costs {peer:.0f} times as much as ours."
+        f"On {machine}, a private training step costs {ours / values['keras_ms']:.2f} of an ordinary one in Keras, and "
+        f"TensorFlow Privacy's costs {peer:.0f} times as much as ours."
     )
 
 
@@ -143,10 +143,10 @@ def growth(rows: Sequence[Mapping[str, float]], along: str, *, title: str, key: 
     return figure
 
 
-def floor_sentence(rows: Sequence[Mapping[str, float]], gflops: float) -> str:
-    """How near the arithmetic floor the step comes."""
+def floor_sentence(rows: Sequence[Mapping[str, float]], gflops: float, machine: str) -> str:
+    """How near the arithmetic floor the step comes. machine: where it was measured."""
     shares = [row["floor_ms"] / row["ms"] for row in rows]
     return (
         f"The matrix products alone would take {100 * min(shares):.0f} to {100 * max(shares):.0f} % of this time at "
-        f"the {gflops:.0f} GFLOP/s that large ones reach on two cores of this machine: the arithmetic floor."
+        f"the {gflops:.0f} GFLOP/s that large ones reach there ({machine}): the arithmetic floor."
     )

@@ -18,13 +18,14 @@ COMMANDS = {
 
 def step(found: Measurement) -> None:
     """One step against its peers."""
-    st.markdown(f"### {speed.step_answer(found.values)}")
+    answer = speed.step_answer(found.values, found.machine)
+    st.markdown(f"### {address.plain(answer)}")
     st.caption(
         "One step: 32 sentences as long as CoNLL-2003's, 300-dimensional words, an LSTM of 100 units a direction. "
         "Medians, taken in turns in one run. Private: each sentence's gradient is clipped, noise is added."
     )
     picture = speed.bars(speed.step_bars(found.values), unit="milliseconds a step", key="step")
-    show(picture, key="step", label=speed.step_answer(found.values))
+    show(picture, key="step", label=answer)
     number = st.column_config.NumberColumn
     with st.expander("Numbers"):
         columns = {
@@ -41,7 +42,10 @@ def whole_run(found: Measurement) -> None:
     values = found.values
     st.markdown("#### A whole run")
     corpus = address.plain(titles.corpus(values["corpus"]))
-    st.caption(f"Ten epochs of {corpus} at the paper's settings, with 25 scorings on the way.")
+    st.caption(
+        f"Ten epochs of {corpus} at the paper's settings, with 25 scorings on the way, on "
+        f"{address.plain(found.machine)}."
+    )
     for column, run in zip(st.columns(len(values["runs"])), values["runs"], strict=True):
         kind = f"σ = {run['noise_multiplier']:g}" if run["noise_multiplier"] else "not private"
         column.metric(f"{titles.TAGGERS.get(run['tagger'], run['tagger'])}, {kind}", f"{run['seconds']:.0f} s")
@@ -60,7 +64,9 @@ def whole_run(found: Measurement) -> None:
 def growth(found: Measurement) -> None:
     """How the cost grows, and the parts of a step."""
     values = found.values
+    machine = address.plain(found.machine)
     st.markdown("#### How the cost grows")
+    st.caption(f"Measured on {machine}.")
     left, right = st.columns(2)
     with left:
         picture = speed.growth(values["by_batch"], "batch", title="sentences in a batch", key="batch")
@@ -72,7 +78,7 @@ def growth(found: Measurement) -> None:
         "A level line would mean that the cost grows with the tokens alone. Sentences advance side by side, so that "
         "a few long ones leave the processor less to do at once."
     )
-    st.caption(f"{level} {speed.floor_sentence(values['by_batch'], values['gflops'])}")
+    st.caption(f"{level} {speed.floor_sentence(values['by_batch'], values['gflops'], machine)}")
     st.markdown("#### Where a step's time goes")
     picture = speed.bars(speed.parts(values["parts_ms"]), unit="milliseconds, batch of 32", key="shares")
     show(picture, key="shares", label="Milliseconds of each part of a training step")
@@ -83,6 +89,7 @@ def workers(found: Measurement) -> None:
     """Runs beside each other, and what a worker needs."""
     values = found.values
     st.markdown("#### Several runs at once")
+    st.caption(f"Measured on {address.plain(found.machine)}.")
     show(
         speed.bars(speed.side_by_side(values), unit="seconds until all are done", key="workers"),
         key="workers",
@@ -97,7 +104,7 @@ def workers(found: Measurement) -> None:
 
 
 def origin(found: Measurement) -> None:
-    """When and how it was measured."""
+    """When, where and how it was measured."""
     st.caption(
         address.plain(f"Measured {found.created[:10]} on {found.machine}, engine {found.engine_version}:")
         + f" `{found.command.replace('`', '')}`"

@@ -296,9 +296,17 @@ class TestSpeed:
     STEP: ClassVar = {"keras_ms": 40.0, "ours_private_ms": 8.0, "tensorflow_privacy_ms": 640.0}
 
     def test_the_answer_gives_both_ratios(self):
-        said = speed.step_answer(self.STEP)
+        said = speed.step_answer(self.STEP, "Some Processor")
         assert "costs 0.20 of an ordinary one in Keras" in said
         assert "80 times" in said
+
+    def test_what_is_said_of_speed_names_the_processor(self):
+        rows = [{"floor_ms": 3.0, "ms": 5.0}]
+        assert "Some Processor" in speed.step_answer(self.STEP, "Some Processor")
+        assert "60 to 60 %" in speed.floor_sentence(rows, 192.4, "Some Processor")
+        assert "192 GFLOP/s that large ones reach there (Some Processor)" in speed.floor_sentence(
+            rows, 192.4, "Some Processor"
+        )
 
     def test_only_what_was_measured_is_shown_the_quickest_first(self):
         assert [bar.value for bar in speed.step_bars(self.STEP)] == [8.0, 40.0, 640.0]

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from engine.settings import Settings
+from engine.store import measured
 
 
 @pytest.fixture
@@ -20,12 +21,22 @@ def said(elements) -> str:
 
 def test_what_was_measured_is_shown_with_its_command(page):
     test = page(Settings.from_environment().published)
-    assert "A private training step costs" in said(test.markdown)
+    assert "a private training step costs" in said(test.markdown)
     assert len(test.metric) == 4
     for name in ("step", "whole_run", "growth", "workers"):
         assert f"python -m benchmarks.{name} --save" in said(test.caption)
     assert not test.info
     assert not test.warning
+
+
+def test_each_part_names_its_processor_before_its_figures(page):
+    test = page(Settings.from_environment().published)
+    machine = measured.read_all(Settings.from_environment().published)["step"].machine
+    parts = [element.value.replace("\\", "") for element in test.main if element.type in ("markdown", "caption")]
+    text = "\n".join(parts)
+    for heading in ("### On", "#### A whole run", "#### How the cost grows", "#### Several runs at once"):
+        begin = text.index(heading)
+        assert machine in text[begin : begin + 200], heading
 
 
 def test_what_was_not_measured_says_how_to(page, tmp_path):

@@ -14,7 +14,7 @@ PARTS = 8
 """Shares that the sentences of a batch are dealt into, one after another, for as many cores as there are up to this."""
 
 
-@njit(cache=True, fastmath=ARITHMETIC)
+@njit(cache=True, fastmath=ARITHMETIC, error_model="numpy")
 def _rational_tanh(x):  # type: ignore[no-untyped-def]
     """tanh in float32 within 4e-7, without a call, so that loops over it vectorise; NaN stays NaN.
 

@@ -6,12 +6,15 @@ is added without touching it but for one line in ``_LAYERS``.
 """
 
 import ctypes
+import os
 from typing import Any, Protocol
 
+import numba
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from engine.errors import InvalidConfig
+from engine.machine import processor
 from engine.taggers import Tagger
 from engine.taggers.layers import CRF, BidirectionalLSTM, Dense, Softmax, Tanh, Window
 from engine.taggers.tagger import Node, stack
@@ -88,6 +91,7 @@ class CompiledBackend:
     def __init__(self, tagger: Tagger, *, mean: bool = True) -> None:
         # The layers share out the cores; threads of a BLAS that wake beside theirs cost a step a millisecond.
         threadpool_limits(1, "blas")
+        _one_thread_a_core()
         _keep_memory()
         self.tagger = tagger
         self.layers: list[Layer] = [_layer(node) for node in tagger.nodes]
@@ -171,6 +175,13 @@ class CompiledBackend:
                 own = slope if len(node.reads) == 1 else np.ascontiguousarray(slope[:, start : start + width])
                 slopes[name] = slopes[name] + own if name in slopes else own
             start += width
+
+
+def _one_thread_a_core() -> None:
+    """Not one for each hyper-thread: two of a core share the units that multiply, which one keeps busy, and its caches.
+    ``NUMBA_NUM_THREADS`` has its way where it is set, as in workers."""
+    if "NUMBA_NUM_THREADS" not in os.environ:
+        numba.set_num_threads(min(numba.get_num_threads(), processor().cores))
 
 
 def _keep_memory() -> None:

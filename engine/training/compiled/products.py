@@ -7,6 +7,8 @@ registers while a column of ``a`` and a row of ``b`` go by. It is written in LLV
 would keep the tile in memory.
 """
 
+import ctypes
+from dataclasses import dataclass
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -16,17 +18,67 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from engine.machine import processor
+
 _FEATURES = llvm.get_host_cpu_features()
 _VECTOR_BYTES = 64 if _FEATURES.get("avx512f") else 32 if _FEATURES.get("avx2") else 16
 # A tile, the row of b beside it and one number of a fill the registers: 32 of them with AVX-512, 16 before.
 ROWS, _ACROSS = (12, 2) if _FEATURES.get("avx512f") else (6, 2)
 PANEL_BYTES = _ACROSS * _VECTOR_BYTES
 """How wide a panel of a packed matrix is."""
-DEPTH = 384
-"""Rows of a panel that are used at a time: 48 KB with AVX-512, which stay in the first caches."""
-HEIGHT = 20 * ROWS
-"""Rows of ``a`` that are used with all panels before the next ones: 360 KB, which the second cache holds."""
+_LINE_BYTES = 64
+SUMMED = 384
+"""Rows of a matrix's last, narrow panel that are summed up before the sum is added to the result. Part of what a run
+gives: with another number sums would be rounded elsewhere. Other panels' sums go to memory and on from there as they
+are, so blocks, which are at most as deep, leave results alone."""
+_LED = 4
+"""Rows of ``a`` that one pointer serves."""
 _INDEX = ir.IntType(64)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """What is worked on at a time. depth: rows of a panel, which go by for a tile; room: bytes for those rows of ``a``
+    and of the result that meet all panels before the next ones do."""
+
+    depth: int
+    room: int
+
+    @classmethod
+    def that_fit(cls, first: int, second: int) -> "Blocks":
+        """For a thread that has so many bytes of the first data cache, and of the second.
+
+        A panel's rows stay in the first while the rows of ``a`` go by, of which each column may lie in a line of its
+        own. A quarter of each cache is left for what else there is: the tile, and the panels that go by.
+        """
+        deepest = max(1, 3 * first // 4 // (PANEL_BYTES + _LINE_BYTES))
+        parts = -(-SUMMED // deepest)
+        return cls(-(-SUMMED // parts), 3 * second // 4)
+
+
+def use(blocks: Blocks) -> None:
+    """From the next product on, in all threads. What products give does not depend on it."""
+    _blocks[:] = [blocks.depth, blocks.room]
+
+
+# Compiled code is kept on disk, and may be loaded on a machine with other caches: so it reads the sizes where it runs.
+_blocks = (ctypes.c_int64 * 2)()
+llvm.add_symbol("epsilon_blocks", ctypes.addressof(_blocks))
+BLOCKS = Blocks.that_fit(processor().first_cache, processor().second_cache)
+"""Those of this machine."""
+use(BLOCKS)
+
+
+@intrinsic
+def _block(typing_context: Any, number: Any) -> Any:
+    """The depth (0) or the room (1) of the blocks in use."""
+    kind = ir.ArrayType(_INDEX, 2)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        sizes = context.get_c_value(builder, kind, "epsilon_blocks")
+        return builder.load(builder.gep(sizes, [_INDEX(0), arguments[0]]))
+
+    return types.intp(types.intp), codegen
 
 
 @njit(cache=True, nogil=True)
@@ -38,12 +90,12 @@ def packed(matrix):  # type: ignore[no-untyped-def]
     for p in range(panels.shape[0]):
         panel, first = panels[p], p * wide
         there = min(wide, columns - first)
-        part = matrix[:, first : first + there]
         if there < wide:
             panel[:] = 0
         for k in range(depth):
+            line, part = panel[k], matrix[k, first : first + there]
             for j in range(there):
-                panel[k, j] = part[k, j]
+                line[j] = part[j]
     return panels
 
 
@@ -51,24 +103,37 @@ def packed(matrix):  # type: ignore[no-untyped-def]
 def add_product(a, panels, out):  # type: ignore[no-untyped-def]
     """out [M, O] += a [M, K] · b, with b [K, O] packed; ``a`` may be transposed, the rows of ``out`` contiguous."""
     wide = panels.shape[2]
-    edge = np.zeros((ROWS, wide), out.dtype)
-    for start in range(0, a.shape[1], DEPTH):
-        depth = min(DEPTH, a.shape[1] - start)
-        for top in range(0, a.shape[0], HEIGHT):
-            bottom = min(top + HEIGHT, a.shape[0])
-            for p in range(panels.shape[0]):
-                column = p * wide
-                there = min(wide, out.shape[1] - column)
-                for row in range(top, bottom, ROWS):
-                    rows = min(ROWS, bottom - row)
-                    if there == wide:
-                        _add_tile(a, row, start, depth, panels, p, out, row, column, rows)  # type: ignore[call-arg]
-                    else:
-                        edge[:] = 0
-                        _add_tile(a, row, start, depth, panels, p, edge, 0, 0, rows)  # type: ignore[call-arg]
-                        for i in range(rows):
-                            for j in range(there):
-                                out[row + i, column + j] += edge[i, j]
+    whole = out.shape[1] // wide
+    depth = _block(0)  # type: ignore[call-arg, var-annotated]
+    row_bytes = (min(SUMMED, a.shape[1]) + out.shape[1]) * out.itemsize
+    height = max(1, _block(1) // (row_bytes * ROWS)) * ROWS
+    for begin in range(0, a.shape[1], SUMMED):
+        end = min(begin + SUMMED, a.shape[1])
+        for top in range(0, a.shape[0], height):
+            bottom = min(top + height, a.shape[0])
+            for start in range(begin, end, depth):
+                deep = min(depth, end - start)
+                for p in range(whole):
+                    for row in range(top, bottom, ROWS):
+                        rows = min(ROWS, bottom - row)
+                        _add_tile(a, row, start, deep, panels, p, out, row, p * wide, rows)
+            if whole < panels.shape[0]:
+                _add_edge(a, begin, end - begin, panels, out, top, bottom)
+
+
+@njit(cache=True, nogil=True)
+def _add_edge(a, start, depth, panels, out, top, bottom):  # type: ignore[no-untyped-def]
+    """Rows ``top`` … ``bottom`` − 1 of the last panel of a product, for which the result has no room: through a tile
+    beside it."""
+    p, wide = panels.shape[0] - 1, panels.shape[2]
+    edge = np.empty((ROWS, wide), out.dtype)
+    for row in range(top, bottom, ROWS):
+        rows = min(ROWS, bottom - row)
+        edge[:] = 0
+        _add_tile(a, row, start, depth, panels, p, edge, 0, 0, rows)  # type: ignore[call-arg]
+        for i in range(rows):
+            for j in range(p * wide, out.shape[1]):
+                out[row + i, j] += edge[i, j - p * wide]
 
 
 @intrinsic
@@ -123,6 +188,9 @@ class _Strided:
         self.vector = ir.VectorType(self.number, self.lanes)
         self.start = builder.ptrtoint(array.data, _INDEX)
         self.steps = cgutils.unpack_tuple(builder, array.strides)
+        # What the layout says is written as a number, which costs no instruction in the inner loop.
+        if kind.layout in "CF":
+            self.steps[-1 if kind.layout == "C" else 0] = _INDEX(context.get_abi_sizeof(self.number))
 
     def address(self, builder: Any, *index: Any) -> Any:
         """Of the element with this index; axes that are left out count as 0."""
@@ -151,40 +219,49 @@ def _multiply(
     def at(place: Any, pointer: Any) -> Any:
         return builder.inttoptr(place, pointer)
 
+    def opaque(number: Any) -> Any:
+        return builder.asm(ir.FunctionType(_INDEX, [_INDEX]), "", "=r,0", [number], False)
+
     targets = [
         builder.add(builder.add(target, builder.mul(out.steps[0], _INDEX(row))), _INDEX(part * _VECTOR_BYTES))
         for row in range(rows)
         for part in range(_ACROSS)
     ]
+    # Where rows of a lie apart, each fourth has a pointer, and the processor adds one or several steps to that while it
+    # loads: a pointer for each row would take more registers than there are, or an addition for each number.
+    starts = [opaque(builder.add(first, builder.mul(a.steps[0], _INDEX(row)))) for row in range(0, rows, _LED)]
+    beside = [builder.mul(a.steps[0], _INDEX(row)) for row in range(_LED - 1)]
+    beside.append(opaque(builder.mul(a.steps[0], _INDEX(_LED - 1))))
     before = [builder.load(at(place, wide), align=bytes_each) for place in targets]
     entry, loop, end = builder.block, builder.append_basic_block("loop"), builder.append_basic_block("end")
     builder.branch(loop)
     builder.position_at_end(loop)
     k = builder.phi(_INDEX)
+    leads = [builder.phi(_INDEX) for _ in starts]
     sums = [builder.phi(vector) for _ in targets]
-    here = builder.add(line, builder.mul(k, panels.steps[1]))
+    here = builder.add(line, builder.mul(k, _INDEX(PANEL_BYTES)))
     factors = [
         builder.load(at(builder.add(here, _INDEX(part * _VECTOR_BYTES)), wide), align=bytes_each)
         for part in range(_ACROSS)
     ]
-    column = builder.add(first, builder.mul(k, a.steps[1]))
     fused = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{lanes}f{8 * bytes_each}"
     )
     nothing, zeros = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
     after = []
     for row in range(rows):
-        number = builder.load(at(builder.add(column, builder.mul(a.steps[0], _INDEX(row))), single))
+        number = builder.load(at(builder.add(leads[row // _LED], beside[row % _LED]), single))
         spread = builder.shuffle_vector(builder.insert_element(nothing, number, ir.IntType(32)(0)), nothing, zeros)
         after += [
             builder.call(fused, [spread, factor, total])
             for factor, total in zip(factors, sums[row * _ACROSS :], strict=False)
         ]
     following = builder.add(k, _INDEX(1))
+    moved = [builder.add(lead, a.steps[1]) for lead in leads]
     builder.cbranch(builder.icmp_signed("<", following, depth), loop, end)
     k.add_incoming(_INDEX(0), entry)
     k.add_incoming(following, loop)
-    for phi, old, new in zip(sums, before, after, strict=True):
+    for phi, old, new in zip([*leads, *sums], [*starts, *before], [*moved, *after], strict=True):
         phi.add_incoming(old, entry)
         phi.add_incoming(new, loop)
     builder.position_at_end(end)

@@ -3,13 +3,21 @@
 import numpy as np
 import pytest
 
-from engine.training.compiled.products import DEPTH, HEIGHT, PANEL_BYTES, ROWS, add_product, packed
+from engine.training.compiled.products import BLOCKS, PANEL_BYTES, ROWS, SUMMED, Blocks, add_product, packed, use
 
 WIDE = PANEL_BYTES // 8
+KB = 2**10
 
 
-@pytest.mark.parametrize("rows", [1, ROWS - 1, ROWS, 2 * ROWS + 1, HEIGHT + 3])
-@pytest.mark.parametrize("depth", [1, DEPTH, 2 * DEPTH + 1])
+@pytest.fixture
+def blocks():
+    """Sets the sizes of blocks, until the test is over."""
+    yield use
+    use(BLOCKS)
+
+
+@pytest.mark.parametrize("rows", [1, ROWS - 1, ROWS, 2 * ROWS + 1, 20 * ROWS + 3])
+@pytest.mark.parametrize("depth", [1, SUMMED, 2 * SUMMED + 1])
 @pytest.mark.parametrize("columns", [1, WIDE - 1, WIDE, 2 * WIDE + 3])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_the_product_is_added(rows: int, depth: int, columns: int, transposed: bool) -> None:
@@ -55,3 +63,39 @@ def test_part_of_an_array_is_read_and_written_and_nothing_beside_it() -> None:
     expected = np.zeros(out.shape)
     expected[3:17, 5:45] = whole[2:16, 4:11] @ b
     np.testing.assert_allclose(out, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(("rows", "depth", "columns"), [(1, 7, 3), (ROWS + 5, SUMMED + 11, 400), (317, 1000, 100)])
+def test_the_blocks_sizes_change_no_digit(blocks, rows: int, depth: int, columns: int, transposed: bool) -> None:
+    random = np.random.default_rng(0)
+    a = random.standard_normal((depth, rows) if transposed else (rows, depth)).astype(np.float32)
+    b, before = (random.standard_normal(shape).astype(np.float32) for shape in ((depth, columns), (rows, columns)))
+    panels, found = packed(b), []
+    for sizes in (BLOCKS, Blocks(SUMMED, 2**30), Blocks(16, 1), Blocks(48, 64 * KB), Blocks(1, 2**18)):
+        blocks(sizes)
+        out = before.copy()
+        add_product(a.T if transposed else a, panels, out)
+        found.append(out)
+    assert np.abs(found[0] - before).max() > 0.1
+    for other in found[1:]:
+        np.testing.assert_array_equal(other.view(np.int32), found[0].view(np.int32))
+
+
+@pytest.mark.parametrize("first", [4 * KB, 16 * KB, 24 * KB, 32 * KB, 48 * KB, 64 * KB, 128 * KB])
+def test_blocks_fit_into_the_caches(first: int) -> None:
+    found = Blocks.that_fit(first, 1024 * KB)
+    assert 1 <= found.depth <= SUMMED
+    assert found.depth * (PANEL_BYTES + 64) > first / 2 or found.depth == SUMMED
+    assert found.depth * (PANEL_BYTES + 64) <= first
+    assert found.room == 768 * KB
+
+
+def test_hyper_threads_that_share_a_cache_have_half_blocks() -> None:
+    alone, shared = Blocks.that_fit(32 * KB, 1024 * KB), Blocks.that_fit(16 * KB, 512 * KB)
+    assert shared.depth == alone.depth / 2
+    assert shared.room == alone.room / 2
+
+
+def test_a_cache_of_no_size_at_all_gives_blocks_all_the_same() -> None:
+    assert Blocks.that_fit(0, 0) == Blocks(1, 0)

@@ -1,0 +1,51 @@
+"""What all speed benchmarks print and keep."""
+
+import json
+
+import numba
+
+from benchmarks import figures, report, results_table
+from engine.machine import Processor
+from engine.records import Measurement
+from engine.store import measured
+
+HERE = Processor(name="Some Processor", cores=1, threads=2, first_cache=16 * 2**10, second_cache=512 * 2**10)
+STEP = {"keras_ms": 40.0, "ours_private_ms": 8.0, "tensorflow_privacy_ms": 640.0}
+
+
+def somewhere(monkeypatch, tmp_path):
+    monkeypatch.setattr(report, "FOLDER", tmp_path / measured.FOLDER)
+    monkeypatch.setattr(report, "processor", lambda: HERE)
+    monkeypatch.setattr(report, "machine_class", lambda: f"{HERE.name}, {HERE.cores_text}, 8 GB, Linux")
+
+
+def test_a_benchmark_prints_its_processor_caches_and_threads(monkeypatch, tmp_path, capsys):
+    somewhere(monkeypatch, tmp_path)
+    threads = numba.get_num_threads()
+    report.finish("step", STEP, "figures", as_json=False, save=False)
+    printed = capsys.readouterr().out
+    assert printed.startswith("figures\n\nOn Some Processor, 1 core (2 threads), 8 GB, Linux; ")
+    assert f"16 KB and 512 KB of cache a thread; threads used: {threads}." in printed
+    report.finish("step", STEP, "figures", as_json=True, save=False)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == STEP | {
+        "machine": "Some Processor, 1 core (2 threads), 8 GB, Linux",
+        "threads": threads,
+        "caches": "16 KB and 512 KB of cache a thread",
+    }
+
+
+def test_what_is_kept_has_them_too(monkeypatch, tmp_path):
+    somewhere(monkeypatch, tmp_path)
+    report.finish("step", STEP, "figures", as_json=True, save=True)
+    kept = measured.read_all(tmp_path)["step"]
+    assert kept.machine == "Some Processor, 1 core (2 threads), 8 GB, Linux"
+    assert kept.values["caches"] == HERE.caches_text
+
+
+def test_figures_and_tables_name_the_processor(monkeypatch):
+    kept = Measurement(values=STEP, created="2026-11-22", machine="Some Processor", command="c", engine_version="6")
+    monkeypatch.setattr(measured, "read_all", lambda _: {"step": kept})
+    [(_, figure, *_)] = figures.speed()
+    assert figure.startswith("8.0 ms on Some Processor; ")
+    assert results_table.speed().endswith("\n\nOn Some Processor.")

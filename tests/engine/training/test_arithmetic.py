@@ -1,0 +1,87 @@
+"""What the compiled layers compute with: in whole vectors, and alike whatever the processor's caches and threads."""
+
+import re
+
+import numba
+import numpy as np
+import pytest
+from numba import njit
+
+from engine.machine import Processor
+from engine.taggers.layers import CRF, BidirectionalLSTM, Dense
+from engine.taggers.tagger import stack
+from engine.training.batches import Batch
+from engine.training.compiled import backend
+from engine.training.compiled.arithmetic import ARITHMETIC, squash, tanh
+from engine.training.compiled.products import BLOCKS, SUMMED, Blocks, use
+
+
+@njit(fastmath=ARITHMETIC)
+def along(numbers, tanhs, squashed, half):
+    for j in range(numbers.size):
+        tanhs[j] = tanh(numbers[j])
+    for j in range(numbers.size):
+        squashed[j] = squash(numbers[j], half)
+
+
+def test_gates_are_right_and_computed_in_vectors():
+    """Python's own division looks whether it divides by zero, and no loop with that in it is vectorised."""
+    numbers = np.concatenate([np.linspace(-12, 12, 4001), [-1e30, 1e30, 0.0]]).astype(np.float32)
+    tanhs, squashed = np.empty_like(numbers), np.empty_like(numbers)
+    along(numbers, tanhs, squashed, np.float32(0.5))
+    exact = numbers.astype(np.float64)
+    np.testing.assert_allclose(tanhs, np.tanh(exact), atol=1e-6)
+    np.testing.assert_allclose(squashed, 0.5 + 0.5 * np.tanh(exact / 2), atol=1e-6)
+    [code] = along.inspect_llvm().values()
+    assert len(re.findall(r"fdiv[^<\n]*<\d+ x float>", code)) >= 2
+
+
+@pytest.fixture
+def batch() -> Batch:
+    random = np.random.default_rng(0)
+    lengths = np.array([90, 31, 30, 30, *range(20, 0, -1)])
+    tokens = int(lengths.sum())
+    words = random.standard_normal((tokens, 50)).astype(np.float32)
+    tags = random.integers(0, 5, tokens).astype(np.int32)
+    return Batch(np.arange(len(lengths)), words, np.arange(tokens), tags, lengths)
+
+
+def gradient(batch: Batch) -> tuple[bytes, bytes, bytes]:
+    tagger = stack(50, (BidirectionalLSTM(50, 36), Dense(72, 5)), CRF(5))
+    weights = tagger.initial_weights(np.random.default_rng(0))
+    found = backend.CompiledBackend(tagger).clipped_gradient(weights, batch, 0.1)
+    assert np.abs(found.total).max() > 0
+    return found.total.tobytes(), found.parts.tobytes(), found.losses.tobytes()
+
+
+def test_a_gradient_is_the_same_to_the_last_digit_with_other_caches(batch):
+    """More tokens than are summed up at a time, so that all sizes cut the sums of the weights' gradient."""
+    assert len(batch.places) > SUMMED
+    expected = gradient(batch)
+    try:
+        for kilobytes in (4, 16, 24, 48, 128):
+            blocks = Blocks.that_fit(kilobytes * 2**10, 16 * kilobytes * 2**10)
+            assert blocks != BLOCKS
+            use(blocks)
+            assert gradient(batch) == expected, blocks
+    finally:
+        use(BLOCKS)
+
+
+@pytest.fixture
+def threads():
+    before = numba.get_num_threads()
+    yield numba.get_num_threads
+    numba.set_num_threads(before)
+
+
+def test_a_core_has_one_thread_unless_it_is_said_how_many(monkeypatch, threads, batch):
+    most = threads()
+    one = Processor(name="Some Processor", cores=1, threads=2, first_cache=2**14, second_cache=2**19)
+    monkeypatch.setattr(backend, "processor", lambda: one)
+    monkeypatch.setenv("NUMBA_NUM_THREADS", str(most))
+    expected = gradient(batch)
+    assert threads() == most
+    monkeypatch.delenv("NUMBA_NUM_THREADS")
+    assert gradient(batch) == expected
+    assert threads() == 1
