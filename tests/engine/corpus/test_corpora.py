@@ -1,12 +1,16 @@
 """Named corpora, paths, uploads: what is found, how it is split, what is refused."""
 
+import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from engine import corpus
+from engine.corpus import Corpus
 from engine.errors import CorpusError, StoreError
+from engine.settings import Settings
 
 
 def sentences(count: int, start: int = 0) -> bytes:
@@ -15,6 +19,14 @@ def sentences(count: int, start: int = 0) -> bytes:
 
 def entities(part):
     return sum(tag[0] == "B" for sentence in part for tag in sentence.tags)
+
+
+@pytest.fixture(scope="module")
+def load(data_dir, tmp_path_factory) -> Callable[[str], Corpus]:
+    """Reads a real corpus by its name, once."""
+    home = tmp_path_factory.mktemp("home")
+    settings = Settings(home=home, data_dir=data_dir, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=home)
+    return functools.cache(lambda name: corpus.resolve(name, settings).load())
 
 
 @pytest.mark.parametrize(
@@ -27,24 +39,24 @@ def entities(part):
         ("ncbi_disease", (5_424, 923, 940), (5_134, 787, 960)),
     ],
 )
-def test_published_counts(name, sizes, entity_counts, data_dir, settings):
-    found = corpus.resolve(name, with_data(settings, data_dir)).load()
+def test_published_counts(name, sizes, entity_counts, load):
+    found = load(name)
     parts = (found.train, found.validation, found.test)
     assert tuple(map(len, parts)) == sizes
     assert tuple(map(entities, parts)) == entity_counts
 
 
 @pytest.mark.parametrize(("name", "total", "entity_count"), [("btc", 9_339, 14_885), ("wikigold", 1_696, 3_558)])
-def test_unsplit_corpora_are_split_whole(name, total, entity_count, data_dir, settings):
-    found = corpus.resolve(name, with_data(settings, data_dir)).load()
+def test_unsplit_corpora_are_split_whole(name, total, entity_count, load):
+    found = load(name)
     parts = (found.train, found.validation, found.test)
     assert sum(map(len, parts)) == total
     assert sum(map(entities, parts)) == entity_count
     assert len(found.test) / total == pytest.approx(0.1, abs=0.005)
 
 
-def test_the_sections_of_btc_are_its_clients(data_dir, settings):
-    found = corpus.resolve("btc", with_data(settings, data_dir)).load()
+def test_the_sections_of_btc_are_its_clients(load):
+    found = load("btc")
     assert sorted(set(found.sections)) == ["a", "b", "e", "f", "g", "h"]
     assert len(found.sections) == len(found.train)
 
@@ -56,10 +68,10 @@ def test_folders_with_train_dev_and_test(name, data_dir, settings):
     assert (len(found.train), len(found.validation), len(found.test)) == expected
 
 
-def test_every_named_corpus_agrees_with_its_catalogue_row(data_dir, settings):
+def test_every_named_corpus_agrees_with_its_catalogue_row(data_dir, settings, load):
     here = with_data(settings, data_dir)
     for info in corpus.catalogue(here):
-        found = corpus.resolve(info.name, here).load()
+        found = load(info.name)
         assert len(found.train) + len(found.validation) + len(found.test) == info.sentences
         assert found.entity_types == info.entity_types
         assert len(found.train) == corpus.resolve(info.name, settings).train_sentences

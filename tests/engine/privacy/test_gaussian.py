@@ -47,7 +47,8 @@ KEYS = [bytes(32), bytes(range(32)), bytes([255]) * 32, np.random.default_rng(0)
 
 
 def words_of(data: bytes) -> np.ndarray:
-    return np.frombuffer(data, dtype="<u4").astype(np.uint32)
+    """As the engine hands a key over: for an array that may be written to, all would be compiled once more."""
+    return np.frombuffer(data, dtype="<u4")
 
 
 def blocks(key: bytes, counter: int, nonce: bytes, number: int) -> bytes:
@@ -58,7 +59,7 @@ def blocks(key: bytes, counter: int, nonce: bytes, number: int) -> bytes:
 
 
 def key_of(*numbers: int) -> np.ndarray:
-    return np.array([*numbers, *[0] * (8 - len(numbers))], dtype=np.uint32)
+    return words_of(np.array([*numbers, *[0] * (8 - len(numbers))], dtype="<u4").tobytes())
 
 
 def normal(size: int, key: tuple[int, ...] = (1, 2, 3, 4), std: float = 1.0) -> np.ndarray:
