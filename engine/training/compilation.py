@@ -26,6 +26,7 @@ def compile_everything(tell: Callable[[str], None] = lambda step: None) -> None:
     tell: told how many functions are there, each time that one more is. What was compiled before an interruption is
     not compiled again.
     """
+    compiled_stamp.begin()
     with install_listener("numba:compile", _Count(tell)):
         compile_layers()
         compile_gathering()

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _ENGINE = Path(__file__).resolve().parent.parent
-_STAMP = _ENGINE / "__pycache__" / "compiled"
+_STAMP, _BEGUN = (_ENGINE / "__pycache__" / name for name in ("compiled", "compiling"))
 """Of this checkout: another one with the same virtual environment has compiled code of its own."""
 
 
@@ -17,9 +17,21 @@ def is_fresh() -> bool:
     return _STAMP.is_file() and _STAMP.read_text() == _digest()
 
 
+def begin() -> None:
+    """Remove what was compiled of other sources: Numba sees that a function has changed, not that one has which it
+    calls. What an interruption left of these sources stays."""
+    digest = _digest()
+    with suppress(OSError):  # where nobody may write beside the sources, compiled code is kept elsewhere
+        if not _BEGUN.is_file() or _BEGUN.read_text() != digest:
+            for path in _ENGINE.rglob("__pycache__/*.nb[ic]"):
+                path.unlink(missing_ok=True)
+            _BEGUN.parent.mkdir(exist_ok=True)
+            _BEGUN.write_text(digest)
+
+
 def renew() -> None:
     """Say that everything has been compiled."""
-    with suppress(OSError):  # where nobody may write beside the sources, compiled code is kept elsewhere
+    with suppress(OSError):
         _STAMP.parent.mkdir(exist_ok=True)
         _STAMP.write_text(_digest())
 

@@ -64,6 +64,7 @@ def stamp(tmp_path, monkeypatch) -> None:
     """Nothing is compiled yet, and nobody is at it."""
     monkeypatch.setattr(readiness, "FOLDER", tmp_path)
     monkeypatch.setattr(compiled_stamp, "_STAMP", tmp_path / "__pycache__" / "compiled")
+    monkeypatch.setattr(compiled_stamp, "_BEGUN", tmp_path / "__pycache__" / "compiling")
 
 
 def test_of_two_runs_that_find_nothing_compiled_one_compiles_and_the_other_waits(stamp, monkeypatch) -> None:
@@ -105,6 +106,26 @@ def test_code_that_changed_is_compiled_anew(stamp, monkeypatch) -> None:
     assert compiled_stamp.is_fresh()
     monkeypatch.setattr(compiled_stamp, "_digest", lambda: "of other sources")
     assert not compiled_stamp.is_fresh()
+
+
+def test_what_was_compiled_of_other_sources_is_removed_and_an_interruption_loses_nothing(
+    stamp, monkeypatch, tmp_path
+) -> None:
+    """Numba would load a function whose own source is as it was, with those that it calls as they were."""
+    monkeypatch.setattr(compiled_stamp, "_ENGINE", tmp_path)
+    monkeypatch.setattr(compiled_stamp, "_digest", lambda: "these sources")
+    older = tmp_path / "training" / "__pycache__"
+    older.mkdir(parents=True)
+    for name in ("dense.forward-38.py311.nbi", "dense.forward-38.py311.1.nbc", "dense.cpython-311.pyc"):
+        (older / name).touch()
+    compiled_stamp.begin()
+    assert [path.name for path in older.iterdir()] == ["dense.cpython-311.pyc"]
+    (older / "lstm.nbi").touch()
+    compiled_stamp.begin()
+    assert (older / "lstm.nbi").exists()
+    monkeypatch.setattr(compiled_stamp, "_digest", lambda: "changed ones")
+    compiled_stamp.begin()
+    assert not (older / "lstm.nbi").exists()
 
 
 class TestCount:
