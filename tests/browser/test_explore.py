@@ -291,9 +291,12 @@ def test_a_run_is_watched_from_click_to_answer(page, dashboard):
     page.get_by_role("button", name="Run").click()
     seen: set[int] = set()
     zoomed: list[float] = []
+    shares: list[int] = []
 
     def look() -> bool:
         seen.add(plotted(page))
+        bar = page.get_by_test_id("stProgress")
+        shares.extend(int(share) for text in bar.all_inner_texts() for share in re.findall(r"(\d+)%", text))
         if len(seen) == 3 and not zoomed:
             zoom(page)
             wait_for(lambda: max(shown_range(page), default=1) < 0.9)
@@ -308,6 +311,19 @@ def test_a_run_is_watched_from_click_to_answer(page, dashboard):
     assert re.search(r"F1 \d", answer(page))
     assert "Your run of" in page.inner_text("body")
     assert not page.get_by_role("button", name="Run").is_visible()
+    assert shares == sorted(shares), "progress went back"
+    took = seconds_in(page, r"Your run of .*?: ")
+    page.goto(dashboard + SMALL.replace("epochs=8", "epochs=60") + "&seed=1")
+    page.get_by_role("button", name="Run").wait_for()
+    promised = seconds_in(page, "about ")
+    # Learned from the run before; the machine may be busier now than it was then, but not ten times.
+    assert 1 / 3 < promised / took < 3
+
+
+def seconds_in(page: Page, before: str) -> float:
+    """A duration on the page, after a pattern."""
+    number, unit = re.search(before + r"(\d+) (s|min)\b", page.inner_text("body")).groups()
+    return float(number) * {"s": 1, "min": 60}[unit]
 
 
 def test_nothing_polls_when_nothing_runs(page, dashboard):
