@@ -37,6 +37,7 @@ MODULES = {
     "engine/privacy/mechanisms.py": (f"{_PRIVACY}/test_plan.py", f"{_PRIVACY}/test_mechanisms.py"),
     "engine/privacy/bounds.py": (f"{_PRIVACY}/test_bounds.py",),
     "engine/privacy/accounting.py": (f"{_PRIVACY}/test_prices.py",),
+    "engine/privacy/losses.py": (f"{_PRIVACY}/test_losses.py", f"{_PRIVACY}/test_prices.py"),
     "engine/privacy/groups.py": (f"{_PRIVACY}/test_mixtures.py",),
     "engine/privacy/booking.py": (f"{_PRIVACY}/test_booking.py",),
     "engine/privacy/noise_watch.py": (f"{_PRIVACY}/test_noise_watch.py",),

@@ -76,7 +76,8 @@ def prepare(
     what the configuration's noise source says. tell: is told what is going on, in words; it may raise to stop. Raises
     InvalidConfig, CorpusError, VectorsMissing, StoreError, TrainingFailed.
     """
-    readiness.wait_for(_needed(config, settings), tell)
+    needed = _needed(config, settings)
+    readiness.wait_for(needed, tell)
     tell("reading the corpus and its word vectors")
     corpus = corpus or corpora.resolve(config.corpus, settings)
     shared = [apart.overlap(part, config.features) for part in corpus.parts]

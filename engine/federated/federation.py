@@ -95,20 +95,23 @@ class Federation:
 
     def _watched(self, secrets: Secrets) -> tuple[NoiseMonitor, ...]:
         """A noise check of the server, of all clients together, or, where they have taggers of their own, of each."""
-        plan, unit, common = self.plan, self.plan.mechanism.unit, self._common.size
+        plan, common = self.plan, self._common.size
         if plan.server or len(self.holdings) == 1:
-            plans = [plan.server] if plan.server else plan.parts
             layers = [(title, where) for title, where in self.holdings[0].layers if where.stop <= common]
-            return (NoiseMonitor(plans, common, layers=layers, unit=unit, secrets=secrets),)
+            watched = [([plan.server] if plan.server else list(plan.parts), common, layers, secrets)]
+        else:
+            watched = [
+                (
+                    [plan.parts[part] for part in plan.parts_of(client)],
+                    holding.weights(self.weights).size,
+                    list(holding.layers),
+                    secrets.of(platform=client),
+                )
+                for client, holding in enumerate(self.holdings)
+            ]
         return tuple(
-            NoiseMonitor(
-                [plan.parts[part] for part in plan.parts_of(client)],
-                holding.weights(self.weights).size,
-                layers=holding.layers,
-                unit=unit,
-                secrets=secrets.of(platform=client),
-            )
-            for client, holding in enumerate(self.holdings)
+            NoiseMonitor(plans, size, layers=layers, unit=plan.mechanism.unit, secrets=own)
+            for plans, size, layers, own in watched
         )
 
     def holding(self, client: int) -> Holding:

@@ -1,4 +1,4 @@
-"""Who holds which sentences: a corpus split among clients, each sentence at exactly one of them.
+"""Who holds which sentences, and who joins which round: a corpus split among clients, each sentence at exactly one.
 
 Which client a sentence goes to depends on public things alone, or is drawn without looking at it, but for
 ``label-skew``: that split simulates clients who differ, and looks at the tags as nature would.
@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.config import FederationConfig
+from engine.config import FederationConfig, PrivacyConfig
 from engine.corpus.layout import Layout
 from engine.errors import InvalidConfig
-from engine.seeds import Seeds
+from engine.privacy.mechanisms import poisson_sample
+from engine.seeds import Secrets, Seeds
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,27 @@ def _pieces(shard: np.ndarray, client: int, federation: FederationConfig, seeds:
     return [
         np.sort(piece) for piece in np.array_split(seeds.stream("pieces", client=client).permutation(shard), rounds)
     ]
+
+
+def participants_of_rounds(
+    federation: FederationConfig, privacy: PrivacyConfig, seeds: Seeds, secrets: Callable[[], Secrets]
+) -> list[list[int]]:
+    """The clients of each round, ascending.
+
+    Where the mechanism draws them each joins by itself with probability m/n, which its accounting rests on, and a round
+    may be empty; else m of them are drawn. secrets: of the run, asked for where they decide it.
+    """
+    clients, wanted = federation.clients, federation.participants or federation.clients
+    if wanted == clients:
+        return [list(range(clients)) for _ in range(federation.rounds)]
+    poisson = privacy.kind.drawn
+    streams: Secrets | Seeds = secrets() if poisson and privacy.private else seeds
+    drawn = []
+    for number in range(federation.rounds):
+        random = streams.stream("participants", round=number)
+        some = poisson_sample(random, clients, wanted / clients) if poisson else random.permutation(clients)[:wanted]
+        drawn.append(sorted(some.tolist()))
+    return drawn
 
 
 def partition(

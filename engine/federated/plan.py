@@ -13,9 +13,8 @@ from engine.config import SimulationConfig, run_key
 from engine.corpus import AnyCorpus
 from engine.corpus.layout import Layout
 from engine.errors import InvalidConfig
-from engine.federated.partition import held_by_clients
+from engine.federated.partition import held_by_clients, participants_of_rounds
 from engine.privacy.kinds import DP_SGD, MechanismKind
-from engine.privacy.mechanisms import poisson_sample
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
 
@@ -147,7 +146,7 @@ def federated_plan(
     each platform has, where each client is one. Raises InvalidConfig if they do not fit."""
     federation, privacy, seeds = config.federation, config.privacy, Seeds(config.seed)
     held = held_by_clients(every, layout, platforms, config.data_fraction, federation, seeds)
-    participants = _participants(config, seeds, secrets)
+    participants = participants_of_rounds(federation, privacy, seeds, secrets)
     visited = sum(map(len, participants))
     if visited > MOST_VISITS:
         raise InvalidConfig(
@@ -180,23 +179,3 @@ def federated_plan(
         platforms=bool(platforms),
         equal=privacy.kind.whole_clients or federation.weighting == "equal",
     )
-
-
-def _participants(config: SimulationConfig, seeds: Seeds, secrets: Callable[[], Secrets]) -> list[list[int]]:
-    """The clients of each round, ascending.
-
-    Where the mechanism draws them each joins by itself with probability m/n, which its accounting rests on, and a round
-    may be empty; else m of them are drawn.
-    """
-    federation, privacy = config.federation, config.privacy
-    clients, wanted = federation.clients, federation.participants or federation.clients
-    if wanted == clients:
-        return [list(range(clients)) for _ in range(federation.rounds)]
-    poisson = privacy.kind.drawn
-    streams: Secrets | Seeds = secrets() if poisson and privacy.private else seeds
-    drawn = []
-    for number in range(federation.rounds):
-        random = streams.stream("participants", round=number)
-        some = poisson_sample(random, clients, wanted / clients) if poisson else random.permutation(clients)[:wanted]
-        drawn.append(sorted(some.tolist()))
-    return drawn

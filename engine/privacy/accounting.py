@@ -13,11 +13,9 @@ dp_accounting takes a second to import and is therefore imported when the first 
 """
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -108,24 +106,9 @@ def price(event: Event, delta: float) -> float:
     once, times = (event.event, event.count) if isinstance(event, dp_accounting.SelfComposedDpEvent) else (event, 1)
     if isinstance(once, dp_accounting.GaussianDpEvent):
         return gaussian_epsilon(math.sqrt(times) / once.noise_multiplier, delta)
-    return float(_distribution(event).get_epsilon_for_delta(delta))
+    from engine.privacy import losses
 
-
-def _distribution(event: Event) -> Any:
-    import dp_accounting
-
-    if isinstance(event, dp_accounting.ComposedDpEvent):
-        parts = [_distribution(each) for each in event.events]
-        return functools.reduce(lambda one, other: one.compose(other), parts)
-    if isinstance(event, dp_accounting.SelfComposedDpEvent):
-        return _distribution(event.event).self_compose(event.count)
-    if isinstance(event, dp_accounting.GaussianDpEvent):
-        return _one_step(1.0, event.noise_multiplier)
-    if isinstance(event, dp_accounting.PoissonSampledDpEvent) and isinstance(
-        event.event, dp_accounting.GaussianDpEvent
-    ):
-        return _one_step(event.sampling_probability, event.event.noise_multiplier)
-    raise InvalidConfig(f"event={type(event).__name__}, expected Gaussian noise, sampled or not, composed as you like")
+    return float(losses.distribution(event).get_epsilon_for_delta(delta))
 
 
 def composed(plans: Iterable[PrivacyPlan], delta: float) -> float:
@@ -220,21 +203,9 @@ def _exact_noise_multiplier(cost: Callable[[float], float], target: float, high:
 
 @lru_cache(maxsize=4096)
 def _pld_epsilon(probability: float, sigma: float, steps: int, delta: float) -> float:
-    return float(_one_step(probability, sigma).self_compose(steps).get_epsilon_for_delta(delta))
-
-
-@lru_cache(maxsize=64)
-def _one_step(probability: float, sigma: float) -> Any:
-    """Privacy loss distribution of one step.
-
-    Its grid is dp_accounting's default of 1e-4, widened below σ = 0.5, where losses are so large that it would take
-    minutes: there ε stays within 1e-4 of its value. Where one step's loss, about q/σ, is small against that, the grid
-    is made finer, down to a tenth of it: else rounding would cost more than the steps do.
-    """
     from engine.privacy import losses
 
-    interval = min(1e-4 * max(1.0, (0.5 / sigma) ** 2), max(1e-6, 0.1 * probability / sigma))
-    return losses.of_one_step(probability, sigma, interval)
+    return float(losses.one_step(probability, sigma).self_compose(steps).get_epsilon_for_delta(delta))
 
 
 @lru_cache(maxsize=4096)

@@ -90,7 +90,7 @@ def _together(mechanisms: tuple[tuple[float, float, int], ...], delta: float) ->
     # One grid for all, since losses are added on it: the accountant's, as wide as the least noisy asks for.
     interval = 1e-4 * max(1.0, *((0.5 / sigma) ** 2 for _, sigma, _ in mechanisms))
     runs = [
-        losses.of_one_step(probability, sigma, interval).self_compose(steps) for probability, sigma, steps in mechanisms
+        losses.on_grid(probability, sigma, interval).self_compose(steps) for probability, sigma, steps in mechanisms
     ]
     whole = functools.reduce(lambda one, other: one.compose(other), runs)
     return float(whole.get_epsilon_for_delta(delta))

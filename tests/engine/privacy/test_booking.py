@@ -133,12 +133,12 @@ def test_nothing_run_costs_nothing_and_one_run_without_noise_everything() -> Non
 def test_the_grid_is_as_wide_as_the_least_noisy_asks_for(
     sigmas: tuple[float, ...], width: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest, asked = losses.of_one_step, []
+    honest, asked = losses.on_grid, []
 
     def recording(probability: float, sigma: float, interval: float) -> object:
         asked.append((probability, sigma, interval))
         return honest(1.0, 100.0, 1e-2)  # quickly
 
-    monkeypatch.setattr(losses, "of_one_step", recording)
+    monkeypatch.setattr(losses, "on_grid", recording)
     together([(plan_of(10, 2, sigma, 1), 1) for sigma in sigmas], 1e-3)
     assert asked == [(0.2, sigma, pytest.approx(width)) for sigma in sigmas]

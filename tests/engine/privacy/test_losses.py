@@ -39,7 +39,7 @@ STEPS = [
 def test_each_chance_and_each_epsilon_is_the_librarys_to_the_last_digit(
     probability: float, sigma: float, interval: float
 ) -> None:
-    ours = losses.of_one_step(probability, sigma, interval)
+    ours = losses.on_grid(probability, sigma, interval)
     theirs = privacy_loss_distribution.from_gaussian_mechanism(
         sigma, value_discretization_interval=interval, sampling_prob=probability
     )

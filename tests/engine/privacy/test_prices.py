@@ -310,6 +310,6 @@ class TestExactNoiseMultiplier:
 def test_the_grid_of_a_step(probability: float, sigma: float, width: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """1e-4, wider below σ = ½, and no wider than a tenth of q ÷ σ where that is above a millionth."""
     asked: list[Any] = []
-    monkeypatch.setattr(losses, "of_one_step", lambda *args: asked.append(args))
-    accounting._one_step.__wrapped__(probability, sigma)
+    monkeypatch.setattr(losses, "on_grid", lambda *args: asked.append(args))
+    losses.one_step.__wrapped__(probability, sigma)
     assert asked == [(probability, sigma, pytest.approx(width))]

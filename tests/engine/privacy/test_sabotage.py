@@ -639,9 +639,9 @@ def divided_by_who_came(patch: Patch) -> None:
 
 
 def always_the_same_clients(patch: Patch) -> None:
-    from engine.federated import plan
+    from engine.federated import partition
 
-    patch.setattr(plan, "poisson_sample", lambda random, number, q: np.arange(round(number * q)))
+    patch.setattr(partition, "poisson_sample", lambda random, number, q: np.arange(round(number * q)))
 
 
 @pytest.mark.parametrize(
