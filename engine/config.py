@@ -19,14 +19,18 @@ from engine.taggers.kinds import KINDS
 from engine.validation import integer, number, one_of, text, truth
 
 FEATURES = ("vectors", "shapes", "contextual", "tuned", "names")
+IN_CONTEXT = FEATURES[2:]
+"""Those that have vectors in context."""
 LOSSES = ("mean", "sum")
 OPTIMISERS = ("sgd", "momentum", "adam")
 SAMPLINGS = ("poisson", "shuffle")
 CLIPPINGS = ("joint", "per-layer")
 NOISE_SOURCES = ("seeded", "system")
-SCHEDULES = ("averaging", "incremental")
+SCHEDULES = ("averaging", "incremental", "gradients")
 PARTITIONS = ("random", "unequal", "label-skew", "document", "natural")
 WEIGHTINGS = ("examples", "equal")
+NOTHING = "nothing"
+"""Stands for no part of a tagger."""
 SYNTHETIC = "synthetic"
 """Name of the embedded corpus, which is always there."""
 NOISE = (0.0, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
@@ -46,13 +50,15 @@ class TaggerConfig:
     name: one of :data:`engine.taggers.KINDS`. hidden_size: LSTM units per direction (the paper does not print its own),
     or units of an MLP. window: how many tokens to the left and to the right a linear tagger or an MLP reads beside each
     token.
-    well_formed: whether ill-formed BIO2 sequences are forbidden when tags are read off the scores.
+    well_formed: whether ill-formed BIO2 sequences are forbidden when tags are read off the scores. dropout: chance of
+    each value to be left out in training, of taggers that have such layers (FedNER, section 4.1: 0.2).
     """
 
     name: str = "bilstm-tddl"
     hidden_size: int = 100
     window: int = 0
     well_formed: bool = False
+    dropout: float = 0.0
 
     def __post_init__(self) -> None:
         one_of("tagger", self.name, tuple(KINDS))
@@ -63,6 +69,10 @@ class TaggerConfig:
                 f"window={self.window}, expected 0, since tagger={self.name!r} reads the whole sentence"
             )
         truth("well_formed", self.well_formed)
+        number("dropout", self.dropout, 0, 0.9, "a number from 0 to 0.9")
+        object.__setattr__(self, "dropout", float(self.dropout))
+        if self.dropout and "dropout" not in KINDS[self.name].fields:
+            raise InvalidConfig(f"dropout={self.dropout:g}, expected 0, since tagger={self.name!r} has none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,12 +177,16 @@ class FederationConfig:
         anew each time; None is all. rounds: t, communication rounds.
     schedule: "averaging" (each participant trains ``training.epochs`` epochs on all it has) or "incremental" (each
         client's sentences are cut into as many random pieces as there are rounds, and in each round it trains its
-        epochs on the next piece: dp-fl-ner, section 3, "x = 10 %" with ten rounds).
+        epochs on the next piece: dp-fl-ner, section 3, "x = 10 %" with ten rounds) or "gradients" (each client sends
+        the gradient of each step, on its share of the batch, and the server moves what is shared: FedNER, section 3.2;
+        steps = rounds).
     partition: how sentences come to clients. "random" and equal; "unequal" (the k-th client has 1/k as many as the
         first); "label-skew" (each client its own mix of entity types, drawn from a Dirichlet distribution); "document"
         (documents whole); "natural" (the corpus's own sections). skew: α of that distribution; smaller is more skewed.
     weighting: how a round's updates are averaged, by "examples" trained on or "equal". None is what the mechanism
         wants: by examples where sentences are protected, equal where whole clients are.
+    shared: what platforms share of their tagger, as names of its parts with commas between (see
+        :attr:`engine.taggers.Tagger.splits`), or "nothing"; None is all but what depends on the tags.
     """
 
     clients: int = 1
@@ -182,6 +196,7 @@ class FederationConfig:
     partition: str = "random"
     skew: float = 0.5
     weighting: str | None = None
+    shared: str | None = None
 
     def __post_init__(self) -> None:
         integer("clients", self.clients, 1, 100_000)
@@ -198,6 +213,24 @@ class FederationConfig:
         object.__setattr__(self, "skew", float(self.skew))
         if self.weighting is not None:
             one_of("weighting", self.weighting, WEIGHTINGS)
+        if self.shared is not None:
+            text("shared", self.shared)
+            # Word vectors are frozen and public: everybody has them, whether they are named or not.
+            parts = [part.strip() for part in self.shared.split(",")]
+            object.__setattr__(self, "shared", ",".join(part for part in parts if part != "words") or NOTHING)
+        if self.schedule == "gradients":
+            integer("rounds", self.rounds, 1, 1)
+            if self.participants is not None:
+                raise InvalidConfig(
+                    f"participants={self.participants}, expected none, since schedule='gradients' needs all"
+                )
+
+    @property
+    def shared_parts(self) -> tuple[str, ...] | None:
+        """The names in ``shared``."""
+        if self.shared is None:
+            return None
+        return () if self.shared == NOTHING else tuple(self.shared.split(","))
 
     @property
     def central(self) -> bool:
@@ -235,6 +268,11 @@ class SimulationConfig:
         object.__setattr__(self, "data_fraction", float(self.data_fraction))
         text("embeddings", self.embeddings)
         one_of("features", self.features, FEATURES)
+        if KINDS[self.tagger.name].in_context and self.features not in IN_CONTEXT:
+            raise InvalidConfig(
+                f"features={self.features!r}, expected one of {', '.join(IN_CONTEXT)}, since "
+                f"tagger={self.tagger.name!r} reads vectors in context"
+            )
         integer("seed", self.seed, 0, 2**32 - 1)
         if self.platforms:
             object.__setattr__(self, "federation", _of_platforms(self.platforms, self.federation))
@@ -246,6 +284,17 @@ class SimulationConfig:
             raise InvalidConfig(
                 f"sampling={self.privacy.sampling!r}, expected 'poisson', since mechanism={mechanism!r} draws the "
                 "clients of a round independently"
+            )
+        if whole_clients and federation.schedule == "gradients":
+            raise InvalidConfig(
+                f"schedule='gradients', expected 'averaging', since mechanism={mechanism!r} bounds what a round of "
+                "training tells, and each step is a round there"
+            )
+        if federation.clients == 1 and federation.schedule == "gradients":
+            raise InvalidConfig("schedule='gradients', expected 'averaging', since clients=1 has nobody to send any to")
+        if federation.shared is not None and not self.platforms:
+            raise InvalidConfig(
+                f"shared={federation.shared!r}, expected none: clients with parts of one corpus share all of a tagger"
             )
         if federation.weighting == ("equal" if whole_clients else "examples"):
             object.__setattr__(self, "federation", dataclasses.replace(federation, weighting=None))

@@ -15,6 +15,7 @@ from engine.embeddings.characters import with_characters
 from engine.embeddings.encoded import subset, tag_sequences
 from engine.federated.accounting import spent
 from engine.federated.federation import Federation, Holding
+from engine.federated.gradients import GradientFederation
 from engine.federated.plan import plan_of, secrets_of
 from engine.records import EntityScores
 from engine.scoring import score
@@ -100,7 +101,8 @@ def prepare(
     plan = plan_of(config, corpus, secrets)
     sides = tuple(_sides(config, corpus.parts, shared, encoded, settings.backend))
     weights = _first_weights([side.tagger for side in sides], seeds)
-    run = Federation(plan, [side.holding for side in sides], weights, config.training, seeds=seeds, secrets=secrets)
+    kind = GradientFederation if config.federation.schedule == "gradients" else Federation
+    run = kind(plan, [side.holding for side in sides], weights, config.training, seeds=seeds, secrets=secrets)
     return Prepared(
         run_id=identity,
         corpus_checksum=corpus.checksum,
@@ -132,7 +134,7 @@ def _sides(
     for part, overlap, arrays in zip(parts, shared, encoded, strict=True):
         tagger = build(config.tagger, arrays.vectors.shape[1], len(arrays.tags), arrays.copied)
         if config.platforms:
-            tagger = tagger.with_own_tags()
+            tagger = tagger.sharing(config.federation.shared_parts)
         if tagger.spells:
             arrays = with_characters(arrays, part)
         start = end or tagger.shared.stop

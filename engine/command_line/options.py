@@ -27,11 +27,14 @@ def configuration(
     ] = None,
     tagger: Annotated[str, typer.Option(help=f"The model: {', '.join(KINDS)}.")] = _DEFAULT.tagger.name,
     hidden_size: Annotated[
-        int, typer.Option(help="LSTM units per direction, or units of an MLP.")
+        int, typer.Option(help="LSTM units per direction, filters of a convolution, or units of an MLP.")
     ] = _DEFAULT.tagger.hidden_size,
     window: Annotated[
         int, typer.Option(help="Neighbours to each side that a linear tagger or an MLP reads too.")
     ] = _DEFAULT.tagger.window,
+    dropout: Annotated[
+        float, typer.Option(help="Chance of each value to be left out in training, of FedNER's taggers.")
+    ] = _DEFAULT.tagger.dropout,
     well_formed: Annotated[
         bool, typer.Option("--well-formed", help="Forbid ill-formed BIO2 sequences when tags are read off the scores.")
     ] = _DEFAULT.tagger.well_formed,
@@ -94,7 +97,10 @@ def configuration(
     rounds: Annotated[int, typer.Option(help="Communication rounds.")] = _DEFAULT.federation.rounds,
     schedule: Annotated[
         str,
-        typer.Option(help="averaging (a client trains on all it has each round) or incremental (on its next piece)."),
+        typer.Option(
+            help="averaging (a client trains on all it has each round), incremental (on its next piece) or gradients "
+            "(it sends the gradient of each step, and the server moves what is shared)."
+        ),
     ] = _DEFAULT.federation.schedule,
     partition: Annotated[
         str, typer.Option(help="Who holds what: random, unequal, label-skew, document or natural.")
@@ -106,6 +112,13 @@ def configuration(
     weighting: Annotated[
         str | None,
         typer.Option(help="What a client's update counts for: examples or equal.  [default: what the mechanism wants]"),
+    ] = None,
+    shared: Annotated[
+        str | None,
+        typer.Option(
+            help="What platforms share of their tagger: names of its parts with commas between (words,characters,"
+            "convolution,lstm,scores, or hidden), or nothing.  [default: all but what depends on the tags]"
+        ),
     ] = None,
     data_fraction: Annotated[
         float, typer.Option(help="Share of the training sentences, above 0 to 1.")
@@ -122,7 +135,9 @@ def configuration(
     return SimulationConfig(
         corpus=JOIN.join(_from_anywhere(name, known) for name in platform or [corpus or ""]),
         data_fraction=data_fraction,
-        tagger=TaggerConfig(name=tagger, hidden_size=hidden_size, window=window, well_formed=well_formed),
+        tagger=TaggerConfig(
+            name=tagger, hidden_size=hidden_size, window=window, well_formed=well_formed, dropout=dropout
+        ),
         embeddings=embeddings,
         features=features,
         training=TrainingConfig(
@@ -150,6 +165,7 @@ def configuration(
             partition=partition,
             skew=skew,
             weighting=weighting,
+            shared=shared,
         ),
         seed=seed,
     )

@@ -10,13 +10,8 @@ import numpy as np
 
 from engine.corpus.handle import CorpusHandle
 from engine.embeddings.encoded import EncodedCorpus
+from engine.taggers.alphabet import ALPHABET, OTHER
 
-ALPHABET = "".join(map(chr, range(0x20, 0x7F)))
-"""The printable characters of ASCII. Their numbers begin with 1; 0 stands after a word's end."""
-OTHER = len(ALPHABET) + 1
-"""Every other character; letters with accents and the like count as those without."""
-NUMBER = OTHER + 1
-"""How many numbers there are, 0 included."""
 LONGEST = 32
 """Characters of a word that are read; of longer ones the first."""
 _NUMBERS = {character: number for number, character in enumerate(ALPHABET, start=1)}

@@ -118,16 +118,11 @@ class Federation:
         """What a client trains with."""
         return self.holdings[client if len(self.holdings) > 1 else 0]
 
-    def learner(self, visit: Visit) -> DPSGD:
-        """One client's training in one round; its optimiser starts anew. A client alone trains the run's weights, of
-        several each a copy of those it has."""
+    def _learner(self, visit: Visit, optimiser: Optimiser, weights: np.ndarray) -> DPSGD:
+        """One client's training in one round, of weights that it changes in place."""
         part, holding = visit.part, self.holding(visit.client)
         sentences = self.plan.chosen[self.plan.sentences[part]] - holding.first
         split = holding.split if len(sentences) == len(holding.split) else subset(holding.split, sentences)
-        weights = holding.weights(self.weights)
-        if not self.plan.alone and not holding.own.stop:
-            weights = weights.copy()
-        self.optimiser = Optimiser(self._training, weights.size)
         platform = len(self.monitors) > 1
         monitor = None
         if self.monitors and not self.plan.server:
@@ -137,7 +132,7 @@ class Federation:
         return DPSGD(
             holding.backend,
             self.plan.parts[part],
-            self.optimiser,
+            optimiser,
             streams.of(part=part),
             split,
             holding.table,
@@ -146,6 +141,15 @@ class Federation:
             part=part - self.plan.parts_of(visit.client)[0] if platform else part,
             first=visit.first,
         )
+
+    def learner(self, visit: Visit) -> DPSGD:
+        """A client's training in a round; its optimiser starts anew. A client alone trains the run's weights, of
+        several each a copy of those it has."""
+        weights = self.holding(visit.client).weights(self.weights)
+        if not self.plan.alone and weights is self.weights:
+            weights = weights.copy()
+        self.optimiser = Optimiser(self._training, weights.size)
+        return self._learner(visit, self.optimiser, weights)
 
     @property
     def state(self) -> dict[str, np.ndarray]:

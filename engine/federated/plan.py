@@ -147,14 +147,18 @@ def federated_plan(
     federation, privacy, seeds = config.federation, config.privacy, Seeds(config.seed)
     held = held_by_clients(every, layout, platforms, config.data_fraction, federation, seeds)
     participants = participants_of_rounds(federation, privacy, seeds, secrets)
+    if federation.schedule == "gradients":
+        participants *= max(1, round(config.training.epochs * len(held.chosen) / config.training.batch_size))
     visited = sum(map(len, participants))
     if visited > MOST_VISITS:
         raise InvalidConfig(
-            f"rounds={federation.rounds:,} with {federation.participants or federation.clients:,} participants each, "
+            f"{len(participants):,} rounds with {federation.participants or federation.clients:,} participants each, "
             f"expected at most {MOST_VISITS:,} trainings of a client in all"
         )
     sentences = tuple(piece for some in held.pieces for piece in some)
-    plans = [PrivacyPlan.of_piece(config, len(piece)) for piece in sentences]
+    plans = [PrivacyPlan.of_piece(_of_share(config, len(piece), len(held.chosen)), len(piece)) for piece in sentences]
+    if federation.schedule == "gradients":
+        plans = [replace(plan, steps=1) for plan in plans]
     first_part = np.cumsum([0, *map(len, held.pieces)])
     taken = [0] * len(plans)
     rounds: list[tuple[Visit, ...]] = []
@@ -179,3 +183,12 @@ def federated_plan(
         platforms=bool(platforms),
         equal=privacy.kind.whole_clients or federation.weighting == "equal",
     )
+
+
+def _of_share(config: SimulationConfig, examples: int, every: int) -> SimulationConfig:
+    """What a client does who has so many of the sentences: where gradients travel, its batch is in proportion (FedNER,
+    section 3.2)."""
+    if config.federation.schedule != "gradients":
+        return config
+    batch = max(1, round(config.training.batch_size * examples / every))
+    return replace(config, training=replace(config.training, batch_size=batch))

@@ -1,12 +1,13 @@
 """Sentences → tags: what taggers are made of, and how tags are read off their scores."""
 
+from functools import lru_cache
 from typing import Protocol
 
 from engine.taggers.kind import Sizes, TaggerKind
 from engine.taggers.kinds import KINDS
 from engine.taggers.tagger import Tagger
 
-__all__ = ["KINDS", "Sizes", "Tagger", "TaggerKind", "build"]
+__all__ = ["KINDS", "Sizes", "Tagger", "TaggerKind", "build", "splits_of"]
 
 
 class Choice(Protocol):
@@ -27,6 +28,11 @@ class Choice(Protocol):
         """Neighbours on either side that are read beside each token."""
         ...
 
+    @property
+    def dropout(self) -> float:
+        """Chance of each value to be left out in training."""
+        ...
+
 
 def build(chosen: Choice, dimensions: int, tags: int, copied: int = 0) -> Tagger:
     """The tagger that was chosen, for features of ``dimensions`` and ``tags`` classes a token; ``copied``: how many of
@@ -37,5 +43,12 @@ def build(chosen: Choice, dimensions: int, tags: int, copied: int = 0) -> Tagger
         tags=tags,
         hidden_size=chosen.hidden_size,
         window=chosen.window,
+        dropout=chosen.dropout,
     )
     return KINDS[chosen.name].build(sizes)
+
+
+@lru_cache
+def splits_of(kind: str) -> tuple[str, ...]:
+    """The parts with weights of a kind of tagger, from below to above: see :attr:`Tagger.splits`."""
+    return KINDS[kind].build(Sizes(dimensions=2, copied=1, tags=1, hidden_size=1, window=0)).splits

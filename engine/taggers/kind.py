@@ -10,13 +10,14 @@ from engine.taggers.tagger import Tagger
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
     """What a tagger is built for. dimensions: of a token's features; copied: how many of them a window takes from
-    neighbours. tags: classes of a token. hidden_size, window: of the configuration."""
+    neighbours. tags: classes of a token. hidden_size, window, dropout: of the configuration."""
 
     dimensions: int
     copied: int
     tags: int
     hidden_size: int
     window: int
+    dropout: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +27,8 @@ class TaggerKind:
     name: in configurations, for ever, since identities rest on it. title: what people see. short: the same where a
     table is narrow. note: a sentence on how it works. fields: of ``TaggerConfig`` that it has beside ``name`` and
     ``well_formed``. chain: whether its head judges a sentence's tags together (CRF). family: kinds that cost the same
-    but for their head. paper: short name of the paper that it is from, None if it is ours. build: the tagger itself.
+    but for their head. paper: short name of the paper that it is from, None if it is ours. in_context: whether it reads
+    vectors in context, and so cannot do without them. build: the tagger itself.
     """
 
     name: str
@@ -37,6 +39,7 @@ class TaggerKind:
     chain: bool
     family: str
     paper: str | None
+    in_context: bool = False
     build: Callable[[Sizes], Tagger]
 
 

@@ -1,6 +1,6 @@
 """What kinds of taggers there are: one file for each family, one line here for each file."""
 
-from engine.taggers import bilstm, linear, mlp
+from engine.taggers import bilstm, linear, medical, mlp
 from engine.taggers.kind import TaggerKind
 
 KINDS: dict[str, TaggerKind] = {
@@ -9,6 +9,7 @@ KINDS: dict[str, TaggerKind] = {
         *bilstm.KINDS,
         *linear.KINDS,
         *mlp.KINDS,
+        *medical.KINDS,
     )
 }
 """By name, in the order in which they are offered."""

@@ -16,9 +16,11 @@ CHARACTERS = "characters"
 
 
 class Layer(Protocol):
-    """Sizes of a part, as fields; equal parts compare equal. title: what people call it."""
+    """Sizes of a part, as fields; equal parts compare equal. title: what people call it. part: of a tagger that it
+    usually is, where such parts are shared or kept; empty without weights."""
 
     title: ClassVar[str]
+    part: ClassVar[str]
 
     @property
     def inputs(self) -> int:
@@ -47,6 +49,7 @@ class BidirectionalLSTM:
     inputs: int
     size: int
     title: ClassVar[str] = "LSTM"
+    part: ClassVar[str] = "lstm"
 
     @property
     def outputs(self) -> int:
@@ -80,6 +83,7 @@ class Dense:
     outputs: int
     zero: bool = False
     title: ClassVar[str] = "linear"
+    part: ClassVar[str] = "hidden"
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -101,6 +105,7 @@ class Window:
     copied: int
     reach: int
     title: ClassVar[str] = "Window"
+    part: ClassVar[str] = ""
 
     @property
     def outputs(self) -> int:
@@ -122,6 +127,36 @@ class Tanh:
 
     size: int
     title: ClassVar[str] = "Tanh"
+    part: ClassVar[str] = ""
+
+    @property
+    def inputs(self) -> int:
+        """Values a token."""
+        return self.size
+
+    @property
+    def outputs(self) -> int:
+        """As many."""
+        return self.size
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """None."""
+        return {}
+
+    def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
+        """Nothing to write."""
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """Each value is left out with chance ``rate`` in training, and the others grow so that the mean stays (Srivastava
+    et al. 2014); in prediction all pass. It has no weights."""
+
+    size: int
+    rate: float
+    title: ClassVar[str] = "dropout"
+    part: ClassVar[str] = ""
 
     @property
     def inputs(self) -> int:
@@ -153,6 +188,7 @@ class CharacterPool:
     outputs: int
     reach: int = 1
     title: ClassVar[str] = "characters"
+    part: ClassVar[str] = "characters"
 
     @property
     def inputs(self) -> int:

@@ -5,7 +5,7 @@ a federation or *private* to each; the shared parts' weights come first, so that
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -31,12 +31,17 @@ class Input:
 @dataclass(frozen=True)
 class Node:
     """A layer and what it reads: inputs and earlier nodes by name, side by side in this order. private: whether each
-    client of a federation keeps it for itself."""
+    client of a federation keeps it for itself. part: of the tagger that it belongs to, by default what such a layer
+    usually is."""
 
     name: str
     layer: Layer
     reads: tuple[str, ...] = (FEATURES,)
     private: bool = False
+    part: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "part", self.part or self.layer.part)
 
 
 @dataclass(frozen=True)
@@ -75,15 +80,25 @@ class Tagger:
         if not self.nodes or self.nodes[-1].layer.outputs != self.head.tags:
             raise InvalidConfig(f"the last part of a tagger gives no {self.head.tags:,} scores a token")
 
-    def with_own_tags(self) -> "Tagger":
-        """The same with what depends on the tags private: the last part and the head. Raises InvalidConfig if nothing
-        with weights is left to share."""
-        *below, last = self.nodes
-        found = replace(self, nodes=(*below, replace(last, private=True)), head_private=True)
-        if not found.shared.stop:
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The parts that have weights, from below to above; the last one has what depends on the tags, and the head."""
+        return tuple(dict.fromkeys(node.part for node in self.nodes if node.layer.shapes))
+
+    def sharing(self, parts: Collection[str] | None = None) -> "Tagger":
+        """The same where platforms share these of ``splits`` and keep the others to themselves; None is all but the
+        last. Raises InvalidConfig for a part that it does not have, and where None leaves nothing to share."""
+        wanted = self.splits[:-1] if parts is None else tuple(parts)
+        if unknown := [part for part in wanted if part not in self.splits]:
             raise InvalidConfig(
-                f"this tagger has nothing that platforms could share: its only weights, “{last.layer.title}”, belong "
-                "to their tags"
+                f"shared={', '.join(unknown)!r}, expected some of {', '.join(self.splits)}: the parts of this tagger"
+            )
+        nodes = tuple(replace(node, private=bool(node.layer.shapes) and node.part not in wanted) for node in self.nodes)
+        found = replace(self, nodes=nodes, head_private=self.splits[-1] not in wanted)
+        if parts is None and not found.shared.stop:
+            raise InvalidConfig(
+                f"this tagger has nothing that platforms could share: its only weights, “{self.nodes[-1].layer.title}”,"
+                " belong to their tags"
             )
         return found
 
@@ -181,5 +196,9 @@ def stack(dimensions: int, layers: Sequence[Layer], head: Softmax | CRF) -> Tagg
     """Layers one upon another, each taking what the one below gives; the lowest takes all features."""
     names = [str(number) for number in range(1, len(layers) + 1)]
     below = [FEATURES, *names]
-    nodes = (Node(name, layer, (read,)) for name, layer, read in zip(names, layers, below, strict=False))
+    parts = [layer.part for layer in layers[:-1]] + ["scores"]
+    nodes = (
+        Node(name, layer, (read,), part=part)
+        for name, layer, read, part in zip(names, layers, below, parts, strict=False)
+    )
     return Tagger(dimensions, tuple(nodes), head)

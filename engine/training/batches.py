@@ -1,12 +1,14 @@
 """Sentences → arrays without padding. Physical batching never changes what was sampled."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from engine.embeddings.encoded import EncodedSplit, token_positions
+from engine.training.dropout import chances_of, draw_kept
 from engine.training.gathering import rows_of
 
 MAX_TOKENS = 8192
@@ -26,7 +28,11 @@ class Batch:
     sentences: int [B], their numbers in the split. words: float32 [U, D], the distinct word vectors; places: int64 [N],
     which of them stands at each of the N tokens. Half of the words of 32 sentences of news are repeats, and 93 of 100
     of a whole corpus's: what depends on a word alone is computed once. tags: int32 [N]. lengths: int64 [B], descending.
-    characters: int32 [U, L], of each of these words, 0 after its end, for taggers that read them.
+
+    characters: int32 [V, L], of the distinct spellings, 0 after a word's end; spellings: int64 [N], which of them
+    stands at each token; both are empty where no part of the tagger reads them. Words that the vectors do not know have
+    one vector and many spellings. chances: uint64 [B], from which is drawn what dropout leaves out of each sentence
+    (:meth:`kept`); None in prediction, where it leaves out nothing.
     """
 
     sentences: np.ndarray
@@ -34,12 +40,22 @@ class Batch:
     places: np.ndarray
     tags: np.ndarray
     lengths: np.ndarray
-    characters: np.ndarray | None = None
+    characters: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.int32))
+    spellings: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    chances: np.ndarray | None = None
 
     @cached_property
     def spelt(self) -> np.ndarray:
-        """The characters at each token, int32 [N, L]; L is 0 where there are none."""
-        return np.zeros((len(self.places), 0), np.int32) if self.characters is None else self.characters[self.places]
+        """The characters at each token, int32 [N, L]."""
+        return self.characters[self.spellings] if len(self.characters) else np.zeros((len(self.tags), 0), np.int32)
+
+    def kept(self, number: int, width: int, rate: float, dtype: Any = np.float32) -> np.ndarray:
+        """What dropout in part ``number`` of a tagger multiplies [N, width] with: 0 with chance ``rate``, else what
+        keeps the mean (Srivastava et al. 2014, section 10). Equal for a sentence in whatever batch it stands."""
+        found = np.ones((len(self.tags), width), dtype)
+        if self.chances is not None and rate:
+            draw_kept(self.chances + np.uint64(number), self.offsets, self.lengths, rate, found)
+        return found
 
     @cached_property
     def vectors(self) -> np.ndarray:
@@ -66,8 +82,15 @@ class Batch:
     def where(self, keep: np.ndarray) -> "Batch":
         """The sentences that ``keep`` (bool [B]) marks."""
         tokens = np.repeat(keep, self.lengths)
-        places, tags = self.places[tokens], self.tags[tokens]
-        return Batch(self.sentences[keep], self.words, places, tags, self.lengths[keep], self.characters)
+        return replace(
+            self,
+            sentences=self.sentences[keep],
+            places=self.places[tokens],
+            tags=self.tags[tokens],
+            lengths=self.lengths[keep],
+            spellings=self.spellings[tokens] if len(self.spellings) else self.spellings,
+            chances=None if self.chances is None else self.chances[keep],
+        )
 
     def padded(self, tokens: np.ndarray) -> np.ndarray:
         """[N, …] → [B, longest, …], zero after the end of each sentence."""
@@ -76,35 +99,44 @@ class Batch:
         return result
 
 
-def batch_of(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray) -> Batch:
-    """The chosen sentences (int [B], at least one, any order, repeats allowed) of ``split``."""
+def batch_of(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, chance: int | None = None) -> Batch:
+    """The chosen sentences (int [B], at least one, any order, repeats allowed) of ``split``. chance: of the step, from
+    64 bits, for what dropout draws; None where it leaves out nothing."""
     order = sentences[np.argsort(-split.lengths[sentences], kind="stable")]
     tokens = token_positions(split, order)
-    own = table.dtype == np.uint16  # a row for each token: no word comes twice
-    rows, places, characters = split.rows[tokens], np.arange(len(tokens)), None
-    if split.forms is not None and split.spelling is not None:
-        forms = split.forms[tokens]
-        if not own:  # two words that the vectors do not know have one row, but are spelt in two ways
-            forms, first, places = np.unique(forms, return_index=True, return_inverse=True)
-            rows = rows[first]
-        characters = split.spelling[forms].astype(np.int32)
-    elif not own:
+    rows, places = split.rows[tokens], np.arange(len(tokens))
+    if table.dtype != np.uint16:  # else a row for each token: no word comes twice
         rows, places = np.unique(rows, return_inverse=True)
-    tags = split.tags[tokens].astype(np.int32)
-    return Batch(order, rows_of(table, rows), places, tags, split.lengths[order], characters)
+    spelt = {}
+    if split.forms is not None and split.spelling is not None:
+        forms, spellings = np.unique(split.forms[tokens], return_inverse=True)
+        spelt = {"characters": split.spelling[forms].astype(np.int32), "spellings": spellings}
+    return Batch(
+        sentences=order,
+        words=rows_of(table, rows),
+        places=places,
+        tags=split.tags[tokens].astype(np.int32),
+        lengths=split.lengths[order],
+        **spelt,
+        chances=None if chance is None else chances_of(chance, order),
+    )
 
 
-def physical_batches(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray) -> Iterator[Batch]:
-    """The chosen sentences by length, cut at ``MAX_TOKENS``; nothing if none was chosen."""
-    return _cut(split, table, sentences, MAX_TOKENS)
+def physical_batches(
+    split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, chance: int | None = None
+) -> Iterator[Batch]:
+    """The chosen sentences by length, cut at ``MAX_TOKENS``; nothing if none was chosen. chance: as in a batch."""
+    return _cut(split, table, sentences, MAX_TOKENS, chance)
 
 
 def prediction_batches(split: EncodedSplit, table: np.ndarray) -> Iterator[Batch]:
     """All sentences by length, cut at ``CACHED_TOKENS``."""
-    return _cut(split, table, np.arange(len(split)), CACHED_TOKENS)
+    return _cut(split, table, np.arange(len(split)), CACHED_TOKENS, None)
 
 
-def _cut(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, tokens: int) -> Iterator[Batch]:
+def _cut(
+    split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, tokens: int, chance: int | None
+) -> Iterator[Batch]:
     if table.dtype == np.uint16:
         tokens = min(tokens, WIDE_VALUES // table.shape[1])
     order = sentences[np.argsort(split.lengths[sentences], kind="stable")]
@@ -114,5 +146,5 @@ def _cut(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, tokens: 
         end = start + 1
         while end < len(order) and (end + 1 - start) * lengths[end] <= tokens:
             end += 1
-        yield batch_of(split, table, order[start:end])
+        yield batch_of(split, table, order[start:end], chance)
         start = end

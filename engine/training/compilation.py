@@ -16,6 +16,7 @@ from engine.seeds import Secrets
 from engine.taggers.decoding import Decoder
 from engine.training import compiled_stamp
 from engine.training.compiled.backend import compile_layers
+from engine.training.dropout import compile_dropout
 from engine.training.gathering import compile_gathering
 from engine.training.optimisers import compile_optimisers
 
@@ -30,6 +31,7 @@ def compile_everything(tell: Callable[[str], None] = lambda step: None) -> None:
     with install_listener("numba:compile", _Count(tell)):
         compile_layers()
         compile_gathering()
+        compile_dropout()
         add_gaussian_noise(np.zeros(8, dtype=np.float32), Secrets.seeded(0, "").stream("noise"), 1.0)
         compile_measuring()
         compile_optimisers()

@@ -98,12 +98,15 @@ class DPSGD:
         self.split, self.table, self.weights = split, table, weights
         self.part, self.first = part, first
         self.monitor = monitor
+        self._chance: int | None = None
+        """What dropout draws from at the step that is under way."""
         if plan.private and monitor is None:
             self.monitor = NoiseMonitor([plan], weights.size)
 
     def step(self, step: int) -> StepStatistics:
         """Take step number ``step`` (from 0, of all on this shard). Raises TrainingFailed if the weights stop being
         finite."""
+        self._chance = int(self.streams.stream("dropout", step=step).random(1)[0] * 2**53)
         sentences = self.sample(step)
         total, statistics = self.clipped_sum(sentences)
         if self.monitor:
@@ -177,7 +180,7 @@ class DPSGD:
         weights = self.weights if weights is None else weights
         total = np.zeros(self.weights.size, dtype=np.float32)
         found, nonfinite = [], 0
-        for batch in physical_batches(self.split, self.table, sentences):
+        for batch in physical_batches(self.split, self.table, sentences, self._chance):
             part, bad = finite_gradient(self.backend, weights, batch, self.plan)
             nonfinite += bad
             if part:

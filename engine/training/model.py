@@ -45,7 +45,7 @@ class Model:
     def tagger(self) -> Tagger:
         """Its layers."""
         found = build(self.config.tagger, self.dimensions, len(self.tags), self.copied)
-        return found.with_own_tags() if self.platform else found
+        return found.sharing(self.config.federation.shared_parts) if self.platform else found
 
     def save(self, path: Path, *, half: bool = False) -> None:
         """Write it. half: weights in float16, for publishing. Raises OSError."""

@@ -11,10 +11,11 @@ _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
 
 
 class Optimiser:
-    """One optimiser and its state. state: arrays by name, as long as the weights; kept in checkpoints."""
+    """One optimiser and its state. first: how many of the weights, the first ones, it leaves alone. state: arrays by
+    name, as long as the weights; kept in checkpoints."""
 
-    def __init__(self, config: TrainingConfig, size: int) -> None:
-        self.config = config
+    def __init__(self, config: TrainingConfig, size: int, first: int = 0) -> None:
+        self.config, self.first = config, first
         names = {"sgd": (), "momentum": ("velocity",), "adam": ("mean", "square")}[config.optimiser]
         self.state = {name: np.zeros(size, dtype=np.float32) for name in names}
 
@@ -43,15 +44,17 @@ class Optimiser:
     def move(self, weights: np.ndarray, gradient: np.ndarray, step: int) -> None:
         """Change ``weights`` [size] in place by one step; ``step`` counts from 0."""
         rate = np.float32(self.config.learning_rate)
+        weights, gradient = weights[self.first :], gradient[self.first :]
+        state = {name: array[self.first :] for name, array in self.state.items()}
         if self.config.optimiser == "sgd":
             weights -= rate * gradient
         elif self.config.optimiser == "momentum":
-            velocity = self.state["velocity"]
+            velocity = state["velocity"]
             velocity *= np.float32(_MOMENTUM)
             velocity += gradient
             weights -= rate * velocity
         else:
-            mean, square = self.state["mean"], self.state["square"]
+            mean, square = state["mean"], state["square"]
             mean += np.float32(1 - _BETA1) * (gradient - mean)
             square += np.float32(1 - _BETA2) * (gradient * gradient - square)
             unbiased_mean = mean / np.float32(1 - _BETA1 ** (step + 1))

@@ -30,6 +30,7 @@ from engine.taggers.layers import (
     BidirectionalLSTM,
     CharacterPool,
     Dense,
+    Dropout,
     Tanh,
     Window,
 )
@@ -64,15 +65,18 @@ class TensorFlowBackend:
     def __init__(self, tagger: Tagger, *, mean: bool = True, dtype: Any = np.float32) -> None:
         self.tagger, self.mean = tagger, mean
         self.dtype = tf.as_dtype(dtype)
+        self._dropouts = [(n, layer) for n, layer in enumerate(tagger.layers) if isinstance(layer, Dropout)]
+        """With their numbers as parts of the tagger."""
         weights = tf.TensorSpec([tagger.size], self.dtype)
         vectors = tf.TensorSpec([None, None, tagger.dimensions], self.dtype)
         tags = tf.TensorSpec([None, None], tf.int32)
         characters = tf.TensorSpec([None, None, None], tf.int32)
         lengths = tf.TensorSpec([None], tf.int32)
+        kept = tf.TensorSpec([None, None, sum(layer.size for _, layer in self._dropouts)], self.dtype)
         clip = tf.TensorSpec([], self.dtype)
         by_layer = tf.TensorSpec([], tf.bool)
         self._gradient: Callable[..., Any] = tf.function(
-            self._gradient_graph, [weights, vectors, characters, tags, lengths, clip, by_layer]
+            self._gradient_graph, [weights, vectors, characters, tags, lengths, kept, clip, by_layer]
         )
         self._scores: Callable[..., Any] = tf.function(self._scores_graph, [weights, vectors, characters, lengths])
 
@@ -88,7 +92,9 @@ class TensorFlowBackend:
         vectors, characters, tags = (batch.padded(each) for each in (batch.vectors, batch.spelt, batch.tags))
         bound = np.inf if clip_norm is None else clip_norm
         lengths = batch.lengths.astype(np.int32)
-        total, parts, losses = self._gradient(weights, vectors, characters, tags, lengths, bound, by_layer)
+        each = [batch.kept(n, layer.size, layer.rate, self.dtype.as_numpy_dtype) for n, layer in self._dropouts]
+        kept = batch.padded(np.concatenate([np.zeros((len(batch.tags), 0), self.dtype.as_numpy_dtype), *each], 1))
+        total, parts, losses = self._gradient(weights, vectors, characters, tags, lengths, kept, bound, by_layer)
         return GradientSum(total.numpy(), parts.numpy(), losses.numpy())
 
     def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
@@ -105,12 +111,13 @@ class TensorFlowBackend:
         characters: Tensor,
         tags: Tensor,
         lengths: Tensor,
+        kept: Tensor,
         clip_norm: Tensor,
         by_layer: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         weights = self._weights(flat)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
-            scores, affines = self._forward(weights, vectors, characters, lengths, tape)
+            scores, affines = self._forward(weights, vectors, characters, lengths, tape, kept)
             # A copy of the head's weights for each sentence: the derivative by the copy is that sentence's own.
             copies = {name: tf.repeat(weight[None], tf.shape(tags)[0], 0) for name, weight in weights[-1].items()}
             tape.watch(list(copies.values()))
@@ -154,8 +161,10 @@ class TensorFlowBackend:
         characters: Tensor,
         lengths: Tensor,
         tape: tf.GradientTape | None,
+        kept: Tensor | None = None,
     ) -> tuple[Tensor, list[_Affine]]:
-        """Scores [B, T, K] and the affine maps on the way, their outputs watched by ``tape``."""
+        """Scores [B, T, K] and the affine maps on the way, their outputs watched by ``tape``. kept: what all dropouts
+        multiply with, side by side [B, T, …]; None in prediction."""
         found: dict[str, Tensor] = {}
         affines: list[_Affine] = []
         for number, node in enumerate(self.tagger.nodes):
@@ -164,6 +173,12 @@ class TensorFlowBackend:
             else:
                 each = [found[n] if n in found else vectors[:, :, self.tagger.columns(n)] for n in node.reads]
                 read = each[0] if len(each) == 1 else tf.concat(each, -1)
+            if isinstance(node.layer, Dropout):
+                found[node.name] = read
+                if kept is not None:
+                    factors, kept = tf.split(kept, [node.layer.size, -1], -1)
+                    found[node.name] = read * factors
+                continue
             outputs, own = _LAYERS[type(node.layer)](number, node.layer, weights[number], read, lengths, tape)
             found[node.name] = outputs
             affines += own

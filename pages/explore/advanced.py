@@ -113,7 +113,18 @@ def _tagger(start: Mapping[str, Any]) -> None:
         key="well_formed",
         help="I-X may only follow B-X or I-X. Forbidding the rest when tags are read off costs no privacy.",
     )
-    number(start, "LSTM units per direction, or units of an MLP", 1, 1024, "hidden_size")
+    number(start, "LSTM units per direction, filters, or units of an MLP", 1, 1024, "hidden_size")
+    number(
+        start,
+        "Dropout",
+        0.0,
+        0.9,
+        "dropout",
+        step=0.1,
+        format="%g",
+        disabled="dropout" not in KINDS[st.session_state.tagger].fields,
+        help="Share of the values that are left out at random in training; for the taggers of FedNER.",
+    )
     number(
         start,
         "Neighbours that a token sees",

@@ -5,14 +5,20 @@ from typing import Any
 
 import streamlit as st
 
-from engine.config import JOIN, PARTITIONS, SCHEDULES, WEIGHTINGS, FederationConfig
+from engine.config import JOIN, NOTHING, PARTITIONS, SCHEDULES, WEIGHTINGS, FederationConfig
 from engine.privacy.kinds import MECHANISMS
+from engine.taggers import splits_of
 from pages.explore.widgets import number, select
+from pages.shared import titles
 
 CLIENTS = (1, 2, 5, 10, 15, 20, 50, 100, 200)
-FIELDS = ("clients", "participants", "rounds", "schedule", "partition", "skew", "weighting")
+FIELDS = ("clients", "participants", "rounds", "schedule", "partition", "skew", "weighting", "shared")
 """Of a FederationConfig; their widgets have the same keys."""
-SCHEDULE_NAMES = {"averaging": "on all it has", "incremental": "on its next piece"}
+SCHEDULE_NAMES = {
+    "averaging": "on all it has",
+    "incremental": "on its next piece",
+    "gradients": "one step, and sends its gradient",
+}
 PARTITION_NAMES = {
     "random": "at random, equal",
     "unequal": "at random, unequal",
@@ -81,12 +87,34 @@ def advanced(start: Mapping[str, Any]) -> None:
             help="Of the split by entity type: the smaller, the more each client has a mix of its own.",
         )
         select(start, "Updates are averaged", (None, *WEIGHTINGS), "weighting", names=WEIGHTING_NAMES, disabled=alone)
+        if platforms:
+            select(
+                start,
+                "Platforms share",
+                _splits(start["shared"]),
+                "shared",
+                format_func=titles.shared,
+                help="Parts of the tagger, from below to above. What is shared, a server joins; the rest never leaves.",
+            )
+
+
+def _splits(first: str | None) -> list[str | None]:
+    """What may be shared of the tagger that is chosen, less first; one that another tagger had is forgotten."""
+    state = st.session_state
+    parts = splits_of(state.tagger)
+    found: list[str | None] = [None, NOTHING, *(",".join(parts[:end]) for end in range(1, len(parts) + 1))]
+    if first not in found:
+        found.append(first)
+    if state.get("shared") not in found:
+        state.shared = None
+    return found
 
 
 def chosen() -> tuple[FederationConfig, str]:
     """What the widgets say, and the mechanism. Raises InvalidConfig."""
     state = st.session_state
     if state.clients == 1:
-        return FederationConfig(rounds=state.rounds, schedule=state.schedule), "dp-sgd"
-    split = {"partition": "random"} if JOIN in state.corpus else {}
+        schedule = "averaging" if state.schedule == "gradients" else state.schedule
+        return FederationConfig(rounds=state.rounds, schedule=schedule), "dp-sgd"
+    split = {"partition": "random"} if JOIN in state.corpus else {"shared": None}
     return FederationConfig(**{name: state[name] for name in FIELDS} | split), state.mechanism

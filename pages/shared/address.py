@@ -40,8 +40,10 @@ _PARTS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "partition": ("federation", str),
     "skew": ("federation", float),
     "weighting": ("federation", lambda text: None if text == "none" else text),
+    "shared": ("federation", lambda text: None if text == "none" else text),
     "hidden_size": ("tagger", int),
     "window": ("tagger", int),
+    "dropout": ("tagger", float),
     "well_formed": ("tagger", lambda text: _yes_or_no(text)),
 }
 FIELDS = ("corpus", "tagger", "noise_multiplier", "data_fraction", *(_WHOLE | _PARTS))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.config import JOIN, SYNTHETIC, PrivacyConfig, SimulationConfig
+from engine.config import JOIN, NOTHING, SYNTHETIC, PrivacyConfig, SimulationConfig
 from engine.corpus import OWN
 from engine.corpus.catalogue import NAMED
 from engine.reports.numbers import delta_text
@@ -24,7 +24,13 @@ CLIPPINGS = {"joint": "clipped as a whole", "per-layer": "clipped layer by layer
 LOSSES = {"mean": "averaged over tokens", "sum": "summed over tokens"}
 _MECHANISMS = {"dp-sgd": "DP-SGD", "dp-fedavg": "DP-FedAvg", "local": "noise by each client"}
 _NOISE_SOURCES = {"seeded": "noise from the seed", "system": "noise from the system"}
-_SCHEDULES = {"averaging": "all data each round", "incremental": "a piece of the data a round"}
+_SCHEDULES = {
+    "averaging": "all data each round",
+    "incremental": "a piece of the data a round",
+    "gradients": "gradients at each step",
+}
+_PARTS = {"lstm": "LSTM", "hidden": "hidden layer", "scores": "scores of the tags"}
+"""Of a tagger, where they are not called as in a configuration."""
 _PARTITIONS = {
     "random": "split at random",
     "unequal": "split unequally",
@@ -67,6 +73,8 @@ _VALUES: dict[str, Callable[[Any], str]] = {
     "clip_norm": lambda norm: "not clipped" if norm is None else f"{norm:g}",
     "participants": lambda number: "all" if number is None else f"{number:,}",
     "delta": delta_text,
+    "dropout": lambda rate: f"{100 * rate:g} %",
+    "shared": lambda parts: shared(parts),
 }
 _HEADINGS = {
     "corpus": "corpus",
@@ -89,6 +97,15 @@ _SAY_THEMSELVES = (
     *("weighting", "well_formed", "data_fraction"),
 )
 """Fields whose values need no heading to be understood."""
+
+
+def shared(parts: str | None) -> str:
+    """What platforms share of a tagger."""
+    if parts is None:
+        return "all but what depends on their tags"
+    if parts == NOTHING:
+        return "nothing: each learns alone"
+    return ", ".join(_PARTS.get(part.strip(), part.strip()) for part in parts.split(","))
 
 
 def heading(field: str) -> str:

@@ -7,6 +7,7 @@ is added without touching it but for one line in ``_LAYERS``.
 
 import ctypes
 import os
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numba
@@ -16,13 +17,24 @@ from threadpoolctl import threadpool_limits
 from engine.errors import InvalidConfig
 from engine.machine import processor
 from engine.taggers import Tagger
-from engine.taggers.layers import CRF, BidirectionalLSTM, Dense, Softmax, Tanh, Window
-from engine.taggers.tagger import Node, stack
+from engine.taggers.layers import (
+    CHARACTERS,
+    CRF,
+    BidirectionalLSTM,
+    CharacterPool,
+    Dense,
+    Dropout,
+    Softmax,
+    Tanh,
+    Window,
+)
+from engine.taggers.tagger import FEATURES, Node, stack
 from engine.training.batches import Batch
+from engine.training.compiled.characters import CharacterLayer
 from engine.training.compiled.dense import DenseLayer
 from engine.training.compiled.heads import CRFHead, HeadTape, SoftmaxHead
 from engine.training.compiled.lstm import LSTMLayer
-from engine.training.compiled.plain import TanhLayer, WindowLayer
+from engine.training.compiled.plain import DropoutLayer, TanhLayer, WindowLayer
 from engine.training.compiled.wide import LEAST_INPUTS
 from engine.training.dpsgd import GradientSum
 
@@ -68,17 +80,27 @@ class Head(Protocol):
         ...
 
 
-_LAYERS: dict[type, Any] = {BidirectionalLSTM: LSTMLayer, Dense: DenseLayer, Window: WindowLayer, Tanh: TanhLayer}
+_LAYERS: dict[type, Any] = {
+    BidirectionalLSTM: LSTMLayer,
+    CharacterPool: CharacterLayer,
+    Dense: DenseLayer,
+    Tanh: TanhLayer,
+    Window: WindowLayer,
+}
 
 
-def _layer(node: Node) -> Layer:
+def _layer(node: Node, number: int) -> Layer:
+    layer: Layer
+    if isinstance(node.layer, Dropout):
+        layer = DropoutLayer(node.layer, number)
+        return layer
     kind = _LAYERS.get(type(node.layer))
     if kind is None:
         raise InvalidConfig(
             f"The part “{node.layer.title}” of this tagger is computed by TensorFlow alone: set "
             "EPSILON_BACKEND=tensorflow to train it"
         )
-    layer: Layer = kind(node.layer)
+    layer = kind(node.layer)
     return layer
 
 
@@ -94,7 +116,7 @@ class CompiledBackend:
         _one_thread_a_core()
         _keep_memory()
         self.tagger = tagger
-        self.layers: list[Layer] = [_layer(node) for node in tagger.nodes]
+        self.layers: list[Layer] = [_layer(node, number) for number, node in enumerate(tagger.nodes)]
         self._learning: set[str] = set()
         """Nodes that a derivative has to reach: with weights, or above such."""
         for node in tagger.nodes:
@@ -140,7 +162,7 @@ class CompiledBackend:
 
     def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
         """What the layers below the head say of each tag, [N, K]."""
-        return self._forward(weights, batch)[0]
+        return self._forward(weights, batch if batch.chances is None else replace(batch, chances=None))[0]
 
     def _forward(self, weights: np.ndarray, batch: Batch) -> tuple[np.ndarray, list[Any]]:
         found: dict[str, np.ndarray] = {}
@@ -156,6 +178,8 @@ class CompiledBackend:
         self, node: Node, found: dict[str, np.ndarray], batch: Batch, dtype: Any
     ) -> tuple[np.ndarray, np.ndarray]:
         """What a node reads, and which row of it stands at each token."""
+        if node.reads == (CHARACTERS,):
+            return batch.characters, batch.spellings
         if any(name in found for name in node.reads):
             each = [
                 found[name] if name in found else batch.words[batch.places, self.tagger.columns(name)]
@@ -198,10 +222,18 @@ def _keep_memory() -> None:
 
 def compile_layers() -> None:
     """Compile every layer for float32 and keep the result on disk: half a minute the first time, then nothing."""
-    words, tags = np.ones((3, 2), dtype=np.float32), np.zeros(3, dtype=np.int32)
-    batch = Batch(np.arange(2), words, np.arange(3), tags, np.array([2, 1]))
+    words, tags, letters = np.ones((3, 2), np.float32), np.zeros(3, np.int32), np.ones((3, 4), np.int32)
+    batch = Batch(np.arange(2), words, np.arange(3), tags, np.array([2, 1]), letters, np.arange(3))
     several = (BidirectionalLSTM(2, 2), BidirectionalLSTM(4, 2), Window(4, 4, 1), Tanh(12), Dense(12, 3))
     wide = (Window(2, 2, LEAST_INPUTS // 2), Dense(2 + 2 * LEAST_INPUTS, 3))
-    for layers, head in ((several, Softmax(3)), (several, CRF(3)), (wide, CRF(3))):
-        backend = CompiledBackend(stack(2, layers, head))
+    spelling = (
+        Node("spelling", CharacterPool(2, 2, 2), (CHARACTERS,)),
+        Node("scores", Dense(4, 3), (FEATURES, "spelling")),
+    )
+    taggers = (
+        *(stack(2, layers, head) for layers, head in ((several, Softmax(3)), (several, CRF(3)), (wide, CRF(3)))),
+        Tagger(2, spelling, CRF(3)),
+    )
+    for tagger in taggers:
+        backend = CompiledBackend(tagger)
         backend.clipped_gradient(np.zeros(backend.tagger.size, dtype=np.float32), batch, 1.0)

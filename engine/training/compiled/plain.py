@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numba import njit, prange
 
-from engine.taggers.layers import Tanh, Window
+from engine.taggers.layers import Dropout, Tanh, Window
 from engine.training.batches import Batch
 
 
@@ -88,3 +88,26 @@ class TanhLayer(_Weightless):
     def backward(self, weights: np.ndarray, tape: np.ndarray, slope: np.ndarray, batch: Batch, lowest: bool) -> Any:
         """dL/doutputs [N, I] → dL/dinputs [N, I]."""
         return slope * (1 - tape * tape)
+
+
+class DropoutLayer(_Weightless):
+    """See :class:`engine.training.compiled.backend.Layer`. number: of the part in its tagger."""
+
+    def __init__(self, shape: Dropout, number: int) -> None:
+        self.shape, self.number = shape, number
+
+    def forward(
+        self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Inputs [U, I] at places [N] → [N, I]; the tape is what they were multiplied with, None in prediction."""
+        inputs = inputs if places is batch.each else inputs[places]
+        if batch.chances is None:
+            return inputs, None
+        kept = batch.kept(self.number, self.shape.size, self.shape.rate, inputs.dtype)
+        return inputs * kept, kept
+
+    def backward(
+        self, weights: np.ndarray, tape: np.ndarray | None, slope: np.ndarray, batch: Batch, lowest: bool
+    ) -> np.ndarray:
+        """dL/doutputs [N, I] → dL/dinputs [N, I]."""
+        return slope if tape is None else slope * tape

@@ -7,11 +7,12 @@ import pytest
 
 from engine import corpus
 from engine.config import SimulationConfig
-from engine.embeddings.characters import ALPHABET, LONGEST, NUMBER, OTHER, spelt, with_characters
+from engine.embeddings.characters import LONGEST, spelt, with_characters
 from engine.errors import InvalidConfig
 from engine.preparation import prepare
 from engine.simulation import simulate
 from engine.taggers import KINDS, TaggerKind
+from engine.taggers.alphabet import ALPHABET, NUMBER, OTHER
 from engine.taggers.kind import Sizes
 from engine.taggers.layers import CHARACTERS, CRF, CharacterPool, Dense
 from engine.taggers.tagger import Node, Tagger

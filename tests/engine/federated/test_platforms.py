@@ -39,7 +39,7 @@ FLAT: dict[str, Any] = {
 
 
 def tagger(tags: int) -> Tagger:
-    return stack(7, (BidirectionalLSTM(7, 8), Dense(16, tags)), CRF(tags)).with_own_tags()
+    return stack(7, (BidirectionalLSTM(7, 8), Dense(16, tags)), CRF(tags)).sharing()
 
 
 def sentences(number: int, tags: int) -> EncodedSplit:
@@ -254,7 +254,7 @@ class TestConfiguration:
 
     def test_a_tagger_without_a_layer_below_its_tags_has_nothing_to_share(self) -> None:
         with pytest.raises(InvalidConfig, match="nothing that platforms could share"):
-            stack(7, (Dense(7, 3),), Softmax(3)).with_own_tags()
+            stack(7, (Dense(7, 3),), Softmax(3)).sharing()
 
 
 def test_scores_of_all_together() -> None:

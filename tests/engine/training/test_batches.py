@@ -70,5 +70,6 @@ def test_each_token_has_the_characters_of_its_word(own_rows: bool) -> None:
         where = slice(split.offsets[sentence], split.offsets[sentence + 1])
         np.testing.assert_array_equal(batch.spelt[start : start + length], spelling[forms[where]])
         np.testing.assert_array_equal(batch.vectors[start : start + length], rows_of(table, rows[where]))
-    assert len(batch.words) == (16 if own_rows else len(np.unique(forms[np.r_[3:14, 8]])))
+    assert len(batch.words) == (16 if own_rows else len(np.unique(rows[3:14])))
+    assert len(batch.characters) == len(np.unique(forms[3:14]))
     assert subset(spelt, np.array([4, 1])).forms.tolist() == [*forms[14:16], *forms[3:8]]

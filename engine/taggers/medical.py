@@ -1,0 +1,119 @@
+"""FedNER's tagger and those that it is held against (Ge et al. 2020, sections 3.1 and 4.2), from the same few parts.
+
+Static word vectors, perhaps the characters of each word and vectors in context, side by side; a convolution over
+neighbouring words; LSTMs in both directions; a chain. The paper's sizes are ``hidden_size`` 200 (filters, and units of
+an LSTM in each direction; half of it for a character's embedding) and dropout 0.2, before the first layer over words
+and before the scores. Where its reference for a method has more (characters by an LSTM, stacks of transitions), the
+paper's own sentence in section 4.2 is followed.
+"""
+
+from functools import partial
+
+from engine.taggers.alphabet import NUMBER
+from engine.taggers.kind import Sizes, TaggerKind
+from engine.taggers.layers import CHARACTERS, CRF, BidirectionalLSTM, CharacterPool, Dense, Dropout, Tanh, Window
+from engine.taggers.tagger import Input, Node, Tagger
+
+WORDS, CONTEXT = "words", "context"
+
+
+def _build(sizes: Sizes, spelt: bool, context: bool, reaches: tuple[int, ...], lstms: int) -> Tagger:
+    """spelt, context: whether characters and vectors in context are read. reaches: of each convolution, to either side.
+    lstms: how many, one upon another."""
+    size, width, reads, nodes = sizes.hidden_size, sizes.copied, [WORDS], []
+    inputs = [Input(WORDS, 0, sizes.copied)]
+    if context:
+        inputs.append(Input(CONTEXT, sizes.copied, sizes.dimensions))
+        reads.append(CONTEXT)
+        width = sizes.dimensions
+    if spelt:
+        nodes.append(Node("characters of words", CharacterPool(NUMBER, max(1, size // 2), size), (CHARACTERS,)))
+        reads.append("characters of words")
+        width += size
+
+    def without_some(name: str) -> None:
+        nonlocal reads
+        if sizes.dropout:
+            nodes.append(Node(name, Dropout(width, sizes.dropout), tuple(reads)))
+            reads = [name]
+
+    without_some("words but for some")
+    below, reads = tuple(reads), reads if not reaches else []
+    for reach in reaches:
+        name, seen = f"convolution of {2 * reach + 1}", Window(width, width, reach)
+        nodes += [
+            Node(f"neighbours to {reach}", seen, below),
+            Node(f"{name}, plain", Dense(seen.outputs, size), (f"neighbours to {reach}",), part="convolution"),
+            Node(name, Tanh(size), (f"{name}, plain",)),
+        ]
+        reads.append(name)
+    width = size * len(reaches) if reaches else width
+    for number in range(lstms):
+        name = f"LSTM {number + 1}"
+        nodes.append(Node(name, BidirectionalLSTM(width, size), tuple(reads)))
+        reads, width = [name], 2 * size
+    without_some("context but for some")
+    nodes.append(Node("scores", Dense(width, sizes.tags), tuple(reads), part="scores"))
+    return Tagger(sizes.dimensions, tuple(nodes), CRF(sizes.tags), inputs=tuple(inputs))
+
+
+def _kind(
+    name: str,
+    title: str,
+    note: str,
+    *,
+    spelt: bool = False,
+    context: bool = False,
+    reaches: tuple[int, ...] = (),
+    lstms: int = 0,
+) -> TaggerKind:
+    return TaggerKind(
+        name=name,
+        title=title,
+        short=title,
+        note=note,
+        fields=("hidden_size", "dropout"),
+        chain=True,
+        family=name,
+        paper="fedner",
+        in_context=context,
+        build=partial(_build, spelt=spelt, context=context, reaches=reaches, lstms=lstms),
+    )
+
+
+KINDS = (
+    _kind("cnn-crf", "CNN-CRF", "A convolution over neighbouring words, then a chain (CRF).", reaches=(1,)),
+    _kind("lstm-crf", "LSTM-CRF", "An LSTM in both directions over words, then a chain (CRF).", lstms=1),
+    _kind(
+        "gram-cnn",
+        "GRAM-CNN",
+        "Words and their characters, convolutions over one, three and five words, then a chain (CRF).",
+        spelt=True,
+        reaches=(0, 1, 2),
+    ),
+    _kind(
+        "cnn-lstm-crf",
+        "CNN-LSTM-CRF",
+        "Words and their characters, an LSTM in both directions, then a chain (CRF).",
+        spelt=True,
+        lstms=1,
+    ),
+    _kind("s-lstm-crf", "S-LSTM-CRF", "Two LSTMs over words, one upon the other, then a chain (CRF).", lstms=2),
+    _kind(
+        "cnn-clstm-crf",
+        "CNN-CLSTM-CRF",
+        "Words and their characters, a convolution and an LSTM over words, then a chain (CRF).",
+        spelt=True,
+        reaches=(1,),
+        lstms=1,
+    ),
+    _kind(
+        "lm-ner",
+        "LM-NER, in ELMoNER's place",
+        "CNN-CLSTM-CRF with vectors of a public language model: FedNER's tagger, with MiniLM in the place of ELMo.",
+        spelt=True,
+        context=True,
+        reaches=(1,),
+        lstms=1,
+    ),
+)

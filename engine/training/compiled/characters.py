@@ -1,0 +1,171 @@
+"""A convolution over the characters of each word and the largest value over the word, once for each distinct spelling.
+
+There are few characters, so what each of them gives to its neighbours is worked out beforehand: the embedding is folded
+into each tap of the convolution, [characters, outputs], and a word is a sum of such rows at each of its places. tanh
+grows with its argument, so the largest value is found before it.
+
+On the way back a value belongs to one place of its word, and so to one character for each tap: a sentence's gradient is
+formed unit by unit from embeddings of a few characters, that of the batch by two matrix products.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit, prange
+
+from engine.taggers.layers import CharacterPool
+from engine.training.batches import Batch
+from engine.training.compiled.arithmetic import ARITHMETIC, PARTS, product, tanh
+
+
+@dataclass
+class CharacterTape:
+    """weights: flat. pooled [N, O]: what each token was given. where: int16 [V, O], the place in the word that each
+    value is from, −1 in a word without characters. slopes [N, O]: dL/d of the convolution at that place, empty before
+    the way back."""
+
+    weights: np.ndarray
+    pooled: np.ndarray
+    where: np.ndarray
+    slopes: np.ndarray
+
+
+class CharacterLayer:
+    """See :class:`engine.training.compiled.backend.Layer`; what it reads are the characters of the distinct spellings,
+    int32 [V, L]."""
+
+    def __init__(self, shape: CharacterPool) -> None:
+        self.shape = shape
+        self._taps = np.array([0, *(side for near in range(1, shape.reach + 1) for side in (-near, near))])
+        """How far from a place the character stands that each part of the kernel reads."""
+
+    def forward(
+        self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
+    ) -> tuple[np.ndarray, CharacterTape]:
+        """Characters [V, L] at places [N] → [N, O]."""
+        embedding, kernels, bias = self._parts(weights)
+        rows = np.stack([product(embedding, kernel) for kernel in kernels])
+        values = np.zeros((len(inputs), self.shape.outputs), weights.dtype)
+        where = np.full(values.shape, -1, np.int16)
+        _pool(inputs, rows, bias, self._taps, values, where)
+        pooled = values[places]
+        return pooled, CharacterTape(weights, pooled, where, pooled[:0])
+
+    def backward(self, weights: np.ndarray, tape: CharacterTape, slope: np.ndarray, batch: Batch, lowest: bool) -> None:
+        """dL/doutputs [N, O]; nothing is below."""
+        tape.slopes = slope * (1 - tape.pooled * tape.pooled) * (tape.where >= 0)[batch.spellings]
+
+    def add_squared_norms(self, tape: CharacterTape, batch: Batch, squares: np.ndarray) -> None:
+        """Add each sentence's squared gradient norm to ``squares`` [B]."""
+        embedding, kernels, _ = self._parts(tape.weights)
+        by_unit = np.ascontiguousarray(kernels.transpose(0, 2, 1))
+        _squared_norms(
+            batch.characters,
+            batch.spellings,
+            tape.where,
+            tape.slopes,
+            self._taps,
+            embedding,
+            by_unit,
+            batch.offsets,
+            batch.lengths,
+            squares,
+        )
+
+    def weighted_gradient(self, tape: CharacterTape, factors: np.ndarray, batch: Batch, total: np.ndarray) -> None:
+        """Σ_i factor_i · G_i into ``total``, flat like the weights."""
+        embedding, kernels, _ = self._parts(tape.weights)
+        of_embedding, of_kernels, of_bias = self._parts(total)
+        slopes = tape.slopes * np.repeat(factors, batch.lengths)[:, None]
+        of_bias[:] = slopes.sum(0)
+        rows = np.zeros((len(kernels), self.shape.characters, self.shape.outputs), total.dtype)
+        _scatter(batch.characters, batch.spellings, tape.where, slopes, self._taps, rows)
+        of_embedding[:] = 0
+        for row, kernel, of_kernel in zip(rows, kernels, of_kernels, strict=True):
+            of_kernel[:] = product(embedding.T, row)
+            of_embedding += product(row, kernel.T)
+
+    def _parts(self, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Embedding [characters, size], kernel of each tap [taps, size, outputs] and bias [outputs]."""
+        shape, taps = self.shape, len(self._taps)
+        first = shape.characters * shape.size
+        second = first + taps * shape.size * shape.outputs
+        return (
+            flat[:first].reshape(shape.characters, shape.size),
+            flat[first:second].reshape(taps, shape.size, shape.outputs),
+            flat[second:],
+        )
+
+
+@njit(cache=True, nogil=True, parallel=True, fastmath=ARITHMETIC)
+def _pool(characters, rows, bias, taps, values, where):  # type: ignore[no-untyped-def]
+    longest, units = characters.shape[1], bias.size
+    for v in prange(characters.shape[0]):
+        here = np.empty(units, rows.dtype)
+        for place in range(longest):
+            if characters[v, place] == 0:
+                break
+            here[:] = bias
+            for tap in range(taps.size):
+                at = place + taps[tap]
+                if 0 <= at < longest and characters[v, at] > 0:
+                    row = rows[tap, characters[v, at]]
+                    for o in range(units):
+                        here[o] += row[o]
+            for o in range(units):
+                if place == 0 or here[o] > values[v, o]:
+                    values[v, o] = here[o]
+                    where[v, o] = place
+        for o in range(units):
+            values[v, o] = tanh(values[v, o])  # 0 stays 0 where the word has no characters
+
+
+@njit(cache=True, nogil=True, parallel=True, fastmath=ARITHMETIC)
+def _squared_norms(  # type: ignore[no-untyped-def]
+    characters, spellings, where, slopes, taps, embedding, by_unit, offsets, lengths, squares
+):
+    """embedding [C, E]; by_unit [taps, O, E]: the kernel of each tap, unit by unit."""
+    longest, size = characters.shape[1], embedding.shape[1]
+    for part in prange(PARTS):
+        table = np.empty(embedding.shape, embedding.dtype)  # dL/dembedding of a sentence
+        kernel = np.empty((taps.size, size), embedding.dtype)  # dL/dkernel of one unit
+        for k in range(part, lengths.size, PARTS):
+            table[:] = 0
+            total = 0.0
+            for o in range(slopes.shape[1]):
+                kernel[:] = 0
+                bias = 0.0
+                for token in range(offsets[k], offsets[k] + lengths[k]):
+                    v, slope = spellings[token], slopes[token, o]
+                    bias += slope
+                    for tap in range(taps.size):
+                        at = where[v, o] + taps[tap]
+                        if 0 <= at < longest and characters[v, at] > 0:
+                            c = characters[v, at]
+                            for i in range(size):
+                                kernel[tap, i] += slope * embedding[c, i]
+                            for i in range(size):
+                                table[c, i] += slope * by_unit[tap, o, i]
+                total += bias * bias
+                for tap in range(taps.size):
+                    for i in range(size):
+                        total += kernel[tap, i] * kernel[tap, i]
+            for c in range(table.shape[0]):
+                for i in range(size):
+                    total += table[c, i] * table[c, i]
+            squares[k] += total
+
+
+@njit(cache=True, nogil=True, parallel=True, fastmath=ARITHMETIC)
+def _scatter(characters, spellings, where, slopes, taps, rows):  # type: ignore[no-untyped-def]
+    """rows [taps, C, O] += each slope at the characters that its place's taps read."""
+    longest, units = characters.shape[1], slopes.shape[1]
+    for part in prange(PARTS):
+        first, stop = part * units // PARTS, (part + 1) * units // PARTS
+        for token in range(spellings.size):
+            v = spellings[token]
+            for o in range(first, stop):
+                for tap in range(taps.size):
+                    at = where[v, o] + taps[tap]
+                    if 0 <= at < longest and characters[v, at] > 0:
+                        rows[tap, characters[v, at], o] += slopes[token, o]
