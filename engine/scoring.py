@@ -1,4 +1,4 @@
-"""Gold and predicted tags → counts at three levels: strict entities, relaxed entities, tokens.
+"""Gold and predicted tags → counts at three levels: strict entities, relaxed entities (by two rules), tokens.
 
 *Strict* is seqeval's ``mode="strict", scheme=IOB2``: an entity is a ``B-X`` with the ``I-X`` that follow it at once,
 and an ``I-X`` that follows no ``B-X`` or ``I-X`` belongs to no entity. (seqeval's default mode repairs such tags
@@ -10,6 +10,11 @@ sequences, ill-formed ones included.
 *Relaxed* matches the same entities more kindly: a predicted entity is right when it shares at least one token with
 a gold entity of its type, each entity being matched at most once.
 
+*Many to many* is the other reading of relaxed: precision is the share of predicted entities that share a token with any
+gold entity of their type, recall the share of gold entities that any predicted one of their type shares a token with.
+So FedNER is read (Ge et al. 2020, arXiv 2003.09288, section 4.1: "only an overlap between the range of predicted
+positions and gold annotations is needed"). Its F1 is never below the relaxed one.
+
 *Token* counts each tag by itself, O included, as some published tables do (Sang and De Meulder 2003 count entities).
 """
 
@@ -20,7 +25,7 @@ from pathlib import Path
 
 from engine.corpus import conll, files
 from engine.errors import InvalidConfig
-from engine.records import Counts, EntityScores, SentenceSums
+from engine.records import Counts, EntityScores, SentenceSums, SidedCounts
 
 Span = tuple[int, int]
 """First token of an entity and the token after its last one."""
@@ -60,7 +65,8 @@ def score(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> 
     """
     if len(gold) != len(predicted):
         raise InvalidConfig(f"predicted has {len(predicted):,} sentences, expected {len(gold):,} as gold")
-    totals: dict[str, Counter[str]] = {name: Counter() for name in ("gold", "predicted", "strict", "relaxed")}
+    names = ("gold", "predicted", "strict", "relaxed", "right", "found")
+    totals: dict[str, Counter[str]] = {name: Counter() for name in names}
     sums = [0, 0, 0]
     for number, (gold_tags, predicted_tags) in enumerate(zip(gold, predicted, strict=True), start=1):
         if len(gold_tags) != len(predicted_tags):
@@ -79,6 +85,8 @@ def score(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> 
                 right += exact
                 totals["strict"][kind] += exact
                 totals["relaxed"][kind] += _overlapping_pairs(there[kind], spans)
+                totals["right"][kind] += _overlapping(spans, there[kind])
+                totals["found"][kind] += _overlapping(there[kind], spans)
         if there or found:
             named = sum(map(len, there.values())) + sum(map(len, found.values()))
             sums = [sums[0] + right * right, sums[1] + right * named, sums[2] + named * named]
@@ -87,6 +95,10 @@ def score(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> 
         relaxed=_counts(totals["relaxed"], totals["predicted"], totals["gold"]),
         token=_token_counts(chain.from_iterable(gold), chain.from_iterable(predicted)),
         sentences=SentenceSums(len(gold), *sums),
+        many_to_many={
+            kind: SidedCounts(*(totals[name][kind] for name in ("right", "predicted", "found", "gold")))
+            for kind in sorted(totals["predicted"] | totals["gold"])
+        },
     )
 
 
@@ -139,6 +151,16 @@ def _overlapping_pairs(gold: list[Span], predicted: list[Span]) -> int:
         else:
             pairs, g, p = pairs + 1, g + 1, p + 1
     return pairs
+
+
+def _overlapping(spans: list[Span], others: list[Span]) -> int:
+    """How many spans share a token with any of the others; each list is disjoint and in order."""
+    number = place = 0
+    for start, end in spans:
+        while place < len(others) and others[place][1] <= start:
+            place += 1
+        number += place < len(others) and others[place][0] < end
+    return number
 
 
 def _token_counts(gold: Iterable[str], predicted: Iterable[str]) -> dict[str, Counts]:

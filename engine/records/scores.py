@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.records.intervals import Interval, SentenceSums, f1_interval
 
@@ -41,19 +41,49 @@ class Counts:
             _ratio(2 * self.correct, self.predicted + self.gold),
         )
 
+    def __add__(self, other: "Counts") -> "Counts":
+        """Of both classes together."""
+        return Counts(self.correct + other.correct, self.predicted + other.predicted, self.gold + other.gold)
 
-def micro(counts: Iterable[Counts]) -> PrecisionRecallF1:
+
+@dataclass(frozen=True)
+class SidedCounts:
+    """Counts where one item may fit several on the other side, so that each side has a number of its own.
+
+    right: how many of the predicted items are right. found: how many of those in the gold standard are found.
+    """
+
+    right: int
+    predicted: int
+    found: int
+    gold: int
+
+    @property
+    def ratios(self) -> PrecisionRecallF1:
+        """Precision right/predicted, recall found/gold, F1 their harmonic mean."""
+        precision, recall = _ratio(self.right, self.predicted), _ratio(self.found, self.gold)
+        return PrecisionRecallF1(precision, recall, _ratio(2 * precision * recall, precision + recall))
+
+    def __add__(self, other: "SidedCounts") -> "SidedCounts":
+        """Of both classes together."""
+        return SidedCounts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
+_Kind = TypeVar("_Kind", Counts, SidedCounts)
+
+
+def micro(counts: Iterable[_Kind]) -> PrecisionRecallF1:
     """Ratios of the summed counts: every item weighs the same."""
-    counts = list(counts)
-    return Counts(sum(c.correct for c in counts), sum(c.predicted for c in counts), sum(c.gold for c in counts)).ratios
+    every = list(counts)
+    return sum(every[1:], every[0]).ratios if every else PrecisionRecallF1(0.0, 0.0, 0.0)
 
 
-def macro(counts: Iterable[Counts]) -> PrecisionRecallF1:
+def macro(counts: Iterable[Counts | SidedCounts]) -> PrecisionRecallF1:
     """Mean over classes: every class weighs the same."""
     return _mean([(c.ratios, 1) for c in counts])
 
 
-def weighted(counts: Iterable[Counts]) -> PrecisionRecallF1:
+def weighted(counts: Iterable[Counts | SidedCounts]) -> PrecisionRecallF1:
     """Mean over classes weighted by gold count; its F1 can lie below both precision and recall."""
     return _mean([(c.ratios, c.gold) for c in counts])
 
@@ -78,12 +108,16 @@ class EntityScores:
     token: per tag, "O" included (``B-PER``, ``I-PER`` …).
     sentences: of the strict counts, what an interval needs; None in records that were made before they were kept,
         which is no difference between two records.
+    many_to_many: the other reading of relaxed, per entity type; a predicted entity is right when it shares a token with
+        any gold entity of its type, a gold one found when any predicted one of its type shares a token with it. None
+        where it was not kept, as with sentences.
     """
 
     strict: Mapping[str, Counts]
     relaxed: Mapping[str, Counts]
     token: Mapping[str, Counts]
     sentences: SentenceSums | None = field(default=None, compare=False)
+    many_to_many: Mapping[str, SidedCounts] | None = field(default=None, compare=False)
 
     @property
     def precision(self) -> float:
@@ -112,6 +146,11 @@ class EntityScores:
         named = sum(each.predicted + each.gold for each in counts)
         return f1_interval(sum(each.correct for each in counts), named, self.sentences)
 
+    @property
+    def many_to_many_ratios(self) -> PrecisionRecallF1 | None:
+        """Micro averages where each overlap counts: the *relaxed* scores of FedNER; None in records without them."""
+        return None if self.many_to_many is None else micro(self.many_to_many.values())
+
     def tokens(self, *, outside: bool) -> list[Counts]:
         """Token-level counts with (``outside=True``) or without the tag O."""
         return [counts for tag, counts in self.token.items() if outside or tag != "O"]
@@ -128,7 +167,13 @@ class EntityScores:
             levels[TOKEN]["O"] = Counts(*map(sum, zip(*outside, strict=True)))
         sums = [scores.sentences for scores in named.values() if scores.sentences]
         every = sum(sums[1:], sums[0]) if len(sums) == len(named) and sums else None
-        return cls(**levels, sentences=every)
+        sided = {
+            f"{platform}: {name}": each
+            for platform, scores in named.items()
+            for name, each in (scores.many_to_many or {}).items()
+        }
+        known = all(scores.many_to_many is not None for scores in named.values())
+        return cls(**levels, sentences=every, many_to_many=sided if known else None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; :meth:`from_dict` is the inverse."""
@@ -136,13 +181,17 @@ class EntityScores:
             level: {name: [c.correct, c.predicted, c.gold] for name, c in getattr(self, level).items()}
             for level in LEVELS
         }
-        return levels | ({"sentences": list(astuple(self.sentences))} if self.sentences else {})
+        sums = {"sentences": list(astuple(self.sentences))} if self.sentences else {}
+        if self.many_to_many is None:
+            return levels | sums
+        return levels | sums | {"many_to_many": {name: list(astuple(c)) for name, c in self.many_to_many.items()}}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "EntityScores":
         """Read what :meth:`to_dict` wrote."""
-        sums = values.get("sentences")
+        sums, sided = values.get("sentences"), values.get("many_to_many")
         return cls(
             **{level: {name: Counts(*map(int, c)) for name, c in values[level].items()} for level in LEVELS},
             sentences=SentenceSums(*map(int, sums)) if sums else None,
+            many_to_many=None if sided is None else {name: SidedCounts(*map(int, c)) for name, c in sided.items()},
         )

@@ -1,23 +1,30 @@
 """Scores as plain fields and as a table of text."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any, TypeVar
 
 from engine.records import (
     Counts,
     EntityScores,
+    SidedCounts,
     macro,
     micro,
     weighted,
 )
 
+_Kind = TypeVar("_Kind", Counts, SidedCounts)
+
 
 def score_fields(scores: EntityScores) -> dict[str, Any]:
-    """Every average at every level; token-level ones with and without the tag O, since published tables differ."""
+    """Every average at every level; token-level ones with and without the tag O, since published tables differ.
+    many_to_many: None in records that were made before it was kept."""
+    several = scores.many_to_many
     interval = {"f1_interval": list(scores.f1_interval) if scores.f1_interval else None}
     return {
         "strict": _averages(scores.strict.values()) | interval | {"per_type": _per_class(scores.strict)},
         "relaxed": _averages(scores.relaxed.values()) | {"per_type": _per_class(scores.relaxed)},
+        "many_to_many": None if several is None else _averages(several.values()) | {"per_type": _per_class(several)},
         "token": {
             "with_o": _averages(scores.tokens(outside=True)),
             "without_o": _averages(scores.tokens(outside=False)),
@@ -40,9 +47,9 @@ def f1_text(scores: EntityScores, digits: int = 2) -> str:
     return whole.replace(" ", "\u00a0").replace("\u2013", "\u2060\u2013\u2060")  # word joiners, of no width
 
 
-def _averages(counts: Iterable[Counts]) -> dict[str, float]:
-    counts = list(counts)
-    overall, by_class, by_support = micro(counts), macro(counts), weighted(counts)
+def _averages(counts: Iterable[_Kind]) -> dict[str, float]:
+    every = list(counts)
+    overall, by_class, by_support = micro(every), macro(every), weighted(every)
     return {
         "precision": overall.precision,
         "recall": overall.recall,
@@ -54,18 +61,8 @@ def _averages(counts: Iterable[Counts]) -> dict[str, float]:
     }
 
 
-def _per_class(counts: Any) -> dict[str, dict[str, float]]:
-    return {
-        name: {
-            "precision": each.ratios.precision,
-            "recall": each.ratios.recall,
-            "f1": each.ratios.f1,
-            "correct": each.correct,
-            "predicted": each.predicted,
-            "gold": each.gold,
-        }
-        for name, each in sorted(counts.items())
-    }
+def _per_class(counts: Mapping[str, _Kind]) -> dict[str, dict[str, float]]:
+    return {name: asdict(each.ratios) | asdict(each) for name, each in sorted(counts.items())}
 
 
 def score_table(scores: EntityScores) -> str:
@@ -74,6 +71,7 @@ def score_table(scores: EntityScores) -> str:
     rows = [
         ("entities, strict", fields["strict"]),
         ("entities, relaxed", fields["relaxed"]),
+        ("  many to many", fields["many_to_many"]),
         ("tokens, with O", fields["token"]["with_o"]),
         ("tokens, without O", fields["token"]["without_o"]),
     ]
@@ -82,6 +80,7 @@ def score_table(scores: EntityScores) -> str:
         f"{name:20}{row['precision']:8.3f}{row['recall']:8.3f}{row['f1']:8.3f}"
         f"{row['macro_f1']:10.3f}{row['weighted_f1']:13.3f}"
         for name, row in rows
+        if row
     ]
     if scores.f1_interval:
         lines.append(f"{'  95 % of strict F1':36}{scores.f1_interval.text:>14}, {scores.names:,} names")

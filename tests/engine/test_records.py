@@ -15,6 +15,7 @@ from engine.records import (
     NoiseCheck,
     PrivacySpent,
     RoundRecord,
+    SidedCounts,
     macro,
     micro,
     weighted,
@@ -105,6 +106,53 @@ def test_ratios_stay_between_0_and_1(triples):
 def test_nothing_predicted_is_zero_and_not_an_error():
     empty = EntityScores(strict={}, relaxed={}, token={})
     assert (empty.precision, empty.recall, empty.f1) == (0, 0, 0)
+
+
+def test_numerators_of_two_sides_worked_out_by_hand():
+    counts = [SidedCounts(right=6, predicted=8, found=4, gold=10), SidedCounts(right=1, predicted=4, found=2, gold=2)]
+    precision, recall = 7 / 12, 6 / 12
+    assert micro(counts).precision == pytest.approx(precision)
+    assert micro(counts).recall == pytest.approx(recall)
+    assert micro(counts).f1 == pytest.approx(2 / (1 / precision + 1 / recall))
+    first, second = 2 / (8 / 6 + 10 / 4), 2 / (4 / 1 + 2 / 2)
+    assert macro(counts).f1 == pytest.approx((first + second) / 2)
+    assert weighted(counts).f1 == pytest.approx((10 * first + 2 * second) / 12)
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
+def test_of_equal_numerators_both_kinds_of_counts_say_the_same(a, b, c):
+    one, sided = Counts(min(a, b, c), b, c).ratios, SidedCounts(min(a, b, c), b, min(a, b, c), c).ratios
+    assert dataclasses.astuple(sided) == pytest.approx(dataclasses.astuple(one))
+
+
+COUNTS, SIDED = {"PER": Counts(1, 2, 3)}, {"PER": SidedCounts(2, 2, 1, 3)}
+
+
+class TestManyToMany:
+    def test_survives_json(self):
+        for sided in (SIDED, {}):
+            scores = EntityScores(COUNTS, COUNTS, {}, many_to_many=sided)
+            assert EntityScores.from_dict(json.loads(json.dumps(scores.to_dict()))).many_to_many == sided
+
+    def test_older_records_have_none_and_are_written_as_they_were(self):
+        older = {"strict": {"PER": [1, 2, 3]}, "relaxed": {"PER": [1, 2, 3]}, "token": {}, "sentences": [3, 1, 4, 21]}
+        read = EntityScores.from_dict(older)
+        assert read.many_to_many is None
+        assert read.many_to_many_ratios is None
+        assert read.to_dict() == older
+
+    def test_is_no_difference_between_two_records(self):
+        assert EntityScores(COUNTS, {}, {}) == EntityScores(COUNTS, {}, {}, many_to_many=SIDED)
+
+    def test_of_platforms_together(self):
+        one = EntityScores(COUNTS, COUNTS, {}, many_to_many=SIDED)
+        other = EntityScores({}, {}, {}, many_to_many={"PER": SidedCounts(5, 6, 3, 4)})
+        together = EntityScores.together({"a": one, "b": other})
+        assert together.many_to_many == {"a: PER": SidedCounts(2, 2, 1, 3), "b: PER": SidedCounts(5, 6, 3, 4)}
+        assert together.many_to_many_ratios.precision == 7 / 8
+        assert together.many_to_many_ratios.recall == 4 / 7
+        older = EntityScores(COUNTS, COUNTS, {})
+        assert EntityScores.together({"a": one, "b": older}).many_to_many is None
 
 
 def test_streams_depend_on_their_name_and_keys_only():

@@ -13,7 +13,7 @@ from seqeval.scheme import IOB2, Entities
 
 from engine import records
 from engine.errors import InvalidConfig
-from engine.records import Counts
+from engine.records import Counts, EntityScores, SidedCounts, micro
 from engine.scoring import entities, score
 
 TAGS = ("O", "O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-ORG", "I-ORG")
@@ -67,6 +67,22 @@ def test_relaxed_is_the_largest_one_to_one_matching(sentence):
         assert counts == Counts(best, len(found), len(there))
 
 
+@given(st.lists(tag_pairs(15), min_size=1, max_size=4))
+def test_many_to_many_counts_all_pairs(sentences):
+    expected: dict[str, list[int]] = {}
+    for gold_tags, predicted_tags in zip(*sides(sentences), strict=True):
+        there = [(k, set(range(a, b))) for k, a, b in entities(gold_tags)]
+        found = [(k, set(range(a, b))) for k, a, b in entities(predicted_tags)]
+        for own, others, place in ((found, there, 0), (there, found, 2)):
+            for kind, tokens in own:
+                counts = expected.setdefault(kind, [0, 0, 0, 0])
+                counts[place] += any(kind == other and tokens & covered for other, covered in others)
+                counts[place + 1] += 1
+    many_to_many = score(*sides(sentences)).many_to_many
+    assert many_to_many == {kind: SidedCounts(*counts) for kind, counts in expected.items()}
+    assert list(many_to_many) == sorted(many_to_many)
+
+
 @given(st.lists(tag_pairs(), min_size=1, max_size=6))
 def test_levels_agree_with_each_other(sentences):
     gold, predicted = sides(sentences)
@@ -75,6 +91,11 @@ def test_levels_agree_with_each_other(sentences):
         strict, relaxed = scores.strict[kind], scores.relaxed[kind]
         assert strict.correct <= relaxed.correct <= min(relaxed.predicted, relaxed.gold)
         assert (strict.predicted, strict.gold) == (relaxed.predicted, relaxed.gold)
+        several = scores.many_to_many[kind]
+        assert relaxed.correct <= min(several.right, several.found)
+        assert (several.predicted, several.gold) == (strict.predicted, strict.gold)
+        assert strict.ratios.f1 <= relaxed.ratios.f1 <= several.ratios.f1 + 1e-12
+    assert scores.f1 <= micro(scores.relaxed.values()).f1 <= scores.many_to_many_ratios.f1 + 1e-12
     flat = [pair for sentence in sentences for pair in sentence]
     assert set(scores.token) == {tag for pair in flat for tag in pair}
     for tag, counts in scores.token.items():
@@ -104,7 +125,14 @@ def test_worked_out_by_hand():
     scores = score(gold, predicted)
     assert scores.strict == {"LOC": Counts(0, 1, 3), "ORG": Counts(0, 2, 1), "PER": Counts(1, 1, 1)}
     assert scores.relaxed == {"LOC": Counts(1, 1, 3), "ORG": Counts(1, 2, 1), "PER": Counts(1, 1, 1)}
+    assert scores.many_to_many == {
+        "LOC": SidedCounts(right=1, predicted=1, found=2, gold=3),  # the one that was taken for two finds both
+        "ORG": SidedCounts(right=1, predicted=2, found=1, gold=1),
+        "PER": SidedCounts(right=1, predicted=1, found=1, gold=1),
+    }
     assert (scores.precision, scores.recall, scores.f1) == pytest.approx((1 / 4, 1 / 5, 2 / 9))
+    ratios = scores.many_to_many_ratios  # precision 3 of 4, recall 4 of 5
+    assert (ratios.precision, ratios.recall, ratios.f1) == pytest.approx((3 / 4, 4 / 5, 24 / 31))
     assert scores.token == {
         "B-LOC": Counts(1, 1, 3),
         "B-ORG": Counts(0, 2, 1),
@@ -115,6 +143,20 @@ def test_worked_out_by_hand():
         "O": Counts(3, 4, 4),
     }
     assert records.EntityScores.from_dict(scores.to_dict()) == scores
+
+
+def test_one_name_marked_in_three_parts():
+    """One to one: one of three is right. Many to many: all three are, and the one name is found."""
+    scores = score([["B-ADE"] + ["I-ADE"] * 4], [["B-ADE", "O", "B-ADE", "I-ADE", "B-ADE"]])
+    assert scores.relaxed == {"ADE": Counts(1, 3, 1)}
+    assert scores.many_to_many == {"ADE": SidedCounts(right=3, predicted=3, found=1, gold=1)}
+    assert (micro(scores.relaxed.values()).f1, scores.many_to_many_ratios.f1) == (0.5, 1.0)
+
+
+def test_many_to_many_asks_for_the_type_and_a_shared_token():
+    scores = score([["B-ADE", "I-ADE", "O", "B-Drug"]], [["B-Drug", "I-Drug", "B-Drug", "O"]])
+    assert scores.many_to_many == {"ADE": SidedCounts(0, 0, 0, 1), "Drug": SidedCounts(0, 2, 0, 1)}
+    assert scores.many_to_many_ratios.f1 == 0
 
 
 def test_nothing_found_is_zero_but_not_on_the_published_scale():
@@ -130,6 +172,9 @@ def test_no_sentences_and_no_entities_are_zero():
     assert score([], []).f1 == 0
     assert score([["O", "O"]], [["O", "O"]]).f1 == 0
     assert score([[]], [[]]).token == {}
+    nothing = score([["O"]], [["O"]])
+    assert nothing.many_to_many_ratios == micro(nothing.relaxed.values())
+    assert EntityScores.from_dict(nothing.to_dict()).many_to_many == {}
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 import sqlite3
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.errors import RunNotFound, RunStopped, StoreError
-from engine.records import RunState
+from engine.records import EntityScores, RunState, SidedCounts
 from engine.store import tables
 from engine.store.database import ATTEMPTS, Claim, Store
 from tests.engine.runs_for_tests import SMALL, provenance, record
@@ -81,6 +82,19 @@ class TestALife:
         store.append(claim, record(0))
         store.append(claim, record(0, epsilon=9.0))
         assert store.records("a") == (record(0),)
+
+    def test_what_is_no_difference_between_records_is_kept_too(self, store):
+        """Scores of many names to many, and the sums that an interval needs; older records have neither."""
+        claim = store.claim(submitted(store), "here")
+        kept = EntityScores.from_dict(
+            record(0).scores.to_dict() | {"sentences": [4, 3, 2, 9], "many_to_many": {"PER": [4, 5, 3, 6]}}
+        )
+        store.append(claim, replace(record(0), scores=kept))
+        store.append(claim, record(1))
+        newer, older = (each.scores for each in store.records("a"))
+        assert newer.sentences == kept.sentences
+        assert newer.many_to_many == {"PER": SidedCounts(right=4, predicted=5, found=3, gold=6)}
+        assert (older.sentences, older.many_to_many) == (None, None)
 
     def test_the_queue_is_in_order_of_submission(self, store):
         for name in "abc":

@@ -44,6 +44,7 @@ def test_a_database_with_runs_in_it_is_brought_up_and_keeps_everything(tmp_path,
     assert first.config == SMALL
     assert first.provenance == provenance()
     assert first.records == tuple(record(number) for number in range(3))
+    assert all(each.scores.many_to_many is None for each in first.records)
     assert [store.get(identity).kind for identity in (AGAIN, OF_A_PUBLISHED_ONE)] == [RunKind.REPEAT] * 2
     assert [store.get(identity).parent for identity in (AGAIN, OF_A_PUBLISHED_ONE)] == [FIRST, None]
     assert store.status(WAITING).state == RunState.QUEUED

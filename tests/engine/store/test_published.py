@@ -12,7 +12,7 @@ from engine import PLAIN_VERSION, PRIVATE_VERSION
 from engine.config import PrivacyConfig, SimulationConfig, run_id
 from engine.embeddings import apart
 from engine.errors import InvalidConfig, StoreError
-from engine.records import PrivacySpent, Run, RunState, RunStatus
+from engine.records import EntityScores, PrivacySpent, Run, RunState, RunStatus, SidedCounts
 from engine.reports.commands import command_line
 from engine.store import published
 from tests.engine.runs_for_tests import SMALL, check, provenance, record
@@ -40,6 +40,18 @@ def test_a_run_survives_the_trip(tmp_path):
     assert found.published
     assert path.name == f"synthetic-bilstm-tddl-s1-{found.run_id}.json"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_scores_of_many_names_to_many_survive_it_and_older_files_stay_as_they_are(tmp_path):
+    run = finished()
+    sided = EntityScores.from_dict(run.records[-1].test.to_dict() | {"many_to_many": {"PER": [4, 5, 3, 6]}})
+    last = dataclasses.replace(run.records[-1], test=sided)
+    published.write(dataclasses.replace(run, records=(*run.records[:-1], last)), tmp_path)
+    ((found,), problems) = published.read_all(tmp_path).runs, published.read_all(tmp_path).problems
+    assert not problems
+    assert found.records[-1].test.many_to_many == {"PER": SidedCounts(right=4, predicted=5, found=3, gold=6)}
+    assert found.records == run.records  # no difference between two records
+    assert "many_to_many" not in published.to_text(run)
 
 
 def test_a_run_that_is_not_done_cannot_be_published(tmp_path):

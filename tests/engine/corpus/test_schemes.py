@@ -1,0 +1,102 @@
+"""BIO2 and BIOES: every row of up to four tags, against seqeval and against the reader of files."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from seqeval.scheme import IOB2, IOBES, Entities
+
+from engine.corpus import conll
+from engine.corpus.schemes import from_bioes, to_bioes
+from engine.scoring import entities, score
+
+BIO2 = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+BIOES = (*BIO2, "E-PER", "S-PER", "E-LOC", "S-LOC")
+
+
+def rows(tags: tuple[str, ...], longest: int = 4) -> list[list[str]]:
+    return [list(row) for length in range(1, longest + 1) for row in itertools.product(tags, repeat=length)]
+
+
+def found(row: list[str], scheme: type) -> set[tuple[str, int, int]]:
+    """The entities that seqeval sees, ill-formed ones being none."""
+    return {(each.tag, each.start, each.end) for each in Entities([row], scheme).entities[0]}
+
+
+def test_worked_out_by_hand():
+    tags = ["B-PER", "I-PER", "O", "B-LOC", "B-LOC", "B-ORG", "I-ORG", "I-ORG"]
+    other = ["B-PER", "E-PER", "O", "S-LOC", "S-LOC", "B-ORG", "I-ORG", "E-ORG"]
+    assert to_bioes(tags) == other
+    assert from_bioes(other) == tags
+    assert to_bioes([]) == from_bioes([]) == []
+
+
+def test_types_may_begin_like_a_prefix():
+    assert to_bioes(["B-S-X", "I-S-X", "B-E"]) == ["B-S-X", "E-S-X", "S-E"]
+    assert from_bioes(["B-S-X", "E-S-X", "S-E"]) == ["B-S-X", "I-S-X", "B-E"]
+
+
+def test_every_row_comes_back_as_it_was_and_names_the_same():
+    for row in rows(BIO2):
+        there = to_bioes(row)
+        assert from_bioes(there) == row
+        assert found(there, IOBES) == found(row, IOB2) == set(entities(row))
+
+
+@given(st.lists(st.sampled_from(BIO2), max_size=15))
+def test_longer_rows_too(row):
+    assert from_bioes(to_bioes(row)) == row
+    mended = conll.to_bio2(row)
+    assert conll.to_bio2(to_bioes(mended)) == mended
+
+
+def test_predictions_are_read_by_how_names_begin():
+    """Every row, ill-formed ones too. By hand: a name at each B- and S-, as long as I- and E- of its type follow."""
+    for row in rows(BIOES):
+        expected = set()
+        for start, tag in enumerate(row):
+            if tag[0] in "BS":
+                end = start + 1
+                while end < len(row) and row[end] in (f"I-{tag[2:]}", f"E-{tag[2:]}"):
+                    end += 1
+                expected.add((tag[2:], start, end))
+        assert set(entities(from_bioes(row))) == expected
+
+
+def test_what_is_well_formed_and_does_not_go_on_is_what_seqeval_sees():
+    for row in rows(BIOES):
+        after = [*row, "O"]
+        whole = {each for each in found(row, IOBES) if after[each[2]] not in (f"I-{each[0]}", f"E-{each[0]}")}
+        assert whole <= set(entities(from_bioes(row)))
+
+
+@pytest.mark.parametrize(
+    ("predicted", "names"),
+    [
+        (["E-PER", "O"], []),  # nothing had begun
+        (["I-PER", "E-PER"], []),
+        (["B-LOC", "E-PER"], [("LOC", 0, 1)]),
+        (["B-PER", "O"], [("PER", 0, 1)]),  # left open
+        (["S-PER", "E-PER"], [("PER", 0, 2)]),  # goes on after its end
+        (["B-PER", "B-PER"], [("PER", 0, 1), ("PER", 1, 2)]),
+    ],
+)
+def test_ill_formed_ones_by_hand(predicted, names):
+    assert list(entities(from_bioes(predicted))) == names
+
+
+def test_neither_dropping_nor_mending_what_is_ill_formed_would_be_fair():
+    gold = ["B-PER", "O", "O"]
+    left_open = ["S-PER", "O", "B-PER"]
+    assert score([gold], [from_bioes(left_open)]).f1 == pytest.approx(2 / 3)
+    assert found(left_open, IOBES) == {("PER", 0, 1)}  # dropped, the wrong name would cost nothing
+    not_begun = ["E-PER", "O", "O"]
+    assert score([gold], [from_bioes(not_begun)]).f1 == 0
+    assert score([gold], [conll.to_bio2(not_begun)]).f1 == 1  # mended, it would be right
+
+
+@pytest.mark.parametrize("tag", ["S-PER", "E-PER", "PER", "B"])
+def test_other_tags_are_refused(tag):
+    with pytest.raises(ValueError, match=tag):
+        to_bioes(["O", tag])
