@@ -13,6 +13,7 @@ from engine.embeddings import EncodedCorpus, apart
 from engine.embeddings.apart import Overlap
 from engine.embeddings.characters import with_characters
 from engine.embeddings.encoded import subset, tag_sequences
+from engine.errors import InvalidConfig
 from engine.federated.accounting import spent
 from engine.federated.federation import Federation, Holding
 from engine.federated.gradients import GradientFederation
@@ -134,6 +135,11 @@ def _sides(
     for part, overlap, arrays in zip(parts, shared, encoded, strict=True):
         tagger = build(config.tagger, arrays.vectors.shape[1], len(arrays.tags), arrays.copied)
         if config.platforms:
+            parts_shared = config.federation.shared_parts
+            if parts_shared and tagger.splits[-1] in parts_shared and arrays.tags != encoded[0].tags:
+                raise InvalidConfig(
+                    f"shared={config.federation.shared!r}, but {part.name!r} has other tags than {parts[0].name!r}"
+                )
             tagger = tagger.sharing(config.federation.shared_parts)
         if tagger.spells:
             arrays = with_characters(arrays, part)

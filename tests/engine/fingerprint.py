@@ -132,7 +132,7 @@ def _none() -> Layout:
 
 def first_weights(name: str) -> dict[str, list[float]]:
     """Of each weight of a tagger its first value and the length of all."""
-    tagger = build(TaggerConfig(name=name), DIMENSIONS, TAGS)
+    tagger = build(TaggerConfig(name=name), DIMENSIONS, TAGS, DIMENSIONS // 2 if KINDS[name].in_context else 0)
     flat = tagger.initial_weights(Seeds(0).stream("initial weights"))
     return {
         f"{place} {title}/{part}": numbers([values.flat[0], np.linalg.norm(values)])

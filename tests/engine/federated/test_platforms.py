@@ -9,82 +9,21 @@ import pytest
 
 from engine import corpus
 from engine.config import SimulationConfig
-from engine.embeddings import EncodedSplit, apart
+from engine.embeddings import apart
 from engine.errors import CorpusError, InvalidConfig
 from engine.federated.accounting import APART, OWN_PARTS, spent
-from engine.federated.federation import Federation, Holding
-from engine.federated.plan import federated_plan, plan_of
+from engine.federated.federation import Federation
+from engine.federated.plan import plan_of
 from engine.preparation import prepare
 from engine.privacy import accounting
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Counts, EntityScores, RoundRecord
-from engine.seeds import Secrets, Seeds
 from engine.simulation import simulate
-from engine.taggers.layers import CRF, BidirectionalLSTM, Dense, Softmax
-from engine.taggers.tagger import Tagger, stack
+from engine.taggers.layers import Dense, Softmax
+from engine.taggers.tagger import stack
 from engine.training import dpsgd
 from engine.training.checkpoint import Checkpoint
-from engine.training.compiled.backend import CompiledBackend
-
-SIZES, TAGS = (60, 40, 90), (4, 3, 6)
-TABLE = np.random.default_rng(9).standard_normal((20, 7)).astype(np.float32)
-FLAT: dict[str, Any] = {
-    "corpus": "a + b + c",
-    "batch_size": 8,
-    "epochs": 2.0,
-    "rounds": 3,
-    "clip_norm": 0.4,
-    "learning_rate": 0.3,
-}
-
-
-def tagger(tags: int) -> Tagger:
-    return stack(7, (BidirectionalLSTM(7, 8), Dense(16, tags)), CRF(tags)).sharing()
-
-
-def sentences(number: int, tags: int) -> EncodedSplit:
-    random = np.random.default_rng(number)
-    lengths = random.integers(1, 9, number)
-    return EncodedSplit(
-        random.integers(0, 20, lengths.sum()).astype(np.int32),
-        random.integers(0, tags, lengths.sum()).astype(np.int16),
-        np.concatenate([[0], np.cumsum(lengths)]),
-    )
-
-
-def federation(**changes: Any) -> Federation:
-    config = SimulationConfig.from_flat(FLAT | changes)
-    secrets = Secrets.seeded(config.seed, "run")
-    plan = federated_plan(config, sum(SIZES), lambda: pytest.fail("not needed"), lambda: secrets, platforms=SIZES)
-    holdings, first, start, weights = (
-        [],
-        0,
-        tagger(4).shared.stop,
-        [tagger(4).initial_weights(rng())[: tagger(4).shared.stop]],
-    )
-    for number, tags in zip(SIZES, TAGS, strict=True):
-        kind = tagger(tags)
-        own = slice(start, start + kind.size - kind.shared.stop)
-        holdings.append(
-            Holding(
-                split=sentences(number, tags),
-                table=TABLE,
-                backend=CompiledBackend(kind),
-                shared=kind.shared.stop,
-                own=own,
-                first=first,
-                layers=kind.stretches,
-            )
-        )
-        weights.append(kind.initial_weights(rng())[kind.shared.stop :])
-        first, start = first + number, own.stop
-    return Federation(
-        plan, holdings, np.concatenate(weights), config.training, seeds=Seeds(config.seed), secrets=secrets
-    )
-
-
-def rng() -> np.random.Generator:
-    return np.random.default_rng(0)
+from tests.engine.federated.platforms import FLAT, SIZES, TAGS, federation, sentences, tagger
 
 
 def through(run: Federation, rounds: int) -> Federation:

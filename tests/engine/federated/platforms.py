@@ -1,0 +1,73 @@
+"""Three small platforms with tag sets of their own, for tests."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.config import SimulationConfig
+from engine.embeddings import EncodedSplit
+from engine.federated.federation import Federation, Holding
+from engine.federated.gradients import GradientFederation
+from engine.federated.plan import federated_plan
+from engine.seeds import Secrets, Seeds
+from engine.taggers.layers import CRF, BidirectionalLSTM, Dense
+from engine.taggers.tagger import Tagger, stack
+from engine.training.compiled.backend import CompiledBackend
+
+SIZES, TAGS = (60, 40, 90), (4, 3, 6)
+TABLE = np.random.default_rng(9).standard_normal((20, 7)).astype(np.float32)
+FLAT: dict[str, Any] = {
+    "corpus": "a + b + c",
+    "batch_size": 8,
+    "epochs": 2.0,
+    "rounds": 3,
+    "clip_norm": 0.4,
+    "learning_rate": 0.3,
+}
+
+
+def tagger(tags: int, shared: str | None = None) -> Tagger:
+    parts = SimulationConfig.from_flat(FLAT | {"shared": shared}).federation.shared_parts
+    return stack(7, (BidirectionalLSTM(7, 8), Dense(16, tags)), CRF(tags)).sharing(parts)
+
+
+def sentences(number: int, tags: int) -> EncodedSplit:
+    random = np.random.default_rng(number)
+    lengths = random.integers(1, 9, number)
+    return EncodedSplit(
+        random.integers(0, 20, lengths.sum()).astype(np.int32),
+        random.integers(0, tags, lengths.sum()).astype(np.int16),
+        np.concatenate([[0], np.cumsum(lengths)]),
+    )
+
+
+def federation(tags: tuple[int, ...] = TAGS, **changes: Any) -> Federation:
+    """What trains on them; weights are shared as the configuration says."""
+    config = SimulationConfig.from_flat(FLAT | changes)
+    secrets = Secrets.seeded(config.seed, "run")
+    plan = federated_plan(config, sum(SIZES), lambda: pytest.fail("not needed"), lambda: secrets, platforms=SIZES)
+    kinds = [tagger(each, config.federation.shared) for each in tags]
+    first, start = 0, kinds[0].shared.stop
+    holdings, weights = [], [kinds[0].initial_weights(rng())[:start]]
+    for number, each, kind in zip(SIZES, tags, kinds, strict=True):
+        own = slice(start, start + kind.size - kind.shared.stop)
+        holdings.append(
+            Holding(
+                split=sentences(number, each),
+                table=TABLE,
+                backend=CompiledBackend(kind),
+                shared=kind.shared.stop,
+                own=own if own.stop > own.start else slice(0, 0),
+                first=first,
+                layers=kind.stretches,
+            )
+        )
+        weights.append(kind.initial_weights(rng())[kind.shared.stop :])
+        first, start = first + number, own.stop
+    trains = GradientFederation if config.federation.schedule == "gradients" else Federation
+    return trains(plan, holdings, np.concatenate(weights), config.training, seeds=Seeds(config.seed), secrets=secrets)
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)

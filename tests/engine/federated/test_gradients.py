@@ -1,0 +1,302 @@
+"""Gradients at each step (FedNER, algorithm 1 and Eq. 2): against the formula in float64, against a single training,
+and what each platform's privacy rests on."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from engine.config import SimulationConfig, TrainingConfig
+from engine.errors import InvalidConfig, TrainingFailed
+from engine.federated.accounting import spent
+from engine.federated.federation import Federation
+from engine.federated.gradients import GradientFederation, Upload
+from engine.federated.plan import FederatedPlan, Visit
+from engine.privacy import accounting
+from engine.privacy.plan import PrivacyPlan
+from engine.seeds import Seeds
+from engine.simulation import simulate
+from engine.training import dpsgd
+from engine.training.batches import batch_of
+from engine.training.checkpoint import Checkpoint
+from engine.training.dpsgd import DPSGD
+from engine.training.optimisers import Optimiser
+from tests.engine.federated.platforms import FLAT, SIZES, TAGS, federation, tagger
+
+PLAIN: dict[str, Any] = {"schedule": "gradients", "rounds": 1, "noise_multiplier": 0.0, "clip_norm": None}
+STEPS = round(2 * sum(SIZES) / 8)
+
+
+def after(run: Federation, rounds: int) -> Federation:
+    for progress in run.train():
+        if progress.round == rounds - 1:
+            break
+    return run
+
+
+class Adam:
+    """By its definition (Kingma and Ba 2015, algorithm 1), in float64."""
+
+    def __init__(self, size: int) -> None:
+        self.m, self.v, self.t = np.zeros(size), np.zeros(size), 0
+
+    def move(self, gradient: np.ndarray) -> np.ndarray:
+        self.t += 1
+        self.m = 0.9 * self.m + 0.1 * gradient
+        self.v = 0.999 * self.v + 0.001 * gradient**2
+        return self.m / (1 - 0.9**self.t) / (np.sqrt(self.v / (1 - 0.999**self.t)) + 1e-8)
+
+
+@pytest.mark.parametrize("weighting", ["examples", "equal"])
+@pytest.mark.parametrize("shared", [None, "nothing", "lstm,scores"])
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_three_steps_are_those_of_equation_2(optimiser: str, shared: str | None, weighting: str) -> None:
+    tags = (4, 4, 4) if shared == "lstm,scores" else TAGS
+    changes = {**PLAIN, "optimiser": optimiser, "shared": shared, "weighting": weighting, "learning_rate": 0.02}
+    run = after(federation(tags, **changes), 3)
+    start = federation(tags, **changes)
+    weights = start.weights.astype(np.float64)
+    common = start.holdings[0].shared
+    movers = [Adam(common), *(Adam(holding.own.stop - holding.own.start) for holding in start.holdings)]
+    shares = np.array(SIZES if weighting == "examples" else (1, 1, 1)) / (sum(SIZES) if weighting == "examples" else 3)
+    for step in range(3):
+        joined = np.zeros(common)
+        for number, (holding, share, mover) in enumerate(zip(start.holdings, shares, movers[1:], strict=True)):
+            learner = start.learner(Visit(number, number, step, 1))
+            sentences = learner.sample(step)
+            own = np.concatenate([weights[:common], weights[holding.own]])
+            total = np.zeros(own.size)
+            for each in sentences:
+                alone = batch_of(holding.split, holding.table, each[None])
+                total += holding.backend.clipped_gradient(own, alone, None).total
+            gradient = total / start.plan.parts[number].batch_size
+            joined += share * gradient[:common]
+            gradient = gradient[common:]
+            weights[holding.own] -= 0.02 * (mover.move(gradient) if optimiser == "adam" else gradient)
+        weights[:common] -= 0.02 * (movers[0].move(joined) if optimiser == "adam" else joined)
+    np.testing.assert_allclose(run.weights, weights, rtol=2e-4, atol=2e-6)
+    assert np.abs(run.weights - start.weights).max() > 0.002
+
+
+def test_one_platform_trains_as_if_it_were_alone() -> None:
+    three = federation(**PLAIN)
+    holding = dataclasses.replace(three.holdings[0], own=slice(three.holdings[0].shared, tagger(TAGS[0]).size))
+    part = dataclasses.replace(three.plan.parts[0], steps=5)
+    plan = FederatedPlan(
+        parts=(part,),
+        chosen=np.arange(SIZES[0]),
+        sentences=(np.arange(SIZES[0]),),
+        shards=(np.arange(SIZES[0]),),
+        rounds=tuple((Visit(0, 0, step, 1),) for step in range(5)),
+        server=None,
+    )
+    first = tagger(TAGS[0]).initial_weights(np.random.default_rng(3))
+    training = TrainingConfig(optimiser="adam", learning_rate=0.01)
+    together = GradientFederation(
+        plan,
+        [holding],
+        first.copy(),
+        training,
+        seeds=Seeds(0),
+        secrets=None,  # nothing is protected
+    )
+    for _ in together.train():
+        pass
+    alone, optimiser = first.copy(), Optimiser(training, first.size)
+    learner = DPSGD(holding.backend, part, optimiser, Seeds(0).of(part=0), holding.split, holding.table, alone)
+    for step in range(5):
+        learner.step(step)
+    np.testing.assert_array_equal(together.weights, alone)
+    assert not np.array_equal(alone, first)
+
+
+def test_batches_are_in_proportion_and_a_round_is_a_step() -> None:
+    plan = federation(**PLAIN).plan
+    assert [part.batch_size for part in plan.parts] == [3, 2, 4]
+    assert [part.steps for part in plan.parts] == [STEPS] * 3
+    assert len(plan.rounds) == STEPS
+    assert plan.steps == 3 * STEPS
+
+
+def test_what_travels_is_the_gradient_of_what_is_shared() -> None:
+    run = federation(**PLAIN)
+    assert isinstance(run, GradientFederation)
+    ends = [progress.exchange for progress in run.train() if progress.exchange]
+    assert [end.bytes_up for end in ends] == [4 * 3 * run.holdings[0].shared] * STEPS
+    assert not any(upload.sent[run.holdings[0].shared :].any() for upload in run.uploads)
+    nothing = federation(**PLAIN, shared="nothing")
+    assert {progress.exchange.bytes_up for progress in nothing.train() if progress.exchange} == {0}
+
+
+def test_a_run_that_is_interrupted_goes_on_as_it_was() -> None:
+    changes = {**PLAIN, "noise_multiplier": 1.0, "clip_norm": 0.4, "optimiser": "adam", "averaging": 0.5}
+    whole = after(federation(**changes), STEPS)
+    half = after(federation(**changes), 7)
+    state = {name: array.copy() for name, array in half.state.items()}
+    again = federation(**changes)
+    again.restore(state)
+    for _ in again.train(7):
+        pass
+    np.testing.assert_array_equal(again.weights, whole.weights)
+    np.testing.assert_array_equal(again.average.weights, whole.average.weights)
+    assert [one.verdict() for one in again.monitors] == [one.verdict() for one in whole.monitors]
+
+
+def test_weights_that_stop_being_finite_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, move = federation(**PLAIN), Optimiser.move
+
+    def explode(self: Optimiser, weights: np.ndarray, gradient: np.ndarray, step: int) -> None:
+        move(self, weights, gradient, step)
+        if self is run.optimiser:
+            weights[:] = np.inf
+
+    monkeypatch.setattr(Optimiser, "move", explode)
+    with pytest.raises(TrainingFailed, match=f"shared weights are no longer finite after step 1 of {STEPS}"):
+        after(run, 1)
+
+
+class TestPrivacyOfSentences:
+    """Each platform clips and adds noise to all its weights' gradient, sends a part and learns from the rest."""
+
+    CHANGES: ClassVar = {**PLAIN, "noise_multiplier": 1.0, "clip_norm": 0.4, "epochs": 40.0}
+
+    @staticmethod
+    def checked(run: Federation) -> Iterator[Any]:
+        for _ in run.train():
+            pass
+        return (monitor.verdict() for monitor in run.monitors)
+
+    def test_costs_each_platform_its_own_steps(self) -> None:
+        plan = federation(**self.CHANGES).plan
+        steps = len(plan.rounds)
+        for number, (size, batch) in enumerate(zip(SIZES, (3, 2, 4), strict=True)):
+            expected = PrivacyPlan(
+                examples=size,
+                batch_size=batch,
+                steps=steps,
+                noise_multiplier=1.0,
+                clip_norm=0.4,
+                delta=1e-5,
+                sampling="poisson",
+            )
+            found = spent(plan, plan.steps, steps, number)
+            assert found.epsilon == accounting.epsilon(expected, steps)
+
+    @pytest.mark.parametrize("optimiser", ["sgd", "momentum", "adam"])
+    def test_honest_platforms_pass(self, optimiser: str) -> None:
+        rate = 0.3 if optimiser == "sgd" else 0.01
+        run = federation(**self.CHANGES | {"optimiser": optimiser, "learning_rate": rate})
+        found = list(self.checked(run))
+        assert all(check.passed for check in found), [check.faults for check in found]
+        assert [check.steps for check in found] == [len(run.plan.rounds)] * 3
+
+    def test_sabotage_of_what_is_sent_is_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The noise is in the kept parts alone."""
+        honest = dpsgd.add_gaussian_noise
+
+        def sabotage(total: np.ndarray, stream: Any, std: float) -> None:
+            clean = total[: tagger(4).shared.stop].copy()
+            honest(total, stream, std)
+            total[: tagger(4).shared.stop] = clean
+
+        monkeypatch.setattr(dpsgd, "add_gaussian_noise", sabotage)
+        assert all(check.failed for check in self.checked(federation(**self.CHANGES)))
+
+    def test_sabotage_by_kept_parts_that_learn_freely_is_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The trap: what is sent has its noise, but the kept parts learn from the clipped sum as it is."""
+        honest, move, clean = dpsgd.add_gaussian_noise, Upload.move, {}
+
+        def remember(total: np.ndarray, stream: Any, std: float) -> None:
+            clean["sum"] = total.copy()
+            honest(total, stream, std)
+
+        def freely(self: Upload, weights: np.ndarray, gradient: np.ndarray, step: int) -> None:
+            gradient[self.first :] = clean["sum"][self.first :] / np.float32(4)
+            move(self, weights, gradient, step)
+
+        monkeypatch.setattr(dpsgd, "add_gaussian_noise", remember)
+        monkeypatch.setattr(Upload, "move", freely)
+        assert all(check.failed for check in self.checked(federation(**self.CHANGES)))
+
+    def test_sabotage_by_another_message_is_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What is sent is the clipped sum, while the platform's own books have the noise."""
+        honest, move, clean = dpsgd.add_gaussian_noise, Upload.move, {}
+
+        def remember(total: np.ndarray, stream: Any, std: float) -> None:
+            clean["sum"] = total.copy()
+            honest(total, stream, std)
+
+        def leak(self: Upload, weights: np.ndarray, gradient: np.ndarray, step: int) -> None:
+            move(self, weights, gradient, step)
+            self.sent[: self.first] = clean["sum"][: self.first] / np.float32(4)
+
+        monkeypatch.setattr(dpsgd, "add_gaussian_noise", remember)
+        monkeypatch.setattr(Upload, "move", leak)
+        assert all(check.failed for check in self.checked(federation(**self.CHANGES)))
+
+
+class TestConfiguration:
+    @pytest.mark.parametrize(
+        ("changes", "sentence"),
+        [
+            ({"rounds": 3}, "rounds=3, expected a whole number from 1 to 1"),
+            ({"mechanism": "local"}, "schedule='gradients', expected 'averaging', since mechanism='local'"),
+            ({"mechanism": "dp-fedavg"}, "expected 'averaging', since mechanism='dp-fedavg'"),
+            ({"clients": 3, "participants": 2}, "participants=2, expected none"),
+            ({"corpus": "a"}, "schedule='gradients', expected 'averaging', since clients=1"),
+            (
+                {"corpus": "a", "clients": 3, "shared": "lstm"},
+                "shared='lstm', expected none: clients with parts of one",
+            ),
+            ({"shared": " "}, "shared=' '"),
+        ],
+    )
+    def test_what_does_not_fit_is_refused(self, changes: dict[str, Any], sentence: str) -> None:
+        with pytest.raises(InvalidConfig, match=sentence):
+            SimulationConfig.from_flat(FLAT | {"schedule": "gradients", "rounds": 1, "noise_multiplier": 1.0} | changes)
+
+    def test_what_is_shared_is_named_by_parts_and_words_need_no_naming(self) -> None:
+        named = [
+            SimulationConfig.from_flat(FLAT | {"shared": shared}).federation.shared_parts
+            for shared in (None, "nothing", "words", "words, lstm", "lstm,scores")
+        ]
+        assert named == [None, (), (), ("lstm",), ("lstm", "scores")]
+
+    def test_a_part_that_the_tagger_does_not_have_is_refused(self) -> None:
+        with pytest.raises(InvalidConfig, match="shared='convolution', expected some of lstm, scores"):
+            federation(shared="convolution")
+
+
+class TestARun:
+    @pytest.fixture
+    def config(self, tmp_path: Any) -> SimulationConfig:
+        lines = [f"Dose O\n{w} B-Drug\n5 B-Amount\nmg I-Amount\n\n" for w in ("Aspirin", "Zinc", "Iron", "Salt") * 30]
+        file = tmp_path / "drugs.conll"
+        file.write_text("".join(lines))
+        flat = {"corpus": f"synthetic + {file}", "data_fraction": 0.05, "epochs": 4.0, "hidden_size": 8}
+        more = {"batch_size": 16, "tagger": "cnn-clstm-crf", "dropout": 0.2, "schedule": "gradients"}
+        return SimulationConfig.from_flat(flat | more | {"shared": "characters,convolution"})
+
+    def test_records_and_goes_on(self, config: SimulationConfig, trained_settings: Any) -> None:
+        checkpoints: list[Checkpoint] = []
+        models: list[Any] = []
+        whole = list(simulate(config, trained_settings, on_checkpoint=checkpoints.append, on_model=models.append))
+        last = whole[-1]
+        assert last.federation.round == last.federation.rounds > 10
+        assert all(platform.noise_check.passed for platform in last.platforms)
+        assert [platform.name for platform in last.platforms] == list(config.platforms)
+        first, second = models
+        assert np.array_equal(first.weights[first.tagger.shared], second.weights[first.tagger.shared])
+        rest = list(simulate(config, trained_settings, resume=checkpoints[3]))
+        assert [dataclasses.replace(record, seconds=0.0) for record in rest] == [
+            dataclasses.replace(record, seconds=0.0) for record in whole[4:]
+        ]
+
+    def test_parts_that_belong_to_tags_are_shared_among_equal_tags_alone(
+        self, config: SimulationConfig, trained_settings: Any
+    ) -> None:
+        every = dataclasses.replace(config.federation, shared="characters,convolution,lstm,scores")
+        with pytest.raises(InvalidConfig, match=r"shared='characters,convolution,lstm,scores', but .* other tags"):
+            list(simulate(dataclasses.replace(config, federation=every), trained_settings))
