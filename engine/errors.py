@@ -33,5 +33,10 @@ class TrainingFailed(EpsilonError):
     """Training cannot go on, for instance because the weights are no longer finite; the text names the step."""
 
 
+class SumFailed(EpsilonError):
+    """A secure sum stays closed: too few parties are left, a value does not fit, or somebody asks for, or sends, what
+    the protocol forbids; the text says which."""
+
+
 class ClusterError(EpsilonError):
     """The background cluster cannot be started or reached."""
