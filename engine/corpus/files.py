@@ -6,7 +6,7 @@ was fetched, in this order, and only if its files are exactly those that the nam
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
@@ -24,6 +24,9 @@ COLUMNS, REL, BRAT = "columns", "rel", "brat"
 """Forms of files."""
 OWN = "my-"
 """How the names of the user's own corpora begin."""
+SPLIT = "@"
+"""Between a corpus and the number of a split of all its sentences: ``ade@3``."""
+_MOST_SPLITS = 2**32 - 1
 
 _PARTS = {
     "train": "train",
@@ -53,16 +56,32 @@ class Source:
 
 @dataclass(frozen=True)
 class Located:
-    """A corpus that is here. where: as in CorpusInfo."""
+    """A corpus that is here. where: as in CorpusInfo. split: number of the split of all its sentences, None where its
+    files say what is in which part."""
 
     name: str
     where: str
     files: tuple[Source, ...]
     entry: Entry | None = None
+    split: int | None = None
+
+
+def without_split(name: str) -> tuple[str, int | None]:
+    """A corpus's name, and the number of the split that stands behind it, if any: ``ade@3`` → ``ade``, 3."""
+    base, mark, number = name.rpartition(SPLIT)
+    known = mark and (base in NAMED or base.startswith(OWN)) and number.isascii() and number.isdigit()
+    return (base, int(number)) if known and int(number) <= _MOST_SPLITS else (name, None)
 
 
 def locate(name_or_path: str, settings: Settings) -> Located:
-    """The files of a name or a path. Raises CorpusError when they are not here or not what the name promises."""
+    """The files of a name, with or without a split, or of a path. Raises CorpusError when they are not here or not what
+    the name promises."""
+    name, split = without_split(name_or_path)
+    found = _locate(name, settings)
+    return found if split is None else replace(found, name=name_or_path, split=split)
+
+
+def _locate(name_or_path: str, settings: Settings) -> Located:
     if entry := NAMED.get(name_or_path):
         found = find_named(entry, settings)
         if found is None:
@@ -196,6 +215,8 @@ def _column_files(files: Sequence[str], name: str) -> dict[str, str]:
 def checksum(located: Located) -> str:
     """SHA-256 in hexadecimal over what the files hold and how they are read; where they lie does not matter."""
     whole = hashlib.sha256(f"reading {READING}\n".encode())
+    if located.split is not None:
+        whole.update(f"split {located.split}\n".encode())
     for source in located.files:
         called = "" if source.form == COLUMNS else f" {source.title}"
         whole.update(f"{source.part} {source.section or '-'} {digest(source.path)}{called}\n".encode())

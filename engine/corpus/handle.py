@@ -4,6 +4,8 @@ import json
 import shutil
 from functools import cached_property
 
+import numpy as np
+
 from engine.artefacts import Artefacts
 from engine.config import SYNTHETIC
 from engine.corpus import files, reading
@@ -75,6 +77,11 @@ class CorpusHandle:
         entry = NAMED.get(self.name)
         return entry.train_sentences if entry else len(self.layout)
 
+    @property
+    def own(self) -> tuple[np.ndarray, ...]:
+        """The numbers of the training sentences that it trains on, which are all. Raises CorpusError."""
+        return (np.arange(self.train_sentences),)
+
     @cached_property
     def layout(self) -> Layout:
         """What is known of each training sentence without its words. Raises CorpusError, StoreError."""
@@ -91,7 +98,7 @@ class CorpusHandle:
     def share(self) -> None:
         """Leave a copy for workers on other machines, by checksum, unless they have it by its name; nothing happens
         where all runs are computed here. Raises CorpusError, StoreError."""
-        if not self.artefacts.elsewhere or self.synthetic or self.name in NAMED:
+        if not self.artefacts.elsewhere or self.synthetic or files.without_split(self.name)[0] in NAMED:
             return
         name = self._copy(self.checksum)
         if self.artefacts.find(name) is not None:
@@ -101,7 +108,9 @@ class CorpusHandle:
             for number, source in enumerate(self._located.files):
                 shutil.copyfile(source.path, made / f"{number}.conll")
                 rows.append({name: getattr(source, name) for name in ("part", "title", "form", "section")})
-            (made / _LIST).write_text(json.dumps({"name": self._located.name, "files": rows}), encoding="utf-8")
+            (made / _LIST).write_text(
+                json.dumps({"name": self._located.name, "files": rows, "split": self._located.split}), encoding="utf-8"
+            )
 
     def _shared(self) -> Located | None:
         name = self._copy(str(self.expected))
@@ -116,7 +125,7 @@ class CorpusHandle:
                 )
                 for number, row in enumerate(kept["files"])
             )
-            return Located(str(kept["name"]), "shared by another machine", sources)
+            return Located(str(kept["name"]), "shared by another machine", sources, split=kept.get("split"))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StoreError(f"The copy of corpus={self.name!r} for this machine is damaged: {error}.") from error
 

@@ -1,12 +1,14 @@
 """The corpora of several platforms, as one: each has its own sentences, its own entity types and its own checksum.
 
 Called by their names, joined: ``"wnut17 + btc"``. Their training sentences are counted through, one platform after
-another.
+another. A sentence that several have is trained on by the first of them alone, and by none if another tests with it.
 """
 
 import hashlib
 import json
+import zipfile
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -14,9 +16,13 @@ from engine.artefacts import Artefacts
 from engine.config import JOIN
 from engine.corpus.handle import COPIES, CorpusHandle
 from engine.corpus.layout import Layout
+from engine.corpus.same import held_once
 from engine.corpus.sentences import Corpus
 from engine.errors import CorpusError, StoreError
 from engine.settings import Settings
+
+_FORMAT = 1
+"""Raised when other sentences are kept apart: it is part of every checksum."""
 
 
 class JoinedCorpora:
@@ -43,7 +49,8 @@ class JoinedCorpora:
     @cached_property
     def checksum(self) -> str:
         """SHA-256 in hexadecimal of the parts' checksums, in their order. Raises CorpusError."""
-        found = hashlib.sha256("\n".join(part.checksum for part in self.parts).encode()).hexdigest()
+        parts = [f"platforms {_FORMAT}", *(part.checksum for part in self.parts)]
+        found = hashlib.sha256("\n".join(parts).encode()).hexdigest()
         if self.expected not in (None, found):
             raise CorpusError(f"corpus={self.name!r} was changed since the run was asked for; start it again.")
         return found
@@ -52,6 +59,29 @@ class JoinedCorpora:
     def train_sentences(self) -> int:
         """How many sentences there are to train on, on all platforms. Raises CorpusError."""
         return sum(part.train_sentences for part in self.parts)
+
+    @cached_property
+    def own(self) -> tuple[np.ndarray, ...]:
+        """Of each platform, the numbers of those that it trains on, int64, ascending: see
+        :func:`engine.corpus.same.held_once`. Worked out once for these corpora. Raises CorpusError, StoreError."""
+        name = f"platforms/{self.checksum[:16]}-{_FORMAT}.npz"
+        path = self.artefacts.find(name)
+        try:
+            if path:
+                return self._read(path)
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            pass  # made anew
+        first, kept = 0, []
+        for part, own in zip(self.parts, held_once([part.load() for part in self.parts]), strict=True):
+            kept.append(first + own)
+            first += part.train_sentences
+        with self.artefacts.making(name, "What platforms have in common") as made:
+            np.savez(made, **{str(number): each for number, each in enumerate(kept)})
+        return self._read(self.artefacts.here(name))
+
+    def _read(self, path: Path) -> tuple[np.ndarray, ...]:
+        with np.load(path, allow_pickle=False) as file:
+            return tuple(file[str(number)] for number in range(len(self.parts)))
 
     @cached_property
     def layout(self) -> Layout:

@@ -21,18 +21,22 @@ def read(located: Located) -> Corpus:
 
 @lru_cache(maxsize=2)
 def _read(located: Located, content_checksum: str) -> Corpus:
-    parts: dict[str, list[Sentence]] = {"train": [], "validation": [], "test": []}
+    parts: dict[str, list[Sentence]] = {"whole": [], "train": [], "validation": [], "test": []}
     sections: list[str] = []
     left_out: Counter[str] = Counter()
     for some in _together(located.files):
         first = some[0]
         sentences, without = _sentences(some)
         left_out += without
-        split = split_in_three(sentences, first.title) if first.part == "whole" else {first.part: sentences}
+        whole = first.part == "whole" and located.split is None
+        split = split_in_three(sentences, first.title) if whole else {first.part: list(sentences)}
         for part, found in split.items():
             parts[part] += found
         sections += [first.section or ""] * len(split.get("train", ()))
-    if not parts["validation"]:
+    if located.split is not None:
+        every, sections = [sentence for part in parts.values() for sentence in part], []
+        parts = split_anew(every, located.split, located.name)
+    elif not parts["validation"]:
         parts["train"], parts["validation"] = hold_out(parts["train"], located.files[0].title)
     entry = located.entry
     types = {tag[2:] for some in parts.values() for sentence in some for tag in sentence.tags if tag != "O"}
@@ -78,6 +82,25 @@ def split_in_three(sentences: Sequence[Sentence], name: str) -> dict[str, list[S
     tenth = max(1, round(0.1 * len(sentences)))
     cuts = {"test": order[:tenth], "validation": order[tenth : 2 * tenth], "train": order[2 * tenth :]}
     return {part: [sentences[i] for i in sorted(cuts[part])] for part in ("train", "validation", "test")}
+
+
+def split_anew(sentences: Sequence[Sentence], number: int, name: str) -> dict[str, list[Sentence]]:
+    """80 % train and the rest to test, as in FedNER (section 4.1), of which a quarter is for validation; drawn with the
+    split's number as seed. Sentences with the same words come to the same part, so that none is tested that was trained
+    on. Each part keeps the order of the files."""
+    _enough(len(sentences), name)
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for place, sentence in enumerate(sentences):
+        groups.setdefault(sentence.tokens, []).append(place)
+    every, most = list(groups.values()), len(sentences)
+    wanted = {"test": max(1, round(0.15 * most)), "validation": max(1, round(0.05 * most))}
+    parts: dict[str, list[int]] = {"train": [], "validation": [], "test": []}
+    for group in Seeds(number).stream("corpus split").permutation(len(every)):
+        part = next((part for part, least in wanted.items() if len(parts[part]) < least), "train")
+        parts[part] += every[group]
+    if not parts["train"]:
+        raise CorpusError(f"{name} has too few different sentences to split")
+    return {part: [sentences[place] for place in sorted(places)] for part, places in parts.items()}
 
 
 def hold_out(train: list[Sentence], name: str) -> tuple[list[Sentence], list[Sentence]]:

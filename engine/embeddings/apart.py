@@ -12,7 +12,6 @@ finder (OntoNotes 5) were trained on by others, which are not here.
 import hashlib
 import json
 import math
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -22,6 +21,7 @@ import numpy as np
 
 from engine.corpus import AnyCorpus
 from engine.corpus.handle import CorpusHandle
+from engine.corpus.same import LEAST_WORDS, checksum, checksums, words
 from engine.corpus.sentences import Corpus, Sentence
 from engine.embeddings.features import PUBLIC
 from engine.records import PrivacySpent
@@ -30,11 +30,6 @@ CHECKSUMS = PUBLIC / "fitted-on.npz"
 FITTED_ON = "Wikigold"
 RESTS_ON = {"contextual": ("projection",), "tuned": ("projection", "adapter"), "names": ("projection", "adapter")}
 """Which fitted parts each choice of features uses; the others use none."""
-LEAST_WORDS = 4
-"""Words that a sentence must have for its being in two corpora to count. Shorter ones coincide by chance: among all
-pairs of eight corpora that have nothing to do with each other the longest that does is "I feel good", all others are
-single words and numbers (``python -m benchmarks.overlap``). That somebody else wrote "5 ." in public says nothing of
-the private sentence "5 .": the part was fitted without it."""
 _SPLITS = ("train", "validation", "test")
 _FORMAT = 1
 """Raised when sentences are compared in another way."""
@@ -154,28 +149,6 @@ def _counted(sentences: Iterable[Sentence], known: set[int]) -> tuple[int, int]:
 def _three(numbers: Sequence[int]) -> tuple[int, int, int]:
     train, validation, test = numbers
     return train, validation, test
-
-
-def words(tokens: Iterable[str]) -> int:
-    """Tokens with a letter or a digit."""
-    return sum(any(map(str.isalnum, token)) for token in tokens)
-
-
-def checksum(tokens: Iterable[str]) -> int | None:
-    """The first 64 bits of SHA-256 over the letters and digits of a sentence, None if it has none.
-
-    Case, white space and punctuation are left out: a copy that was lower-cased, cut into other tokens, or has other
-    quotation marks is the same sentence of the same person. 64 bits: among a million sentences one agrees by chance
-    with one of Wikigold's 1,687 with probability 1e-10.
-    """
-    text = unicodedata.normalize("NFKC", "".join(tokens)).casefold()
-    kept = "".join(filter(str.isalnum, text))
-    return int.from_bytes(hashlib.sha256(kept.encode()).digest()[:8], "big") if kept else None
-
-
-def checksums(sentences: Iterable[Iterable[str]]) -> np.ndarray:
-    """Of sentences as tokens: each once, ascending, uint64."""
-    return np.array(sorted({found for each in sentences if (found := checksum(each)) is not None}), dtype=np.uint64)
 
 
 @lru_cache(maxsize=4)

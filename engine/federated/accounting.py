@@ -16,7 +16,10 @@ from engine.privacy.plan import PrivacyPlan
 from engine.records import PrivacySpent
 
 DISJOINT = "Each sentence is held by one client alone; ε is that of the client who pays most, over all its rounds."
-APART = "No sentence may be held by two platforms, which is not looked at here; ε is that of the one who pays most."
+APART = (
+    "Each sentence is trained on by one platform alone: {number} that others have too, but for case and punctuation, "
+    "were left out, and to find them platforms compare checksums; ε is that of the one who pays most."
+)
 PIECES = "Each sentence is in one of its client's pieces alone, and who is in which was decided without looking at it."
 JOINED = "Each client joins each round by chance, and who did would have to stay secret; a simulation shows it."
 EVERY_CLIENT = "Every client takes part in every round."
@@ -35,7 +38,7 @@ def spent(plan: FederatedPlan, steps: int, rounds: int, client: int | None = Non
     privacy = max(found, key=lambda privacy: privacy.epsilon)
     if len(plan.parts) == 1 or not plan.private:
         return privacy
-    disjoint = APART if plan.platforms else DISJOINT
+    disjoint = APART.format(number=f"{plan.in_common:,}") if plan.platforms else DISJOINT
     extra = (disjoint, PIECES) if len(plan.parts) > len(plan.shards) else (disjoint,)
     poisson = [one.poisson_epsilon for one in found if one.poisson_epsilon is not None]
     return replace(

@@ -30,14 +30,14 @@ class Held:
 def held_by_clients(
     every: int,
     layout: Callable[[], Layout],
-    platforms: Sequence[int],
+    platforms: Sequence[np.ndarray],
     fraction: float,
     federation: FederationConfig,
     seeds: Seeds,
 ) -> Held:
     """Who holds what of so many training sentences, of which a ``fraction`` is used. layout: of all of them, asked for
-    where the split needs it. platforms: how many of them each platform has, where each client is one. Raises
-    InvalidConfig if they do not fit."""
+    where the split needs it. platforms: numbers of those that each platform trains on, where each client is
+    one. Raises InvalidConfig if they do not fit."""
     if platforms:
         chosen, shards = _held_by_platforms(platforms, fraction, seeds)
     else:
@@ -58,12 +58,12 @@ def chosen_sentences(every: int, fraction: float, seeds: Seeds) -> np.ndarray:
     return np.sort(seeds.stream("data fraction").permutation(every)[:wanted])
 
 
-def _held_by_platforms(platforms: Sequence[int], fraction: float, seeds: Seeds) -> tuple[np.ndarray, list[np.ndarray]]:
+def _held_by_platforms(
+    platforms: Sequence[np.ndarray], fraction: float, seeds: Seeds
+) -> tuple[np.ndarray, list[np.ndarray]]:
     """The same share of each platform's sentences, and whose they are."""
-    firsts = np.cumsum([0, *platforms])
     each = [
-        firsts[number] + chosen_sentences(every, fraction, seeds.of(platform=number))
-        for number, every in enumerate(platforms)
+        own[chosen_sentences(len(own), fraction, seeds.of(platform=number))] for number, own in enumerate(platforms)
     ]
     borders = np.cumsum(list(map(len, each)))
     return np.concatenate(each), np.split(np.arange(borders[-1]), borders[:-1])

@@ -43,8 +43,9 @@ class FederatedPlan:
     where whole clients are protected, what is done to them: its examples are clients, its batch the expected
     participants, its steps the rounds, or all visits where clients add the noise themselves. phases: whether each round
     is on sentences of its own, so that what was learned after it stands for a run on so many of them. platforms:
-    whether each client has tags of its own, and keeps what belongs to them. equal: whether the updates of a round count
-    alike, not by the sentences trained on.
+    whether each client has tags of its own, and keeps what belongs to them. in_common: training sentences that a
+    platform leaves out, since another one has them too. equal: whether the updates of a round count alike, not by the
+    sentences trained on.
     """
 
     parts: tuple[PrivacyPlan, ...]
@@ -56,6 +57,7 @@ class FederatedPlan:
     mechanism: MechanismKind = DP_SGD
     phases: bool = False
     platforms: bool = False
+    in_common: int = 0
     equal: bool = False
 
     @property
@@ -119,7 +121,7 @@ def plan_of(config: SimulationConfig, corpus: AnyCorpus, secrets: Secrets | None
         corpus.train_sentences,
         lambda: corpus.layout,
         lambda: secrets or seeded_secrets(config, corpus.checksum),
-        platforms=[part.train_sentences for part in corpus.parts] if config.platforms else (),
+        platforms=corpus.own if config.platforms else (),
     )
 
 
@@ -139,11 +141,11 @@ def federated_plan(
     layout: Callable[[], Layout],
     secrets: Callable[[], Secrets],
     *,
-    platforms: Sequence[int] = (),
+    platforms: Sequence[np.ndarray] = (),
 ) -> FederatedPlan:
     """The plan for ``config`` on so many training sentences. layout: of all of them, asked for where it decides who
-    holds what. secrets: of the run, asked for where they decide who takes part. platforms: how many of the sentences
-    each platform has, where each client is one. Raises InvalidConfig if they do not fit."""
+    holds what. secrets: of the run, asked for where they decide who takes part. platforms: numbers of
+    the sentences that each platform trains on, where each client is one. Raises InvalidConfig if they do not fit."""
     federation, privacy, seeds = config.federation, config.privacy, Seeds(config.seed)
     held = held_by_clients(every, layout, platforms, config.data_fraction, federation, seeds)
     participants = participants_of_rounds(federation, privacy, seeds, secrets)
@@ -181,6 +183,7 @@ def federated_plan(
         mechanism=privacy.kind,
         phases=federation.schedule == "incremental",
         platforms=bool(platforms),
+        in_common=every - sum(map(len, platforms)) if platforms else 0,
         equal=privacy.kind.whole_clients or federation.weighting == "equal",
     )
 

@@ -104,8 +104,8 @@ def _read_address(known: Mapping[str, CorpusInfo]) -> dict[str, CorpusInfo]:
         config, state[_PROBLEMS] = address.read(st.query_params.to_dict(), known)
         # Not written back before something is chosen: going back would then never leave the page.
         state[_INITIAL], state[_ADDRESS] = _values(config), address.write(config)
-        return corpora.with_platforms(known, config.corpus)
-    offered = corpora.with_platforms(known, state[_INITIAL]["corpus"])
+        return corpora.with_asked(known, config.corpus)
+    offered = corpora.with_asked(known, state[_INITIAL]["corpus"])
     if state.get("corpus") not in offered:
         state.corpus = SimulationConfig().corpus
     return offered
@@ -226,7 +226,7 @@ def _write_address(config: SimulationConfig) -> None:
     """Put the configuration into the address bar; a link with faults stays there until the user moves on."""
     state = st.session_state
     fields = address.write(config)
-    seen = {name: state[name] for name in state[_INITIAL]}
+    seen = {name: state.get(name) for name in state[_INITIAL]}
     if state[_PROBLEMS] and seen != state.get(_SEEN, seen):
         state[_PROBLEMS] = []
     state[_SEEN] = seen

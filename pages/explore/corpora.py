@@ -1,17 +1,19 @@
 """The choice of a corpus, in the sidebar: what it holds, how to fetch one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
 
 from engine.config import JOIN
 from engine.corpus import CorpusInfo
+from engine.corpus.files import without_split
 from engine.errors import EpsilonError
 from engine.runs import Runs
 from pages.explore import own_corpora
 from pages.explore.widgets import select
-from pages.shared import address
+from pages.shared import address, titles
 
 _PROBLEM = "corpus_problem"
 
@@ -26,7 +28,10 @@ def choose(runs: Runs, start: Mapping[str, Any], corpora: Mapping[str, CorpusInf
     st.caption(" · ".join(address.plain(fact) for fact in facts if fact))
     if not info.available and info.fetchable:
         st.button(
-            f"Fetch it ({info.size / 1e6:.1f} MB)", on_click=_fetch, args=(runs, info.name), icon=":material/download:"
+            f"Fetch it ({info.size / 1e6:.1f} MB)",
+            on_click=_fetch,
+            args=(runs, without_split(info.name)[0]),
+            icon=":material/download:",
         )
     elif not info.available:
         st.caption(info.note)
@@ -36,13 +41,25 @@ def choose(runs: Runs, start: Mapping[str, Any], corpora: Mapping[str, CorpusInf
         st.error(address.plain(problem), icon=":material/error:")
 
 
-def with_platforms(corpora: Mapping[str, CorpusInfo], asked: str) -> dict[str, CorpusInfo]:
-    """The corpora, and, where the session began with a link to several joined, these as one more."""
-    parts = [corpora[name] for name in asked.split(JOIN) if name in corpora]
-    if len(parts) < 2 or len(parts) < len(asked.split(JOIN)):
+def with_asked(corpora: Mapping[str, CorpusInfo], asked: str) -> dict[str, CorpusInfo]:
+    """The corpora, and what the session's link asked for, if that is a split of one, or several joined."""
+    parts = [_part(corpora, name) for name in asked.split(JOIN)]
+    found = [part for part in parts if part]
+    if asked in corpora or len(found) < len(parts):
         return dict(corpora)
+    return {**corpora, asked: found[0] if len(found) == 1 else _joined(asked, found)}
+
+
+def _part(corpora: Mapping[str, CorpusInfo], name: str) -> CorpusInfo | None:
+    base, split = without_split(name)
+    if split is None or base not in corpora:
+        return corpora.get(name)
+    return replace(corpora[base], name=name, title=titles.corpus(name))
+
+
+def _joined(asked: str, parts: Sequence[CorpusInfo]) -> CorpusInfo:
     sentences = [part.sentences for part in parts if part.sentences]
-    joined = CorpusInfo(
+    return CorpusInfo(
         name=asked,
         title=JOIN.join(part.title for part in parts),
         licence=JOIN.join(dict.fromkeys(part.licence for part in parts)),
@@ -56,7 +73,6 @@ def with_platforms(corpora: Mapping[str, CorpusInfo], asked: str) -> dict[str, C
         fetchable=False,
         note=f"Not here yet: {', '.join(part.title for part in parts if not part.available)}.",
     )
-    return {**corpora, asked: joined}
 
 
 def say(problem: EpsilonError) -> None:

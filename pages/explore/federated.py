@@ -116,5 +116,5 @@ def chosen() -> tuple[FederationConfig, str]:
     if state.clients == 1:
         schedule = "averaging" if state.schedule == "gradients" else state.schedule
         return FederationConfig(rounds=state.rounds, schedule=schedule), "dp-sgd"
-    split = {"partition": "random"} if JOIN in state.corpus else {"shared": None}
-    return FederationConfig(**{name: state[name] for name in FIELDS} | split), state.mechanism
+    fixed = {"partition": "random"} if JOIN in state.corpus else {"shared": None}
+    return FederationConfig(**{name: state[name] for name in FIELDS if name not in fixed} | fixed), state.mechanism

@@ -6,6 +6,7 @@ from typing import Any
 from engine.config import JOIN, NOTHING, SYNTHETIC, PrivacyConfig, SimulationConfig
 from engine.corpus import OWN
 from engine.corpus.catalogue import NAMED
+from engine.corpus.files import without_split
 from engine.reports.numbers import delta_text
 from engine.taggers import KINDS
 
@@ -43,11 +44,14 @@ _SYNTHETIC = "Letters and notes (synthetic)"
 
 
 def corpus(name: str) -> str:
-    """Title of a corpus, or those of all platforms; of one's own it is the name it was given."""
+    """Title of a corpus, with its split, or those of all platforms; of one's own it is the name it was given."""
     if JOIN in name:
         return JOIN.join(map(corpus, name.split(JOIN)))
     if name == SYNTHETIC:
         return _SYNTHETIC
+    base, split = without_split(name)
+    if split is not None:
+        return f"{corpus(base)}, split {split}"
     return NAMED[name].title if name in NAMED else name.rsplit("/", 1)[-1].removeprefix(OWN)
 
 

@@ -8,7 +8,6 @@ import pytest
 from engine import corpus
 from engine.config import SimulationConfig
 from engine.embeddings.characters import LONGEST, spelt, with_characters
-from engine.errors import InvalidConfig
 from engine.preparation import prepare
 from engine.simulation import simulate
 from engine.taggers import KINDS, TaggerKind
@@ -73,11 +72,8 @@ class TestATaggerThatReadsCharacters:
         flat = {"tagger": "letters", "data_fraction": 0.1, "epochs": 3.0, "noise_multiplier": 0.0, "optimiser": "adam"}
         return SimulationConfig.from_flat(flat | {"learning_rate": 0.02})
 
-    def test_learns_names_from_their_spelling(self, config, trained_settings) -> None:
-        last = list(simulate(config, dataclasses.replace(trained_settings, backend="tensorflow")))[-1]
+    @pytest.mark.parametrize("backend", ["compiled", "tensorflow"])
+    def test_learns_names_from_their_spelling(self, config, trained_settings, backend) -> None:
+        last = list(simulate(config, dataclasses.replace(trained_settings, backend=backend)))[-1]
         assert last.test is not None
         assert last.test.f1 > 0.2
-
-    def test_is_refused_by_the_back_end_that_does_not_know_its_layer(self, config, trained_settings) -> None:
-        with pytest.raises(InvalidConfig, match="“characters” of this tagger is computed by TensorFlow alone"):
-            next(simulate(config, trained_settings))

@@ -46,7 +46,8 @@ def federation(tags: tuple[int, ...] = TAGS, **changes: Any) -> Federation:
     """What trains on them; weights are shared as the configuration says."""
     config = SimulationConfig.from_flat(FLAT | changes)
     secrets = Secrets.seeded(config.seed, "run")
-    plan = federated_plan(config, sum(SIZES), lambda: pytest.fail("not needed"), lambda: secrets, platforms=SIZES)
+    held = np.split(np.arange(sum(SIZES)), np.cumsum(SIZES)[:-1])
+    plan = federated_plan(config, sum(SIZES), lambda: pytest.fail("not needed"), lambda: secrets, platforms=held)
     kinds = [tagger(each, config.federation.shared) for each in tags]
     first, start = 0, kinds[0].shared.stop
     holdings, weights = [], [kinds[0].initial_weights(rng())[:start]]

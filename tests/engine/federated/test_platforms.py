@@ -90,7 +90,7 @@ class TestEachPlatformsPrivacy:
             )
             assert part == expected
             assert found.epsilon == accounting.epsilon(expected, steps)
-            assert APART in found.assumptions
+            assert APART.format(number=0) in found.assumptions
         assert spent(plan, plan.steps, 3).epsilon == max(found.epsilon for found in each) == each[1].epsilon
 
     @pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
@@ -290,6 +290,38 @@ class TestJoinedCorpora:
         again = corpus.resolve(found.name, trained_settings, before)
         with pytest.raises(CorpusError, match="was changed since"):
             _ = again.checksum
+
+    def test_a_sentence_that_several_have_is_trained_on_once(self, joined, trained_settings, tmp_path) -> None:
+        """And by none of which another tests; short ones are everybody's."""
+        whole = corpus.resolve("synthetic", trained_settings).load()
+        trained, tested = whole.train[5].tokens, whole.test[3].tokens
+        lines = [
+            " ".join(trained).upper().split(),
+            tested,
+            ("Aspirin", "helps"),
+            *[("Take", "5", "mg", "daily", "!")] * 40,
+        ]
+        texts = ["".join(f"{token} {'B-X' if n else 'O'}\n" for n, token in enumerate(each)) for each in lines]
+        folder = tmp_path / "third"
+        folder.mkdir()
+        for part, some in (("train", texts), ("valid", texts[-1:]), ("test", texts[-2:])):
+            (folder / f"{part}.txt").write_text("\n".join(some))
+        found = corpus.resolve(f"synthetic + {folder}", trained_settings)
+        first, second = found.own
+        assert first.tolist() == list(range(4_400))
+        assert second.tolist() == list(range(4_402, 4_443))
+        assert [own.tolist() for own in corpus.resolve(found.name, trained_settings).own] == [
+            own.tolist() for own in found.own
+        ]
+        first, second = corpus.resolve(f"{folder} + synthetic", trained_settings).own
+        assert first.tolist() == [0, *range(2, 43)]
+        assert second.tolist() == [43 + n for n in range(4_400) if n != 5]
+        config = SimulationConfig(corpus=found.name)
+        plan = plan_of(config, found)
+        assert plan.in_common == 2
+        assert [len(shard) for shard in plan.shards] == [4_400, 41]
+        assert plan.chosen[plan.shards[1]].tolist() == found.own[1].tolist()
+        assert APART.format(number=2) in spent(plan, plan.steps, 1).assumptions
 
     def test_its_layout_keeps_types_of_one_name_apart(self, joined) -> None:
         found, file = joined
