@@ -1,0 +1,157 @@
+"""One training step of FedNER's tagger against Keras, interleaved in one run: ``python -m benchmarks.fedner_step``.
+
+64 sentences of the ADE corpus, whose lengths and spellings are real; words, vectors in context, tags and weights are
+random, since a step takes as long with them. Ours, ordinary and private, of LM-NER at the paper's sizes; Keras's own
+layers with the same chain, Adam in both; and TensorFlow Privacy's Adam on the Keras model, each sentence a microbatch.
+Opacus is left out: it computes no gradients of single sentences through a chain written in PyTorch's operations
+without a pass for each.
+"""
+
+import argparse
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.report import finish, interleaved, markdown
+from engine import corpus, embeddings
+from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
+from engine.embeddings import EncodedSplit
+from engine.embeddings.characters import with_characters
+from engine.privacy.plan import PrivacyPlan
+from engine.seeds import Secrets
+from engine.settings import Settings
+from engine.taggers import build
+from engine.taggers.alphabet import NUMBER
+from engine.training.batches import Batch, batch_of
+from engine.training.compiled.backend import CompiledBackend
+from engine.training.dpsgd import DPSGD
+from engine.training.optimisers import Optimiser
+from engine.training.tensorflow_backend import chain_losses
+
+BATCH, HIDDEN, WORDS, CONTEXT, DROPOUT = 64, 200, 300, 384, 0.2
+TRAINING = TrainingConfig(batch_size=BATCH, optimiser="adam", learning_rate=0.001, loss="sum")
+IN_A_ROW = 5
+
+
+def sentences() -> tuple[EncodedSplit, np.ndarray, int]:
+    """ADE's training part with a row of features for each token, [tokens, 684], and its number of tags. Raises
+    CorpusError where it is not here."""
+    found = corpus.resolve("ade", Settings.from_environment())
+    encoded = with_characters(embeddings.encode(found.parts[0], "en_core_web_md", "vectors"), found.parts[0])
+    random, split = np.random.default_rng(0), encoded.train
+    rows = np.arange(len(split.rows), dtype=np.int32)
+    table = random.standard_normal((len(rows), WORDS + CONTEXT)).astype(np.float32)
+    return EncodedSplit(rows, split.tags, split.offsets, split.forms, split.spelling), table, len(encoded.tags)
+
+
+def ours(split: EncodedSplit, table: np.ndarray, tags: int, *, private: bool) -> Callable[[int], None]:
+    """A whole step of the engine: sampling, gradients, clipping, noise, update, noise check."""
+    privacy = PrivacyConfig(noise_multiplier=1.0 if private else 0.0, sampling="shuffle")
+    tagger = build(TaggerConfig(name="lm-ner", hidden_size=HIDDEN, dropout=DROPOUT), WORDS + CONTEXT, tags, WORDS)
+    plan = PrivacyPlan.from_config(SimulationConfig(privacy=privacy, training=TRAINING), len(split))
+    learner = DPSGD(
+        CompiledBackend(tagger, mean=False),
+        plan,
+        Optimiser(TRAINING, tagger.size),
+        Secrets.seeded(0, "step"),
+        split,
+        table,
+        tagger.initial_weights(np.random.default_rng(0)),
+    )
+
+    def step(number: int) -> None:
+        learner.step(number % plan.steps)
+
+    return step
+
+
+def keras(split: EncodedSplit, table: np.ndarray, tags: int, *, private: bool) -> Callable[[int], None]:
+    """The same in Keras's layers, in one graph; batches of a permutation, padded."""
+    model, transitions = _model(tags), tf.Variable(tf.zeros((tags, tags)))
+    variables = [*model.trainable_variables, transitions]
+    optimiser = tf.keras.optimizers.Adam(0.001)
+    if private:
+        from tensorflow_privacy import DPKerasAdamOptimizer
+
+        optimiser = DPKerasAdamOptimizer(
+            l2_norm_clip=1.5, noise_multiplier=1.0, num_microbatches=BATCH, learning_rate=0.001
+        )
+
+    @tf.function(reduce_retracing=True)  # type: ignore[untyped-decorator]
+    def learn(vectors: tf.Tensor, letters: tf.Tensor, gold: tf.Tensor, lengths: tf.Tensor) -> None:
+        with tf.GradientTape() as tape:
+            scores = model([vectors, letters, tf.sequence_mask(lengths, tf.shape(gold)[1])], training=True)
+            losses = chain_losses(scores, tf.repeat(transitions[None], tf.shape(gold)[0], 0), gold, lengths)
+            loss = losses if private else tf.reduce_mean(losses)
+        if private:
+            optimiser.minimize(loss, variables, tape=tape)
+        else:
+            optimiser.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+
+    order = np.random.default_rng(0).permutation(len(split))
+
+    def step(number: int) -> None:
+        batch = batch_of(split, table, np.take(order, np.arange(number * BATCH, (number + 1) * BATCH), mode="wrap"))
+        learn(*_padded(batch))
+
+    return step
+
+
+def _model(tags: int) -> tf.keras.Model:
+    layers = tf.keras.layers
+    vectors, letters = tf.keras.Input((None, WORDS + CONTEXT)), tf.keras.Input((None, None), dtype=tf.int32)
+    real = tf.keras.Input((None,), dtype=tf.bool)
+    convolution = layers.Conv1D(HIDDEN, 3, padding="same", activation="tanh")
+    # Words of all sentences side by side: quicker in Keras than ``TimeDistributed``.
+    flat = layers.Lambda(lambda each: tf.reshape(each, [-1, tf.shape(each)[2]]))(letters)
+    spelt = layers.GlobalMaxPooling1D()(convolution(layers.Embedding(NUMBER, HIDDEN // 2)(flat)))
+    spelt = layers.Lambda(lambda both: tf.reshape(both[0], [tf.shape(both[1])[0], -1, HIDDEN]))([spelt, letters])
+    hidden = layers.Dropout(DROPOUT)(layers.Concatenate()([vectors, spelt]))
+    hidden = layers.Conv1D(HIDDEN, 3, padding="same", activation="tanh")(hidden)
+    hidden = layers.Bidirectional(layers.LSTM(HIDDEN, return_sequences=True))(hidden, mask=real)
+    return tf.keras.Model([vectors, letters, real], layers.Dense(tags)(layers.Dropout(DROPOUT)(hidden)))
+
+
+def _padded(batch: Batch) -> tuple[np.ndarray, ...]:
+    each = (batch.padded(one) for one in (batch.vectors, batch.spelt, batch.tags))
+    return (*each, batch.lengths.astype(np.int32))
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20, help="turns of each, after a fifth more to warm up")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--save", action="store_true", help="keep the result for the page Speed")
+    options = parser.parse_args()
+    given = sentences()
+    steps: dict[str, Callable[[int], float | None]] = {
+        "keras_ms": keras(*given, private=False),
+        "ours_ordinary_ms": ours(*given, private=False),
+        "ours_private_ms": ours(*given, private=True),
+        "tensorflow_privacy_ms": keras(*given, private=True),
+    }
+    medians = interleaved(steps, options.rounds, {"tensorflow_privacy_ms": 20}, IN_A_ROW)
+    ordinary = medians["ours_ordinary_ms"]
+    rows = [
+        ("Keras, ordinary", medians["keras_ms"], 1.0),
+        ("ours, ordinary", ordinary, ordinary / medians["keras_ms"]),
+        ("ours, private", medians["ours_private_ms"], medians["ours_private_ms"] / medians["keras_ms"]),
+        (
+            "TensorFlow Privacy",
+            medians["tensorflow_privacy_ms"],
+            medians["tensorflow_privacy_ms"] / medians["keras_ms"],
+        ),
+    ]
+    text = f"{BATCH} sentences of ADE, medians of {options.rounds} interleaved turns of {IN_A_ROW} steps, one turn of "
+    text += "TensorFlow Privacy in twenty\n\n"
+    text += markdown(
+        ("step of LM-NER", "ms", "÷ Keras"), [(name, f"{ms:.1f}", f"{share:.2f}") for name, ms, share in rows]
+    )
+    text += f"\nPrivate ÷ ordinary, ours: {medians['ours_private_ms'] / ordinary:.2f}\n"
+    finish("fedner_step", medians, text, as_json=options.json, save=options.save)
+
+
+if __name__ == "__main__":
+    main()
