@@ -3,15 +3,17 @@
 import math
 
 import numpy as np
-from numba import njit, types
+from numba import njit, prange, types
 from numba.extending import overload
 
-from engine.training.compiled.products import add_product, packed
+from engine.training.compiled.products import ROWS, add_product, packed
 
 ARITHMETIC = {"contract", "nsz", "arcp"}
 """Freedoms of the compiler that leave NaN and ∞ alone: a gradient that is not finite must be seen."""
 PARTS = 8
 """Shares that the sentences of a batch are dealt into, one after another, for as many cores as there are up to this."""
+_WORTH_SHARING = 2**24
+"""Multiplications of a product that take some tenths of a millisecond on a core."""
 
 
 @njit(cache=True, fastmath=ARITHMETIC, error_model="numpy")
@@ -70,6 +72,29 @@ def product(a, b):  # type: ignore[no-untyped-def]
     out = np.zeros((a.shape[0], b.shape[1]), a.dtype)
     add_product(a, packed(b), out)
     return out
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def add_shared(a, panels, out):  # type: ignore[no-untyped-def]
+    """:func:`add_product`, its rows shared out over the cores where that is worth it: digit for digit the same, since
+    each row is summed up by itself. Not within what is shared out already."""
+    rows = out.shape[0]
+    shares = min(PARTS, rows // ROWS) if rows * out.shape[1] * a.shape[1] >= _WORTH_SHARING else 1
+    each = (rows + shares - 1) // shares if shares > 1 else rows
+    each = (each + ROWS - 1) // ROWS * ROWS
+    for share in prange(shares):
+        first, stop = share * each, min(rows, (share + 1) * each)
+        if first < stop:
+            add_product(a[first:stop], panels, out[first:stop])
+
+
+@njit(cache=True, nogil=True, fastmath=ARITHMETIC)
+def affine_shared(inputs, kernel, bias, out):  # type: ignore[no-untyped-def]
+    """:func:`affine`, shared out likewise."""
+    for row in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[row, j] = bias[j]
+    add_shared(inputs, packed(kernel), out)
 
 
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)

@@ -125,31 +125,47 @@ def _squared_norms(  # type: ignore[no-untyped-def]
     characters, spellings, where, slopes, taps, embedding, by_unit, offsets, lengths, squares
 ):
     """embedding [C, E]; by_unit [taps, O, E]: the kernel of each tap, unit by unit."""
-    longest, size = characters.shape[1], embedding.shape[1]
+    longest, size, units = characters.shape[1], embedding.shape[1], slopes.shape[1]
     for part in prange(PARTS):
+        tokens = lengths[part] if part < lengths.size else 0  # of the longest sentence of this part
+        read = np.empty((units, taps.size, tokens), np.int16)  # what each tap of each unit reads at each token
+        given = np.empty((units, tokens), slopes.dtype)
         table = np.empty(embedding.shape, embedding.dtype)  # dL/dembedding of a sentence
-        kernel = np.empty((taps.size, size), embedding.dtype)  # dL/dkernel of one unit
+        kernel = np.empty(size, embedding.dtype)  # dL/dkernel of one tap of one unit
+        weight = np.zeros(embedding.shape[0], embedding.dtype)  # slopes of that unit at each character
         for k in range(part, lengths.size, PARTS):
+            first, number = offsets[k], lengths[k]
+            for t in range(number):
+                word, places, line = characters[spellings[first + t]], where[spellings[first + t]], slopes[first + t]
+                for o in range(units):
+                    given[o, t] = line[o]
+                    for tap in range(taps.size):
+                        at = places[o] + taps[tap]
+                        read[o, tap, t] = word[at] if 0 <= at < longest else 0
             table[:] = 0
             total = 0.0
-            for o in range(slopes.shape[1]):
-                kernel[:] = 0
+            for o in range(units):
                 bias = 0.0
-                for token in range(offsets[k], offsets[k] + lengths[k]):
-                    v, slope = spellings[token], slopes[token, o]
-                    bias += slope
-                    for tap in range(taps.size):
-                        at = where[v, o] + taps[tap]
-                        if 0 <= at < longest and characters[v, at] > 0:
-                            c = characters[v, at]
-                            for i in range(size):
-                                kernel[tap, i] += slope * embedding[c, i]
-                            for i in range(size):
-                                table[c, i] += slope * by_unit[tap, o, i]
+                for t in range(number):
+                    bias += given[o, t]
                 total += bias * bias
                 for tap in range(taps.size):
+                    row, there = by_unit[tap, o], read[o, tap]
+                    for t in range(number):
+                        weight[there[t]] += given[o, t]
+                    kernel[:] = 0
+                    for t in range(number):
+                        c = there[t]
+                        factor = weight[c]
+                        weight[c] = 0  # each character once
+                        if c > 0 and factor != 0:
+                            own, learned = embedding[c], table[c]
+                            for i in range(size):
+                                kernel[i] += factor * own[i]
+                            for i in range(size):
+                                learned[i] += factor * row[i]
                     for i in range(size):
-                        total += kernel[tap, i] * kernel[tap, i]
+                        total += kernel[i] * kernel[i]
             for c in range(table.shape[0]):
                 for i in range(size):
                     total += table[c, i] * table[c, i]

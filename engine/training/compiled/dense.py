@@ -11,13 +11,14 @@ from engine.training.batches import Batch
 from engine.training.compiled.arithmetic import (
     ARITHMETIC,
     PARTS,
-    affine,
+    add_shared,
+    affine_shared,
     product,
     square_by_tokens,
     square_by_weights,
     square_of_bias,
 )
-from engine.training.compiled.products import add_product, packed
+from engine.training.compiled.products import packed
 from engine.training.compiled.wide import (
     LEAST_INPUTS,
     MOST_OUTPUTS,
@@ -41,7 +42,7 @@ class DenseLayer:
     def __init__(self, shape: Dense) -> None:
         self.inputs, self.outputs = shape.inputs, shape.outputs
         wide = shape.inputs >= LEAST_INPUTS and shape.outputs <= MOST_OUTPUTS
-        self._affine = affine_wide if wide else affine
+        self._affine = affine_wide if wide else affine_shared
         self._squared_norms = squared_norms_wide if wide else _squared_norms
         self._weighted_gradient = weighted_gradient_wide if wide else _weighted_gradient
 
@@ -76,7 +77,9 @@ class DenseLayer:
 
 @njit(cache=True, fastmath=ARITHMETIC)
 def _input_slope(kernel, slope):  # type: ignore[no-untyped-def]
-    return product(slope, kernel.T)
+    found = np.zeros((slope.shape[0], kernel.shape[0]), slope.dtype)
+    add_shared(slope, packed(kernel.T), found)
+    return found
 
 
 @njit(cache=True, parallel=True, fastmath=ARITHMETIC)
@@ -100,4 +103,4 @@ def _weighted_gradient(inputs, slopes, factors, offsets, lengths, kernel, bias):
                 slopes[row, j] *= factors[k]
                 bias[j] += slopes[row, j]
     kernel[:] = 0
-    add_product(inputs.T, packed(slopes), kernel)
+    add_shared(inputs.T, packed(slopes), kernel)

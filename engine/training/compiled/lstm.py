@@ -16,6 +16,7 @@ from engine.training.batches import Batch
 from engine.training.compiled.arithmetic import (
     ARITHMETIC,
     PARTS,
+    add_shared,
     affine,
     product,
     square_by_tokens,
@@ -223,8 +224,9 @@ def _input_slope(weights, dimensions, slopes):  # type: ignore[no-untyped-def]
     size = slopes.shape[2] // 4
     forward, _, _ = _parts(weights, 0, dimensions, size)
     backward, _, _ = _parts(weights, 1, dimensions, size)
-    total = product(slopes[0], forward.T)
-    add_product(slopes[1], packed(backward.T), total)
+    total = np.zeros((slopes.shape[1], dimensions), slopes.dtype)
+    add_shared(slopes[0], packed(forward.T), total)
+    add_shared(slopes[1], packed(backward.T), total)
     return total
 
 
