@@ -158,9 +158,7 @@ def federated_plan(
             f"expected at most {MOST_VISITS:,} trainings of a client in all"
         )
     sentences = tuple(piece for some in held.pieces for piece in some)
-    plans = [PrivacyPlan.of_piece(_of_share(config, len(piece), len(held.chosen)), len(piece)) for piece in sentences]
-    if federation.schedule == "gradients":
-        plans = [replace(plan, steps=1) for plan in plans]
+    plans = [PrivacyPlan.of_piece(config, len(piece), len(held.chosen)) for piece in sentences]
     first_part = np.cumsum([0, *map(len, held.pieces)])
     taken = [0] * len(plans)
     rounds: list[tuple[Visit, ...]] = []
@@ -186,12 +184,3 @@ def federated_plan(
         in_common=every - sum(map(len, platforms)) if platforms else 0,
         equal=privacy.kind.whole_clients or federation.weighting == "equal",
     )
-
-
-def _of_share(config: SimulationConfig, examples: int, every: int) -> SimulationConfig:
-    """What a client does who has so many of the sentences: where gradients travel, its batch is in proportion (FedNER,
-    section 3.2)."""
-    if config.federation.schedule != "gradients":
-        return config
-    batch = max(1, round(config.training.batch_size * examples / every))
-    return replace(config, training=replace(config.training, batch_size=batch))

@@ -56,14 +56,19 @@ class PrivacyPlan:
         )
 
     @classmethod
-    def of_piece(cls, config: SimulationConfig, examples: int) -> "PrivacyPlan":
-        """What a client does in a round to a piece of its sentences, without noise where whole clients are protected. A
-        piece smaller than the batch is used whole at each step (q = 1), unless it is all there is. Raises
-        InvalidConfig."""
-        training = config.training
-        if config.federation.clients > 1 and training.batch_size > examples:
-            config = replace(config, training=replace(training, batch_size=examples))
-        plan = cls.from_config(config, examples)
+    def of_piece(cls, config: SimulationConfig, examples: int, every: int) -> "PrivacyPlan":
+        """What a client does in a round to a piece of its sentences, without noise where whole clients are protected.
+        every: sentences of all clients. A piece smaller than the batch is used whole at each step (q = 1), unless it is
+        all there is. Where gradients travel, a round is a step and a client's batch is in proportion to its sentences
+        (FedNER, section 3.2). Raises InvalidConfig."""
+        training, gradients = config.training, config.federation.schedule == "gradients"
+        batch = training.batch_size
+        if gradients:
+            batch = max(1, round(batch * examples / every))
+        elif config.federation.clients > 1:
+            batch = min(batch, examples)
+        plan = cls.from_config(replace(config, training=replace(training, batch_size=batch)), examples)
+        plan = replace(plan, steps=1) if gradients else plan
         return replace(plan, noise_multiplier=0.0, clip_norm=None) if config.privacy.kind.whole_clients else plan
 
     @classmethod

@@ -51,22 +51,31 @@ class TestSeveralClients:
 
     def test_a_piece_is_a_shard_but_for_its_batch_where_it_has_less(self) -> None:
         config = self.chosen("dp-sgd")
-        assert PrivacyPlan.of_piece(config, 8) == PrivacyPlan.from_config(config, 8)
-        less = PrivacyPlan.of_piece(config, 7)
+        assert PrivacyPlan.of_piece(config, 8, 40) == PrivacyPlan.from_config(config, 8)
+        less = PrivacyPlan.of_piece(config, 7, 40)
         assert less == replace(PrivacyPlan.from_config(config, 8), examples=7, batch_size=7)
         assert less.sampling_probability == 1
 
+    @pytest.mark.parametrize(("examples", "batch"), [(10, 2), (14, 3), (1, 1), (40, 8)])
+    def test_where_gradients_travel_its_batch_is_its_share_and_a_round_is_a_step(
+        self, examples: int, batch: int
+    ) -> None:
+        config = self.chosen("dp-sgd")
+        config = replace(config, federation=replace(config.federation, schedule="gradients", rounds=1))
+        expected = replace(PrivacyPlan.from_config(config, 40), examples=examples, batch_size=batch, steps=1)
+        assert PrivacyPlan.of_piece(config, examples, 40) == expected
+
     def test_one_client_alone_has_a_whole_batch(self) -> None:
         alone = self.chosen("dp-sgd", clients=1)
-        assert PrivacyPlan.of_piece(alone, 8).batch_size == 8
+        assert PrivacyPlan.of_piece(alone, 8, 40).batch_size == 8
         with pytest.raises(InvalidConfig, match="batch_size=8, expected at most the 7"):
-            PrivacyPlan.of_piece(alone, 7)
+            PrivacyPlan.of_piece(alone, 7, 40)
 
     @pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
     def test_training_has_no_noise_of_its_own_where_whole_clients_are_protected(self, mechanism: str) -> None:
         config = self.chosen(mechanism)
         plain = replace(PrivacyPlan.from_config(config, 100), noise_multiplier=0.0, clip_norm=None)
-        assert PrivacyPlan.of_piece(config, 100) == plain
+        assert PrivacyPlan.of_piece(config, 100, 40) == plain
 
     @pytest.mark.parametrize(
         ("mechanism", "participants", "visits", "batch_size", "steps", "sampling"),
