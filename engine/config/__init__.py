@@ -45,6 +45,7 @@ __all__ = [
     "DEFAULT_CLIP_NORM",
     "FEATURES",
     "FLAT",
+    "IN_CONTEXT",
     "JOIN",
     "LOSSES",
     "NOISE",

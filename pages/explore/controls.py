@@ -9,6 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 from engine.config import (
     AUTOMATIC,
     FEATURES,
+    IN_CONTEXT,
     NOISE,
     PrivacyConfig,
     SimulationConfig,
@@ -64,7 +65,7 @@ def _main_choices(start: Mapping[str, Any]) -> DeltaGenerator:
     select(
         start,
         "Features",
-        FEATURES,
+        IN_CONTEXT if KINDS[state.tagger].in_context else FEATURES,
         "features",
         names=titles.FEATURES,
         help="What a token is told by, from public data; each has what stands above it too. The last three were "

@@ -99,15 +99,11 @@ def advanced(start: Mapping[str, Any]) -> None:
 
 
 def _splits(first: str | None) -> list[str | None]:
-    """What may be shared of the tagger that is chosen, less first; one that another tagger had is forgotten."""
-    state = st.session_state
-    parts = splits_of(state.tagger)
+    """What may be shared of the tagger that is chosen, and what the session's link asks for."""
+    parts = splits_of(st.session_state.tagger)
     found: list[str | None] = [None, NOTHING, *(",".join(parts[:end]) for end in range(1, len(parts) + 1))]
-    if first not in found:
-        found.append(first)
-    if state.get("shared") not in found:
-        state.shared = None
-    return found
+    known = first is None or first in found or not set(first.split(",")).issubset(parts)
+    return found if known else [*found, first]
 
 
 def chosen() -> tuple[FederationConfig, str]:

@@ -7,10 +7,13 @@ import streamlit as st
 
 
 def select(start: Mapping[str, Any], label: str, options: Sequence[Any], key: str, **more: Any) -> None:
-    """A choice; ``names`` among ``more`` says what the options are called."""
+    """A choice; ``names`` among ``more`` says what the options are called. Where what is chosen is no longer among the
+    options, since they depend on another choice, it is the first of them."""
     if names := more.pop("names", None):
         more["format_func"] = names.__getitem__
-    st.selectbox(label, options, list(options).index(start[key]), key=key, **more)
+    if st.session_state.get(key, start[key]) not in options:
+        st.session_state[key] = options[0]
+    st.selectbox(label, options, list(options).index(start[key]) if start[key] in options else 0, key=key, **more)
 
 
 def number(start: Mapping[str, Any], label: str, least: float, most: float, key: str, **more: Any) -> None:

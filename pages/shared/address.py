@@ -49,6 +49,9 @@ _PARTS: dict[str, tuple[str, Callable[[str], Any]]] = {
 }
 FIELDS = ("corpus", "tagger", "noise_multiplier", "data_fraction", *(_WHOLE | _PARTS))
 """What a link may hold; the first four stand in every link."""
+_FIRST = ("noise_multiplier", "features", "tagger")
+"""Fields that others rest on: a clip norm of none is allowed only without noise, some taggers need some features, and
+only some have a dropout."""
 _SHOWN = 40
 """Characters of a hostile value that are repeated."""
 
@@ -98,8 +101,7 @@ def read(fields: Mapping[str, str], corpora: Collection[str]) -> tuple[Simulatio
     corpora: names of the catalogue; a link must not make the server read any other place.
     """
     config, problems = SimulationConfig(), []
-    # A clip norm of none is allowed only without noise, so the noise multiplier comes first.
-    for name in sorted(fields, key=lambda field: (field != "noise_multiplier", field)):
+    for name in sorted(fields, key=lambda field: (_FIRST.index(field) if field in _FIRST else len(_FIRST), field)):
         text = fields[name]
         try:
             if name not in FIELDS:

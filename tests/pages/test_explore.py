@@ -205,6 +205,60 @@ def test_a_chain_may_be_chosen(page):
     assert test.session_state.tagger == "bilstm-crf"
 
 
+def test_a_tagger_that_reads_vectors_in_context_is_offered_with_them_alone(page):
+    test = page(tagger="cnn-crf")
+    assert test.selectbox(key="features").value == "vectors"
+    test.selectbox(key="tagger").set_value("lm-ner").run()
+    assert not test.exception
+    assert test.selectbox(key="features").value == "contextual"
+    assert len(test.selectbox(key="features").options) == 3
+    assert not test.error
+
+
+class TestWhatPlatformsShare:
+    @pytest.fixture
+    def two(self, page, trained_settings):
+        """Opens the page on two platforms."""
+        tags = "".join(f"Take O\n{name} B-Drug\n\n" for name in ("Aspirin", "Zinc", "Iron", "Salt") * 10)
+        own, _ = Runs(trained_settings).add_corpus("drugs.conll", tags.encode())
+        fields = {"corpus": f"synthetic + {own}", "tagger": "cnn-clstm-crf", "schedule": "gradients", "clients": "2"}
+        return lambda **more: page(here=trained_settings, **fields, **more)
+
+    def test_a_link_says_it_and_it_can_be_chosen(self, two):
+        test = two(shared="characters", dropout="0.2")
+        choice = test.selectbox(key="shared")
+        assert choice.options == [
+            "all but what depends on their tags",
+            "nothing: each learns alone",
+            "characters",
+            "characters, convolution",
+            "characters, convolution, LSTM",
+            "characters, convolution, LSTM, scores of the tags",
+        ]
+        assert choice.value == "characters"
+        choice.set_value("characters,convolution").run()
+        assert test.query_params["shared"] == ["characters,convolution"]
+        assert test.query_params["dropout"] == ["0.2"]
+
+    def test_what_another_tagger_does_not_have_is_forgotten(self, two):
+        test = two(shared="characters,convolution")
+        test.selectbox(key="tagger").set_value("bilstm-crf").run()
+        assert not test.exception
+        assert test.selectbox(key="shared").value is None
+        assert "shared" not in test.query_params
+
+    def test_a_corpus_alone_has_nothing_of_it(self, page):
+        test = page(corpus="synthetic", clients="2")
+        assert "shared" not in [box.key for box in test.selectbox]
+
+
+def test_a_link_may_ask_for_a_split(page):
+    test = page(corpus="wikigold@3")
+    assert test.session_state.corpus == "wikigold@3"
+    assert test.selectbox(key="corpus").options[-1].startswith("Wikigold, split 3")
+    assert "is not in the catalogue here" in texts(page(corpus="nobody@3").warning)
+
+
 def test_a_published_run_of_a_corpus_that_is_not_here_can_be_seen(page):
     test = page(corpus="conll2003")
     assert "At ε = 0.762 (δ = 1e-5) taggers of this setting find" in texts(test.markdown)
