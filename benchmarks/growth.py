@@ -21,6 +21,7 @@ from engine.config import TaggerConfig
 from engine.embeddings import EncodedSplit
 from engine.machine import processor
 from engine.privacy.mechanisms import add_gaussian_noise
+from engine.seeds import Secrets
 from engine.taggers import build
 from engine.training.batches import batch_of, physical_batches
 from engine.training.compiled.backend import CompiledBackend
@@ -86,6 +87,7 @@ def shares(backend: CompiledBackend, weights: np.ndarray, split: EncodedSplit, t
     factors, squares, total = np.ones(BATCH, np.float32), np.zeros(BATCH), np.zeros(weights.size, np.float32)
     stretches = [total[part] for part in backend.tagger.slices]
     times: dict[str, list[float]] = {}
+    secrets = Secrets.seeded(0, "growth")
 
     def timed(name: str, work: Callable[..., Any], *arguments: Any) -> Any:
         start = time.perf_counter()
@@ -104,7 +106,7 @@ def shares(backend: CompiledBackend, weights: np.ndarray, split: EncodedSplit, t
         timed("norms, LSTM", lstm.add_squared_norms, tape, batch, squares)
         timed("weight gradient, dense", dense.weighted_gradient, upper, factors, batch, stretches[1])
         timed("weight gradient, LSTM", lstm.weighted_gradient, tape, factors, batch, stretches[0])
-        timed("noise", add_gaussian_noise, total, np.random.default_rng(number), 1.5)
+        timed("noise", add_gaussian_noise, total, secrets.stream("noise", step=number), 1.5)
     return {name: round(statistics.median(each), 3) for name, each in times.items()}
 
 
