@@ -17,7 +17,7 @@ FIELDS = ("clients", "participants", "rounds", "schedule", "partition", "skew", 
 SCHEDULE_NAMES = {
     "averaging": "on all it has",
     "incremental": "on its next piece",
-    "gradients": "one step, and sends its gradient",
+    "gradients": "one step: gradients",
 }
 PARTITION_NAMES = {
     "random": "at random, equal",

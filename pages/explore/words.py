@@ -136,6 +136,8 @@ def federation(config: SimulationConfig) -> str:
     if found.central:
         return ""
     clients = f"{found.clients:,} clients" if found.clients > 1 else "one client"
+    if found.schedule == "gradients":
+        return f"{clients}, gradients at each step"
     some = f", {found.participants:,} a round" if found.participants else ""
     rounds = f"{found.rounds:,} rounds" if found.rounds > 1 else "one round"
     return f"{clients}{some}, {rounds}" + (", a piece of the data each" if found.schedule == "incremental" else "")

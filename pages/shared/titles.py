@@ -106,9 +106,9 @@ _SAY_THEMSELVES = (
 def shared(parts: str | None) -> str:
     """What platforms share of a tagger."""
     if parts is None:
-        return "all but what depends on their tags"
+        return "all below their tags"
     if parts == NOTHING:
-        return "nothing: each learns alone"
+        return "nothing: each alone"
     return ", ".join(_PARTS.get(part.strip(), part.strip()) for part in parts.split(","))
 
 

@@ -228,14 +228,15 @@ class TestWhatPlatformsShare:
         test = two(shared="characters", dropout="0.2")
         choice = test.selectbox(key="shared")
         assert choice.options == [
-            "all but what depends on their tags",
-            "nothing: each learns alone",
+            "all below their tags",
+            "nothing: each alone",
             "characters",
             "characters, convolution",
             "characters, convolution, LSTM",
             "characters, convolution, LSTM, scores of the tags",
         ]
         assert choice.value == "characters"
+        assert "2 clients, gradients at each step" in texts(test.caption)
         choice.set_value("characters,convolution").run()
         assert test.query_params["shared"] == ["characters,convolution"]
         assert test.query_params["dropout"] == ["0.2"]
