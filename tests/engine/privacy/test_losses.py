@@ -50,3 +50,27 @@ def test_each_chance_and_each_epsilon_is_the_librarys_to_the_last_digit(
                 np.testing.assert_array_equal(part, same)
         for delta in (1e-14, 1e-9, 1e-5, 0.01, 0.4, 0.999):
             assert mine.get_epsilon_for_delta(delta) == its.get_epsilon_for_delta(delta)
+
+
+def test_two_kinds_of_steps_together_are_the_librarys_too() -> None:
+    """Composed as dense distributions, whose cut tails count as infinite losses."""
+    ours = [losses.on_grid(q, sigma, 1e-3).self_compose(50) for q, sigma in ((0.1, 1.0), (0.02, 0.6))]
+    theirs = [
+        privacy_loss_distribution.from_gaussian_mechanism(
+            sigma, value_discretization_interval=1e-3, sampling_prob=q
+        ).self_compose(50)
+        for q, sigma in ((0.1, 1.0), (0.02, 0.6))
+    ]
+    mine, its = ours[0].compose(ours[1]), theirs[0].compose(theirs[1])
+    for one, other in ((mine._pmf_remove, its._pmf_remove), (mine._pmf_add, its._pmf_add)):
+        assert one._pessimistic_estimate == other._pessimistic_estimate
+        for part, same in zip(contents(one), contents(other), strict=True):
+            np.testing.assert_array_equal(part, same)
+    assert mine.get_epsilon_for_delta(1e-5) == its.get_epsilon_for_delta(1e-5)
+
+
+def test_what_is_composed_is_rounded_up_like_its_parts() -> None:
+    one = losses.on_grid(0.1, 1.0, 1e-2)
+    for found in (one, one.self_compose(3)):
+        assert found._pmf_remove._pessimistic_estimate
+        assert found._pmf_remove.to_dense_pmf()._pessimistic_estimate
