@@ -13,7 +13,8 @@ from engine.federated.fixed_point import FixedPoint
 
 GRID = FixedPoint(parties=20, clip_norm=1.0, noise_std=1 / math.sqrt(14))
 sizes = st.floats(1e-6, 1e6)
-grids = st.builds(FixedPoint, parties=st.integers(2, 500), clip_norm=sizes, noise_std=st.one_of(st.just(0.0), sizes))
+grids = st.builds(FixedPoint, parties=st.integers(3, 500), clip_norm=sizes, noise_std=st.one_of(st.just(0.0), sizes))
+# Of as many parties as each of these grids has room for.
 parts = arrays(np.float64, (3, 8), elements=st.floats(-1, 1))
 
 

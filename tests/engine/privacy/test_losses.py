@@ -24,6 +24,7 @@ STEPS = [
     (0.5, 0.5, 1e-3),
     (0.5, 2.0, 0.1),
     (1 - math.exp(-0.5), 1.0, 1e-3),  # ln(1 − q) lies on the grid
+    (1 - math.exp(-0.009), 1.0, 1e-3),  # and here by rounding a little beyond it
     (1024 / 14_041, 1.48, 1e-3),
     (32 / 14_041, 0.2, 1e-2),
     (32 / 14_041, 1.0, 1e-3),
@@ -70,7 +71,7 @@ def test_two_kinds_of_steps_together_are_the_librarys_too() -> None:
 
 
 def test_what_is_composed_is_rounded_up_like_its_parts() -> None:
-    one = losses.on_grid(0.1, 1.0, 1e-2)
+    one = losses.on_grid(0.1, 1.0, 1e-3)
     for found in (one, one.self_compose(3)):
         assert found._pmf_remove._pessimistic_estimate
         assert found._pmf_remove.to_dense_pmf()._pessimistic_estimate
