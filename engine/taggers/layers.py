@@ -122,11 +122,10 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Tanh:
-    """The hyperbolic tangent of each value; it has no weights."""
+class _EachValue:
+    """A layer without weights that gives each value by itself."""
 
     size: int
-    title: ClassVar[str] = "Tanh"
     part: ClassVar[str] = ""
 
     @property
@@ -149,32 +148,19 @@ class Tanh:
 
 
 @dataclass(frozen=True)
-class Dropout:
-    """Each value is left out with chance ``rate`` in training, and the others grow so that the mean stays (Srivastava
-    et al. 2014); in prediction all pass. It has no weights."""
+class Tanh(_EachValue):
+    """The hyperbolic tangent of each value."""
 
-    size: int
+    title: ClassVar[str] = "Tanh"
+
+
+@dataclass(frozen=True)
+class Dropout(_EachValue):
+    """Each value is left out with chance ``rate`` in training, and the others grow so that the mean stays (Srivastava
+    et al. 2014); in prediction all pass."""
+
     rate: float
     title: ClassVar[str] = "dropout"
-    part: ClassVar[str] = ""
-
-    @property
-    def inputs(self) -> int:
-        """Values a token."""
-        return self.size
-
-    @property
-    def outputs(self) -> int:
-        """As many."""
-        return self.size
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """None."""
-        return {}
-
-    def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
-        """Nothing to write."""
 
 
 @dataclass(frozen=True)
