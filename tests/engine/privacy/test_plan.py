@@ -55,6 +55,7 @@ class TestSeveralClients:
         less = PrivacyPlan.of_piece(config, 7, 40)
         assert less == replace(PrivacyPlan.from_config(config, 8), examples=7, batch_size=7)
         assert less.sampling_probability == 1
+        assert PrivacyPlan.of_piece(self.chosen("dp-sgd", clients=2), 7, 40).batch_size == 7
 
     @pytest.mark.parametrize(("examples", "batch"), [(10, 2), (14, 3), (1, 1), (40, 8)])
     def test_where_gradients_travel_its_batch_is_its_share_and_a_round_is_a_step(
