@@ -9,11 +9,12 @@ from engine import corpus as corpora
 from engine import embeddings, readiness
 from engine.config import SimulationConfig, engine_version, run_id
 from engine.corpus import AnyCorpus, CorpusHandle
+from engine.corpus.schemes import from_bioes
+from engine.corpus.sentences import tags_of
 from engine.embeddings import EncodedCorpus, apart
 from engine.embeddings.apart import Overlap
 from engine.embeddings.characters import with_characters
-from engine.embeddings.encoded import subset, tag_sequences
-from engine.errors import InvalidConfig
+from engine.embeddings.encoded import in_scheme, subset, tag_sequences, with_tags
 from engine.federated.accounting import spent
 from engine.federated.federation import Federation, Holding
 from engine.federated.gradients import GradientFederation
@@ -22,7 +23,7 @@ from engine.records import EntityScores
 from engine.scoring import score
 from engine.seeds import Secrets, Seeds
 from engine.settings import Settings
-from engine.taggers import Tagger, build
+from engine.taggers import Tagger, build, splits_of
 from engine.taggers.decoding import Decoder
 from engine.training import compiled_stamp
 from engine.training.backends import backend_of
@@ -44,12 +45,13 @@ class Side:
     decoder: Decoder
 
     def scores(self, part: str, every: np.ndarray, check: Callable[[], None]) -> EntityScores:
-        """How well the names in the "validation" or "test" part are found with the run's weights as in ``every``.
-        check: called again and again; it may raise. Raises TrainingFailed."""
+        """How well the names in the "validation" or "test" part are found with the run's weights as in ``every``; the
+        tags are counted as BIO2. check: called again and again; it may raise. Raises TrainingFailed."""
         encoded, split, weights = self.encoded, getattr(self.encoded, part), self.holding.weights(every)
         transitions = self.tagger.views(weights)[-1].get("transitions")
         found = predict(self.holding.backend, self.decoder, weights, transitions, split, encoded.vectors, check)
-        return score(*(tag_sequences(split, tags, encoded.tags) for tags in (split.tags, found)))
+        names = from_bioes(encoded.tags)
+        return score(*(tag_sequences(split, tags, names) for tags in (split.tags, found)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,30 +80,28 @@ def prepare(
     what the configuration's noise source says. tell: is told what is going on, in words; it may raise to stop. Raises
     InvalidConfig, CorpusError, VectorsMissing, StoreError, TrainingFailed.
     """
-    needed = _needed(config, settings)
-    readiness.wait_for(needed, tell)
+    wait_for_parts(config, settings, tell)
     tell("reading the corpus and its word vectors")
-    corpus = corpus or corpora.resolve(config.corpus, settings)
+    corpus = corpus or corpora.of_run(config, settings)
     shared = [apart.overlap(part, config.features) for part in corpus.parts]
+    own = embeddings.own_in_context(config.language_model, settings)
     encoded = [
         embeddings.encode(
             part,
             config.embeddings,
             config.features,
             lambda share: tell(f"computing vectors in context, once for this corpus: {share:.0%}"),
+            own,
         )
         for part in corpus.parts
     ]
-    if settings.backend == "compiled" and not compiled_stamp.is_fresh():
-        from engine.training.compilation import compile_what_is_missing
-
-        compile_what_is_missing(tell)
+    compile_parts(settings, tell)
     tell("preparing the tagger")
     secrets = secrets or secrets_of(config, corpus.checksum)
     identity, seeds = run_id(config, corpus.checksum), Seeds(config.seed)
     plan = plan_of(config, corpus, secrets)
     sides = tuple(_sides(config, corpus.parts, shared, encoded, settings.backend))
-    weights = _first_weights([side.tagger for side in sides], seeds)
+    weights = _first_weights(sides, seeds)
     kind = GradientFederation if config.federation.schedule == "gradients" else Federation
     run = kind(plan, [side.holding for side in sides], weights, config.training, seeds=seeds, secrets=secrets)
     return Prepared(
@@ -113,14 +113,22 @@ def prepare(
     )
 
 
-def _needed(config: SimulationConfig, settings: Settings) -> set[str]:
-    """The parts of set-up that this run cannot do without."""
+def wait_for_parts(config: SimulationConfig, settings: Settings, tell: Callable[[str], None]) -> None:
+    """Wait while parts of set-up are being made that this run, or its tagger, cannot do without."""
     needed = {readiness.VECTORS, readiness.TRAINING}
     if config.features in embeddings.IN_CONTEXT:
         needed |= {readiness.TENSORFLOW, readiness.LANGUAGE_MODEL}
     if settings.backend == "tensorflow":
         needed.add(readiness.TENSORFLOW)
-    return needed
+    readiness.wait_for(needed, tell)
+
+
+def compile_parts(settings: Settings, tell: Callable[[str], None]) -> None:
+    """Compile what the fast back end lacks; at once if that is nothing, or another back end computes."""
+    if settings.backend == "compiled" and not compiled_stamp.is_fresh():
+        from engine.training.compilation import compile_what_is_missing
+
+        compile_what_is_missing(tell)
 
 
 def _sides(
@@ -131,25 +139,29 @@ def _sides(
     backend: str,
 ) -> Iterator[Side]:
     """Of each corpus, in their order; the weights that a platform keeps to itself follow those of the one before it."""
+    if config.platforms and splits_of(config.tagger.name)[-1] in (config.federation.shared_parts or ()):
+        # Scores belong to tags: who shares them has the types of all, and may find on one platform those of another.
+        types = (tag.partition("-")[2] for arrays in encoded for tag in arrays.tags if tag != "O")
+        every = tags_of(types)
+        encoded = [with_tags(arrays, every) for arrays in encoded]
     first = end = 0
-    for part, overlap, arrays in zip(parts, shared, encoded, strict=True):
+    for part, overlap, arrays, scheme in zip(parts, shared, encoded, config.schemes, strict=True):
+        arrays = in_scheme(arrays, scheme)
         tagger = build(config.tagger, arrays.vectors.shape[1], len(arrays.tags), arrays.copied)
         if config.platforms:
-            parts_shared = config.federation.shared_parts
-            if parts_shared and tagger.splits[-1] in parts_shared and arrays.tags != encoded[0].tags:
-                raise InvalidConfig(
-                    f"shared={config.federation.shared!r}, but {part.name!r} has other tags than {parts[0].name!r}"
-                )
             tagger = tagger.sharing(config.federation.shared_parts)
         if tagger.spells:
             arrays = with_characters(arrays, part)
-        start = end or tagger.shared.stop
-        end = start + tagger.size - tagger.shared.stop
+        # Who parts from the others later has all weights for itself, of which some begin in common.
+        common, begins = (0, tagger.shared.stop) if config.federation.together < 1 else (tagger.shared.stop, 0)
+        start = end or common
+        end = start + tagger.size - common
         holding = Holding(
             split=arrays.train,
             table=arrays.vectors,
             backend=backend_of(tagger, config.training.loss, backend),
-            shared=tagger.shared.stop,
+            shared=common,
+            begins=begins,
             own=slice(start, end) if end > start else slice(0, 0),
             first=first,
             layers=tagger.stretches,
@@ -159,15 +171,20 @@ def _sides(
         first += len(arrays.train)
 
 
-def _first_weights(taggers: Sequence[Tagger], seeds: Seeds) -> np.ndarray:
-    """The common ones as a single tagger's would be, then those of each platform, drawn for it."""
-    common = taggers[0].initial_weights(seeds.stream("initial weights"))
+def _first_weights(sides: Sequence[Side], seeds: Seeds) -> np.ndarray:
+    """The common ones as a single tagger's would be, then those of each platform, drawn for it; what begins in common
+    is drawn once too."""
+    taggers = [side.tagger for side in sides]
+    common = taggers[0].initial_weights(seeds.stream("initial weights"))[: taggers[0].shared.stop]
     own = [
         tagger.initial_weights(seeds.of(platform=number).stream("initial weights"))[tagger.shared.stop :]
-        for number, tagger in enumerate(taggers)
         if tagger.size > tagger.shared.stop
+        else np.zeros(0, dtype=np.float32)
+        for number, tagger in enumerate(taggers)
     ]
-    return np.concatenate([common[: taggers[0].shared.stop], *own])
+    if sides[0].holding.begins:
+        return np.concatenate([part for some in own for part in (common, some)])
+    return np.concatenate([common, *own])
 
 
 def warm_up(settings: Settings) -> None:

@@ -10,6 +10,7 @@ from engine.embeddings import apart
 from engine.federated.accounting import spent
 from engine.federated.federation import Progress
 from engine.federated.plan import FederatedPlan
+from engine.federated.secure_round import may_vanish
 from engine.federated.server import Exchange
 from engine.preparation import Side
 from engine.privacy.accounting import FAILED_CHECK
@@ -186,8 +187,8 @@ class Recorder:
         plan, rounds = self._plan, self._exchanges
         if plan.server:
             size = self._tagger.shared.stop
-            # Where clients add it themselves, the sum has the noise of each.
-            times = np.mean([max(1, len(exchange.clients)) for exchange in rounds]) if plan.local and rounds else 1.0
+            # Where clients add it themselves, the sum has the noise, or the share of it, of each.
+            times = np.mean([self._times(len(exchange.clients)) for exchange in rounds]) if rounds else 1.0
             noise, signals = plan.server.noise_std * math.sqrt(times * size), [exchange.signal for exchange in rounds]
         else:
             size = float(np.mean([side.tagger.size for side in self._sides]))
@@ -195,6 +196,12 @@ class Recorder:
             signals = [statistics.signal for statistics in self._since]
         power = float(np.mean(np.square(signals))) if signals else 0.0
         return noise / math.sqrt(power) if noise and power and math.isfinite(power) else None
+
+    def _times(self, clients: int) -> float:
+        """How often the planned noise is in the sum of so many clients, as a variance."""
+        if not self._plan.local or not clients:
+            return 1.0
+        return clients / (clients - may_vanish(clients)) if self._plan.mechanism.noise == "shares" else clients
 
     def _summary(self) -> dict[str, Any]:
         """Means over the sentences sampled since the last record; 0 if there were none."""

@@ -19,40 +19,17 @@ positions and gold annotations is needed"). Its F1 is never below the relaxed on
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
 from engine.corpus import conll, files
+from engine.corpus.sentences import entities
 from engine.errors import InvalidConfig
 from engine.records import Counts, EntityScores, SentenceSums, SidedCounts
 
 Span = tuple[int, int]
 """First token of an entity and the token after its last one."""
-
-
-def entities(tags: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Yield (type, first token, token after the last) of each entity, from left to right.
-
-    tags: one sentence in IOB2. Raises ValueError with the tag if it is neither O nor B-X nor I-X.
-    """
-    kind, start = "", 0
-    for position, tag in enumerate(tags):
-        if tag == "O":
-            if kind:
-                yield kind, start, position
-            kind = ""
-            continue
-        prefix, name = tag[:2], tag[2:]
-        if prefix not in ("B-", "I-") or not name:
-            raise ValueError(tag)
-        if prefix == "I-" and name == kind:
-            continue
-        if kind:
-            yield kind, start, position
-        kind, start = (name, position) if prefix == "B-" else ("", 0)
-    if kind:
-        yield kind, start, len(tags)
 
 
 def score(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> EntityScores:

@@ -1,5 +1,6 @@
 """Where things live on this machine, read from the environment once at the start."""
 
+import ipaddress
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,9 @@ class Settings:
     the database (EPSILON_STORE_URL; default SQLite in home). scheduler: address of a Dask scheduler on other machines
     (EPSILON_SCHEDULER), or None for a local cluster. backend: what computes gradients (EPSILON_BACKEND), "compiled"
     or "tensorflow"; both give the same to float tolerance. published: folder of the published runs. shared: address of
-    the files that runs share (EPSILON_ARTEFACTS; any that fsspec knows), or None for ``home``.
+    the files that runs share (EPSILON_ARTEFACTS; any that fsspec knows), or None for ``home``. language_model:
+    folder of a language model of one's own (EPSILON_LANGUAGE_MODEL), or None. poll: where a class's phones reach the
+    poll (EPSILON_POLL): an address of the local network, None for this machine's own, and a port; None: nowhere.
     """
 
     home: Path
@@ -33,6 +36,8 @@ class Settings:
     backend: str = BACKENDS[0]
     published: Path = REPOSITORY / "cached_results"
     shared: str | None = None
+    language_model: Path | None = None
+    poll: tuple[str | None, int] | None = None
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -53,6 +58,7 @@ class Settings:
         """Settings of this process. Empty variables count as absent."""
         home = Path(os.environ.get("EPSILON_HOME") or user_data_dir("epsilon-explorer", appauthor=False)).expanduser()
         default_data = REPOSITORY.parent / "shared" / "data"
+        model = os.environ.get("EPSILON_LANGUAGE_MODEL")
         data = os.environ.get("EPSILON_DATA_DIR") or (str(default_data) if default_data.is_dir() else None)
         return cls(
             home=home.resolve(),
@@ -61,4 +67,24 @@ class Settings:
             scheduler=os.environ.get("EPSILON_SCHEDULER") or None,
             backend=os.environ.get("EPSILON_BACKEND") or BACKENDS[0],
             shared=os.environ.get("EPSILON_ARTEFACTS") or None,
+            language_model=Path(model).expanduser().resolve() if model else None,
+            poll=_poll(os.environ.get("EPSILON_POLL") or ""),
         )
+
+
+def _poll(text: str) -> tuple[str | None, int] | None:
+    """A port, or an address of a local network and a port. Raises InvalidConfig."""
+    if not text:
+        return None
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit() and 1024 <= int(port) <= 65535):
+        raise InvalidConfig(f"EPSILON_POLL={text}, expected a port from 1024 to 65535, such as 8600")
+    if not host:
+        return None, int(port)
+    try:
+        address = ipaddress.IPv4Address(host)
+    except ValueError:
+        address = None
+    if address is None or not address.is_private or address.is_unspecified:
+        raise InvalidConfig(f"EPSILON_POLL={text}, expected an address of a local network, such as 192.168.1.5:8600")
+    return host, int(port)

@@ -18,7 +18,7 @@ import psutil
 
 from engine import corpus as corpora
 from engine import embeddings
-from engine.config import SimulationConfig, engine_version
+from engine.config import MINILM, SimulationConfig, engine_version
 from engine.corpus import AnyCorpus
 from engine.errors import EpsilonError, RunNotFound, RunStopped, StoreError
 from engine.machine import machine_class
@@ -121,7 +121,7 @@ def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None
     from engine.simulation import simulate
 
     config = claim.config
-    corpus = corpora.resolve(config.corpus, settings, claim.corpus_checksum)
+    corpus = corpora.of_run(config, settings, claim.corpus_checksum)
     artefacts, checkpoint = settings.artefacts, checkpoint_name(claim.run_id)
     keys, secrets = key_path(settings, claim.run_id), None
     resume = _resume(artefacts.find(checkpoint, changes=True))
@@ -250,7 +250,7 @@ def provenance(config: SimulationConfig, corpus: AnyCorpus, seconds: float) -> P
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         engine_version=engine_version(config),
         corpus_checksum=corpus.checksum,
-        vectors=embeddings.find(config.embeddings).label,
+        vectors=", ".join(_public_parts(config)),
         machine=machine_class(),
         commit=_commit(),
         command=command_line(config),
@@ -259,6 +259,12 @@ def provenance(config: SimulationConfig, corpus: AnyCorpus, seconds: float) -> P
         synthetic=corpus.synthetic,
         noise_source=config.privacy.noise_source,
     )
+
+
+def _public_parts(config: SimulationConfig) -> list[str]:
+    """Word vectors, and a language model that stands in MiniLM's place."""
+    own = [config.language_model] if config.language_model != MINILM else []
+    return [embeddings.find(config.embeddings).label, *own]
 
 
 def _commit() -> str:

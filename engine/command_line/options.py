@@ -12,8 +12,11 @@ from engine.config import JOIN, FederationConfig, PrivacyConfig, SimulationConfi
 from engine.errors import InvalidConfig
 from engine.runs import Runs
 from engine.taggers import KINDS
+from engine.validation import one_of
 
 _DEFAULT = SimulationConfig()
+_SCOPES = {"sentence": "dp-sgd", "platform": "secure-sum"}
+"""Whom noise protects → the mechanism that does it with the least noise and trusts nobody with more than it must."""
 
 
 def configuration(
@@ -35,8 +38,15 @@ def configuration(
     dropout: Annotated[
         float, typer.Option(help="Chance of each value to be left out in training, of FedNER's taggers.")
     ] = _DEFAULT.tagger.dropout,
+    scheme: Annotated[
+        str,
+        typer.Option(
+            help="Of the tags that are learned: bio2, or bioes, which marks where names end too; of platforms one for "
+            "all, or one for each with commas between (bio2,bioes)."
+        ),
+    ] = _DEFAULT.tagger.scheme,
     well_formed: Annotated[
-        bool, typer.Option("--well-formed", help="Forbid ill-formed BIO2 sequences when tags are read off the scores.")
+        bool, typer.Option("--well-formed", help="Forbid ill-formed sequences when tags are read off the scores.")
     ] = _DEFAULT.tagger.well_formed,
     embeddings: Annotated[str, typer.Option(help="spaCy package of the word vectors.")] = _DEFAULT.embeddings,
     features: Annotated[
@@ -47,6 +57,13 @@ def configuration(
             "(what spaCy's public name finder says too)."
         ),
     ] = _DEFAULT.features,
+    language_model: Annotated[
+        str,
+        typer.Option(
+            help="Behind contextual features: all-MiniLM-L6-v2, or own, the BERT in the folder that "
+            "EPSILON_LANGUAGE_MODEL names, or its label."
+        ),
+    ] = _DEFAULT.language_model,
     noise_multiplier: Annotated[
         float, typer.Option(help="σ: noise standard deviation ÷ clip norm; 0 is no privacy.")
     ] = _DEFAULT.privacy.noise_multiplier,
@@ -78,10 +95,15 @@ def configuration(
         str,
         typer.Option(
             help="Where noise is added: dp-sgd (by each client at each of its steps; protects a sentence), dp-fedavg "
-            "(by the server, to the sum of updates; protects a client) or local (by each client, to its update; "
-            "protects a client from the server too)."
+            "(by the server, to the sum of updates; protects a client), local (by each client, to its update; "
+            "protects a client from the server too) or secure-sum (by all clients of a round together, whose updates "
+            "the server sees the sum of alone)."
         ),
     ] = _DEFAULT.privacy.mechanism,
+    private_scope: Annotated[
+        str | None,
+        typer.Option(help="In place of --mechanism, whom noise protects: sentence (dp-sgd) or platform (secure-sum)."),
+    ] = None,
     noise_source: Annotated[
         str,
         typer.Option(
@@ -120,6 +142,14 @@ def configuration(
             "convolution,lstm,scores, or hidden), or nothing.  [default: all but what depends on the tags]"
         ),
     ] = None,
+    masked: Annotated[
+        float,
+        typer.Option(help="Share of the names that several platforms train on whose words are masked in training."),
+    ] = _DEFAULT.federation.masked,
+    together: Annotated[
+        float,
+        typer.Option(help="Share of the steps after which platforms that send gradients go on alone; 1 is never."),
+    ] = _DEFAULT.federation.together,
     data_fraction: Annotated[
         float, typer.Option(help="Share of the training sentences, above 0 to 1.")
     ] = _DEFAULT.data_fraction,
@@ -136,10 +166,16 @@ def configuration(
         corpus=JOIN.join(_from_anywhere(name, known) for name in platform or [corpus or ""]),
         data_fraction=data_fraction,
         tagger=TaggerConfig(
-            name=tagger, hidden_size=hidden_size, window=window, well_formed=well_formed, dropout=dropout
+            name=tagger,
+            hidden_size=hidden_size,
+            window=window,
+            scheme=scheme,
+            well_formed=well_formed,
+            dropout=dropout,
         ),
         embeddings=embeddings,
         features=features,
+        language_model=_language_model(language_model),
         training=TrainingConfig(
             optimiser=optimiser,
             learning_rate=learning_rate,
@@ -153,7 +189,7 @@ def configuration(
             delta=delta,
             sampling=sampling,
             clipping=clipping,
-            mechanism=mechanism,
+            mechanism=_scoped(mechanism, private_scope),
             noise_source=noise_source,
             **clip,
         ),
@@ -166,9 +202,21 @@ def configuration(
             skew=skew,
             weighting=weighting,
             shared=shared,
+            masked=masked,
+            together=together,
         ),
         seed=seed,
     )
+
+
+def _scoped(mechanism: str, scope: str | None) -> str:
+    """The mechanism of whom noise shall protect. Raises InvalidConfig where another one was asked for."""
+    if scope is None:
+        return mechanism
+    one_of("private_scope", scope, tuple(_SCOPES))
+    if mechanism not in (_DEFAULT.privacy.mechanism, _SCOPES[scope]):
+        raise InvalidConfig(f"private_scope={scope!r}, but mechanism={mechanism!r}: expected one of the two")
+    return _SCOPES[scope]
 
 
 def _from_anywhere(name: str, known: set[str]) -> str:
@@ -178,17 +226,38 @@ def _from_anywhere(name: str, known: set[str]) -> str:
     return str(Path(name).resolve()) if name not in known and Path(name).exists() else name
 
 
+def _language_model(name: str) -> str:
+    """The label of the user's own, where that is asked for as such. Raises InvalidConfig, VectorsMissing."""
+    if name != "own":
+        return name
+    models = Runs.from_environment().language_models()
+    if len(models) < 2:
+        raise InvalidConfig("language_model='own', but EPSILON_LANGUAGE_MODEL names no folder, expected that of a BERT")
+    return models[1]
+
+
 def configured(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of :func:`configuration` and hand it the result as first argument."""
-    options = inspect.signature(configuration).parameters
+
+    @functools.wraps(command)
+    def made(make: Callable[..., SimulationConfig], **values: Any) -> None:
+        command(make(), **values)
+
+    return configurable(made)
+
+
+def configurable(command: Callable[..., None]) -> Callable[..., None]:
+    """The same, but what it gets is what makes the configuration, given the options that the command itself has."""
     own = list(inspect.signature(command).parameters.values())[1:]
+    mine = {p.name for p in own}
+    options = [p for p in inspect.signature(configuration).parameters.values() if p.name not in mine]
 
     @functools.wraps(command)
     def wrapper(**values: Any) -> None:
-        chosen = {name: values.pop(name) for name in options}
-        command(configuration(**chosen), **values)
+        chosen = {p.name: values.pop(p.name) for p in options}
+        command(functools.partial(configuration, **chosen), **values)
 
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*options.values(), *own)]
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*options, *own)]
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
     return wrapper

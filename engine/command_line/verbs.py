@@ -15,8 +15,12 @@ from typing import Annotated
 import typer
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
+from engine.command_line import papers, texts
+from engine.command_line.audits import audit
 from engine.command_line.corpora import held, listed
+from engine.command_line.ledgers import ledger
 from engine.command_line.options import configured
+from engine.command_line.reports import report
 from engine.command_line.saying import progress_bar, say, sentence
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import (
@@ -26,7 +30,7 @@ from engine.errors import (
     RunNotFound,
     VectorsMissing,
 )
-from engine.experiments import paper
+from engine.experiments import over_seeds, paper
 from engine.records import RunKind, RunState
 from engine.reports.checks import privacy_lines
 from engine.reports.numbers import delta_text
@@ -40,7 +44,6 @@ from engine.reports.runs import (
 )
 from engine.reports.scores import score_fields, score_table
 from engine.reports.studies import study_lines, study_outcome, trial_line
-from engine.reports.tables import paper_text
 from engine.runs import Runs, repeats
 from engine.settings import Settings
 
@@ -145,10 +148,14 @@ def sweep(
 
 @app.command("paper")
 def paper_tables(
-    name: Annotated[str, typer.Argument(help="The paper: dp-fl-ner.")] = paper.PAPERS[0],
-    corpus: Annotated[str, typer.Option(help="The corpus of the runs beside the printed numbers.")] = "conll2003",
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds a mean is taken over.")] = paper.SEEDS,
-    table: Annotated[str | None, typer.Option(help="One table alone: table1 to table6.")] = None,
+    name: Annotated[str, typer.Argument(help="The paper: dp-fl-ner, or fedner.")] = paper.NAME,
+    corpus: Annotated[
+        str | None, typer.Option(help="The corpus of the runs beside dp-fl-ner's numbers.  [default: conll2003]")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="How many seeds a mean is taken over.  [default: 5; figures: 3]")
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="One table or figure alone, as in table2, figure3.")] = None,
     submit_missing: Annotated[
         bool, typer.Option("--submit", help="Have what is missing computed in the background.")
     ] = False,
@@ -158,22 +165,17 @@ def paper_tables(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show the paper's tables. What was printed, and what our runs give: of whole names, and in the paper's metric."""
-    door = Runs.from_environment()
-    if table is not None and table not in paper.TABLES:
-        raise InvalidConfig(f"table={table!r}, expected one of {', '.join(paper.TABLES)}")
-    cells = [cell for cell in paper.cells(name, corpus) if table in (None, cell.table)]
+    """Show a paper's tables and figures. What was printed, and what our runs give."""
+    door, known = Runs.from_environment(), papers.named(name, corpus)
+    cells = papers.chosen(known, table)
     if submit_missing or submit_again:
         wanted = dict.fromkeys(config for cell in cells for config in cell.seeds(seeds))
         statuses = door.submit_all(wanted, again=submit_again)
         waiting = sum(not status.state.final for status in statuses)
         typer.echo(f"{waiting:,} runs wait or are under way.", err=True)
-    found = [paper.measure(cell, door.find, seeds) for cell in cells]
-    done = {run.run_id: run for each in found for run in each.found.runs}
-    text = repeats.summary(door.repeated(done.values()).values())
-    say(
-        as_json, {"cells": [paper.fields(each) for each in found]}, "\n\n".join(filter(None, [paper_text(found), text]))
-    )
+    found = papers.measured(known, cells, door.find, seeds)
+    text = repeats.summary(door.repeated({run.run_id: run for run in found.runs}.values()).values())
+    say(as_json, {"cells": found.fields}, "\n\n".join(filter(None, [found.text, text])))
 
 
 @app.command()
@@ -184,7 +186,7 @@ def tune(
     trials: Annotated[int, typer.Option(help="Recipes to try, those of earlier calls included.")] = 30,
     seeds: Annotated[
         int, typer.Option(min=0, help="Runs of the winner on the corpus: each is a release, all are booked.")
-    ] = paper.SEEDS,
+    ] = over_seeds.SEEDS,
     budget: Annotated[
         float | None,
         typer.Option(help="ε of all trials and runs together, where the development corpus is the private one."),
@@ -208,7 +210,7 @@ def tune(
         typer.echo(f"Ended after {len(study.trials):,} trials: the next one does not fit the total.", err=True)
     study = tuning.released(study, seeds, settings)
     door = Runs(settings)
-    winners = paper.with_seeds(study.best, seeds) if study.best else []
+    winners = over_seeds.with_seeds(study.best, seeds) if study.best else []
     door.submit_all(winners, owner_pid=os.getpid())
     with progress_bar(quiet=as_json) as tell:
         for number, config in enumerate(winners):
@@ -346,6 +348,11 @@ def epsilon(
     say(as_json, fields, text)
 
 
+app.command()(audit)
+app.command()(ledger)
+app.command()(report)
+
+
 @app.command()
 def score(
     gold: Annotated[Path, typer.Argument(help="Column file with the right tags.")],
@@ -357,6 +364,10 @@ def score(
 
     scores = score_files(gold, predicted)
     say(as_json, score_fields(scores), score_table(scores))
+
+
+app.command("tag")(texts.tag)
+app.command("redact")(texts.redacted)
 
 
 def _warn_of_overlap(config: SimulationConfig) -> None:

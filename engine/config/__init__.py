@@ -21,6 +21,7 @@ from engine.config.parts import (
     IN_CONTEXT,
     JOIN,
     LOSSES,
+    MINILM,
     NOISE,
     NOISE_SOURCES,
     NOTHING,
@@ -28,6 +29,7 @@ from engine.config.parts import (
     PARTITIONS,
     SAMPLINGS,
     SCHEDULES,
+    SCHEMES,
     SYNTHETIC,
     WEIGHTINGS,
     FederationConfig,
@@ -36,7 +38,7 @@ from engine.config.parts import (
     TrainingConfig,
 )
 from engine.errors import InvalidConfig
-from engine.taggers.kinds import KINDS
+from engine.taggers import KINDS, splits_of
 from engine.validation import integer, number, one_of, text
 
 __all__ = [
@@ -48,6 +50,7 @@ __all__ = [
     "IN_CONTEXT",
     "JOIN",
     "LOSSES",
+    "MINILM",
     "NOISE",
     "NOISE_SOURCES",
     "NOTHING",
@@ -55,6 +58,7 @@ __all__ = [
     "PARTITIONS",
     "SAMPLINGS",
     "SCHEDULES",
+    "SCHEMES",
     "SYNTHETIC",
     "WEIGHTINGS",
     "FederationConfig",
@@ -80,6 +84,8 @@ class SimulationConfig:
     vectors feed the tagger. features: what a token is told by: its word's "vectors", as in the papers; "shapes", its
     spelling beside them; "contextual", vectors in context from a public language model beside these; "tuned", those of
     the same model tuned on public names beside these; "names", what spaCy's public name finder says beside these.
+    language_model: the public one that "contextual" features come from, by default MiniLM; another by its shape and
+    checksum, see :mod:`engine.embeddings.own_model`.
     seed: of every random stream.
     """
 
@@ -88,6 +94,7 @@ class SimulationConfig:
     tagger: TaggerConfig = field(default_factory=TaggerConfig)
     embeddings: str = "en_core_web_md"
     features: str = "vectors"
+    language_model: str = MINILM
     training: TrainingConfig = field(default_factory=TrainingConfig)
     privacy: PrivacyConfig = field(default_factory=PrivacyConfig)
     federation: FederationConfig = field(default_factory=FederationConfig)
@@ -98,15 +105,51 @@ class SimulationConfig:
         number("data_fraction", self.data_fraction, 0, 1, "a number in (0, 1]", low_open=True)
         object.__setattr__(self, "data_fraction", float(self.data_fraction))
         text("embeddings", self.embeddings)
+        self._check_features()
+        integer("seed", self.seed, 0, 2**32 - 1)
+        if self.platforms:
+            object.__setattr__(self, "federation", _of_platforms(self.platforms, self.federation))
+        object.__setattr__(self, "tagger", _with_schemes(self.tagger, self.platforms))
+        self._check_platforms()
+        self._check_mechanism()
+
+    def _check_features(self) -> None:
         one_of("features", self.features, FEATURES)
         if KINDS[self.tagger.name].in_context and self.features not in IN_CONTEXT:
             raise InvalidConfig(
                 f"features={self.features!r}, expected one of {', '.join(IN_CONTEXT)}, since "
                 f"tagger={self.tagger.name!r} reads vectors in context"
             )
-        integer("seed", self.seed, 0, 2**32 - 1)
-        if self.platforms:
-            object.__setattr__(self, "federation", _of_platforms(self.platforms, self.federation))
+        text("language_model", self.language_model)
+        if self.language_model != MINILM and self.features != "contextual":
+            raise InvalidConfig(
+                f"language_model={self.language_model!r}, expected {MINILM!r} with features={self.features!r}: another "
+                "model can only stand in its place with 'contextual'"
+            )
+
+    def _check_platforms(self) -> None:
+        federation = self.federation
+        if len(self.tagger.schemes) > 1 and splits_of(self.tagger.name)[-1] in (federation.shared_parts or ()):
+            raise InvalidConfig(
+                f"scheme={self.tagger.scheme!r}, expected one for all platforms, since they share the scores of their "
+                f"tags: shared={federation.shared!r}"
+            )
+        if federation.shared is not None and not self.platforms:
+            raise InvalidConfig(
+                f"shared={federation.shared!r}, expected none: clients with parts of one corpus share all of a tagger"
+            )
+        if federation.shared == NOTHING and self.privacy.kind.whole_clients and self.privacy.private:
+            raise InvalidConfig(
+                f"shared='nothing', expected a part: mechanism={self.privacy.mechanism!r} protects what is sent"
+            )
+        if federation.masked and not self.platforms:
+            raise InvalidConfig(f"masked={federation.masked:g}, expected 0: only platforms have names in common")
+        if federation.together < 1 and (not self.platforms or federation.shared == NOTHING):
+            raise InvalidConfig(
+                f"together={federation.together:g}, expected 1: only platforms that share something can part"
+            )
+
+    def _check_mechanism(self) -> None:
         mechanism, federation = self.privacy.mechanism, self.federation
         whole_clients = self.privacy.kind.whole_clients
         if whole_clients and federation.clients == 1:
@@ -116,6 +159,10 @@ class SimulationConfig:
                 f"sampling={self.privacy.sampling!r}, expected 'poisson', since mechanism={mechanism!r} draws the "
                 "clients of a round independently"
             )
+        if self.privacy.kind.noise == "shares" and federation.participants == 1:
+            raise InvalidConfig(
+                f"participants=1, expected at least 2, since mechanism={mechanism!r} hides each among others"
+            )
         if whole_clients and federation.schedule == "gradients":
             raise InvalidConfig(
                 f"schedule='gradients', expected 'averaging', since mechanism={mechanism!r} bounds what a round of "
@@ -123,10 +170,6 @@ class SimulationConfig:
             )
         if federation.clients == 1 and federation.schedule == "gradients":
             raise InvalidConfig("schedule='gradients', expected 'averaging', since clients=1 has nobody to send any to")
-        if federation.shared is not None and not self.platforms:
-            raise InvalidConfig(
-                f"shared={federation.shared!r}, expected none: clients with parts of one corpus share all of a tagger"
-            )
         if federation.weighting == ("equal" if whole_clients else "examples"):
             object.__setattr__(self, "federation", dataclasses.replace(federation, weighting=None))
         elif whole_clients and federation.weighting:
@@ -140,6 +183,12 @@ class SimulationConfig:
         """The corpus of each platform; empty where all clients have parts of one corpus."""
         names = tuple(self.corpus.split(JOIN))
         return names if len(names) > 1 else ()
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """The tag scheme of each platform, or the one there is."""
+        found = self.tagger.schemes
+        return found * len(self.platforms) if self.platforms and len(found) == 1 else found
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, ready for JSON; :meth:`from_dict` is the inverse."""
@@ -190,6 +239,15 @@ def _of_platforms(platforms: tuple[str, ...], federation: FederationConfig) -> F
             f"clients={federation.clients}, expected {len(platforms)}, one for each platform of the corpus"
         )
     return dataclasses.replace(federation, clients=len(platforms))
+
+
+def _with_schemes(tagger: TaggerConfig, platforms: tuple[str, ...]) -> TaggerConfig:
+    """The same with one tag scheme for each platform, or one name for all."""
+    names = tagger.schemes
+    if len(names) not in (1, len(platforms)):
+        wanted = f"one, or {len(platforms)}: one for each platform" if platforms else "one for the one corpus"
+        raise InvalidConfig(f"scheme={tagger.scheme!r}, expected {wanted}")
+    return tagger if len(names) == 1 or len(set(names)) > 1 else dataclasses.replace(tagger, scheme=names[0])
 
 
 _PARTS: dict[str, Any] = {

@@ -16,6 +16,7 @@ OPTIMISERS = ("sgd", "momentum", "adam")
 SAMPLINGS = ("poisson", "shuffle")
 CLIPPINGS = ("joint", "per-layer")
 NOISE_SOURCES = ("seeded", "system")
+SCHEMES = ("bio2", "bioes")
 SCHEDULES = ("averaging", "incremental", "gradients")
 PARTITIONS = ("random", "unequal", "label-skew", "document", "natural")
 WEIGHTINGS = ("examples", "equal")
@@ -25,6 +26,8 @@ SYNTHETIC = "synthetic"
 """Name of the embedded corpus, which is always there."""
 NOISE = (0.0, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 """Noise multipliers that are worth a look, from none to too much."""
+MINILM = "all-MiniLM-L6-v2"
+"""The public language model that is set up with the rest."""
 JOIN = " + "
 """Between the names of corpora, where each is a platform's own."""
 AUTOMATIC: Any = object()
@@ -40,13 +43,17 @@ class TaggerConfig:
     name: one of :data:`engine.taggers.KINDS`. hidden_size: LSTM units per direction (the paper does not print its own),
     or units of an MLP. window: how many tokens to the left and to the right a linear tagger or an MLP reads beside each
     token.
-    well_formed: whether ill-formed BIO2 sequences are forbidden when tags are read off the scores. dropout: chance of
-    each value to be left out in training, of taggers that have such layers (FedNER, section 4.1: 0.2).
+    scheme: of the tags that it learns and gives: "bio2", or "bioes", which marks where names end too; of platforms one
+        name for all (FedNER, section 4.1: BIO), or one for each with commas between, in the order of their corpora.
+        What is scored is BIO2 (:mod:`engine.corpus.schemes`).
+    well_formed: whether ill-formed sequences of the scheme are forbidden when tags are read off the scores. dropout:
+        chance of each value to be left out in training, of taggers that have such layers (FedNER, section 4.1: 0.2).
     """
 
     name: str = "bilstm-tddl"
     hidden_size: int = 100
     window: int = 0
+    scheme: str = "bio2"
     well_formed: bool = False
     dropout: float = 0.0
 
@@ -58,11 +65,23 @@ class TaggerConfig:
             raise InvalidConfig(
                 f"window={self.window}, expected 0, since tagger={self.name!r} reads the whole sentence"
             )
+        names = [name.strip() for name in self.scheme.split(",")] if isinstance(self.scheme, str) else [self.scheme]
+        if not all(name in SCHEMES for name in names):
+            raise InvalidConfig(
+                f"scheme={self.scheme!r}, expected one of {', '.join(SCHEMES)}, or one for each platform with commas "
+                "between"
+            )
+        object.__setattr__(self, "scheme", ",".join(names))
         truth("well_formed", self.well_formed)
         number("dropout", self.dropout, 0, 0.9, "a number from 0 to 0.9")
         object.__setattr__(self, "dropout", float(self.dropout))
         if self.dropout and "dropout" not in KINDS[self.name].fields:
             raise InvalidConfig(f"dropout={self.dropout:g}, expected 0, since tagger={self.name!r} has none")
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """The names in ``scheme``."""
+        return tuple(self.scheme.split(","))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +131,9 @@ class PrivacyConfig:
         to each step of its own training; a sentence is protected, from the server too. "dp-fedavg": the server adds
         it to the sum of the clients' clipped updates; a whole client is protected, from everybody but the server
         (McMahan et al. 2018). "local": each client adds it to its clipped update; a whole client is protected, from
-        everybody. In the last two, clip_norm bounds the L2 norm of a client's update of all weights.
+        everybody. "secure-sum": all clients of a round add it together, and the server sees the sum of their clipped
+        updates alone; a whole client is protected, from the server too. In the last three, clip_norm bounds the L2 norm
+        of a client's update of all weights.
     noise_source: where the keys of noise and samples come from. "seeded": from the seed and what is run, so that the
         run can be computed again; for simulation, since whoever knows the seed can subtract the noise. "system": from
         the operating system, destroyed when the run ends; for taggers that are given away. Without noise it is seeded.
@@ -177,6 +198,9 @@ class FederationConfig:
         wants: by examples where sentences are protected, equal where whole clients are.
     shared: what platforms share of their tagger, as names of its parts with commas between (see
         :attr:`engine.taggers.Tagger.splits`), or "nothing"; None is all but what depends on the tags.
+    masked: share of the names that several platforms train on whose words are masked in training (FedNER, section 4.5).
+    together: share of the steps that platforms go together, where gradients travel; from then on each goes on by itself
+        with what it has, and nothing is sent.
     """
 
     clients: int = 1
@@ -187,6 +211,8 @@ class FederationConfig:
     skew: float = 0.5
     weighting: str | None = None
     shared: str | None = None
+    masked: float = 0.0
+    together: float = 1.0
 
     def __post_init__(self) -> None:
         integer("clients", self.clients, 1, 100_000)
@@ -203,6 +229,12 @@ class FederationConfig:
         object.__setattr__(self, "skew", float(self.skew))
         if self.weighting is not None:
             one_of("weighting", self.weighting, WEIGHTINGS)
+        number("masked", self.masked, 0, 1, "a number from 0 to 1")
+        object.__setattr__(self, "masked", float(self.masked))
+        number("together", self.together, 0, 1, "a number in (0, 1]", low_open=True)
+        object.__setattr__(self, "together", float(self.together))
+        if self.together < 1 and self.schedule != "gradients":
+            raise InvalidConfig(f"together={self.together:g}, expected 1 with schedule={self.schedule!r}")
         if self.shared is not None:
             text("shared", self.shared)
             # Word vectors are frozen and public: everybody has them, whether they are named or not.

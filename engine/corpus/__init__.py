@@ -6,7 +6,7 @@ Light to import: what generates or downloads is imported when it is asked for.
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.config import JOIN, SYNTHETIC
+from engine.config import JOIN, SYNTHETIC, SimulationConfig
 from engine.corpus import files
 from engine.corpus.catalogue import ENTRIES, CorpusInfo, Entry
 from engine.corpus.files import OWN
@@ -27,6 +27,7 @@ __all__ = [
     "catalogue",
     "delete",
     "fetch",
+    "of_run",
     "rename",
     "resolve",
 ]
@@ -39,6 +40,13 @@ def resolve(name_or_path: str, settings: Settings, expected: str | None = None) 
     federation's platforms, see :class:`JoinedCorpora`."""
     kind = JoinedCorpora if JOIN in name_or_path else CorpusHandle
     return kind(name_or_path, settings, expected)
+
+
+def of_run(config: SimulationConfig, settings: Settings, expected: str | None = None) -> AnyCorpus:
+    """What a configuration trains on. expected: the checksum that it must have."""
+    if config.platforms:
+        return JoinedCorpora(config.corpus, settings, expected, config.federation.masked)
+    return CorpusHandle(config.corpus, settings, expected)
 
 
 def fetch(name: str, settings: Settings, progress: Callable[[float], None] = lambda share: None) -> Path:

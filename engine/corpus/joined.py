@@ -16,6 +16,7 @@ from engine.artefacts import Artefacts
 from engine.config import JOIN
 from engine.corpus.handle import COPIES, CorpusHandle
 from engine.corpus.layout import Layout
+from engine.corpus.masked import MaskedHandle
 from engine.corpus.same import held_once
 from engine.corpus.sentences import Corpus
 from engine.errors import CorpusError, StoreError
@@ -29,17 +30,21 @@ class JoinedCorpora:
     """What is asked of a :class:`CorpusHandle`, of several corpora together; ``parts`` has the handle of each.
 
     expected: the checksum of all together; where it is known which corpora that was, each of them is held against its
-    own, and taken from what another machine left.
+    own, and taken from what another machine left. masked: share of the names known to several platforms that are masked
+    in training, see :mod:`engine.corpus.masked`.
     """
 
-    def __init__(self, name: str, settings: Settings, expected: str | None = None) -> None:
+    def __init__(self, name: str, settings: Settings, expected: str | None = None, masked: float = 0.0) -> None:
         self.name, self.expected = name, expected
         self.artefacts: Artefacts = settings.artefacts
         names, each = name.split(JOIN), self._shared() if expected else None
         checksums = each if each and len(each) == len(names) else [None] * len(names)
-        self.parts = tuple(
+        self._whole = tuple(
             CorpusHandle(part, settings, checksum) for part, checksum in zip(names, checksums, strict=True)
         )
+        self.parts = self._whole
+        if masked:
+            self.parts = tuple(MaskedHandle(part, self._whole, masked) for part in self._whole)
 
     @property
     def synthetic(self) -> bool:
@@ -48,7 +53,16 @@ class JoinedCorpora:
 
     @cached_property
     def checksum(self) -> str:
-        """SHA-256 in hexadecimal of the parts' checksums, in their order. Raises CorpusError."""
+        """SHA-256 in hexadecimal of the parts' checksums, in their order. Raises CorpusError with what is wrong with
+        each part: who fetches one that is missing should not be told of the next one only then."""
+        problems = []
+        for part in self._whole:
+            try:
+                _ = part.checksum
+            except CorpusError as error:
+                problems.append(str(error).removesuffix("."))
+        if problems:
+            raise CorpusError("; ".join(dict.fromkeys(problems)))
         parts = [f"platforms {_FORMAT}", *(part.checksum for part in self.parts)]
         found = hashlib.sha256("\n".join(parts).encode()).hexdigest()
         if self.expected not in (None, found):
@@ -58,6 +72,7 @@ class JoinedCorpora:
     @cached_property
     def train_sentences(self) -> int:
         """How many sentences there are to train on, on all platforms. Raises CorpusError."""
+        _ = self.checksum  # some sizes are known without the files, but not what can be trained on
         return sum(part.train_sentences for part in self.parts)
 
     @cached_property
@@ -72,7 +87,7 @@ class JoinedCorpora:
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             pass  # made anew
         first, kept = 0, []
-        for part, own in zip(self.parts, held_once([part.load() for part in self.parts]), strict=True):
+        for part, own in zip(self._whole, held_once([part.load() for part in self._whole]), strict=True):
             kept.append(first + own)
             first += part.train_sentences
         with self.artefacts.making(name, "What platforms have in common") as made:
@@ -112,7 +127,7 @@ class JoinedCorpora:
         name = self._list(self.checksum)
         if self.artefacts.elsewhere and self.artefacts.find(name) is None:
             with self.artefacts.making(name, "The list of the platforms' corpora") as path:
-                path.write_text(json.dumps([part.checksum for part in self.parts]), encoding="utf-8")
+                path.write_text(json.dumps([part.checksum for part in self._whole]), encoding="utf-8")
 
     def _shared(self) -> list[str] | None:
         """The checksum of each part, as the machine that asked for the run left them."""

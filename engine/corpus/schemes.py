@@ -15,6 +15,8 @@ better. Two other readings could be better:
 from collections.abc import Sequence
 from itertools import pairwise
 
+PREFIXES = {"bio2": "BI", "bioes": "BIES"}
+"""With which the tags of a type begin, by the name of the scheme in configurations."""
 _AT_THE_END = {"B": "S", "I": "E"}
 _IN_BIO2 = {"S": "B", "E": "I"}
 
@@ -35,5 +37,6 @@ def to_bioes(tags: Sequence[str]) -> list[str]:
 
 
 def from_bioes(tags: Sequence[str]) -> list[str]:
-    """BIOES → BIO2, predictions too: ill-formed ones are read by the rule above."""
+    """BIOES → BIO2, predictions too: ill-formed ones are read by the rule above. Each tag is read by itself, so that a
+    list of names may stand for a sentence; BIO2 stays as it is."""
     return [_IN_BIO2.get(tag[0], tag[0]) + tag[1:] for tag in tags]

@@ -1,6 +1,6 @@
 """Sentences with their tags, and a corpus made of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -38,4 +38,33 @@ class Corpus:
     @property
     def tags(self) -> tuple[str, ...]:
         """O first, then B- and I- of each type in alphabetical order."""
-        return ("O", *(f"{prefix}-{name}" for name in self.entity_types for prefix in "BI"))
+        return tags_of(self.entity_types)
+
+
+def tags_of(entity_types: Iterable[str], prefixes: str = "BI") -> tuple[str, ...]:
+    """O first, then B- and I-, or what else the letters of ``prefixes`` say, of each type in alphabetical order."""
+    return ("O", *(f"{prefix}-{name}" for name in sorted(set(entity_types)) for prefix in prefixes))
+
+
+def entities(tags: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """Yield (type, first token, token after the last) of each entity, from left to right.
+
+    tags: one sentence in IOB2. Raises ValueError with the tag if it is neither O nor B-X nor I-X.
+    """
+    kind, start = "", 0
+    for position, tag in enumerate(tags):
+        if tag == "O":
+            if kind:
+                yield kind, start, position
+            kind = ""
+            continue
+        prefix, name = tag[:2], tag[2:]
+        if prefix not in ("B-", "I-") or not name:
+            raise ValueError(tag)
+        if prefix == "I-" and name == kind:
+            continue
+        if kind:
+            yield kind, start, position
+        kind, start = (name, position) if prefix == "B-" else ("", 0)
+    if kind:
+        yield kind, start, len(tags)

@@ -6,6 +6,7 @@ learned from the private text, that vocabulary would leave through the side door
 
 from engine.embeddings.encoded import EncodedCorpus, EncodedSplit
 from engine.embeddings.features import IN_CONTEXT, encode
+from engine.embeddings.own_model import own_in_context
 from engine.embeddings.vectors import VectorPackage, find, installed
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "encode",
     "find",
     "installed",
+    "own_in_context",
 ]

@@ -5,7 +5,7 @@ Tokens stand one after another without padding; a token is the number of its row
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +14,8 @@ import numpy as np
 
 from engine.artefacts import Artefacts
 from engine.corpus.handle import CorpusHandle
-from engine.corpus.sentences import Corpus, Sentence
+from engine.corpus.schemes import PREFIXES, to_bioes
+from engine.corpus.sentences import Corpus, Sentence, tags_of
 from engine.embeddings.vectors import VectorPackage, look_up
 
 _SPLITS = ("train", "validation", "test")
@@ -127,6 +128,36 @@ def token_positions(split: EncodedSplit, sentences: np.ndarray) -> np.ndarray:
     ends = np.cumsum(lengths)
     places: np.ndarray = np.arange(lengths.sum()) + np.repeat(split.offsets[sentences] - (ends - lengths), lengths)
     return places
+
+
+def with_tags(encoded: EncodedCorpus, tags: tuple[str, ...]) -> EncodedCorpus:
+    """The same arrays with more tags, of which the corpus's own are some."""
+    if tags == encoded.tags:
+        return encoded
+    numbers = np.array([tags.index(tag) for tag in encoded.tags], dtype=np.int16)
+    splits = {name: replace(each, tags=numbers[each.tags]) for name in _SPLITS if (each := getattr(encoded, name))}
+    return replace(encoded, **splits, tags=tags)
+
+
+def in_scheme(encoded: EncodedCorpus, scheme: str) -> EncodedCorpus:
+    """The same arrays, whose tags are BIO2, with the tags of this scheme: for each sentence what
+    :func:`engine.corpus.schemes.to_bioes` says, for all tokens at once."""
+    if scheme == "bio2":
+        return encoded
+    tags = tags_of({tag[2:] for tag in encoded.tags if tag != "O"}, PREFIXES[scheme])
+    numbers = {tag: number for number, tag in enumerate(encoded.tags)}
+    goes_on = np.array([numbers.get(f"I-{tag[2:]}", len(numbers)) for tag in encoded.tags])
+    within = np.array([tags.index(tag) for tag in encoded.tags], dtype=np.int16)
+    at_the_end = np.array([tags.index(to_bioes([tag])[0]) for tag in encoded.tags], dtype=np.int16)
+
+    def of(split: EncodedSplit) -> EncodedSplit:
+        after = np.append(split.tags, -1)
+        after[split.offsets] = -1  # what begins a sentence follows nothing
+        changed = np.where(after[1:] == goes_on[split.tags], within[split.tags], at_the_end[split.tags])
+        return replace(split, tags=changed)
+
+    train, validation, test = map(of, (encoded.train, encoded.validation, encoded.test))
+    return replace(encoded, train=train, validation=validation, test=test, tags=tags)
 
 
 def tag_sequences(split: EncodedSplit, tags: np.ndarray, names: Iterable[str]) -> list[list[str]]:

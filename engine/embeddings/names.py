@@ -5,8 +5,10 @@ Its types are not those of the corpus: they are told as features, and the privat
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -45,12 +47,9 @@ def found_names(
 
     package: folder of a spaCy model with its name finder. Raises VectorsMissing if it has none.
     """
-    import spacy
     from spacy.tokens import Doc
 
-    if not (package / "ner").is_dir():
-        raise VectorsMissing(f"The package in {package.name} has word vectors alone, without spaCy's name finder.")
-    finder = spacy.load(package, enable=["ner"])
+    finder = _finder(package)
     place = {kind: number for number, kind in enumerate(TYPES)}
     told = np.zeros((sum(map(len, sentences)), SIZE), np.float32)
     every, first = iter(sentences), 0
@@ -62,3 +61,13 @@ def found_names(
             first += len(document)
         progress(first / max(len(told), 1))
     return told
+
+
+@lru_cache(maxsize=1)
+def _finder(package: Path) -> Any:
+    """It takes a second to load; who tags text after text has it at hand."""
+    import spacy
+
+    if not (package / "ner").is_dir():
+        raise VectorsMissing(f"The package in {package.name} has word vectors alone, without spaCy's name finder.")
+    return spacy.load(package, enable=["ner"])

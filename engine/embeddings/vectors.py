@@ -64,19 +64,30 @@ def _folder(name: str) -> Path | None:
     return None
 
 
+class WordVectors:
+    """The table of an installed package, in memory. table: float32 [rows + 1, 300], whose last row is the zero vector,
+    for words outside the public table. spaCy itself reads a zero vector there."""
+
+    def __init__(self, package: VectorPackage) -> None:
+        from spacy.vectors import Vectors
+
+        self._vectors = Vectors()
+        self._vectors.from_disk(package.folder / "vocab")
+        width = self._vectors.shape[1]
+        self.table = np.vstack([self._vectors.data, np.zeros((1, width))]).astype(np.float32)
+
+    def rows(self, words: Iterable[str]) -> dict[str, int]:
+        """The row of each word."""
+        from spacy.strings import get_string_id
+
+        distinct, unknown = sorted(set(words)), len(self.table) - 1
+        if not distinct:
+            return {}
+        found = self._vectors.find(keys=np.array([get_string_id(word) for word in distinct], dtype=np.uint64))
+        return {word: int(row) if row >= 0 else unknown for word, row in zip(distinct, found, strict=True)}
+
+
 def look_up(package: VectorPackage, words: Iterable[str]) -> tuple[np.ndarray, dict[str, int]]:
-    """The public table and the row of each word.
-
-    Returns the table, float32 of shape [rows + 1, 300], whose last row is the zero vector, and for each word its row
-    (the last one for words outside the public table). spaCy itself reads a zero vector there.
-    """
-    from spacy.strings import get_string_id
-    from spacy.vectors import Vectors
-
-    vectors = Vectors()
-    vectors.from_disk(package.folder / "vocab")
-    table = np.vstack([vectors.data, np.zeros((1, vectors.shape[1]))]).astype(np.float32)
-    distinct = sorted(set(words))
-    rows = vectors.find(keys=np.array([get_string_id(word) for word in distinct], dtype=np.uint64)) if distinct else []
-    unknown = len(table) - 1
-    return table, {word: int(row) if row >= 0 else unknown for word, row in zip(distinct, rows, strict=True)}
+    """The public table, and the row of each word (:class:`WordVectors`)."""
+    vectors = WordVectors(package)
+    return vectors.table, vectors.rows(words)

@@ -20,13 +20,13 @@ from engine.config import (
     TaggerConfig,
     TrainingConfig,
 )
-from engine.errors import InvalidConfig
 from engine.experiments.over_seeds import SEEDS, OverSeeds, engine_of, over_seeds, with_seeds
 from engine.experiments.spread import ScoreSpread
 from engine.records import Run
 from engine.taggers import KINDS
 
-PAPERS = ("dp-fl-ner",)
+NAME, CORPUS = "dp-fl-ner", "conll2003"
+"""What it is called here, and its corpus."""
 TABLES = {
     "table1": "Central training, no privacy",
     "table2": "Central training, DP-SGD",
@@ -35,7 +35,7 @@ TABLES = {
     "table5": "Clients, one round, DP-SGD at each",
     "table6": "Five clients, a tenth of the data a round, DP-SGD at each",
 }
-TAGGERS = tuple(kind.name for kind in KINDS.values() if kind.paper == "dp-fl-ner")
+TAGGERS = tuple(kind.name for kind in KINDS.values() if kind.paper == NAME)
 """Kinds of taggers that the paper has."""
 _FOLDER = Path(__file__).parent / "papers"
 _PHASES, _PHASE_CLIENTS, _NOISE = 10, 5, 1.0
@@ -53,9 +53,9 @@ class Cell:
     config: SimulationConfig
     round: int | None = None
 
-    def seeds(self, number: int) -> list[SimulationConfig]:
+    def seeds(self, number: int | None = None) -> list[SimulationConfig]:
         """The configurations of the first so many seeds."""
-        return with_seeds(self.config, number)
+        return with_seeds(self.config, number or SEEDS)
 
 
 @dataclass(frozen=True)
@@ -66,22 +66,17 @@ class Row:
     found: OverSeeds
 
 
-def cells(paper: str = PAPERS[0], corpus: str = "conll2003") -> list[Cell]:
-    """All rows of all tables on a corpus. Raises InvalidConfig for a paper that is not known."""
-    if paper not in PAPERS:
-        raise InvalidConfig(f"paper={paper!r}, expected one of {', '.join(PAPERS)}")
+def cells(corpus: str = CORPUS) -> list[Cell]:
+    """All rows of all tables on a corpus."""
     return [
-        _cell(table, row, corpus)
-        for table, rows in published(paper)["tables"].items()
-        if table in TABLES
-        for row in rows
+        _cell(table, row, corpus) for table, rows in published()["tables"].items() if table in TABLES for row in rows
     ]
 
 
-@lru_cache(maxsize=4)
-def published(paper: str) -> dict[str, Any]:
+@lru_cache(maxsize=1)
+def published() -> dict[str, Any]:
     """Title, authors, venue and the numbers of the paper's tables as printed."""
-    found: dict[str, Any] = json.loads((_FOLDER / f"{paper}.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads((_FOLDER / f"{NAME}.json").read_text(encoding="utf-8"))
     return found
 
 
@@ -104,7 +99,7 @@ def _cell(table: str, row: dict[str, Any], corpus: str) -> Cell:
     return Cell(table, named, printed, config, after)
 
 
-def what_ifs(corpus: str = "conll2003") -> dict[str, SimulationConfig]:
+def what_ifs(corpus: str = CORPUS) -> dict[str, SimulationConfig]:
     """Runs that show what a fault would give, by what they stand for; none of them is what its table says it is.
 
     DP-SGD whose noise never reaches the weights is training with clipped gradients. Noise at the scale of batch size 1

@@ -1,7 +1,8 @@
 """Mean and spread over seeds. One run is one draw of chance; several say how far chance moves it."""
 
+import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.records import EntityScores, Interval, PrecisionRecallF1
@@ -49,6 +50,30 @@ def score_spread(scores: Iterable[PrecisionRecallF1]) -> ScoreSpread:
         recall=spread(each.recall for each in found),
         f1=spread(each.f1 for each in found),
     )
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """The mean of differences seed by seed, and its 95 % interval by Student's t, which takes them for normal."""
+
+    mean: float
+    interval: Interval
+    number: int
+
+    @property
+    def shown(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.interval.low > 0 or self.interval.high < 0
+
+
+def paired_difference(differences: Sequence[float]) -> PairedDifference:
+    """Of at least two differences. Raises StatisticsError where there are fewer."""
+    from scipy.stats import t
+
+    number = len(differences)
+    mean, error = statistics.fmean(differences), statistics.stdev(differences) / math.sqrt(number)
+    reach = float(t.ppf(0.975, number - 1)) * error
+    return PairedDifference(mean, Interval(mean - reach, mean + reach), number)
 
 
 def mean_interval(scores: Iterable[EntityScores]) -> Interval | None:

@@ -1,5 +1,8 @@
 """What leaves a client after its training in a round.
 
+*Secure sum*: the same with a share of the noise, on the grid of the sum, which hides it under masks
+(:mod:`engine.federated.secure_round`).
+
 *Local* (a whole client is protected, from everybody): its update is scaled down to L2 norm C and gets N(0, σ²C²) on
 each weight before it is sent. A client whose training diverged sends that noise alone: a missing message would tell,
 without any noise, that something about its sentences made the training fail.
@@ -29,7 +32,10 @@ def message(
     if not plan.local or plan.server is None:
         return update
     clipped = clip(update, plan.server.clip_norm) if update is not None else np.zeros(common.size)
-    sent: np.ndarray = clipped + server_noise(plan, common.size, streams, client=client, round=round)
+    noise = server_noise(plan, common.size, streams, client=client, round=round)
+    if secure := plan.secure_round(round, common.size):
+        return secure.upload(clipped, noise.astype(np.float64) / secure.scale)
+    sent: np.ndarray = clipped + noise
     return sent
 
 

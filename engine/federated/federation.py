@@ -46,8 +46,9 @@ class Holding:
 
     split: its training sentences, of which the plan says who uses which; table: of their features. first: the number of
     the first of them, among those of all platforms. backend: of its tagger; shared: how many of its weights, the first
-    ones, are common to all clients; own: where the others stand in the run's weights. layers: title and stretch of each
-    that has weights, in its tagger, for the noise check.
+    ones, are common to all clients; own: where the others stand in the run's weights. begins: how many of its own ones,
+    the first, are equal on all platforms as long as these go together. layers: title and stretch of each that has
+    weights, in its tagger, for the noise check.
     """
 
     split: EncodedSplit
@@ -56,6 +57,7 @@ class Holding:
     shared: int
     own: slice = field(default_factory=lambda: slice(0, 0))
     first: int = 0
+    begins: int = 0
     layers: Sequence[tuple[str, slice]] = ()
 
     def weights(self, every: np.ndarray) -> np.ndarray:
@@ -180,7 +182,7 @@ class Federation:
         for number in range(rounds_done, len(self.plan.rounds)):
             visits, failed = self.plan.rounds[number], []
             last: StepStatistics | None = None
-            self._begin()
+            self._begin(number)
             for visit in visits:
                 learner = self.learner(visit)
                 if steps_done and optimiser_state is not None:
@@ -211,10 +213,10 @@ class Federation:
                 )
             yield Progress(taken, last, number, None if self.plan.alone else self._finish(number), tuple(failed))
 
-    def _begin(self) -> None:
+    def _begin(self, round: int) -> None:
         self._server.begin()
         if self._witness:
-            self._witness.begins(self._common)
+            self._witness.begins(self._common, round)
 
     def _send(self, client: int, trained: np.ndarray | None, examples: int, round: int) -> None:
         """What one client's training comes to: what is its own it keeps, the rest goes to the server."""

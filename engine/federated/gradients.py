@@ -8,6 +8,9 @@ moves these with an optimiser of its own. A round is one step. Where nothing is 
 Under DP-SGD a platform clips and adds noise to the gradient of all its weights at once, the kept ones too: what is sent
 is part of that, and what is kept has learned nothing else. Were only what is sent clipped and noised, a sentence would
 still change the kept parts freely, and through them what all others send later.
+
+Platforms may part (``together``): after so many rounds each goes on by itself, from the weights and with the moments
+that all have then; nothing is sent any more.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +38,13 @@ class Upload(Optimiser):
         super().__init__(config, size, first=shared)
         self.sent = np.zeros(size, dtype=np.float32)
         self._is_sent = np.arange(size) < shared
+
+    def part(self, moments: Mapping[str, np.ndarray]) -> None:
+        """From now on all weights are its own. moments: of what was shared, by name, each [shared]."""
+        for name, array in moments.items():
+            self.state[name][: self.first] = array
+        self.first = 0
+        self.sent[:], self._is_sent[:] = 0, False
 
     def move(self, weights: np.ndarray, gradient: np.ndarray, step: int) -> None:
         """Change the kept ones of ``weights`` [size] in place."""
@@ -71,6 +81,9 @@ class GradientFederation(Federation):
         **streams: Any,
     ) -> None:
         super().__init__(plan, holdings, weights, training, **streams)
+        self._begins = self.holdings[0].begins
+        if self._begins:
+            self._common = self.holdings[0].weights(weights)[: self._begins].copy()
         self.optimiser = Optimiser(training, self._common.size)
         self._mean = np.zeros(self._common.size)
         self._server = Server(plan, self._mean, self._streams)
@@ -92,6 +105,8 @@ class GradientFederation(Federation):
         super().restore(arrays)
         for number, upload in enumerate(self.uploads):
             upload.state = {name: arrays[f"platform {number}/{name}"].copy() for name in upload.state}
+        if self._begins:
+            self._common[:] = self.holdings[0].weights(self.weights)[: self._begins]
 
     def train(self, rounds_done: int = 0, steps_done: int = 0) -> Iterator[Progress]:
         """See :meth:`Federation.train`; a round is a step, so none is ever left half done. Raises TrainingFailed."""
@@ -100,22 +115,27 @@ class GradientFederation(Federation):
             self._learner(visit, self.uploads[visit.client], self.holding(visit.client).weights(self.weights).copy())
             for visit in self.plan.rounds[0]
         ]
+        size, parting = self._common.size, self.plan.together
         for number in range(rounds_done, len(self.plan.rounds)):
-            visits = self.plan.rounds[number]
+            visits, together = self.plan.rounds[number], parting is None or number < parting
+            if not together:
+                self._part(number)
             self._server.begin()
             for visit, learner in zip(visits, learners, strict=True):
                 holding = self.holding(visit.client)
-                learner.weights[: holding.shared] = self._common
+                if together or number == parting:
+                    learner.weights[:size] = self._common
                 last = learner.step(visit.first)
                 self.weights[holding.own] = learner.weights[holding.shared :]
-                sent = self.uploads[visit.client].sent[: holding.shared].astype(np.float64)
-                self._server.receive(visit.client, sent, len(learner.split))
+                if together:
+                    sent = self.uploads[visit.client].sent[:size].astype(np.float64)
+                    self._server.receive(visit.client, sent, len(learner.split))
                 taken += visit.steps
                 if visit is not visits[-1]:
                     yield Progress(taken, last)
-            exchange = self._server.finish(number)
-            self.optimiser.move(self._common, self._mean.astype(np.float32), number)
-            self._mean[:] = 0
+            exchange = self._server.finish(number) if together else None
+            if together:
+                self._move(number)
             self.average.follow()
             if not np.isfinite(self._common).all():
                 raise TrainingFailed(
@@ -123,3 +143,17 @@ class GradientFederation(Federation):
                     f"smaller learning rate than {self._training.learning_rate:g} or less noise may help"
                 )
             yield Progress(taken, last, number, exchange)
+
+    def _move(self, round: int) -> None:
+        """The server moves what is shared by what it has joined, and all get it."""
+        self.optimiser.move(self._common, self._mean.astype(np.float32), round)
+        self._mean[:] = 0
+        if self._begins:
+            for holding in self.holdings:
+                self.weights[holding.own][: self._begins] = self._common
+
+    def _part(self, round: int) -> None:
+        """Each goes on by itself, if it does not yet. A run that was resumed has its moments already."""
+        for upload in self.uploads:
+            if upload.first:
+                upload.part(self.optimiser.state if round == self.plan.together else {})

@@ -47,12 +47,12 @@ def held_by_clients(
     return Held(chosen, tuple(shards), pieces)
 
 
-def chosen_sentences(every: int, fraction: float, seeds: Seeds) -> np.ndarray:
-    """A random share of so many training sentences, ascending; it earns no privacy amplification. Raises InvalidConfig
-    if none is left."""
+def chosen_sentences(every: int, fraction: float, seeds: Seeds, of: str = "") -> np.ndarray:
+    """A random share of so many training sentences (``of`` says whose), ascending; it earns no privacy amplification.
+    Raises InvalidConfig if none is left."""
     wanted = every if fraction == 1.0 else round(fraction * every)
     if wanted < 1:
-        raise InvalidConfig(f"data_fraction={fraction:g} leaves none of the {every:,} training sentences")
+        raise InvalidConfig(f"data_fraction={fraction:g} leaves none of the {every:,} training sentences{of}")
     if wanted == every:
         return np.arange(every)
     return np.sort(seeds.stream("data fraction").permutation(every)[:wanted])
@@ -63,7 +63,8 @@ def _held_by_platforms(
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """The same share of each platform's sentences, and whose they are."""
     each = [
-        own[chosen_sentences(len(own), fraction, seeds.of(platform=number))] for number, own in enumerate(platforms)
+        own[chosen_sentences(len(own), fraction, seeds.of(platform=number), f" of platform {number + 1}")]
+        for number, own in enumerate(platforms)
     ]
     borders = np.cumsum(list(map(len, each)))
     return np.concatenate(each), np.split(np.arange(borders[-1]), borders[:-1])

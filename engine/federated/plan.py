@@ -6,6 +6,7 @@ Light: pages import it.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from engine.federated.partition import held_by_clients, participants_of_rounds
 from engine.privacy.kinds import DP_SGD, MechanismKind
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
+
+if TYPE_CHECKING:
+    from engine.federated.secure_round import SecureRound
 
 MOST_VISITS = 1_000_000
 """Largest rounds · participants."""
@@ -45,7 +49,7 @@ class FederatedPlan:
     is on sentences of its own, so that what was learned after it stands for a run on so many of them. platforms:
     whether each client has tags of its own, and keeps what belongs to them. in_common: training sentences that a
     platform leaves out, since another one has them too. equal: whether the updates of a round count alike, not by the
-    sentences trained on.
+    sentences trained on. together: after how many rounds each platform goes on by itself; None is never.
     """
 
     parts: tuple[PrivacyPlan, ...]
@@ -59,6 +63,7 @@ class FederatedPlan:
     platforms: bool = False
     in_common: int = 0
     equal: bool = False
+    together: int | None = None
 
     @property
     def alone(self) -> bool:
@@ -83,7 +88,17 @@ class FederatedPlan:
     @property
     def local(self) -> bool:
         """Whether clients add the noise to their own updates."""
-        return self.server is not None and self.mechanism.noise == "messages"
+        return self.server is not None and self.mechanism.by_clients
+
+    def secure_round(self, round: int, weights: int) -> "SecureRound | None":
+        """The secure sum of so many weights in a round, where the mechanism has one."""
+        if self.server is None or self.mechanism.noise != "shares":
+            return None
+        from engine.federated.secure_round import secure_round
+
+        return secure_round(
+            len(self.rounds[round]), weights, float(self.server.clip_norm or 0.0), self.server.noise_std, round
+        )
 
     @property
     def private(self) -> bool:
@@ -183,4 +198,5 @@ def federated_plan(
         platforms=bool(platforms),
         in_common=every - sum(map(len, platforms)) if platforms else 0,
         equal=privacy.kind.whole_clients or federation.weighting == "equal",
+        together=None if federation.together == 1 else max(1, round(federation.together * len(participants))),
     )

@@ -4,7 +4,8 @@
 equal; written here as w + Σ a_k (w_k − w) / Σ a_k. *DP-FedAvg* (McMahan et al. 2018, algorithm 1, with fixed
 denominator): each update w_k − w is scaled down to L2 norm C, the sum gets N(0, σ²C²) on each weight and is divided by
 the expected number of participants. *Local*: each client adds that noise to its own scaled update, before it is sent
-(:mod:`engine.federated.clients`), and the server takes the mean.
+(:mod:`engine.federated.clients`), and the server takes the mean. *Secure sum*: updates come under masks, and the
+server opens their sum alone (:mod:`engine.federated.secure_round`).
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import numpy as np
 
 from engine.federated.clients import clip, server_noise
 from engine.federated.plan import FederatedPlan
+from engine.federated.secure_round import SecureRound, bytes_of
 from engine.seeds import Secrets, Seeds
 
 BYTES_PER_WEIGHT = 4
@@ -22,8 +24,9 @@ BYTES_PER_WEIGHT = 4
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
     """One round seen from the server. clients: who sent an update. drift: root mean square, over them, of the L2
-    distance between a client's weights and their plain mean. norms: of the updates, L2, before clipping. signal: L2
-    norm of the sum of what counted of them. bytes_down, bytes_up: weights sent to clients and received from them."""
+    distance between a client's weights and their plain mean, 0 where nobody sees them. norms: of the updates, L2,
+    before clipping, none where nobody sees them. signal: L2 norm of the sum of what counted of them. bytes_down,
+    bytes_up: weights sent to clients and received from them, and keys and shares of a secure sum."""
 
     clients: tuple[int, ...]
     drift: float
@@ -46,9 +49,14 @@ class Server:
         self._squares, self._share = 0.0, 0.0
         self._clients: list[int] = []
         self._norms: list[float] = []
+        self._hidden: list[np.ndarray] = []
 
     def receive(self, client: int, update: np.ndarray, examples: int) -> None:
         """What a client sent, float64 [size], after its training on so many sentences."""
+        if self.plan.mechanism.noise == "shares" and self.plan.server:
+            self._clients.append(client)
+            self._hidden.append(update)  # for its masks, in :meth:`finish`; the server looks at none of them
+            return
         norm = float(np.linalg.norm(update))
         self._plain += update
         self._squares += norm**2
@@ -61,7 +69,10 @@ class Server:
         self._share += share
 
     def finish(self, round: int) -> Exchange:
-        """Join what was received into the weights. Without a client they stay, but for the server's noise."""
+        """Join what was received into the weights. Without a client they stay, but for the server's noise. Raises
+        TrainingFailed where a secure sum stays closed."""
+        if secure := self.plan.secure_round(round, self.weights.size):
+            return self._opened(secure)
         received, server = len(self._clients), self.plan.server
         if server and not self.plan.local:
             noise = server_noise(self.plan, self.weights.size, self._streams, round=round)
@@ -78,6 +89,24 @@ class Server:
             signal=float(np.linalg.norm(self._sum)),
             bytes_down=sent,
             bytes_up=sent,
+        )
+        self.begin()
+        return exchange
+
+    def _opened(self, secure: SecureRound) -> Exchange:
+        """The mean of updates that nobody saw: neither their norms nor how far apart they are."""
+        if not isinstance(self._streams, Secrets):
+            raise TypeError("streams of a seed alone are shared between runs: masks need Secrets")
+        opened = secure.opened(self._hidden, self._streams)
+        self.weights[:] = self.weights + opened.total / len(opened.arrived)
+        down, up = bytes_of(opened)
+        exchange = Exchange(
+            clients=tuple(self._clients),
+            drift=0.0,
+            norms=(),
+            signal=float(np.linalg.norm(opened.total)),
+            bytes_down=BYTES_PER_WEIGHT * self.weights.size * len(self._clients) + down,
+            bytes_up=up,
         )
         self.begin()
         return exchange

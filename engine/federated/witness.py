@@ -2,7 +2,8 @@
 
 The witness knows the common weights before and after a round, each participant's weights after its training, and each
 message. It clips the updates itself: what a message (local) or the change of the common weights (DP-FedAvg) holds
-beyond that must be noise as planned, in spread and shape, and lie along none of the updates. That the server joins what
+beyond that must be noise as planned, in spread and shape, and lie along none of the updates. Of a secure sum it knows
+what each client put under its masks, which holds a share of the noise. That the server joins what
 was sent, and nothing else, is held against its own mean of the messages.
 """
 
@@ -27,8 +28,9 @@ class Witness:
         self._plan, self._server, self._monitor = plan, server, monitor
         self.signal = 0.0
 
-    def begins(self, common: np.ndarray) -> None:
+    def begins(self, common: np.ndarray, round: int) -> None:
         """A round begins with these weights [size]."""
+        self._secure = self._plan.secure_round(round, common.size)
         self._before = common.astype(np.float64)
         self._total, self._sent = np.zeros(common.size), np.zeros(common.size)
         self._clients: list[int] = []
@@ -45,7 +47,10 @@ class Witness:
             self._watched += [clipped] if len(self._watched) < _WATCHED else []
         elif message is not None:
             self._sent += message
-            self._noise(message - clipped, np.zeros(clipped.size), [clipped])
+            scale, error = 1.0, 0.0
+            if self._secure:  # a share of the noise, on a grid: rounded twice
+                scale, error = self._secure.scale, 1.5 * self._secure.grid.quantum
+            self._noise(scale * (message - clipped), np.full(clipped.size, scale * error), [clipped])
             self._monitor.saw_sample(np.array([client]))
 
     def ends(self, common: np.ndarray) -> None:

@@ -12,10 +12,10 @@ class MechanismKind:
 
     name: in configurations, for ever, since identities rest on it. title: what people see. unit: what is clipped and
     drawn, "sentence" or "client". protected, neighbours: what two data sets differ in that cannot be told apart, in
-    words. noise: where it is added, at the "steps" of training, by the "server" to a round's sum, or to the "messages"
-    that clients send. trusted: who must be trusted with what, a sentence among what ε rests on. note: whom it protects
-    and who must be trusted, for whoever chooses one. drawn: whether each client joins a round independently, which its
-    accounting rests on.
+    words. noise: where it is added, at the "steps" of training, by the "server" to a round's sum, to the "messages"
+    that clients send, or in "shares" by all clients of a round, whose messages nobody sees. trusted: who must be
+    trusted with what, a sentence among what ε rests on. note: whom it protects and who must be trusted, for whoever
+    chooses one. drawn: whether each client joins a round independently, which its accounting rests on.
     """
 
     name: str
@@ -32,6 +32,11 @@ class MechanismKind:
     def whole_clients(self) -> bool:
         """Whether all that a client has is protected at once."""
         return self.unit == "client"
+
+    @property
+    def by_clients(self) -> bool:
+        """Whether clients add the noise themselves to what they send."""
+        return self.noise in ("messages", "shares")
 
 
 _CLIENT = "one client, with all its sentences"
@@ -71,5 +76,19 @@ LOCAL = MechanismKind(
     note="Protects each client with all it has. Nobody else need be trusted, and the noise is the heaviest.",
 )
 
-MECHANISMS: dict[str, MechanismKind] = {kind.name: kind for kind in (DP_SGD, DP_FEDAVG, LOCAL)}
+SECURE_SUM = MechanismKind(
+    name="secure-sum",
+    title="By all clients together, under masks (secure sum)",
+    unit="client",
+    protected=_CLIENT,
+    neighbours="replace all that one client has",
+    noise="shares",
+    trusted="Each client adds its share of the noise, and masks hide its update: the server learns the sum alone, as "
+    "long as it follows the protocol and at most a third of a round's clients vanish or tell it their shares.",
+    note="Protects each client with all it has, from a server that follows the protocol too: it sees the sum alone. "
+    "All noise together is about what one client alone would have to add.",
+)
+"""Bonawitz et al. 2017, with shares of the noise as in Truex et al. 2019."""
+
+MECHANISMS: dict[str, MechanismKind] = {kind.name: kind for kind in (DP_SGD, DP_FEDAVG, LOCAL, SECURE_SUM)}
 """By name, in the order in which they are offered."""

@@ -7,6 +7,7 @@ holds them).
 
 import functools
 import math
+from collections.abc import Sequence
 
 import dp_accounting
 import numpy as np
@@ -84,6 +85,17 @@ class Chances(DensePLDPmf):
         places = np.arange(len(self._probs))
         orders = np.concatenate((np.arange(-20, 0), np.arange(1, 21))) / len(places)
         return [(order, special.logsumexp(places * order, b=self._probs)) for order in orders]
+
+    def get_delta_for_epsilon(self, epsilon: float | Sequence[float]) -> float | np.ndarray:
+        """The δ of each ε: of the losses above ε their chance, less e^ε times what they have against them."""
+        places = (np.arange(len(self._probs)) + self._lower_loss) * self._discretization
+        first = np.searchsorted(places, epsilon, side="right")
+        upper, lower = (
+            np.cumsum(np.r_[0.0, np.flip(some)])[::-1]
+            for some in (self._probs, np.exp(-np.maximum(places, np.min(epsilon))) * self._probs)
+        )
+        found = self._infinity_mass + np.maximum(0.0, upper[first] - np.exp(epsilon) * lower[first])
+        return float(found) if np.isscalar(epsilon) else np.asarray(found)
 
     def get_epsilon_for_delta(self, delta: float) -> float:
         """The smallest ε ≥ 0 whose δ is no larger: chances and what they have against them are added up from the

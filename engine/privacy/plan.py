@@ -9,6 +9,12 @@ from dataclasses import dataclass, replace
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 
+SHUFFLED = (
+    "sampling='shuffle': batches are fixed, so ε has no amplification by sampling; what papers print for such batches "
+    "assumes Poisson sampling, which was not done, and stands beside it."
+)
+"""What is said first of such an ε."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyPlan:
@@ -76,7 +82,7 @@ class PrivacyPlan:
         """What is done to whole clients: by the server in each round, or, where they add the noise themselves, by each
         that takes part, so many times in all."""
         federation, privacy = config.federation, config.privacy
-        messages = privacy.kind.noise == "messages"
+        messages = privacy.kind.by_clients
         return cls(
             examples=federation.clients,
             batch_size=federation.participants or federation.clients,
@@ -117,10 +123,7 @@ class PrivacyPlan:
                 "sentences: such a δ would allow a mechanism that publishes one sentence whole."
             )
         if self.private and self.sampling == "shuffle":
-            found.append(
-                "sampling='shuffle': batches are fixed, so ε has no amplification by sampling; what papers print for "
-                "such batches assumes Poisson sampling, which was not done, and stands beside it."
-            )
+            found.append(SHUFFLED)
         return tuple(found)
 
 

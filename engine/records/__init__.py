@@ -1,5 +1,6 @@
-"""What runs report: frozen values, no prose. Scores, rounds, runs, studies."""
+"""What runs report: frozen values, no prose. Scores, rounds, runs, studies, audits."""
 
+from engine.records.audits import RATES, SHOWN, AttackCurve, Audit, CanaryAudit, MembershipAudit
 from engine.records.intervals import Interval, SentenceSums
 from engine.records.rounds import (
     FederatedRound,
@@ -28,15 +29,21 @@ from engine.records.studies import GOOD_PRACTICE, Study, Trial
 __all__ = [
     "GOOD_PRACTICE",
     "LEVELS",
+    "RATES",
     "RELAXED",
+    "SHOWN",
     "STRICT",
     "TOKEN",
+    "AttackCurve",
+    "Audit",
+    "CanaryAudit",
     "Counts",
     "EntityScores",
     "FederatedRound",
     "Interval",
     "LayerNoise",
     "Measurement",
+    "MembershipAudit",
     "NoiseCheck",
     "PlatformRecord",
     "PrecisionRecallF1",

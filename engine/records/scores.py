@@ -147,6 +147,11 @@ class EntityScores:
         return f1_interval(sum(each.correct for each in counts), named, self.sentences)
 
     @property
+    def relaxed_ratios(self) -> PrecisionRecallF1:
+        """Micro averages where a name that overlaps is right, one to one."""
+        return micro(self.relaxed.values())
+
+    @property
     def many_to_many_ratios(self) -> PrecisionRecallF1 | None:
         """Micro averages where each overlap counts: the *relaxed* scores of FedNER; None in records without them."""
         return None if self.many_to_many is None else micro(self.many_to_many.values())

@@ -2,12 +2,27 @@
 
 import math
 
+SURE = 20.0
+"""ε from which odds are not worth their digits: whoever attacks is wrong less than once in 100 million times."""
+
 
 def epsilon_text(epsilon: float, digits: int = 3) -> str:
-    """ε for people: three significant digits, ∞ without noise."""
+    """ε for people: three significant digits, no decimals from 1,000 on, ∞ without noise."""
+    if epsilon >= 1000 and math.isfinite(epsilon):
+        return f"{epsilon:,.0f}"
     return "∞" if math.isinf(epsilon) else f"{epsilon:.{digits}g}"
 
 
 def delta_text(delta: float) -> str:
     """δ for people: 1e-5, not 1e-05."""
     return f"{delta:g}".replace("e-0", "e-")
+
+
+def right_text(epsilon: float) -> str:
+    """How often somebody is right at most who guesses between two worlds that are alike before, δ left aside:
+    1/(1 + e^−ε) (Wasserman and Zhou 2010; Kairouz, Oh and Viswanath 2015)."""
+    if epsilon > SURE:
+        return "100\u00a0%"
+    wrong = 100 / (1 + math.exp(epsilon))  # per cent
+    digits = max(0, math.ceil(-math.log10(wrong)))
+    return f"{100 - wrong:.{digits}f}\u00a0%"

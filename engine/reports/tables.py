@@ -1,14 +1,15 @@
-"""The paper's tables beside what was measured, as text."""
+"""The papers' tables beside what was measured, as text."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from engine.experiments import fedner
 from engine.experiments.over_seeds import older_text
 from engine.experiments.paper import TABLES, Row, setting_text
 from engine.reports.numbers import epsilon_text
 
 
 def paper_text(rows: Iterable[Row]) -> str:
-    """The paper's tables for a shell."""
+    """The tables of dp-fl-ner for a shell."""
     lines, last, rows = [], "", list(rows)
     for row in rows:
         cell, found = row.cell, row.found
@@ -29,3 +30,37 @@ def paper_text(rows: Iterable[Row]) -> str:
         )
     older = older_text(run for row in rows for run in row.found.runs)
     return "\n".join([*lines[1:], *(["", older] if older else [])])
+
+
+def fedner_text(rows: Sequence[fedner.Row]) -> str:
+    """Table 2 and the figures of FedNER for a shell: F1 of whole names and of overlaps, many to many."""
+    lines, last = [], ""
+    for row in rows:
+        cell = row.cell
+        if cell.table != last:
+            last = cell.table
+            head = f"{'':56}{'strict F1':>16}{'relaxed F1':>16}{'printed':>16}{'seeds':>7}"
+            lines += ["", f"{last}: {fedner.TABLES[last]}", head]
+        ours = [found.f1.text if found else "" for found in (row.strict, row.relaxed)]
+        printed = f"{cell.published['strict_f1']:.3f} / {cell.published['relaxed_f1']:.3f}" if cell.published else ""
+        lines.append(
+            f"{fedner.what(cell) + ', ' + cell.platform:56}"
+            + "".join(f"{text:>16}" for text in (*ours, printed))
+            + (f"{len(row.runs):>7}" if row.runs else "  not run yet")
+        )
+    lines += ["", *gain_lines(rows)]
+    older = older_text(run for row in rows for run in row.runs)
+    return "\n".join([*lines[1:], *(["", older] if older else [])]).rstrip()
+
+
+def gain_lines(rows: Sequence[fedner.Row]) -> list[str]:
+    """What FedNER has above each way of training alone, paired by seed."""
+    found = []
+    for together, alone, difference in fedner.gains(rows):
+        cell = together.cell
+        found.append(
+            f"{cell.table}: {fedner.what(cell)}, {cell.platform}, above {alone.cell.setting['trained']}: "
+            f"{100 * difference.mean:+.1f} points of strict F1, 95 % interval {100 * difference.interval.low:+.1f} to "
+            f"{100 * difference.interval.high:+.1f}, {difference.number} seeds"
+        )
+    return found

@@ -5,5 +5,17 @@ from engine.runs.door import LONGEST_NOTE, Runs
 from engine.runs.estimates import Estimate
 from engine.runs.intake import Intake
 from engine.runs.previews import Holdings, Preview
+from engine.runs.tagging import MOST_CHARACTERS, Answer, Offer
 
-__all__ = ["LONGEST_NOTE", "Estimate", "Holdings", "Intake", "Overview", "Preview", "Runs"]
+__all__ = [
+    "LONGEST_NOTE",
+    "MOST_CHARACTERS",
+    "Answer",
+    "Estimate",
+    "Holdings",
+    "Intake",
+    "Offer",
+    "Overview",
+    "Preview",
+    "Runs",
+]

@@ -54,7 +54,7 @@ class Catalogue:
 
     def corpus(self, config: SimulationConfig) -> AnyCorpus:
         """The corpus of a configuration, as it is now."""
-        return corpora.resolve(config.corpus, self.settings)
+        return corpora.of_run(config, self.settings)
 
     def identity(self, config: SimulationConfig) -> str:
         """The run that this configuration is. Raises CorpusError if its corpus is not here."""

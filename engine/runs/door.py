@@ -4,32 +4,37 @@ Light to import: the database, Dask, TensorFlow, spaCy and dp_accounting are imp
 middle three never in this process.
 """
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from engine import corpus as corpora
-from engine.artefacts import written_whole
 from engine.config import FEATURES, JOIN, SimulationConfig, with_noise
 from engine.corpus import CorpusInfo
+from engine.corpus.sentences import Sentence
+from engine.embeddings import own_model
 from engine.embeddings.apart import Overlap, overlap
 from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
 from engine.federated.plan import FederatedPlan, plan_of
-from engine.records import Measurement, RoundRecord, Run, RunKind, RunState, RunStatus, Study
+from engine.records import Audit, Measurement, RoundRecord, Run, RunKind, RunState, RunStatus, Study
 from engine.runs.repeats import repeat_id
 from engine.settings import Settings
-from engine.store import key_file, measured, places, published, studies
+from engine.store import audits, key_file, measured, places, published, published_models, studies
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from engine.privacy.ledger import Training
     from engine.training.model import Model
 
-from engine.runs import intake, inventory, previews
+from engine.runs import intake, inventory, previews, tagging
 from engine.runs.catalogue import Catalogue
 from engine.runs.intake import Intake
 from engine.runs.inventory import Inventory
 from engine.runs.previews import Holdings, Preview
+from engine.runs.tagging import Answer, Desk, Offer
 
 LONGEST_NOTE = 2000
 """Characters."""
@@ -81,6 +86,8 @@ class Runs(Catalogue):
 
         self.plan(config)
         embeddings.find(config.embeddings)
+        if own := embeddings.own_in_context(config.language_model, self.settings):
+            _ = own.model  # refused here and now, not by a worker
         handle = self.corpus(config)
         handle.share()
         self._store.submit(identity, config, handle.checksum, kind=kind, parent=parent)
@@ -130,14 +137,38 @@ class Runs(Catalogue):
             raise InvalidConfig(f"run {identity} repeats another: the first one is what can be published")
         path = published.write(run, self.settings.published)
         for platform in range(len(run.config.platforms) or 1) if model else ():
-            name, tagger = places.model_name(identity, platform), self.model(identity, platform)
-            with written_whole(self.settings.published / name, "The published tagger") as passing:
-                tagger.save(passing, half=True)
+            name = places.model_name(identity, platform)
+            published_models.write(self.model(identity, platform), name, self.settings.published)
         return path
 
     def measurements(self) -> dict[str, Measurement]:
         """What the benchmarks measured and kept, by their names."""
         return measured.read_all(self.settings.published)
+
+    def audits(self) -> dict[str, Audit]:
+        """What was measured of privacy, by the run with the same configuration: the user's own before published
+        ones."""
+        return audits.read_all(self.settings.home, self.settings.published)
+
+    def training(self, identity: str) -> "Training":
+        """What the ledger is of: a run that is done and promises what its plan says. Raises RunNotFound, CorpusError,
+        InvalidConfig where nothing is promised, or not by sentences in equal parts."""
+        from engine.privacy.ledger import Training
+
+        run = self.get(identity)
+        last = run.records[-1] if run.records else None
+        if run.status.state != RunState.DONE:
+            raise InvalidConfig(f"run={identity} is {run.status.state}: the ledger is of whole trainings")
+        if last and last.noise_check and last.noise_check.failed:
+            raise InvalidConfig(f"run={identity} failed its noise check, so nothing is promised")
+        preview = self.preview(run.config)
+        if run.config.privacy.private and math.isinf(preview.privacy.epsilon):
+            raise InvalidConfig(f"run={identity} promises nothing: its features were fitted on its own sentences")
+        return Training.of(run.config, preview.train_sentences)
+
+    def keep_audit(self, audit: Audit) -> None:
+        """Keep it in place of an earlier one. Raises StoreError."""
+        audits.write(audit, self.settings.home)
 
     def model(self, identity: str, platform: int = 0) -> "Model":
         """The tagger of a run that is done, or of one of its platforms, counted from 0: the user's own, else a
@@ -145,10 +176,36 @@ class Runs(Catalogue):
         from engine.training.model import Model
 
         name = places.model_name(identity, platform)
-        path = self.settings.artefacts.find(name) or self.settings.published / name
-        if not path.is_file():
+        if path := self.settings.artefacts.find(name):
+            return Model.load(path)
+        if not (self.settings.published / name).is_file():
             raise RunNotFound(f"run {identity} has no tagger that was kept: run it again to have one")
-        return Model.load(path)
+        return published_models.read(name, self.settings.published)
+
+    def has_model(self, identity: str) -> bool:
+        """Whether the tagger of a run is here, kept or published. Raises StoreError."""
+        name = places.model_name(identity)
+        return bool(self.settings.artefacts.find(name)) or (self.settings.published / name).is_file()
+
+    def offers(self) -> list[Offer]:
+        """The taggers that any text can be tagged with: the published ones, then those of the user's own runs. Raises
+        StoreError."""
+        return tagging.offers(self)
+
+    def tag(self, text: str, identities: Collection[str], tell: Callable[[str], None] = lambda stage: None) -> Answer:
+        """What the taggers of these runs say of a text, in a process of its own: seconds at first, then one for 500
+        words. tell: is told what is going on. Raises InvalidConfig, TrainingFailed."""
+        return self._desk.ask(text, identities, tell)
+
+    @cached_property
+    def _desk(self) -> Desk:
+        return Desk(self.settings)
+
+    def close(self) -> None:
+        """Let go of the database, and of the process that tags."""
+        if "_desk" in self.__dict__:
+            self._desk.close()
+        super().close()
 
     def models(self) -> dict[str, int]:
         """Bytes of the taggers that each run has kept. Raises StoreError."""
@@ -183,13 +240,21 @@ class Runs(Catalogue):
         return plan_of(config, self.corpus(config))
 
     def preview(self, config: SimulationConfig) -> Preview:
-        """What a run would be. The first ε of a process takes two seconds, unless it is already known of a run."""
+        """What a run would be, or, where its corpus is not here, what a published one was. The first ε of a process
+        takes two seconds, unless it is already known of a run. Raises InvalidConfig, CorpusError, StoreError."""
+        try:
+            plan = self.plan(config)
+        except CorpusError as error:
+            run = self.find(config)
+            if run is None or not run.published:
+                raise
+            return previews.of_published(run, str(error))
         published = self.published()
         try:
             done, _ = self._store.newest(50, RunState.DONE)
         except EpsilonError:
             done = []  # what is wrong with the store is said elsewhere
-        return previews.preview(config, self.plan(config), self.overlap(config), published, done)
+        return previews.preview(config, plan, self.overlap(config), published, done)
 
     def noise_multiplier_for(self, config: SimulationConfig, target_epsilon: float) -> float:
         """The noise multiplier with which a run of this configuration costs at most so much. Takes seconds. Raises
@@ -283,9 +348,19 @@ class Runs(Catalogue):
         """How many sentences a corpus has to train on. Raises CorpusError."""
         return corpora.resolve(name, self.settings).train_sentences
 
+    def training_sentences(self, name: str, numbers: Collection[int]) -> dict[int, Sentence]:
+        """Those of a corpus' training sentences with these numbers, as far as there are any. Raises CorpusError."""
+        train = corpora.resolve(name, self.settings).parts[0].load().train
+        return {number: train[number] for number in numbers if 0 <= number < len(train)}
+
     def fetch_corpus(self, name: str, progress: Callable[[float], None] = lambda share: None) -> None:
         """Download a public corpus. Raises CorpusError."""
         corpora.fetch(name, self.settings, progress)
+
+    def language_models(self) -> list[str]:
+        """What may stand behind vectors in context: MiniLM first, then the user's own. Raises VectorsMissing if that
+        cannot be used."""
+        return own_model.installed(self.settings)
 
     def vectors(self) -> list[str]:
         """Names of the installed word vectors."""

@@ -10,7 +10,7 @@ from engine.corpus.layout import Layout
 from engine.embeddings.apart import NONE, Overlap, believable
 from engine.federated.accounting import spent
 from engine.federated.plan import FederatedPlan
-from engine.privacy.plan import tier
+from engine.privacy.plan import SHUFFLED, PrivacyPlan, tier
 from engine.records import PrivacySpent, Run
 from engine.runs.estimates import Estimate, estimate
 
@@ -22,7 +22,8 @@ class Preview:
     privacy: spent at its end. tier: in words (see :func:`engine.privacy.plan.tier`). train_sentences: that it would
     learn from. steps: optimiser steps. warnings: what the reader of ε and F1 should know, one sentence each.
     estimate: how long it may take, None where nothing like it is known. overlap: with the sentences that the
-    features were fitted on.
+    features were fitted on. missing: what keeps the run from being planned here, in a sentence; the rest is then what
+    was published of it.
     """
 
     privacy: PrivacySpent
@@ -32,6 +33,7 @@ class Preview:
     warnings: tuple[str, ...]
     estimate: Estimate | None
     overlap: Overlap = NONE
+    missing: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,20 @@ def preview(
     )
 
 
+def of_published(run: Run, missing: str) -> Preview:
+    """What a published run was, where the corpus is not here to plan it with. missing: see :class:`Preview`."""
+    last, sentences = run.records[-1], run.provenance.train_sentences if run.provenance else 0
+    return Preview(
+        privacy=last.privacy,
+        tier=tier(last.privacy.epsilon),
+        train_sentences=sentences,
+        steps=last.steps_total,
+        warnings=_warnings(run.config, sentences),
+        estimate=None,
+        missing=missing,
+    )
+
+
 def holdings(plan: FederatedPlan, every: Layout, platforms: Sequence[str]) -> Holdings:
     """Who would hold what. every: the layout of all training sentences. platforms: names of the corpora of clients who
     have one each."""
@@ -82,6 +98,15 @@ def longest_document(known: Layout) -> int | None:
     """Sentences in the longest document; None if there are no documents."""
     documents = known.documents
     return None if documents is None else int(np.unique(documents, return_counts=True)[1].max())
+
+
+def _warnings(config: SimulationConfig, sentences: int) -> tuple[str, ...]:
+    """Those of a plan that can be known without one: how many sentences each of several clients has is not."""
+    if config.privacy.kind.whole_clients:
+        return PrivacyPlan.of_clients(config, 1).warnings()
+    if config.federation.clients == 1:
+        return PrivacyPlan.from_config(config, sentences).warnings()
+    return (SHUFFLED,) if config.privacy.private and config.privacy.sampling == "shuffle" else ()
 
 
 def _known_privacy(config: SimulationConfig, sentences: int, published: Iterable[Run]) -> PrivacySpent | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.artefacts import written_whole
-from engine.config import SimulationConfig, engine_version, run_id
+from engine.config import JOIN, SimulationConfig, engine_version, run_id
 from engine.embeddings import apart
 from engine.errors import InvalidConfig
 from engine.records import Provenance, RoundRecord, Run, RunState, RunStatus
@@ -153,7 +153,7 @@ def to_text(run: Run) -> str:
 def write(run: Run, folder: Path) -> Path:
     """Publish a finished run; the same run again replaces its file whole. Raises InvalidConfig, StoreError."""
     text = to_text(run)
-    corpus = Path(run.config.corpus).name[:60]
+    corpus = "+".join(Path(name).name for name in run.config.corpus.split(JOIN))[:60]
     path = folder / f"{corpus}-{run.config.tagger.name}-s{run.config.privacy.noise_multiplier:g}-{run.run_id}.json"
     with written_whole(path, "The published run") as passing:
         passing.write_text(text, encoding="utf-8")

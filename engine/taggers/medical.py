@@ -66,11 +66,12 @@ def _kind(
     context: bool = False,
     reaches: tuple[int, ...] = (),
     lstms: int = 0,
+    short: str = "",
 ) -> TaggerKind:
     return TaggerKind(
         name=name,
         title=title,
-        short=title,
+        short=short or title,
         note=note,
         fields=("hidden_size", "dropout"),
         chain=True,
@@ -110,7 +111,9 @@ KINDS = (
     _kind(
         "lm-ner",
         "LM-NER, in ELMoNER's place",
-        "CNN-CLSTM-CRF with vectors of a public language model: FedNER's tagger, with MiniLM in the place of ELMo.",
+        "CNN-CLSTM-CRF with vectors of a public language model: FedNER's tagger, with MiniLM, or a model of your own, "
+        "in the place of ELMo.",
+        short="LM-NER",
         spelt=True,
         context=True,
         reaches=(1,),

@@ -123,10 +123,13 @@ class DPSGD:
     def _update(self, total: np.ndarray, step: int) -> None:
         """Clipped sum → weights; the sum is used up."""
         if self.plan.private:
-            noise = cast(Secrets, self.streams).stream("noise", step=step)
-            add_gaussian_noise(total, noise, self.plan.noise_std)
+            self.add_noise(total, step)
         total /= np.float32(self.plan.batch_size)
         self.optimiser.move(self.weights, total, step - self.first)
+
+    def add_noise(self, total: np.ndarray, step: int) -> None:
+        """Add the noise of step number ``step`` to a clipped sum [size], in place."""
+        add_gaussian_noise(total, cast(Secrets, self.streams).stream("noise", step=step), self.plan.noise_std)
 
     def _measured(self, monitor: NoiseMonitor, step: int, sentences: np.ndarray, total: np.ndarray) -> None:
         """The update, with the noise check's eyes on it."""
@@ -235,3 +238,12 @@ def predict(
             raise TrainingFailed("The tagger's scores are not finite: its weights have grown too large to predict with")
         tags[token_positions(split, batch.sentences)] = decoder.best(scores, batch.lengths, transitions)
     return tags
+
+
+def losses(backend: Backend, weights: np.ndarray, split: EncodedSplit, table: np.ndarray) -> np.ndarray:
+    """Of each sentence: −log of the probability of its true tags, or what the run trains on in its place, float64
+    [sentences]; nothing is dropped out."""
+    found = np.zeros(len(split))
+    for batch in physical_batches(split, table, np.arange(len(split))):
+        found[batch.sentences] = backend.clipped_gradient(weights, batch, None).losses
+    return found

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 
 from engine.config import SimulationConfig
+from engine.corpus.schemes import from_bioes
 from engine.errors import InvalidConfig, StoreError
 from engine.taggers import Tagger, build
+from engine.taggers.decoding import Decoder
 
 MAX_BYTES = 400_000_000
 _FORMAT = 1
 _MOST_TAGS = 10_000
+_BEGIN = ("B-", "I-", "E-", "S-")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,9 +27,10 @@ class Model:
     """A tagger at the end of its run.
 
     weights: float32 [size], those that were scored (averaged where the run averages). config: of the run. tags: names
-    in the order of the scores' columns. dimensions: of a token's features; copied: how many of them a window takes from
-    neighbours. corpus_checksum, engine_version: of the run. epsilon, delta: what giving it away costs, ∞ without noise.
-    platform: name of the corpus whose tags it gives, where each of several platforms has a tagger.
+    in the order of the scores' columns, BIO2 or BIOES as it learned them. dimensions: of a token's features; copied:
+    how many of them a window takes from neighbours. corpus_checksum, engine_version: of the run. epsilon, delta: what
+    giving it away costs, ∞ without noise. platform: name of the corpus whose tags it gives, where each of several
+    platforms has a tagger.
     """
 
     run_id: str
@@ -46,6 +50,16 @@ class Model:
         """Its layers."""
         found = build(self.config.tagger, self.dimensions, len(self.tags), self.copied)
         return found.sharing(self.config.federation.shared_parts) if self.platform else found
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        """Reads its tags off its scores."""
+        return Decoder(self.tags, well_formed=self.config.tagger.well_formed)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each of its tags is in BIO2, as it is scored."""
+        return tuple(from_bioes(self.tags))
 
     def save(self, path: Path, *, half: bool = False) -> None:
         """Write it. half: weights in float16, for publishing. Raises OSError."""
@@ -87,6 +101,8 @@ def _checked(head: dict[str, Any], weights: np.ndarray) -> Model:
     tags = tuple(str(tag) for tag in head["tags"])
     if not 1 <= len(tags) <= _MOST_TAGS:
         raise ValueError(f"it has {len(tags):,} tags")
+    if strange := [tag for tag in tags if tag != "O" and tag[:2] not in _BEGIN]:
+        raise ValueError(f"it has the tag {strange[0]!r}, expected BIO2 or BIOES")
     model = Model(
         run_id=str(head["run_id"]),
         config=SimulationConfig.from_dict(head["config"]),

@@ -1,0 +1,75 @@
+"""`audit`: how much can really be told about who was trained on, beside the ε that is claimed."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from engine.command_line.options import configurable
+from engine.command_line.saying import progress_bar, say
+from engine.config import SimulationConfig
+from engine.errors import InvalidConfig
+from engine.reports.audits import audit_command, audit_fields, audit_text
+from engine.runs import Runs
+
+GAUSSIAN = "gaussian"
+
+
+@configurable
+def audit(
+    make: Callable[..., SimulationConfig],
+    run: Annotated[
+        str | None, typer.Option(metavar="ID", help="Audit the configuration of this run, not that of the options.")
+    ] = None,
+    canaries: Annotated[
+        int, typer.Option(help="Made-up examples, each in by a coin, in one run for either kind.", show_default=True)
+    ] = 1000,
+    references: Annotated[
+        int, typer.Option(help="Models beside the one that membership inference attacks, each in turn. 0: none.")
+    ] = 0,
+    mechanism: Annotated[
+        str,
+        typer.Option(help="dp-sgd: attack a training. gaussian: one release whose ε is known, again and again."),
+    ] = "dp-sgd",
+    epsilon: Annotated[float | None, typer.Option(help="True ε of gaussian.")] = None,
+    repetitions: Annotated[int, typer.Option(help="Audits of gaussian.")] = 200,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
+) -> None:
+    """Attack a run and bound its ε from below, or check that bound where ε is known."""
+    if mechanism == GAUSSIAN:
+        _known(epsilon, repetitions, as_json)
+        return
+    if epsilon is not None:
+        raise InvalidConfig(f"epsilon={epsilon:g}, expected none: of mechanism={mechanism!r} it follows from the rest")
+    from engine.experiments import audits
+
+    runs = Runs.from_environment()
+    config = runs.get(run).config if run else make(mechanism=mechanism)
+    with progress_bar(quiet=as_json) as tell:
+        found = audits.audit(
+            config,
+            runs.settings,
+            canaries,
+            references,
+            command=audit_command(config, canaries, references, run),
+            model=runs.model(run) if run and references and runs.has_model(run) else None,
+            tell=tell,
+        )
+    runs.keep_audit(found)
+    say(as_json, audit_fields(found), audit_text(found))
+    if any(each.contradicted for each in (found.white, found.black) if each):
+        raise typer.Exit(1)
+
+
+def _known(epsilon: float | None, repetitions: int, as_json: bool) -> None:
+    from engine.privacy.audit.known import gaussian_mechanism
+
+    if epsilon is None:
+        raise InvalidConfig("epsilon: expected the true one of mechanism='gaussian'")
+    found = gaussian_mechanism(epsilon, repetitions=repetitions)
+    fields = {"coverage": found.coverage, "bound_median": found.median, "epsilon": found.epsilon}
+    text = (
+        f"{repetitions:,} audits of a Gaussian mechanism with ε = {epsilon:g} at δ = {found.delta:g}: the bound held "
+        f"in {100 * found.coverage:.1f} %, its median is {found.median:.3g}"
+    )
+    say(as_json, fields, text)

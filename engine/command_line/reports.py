@@ -1,0 +1,42 @@
+"""`report`: what a run promises and to whom, as a document for the people who must sign."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.errors import InvalidConfig
+from engine.reports.document.formats import FORMATS
+from engine.reports.privacy_report import writing
+from engine.runs import Runs, reporting
+from engine.validation import one_of
+
+_USUAL = "md"
+
+
+def report(
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="Identity of a run that is done, as `runs` lists it.")],
+    beside: Annotated[
+        str | None, typer.Argument(metavar="ID2", help="Another one, to be seen side by side.", show_default=False)
+    ] = None,
+    name: Annotated[str, typer.Option("--format", help=f"{', '.join(FORMATS)}.")] = _USUAL,
+    output: Annotated[
+        Path | None, typer.Option(help="File to write.  [default: standard output; pdf: report-ID.pdf]")
+    ] = None,
+) -> None:
+    """Write what a run promises, to whom and on what grounds, as a document to file."""
+    one_of("format", name, tuple(FORMATS))
+    runs = Runs.from_environment()
+    first = reporting.evidence(runs, run_id)
+    document = writing.of_two(first, reporting.evidence(runs, beside)) if beside else writing.of_run(first)
+    drawn = FORMATS[name].draw(document)
+    if output is None and name != "pdf":
+        sys.stdout.write(drawn.decode())
+        return
+    path = output or Path(f"report-{run_id}{f'-{beside}' if beside else ''}.{name}")
+    try:
+        path.write_bytes(drawn)
+    except OSError as error:
+        raise InvalidConfig(f"output={str(path)!r} cannot be written: {error.strerror}") from None
+    typer.echo(str(path))

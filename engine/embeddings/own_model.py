@@ -1,0 +1,254 @@
+"""A language model of the user's own in MiniLM's place: a folder with a BERT (Devlin et al. 2019) as Hugging Face
+writes it, for instance one that was trained on medical text.
+
+``EPSILON_LANGUAGE_MODEL`` names the folder: ``config.json``, ``model.safetensors`` (never a pickle), and either
+``tokenizer.json`` or ``vocab.txt`` with ``tokenizer_config.json``. A configuration calls the model by its shape and the
+checksum of these files, so a run's identity tells which one it was, wherever the folder lies. Light: pages import it.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from engine.artefacts import Artefacts
+from engine.config import MINILM
+from engine.errors import VectorsMissing
+from engine.settings import Settings
+
+VARIABLE = "EPSILON_LANGUAGE_MODEL"
+SMALLEST = 128
+"""Dimensions of a layer that must be there: so many are kept of each (``features.KEPT``)."""
+MOST_PIECES = 510
+"""Of a sentence that are read at once."""
+_WEIGHTS, _CONFIG, _TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
+_VOCABULARY = ("vocab.txt", "tokenizer_config.json")
+_MOST_BYTES = {_WEIGHTS: 3_000_000_000, _CONFIG: 1_000_000, _TOKENIZER: 50_000_000} | dict.fromkeys(
+    _VOCABULARY, 50_000_000
+)
+_LONGEST_HEADER = 10_000_000
+_DTYPES = {"F32": 4, "F16": 2}
+"""Kinds of numbers that are read, with their bytes."""
+_RANGES = {
+    "num_hidden_layers": (2, 48),
+    "hidden_size": (SMALLEST, 4096),
+    "num_attention_heads": (1, 128),
+    "intermediate_size": (1, 32_768),
+    "max_position_embeddings": (8, 8192),
+    "type_vocab_size": (1, 16),
+    "vocab_size": (1, 1_000_000),
+}
+_EXPECTED = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
+
+
+@dataclass(frozen=True)
+class OwnModel:
+    """A folder that holds a model. label: what a configuration calls it. layers, size, heads: of the transformer, size
+    in dimensions. places: pieces of a sentence that are read at once, without the marks of beginning and end.
+    vocabulary: word pieces that it knows. epsilon: added to the variance where a layer is normalised."""
+
+    folder: Path
+    label: str
+    layers: int
+    size: int
+    heads: int
+    places: int
+    vocabulary: int
+    epsilon: float
+
+    @property
+    def used_layers(self) -> tuple[int, int]:
+        """Two thirds of the way up, and the last: of six layers 4 and 6, as of MiniLM."""
+        return round(2 * self.layers / 3), self.layers
+
+
+class OwnInContext:
+    """What features in context need of such a model, looked for once something is to be computed: a worker that finds
+    the features of a corpus among the shared files needs no model."""
+
+    def __init__(self, label: str, settings: Settings) -> None:
+        self.label, self._settings = label, settings
+
+    @cached_property
+    def model(self) -> OwnModel:
+        """Raises VectorsMissing if it is not here."""
+        return find(self.label, self._settings)
+
+    def public_sentences(self) -> list[list[str]]:
+        """Those of Wikigold, which its projection is fitted on. Raises CorpusError if they are not here."""
+        from engine.corpus.handle import CorpusHandle
+
+        found = CorpusHandle("wikigold", self._settings).load()
+        return [list(sentence.tokens) for part in (found.train, found.validation, found.test) for sentence in part]
+
+    @property
+    def artefacts(self) -> Artefacts:
+        """The files that runs share."""
+        return self._settings.artefacts
+
+
+def own_in_context(label: str, settings: Settings) -> OwnInContext | None:
+    """What a configuration's language model needs; None for MiniLM."""
+    return None if label == MINILM else OwnInContext(label, settings)
+
+
+def installed(settings: Settings) -> list[str]:
+    """What may be asked for: MiniLM, and the user's own if there is one. Raises VectorsMissing if that cannot be
+    used."""
+    return [MINILM, *([at(settings.language_model).label] if settings.language_model else [])]
+
+
+def find(label: str, settings: Settings) -> OwnModel:
+    """The model that a configuration calls so. Raises VectorsMissing if it is not the one that is here."""
+    if settings.language_model is None:
+        raise VectorsMissing(
+            f"language_model={label!r} is not here: {VARIABLE} names no folder, expected the one of this model"
+        )
+    found = at(settings.language_model)
+    if found.label != label:
+        raise VectorsMissing(
+            f"language_model={label!r} is not here: the model in the folder that {VARIABLE} names is {found.label}"
+        )
+    return found
+
+
+def at(folder: Path) -> OwnModel:
+    """The model in a folder; its files are read again only when they change. Raises VectorsMissing with what is wrong
+    with it."""
+    try:
+        used = [_CONFIG, _WEIGHTS, *([_TOKENIZER] if (folder / _TOKENIZER).is_file() else _VOCABULARY)]
+        return _read(folder, tuple((name, *_status(folder / name)) for name in used))
+    except (OSError, ValueError, RecursionError) as error:
+        raise VectorsMissing(f"{VARIABLE}={folder} cannot be used: {error}") from error
+
+
+def _status(path: Path) -> tuple[int, int]:
+    """Size and time of change."""
+    if not path.is_file():
+        raise ValueError(
+            f"{path.name} is missing, expected {_CONFIG}, {_WEIGHTS}, and {_TOKENIZER} or {' with '.join(_VOCABULARY)}"
+        )
+    status = path.stat()
+    if status.st_size > _MOST_BYTES[path.name]:
+        raise ValueError(f"{path.name} has {status.st_size:,} bytes, expected at most {_MOST_BYTES[path.name]:,}")
+    return status.st_size, status.st_mtime_ns
+
+
+@lru_cache(maxsize=2)
+def _read(folder: Path, files: tuple[tuple[str, int, int], ...]) -> OwnModel:
+    shape = _shape(_table((folder / _CONFIG).read_bytes(), _CONFIG))
+    _check_weights(folder / _WEIGHTS, shape)
+    if files[-1][0] != _TOKENIZER and not isinstance(lower_cased(folder), bool):
+        raise ValueError(f"{_VOCABULARY[1]} does not say whether words are lower-cased (do_lower_case)")
+    layers, size = shape["num_hidden_layers"], shape["hidden_size"]
+    return OwnModel(
+        folder=folder,
+        label=f"bert-{layers}x{size}-{_checksum(folder, [name for name, *_ in files])[:16]}",
+        layers=layers,
+        size=size,
+        heads=shape["num_attention_heads"],
+        places=min(MOST_PIECES, shape["max_position_embeddings"] - 2),
+        vocabulary=shape["vocab_size"],
+        epsilon=shape["layer_norm_eps"],
+    )
+
+
+def lower_cased(folder: Path) -> bool | None:
+    """What a model without ``tokenizer.json`` does with capitals; None if it does not say so."""
+    found: bool | None = _table((folder / _VOCABULARY[1]).read_bytes(), _VOCABULARY[1]).get("do_lower_case")
+    return found
+
+
+def _checksum(folder: Path, names: list[str]) -> str:
+    """SHA-256 in hexadecimal over all files that are used."""
+    whole = hashlib.sha256()
+    for name in names:
+        with (folder / name).open("rb") as file:
+            whole.update(f"{name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return whole.hexdigest()
+
+
+def _table(data: bytes, name: str) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except ValueError as error:
+        raise ValueError(f"{name} is no JSON") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{name} holds no table")
+    return found
+
+
+def _shape(config: dict[str, Any]) -> dict[str, Any]:
+    """The numbers that say what the model is, checked."""
+    for name, expected in _EXPECTED.items():
+        if config.get(name, expected if name != "model_type" else None) != expected:
+            raise ValueError(f"{_CONFIG} has {name}={config.get(name)!r}, expected {expected!r}")
+    found: dict[str, Any] = {}
+    for name, (least, most) in _RANGES.items():
+        value = config.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise ValueError(f"{_CONFIG} has {name}={value!r}, expected a number from {least:,} to {most:,}")
+        found[name] = value
+    if found["hidden_size"] % found["num_attention_heads"]:
+        raise ValueError(
+            f"{_CONFIG} has hidden_size={found['hidden_size']}, expected a multiple of "
+            f"num_attention_heads={found['num_attention_heads']}"
+        )
+    epsilon = config.get("layer_norm_eps", 1e-12)
+    if not isinstance(epsilon, float) or not 0 < epsilon < 0.01:
+        raise ValueError(f"{_CONFIG} has layer_norm_eps={epsilon!r}, expected a number in (0, 0.01)")
+    return found | {"layer_norm_eps": epsilon}
+
+
+def known_name(name: str) -> str:
+    """A weight by the name that it has in a model without a head, as newer files write it."""
+    name = name.removeprefix("bert.")
+    for before, now in ((".gamma", ".weight"), (".beta", ".bias")):
+        name = name.removesuffix(before) + now if name.endswith(before) else name
+    return name
+
+
+def _check_weights(path: Path, shape: dict[str, Any]) -> None:
+    """Whether the file has each weight of such a model, of its shape, and nothing is cut off; without reading them."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > _LONGEST_HEADER:
+            raise ValueError(f"{_WEIGHTS} is no file of safetensors")
+        header = _table(file.read(length), f"the head of {_WEIGHTS}")
+    rows = {known_name(name): row for name, row in header.items() if name != "__metadata__"}
+    ends = []
+    for name, expected in _weights(shape).items():
+        row = rows.get(name)
+        if not isinstance(row, dict):
+            raise ValueError(f"{_WEIGHTS} has no {name}")
+        if row.get("dtype") not in _DTYPES:
+            raise ValueError(f"{_WEIGHTS} has {name} as {row.get('dtype')}, expected {' or '.join(_DTYPES)}")
+        if row.get("shape") != expected:
+            raise ValueError(f"{_WEIGHTS} has {name} of shape {row.get('shape')}, expected {expected}")
+        ends += [end for end in row.get("data_offsets", ()) if isinstance(end, int)]
+    if 8 + length + max(ends, default=0) > path.stat().st_size:
+        raise ValueError(f"{_WEIGHTS} is cut off")
+
+
+def _weights(shape: dict[str, Any]) -> dict[str, list[int]]:
+    """The weights of a BERT by name, with the shape of each."""
+    size, wide = shape["hidden_size"], shape["intermediate_size"]
+    found = {
+        "embeddings.word_embeddings.weight": [shape["vocab_size"], size],
+        "embeddings.position_embeddings.weight": [shape["max_position_embeddings"], size],
+        "embeddings.token_type_embeddings.weight": [shape["type_vocab_size"], size],
+        "embeddings.LayerNorm.weight": [size],
+        "embeddings.LayerNorm.bias": [size],
+    }
+    matrices = {f"attention.self.{kind}": (size, size) for kind in ("query", "key", "value")}
+    matrices |= {"attention.output.dense": (size, size), "intermediate.dense": (wide, size)}
+    matrices |= {"output.dense": (size, wide)}
+    for number in range(shape["num_hidden_layers"]):
+        layer = f"encoder.layer.{number}."
+        for name, (rows, columns) in matrices.items():
+            found |= {f"{layer}{name}.weight": [rows, columns], f"{layer}{name}.bias": [rows]}
+        for name in ("attention.output.LayerNorm", "output.LayerNorm"):
+            found |= {f"{layer}{name}.weight": [size], f"{layer}{name}.bias": [size]}
+    return found

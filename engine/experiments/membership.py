@@ -1,0 +1,253 @@
+"""Membership inference on a configuration: models of its making, each attacked with the others as references.
+
+Each model is an ordinary run, whatever its tagger, clients and privacy, on a half of the sentences that its own seed
+draws; who was trained on what is known, and every model says how well it knows every sentence.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.stats import t as student
+
+from engine.config import SimulationConfig
+from engine.embeddings.encoded import EncodedSplit
+from engine.errors import InvalidConfig
+from engine.federated.accounting import spent
+from engine.preparation import Prepared, Side, prepare
+from engine.privacy.audit import membership
+from engine.records import RATES, SHOWN, AttackCurve, MembershipAudit
+from engine.seeds import Seeds
+from engine.settings import Settings
+from engine.training.dpsgd import losses
+from engine.training.model import Model
+
+FEWEST, MOST = 3, 256
+AT_RISK = 20
+_HALF = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What models say of sentences. phi: float64 [models, sentences], see :mod:`engine.privacy.audit.membership`.
+    inside: which was trained on which. client: whose each sentence was in each model's training, −1 where nobody's.
+    types: entity types of each sentence. claimed: ε of one model; delta: with it."""
+
+    phi: np.ndarray
+    inside: np.ndarray
+    client: np.ndarray
+    types: tuple[frozenset[str], ...]
+    claimed: float
+    delta: float
+
+
+def measure(
+    config: SimulationConfig,
+    settings: Settings,
+    references: int = 32,
+    *,
+    tell: Callable[[str, float], None] = lambda stage, progress: None,
+) -> MembershipAudit:
+    """Train ``references`` + 1 models and attack each. tell: what is going on, with the share done; it may raise to
+    stop. Raises InvalidConfig, CorpusError, VectorsMissing, StoreError, TrainingFailed."""
+    return infer(train(config, settings, references, tell=tell))
+
+
+def train(
+    config: SimulationConfig,
+    settings: Settings,
+    references: int = 32,
+    *,
+    both: bool = False,
+    tell: Callable[[str, float], None] = lambda stage, progress: None,
+) -> Known:
+    """The models, and what they say of the corpus' training sentences; both: of the validation part too, after them.
+    See :func:`measure`."""
+    if not FEWEST <= references <= MOST:
+        raise InvalidConfig(f"references={references}, expected {FEWEST} to {MOST}")
+    if config.platforms:
+        raise InvalidConfig(f"platforms={len(config.platforms)}, expected none: each would need references of its own")
+    phi: list[np.ndarray] = []
+    client: list[np.ndarray] = []
+    types: list[frozenset[str]] = []
+    claimed = math.inf
+    for number in range(references + 1):
+        tell(f"model {number + 1} of {references + 1}", number / (references + 1))
+        prepared = prepare(_half(config, number), settings)
+        run, (side,) = prepared.run, prepared.sides
+        for progress in run.train(0, 0):
+            if progress.taken % 10 == 0:
+                done = (number + progress.taken / run.plan.steps) / (references + 1)
+                tell(f"model {number + 1} of {references + 1}", done)
+        weights = side.holding.weights(run.average.weights)
+        parts = (side.holding.split, side.encoded.validation) if both else (side.holding.split,)
+        phi.append(_phi(side, weights, parts))
+        whose = _clients(prepared, len(parts[0]))
+        client.append(np.concatenate([whose, np.full(len(phi[-1]) - len(whose), -1)]))
+        types = types or [each for part in parts for each in _types(side, part)]
+        claimed = spent(run.plan, run.plan.steps, len(run.plan.rounds)).epsilon
+    clients = np.array(client)
+    return Known(
+        phi=np.array(phi),
+        inside=clients >= 0,
+        client=clients,
+        types=tuple(types),
+        claimed=claimed,
+        delta=config.privacy.delta,
+    )
+
+
+def of_model(
+    model: Model,
+    settings: Settings,
+    references: int = 32,
+    *,
+    tell: Callable[[str, float], None] = lambda stage, progress: None,
+) -> MembershipAudit:
+    """Attack a tagger that was kept. Its references are trained on halves of the training sentences, at its own noise
+    multiplier; who was not trained on is the rest of these or, where it learned from all, the validation part. What a
+    sentence is compared with are references without it alone, a quarter of them for each; sentences that more learned
+    from are not asked for. Raises as :func:`measure`."""
+    config = model.config
+    known = train(replace(config, data_fraction=1.0), settings, references, both=True, tell=tell)
+    prepared = prepare(config, settings)
+    (side,) = prepared.sides
+    parts = (side.holding.split, side.encoded.validation)
+    own = _phi(side, model.weights, parts)
+    whose = np.full(len(own), -1)
+    whose[: len(parts[0])] = _clients(prepared, len(parts[0]))
+    few = max(1, len(known.phi) // 4)
+    asked = np.flatnonzero((~known.inside).sum(0) >= few)
+    if (whose >= 0).sum() < len(parts[0]):
+        asked = asked[asked < len(parts[0])]
+    phi = np.take_along_axis(known.phi[:, asked], _without(known.inside[:, asked], few, config.seed), axis=0)
+    inside = np.zeros((len(phi) + 1, len(asked)), dtype=bool)
+    inside[-1] = whose[asked] >= 0
+    found = replace(
+        known,
+        phi=np.concatenate([phi, own[None, asked]]),
+        inside=inside,
+        client=np.where(inside, whose[asked], -1),
+        types=tuple(known.types[number] for number in asked),
+        claimed=model.epsilon,
+    )
+    return infer(found, [len(phi)])
+
+
+def infer(known: Known, targets: Sequence[int] | None = None) -> MembershipAudit:
+    """Attack the models with these numbers, by default each, with all others as references."""
+    targets = range(len(known.phi)) if targets is None else targets
+    scored = {
+        name: [attack(known.phi, known.inside, target) for target in targets]
+        for name, attack in membership.ATTACKS.items()
+    }
+    members = [known.inside[target] for target in targets]
+    curves = tuple(_curve(name, scores, members) for name, scores in scored.items())
+    best = max(curves, key=lambda curve: curve.area).attack
+    types = sorted(frozenset().union(*known.types))
+    having = {name: np.array([name in each for each in known.types]) for name in types}
+    clients = range(int(known.client.max()) + 1)
+
+    pairs = list(zip(scored[best], members, strict=True))
+    whose = [known.client[target] for target in targets]
+    return MembershipAudit(
+        claimed=known.claimed,
+        delta=known.delta,
+        models=len(targets),
+        references=len(known.phi) - 1,
+        sentences=known.phi.shape[1],
+        curves=curves,
+        best=best,
+        by_type=_areas(pairs, {name: [having[name]] * len(pairs) for name in types}),
+        by_client=_areas(
+            pairs,
+            {
+                str(client + 1): [(own == client) | ~there for own, there in zip(whose, members, strict=True)]
+                for client in clients
+            },
+        ),
+        at_risk=_at_risk(known) if len(targets) > 1 else _most_certain(scored[best][0], members[0]),
+    )
+
+
+def _areas(
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]], among: Mapping[str, Sequence[np.ndarray]]
+) -> dict[str, float]:
+    """Mean area of scores and members among some of the sentences, by name; of none where one of both is missing."""
+    found = {}
+    for name, kept in among.items():
+        chosen = [(scores[some], inside[some]) for (scores, inside), some in zip(pairs, kept, strict=True)]
+        areas = [membership.area(*each) for each in chosen if 0 < each[1].sum() < len(each[1])]
+        if areas:
+            found[name] = float(np.mean(areas))
+    return found
+
+
+def _curve(attack: str, scores: Sequence[np.ndarray], members: Sequence[np.ndarray]) -> AttackCurve:
+    pairs = list(zip(scores, members, strict=True))
+    every = np.array([membership.caught(*pair, np.array(RATES + SHOWN)) for pair in pairs])
+    means = every.mean(0).tolist()
+    if len(pairs) == 1:
+        ends = [membership.interval(share, int(members[0].sum())) for share in means[len(RATES) :]]
+    else:
+        wide = student.ppf(0.975, len(pairs) - 1) * every[:, len(RATES) :].std(0, ddof=1) / math.sqrt(len(pairs))
+        ends = [(max(0.0, m - w), min(1.0, m + w)) for m, w in zip(means[len(RATES) :], wide.tolist(), strict=True)]
+    return AttackCurve(
+        attack=attack,
+        area=float(np.mean([membership.area(*pair) for pair in pairs])),
+        caught=tuple(means[: len(RATES)]),
+        shown=tuple((mean, *end) for mean, end in zip(means[len(RATES) :], ends, strict=True)),
+    )
+
+
+def _at_risk(known: Known) -> tuple[tuple[int, float], ...]:
+    """Sentences whose φ with them and without are furthest apart, in standard deviations of all sentences' φ about
+    these means."""
+    there, count = known.inside, known.inside.sum(0)
+    mean = np.where(there, known.phi, 0).sum(0) / np.maximum(count, 1)
+    without = np.where(there, 0, known.phi).sum(0) / np.maximum(len(known.phi) - count, 1)
+    left = known.phi - np.where(there, mean, without)
+    spread = np.sqrt((left**2).sum(0) / max(len(known.phi) - 2, 1))
+    apart = (mean - without) / np.maximum(np.sqrt((spread**2 + np.median(spread) ** 2) / 2), 1e-12)
+    apart[(count < 2) | (count > len(known.phi) - 2)] = -np.inf
+    return tuple((int(number), float(apart[number])) for number in np.argsort(-apart, kind="stable")[:AT_RISK])
+
+
+def _most_certain(scores: np.ndarray, members: np.ndarray) -> tuple[tuple[int, float], ...]:
+    """The members with the highest scores, in standard deviations of the others' scores above their mean."""
+    others = scores[~members]
+    apart = np.where(members, (scores - others.mean()) / max(float(others.std()), 1e-12), -np.inf)
+    return tuple((int(number), float(apart[number])) for number in np.argsort(-apart, kind="stable")[:AT_RISK])
+
+
+def _without(inside: np.ndarray, number: int, seed: int) -> np.ndarray:
+    """So many references that were not trained on a sentence, for each drawn of those there are, int64 [references,
+    sentences]."""
+    order = Seeds(seed).stream("references without").random(inside.shape) + inside
+    return np.asarray(np.argsort(order, axis=0, kind="stable")[:number])
+
+
+def _half(config: SimulationConfig, number: int) -> SimulationConfig:
+    seed = (config.seed * (MOST + 1) + number) % 2**32
+    return replace(config, data_fraction=config.data_fraction * _HALF, seed=seed)
+
+
+def _phi(side: Side, weights: np.ndarray, parts: Sequence[EncodedSplit]) -> np.ndarray:
+    holding = side.holding
+    return membership.phi_of(np.concatenate([losses(holding.backend, weights, part, holding.table) for part in parts]))
+
+
+def _clients(prepared: Prepared, sentences: int) -> np.ndarray:
+    """Whose each training sentence is, −1 of those that are not used, int64 [sentences]."""
+    whose, plan = np.full(sentences, -1), prepared.run.plan
+    for client, places in enumerate(plan.shards):
+        whose[plan.chosen[places]] = client
+    return whose
+
+
+def _types(side: Side, split: EncodedSplit) -> list[frozenset[str]]:
+    """The entity types of each sentence."""
+    names = [tag.partition("-")[2] for tag in side.encoded.tags]
+    cut = np.split(split.tags, split.offsets[1:-1])
+    return [frozenset(names[tag] for tag in np.unique(tags) if names[tag]) for tags in cut]

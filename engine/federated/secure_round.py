@@ -1,0 +1,69 @@
+"""The secure sum of one round: how much noise each client adds, on which grid its update stands, and how many of the
+round's clients may vanish.
+
+The server opens the sum of the updates and never sees one (:mod:`engine.federated.secure_sum`). Each client adds a
+share of the noise, and all shares together have what was planned, even where as many as may vanish are missing; where
+nobody does, there is a little more (:mod:`engine.federated.noise_shares`).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.errors import SumFailed, TrainingFailed
+from engine.federated.fixed_point import FixedPoint
+from engine.federated.noise_shares import noise_share
+from engine.federated.secure_sum import Opened, SumPlan, play
+from engine.seeds import Secrets
+
+_MAY_VANISH = 3
+"""One of so many clients of a round may vanish, or tell the server its share of the noise."""
+
+
+@dataclass(frozen=True)
+class SecureRound:
+    """What all know of it beforehand. plan: of the sum; grid: of the uploads; share: standard deviation, per weight, of
+    the noise that each client adds; scale: what the noise planned for the sum is of that."""
+
+    plan: SumPlan
+    grid: FixedPoint
+    share: float
+    scale: float
+
+    def upload(self, clipped: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """What a client puts under its masks, float64 [weights]: its clipped update, on the grid before its noise is
+        added, so that rounding tells nothing of it."""
+        values: np.ndarray = self.grid.values(self.grid.integers(self.grid.shortened(clipped) + noise))
+        return values
+
+    def opened(self, uploads: Sequence[np.ndarray], secrets: Secrets) -> Opened:
+        """The sum, by the protocol. Raises TrainingFailed where too few are left, or an upload does not fit."""
+        try:
+            return play(self.plan, self.grid, dict(enumerate(uploads)), secrets=secrets)
+        except SumFailed as error:
+            raise TrainingFailed(str(error)) from error
+
+
+def secure_round(parties: int, weights: int, clip_norm: float, noise_std: float, round: int) -> SecureRound:
+    """Of so many clients with so many weights. noise_std: planned for the sum, σC. Raises InvalidConfig."""
+    dropped = may_vanish(parties)
+    share = noise_share(noise_std, parties, dropped)
+    plan = SumPlan(parties=parties, weights=weights, dropped_most=dropped, round=round)
+    grid = FixedPoint(parties=parties, clip_norm=clip_norm, noise_std=share)
+    return SecureRound(plan, grid, share, math.sqrt(parties - dropped))
+
+
+def may_vanish(parties: int) -> int:
+    """How many of a round's clients may, always fewer than half."""
+    return min(parties // _MAY_VANISH, (parties - 1) // 2)
+
+
+def bytes_of(opened: Opened) -> tuple[int, int]:
+    """Bytes to and from all clients together, beside the weights that they were sent."""
+    return _total(opened.bytes_down), _total(opened.bytes_up)
+
+
+def _total(phases: Mapping[str, int]) -> int:
+    return sum(phases.values())

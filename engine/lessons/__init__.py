@@ -1,0 +1,1 @@
+"""What the lessons show, computed: attacks, mechanisms and what they promise, small enough to answer at once."""

@@ -1,0 +1,79 @@
+"""Audits as words and plain fields."""
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+from engine.config import SimulationConfig
+from engine.records import SHOWN, Audit, CanaryAudit, MembershipAudit
+from engine.reports.commands import command_line
+from engine.reports.numbers import epsilon_text
+
+KINDS = {"directions": "who reads every step", "sentences": "who has the tagger"}
+"""Who attacks, by the kind of canary."""
+
+ERRS = "Each bound is too high in at most one honest run of 20: measure again before you accuse."
+"""Of a bound above the claim."""
+
+
+def audit_command(config: SimulationConfig, canaries: int, references: int, run: str | None = None) -> str:
+    """The command that measures again. run: whose tagger was attacked, where it was kept."""
+    first = f"python -m engine audit --run {run}" if run else command_line(config, "audit")
+    return f"{first} --canaries {canaries} --references {references}"
+
+
+def audit_fields(audit: Audit) -> dict[str, Any]:
+    """For JSON: no ε that is infinite; None for what was not measured."""
+    return {
+        "run_id": audit.run_id,
+        "command": audit.command,
+        "white": _canaries(audit.white),
+        "black": _canaries(audit.black),
+        "membership": asdict(audit.membership) | {"claimed": _finite(audit.membership.claimed)}
+        if audit.membership
+        else None,
+    }
+
+
+def audit_text(audit: Audit) -> str:
+    """In sentences, one a line."""
+    lines = [_canary_text(found) for found in (audit.white, audit.black) if found]
+    if audit.membership:
+        lines.append(membership_text(audit.membership))
+    canaries = [found for found in (audit.white, audit.black) if found]
+    if any(found.contradicted for found in canaries):
+        lines.append(f"More is shown to be lost than is claimed. {ERRS}")
+    elif canaries:
+        none = math.isinf(canaries[0].claimed)
+        lines.append("Nothing is claimed." if none else "The claim is not contradicted.")
+    return "\n".join(lines)
+
+
+def _canary_text(found: CanaryAudit) -> str:
+    return (
+        f"{KINDS[found.kind].capitalize()}: claimed ε = {epsilon_text(found.claimed)}; at 95 % at least "
+        f"{found.best:.3g} is lost (of {found.canaries:,} canaries {found.right:,} guessed rightly)"
+    )
+
+
+def membership_text(found: MembershipAudit) -> str:
+    """What the strongest attack catches."""
+    curve = found.strongest
+    shares = ", ".join(
+        f"{100 * caught:.2f} % ({100 * low:.2f} to {100 * high:.2f}) where {100 * rate:g} % of others are wrongly named"
+        for rate, (caught, low, high) in zip(SHOWN, curve.shown, strict=True)
+    )
+    return (
+        f"Membership, {curve.attack} with {found.references} references, claimed ε = {epsilon_text(found.claimed)}: "
+        f"area {curve.area:.3f}; members caught: {shares}"
+    )
+
+
+def _canaries(found: CanaryAudit | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return asdict(found) | {"claimed": _finite(found.claimed), "contradicted": found.contradicted}
+
+
+def _finite(value: float) -> float | None:
+    return None if math.isinf(value) else value

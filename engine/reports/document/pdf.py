@@ -1,0 +1,54 @@
+"""A document as PDF/UA-1 (ISO 14289-1): tagged for screen readers, with language and title, the same bytes each time.
+
+Typst makes it, with fonts of its own; the machine's are not asked. What is said is handed to ``report.typ`` as data.
+"""
+
+import json
+import re
+import unicodedata
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from engine.reports.document.model import Document
+
+_TEMPLATE = Path(__file__).with_name("report.typ")
+_HAVE = re.compile(
+    "[\n\x20-\x7e\xa0-\u024f\u0370-\u03ff\u0400-\u04ff\u1e00-\u1eff\u2010-\u2027\u2030-\u2040\u20a0-\u20bf"
+    "\u2190-\u2193\u2200-\u22ff]"
+)
+"""Letters that Typst's own fonts have, where they are letters at all: PDF/UA allows no others."""
+_NO_LETTERS = ("Cn", "Cf")
+"""Categories of Unicode: not assigned, without a shape."""
+
+
+def render(document: Document) -> bytes:
+    """The file. What the fonts lack stands as its number, [U+8A9E]. Typst is imported when the first is asked for."""
+    import typst
+
+    compiler = typst.Compiler(
+        _TEMPLATE.read_bytes(),
+        ignore_system_fonts=True,
+        sys_inputs={
+            "document": json.dumps(_spelled(document.to_dict()), ensure_ascii=False),
+            "first": str(document.first),
+            "sha256": document.checksum,
+        },
+    )
+    made = compiler.compile(format="pdf", pdf_standards=["ua-1"], timestamp=datetime.fromisoformat(document.written))
+    if not isinstance(made, bytes):
+        raise TypeError(f"typst gave {type(made).__name__}, expected bytes")
+    return made
+
+
+def _spelled(value: Any) -> Any:
+    """The same values, with the number of each letter that the fonts lack in its place."""
+    if isinstance(value, str):
+        return "".join(letter if _has(letter) else f"[U+{ord(letter):04X}]" for letter in value)
+    if isinstance(value, dict):
+        return {name: _spelled(each) for name, each in value.items()}
+    return [_spelled(each) for each in value] if isinstance(value, list) else value
+
+
+def _has(letter: str) -> bool:
+    return bool(_HAVE.match(letter)) and unicodedata.category(letter) not in _NO_LETTERS

@@ -1,0 +1,58 @@
+"""The ledger of assumptions as words and plain fields."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from engine.privacy.ledger import TITLES, Row, Step
+from engine.reports.numbers import epsilon_text
+
+UNKNOWN = "no sound number is known"
+
+
+def ledger_epsilon(epsilon: float | None) -> str:
+    """In words."""
+    return UNKNOWN if epsilon is None else f"ε = {epsilon_text(epsilon)}"
+
+
+def ledger_fields(rows: Sequence[Row], steps: Sequence[Step]) -> dict[str, Any]:
+    """For JSON: ε is null where it is infinite or not known; ``known`` tells which."""
+    return {
+        "rows": [
+            {
+                "assumption": row.assumption,
+                "choice": row.choice,
+                "claimed": row.claimed,
+                "epsilon": _finite(row.epsilon),
+                "known": row.epsilon is not None,
+                "delta": row.delta,
+                "why": row.why,
+            }
+            for row in rows
+        ],
+        "waterfall": [
+            {"assumption": step.assumption or "printed", "choice": step.choice, "epsilon": _finite(step.epsilon)}
+            for step in steps
+        ],
+    }
+
+
+def ledger_text(rows: Sequence[Row], steps: Sequence[Step]) -> str:
+    """For a shell: each assumption with its choices, then the way from what a paper would print."""
+    lines = []
+    for row in rows:
+        if row.claimed:
+            lines.append(f"{TITLES[row.assumption]}: {row.choice}")
+        else:
+            lines.append(f"    if instead: {row.choice}: {ledger_epsilon(row.epsilon)}")
+    promised = next(row for row in rows if row.claimed)
+    first, *others = steps
+    lines.append(f"Promised: {ledger_epsilon(promised.epsilon)} at δ = {promised.delta:g}")
+    if others:
+        way = "; ".join(f"{TITLES[step.assumption]} {step.choice}: {ledger_epsilon(step.epsilon)}" for step in others)
+        lines.append(f"A paper would print {ledger_epsilon(first.epsilon)}. Set right: {way}")
+    return "\n".join(lines)
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or math.isinf(value) else value

@@ -1,0 +1,71 @@
+"""Audits as JSON, one file for each run's configuration: the user's own in the home, published ones in
+``cached_results/``.
+
+Files come from outside, so each is checked as a whole; one that cannot be used is left out, as if it were not there.
+"""
+
+import dataclasses
+import json
+import math
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from engine.artefacts import written_whole
+from engine.config import SimulationConfig
+from engine.errors import InvalidConfig
+from engine.records import RATES, SHOWN, Audit
+
+FOLDER = "audits"
+"""Below the home and the published results."""
+_MAX_BYTES = 1_000_000
+
+
+def write(audit: Audit, home: Path) -> Path:
+    """Keep an audit in place of the one of the same run. Raises StoreError."""
+    path = home / FOLDER / f"{audit.run_id}.json"
+    values = _without_infinities(dataclasses.asdict(audit) | {"config": audit.config.to_dict()})
+    with written_whole(path, "The audit") as passing:
+        passing.write_text(json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+    return path
+
+
+def _without_infinities(value: Any) -> Any:
+    """JSON has none; a reader takes the word for the number."""
+    if isinstance(value, dict):
+        return {name: _without_infinities(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_infinities(each) for each in value]
+    return "Infinity" if value == math.inf else value
+
+
+def read_all(*folders: Path) -> dict[str, Audit]:
+    """Audits below these folders by their run's identity; where two have the same, the first one."""
+    found: dict[str, Audit] = {}
+    for folder in folders:
+        for path in sorted((folder / FOLDER).glob("*.json")):
+            try:
+                if path.stat().st_size <= _MAX_BYTES:
+                    audit = _audit(path.read_bytes())
+                    found.setdefault(audit.run_id, audit)
+            except (OSError, ValueError, KeyError, TypeError, RecursionError, InvalidConfig):
+                continue
+    return found
+
+
+def _audit(text: bytes) -> Audit:
+    values = json.loads(text)
+    about = {name: adapter.validate_python(values[name]) for name, adapter in _adapters().items()}
+    audit = Audit(config=SimulationConfig.from_dict(values["config"]), **about)
+    if found := audit.membership:
+        fits = all(len(curve.caught) == len(RATES) and len(curve.shown) == len(SHOWN) for curve in found.curves)
+        if not fits or found.best not in [curve.attack for curve in found.curves]:
+            raise ValueError(f"audit {audit.run_id}: its curves do not fit")
+    return audit
+
+
+@lru_cache(maxsize=1)
+def _adapters() -> dict[str, Any]:
+    from pydantic import TypeAdapter
+
+    return {field.name: TypeAdapter(field.type) for field in dataclasses.fields(Audit) if field.name != "config"}  # type: ignore[arg-type]
