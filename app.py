@@ -6,20 +6,24 @@ from streamlit.navigation.page import StreamlitPage
 from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
 from engine.errors import EpsilonError
 from pages.shared import address
-from pages.startup import look, set_up
+from pages.startup import look, set_up, terms
 
 st.set_page_config(page_title="Epsilon Explorer", page_icon="static/mark.svg", layout="wide")
 st.logo("static/wordmark.svg", size="large", icon_image="static/mark.svg")
 
 
-def _page(name: str, title: str, icon: str) -> StreamlitPage:
-    """One page, at the address ``/name``; Explore is at the root."""
-    return st.Page(f"pages/{name}/page.py", title=title, icon=icon, url_path=name, default=name == "explore")
+def _page(name: str, title: str, icon: str, folder: str = "") -> StreamlitPage:
+    """One page, at the address ``/name``; Explore is at the root. folder: of its files, where it has another name."""
+    return st.Page(f"pages/{folder or name}/page.py", title=title, icon=icon, url_path=name, default=name == "explore")
 
 
-# By what people come for. Learn will stand after Explore, and Trust after Papers, once they have pages.
+# By what people come for.
 GROUPS = {
     "": [_page("explore", "Explore", ":material/query_stats:")],
+    "Learn": [
+        _page("learn", "Learn", ":material/school:"),
+        _page("try", "Try a sentence", ":material/edit_note:", folder="try_it"),
+    ],
     "Results": [
         _page("runs", "Runs", ":material/list:"),
         _page("compare", "Compare", ":material/stacked_line_chart:"),
@@ -27,15 +31,25 @@ GROUPS = {
         _page("practice", "Good practice", ":material/stairs:"),
         _page("diagnose", "Diagnose", ":material/troubleshoot:"),
     ],
-    "Papers": [_page("paper", "News: Jana and Biemann 2021", ":material/newspaper:")],
+    "Papers": [
+        _page("paper", "News: Jana and Biemann 2021", ":material/newspaper:"),
+        _page("medical", "Medical: Ge et al. 2020", ":material/local_hospital:"),
+    ],
+    "Trust": [
+        _page("ledger", "Ledger", ":material/account_balance:"),
+        _page("audit", "Audit", ":material/policy:"),
+        _page("report", "Report", ":material/verified_user:"),
+    ],
     "Reference": [
         _page("tuning", "Tuning", ":material/tune:"),
         _page("speed", "Speed", ":material/timer:"),
+        _page("glossary", "Glossary", ":material/menu_book:"),
     ],
 }
 page = st.navigation(GROUPS, position="top")
 st.set_page_config(page_title="Epsilon Explorer" if page.url_path == "" else f"{page.title} · Epsilon Explorer")
 look.apply(page.title, here=next(place for place, pages in enumerate(GROUPS.values()) if page in pages))
+terms.open_where_they_stand()
 set_up.show()
 try:
     page.run()

@@ -97,6 +97,8 @@ def rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
             "MB sent": sent,
             "seconds": statistics.fmean(final.seconds for final in group.finals),
             "seeds": seeds_text(group.runs),
+            "report": f"./report?run={group.runs[0].run_id}",
+            "ε rests on": f"./ledger?run={group.runs[0].run_id}",
         }
         shown.append(line)
     return shown

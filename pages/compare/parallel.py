@@ -136,6 +136,7 @@ def rows(done: Sequence[tuple[Overview, RoundRecord]]) -> list[dict[str, Any]]:
                 metrics.INTERVAL: metrics.interval(last.test) if last.test else None,
                 "seed": config.seed,
                 "run": address.link(config),
+                "report": f"./report?run={each.run.run_id}",
             }
         )
     return shown

@@ -13,7 +13,7 @@ from engine.runs import Runs
 from pages.diagnose import charts as diagnose_charts
 from pages.diagnose import findings as diagnose
 from pages.diagnose.findings import Tried
-from pages.shared import address, finished, submitting, tables, titles, words
+from pages.shared import address, one_run, submitting, tables, words
 from pages.shared.metrics import METRICS, in_metric
 from pages.shared.picture import show
 
@@ -105,20 +105,10 @@ USUAL = SimulationConfig.from_flat({"corpus": "conll2003", "tagger": "bilstm-crf
 
 def any_run(runs: Runs, asked: str | None) -> None:
     """One run's records."""
-    linked = runs.get(asked) if asked else None
-    known = finished.configurations(runs.overview())
-    if linked:
-        known.setdefault(finished.seedless(linked.config), {})[linked.config.seed] = linked.run_id
-    if not known:
+    run = one_run.choose(runs, asked, USUAL)
+    if run is None:
         st.caption("No run is done yet: start one on the page Explore.")
         return
-    order = sorted(known, key=titles.setting)
-    first = finished.seedless(linked.config) if linked else USUAL
-    left, right = st.columns([4, 1])
-    place = order.index(first) if first in order else 0
-    seeds = known[left.selectbox("Setting", order, place, format_func=titles.setting)]
-    asked_first = [linked.config.seed] if linked and linked.run_id in seeds.values() else []
-    run = runs.get(seeds[right.selectbox("Seed", list(dict.fromkeys([*asked_first, *sorted(seeds)])))])
     st.markdown(f"#### {address.plain(diagnose.verdict(run))}")
     st.caption(words.origin(run))
     if not run.records:

@@ -214,7 +214,7 @@ def pictures(run: Run, *, key: str) -> dict[str, go.Figure]:
     if last.noise_to_signal is not None:
         found["Noise beside the signal"] = noise(run, key=f"noise-{key}")
     found["Gradients by layer"] = layers(run, key=f"layers-{key}")
-    if last.federation and len(last.federation.clients) > 1:
+    if last.federation and len(last.federation.update_norms) > 1:
         found["Drift between clients"] = drift(run, key=f"drift-{key}")
     found["F1 by entity type"] = types(run, key=f"types-{key}")
     return found

@@ -190,7 +190,7 @@ def verdict(run: Run) -> str:
         parts.append(f"Noise alone has moved each weight by about {walk:.2g}; weights begin at about {_START}.")
     if privacy.clip_norm and not privacy.kind.whole_clients:
         parts.append(_clipping(last, privacy.clip_norm))
-    if last.federation and len(last.federation.clients) > 1:
+    if last.federation and len(last.federation.update_norms) > 1:
         parts.append(f"The clients' weights lie {last.federation.drift:.3g} from their mean after a round (L2).")
     best = max(range(len(run.records)), key=lambda number: run.records[number].scores.f1)
     fall = run.records[best].scores.f1 - last.scores.f1

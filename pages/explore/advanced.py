@@ -5,11 +5,12 @@ from typing import Any
 
 import streamlit as st
 
-from engine.config import CLIPPINGS, LOSSES, NOISE_SOURCES, OPTIMISERS, SAMPLINGS
+from engine.config import CLIPPINGS, JOIN, LOSSES, MINILM, NOISE_SOURCES, OPTIMISERS, SAMPLINGS, SCHEMES
+from engine.errors import EpsilonError
 from engine.runs import Runs
 from engine.taggers import KINDS
 from pages.explore.widgets import number, select
-from pages.shared import titles
+from pages.shared import address, titles
 
 SOURCE_NAMES = {"seeded": "the seed: simulation", "system": "the system: release"}
 
@@ -24,7 +25,27 @@ def choose(runs: Runs, start: Mapping[str, Any]) -> None:
             {*runs.vectors(), start["embeddings"], st.session_state.get("embeddings", start["embeddings"])}
         )
         select(start, "Word vectors", vectors, "embeddings")
+        _language_model(runs, start)
         number(start, "Seed", 0, 2**32 - 1, "seed", help="Of every random draw; the same seed, the same run.")
+
+
+def _language_model(runs: Runs, start: Mapping[str, Any]) -> None:
+    """Where there is another than MiniLM, or a link asks for one, and features that it may stand behind."""
+    models = [MINILM]
+    try:
+        models = runs.language_models()
+    except EpsilonError as error:
+        st.error(address.plain(str(error)), icon=":material/error:")
+    models = list(dict.fromkeys([*models, start["language_model"]]))
+    if st.session_state.features == "contextual" and len(models) > 1:
+        select(
+            start,
+            "Language model",
+            models,
+            "language_model",
+            help="Another is called by its layers, their size and the checksum of its files. Its texts are not known "
+            "here: whoever brings it must judge whether the private sentences were among them.",
+        )
 
 
 def _privacy(start: Mapping[str, Any]) -> None:
@@ -107,11 +128,21 @@ def _training(start: Mapping[str, Any]) -> None:
 
 
 def _tagger(start: Mapping[str, Any]) -> None:
+    select(
+        start,
+        "Tag scheme",
+        _schemes(start["scheme"]),
+        "scheme",
+        format_func=titles.scheme,
+        help="What the tagger learns. BIO2: where names begin (B-X) and go on (I-X). BIOES: where they end (E-X) and "
+        "which are single tokens (S-X) too. Scores are of BIO2 either way.",
+    )
     st.toggle(
         "Only well-formed tags",
         start["well_formed"],
         key="well_formed",
-        help="I-X may only follow B-X or I-X. Forbidding the rest when tags are read off costs no privacy.",
+        help="I-X may only follow B-X or I-X; in BIOES what was begun must end with E-X too. Forbidding the rest when "
+        "tags are read off costs no privacy.",
     )
     number(start, "LSTM units per direction, filters, or units of an MLP", 1, 1024, "hidden_size")
     number(
@@ -134,3 +165,9 @@ def _tagger(start: Mapping[str, Any]) -> None:
         disabled="window" not in KINDS[st.session_state.tagger].fields,
         help="To each side; for linear taggers and MLPs. An LSTM reads the whole sentence.",
     )
+
+
+def _schemes(first: str) -> list[str]:
+    """The same for all platforms, or one for each as the session's link asks for."""
+    each = len(first.split(","))
+    return [*SCHEMES, first] if 1 < each == len(st.session_state.corpus.split(JOIN)) else [*SCHEMES]

@@ -10,6 +10,7 @@ from engine.config import (
     AUTOMATIC,
     FEATURES,
     IN_CONTEXT,
+    MINILM,
     NOISE,
     PrivacyConfig,
     SimulationConfig,
@@ -21,9 +22,9 @@ from engine.errors import EpsilonError
 from engine.experiments import recipes
 from engine.runs import Preview, Runs
 from engine.taggers import KINDS
-from pages.explore import advanced, back, corpora, federated, target, words
+from pages.explore import advanced, corpora, federated, target, words
 from pages.explore.widgets import select
-from pages.shared import address, titles
+from pages.shared import address, back, titles
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 
@@ -33,7 +34,7 @@ _ADDRESS, _PROBLEMS, _SEEN, _INITIAL = "address", "address_problems", "seen", "i
 def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
     """What the user has chosen and what it would cost; None, and a sentence on the page, if it cannot be run."""
     known = _read_address({info.name: info for info in runs.corpora()})
-    start = st.session_state[_INITIAL]
+    start, main = st.session_state[_INITIAL], st.container()
     with st.sidebar:
         _starts(runs)
         corpora.choose(runs, start, known)
@@ -45,7 +46,7 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
         back.follow()
     try:
         config = _config()
-        with cost, st.spinner("Working out ε …", show_time=False):
+        with cost, st.spinner("Working out ε …", show_time=False), main, st.spinner(words.working_out(config)):
             preview = runs.preview(config)
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
@@ -136,9 +137,11 @@ def _values(config: SimulationConfig) -> dict[str, Any]:
         "hidden_size": config.tagger.hidden_size,
         "window": config.tagger.window,
         "dropout": config.tagger.dropout,
+        "scheme": config.tagger.scheme,
         "well_formed": config.tagger.well_formed,
         "embeddings": config.embeddings,
         "features": config.features,
+        "language_model": config.language_model,
         "seed": config.seed,
         "mechanism": privacy.mechanism,
         **{name: getattr(config.federation, name) for name in federated.FIELDS},
@@ -197,10 +200,14 @@ def _config() -> SimulationConfig:
             hidden_size=state.hidden_size,
             window=state.window if "window" in KINDS[state.tagger].fields else 0,
             dropout=state.dropout if "dropout" in KINDS[state.tagger].fields else 0.0,
+            scheme=state.scheme,
             well_formed=state.well_formed,
         ),
         embeddings=state.embeddings,
         features=state.features,
+        language_model=(
+            state.get("language_model", state[_INITIAL]["language_model"]) if state.features == "contextual" else MINILM
+        ),
         training=TrainingConfig(
             optimiser=state.optimiser,
             learning_rate=state.learning_rate,
@@ -249,6 +256,7 @@ def _options(usual: Sequence[Any], key: str) -> list[Any]:
 
 def _say_cost(preview: Preview) -> None:
     colour = "gray" if preview.tier == "none" else "green" if preview.tier in ("strong", "reasonable") else "orange"
-    st.markdown(f"By plan, ε will be **{words.epsilon(preview.privacy)}** :{colour}-badge[{words.TIERS[preview.tier]}]")
+    said = "As published, ε is" if preview.missing else "By plan, ε will be"
+    st.markdown(f"{said} **{words.epsilon(preview.privacy)}** :{colour}-badge[{words.TIERS[preview.tier]}]")
     for warning in preview.warnings:
         st.warning(address.plain(warning), icon=":material/warning:")

@@ -26,19 +26,26 @@ def choose(runs: Runs, start: Mapping[str, Any], corpora: Mapping[str, CorpusInf
     info = corpora[st.session_state.corpus]
     facts = [f"{info.sentences:,} sentences" if info.sentences else "", ", ".join(info.entity_types), info.licence]
     st.caption(" · ".join(address.plain(fact) for fact in facts if fact))
-    if not info.available and info.fetchable:
-        st.button(
-            f"Fetch it ({info.size / 1e6:.1f} MB)",
-            on_click=_fetch,
-            args=(runs, without_split(info.name)[0]),
-            icon=":material/download:",
-        )
-    elif not info.available:
-        st.caption(info.note)
+    _offer_what_is_missing(runs, [part for name in info.name.split(JOIN) if (part := _part(corpora, name))])
     own_corpora.manage(runs, info)
     own_corpora.bring(runs)
     if problem := st.session_state.pop(_PROBLEM, None):
         st.error(address.plain(problem), icon=":material/error:")
+
+
+def _offer_what_is_missing(runs: Runs, parts: Sequence[CorpusInfo]) -> None:
+    """A button that fetches what is not here, and how to get what cannot be fetched. parts: the corpora of all
+    platforms, or the one."""
+    missing = {without_split(part.name)[0]: part for part in parts if not part.available}
+    if fetched := {name: part for name, part in missing.items() if part.fetchable}:
+        size = sum(part.size for part in fetched.values()) / 1e6
+        what = "it" if len(parts) == 1 else ", ".join(map(titles.corpus, fetched))
+        st.button(
+            f"Fetch {what} ({size:.1f} MB)", on_click=_fetch, args=(runs, list(fetched)), icon=":material/download:"
+        )
+    for part in missing.values():
+        if not part.fetchable:
+            st.caption(address.plain(part.note))
 
 
 def with_asked(corpora: Mapping[str, CorpusInfo], asked: str) -> dict[str, CorpusInfo]:
@@ -71,7 +78,6 @@ def _joined(asked: str, parts: Sequence[CorpusInfo]) -> CorpusInfo:
         available=all(part.available for part in parts),
         where="",
         fetchable=False,
-        note=f"Not here yet: {', '.join(part.title for part in parts if not part.available)}.",
     )
 
 
@@ -80,9 +86,10 @@ def say(problem: EpsilonError) -> None:
     st.session_state[_PROBLEM] = str(problem)
 
 
-def _fetch(runs: Runs, name: str) -> None:
+def _fetch(runs: Runs, names: Sequence[str]) -> None:
     try:
         with st.spinner("Fetching …"):
-            runs.fetch_corpus(name)
+            for name in names:
+                runs.fetch_corpus(name)
     except EpsilonError as error:
         say(error)

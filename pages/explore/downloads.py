@@ -73,7 +73,7 @@ def _shown(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _columns() -> dict[str, Any]:
     number = st.column_config.NumberColumn
-    return {
+    columns = {
         "epsilon": st.column_config.TextColumn("ε"),
         "delta": number("δ", format="%.0e"),
         "precision": number("precision", format="%.3f"),
@@ -89,6 +89,7 @@ def _columns() -> dict[str, Any]:
         "nonfinite": number("left out", help="sentences whose gradient was not finite, so far"),
         "seconds": number("seconds", format="%.1f"),
     }
+    return tables.explained(columns, columns)
 
 
 def csv(run: Run) -> str:

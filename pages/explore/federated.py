@@ -12,7 +12,18 @@ from pages.explore.widgets import number, select
 from pages.shared import titles
 
 CLIENTS = (1, 2, 5, 10, 15, 20, 50, 100, 200)
-FIELDS = ("clients", "participants", "rounds", "schedule", "partition", "skew", "weighting", "shared")
+FIELDS = (
+    "clients",
+    "participants",
+    "rounds",
+    "schedule",
+    "partition",
+    "skew",
+    "weighting",
+    "shared",
+    "masked",
+    "together",
+)
 """Of a FederationConfig; their widgets have the same keys."""
 SCHEDULE_NAMES = {
     "averaging": "on all it has",
@@ -96,6 +107,27 @@ def advanced(start: Mapping[str, Any]) -> None:
                 format_func=titles.shared,
                 help="Parts of the tagger, from below to above. What is shared, a server joins; the rest never leaves.",
             )
+            number(
+                start,
+                "Common names masked",
+                0.0,
+                1.0,
+                "masked",
+                step=0.25,
+                help="Share of the names that several platforms train on whose words are masked in training: how much "
+                "of what sharing gives is these names?",
+            )
+            number(
+                start,
+                "Together for",
+                0.01,
+                1.0,
+                "together",
+                step=0.1,
+                disabled=st.session_state.schedule != "gradients",
+                help="Share of the steps after which each platform goes on alone, from what all have learned. Where "
+                "gradients travel.",
+            )
 
 
 def _splits(first: str | None) -> list[str | None]:
@@ -112,5 +144,7 @@ def chosen() -> tuple[FederationConfig, str]:
     if state.clients == 1:
         schedule = "averaging" if state.schedule == "gradients" else state.schedule
         return FederationConfig(rounds=state.rounds, schedule=schedule), "dp-sgd"
-    fixed = {"partition": "random"} if JOIN in state.corpus else {"shared": None}
+    fixed: dict[str, Any] = {"partition": "random"} if JOIN in state.corpus else {"shared": None, "masked": 0.0}
+    if JOIN not in state.corpus or state.schedule != "gradients":
+        fixed["together"] = 1.0
     return FederationConfig(**{name: state[name] for name in FIELDS if name not in fixed} | fixed), state.mechanism

@@ -23,6 +23,8 @@ SEEDS = 5
 
 def show(runs: Runs, config: SimulationConfig, preview: Preview, title: str) -> None:
     """Everything about ``config``; title: of its corpus."""
+    if preview.missing:
+        st.info(address.plain(words.as_published(preview.missing)), icon=":material/inventory_2:")
     try:
         run = runs.find(config)
     except EpsilonError as error:
@@ -169,6 +171,19 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
             pinned.button(run, kept)
             st.page_link(
                 "pages/diagnose/page.py", label="Why?", icon=":material/troubleshoot:", query_params={"run": run.run_id}
+            )
+            if run.config.privacy.private:
+                st.page_link(
+                    "pages/ledger/page.py",
+                    label="What ε rests on",
+                    icon=":material/account_balance:",
+                    query_params={"run": run.run_id},
+                )
+            st.page_link(
+                "pages/report/page.py",
+                label="Report",
+                icon=":material/verified_user:",
+                query_params={"run": run.run_id},
             )
             asked = run.outdated and st.button("Run with today's engine", icon=":material/replay:", key="renew")
             st.caption(origin(run), width="stretch")

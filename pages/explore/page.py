@@ -2,9 +2,10 @@
 
 import streamlit as st
 
-from pages.explore import controls, live
+from pages.explore import controls, greeting, live
 from pages.shared import address, door, titles
 
+greeting.show()
 runs = door.runs()
 chosen = controls.choose(runs)
 if faults := controls.problems():

@@ -7,7 +7,7 @@ from engine.config import SYNTHETIC, SimulationConfig
 from engine.experiments.spread import ScoreSpread
 from engine.records import EntityScores, FederatedRound, NoiseCheck, PrivacySpent, RoundRecord, Run, RunState
 from engine.reports.checks import blind_spots, check_rows, looked_less
-from engine.reports.numbers import delta_text, epsilon_text
+from engine.reports.numbers import SURE, delta_text, epsilon_text, right_text
 from engine.reports.scores import f1_text
 from engine.runs import Estimate, Holdings, Preview
 from pages.shared.words import duration, percent
@@ -97,6 +97,22 @@ def _running(run: Run) -> str:
     return f"Training, {spent}: it finds {share} of the names so far, F1 {last.scores.f1:.2f}."
 
 
+def working_out(config: SimulationConfig) -> str:
+    """What keeps a reader waiting before there is anything to see."""
+    if config.platforms:
+        return "Looking for sentences that several platforms have. For new corpora this takes some seconds …"
+    return "Working out what this would cost …"
+
+
+def as_published(missing: str) -> str:
+    """What is shown, and what cannot be, where the corpus of a published run is not here."""
+    return (
+        f"{missing.removesuffix('.')}.\n\nWhat is shown is the published run, taken at its word. Until its corpora are "
+        "here, nobody can see who holds which sentences, what several platforms have in common, whether the features "
+        "were fitted on any of it, or what a person named in several sentences is promised; and nothing new can be run."
+    )
+
+
 def cost(privacy: PrivacySpent) -> str:
     """ε with its δ."""
     if math.isinf(privacy.epsilon):
@@ -114,8 +130,9 @@ def assumptions(privacy: PrivacySpent, config: SimulationConfig) -> str:
     if math.isinf(privacy.epsilon):
         return f"Not private: nothing is promised to anybody · seed {config.seed}"
     drawn = "Poisson sampling" if config.privacy.sampling == "poisson" else "fixed batches, no amplification"
-    if config.privacy.kind.noise == "messages":
-        drawn = "noise on each update"
+    if config.privacy.kind.by_clients:
+        share = "a share of the noise" if config.privacy.kind.noise == "shares" else "noise"
+        drawn = f"{share} on each update"
     accountant = "exact accounting" if privacy.accountant == "exact" else f"{privacy.accountant.upper()} accountant"
     drawn += " · noise from the operating system" if config.privacy.noise_source == "system" else ""
     return f"Protects {privacy.unit} ({privacy.neighbouring}) · {drawn} · {accountant}"
@@ -149,10 +166,10 @@ def travelled(last: FederatedRound) -> str:
     if last.failed:
         names = ", ".join(str(client + 1) for client in last.failed)
         failed = f" Left out of the last round, since their weights stopped being finite: client {names}."
+    lay = f", which lay {last.drift:.3g} apart from their mean (L2, root mean square)" if last.update_norms else ""
     return (
-        f"Round {last.round:,} of {last.rounds:,}: {len(last.clients):,} clients joined their weights, which lay "
-        f"{last.drift:.3g} apart from their mean (L2, root mean square). Sent so far: {megabytes(last.bytes_down)} to "
-        f"clients, {megabytes(last.bytes_up)} back.{failed}"
+        f"Round {last.round:,} of {last.rounds:,}: {len(last.clients):,} clients joined their weights{lay}. Sent so "
+        f"far: {megabytes(last.bytes_down)} to clients, {megabytes(last.bytes_up)} back.{failed}"
     )
 
 
@@ -219,8 +236,6 @@ def _neighbours(privacy: PrivacySpent) -> str:
     return f"What is protected is {privacy.unit}. Two federations count as neighbours if you {privacy.neighbouring}."
 
 
-SURE = 20.0
-"""ε from which odds are not worth their digits: whoever attacks is wrong less than once in 100 million times."""
 WORST_PERSON = (
     "At the same δ, for adding or removing all of them at once: at worst they pull the weights the same way, each as "
     "far as clipping allows."
@@ -251,12 +266,11 @@ def person(sentences: int, epsilon: float) -> str:
 
 def odds(epsilon: float) -> str:
     """ε, and how often an attacker who guesses may be right."""
-    value = epsilon_text(epsilon) if epsilon < 1000 else f"{epsilon:,.0f}"
+    value = epsilon_text(epsilon)
+    right = right_text(epsilon)
     if epsilon > SURE:
-        return f"**ε = {value}**, which promises nothing: an attacker may be sure, and right 100\u00a0% of the time."
-    wrong = 100 / (1 + math.exp(epsilon))  # per cent
-    digits = max(0, math.ceil(-math.log10(wrong)))
-    return f"**ε = {value}**; an attacker is right at most {100 - wrong:.{digits}f}\u00a0% of the time."
+        return f"**ε = {value}**, which promises nothing: an attacker may be sure, and right {right} of the time."
+    return f"**ε = {value}**; an attacker is right at most {right} of the time."
 
 
 def check_label(check: NoiseCheck) -> str:

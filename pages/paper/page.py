@@ -11,7 +11,7 @@ from pages.shared.metrics import METRICS
 from pages.shared.picture import show
 
 runs = door.runs()
-about = printed.published(printed.PAPERS[0])
+about = printed.published()
 st.markdown("### What was printed, and what the same settings give when the noise reaches the weights")
 st.caption(f"{about['title']}. {about['authors']}, {about['venue']}, doi:{about['doi']}.")
 with st.container(horizontal=True, vertical_alignment="bottom"):

@@ -14,6 +14,12 @@ from engine.runs import LONGEST_NOTE, Runs
 from pages.shared import address
 
 _QUESTION = "runs_question"
+_ACTED = "runs_acted"
+
+
+def table_key() -> str:
+    """Of the list: another one after each act, since a browser keeps what is chosen in a list whose key stays."""
+    return f"runs_table_{st.session_state.get(_ACTED, 0)}"
 
 
 def each(do: Callable[[str], object], run_ids: Sequence[str]) -> None:
@@ -23,7 +29,7 @@ def each(do: Callable[[str], object], run_ids: Sequence[str]) -> None:
             do(run_id)
         except EpsilonError as error:
             st.toast(address.plain(str(error)), icon=":material/error:")
-    st.session_state.pop("runs_table", None)
+    st.session_state[_ACTED] = st.session_state.get(_ACTED, 0) + 1
     st.rerun()
 
 

@@ -67,6 +67,8 @@ def row(each: Overview) -> dict[str, Any]:
         "part": _part(last),
         "progress": run.status.progress,
         "why": f"./diagnose?run={run.run_id}",
+        "report": f"./report?run={run.run_id}" if last and last.final else None,
+        "ε rests on": f"./ledger?run={run.run_id}" if config.privacy.private else None,
         "rounds": config.federation.rounds,
         "share": config.data_fraction,
         "epochs": config.training.epochs,
@@ -136,7 +138,7 @@ def matching(found: Sequence[Overview], words: str, states: Sequence[RunState], 
 
 
 def _has(each: Overview, words: Sequence[str]) -> bool:
-    cells = {name.lower(): _plain(value) for name, value in row(each).items() if name not in ("look", "why")}
+    cells = {name.lower(): _plain(value) for name, value in row(each).items() if name not in _LINKS}
     raw = {"corpus": each.run.config.corpus.lower(), "model": each.run.config.tagger.name}
     text = " ".join((*cells.values(), *raw.values()))
     for word in words:
@@ -146,6 +148,10 @@ def _has(each: Overview, words: Sequence[str]) -> bool:
         if not equals and word not in text:
             return False
     return True
+
+
+_LINKS = ("look", "why", "report", "ε rests on")
+"""Columns that are found by no word."""
 
 
 def _plain(value: Any) -> str:
@@ -163,7 +169,7 @@ def _view(runs: Runs) -> None:
     whose = right.selectbox(
         "Whose", [None, "yours", "published", "again"], key="runs_whose", format_func=lambda w: w or "all"
     )
-    chosen_before = st.session_state.get("runs_table", {}).get("selection", {}).get("rows", [])
+    chosen_before = st.session_state.get(acting.table_key(), {}).get("selection", {}).get("rows", [])
     shown = {each.run.run_id: each for each in matching(found, words, states, whose)}
     # Rows are chosen by their place: while some are, the list keeps its order, and new runs come last.
     order = [run_id for run_id in st.session_state.get(_ORDER, ()) if run_id in shown] if chosen_before else []
@@ -176,8 +182,8 @@ def _view(runs: Runs) -> None:
     event = st.dataframe(
         frame,
         hide_index=True,
-        column_config=_columns(),
-        key="runs_table",
+        column_config=tables.explained(frame.columns, _columns()),
+        key=acting.table_key(),
         on_select="rerun",
         selection_mode="multi-row",
         placeholder="",
@@ -200,6 +206,8 @@ def _columns() -> dict[str, Any]:
         "asked for": column.DatetimeColumn(format="YYYY-MM-DD HH:mm"),
         "look": column.LinkColumn(display_text="in Explore"),
         "why": column.LinkColumn(display_text="Diagnose"),
+        "report": tables.REPORT_COLUMN,
+        "ε rests on": tables.LEDGER_COLUMN,
     }
 
 

@@ -18,6 +18,7 @@ _WHOLE: dict[str, Callable[[str], Any]] = {
     "data_fraction": float,
     "embeddings": str,
     "features": str,
+    "language_model": str,
     "seed": int,
 }
 _PARTS: dict[str, tuple[str, Callable[[str], Any]]] = {
@@ -42,9 +43,12 @@ _PARTS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "skew": ("federation", float),
     "weighting": ("federation", lambda text: None if text == "none" else text),
     "shared": ("federation", lambda text: None if text == "none" else text),
+    "masked": ("federation", float),
+    "together": ("federation", float),
     "hidden_size": ("tagger", int),
     "window": ("tagger", int),
     "dropout": ("tagger", float),
+    "scheme": ("tagger", str),
     "well_formed": ("tagger", lambda text: _yes_or_no(text)),
 }
 FIELDS = ("corpus", "tagger", "noise_multiplier", "data_fraction", *(_WHOLE | _PARTS))

@@ -44,15 +44,23 @@ function library(address) {
   return loading;
 }
 
+// How much larger letters are on this page than usual: in class mode, or by the browser's settings.
+function larger() {
+  return Math.max(1, parseFloat(getComputedStyle(document.documentElement).fontSize) / 16 || 1);
+}
+
 // The theme's colour and font, as they are now: light, dark or the user's own.
 function themed(layout, place) {
   const style = getComputedStyle(place);
   const value = name => style.getPropertyValue(name).trim();
   const font = { color: value("--st-text-color") || style.color, family: value("--st-font") || style.fontFamily };
   const ground = value("--st-background-color") || "white";
+  const axes = Object.keys(layout).filter(name => /^[xy]axis/.test(name));
+  if (larger() > 1) for (const name of axes) layout[name].automargin = true;
   return {
     ...layout,
-    font: { ...layout.font, ...font },
+    font: { ...layout.font, ...font, size: (layout.font?.size ?? 13) * larger() },
+    height: Math.round(layout.height * larger()),
     hoverlabel: { bgcolor: ground, bordercolor: font.color, font, align: "left" },
     width: Math.floor(place.clientWidth),
   };
@@ -86,7 +94,7 @@ export default function ({ parentElement, data, setStateValue }) {
   if (place.drawnFigure === data.figure) return place.release;  // a look at the store that found nothing new
   place.drawnFigure = data.figure;
   const figure = JSON.parse(data.figure);
-  place.style.minHeight = `${figure.layout.height}px`;
+  place.style.minHeight = `${figure.layout.height * larger()}px`;
   place.draw = () => library(data.script).then(Plotly => {
     if (!place.isConnected || !place.clientWidth) return;  // in a tab that is not open
     place.drawnWidth = place.clientWidth;

@@ -23,7 +23,13 @@ OPTIMISERS = {"sgd": "SGD", "momentum": "SGD with momentum", "adam": "Adam"}
 SAMPLINGS = {"poisson": "Poisson sampling", "shuffle": "shuffled batches"}
 CLIPPINGS = {"joint": "clipped as a whole", "per-layer": "clipped layer by layer"}
 LOSSES = {"mean": "averaged over tokens", "sum": "summed over tokens"}
-_MECHANISMS = {"dp-sgd": "DP-SGD", "dp-fedavg": "DP-FedAvg", "local": "noise by each client"}
+SCHEMES = {"bio2": "BIO2", "bioes": "BIOES"}
+_MECHANISMS = {
+    "dp-sgd": "DP-SGD",
+    "dp-fedavg": "DP-FedAvg",
+    "local": "noise by each client",
+    "secure-sum": "secure sum",
+}
 _NOISE_SOURCES = {"seeded": "noise from the seed", "system": "noise from the system"}
 _SCHEDULES = {
     "averaging": "all data each round",
@@ -72,6 +78,7 @@ _VALUES: dict[str, Callable[[Any], str]] = {
     "schedule": _of(_SCHEDULES),
     "partition": _of(_PARTITIONS),
     "weighting": lambda name: "usual weights" if name is None else _WEIGHTINGS.get(name, str(name)),
+    "scheme": lambda names: scheme(names),
     "well_formed": lambda yes: "only well-formed tags" if yes else "any tags",
     "data_fraction": lambda share: f"{100 * share:g} % of the data",
     "clip_norm": lambda norm: "not clipped" if norm is None else f"{norm:g}",
@@ -79,6 +86,8 @@ _VALUES: dict[str, Callable[[Any], str]] = {
     "delta": delta_text,
     "dropout": lambda rate: f"{100 * rate:g} %",
     "shared": lambda parts: shared(parts),
+    "masked": lambda share: f"{100 * share:g} % of common names masked",
+    "together": lambda share: f"together for {100 * share:g} % of the steps",
 }
 _HEADINGS = {
     "corpus": "corpus",
@@ -86,8 +95,10 @@ _HEADINGS = {
     "noise_multiplier": "σ",
     "data_fraction": "share of the data",
     "embeddings": "word vectors",
+    "language_model": "language model",
     "hidden_size": "units",
     "window": "neighbours",
+    "scheme": "tag scheme",
     "well_formed": "tags read off",
     "averaging": "averaged weights",
     "batch_size": "batch size",
@@ -101,6 +112,11 @@ _SAY_THEMSELVES = (
     *("weighting", "well_formed", "data_fraction"),
 )
 """Fields whose values need no heading to be understood."""
+
+
+def scheme(names: str) -> str:
+    """Of a tagger's tags, or of each platform's."""
+    return ", ".join(SCHEMES.get(name, name) for name in names.split(","))
 
 
 def shared(parts: str | None) -> str:

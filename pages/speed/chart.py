@@ -60,6 +60,23 @@ def step_rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def secure_rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a round of a secure sum costs, by number of platforms and weights."""
+    return [
+        {
+            "platforms": row["platforms"],
+            "weights": row["weights"],
+            "kB of upload": row["upload_bytes"] / 1000,
+            "kB more": row["more_bytes_up"] / 1000,
+            "kB down": row["bytes_down"] / 1000,
+            "ms, platform": row["agreeing_ms"] + row["rounding_ms"] + row["masking_ms"],
+            "ms, server": row["server_ms"],
+            "ms, server, a third gone": row["server_without_a_third_ms"],
+        }
+        for row in values["rows"]
+    ]
+
+
 def parts(values: Mapping[str, float]) -> list[Bar]:
     """Parts of a whole, the largest first."""
     return sorted((Bar(name, float(value)) for name, value in values.items()), key=lambda bar: -bar.value)

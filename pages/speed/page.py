@@ -1,120 +1,24 @@
 """Speed: what private training costs in time here and elsewhere, as it was measured."""
 
-import pandas as pd
 import streamlit as st
 
-from engine.records import Measurement
-from pages.shared import address, door, titles
-from pages.shared.picture import show
-from pages.speed import chart as speed
+from pages.shared import address, door
+from pages.speed import parts
 
-COMMANDS = {
-    "step": "python -m benchmarks.step --save",
-    "whole_run": "python -m benchmarks.whole_run --save",
-    "growth": "python -m benchmarks.growth --save",
-    "workers": "python -m benchmarks.workers --save",
+PARTS = {
+    "step": parts.step,
+    "whole_run": parts.whole_run,
+    "growth": parts.growth,
+    "workers": parts.workers,
+    "fedner_step": parts.fedner_step,
+    "secure_sum": parts.secure_sum,
 }
-
-
-def step(found: Measurement) -> None:
-    """One step against its peers."""
-    answer = speed.step_answer(found.values, found.machine)
-    st.markdown(f"### {address.plain(answer)}")
-    st.caption(
-        "One step: 32 sentences as long as CoNLL-2003's, 300-dimensional words, an LSTM of 100 units a direction. "
-        "Medians, taken in turns in one run. Private: each sentence's gradient is clipped, noise is added."
-    )
-    picture = speed.bars(speed.step_bars(found.values), unit="milliseconds a step", key="step")
-    show(picture, key="step", label=answer)
-    number = st.column_config.NumberColumn
-    with st.expander("Numbers"):
-        columns = {
-            "ms": number(format="%.1f"),
-            "÷ Keras": number(format="%.2f"),
-            "÷ ours, private": number(format="%.1f"),
-        }
-        st.dataframe(pd.DataFrame(speed.step_rows(found.values)), hide_index=True, column_config=columns)
-    origin(found)
-
-
-def whole_run(found: Measurement) -> None:
-    """Ten epochs, and where their time goes."""
-    values = found.values
-    st.markdown("#### A whole run")
-    corpus = address.plain(titles.corpus(values["corpus"]))
-    st.caption(
-        f"Ten epochs of {corpus} at the paper's settings, with 25 scorings on the way, on "
-        f"{address.plain(found.machine)}."
-    )
-    for column, run in zip(st.columns(len(values["runs"])), values["runs"], strict=True):
-        kind = f"σ = {run['noise_multiplier']:g}" if run["noise_multiplier"] else "not private"
-        column.metric(f"{titles.TAGGERS.get(run['tagger'], run['tagger'])}, {kind}", f"{run['seconds']:.0f} s")
-    show(
-        speed.bars(speed.parts(values["parts_s"]), unit="seconds of the first run above", key="parts"),
-        key="parts",
-        label="Where the seconds of a private run go",
-    )
-    st.caption(
-        f"Scoring {values['scored_sentences']:,} sentences once takes {values['scoring_s']:.2f} s; the process needs "
-        f"{values['memory_mb']:,} MB at most."
-    )
-    origin(found)
-
-
-def growth(found: Measurement) -> None:
-    """How the cost grows, and the parts of a step."""
-    values = found.values
-    machine = address.plain(found.machine)
-    st.markdown("#### How the cost grows")
-    st.caption(f"Measured on {machine}.")
-    left, right = st.columns(2)
-    with left:
-        picture = speed.growth(values["by_batch"], "batch", title="sentences in a batch", key="batch")
-        show(picture, key="by_batch", label="Microseconds a token by batch size")
-    with right:
-        picture = speed.growth(values["by_length"], "length", title="tokens in a sentence", key="length")
-        show(picture, key="by_length", label="Microseconds a token by sentence length")
-    level = (
-        "A level line would mean that the cost grows with the tokens alone. Sentences advance side by side, so that "
-        "a few long ones leave the processor less to do at once."
-    )
-    st.caption(f"{level} {speed.floor_sentence(values['by_batch'], values['gflops'], machine)}")
-    st.markdown("#### Where a step's time goes")
-    picture = speed.bars(speed.parts(values["parts_ms"]), unit="milliseconds, batch of 32", key="shares")
-    show(picture, key="shares", label="Milliseconds of each part of a training step")
-    origin(found)
-
-
-def workers(found: Measurement) -> None:
-    """Runs beside each other, and what a worker needs."""
-    values = found.values
-    st.markdown("#### Several runs at once")
-    st.caption(f"Measured on {address.plain(found.machine)}.")
-    show(
-        speed.bars(speed.side_by_side(values), unit="seconds until all are done", key="workers"),
-        key="workers",
-        label="Seconds until all runs are done",
-    )
-    st.caption(
-        f"{values['cores']} runs of {values['epochs']:g} epochs. Workers share the cores by the number of runs under "
-        f"way. A warm worker starts the next run {values['start_s']:.2f} s after it was asked for "
-        f"(slowest {values['slowest_start_s']:.2f} s) and needs {values['worker_memory_mb']:,} MB at most."
-    )
-    origin(found)
-
-
-def origin(found: Measurement) -> None:
-    """When, where and how it was measured."""
-    st.caption(
-        address.plain(f"Measured {found.created[:10]} on {found.machine}, engine {found.engine_version}:")
-        + f" `{found.command.replace('`', '')}`"
-    )
-
+"""By the benchmark whose figures they show."""
 
 known = door.runs().measurements()
-for name, part in {"step": step, "whole_run": whole_run, "growth": growth, "workers": workers}.items():
+for name, part in PARTS.items():
     if name not in known:
-        st.info(f"Not measured here yet: run `{COMMANDS[name]}`.", icon=":material/timer:")
+        st.info(f"Not measured here yet: run `python -m benchmarks.{name} --save`.", icon=":material/timer:")
         continue
     try:
         part(known[name])

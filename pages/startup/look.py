@@ -12,7 +12,10 @@ _STYLE = """
   [data-testid="stExpandSidebarButton"]::after { content: "Menu"; margin-left: 0.4rem; }
   [data-testid="stPopoverButton"]:is(:hover, :active, [aria-expanded="true"]) { color: inherit !important; }
   .stMultiSelect [data-baseweb="tag"], .stMultiSelect [data-baseweb="tag"] span { max-width: 100%; }
-  .stElementContainer:has(.page-title), .st-key-quiet_icons { position: absolute; height: 0; overflow: hidden; }
+  .stElementContainer:has(.page-title),
+  :is(.st-key-quiet_icons, .st-key-arrow_keys, .st-key-greeted_cookie, .stMain .st-key-back) {
+    position: absolute; height: 0; overflow: hidden;
+  }
   .page-title { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   a:focus-visible, button:focus-visible, summary:focus-visible {
     outline: 3px solid currentColor !important; outline-offset: 2px;

@@ -1,0 +1,1 @@
+"""The page Audit: what attacks measured, beside the ε that is claimed."""

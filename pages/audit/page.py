@@ -1,0 +1,70 @@
+"""Audit: what attacks measured of a run's privacy, beside the ε that it claims."""
+
+import streamlit as st
+
+from engine.reports.audits import audit_command
+from pages.audit import canary_game, charts, words
+from pages.audit.groups import chosen, groups
+from pages.audit.sentences import at_risk
+from pages.shared import door, tables, titles
+from pages.shared.picture import show
+
+runs = door.runs()
+found = groups(runs.audits())
+asked = st.query_params.get("run")
+heading = st.container()
+if not found:
+    heading.markdown("### Is it really private? Attack it, and see.")
+    st.markdown(words.NOTHING)
+    st.code("python -m engine audit --corpus synthetic --tagger linear-crf --canaries 1000", language="bash")
+    canary_game.play()
+    st.stop()
+at = chosen(found, asked)
+if asked and at is None:
+    st.info("This run has not been audited. A shell measures it; then it stands here:", icon=":material/info:")
+    st.code(f"python -m engine audit --run {asked} --canaries 1000 --references 32", language="bash")
+group = st.selectbox(
+    "Measured",
+    found,
+    index=found.index(at) if at else 0,
+    format_func=lambda each: f"{titles.corpus(each.config.corpus)}: {each.title}",
+)
+said = words.answer(group)
+heading.markdown(f"### {said}")
+beside = [each for each in found if each.config.corpus == group.config.corpus]
+show(charts.claims(beside, key=f"claims-{group.config.corpus}"), key="claims", label=said)
+st.caption(
+    "A proof says *at most* (diamond); an attack shows *at least*. Where attackers stand right of the diamond, the "
+    "claim is false."
+)
+if inferred := group.membership:
+    st.markdown("#### Whose sentence was it?")
+    show(charts.caught(inferred, key=f"caught-{group.title}"), key="caught", label=words.members(inferred))
+    st.caption(
+        f"Membership inference on {inferred.models:,} model{'s' if inferred.models > 1 else ''}, each against "
+        f"{inferred.references:,} references; {inferred.sentences:,} sentences. Each model learned from a half of them "
+        "that its seed drew, so its ε is that of half the data."
+    )
+    tables.show(words.attacks(inferred), {"area": tables.number(format="%.3f", help="0.5 is chance, 1 is certainty.")})
+    left, right = st.columns(2)
+    with left:
+        st.markdown("**Sentences with a name of this type**")
+        tables.show(words.among(inferred.by_type, "type"), {"area": tables.number(format="%.3f")})
+    with right:
+        if len(inferred.by_client) > 1:
+            st.markdown("**Sentences of this client**")
+            tables.show(words.among(inferred.by_client, "client"), {"area": tables.number(format="%.3f")})
+    with st.expander("The sentences most at risk", icon=":material/warning:"):
+        at_risk(runs, group.config.corpus, inferred)
+if rows := words.runs(group):
+    with st.expander("Each run with canaries", icon=":material/list:"):
+        tables.show(rows)
+st.markdown(words.SILENT)
+canary_game.play()
+st.markdown("#### Measure another")
+first = group.audits[0]
+st.code(audit_command(first.config, 1000, 32), language="bash")
+st.caption(
+    f"Measured on {first.machine}, {first.created[:10]}, engine {first.engine_version}. Options are those of "
+    "`simulate`; `--run ID` attacks a run that is here, and its tagger where that was kept."
+)

@@ -1,0 +1,32 @@
+"""The sentences that models betray most, where their corpus is here."""
+
+import streamlit as st
+
+from engine.errors import EpsilonError
+from engine.records import MembershipAudit
+from engine.runs import Runs
+from pages.shared import address, tables
+
+
+def at_risk(runs: Runs, corpus: str, found: MembershipAudit) -> None:
+    """A table; what of the text cannot be had is said."""
+    try:
+        texts = _texts(runs, corpus, tuple(number for number, _ in found.at_risk))
+    except EpsilonError as error:
+        texts = {}
+        st.caption(f"Their text is not here: {address.plain(str(error))}")
+    tables.show(
+        [{"sentence": number, "apart, in σ": apart, "text": texts.get(number, "")} for number, apart in found.at_risk],
+        {
+            "apart, in σ": tables.number(
+                format="%.1f",
+                help="How far what models say of it with and without it lies apart, in standard deviations.",
+            )
+        },
+    )
+
+
+@st.cache_data(show_spinner="Reading the corpus …", max_entries=4)
+def _texts(_runs: Runs, corpus: str, numbers: tuple[int, ...]) -> dict[int, str]:
+    found = _runs.training_sentences(corpus, numbers)
+    return {number: " ".join(sentence.tokens) for number, sentence in found.items()}

@@ -1,0 +1,95 @@
+"""What the page Audit says. No streamlit."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.records import SHOWN, MembershipAudit
+from engine.reports.audits import ERRS
+from engine.reports.numbers import epsilon_text
+from pages.audit.groups import Group, mean
+
+NOTHING = (
+    "Nothing was measured yet. An audit trains with canaries, and attacks. A shell does it, and this page shows what "
+    "it finds:"
+)
+SILENT = (
+    "**What a silent audit does not prove.** That these attackers told little is no proof that nobody can: another "
+    "attack, more references or other canaries may tell more, and a bound of 0 says only that this measurement was too "
+    "coarse. An audit can *refute* a claim, as it does where noise is left out; the claim itself rests on the proof, "
+    "its assumptions, and the noise check. White-box canaries are as easy to tell as any can be; real sentences are "
+    "harder. A measured bound is no substitute for ε in what is promised to anybody."
+)
+
+
+def answer(group: Group) -> str:
+    """The measurement in a sentence."""
+    if group.contradicted:
+        return (
+            f"{group.title}: more is shown to be lost than is claimed, in {len(group.contradicted):,} of "
+            f"{len(group.white) + len(group.black):,} runs with canaries. {ERRS}"
+        )
+    told = [
+        f"{who} is shown to get {_bound(found)}"
+        for who, found in (("who reads every step", group.white), ("who has the tagger", group.black))
+        if found
+    ]
+    parts = [f"{group.title} claimed: {', '.join(told)}." if told else f"{group.title} claimed."]
+    if found := group.membership:
+        parts.append(members(found))
+    return " ".join(parts)
+
+
+def members(found: MembershipAudit) -> str:
+    """How many of 1,000 sentences an attacker names rightly, where he may name ten of 1,000 others wrongly."""
+    rate, (share, least, most) = SHOWN[-1], found.strongest.shown[-1]
+    return (
+        f"Who names {1000 * rate:.0f} of 1,000 others wrongly finds {1000 * share:.0f} of 1,000 members "
+        f"({1000 * least:.0f} to {1000 * most:.0f})."
+    )
+
+
+def attacks(found: MembershipAudit) -> list[dict[str, Any]]:
+    """Rows of the attacks."""
+    return [
+        {"attack": curve.attack, "area": curve.area}
+        | {
+            f"caught at {100 * rate:g} %": f"{100 * share:.2f} % ({100 * low:.2f} to {100 * high:.2f})"
+            for rate, (share, low, high) in zip(SHOWN, curve.shown, strict=True)
+        }
+        for curve in found.curves
+    ]
+
+
+def among(found: Mapping[str, float], head: str) -> list[dict[str, Any]]:
+    """Rows of areas among some of the sentences."""
+    return [{head: name, "area": area} for name, area in found.items()]
+
+
+def runs(group: Group) -> list[dict[str, Any]]:
+    """A row for each run with canaries."""
+    return [
+        {
+            "seed": audit.config.seed,
+            "attacker": "reads every step" if found.kind == "directions" else "has the tagger",
+            "ε claimed": epsilon_text(found.claimed),
+            "canaries": found.canaries,
+            "right": found.right,
+            "bound, whatever the mechanism": found.bound,
+            "of steps of DP-SGD": found.bound_of_steps,
+            "of independent canaries": found.bound_of_trials,
+            "noise check": {None: "–", False: "✓ passed", True: "✗ failed"}[found.check_failed],
+            "verdict": "✗ more than claimed" if found.contradicted else "✓ not contradicted",
+        }
+        for audit in group.audits
+        for found in (audit.white, audit.black)
+        if found
+    ]
+
+
+def _bound(found: Sequence[Any]) -> str:
+    least = mean(found) or 0.0
+    if least == 0.0:
+        return "nothing"
+    seeds = f", mean of {len(found):,} seeds" if len(found) > 1 else ""
+    return f"at least ε = {epsilon_text(least) if math.isfinite(least) else '∞'}{seeds}"

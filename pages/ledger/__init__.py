@@ -1,0 +1,1 @@
+"""The page Ledger: ε as a sum of assumptions."""

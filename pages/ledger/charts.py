@@ -1,0 +1,74 @@
+"""The waterfall: from a printed ε to what is promised, to what is chosen."""
+
+import math
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from engine.privacy.ledger import TITLES, Step
+from engine.reports.ledger import UNKNOWN
+from engine.reports.numbers import epsilon_text
+from pages.shared import palette
+from pages.shared.charts import plain_layout
+
+
+def waterfall(steps: Sequence[Step], key: str) -> go.Figure:
+    """A bar for each step on a logarithmic axis, from the ε before it to the ε after it: what was left out makes ε
+    larger, what was too careful makes it smaller."""
+    known = [step.epsilon for step in steps if step.epsilon and math.isfinite(step.epsilon)]
+    least, most = (min(known), max(known)) if known else (0.1, 10.0)
+    floor, top = 10 ** (math.floor(math.log10(least)) - 0.3), 10 ** (math.log10(most) + 0.5)
+    figure = go.Figure()
+    before = floor
+    for number, step in enumerate(steps):
+        value = step.epsilon
+        end = top if value is None or math.isinf(value) else max(value, floor)
+        whole = step.assumption == ""
+        low, high = (floor, end) if whole else (min(before, end), max(before, end))
+        colour = palette.PRIVATE if whole else palette.RECALL if end >= before else palette.PRECISION
+        text = "?" if value is None else epsilon_text(value)
+        figure.add_bar(
+            x=[number],
+            y=[math.log10(high) - math.log10(low) or 0.01],
+            base=math.log10(low),
+            marker={"color": colour, "pattern": {"shape": "" if whole else "/" if end >= before else "\\"}},
+            text=f"<b>{text}</b>",
+            textposition="outside",
+            hovertext=f"{_label(step, '. ')}<br>{UNKNOWN if value is None else f'ε = {text}'}",
+            hoverinfo="text",
+            cliponaxis=False,
+        )
+        before = end
+    figure.update_layout(
+        plain_layout(key, height=420) | {"showlegend": False, "margin": {"l": 52, "r": 8, "t": 40, "b": 8}}
+    )
+    figure.update_xaxes(
+        tickvals=list(range(len(steps))), ticktext=[_label(step, "<br>") for step in steps], automargin=True
+    )
+    powers = range(math.floor(math.log10(floor)), math.ceil(math.log10(top)) + 1)
+    figure.update_yaxes(
+        title={"text": "ε (log axis)"},
+        range=[math.log10(floor), math.log10(top) + 0.1],
+        tickvals=list(powers),
+        ticktext=[f"{10.0**power:g}" for power in powers],
+        gridcolor=palette.GRID,
+        zeroline=False,
+    )
+    return figure
+
+
+def _label(step: Step, between: str) -> str:
+    if not step.assumption:
+        return step.choice
+    words = f"{TITLES[step.assumption]}:{between}{step.choice}"
+    return _lines(words) if between == "<br>" else words
+
+
+def _lines(text: str, width: int = 20) -> str:
+    """Broken between words."""
+    lines = [""]
+    for word in text.replace("<br>", " ").split():
+        if len(lines[-1]) + len(word) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return "<br>".join(lines)

@@ -1,0 +1,66 @@
+"""Ledger: which assumptions an ε rests on, and what it would be under others."""
+
+import json
+from dataclasses import replace
+
+import streamlit as st
+
+from engine.errors import EpsilonError
+from engine.privacy.accounting import SEEDED
+from engine.privacy.ledger import TITLES, WHY, epsilon, rows, waterfall
+from engine.reports.ledger import ledger_epsilon, ledger_fields
+from pages.ledger import charts
+from pages.ledger.choosing import choices, subject
+from pages.shared import address, door, tables
+from pages.shared.picture import show
+
+runs = door.runs()
+asked = st.query_params.get("run")
+heading = st.container()
+try:
+    found = subject(runs, asked)
+except EpsilonError as error:
+    heading.markdown("### The ledger has no numbers for this")
+    st.error(address.plain(str(error)), icon=":material/error:")
+    st.stop()
+training, promised = found.training, found.training.promised
+st.markdown("#### Assume something else")
+chosen = choices(training)
+with st.spinner("Accounting …"):
+    steps = waterfall(training, found.start, promised)
+    own = waterfall(training, promised, chosen)[1:]
+    every = rows(training)
+path = [replace(steps[0], choice="as printed"), *steps[1:], *own]
+said = f"Promised: {ledger_epsilon(epsilon(training, promised))} at δ = {promised.delta:g}."
+if chosen != promised:
+    said += f" As you assume: {ledger_epsilon(epsilon(training, chosen))}."
+heading.markdown(f"### {said}")
+heading.caption(address.plain(f"Of {found.name}. ε is no property of a tagger alone: it rests on what stands below."))
+if found.seeded and training.noise_multiplier:
+    heading.warning(SEEDED, icon=":material/key:")
+show(charts.waterfall(path, key=f"ledger-{len(path)}"), key="waterfall", label=said)
+st.caption(
+    "From what a paper would print to what is promised here, one assumption after another, and on to what you assume. "
+    "Hatched upwards: what was left out. Hatched downwards: what was counted too carefully."
+)
+st.markdown("#### One by one")
+tables.show(
+    [
+        {
+            "assumption": TITLES[row.assumption],
+            "choice": row.choice,
+            "": "✓ promised" if row.claimed else "",
+            "ε": ledger_epsilon(row.epsilon).removeprefix("ε = "),
+            "δ": f"{row.delta:g}",
+        }
+        for row in every
+    ]
+)
+st.markdown("\n".join(f"- **{title}**: {WHY[name]}" for name, title in TITLES.items()))
+st.download_button(
+    "Take it away as JSON",
+    json.dumps(ledger_fields(every, path), ensure_ascii=False, indent=1),
+    "ledger.json",
+    "application/json",
+    icon=":material/download:",
+)

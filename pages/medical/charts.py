@@ -1,0 +1,136 @@
+"""Pictures of FedNER's table and figures: no streamlit."""
+
+import itertools
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from engine.config import NOTHING
+from engine.experiments import fedner
+from engine.experiments.fedner import Cell, Row
+from engine.taggers import KINDS
+from pages.shared import charts, palette
+
+STRICT, RELAXED = "strict", "relaxed"
+_STYLES = {
+    fedner.ALONE: ("alone, batches of 64", palette.TYPES[0], "square", "dot"),
+    fedner.ALONE_AS_OFTEN: ("alone, as many updates", palette.TYPES[1], "triangle-up", "dash"),
+    fedner.FEDERATED: ("within FedNER", palette.PRIVATE, "circle", "solid"),
+    fedner.PARTED: ("within FedNER, then alone", palette.TYPES[2], "star", "dashdot"),
+}
+"""Of each way of training: what it is called, colour, symbol, dash."""
+
+
+def picture(found: Sequence[Row], table: str, score: str, *, key: str) -> go.Figure:
+    """F1 in per cent of one table or figure on one platform, a trace for each way of training, with the spread over
+    seeds, and the printed numbers where there are some. score: STRICT or RELAXED."""
+    figure = go.Figure()
+    names = list(dict.fromkeys(_place(row.cell) for row in found))
+    lines = table in ("figure3", "figure4", "figure5", "private")
+    kinds: dict[tuple[str, str, str, str], list[Row]] = {}
+    for row in found:
+        if getattr(row, score):
+            kinds.setdefault(_style(row.cell), []).append(row)
+    for (title, colour, symbol, dash), here in kinds.items():
+        values = [getattr(row, score).f1 for row in here]
+        figure.add_trace(
+            go.Scatter(
+                x=[_place(row.cell) for row in here],
+                y=[100 * value.mean for value in values],
+                error_y={"type": "data", "array": [100 * value.sd for value in values], "thickness": 1.5},
+                mode="lines+markers" if lines else "markers",
+                name=title,
+                line={"color": colour, "dash": dash, "width": 1.5},
+                marker={"symbol": symbol, "size": 11, "color": colour},
+                hovertemplate="%{x}<br>F1 %{y:.1f} ± %{error_y.array:.1f}<extra>" + title + "</extra>",
+            )
+        )
+    printed = [(row, value) for row in found if (value := _printed(row.cell, score)) is not None]
+    if printed:
+        seen: dict[str, float] = {}
+        for row, value in printed:
+            seen[_place(row.cell)] = value  # alone in either meaning: the paper has one
+        figure.add_trace(
+            go.Scatter(
+                x=list(seen),
+                y=[100 * value for value in seen.values()],
+                mode="markers",
+                name="printed",
+                marker={"symbol": "diamond-open", "size": 12, "color": palette.RECALL, "line": {"width": 2.5}},
+                hovertemplate="%{x}<br>printed F1 %{y:.1f}<extra></extra>",
+            )
+        )
+    figure.update_layout(
+        **charts.plain_layout(key, height=380),
+        margin={"l": 52, "r": 8, "t": 72, "b": 40},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        xaxis={"categoryorder": "array", "categoryarray": names, "gridcolor": palette.GRID, "automargin": True},
+        yaxis={"title": {"text": f"{score} F1, %"}, "gridcolor": palette.GRID, "zeroline": False},
+    )
+    return figure
+
+
+def _style(cell: Cell) -> tuple[str, str, str, str]:
+    """What a trace is called, colour, symbol, dash."""
+    way = str(cell.setting.get("trained", fedner.FEDERATED))
+    if cell.table != "private":
+        return _STYLES[way]
+    kinds = list(dict.fromkeys((each.method, *_kind(each)) for each in fedner.cells() if each.table == "private"))
+    number = kinds.index((cell.method, *_kind(cell)))
+    together = "together" if way == fedner.FEDERATED else "alone"
+    title = f"{KINDS[cell.method].short}, {together}, protects each {cell.setting['protects']}"
+    return title, palette.TYPES[number], palette.SYMBOLS[number], palette.DASHES[number]
+
+
+def _kind(cell: Cell) -> tuple[str, str]:
+    return str(cell.setting["trained"]), str(cell.setting["protects"])
+
+
+def _place(cell: Cell) -> str:
+    """Where it stands on the axis."""
+    if cell.table == "figure3":
+        return f"{100 * cell.setting['share']:.0f} %"
+    if cell.table == "private":
+        return f"ε = {cell.setting['epsilon']:g}"
+    if cell.table == "figure5":
+        return f"{100 * cell.setting['masked']:.0f} % masked"
+    if cell.table == "figure4":
+        return shared_text(str(cell.setting["shared"]))
+    return "FedNER" if cell.method == fedner.FEDERATED else KINDS[cell.method].short
+
+
+def shared_text(parts: str) -> str:
+    """What is shared, for an axis: only what comes on top of the split before it."""
+    return "nothing" if parts == NOTHING else f"… and {parts.split(',')[-1]}" if "," in parts else parts
+
+
+def _printed(cell: Cell, score: str) -> float | None:
+    return cell.published[f"{score}_f1"] if cell.published else None
+
+
+def curves(learned: Sequence[tuple[str, bool, Sequence[tuple[float, float]]]], *, key: str) -> go.Figure:
+    """F1 of each platform as it learns. learned: platform, whether together with the others, and share of the steps
+    done with F1."""
+    figure = go.Figure()
+    names = list(dict.fromkeys(platform for platform, _, _ in learned))
+    colours = dict(zip(names, itertools.cycle(palette.TYPES)))
+    for platform, together, points in learned:
+        figure.add_trace(
+            go.Scatter(
+                x=[100 * x for x, _ in points],
+                y=[100 * y for _, y in points],
+                mode="lines+markers",
+                name=platform if together else f"{platform} without the others",
+                line={"color": colours[platform], "dash": "solid" if together else "dot", "width": 2},
+                marker={"symbol": "circle" if together else "circle-open", "size": 6, "color": colours[platform]},
+                hovertemplate="%{x:.0f} % of the steps<br>F1 %{y:.1f}<extra></extra>",
+            )
+        )
+    figure.update_layout(
+        **charts.plain_layout(key, height=360),
+        margin={"l": 52, "r": 8, "t": 96, "b": 44},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        xaxis={"title": {"text": "share of the steps, %"}, "range": [0, 101], "gridcolor": palette.GRID},
+        yaxis={"title": {"text": "F1 on the validation part, %"}, "range": [0, 100], "gridcolor": palette.GRID},
+    )
+    return figure

@@ -1,0 +1,59 @@
+"""Medical: FedNER's table and figures, with the paper's numbers beside them, and a federation of hospitals to try."""
+
+import streamlit as st
+
+from engine.experiments import fedner
+from pages.medical import charts, live, tables, words
+from pages.shared import address, door, submitting
+from pages.shared import tables as shown
+from pages.shared.picture import show
+
+runs = door.runs()
+about = fedner.published()
+rows = [fedner.measure(cell, runs.find) for cell in fedner.cells()]
+st.markdown(f"### {address.plain(words.answer(rows))}")
+st.caption(f"{about['title']}. {about['authors']}, {about['venue']}.")
+st.markdown(words.CORPORA)
+names = {name: f"{name[:-1].capitalize()} {name[-1]}" for name in fedner.TABLES if name[-1].isdigit()}
+names |= {"private": "Privately"}
+trying, *tabs = st.tabs(["Try it", *names.values()])
+with trying:
+    live.show(runs)
+columns = {
+    name: shown.number(format="%.1f")
+    for name in ("strict F1", "± sd", "P", "R", "relaxed F1", "one to one", "printed strict", "printed relaxed")
+}
+for tab, table in zip(tabs, names, strict=True):
+    with tab:
+        st.markdown(f"#### {fedner.TABLES[table]}")
+        with st.container(horizontal=True):
+            platform = st.segmented_control(
+                "Platform",
+                list(tables.TITLES),
+                default="ade",
+                format_func=tables.TITLES.__getitem__,
+                required=True,
+                key=f"platform-{table}",
+            )
+            score = st.segmented_control(
+                "F1", [charts.STRICT, charts.RELAXED], default=charts.STRICT, required=True, key=f"score-{table}"
+            )
+        every = [row for row in rows if row.cell.table == table]
+        here = [row for row in every if row.cell.platform == platform]
+        label = f"{fedner.TABLES[table]}: {score} F1 on {tables.TITLES[platform]}"
+        if any(row.runs for row in here):
+            show(
+                charts.picture(here, table, score, key=f"{table}-{platform}-{score}"),
+                key=f"picture-{table}",
+                label=label,
+            )
+        st.markdown(words.STORIES[table])
+        if found := tables.gains(every):
+            st.markdown("**What sharing is worth**, on all platforms, paired by seed:")
+            shown.show(found, {"gain, points": shown.number(format="%+.1f")}, key=f"gains-{table}")
+        shown.show(tables.rows(here), columns, key=f"rows-{table}-{platform}")
+        st.caption(words.RELAXED)
+        wanted = fedner.wanted(tables=[table])
+        what = "of these" if table == "private" else f"of {names[table]}"
+        submitting.button(runs, submitting.missing(runs, wanted), what, key=f"run-{table}")
+shown.older(run for row in rows for run in row.runs)

@@ -1,0 +1,55 @@
+"""FedNER's rows → tables: no streamlit."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.experiments import fedner
+from engine.experiments.fedner import Row
+from engine.experiments.over_seeds import seeds_text
+from pages.shared import address
+
+TITLES = {"ade": "ADE", "psytar": "PsyTAR", "bc5cdr": "BC5CDR"}
+"""Of the platforms, short."""
+
+
+def rows(found: Sequence[Row]) -> list[dict[str, Any]]:
+    """One for each cell, in per cent, as the paper prints: measured, and what was printed where there is something."""
+    shown, known = [], any(each.cell.published for each in found)
+    for each in found:
+        printed = each.cell.published or {}
+        shown.append(
+            {
+                "method": fedner.what(each.cell),
+                "strict F1": _percent(each.strict.f1.mean if each.strict else None),
+                "± sd": _percent(each.strict.f1.known_sd if each.strict else None),
+                "P": _percent(each.strict.precision.mean if each.strict else None),
+                "R": _percent(each.strict.recall.mean if each.strict else None),
+                "relaxed F1": _percent(each.relaxed.f1.mean if each.relaxed else None),
+                "one to one": _percent(each.one_to_one.f1.mean if each.one_to_one else None),
+                **({"printed strict": _percent(printed.get("strict_f1"))} if known else {}),
+                **({"printed relaxed": _percent(printed.get("relaxed_f1"))} if known else {}),
+                "seeds": seeds_text(each.runs) if each.runs else "",
+                "run": address.link(each.cell.config),
+            }
+        )
+    return shown
+
+
+def gains(found: Sequence[Row]) -> list[dict[str, Any]]:
+    """What FedNER has above each way of training alone, paired by seed."""
+    return [
+        {
+            "within FedNER": fedner.what(together.cell),
+            "platform": TITLES[together.cell.platform],
+            "compared with": str(alone.cell.setting["trained"]),
+            "gain, points": 100 * gain.mean,
+            "95 % interval": f"{100 * gain.interval.low:+.1f} to {100 * gain.interval.high:+.1f}",
+            "told from chance": "yes" if gain.shown else "no",
+            "seeds": gain.number,
+        }
+        for together, alone, gain in fedner.gains(found)
+    ]
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share

@@ -1,0 +1,1 @@
+"""Report: what a run promises and to whom, for the people who must sign."""

@@ -1,0 +1,36 @@
+"""Try a sentence: the same text, read by taggers trained at different ε."""
+
+import streamlit as st
+
+from engine.errors import EpsilonError
+from pages.shared import address, door
+from pages.try_it import asking, panels, redacting, words
+
+runs = door.runs()
+offers = runs.offers()
+st.html(f"<style>{panels.STYLE}</style>")
+head = st.container()
+text, known = asking.chosen()
+own = [offer for offer in offers if offer.epsilon is None]
+if own:
+    more = st.multiselect("Your own taggers too", own, format_func=words.title, key="try_own")
+    offers = [offer for offer in offers if offer.epsilon is not None or offer in more]
+if not offers:
+    head.markdown("### No tagger is here")
+    st.caption("Published taggers are missing, and none of your runs has kept one: start a run on Explore.")
+elif not text.strip():
+    head.markdown("### What do taggers see in a text that they have never read?")
+    st.caption("Type or paste one above, or choose an example.")
+else:
+    try:
+        answer = asking.answer(runs, text, tuple(offer.run.run_id for offer in offers))
+    except EpsilonError as error:
+        head.markdown("### The text could not be read")
+        st.error(address.plain(str(error)), icon=":material/error:")
+        st.stop()
+    head.markdown(f"### {address.plain(words.answer_line(text, words.by_title(answer, offers), known))}")
+    st.caption(words.legend(known is not None))
+    st.html(panels.drawing(text, words.panels(text, answer, offers, known)))
+    if answer.tagged:
+        redacting.show(text, words.by_title(answer, offers))
+    st.info(words.DEMONSTRATION, icon=":material/info:")

@@ -1,0 +1,108 @@
+"""A text as each tagger sees it → HTML, with everything from outside escaped: no streamlit.
+
+Colours are displaCy's, which spaCy's users know; their dark text is readable in both themes. What is missed is dashed
+and says so.
+"""
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from engine.tagging.comparing import Name, gaps
+from engine.tagging.entities import Entity, Tagged
+from pages.shared.words import percent
+
+COLOURS = {"PER": "#aa9cfc", "LOC": "#ff9561", "ORG": "#7aecec", "MISC": "#bfeeb7"}
+"""displaCy's for PERSON, LOC, ORG and PRODUCT."""
+OTHERS = ("#feca74", "#f0d0ff", "#9cc9cc", "#ffeb80", "#bfe1d9", "#e4e7d2", "#c887fb")
+"""displaCy's too, for other types."""
+STYLE = """
+  .try-panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 0.8rem; }
+  .try-panel { border: 1px solid color-mix(in srgb, currentColor 22%, transparent); border-radius: 0.45rem;
+    padding: 0.7rem 0.9rem; min-width: 0; }
+  .try-panel h4 { padding: 0; margin: 0 0 0.2rem; font-size: 1.1rem; }
+  .try-panel p { margin: 0 0 0.5rem; font-size: 0.85rem; line-height: 1.45; }
+  .try-panel .try-text { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 0.95rem; line-height: 1.75;
+    max-height: 26rem; overflow-y: auto; }
+  .try-name { color: #16191b; padding: 0.1em 0.3em; border-radius: 0.3em; box-decoration-break: clone;
+    -webkit-box-decoration-break: clone; }
+  .try-name small, .try-missed small { font-size: 0.68em; font-weight: 600; margin-left: 0.4em;
+    letter-spacing: 0.02em; }
+  .try-missed { text-decoration: underline dashed 2px; text-underline-offset: 0.25em; font-weight: 600; }
+  .try-missed small { border: 1px solid currentColor; border-radius: 0.3em; padding: 0 0.25em; display: inline-block;
+    line-height: 1.4; }
+  .try-note { opacity: 0.85; }
+"""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One tagger. title: its ε. facts: what it did with this text. tagged: None where it could say nothing, for which
+    ``facts`` has the reason. names: what there is to find. notes: what must be known of it."""
+
+    title: str
+    facts: str
+    tagged: Tagged | None
+    names: Sequence[Name]
+    notes: Sequence[str]
+
+
+def drawing(text: str, panels: Sequence[Panel]) -> str:
+    """All of them side by side, or one below another where there is no room."""
+    known = {each.type for panel in panels if panel.tagged for each in panel.tagged.entities}
+    colours = COLOURS | dict(zip(sorted(known - COLOURS.keys()), OTHERS * len(known), strict=False))
+    return f'<div class="try-panels">{"".join(_panel(text, each, colours) for each in panels)}</div>'
+
+
+def _panel(text: str, panel: Panel, colours: Mapping[str, str]) -> str:
+    shown = ""
+    if panel.tagged:
+        shown = f'<p class="try-text" dir="auto" tabindex="0">{marked(text, panel.tagged, panel.names, colours)}</p>'
+    notes = "".join(f'<p class="try-note">{html.escape(note)}</p>' for note in panel.notes)
+    return (
+        f'<section class="try-panel"><h4>{html.escape(panel.title)}</h4><p>{html.escape(panel.facts)}</p>'
+        f"{shown}{notes}</section>"
+    )
+
+
+def marked(text: str, tagged: Tagged, names: Sequence[Name], colours: Mapping[str, str]) -> str:
+    """The text with what is found in it, and what is missed. Each token says how sure the tagger is."""
+    inside = tagged.inside
+    missed = gaps(text, tagged, names)
+    parts, at = [], 0
+    for of, numbers in groupby(range(len(tagged.spans)), key=lambda number: inside.get(number) or missed.get(number)):
+        first, *rest = numbers
+        last = rest[-1] if rest else first
+        start, end = tagged.spans[first][0], tagged.spans[last][1]
+        words = _tokens(text, tagged, first, last)
+        parts.append(html.escape(text[at:start]))
+        if isinstance(of, Entity):
+            kind = html.escape(of.type)
+            colour = colours[of.type]
+            parts.append(f'<mark class="try-name" style="background:{colour}">{words}<small>{kind}</small></mark>')
+        elif of is not None:
+            title = html.escape(_who(of), quote=True)
+            parts.append(f'<span class="try-missed" title="{title}">{words}<small>missed</small></span>')
+        else:
+            parts.append(words)
+        at = end
+    return "".join([*parts, html.escape(text[at:])])
+
+
+def _tokens(text: str, tagged: Tagged, first: int, last: int) -> str:
+    """Tokens that stand together, each with its tag and confidence, and the white space between them."""
+    parts, at = [], tagged.spans[first][0]
+    for number in range(first, last + 1):
+        start, end = tagged.spans[number]
+        tag = "no name" if tagged.tags[number] == "O" else tagged.tags[number]
+        title = html.escape(f"{tag}: {percent(tagged.confidence[number])}", quote=True)
+        parts.append(f'{html.escape(text[at:start])}<span title="{title}">{html.escape(text[start:end])}</span>')
+        at = end
+    return "".join(parts)
+
+
+def _who(name: Name) -> str:
+    if not name.by:
+        return f"{name.entity.type}, missed: it stays in the text"
+    return f"{name.entity.type} for {', '.join(name.by)}; missed here: it stays in the text"

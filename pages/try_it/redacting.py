@@ -1,0 +1,41 @@
+"""The text without its names: how, copy, download."""
+
+import json
+from collections.abc import Mapping
+
+import streamlit as st
+
+from engine.tagging.entities import Tagged
+from engine.tagging.redaction import REPLACEMENTS, redact
+
+_TITLES = {"type": "its type", "pseudonym": "a pseudonym", "mask": "a mask"}
+
+
+def show(text: str, tagged: Mapping[str, Tagged]) -> None:
+    """Controls and the new text. tagged: by title of the tagger, at least one."""
+    st.markdown("#### Redact")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        which = st.selectbox("Take out what is found at", list(tagged), key="try_redact_with")
+        replace = st.segmented_control(
+            "A name becomes",
+            REPLACEMENTS,
+            default=REPLACEMENTS[0],
+            format_func=_TITLES.__getitem__,
+            required=True,
+            key="try_replace",
+        )
+    new = redact(text, tagged[which].entities, replace)
+    st.code(new.text, language=None, wrap_lines=True, height=260)
+    with st.container(horizontal=True):
+        st.download_button(
+            "Text", new.text, "redacted.txt", "text/plain", on_click="ignore", icon=":material/description:"
+        )
+        st.download_button(
+            "JSON, with places in both texts",
+            json.dumps(new.fields, ensure_ascii=False, indent=1),
+            "redacted.json",
+            "application/json",
+            on_click="ignore",
+            icon=":material/data_object:",
+        )
+    st.caption("A name that the tagger missed is still there. Copy: the sign at the upper right of the text.")
