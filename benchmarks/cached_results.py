@@ -1,9 +1,9 @@
 """Makes ``cached_results/``: ``make results``, or ``python -m benchmarks.cached_results`` with options for a part.
 
-What Explore's slider shows at the paper's settings, all cells of the paper's tables, what Diagnose lays beside them
+What Explore's slider shows at the first paper's settings, all cells of its tables, what Diagnose lays beside them
 (what-if runs and mends), the ladder to good practice, and good practice in a federation: on CoNLL-2003 with five seeds,
-on the embedded corpus with one. Runs are computed side by side, one a core. What is published already is left alone; an
-interrupted run goes on where it was.
+on the embedded corpus with one. Then FedNER's table and figures on three medical corpora. Runs are computed side by
+side, one a core. What is published already is left alone; an interrupted run goes on where it was.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import time
 
 from engine import corpus as corpora
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
-from engine.experiments import diagnosis, over_seeds, paper, recipes
+from engine.experiments import diagnosis, fedner, over_seeds, paper, recipes
 from engine.records import RunState
 from engine.runs import Runs
 from engine.settings import Settings
@@ -53,18 +53,21 @@ def wanted(names: list[str], seeds: int | None) -> list[SimulationConfig]:
 def main() -> int:
     """Run and publish; the value is the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", action="append", help=f"default: {', '.join(SEEDS)}")
-    parser.add_argument("--seeds", type=int, help="of each cell; default: 5 on CoNLL-2003, else 1")
+    parser.add_argument("--corpus", action="append", choices=list(SEEDS), help="of the first paper; default: both")
+    parser.add_argument("--fedner", action="append", choices=list(fedner.TABLES), help="a part of FedNER; default: all")
+    parser.add_argument("--seeds", type=int, help="of each cell; default: what the means are taken over")
     chosen = parser.parse_args()
     runs, begun = Runs.from_environment(), time.monotonic()
-    every = wanted(chosen.corpus or list(SEEDS), chosen.seeds)
+    everything = not (chosen.corpus or chosen.fedner)
+    every = wanted(list(SEEDS) if everything else chosen.corpus or [], chosen.seeds)
+    every += fedner.wanted(chosen.seeds, list(fedner.TABLES) if everything else chosen.fedner or [])
     published = {run.run_id for run in runs.published()}
     asked = runs.submit_all(every, owner_pid=os.getpid())
     left = {status.run_id for status in asked} - published
     sys.stdout.write(f"{len(every):,} runs, {len(every) - len(left):,} of them published already\n")
     computed, failed = len(left), 0
     while left:
-        time.sleep(2)
+        time.sleep(15)
         for run in runs.recent(len(every) + len(published)):
             if run.run_id in left and run.status.state.final:
                 left.remove(run.run_id)

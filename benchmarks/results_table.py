@@ -11,10 +11,12 @@ from benchmarks import figures
 from benchmarks.cached_results import NOISE_MULTIPLIERS
 from benchmarks.report import markdown, step_table
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
-from engine.experiments import diagnosis, paper, recipes
+from engine.experiments import diagnosis, fedner, paper, recipes
 from engine.experiments.over_seeds import OverSeeds, older_text, over_seeds, seeds_text
+from engine.experiments.spread import ScoreSpread
 from engine.records import Run
 from engine.reports.numbers import epsilon_text
+from engine.reports.tables import gain_lines
 from engine.runs import Runs
 from engine.settings import REPOSITORY, Settings
 from engine.store import measured
@@ -104,6 +106,40 @@ def federated() -> str:
     return markdown(("clients", "rounds", *(f"ε = {epsilon:g}" for epsilon in recipes.EPSILONS), "seeds"), rows)
 
 
+def medical() -> str:
+    """FedNER's table and figures: strict and relaxed F1 on each platform, what was printed for ADE, and gains."""
+    door = Runs.from_environment()
+    found = [fedner.measure(cell, door.find) for cell in fedner.cells()]
+    said = []
+    for table, title in fedner.TABLES.items():
+        by_method: dict[str, list[fedner.Row]] = {}
+        for row in found:
+            if row.cell.table == table and row.runs:
+                by_method.setdefault(fedner.what(row.cell), []).append(row)
+        rows = []
+        for method, platforms in by_method.items():
+            by_platform = {row.cell.platform: row for row in platforms}
+            scores = (
+                _f1_text(getattr(by_platform[name], score)) if name in by_platform else ""
+                for name in fedner.PLATFORMS
+                for score in ("strict", "relaxed")
+            )
+            printed = next((row.cell.published for row in platforms if row.cell.published), None)
+            there = [f"{printed['strict_f1']:.3f} / {printed['relaxed_f1']:.3f}"] if printed else [""]
+            seeds = ", ".join(dict.fromkeys(str(len(row.runs)) for row in platforms))
+            rows.append((method, *scores, *there, seeds))
+        head = [f"{name} {score}" for name in fedner.PLATFORMS for score in ("strict", "relaxed")]
+        if not rows:
+            continue
+        said += [f"**{title}**", markdown(("method", *head, "printed for ade", "seeds"), rows)]
+    gains = [f"- {line}" for line in gain_lines(found)]
+    return "\n\n".join([*said, *(["**What sharing is worth**, paired by seed", "\n".join(gains)] if gains else [])])
+
+
+def _f1_text(found: ScoreSpread | None) -> str:
+    return found.f1.text if found else ""
+
+
 def _seeds(found: Iterable[OverSeeds]) -> str:
     """Of the cells of a row: what all of them have, or what each of the unlike ones has."""
     return "; ".join(dict.fromkeys(each.seeds_text for each in found if each.runs))
@@ -127,6 +163,7 @@ TABLES = {
     "mends": mends,
     "ladder": ladder,
     "federated": federated,
+    "medical": medical,
     "speed": speed,
 }
 """Names of the marks → what is put between them."""

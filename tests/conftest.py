@@ -46,6 +46,16 @@ def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("encoded")
 
 
+@pytest.fixture(scope="session")
+def lesson_settings(encoded: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A home for lessons on training, whose bench is made once for each home."""
+    home = tmp_path_factory.mktemp("lessons")
+    for name in ("encoded", "vectors"):
+        (encoded / name).mkdir(exist_ok=True)
+        (home / name).symlink_to(encoded / name)
+    return Settings(home=home, data_dir=None, store_url=f"sqlite:///{home / 'runs.sqlite'}")
+
+
 @pytest.fixture
 def trained_settings(settings: Settings, encoded: Path) -> Settings:
     """``settings`` with a home that shares vectors and encoded corpora with the other tests."""

@@ -9,7 +9,7 @@ from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
 from engine.settings import REPOSITORY
 from tests.engine.test_imports import RANK
 
-TEXTS = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").glob("*.md"))]
+TEXTS = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").rglob("*.md"))]
 NAMES = [text.relative_to(REPOSITORY).as_posix() for text in TEXTS]
 
 

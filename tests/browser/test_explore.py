@@ -2,117 +2,22 @@
 
 import os
 import re
-import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, TimeoutError, expect
 
 from engine import readiness
 from engine.readiness import Progress
+from tests.browser.driving import ROOT, address, answer, answers, free_port, wait_for
 
-ROOT = Path(__file__).resolve().parents[2]
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
 SMALL = "?corpus=synthetic&data_fraction=0.05&noise_multiplier=1&batch_size=8&hidden_size=8&epochs=8"
 """220 steps with 25 records: some ten seconds."""
 LONG = "?corpus=synthetic&noise_multiplier=2&batch_size=8&hidden_size=8&epochs=50"
 
 pytestmark = pytest.mark.browser
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.fixture(scope="module")
-def dashboard(encoded, tmp_path_factory):
-    """A started dashboard: its address; at the end Ctrl-C, after which nothing of it may be left."""
-    home = tmp_path_factory.mktemp("home")
-    for name in ("encoded", "vectors"):
-        (encoded / name).mkdir(exist_ok=True)
-        (home / name).symlink_to(encoded / name)
-    port = free_port()
-    environment = os.environ | {"EPSILON_HOME": str(home), "PORT": str(port), "CI": "true"}
-    environment.pop("EPSILON_STORE_URL", None)
-    server = subprocess.Popen([sys.executable, "-m", "engine.launch.serve"], cwd=ROOT, env=environment)
-    address = f"http://localhost:{port}/"
-    wait_for(lambda: answers(address + "_stcore/health"))
-    wait_for((home / "cluster" / "ready.json").exists)
-    family = [psutil.Process(server.pid), *psutil.Process(server.pid).children(recursive=True)]
-    yield address
-    family += psutil.Process(server.pid).children(recursive=True)
-    server.send_signal(signal.SIGINT)
-    assert server.wait(30) == 0
-    _, left = psutil.wait_procs(set(family), 5)
-    assert left == []
-
-
-def answers(address: str) -> bool:
-    try:
-        return urllib.request.urlopen(address, timeout=2).status == 200
-    except (urllib.error.URLError, OSError):
-        return False
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 90) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.1)
-
-
-@pytest.fixture(scope="module")
-def browser(chromium):
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield opened
-        opened.close()
-
-
-def a_guess(address: str) -> bool:
-    """Whether Streamlit asked a page's address for what lies at the root, as it does first at a link to a page."""
-    return re.search(r"//[^/]+/\w+/_stcore/", address) is not None
-
-
-@pytest.fixture
-def page(browser):
-    """A fresh profile; whatever the console or the server calls an error fails the test."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
-    opened = context.new_page()
-    faults: list[str] = []
-    opened.on(
-        "console",
-        lambda said: faults.append(said.text) if said.type == "error" and not a_guess(said.location["url"]) else None,
-    )
-    opened.on(
-        "response",
-        lambda got: faults.append(f"{got.status} {got.url}") if got.status >= 400 and not a_guess(got.url) else None,
-    )
-    yield opened
-    context.close()
-    assert faults == []
-
-
-def answer(page: Page) -> str:
-    return page.locator("h3").first.inner_text().replace("\u00a0", " ")
-
-
-def address(page: Page) -> str:
-    """What the address bar shows now."""
-    return page.evaluate("() => location.href")
 
 
 def plotted(page: Page, name: str = "F1, this run") -> int:
@@ -163,14 +68,14 @@ def test_every_page_can_be_reached_from_the_navigation(page, dashboard, width):
         page.get_by_test_id("stExpandSidebarButton").click()
     else:
         bar = page.get_by_test_id("stTopNavSection")
-        assert bar.all_inner_texts() == ["Results", "Papers", "Reference"]
+        assert bar.all_inner_texts() == ["Learn", "Results", "Papers", "Trust", "Reference"]
 
         def marked() -> bool:
             ground = [each.evaluate("each => getComputedStyle(each).backgroundColor") for each in bar.all()]
-            return ground[2] not in ground[:2]
+            return ground[-1] not in ground[:-1]
 
         wait_for(marked)
-        bar.first.click()
+        bar.get_by_text("Results").click()
     for name in ("Explore", "Runs", "Compare", "Frontier", "Good practice", "Diagnose"):
         assert page.get_by_role("link", name=name).is_visible(), name
     page.get_by_role("link", name="Frontier").click()
@@ -206,10 +111,21 @@ def test_runs_are_listed_and_chosen_ones_can_be_annotated(page, dashboard):
     wait_for(lambda: "No run is like that." in page.inner_text("body"))
 
 
-def tick(page: Page, row: int) -> None:
-    """Choose a row of the list of runs; it is drawn on a canvas, rows are 35 pixels high."""
-    box = page.get_by_test_id("stDataFrame").first.bounding_box()
-    page.mouse.click(box["x"] + 18, box["y"] + 35 + 17 + 35 * row)
+def choose_row(page: Page, row: int) -> None:
+    """Choose a row of the list of runs; it is drawn on a canvas, rows are 35 pixels high.
+
+    A list that has just been drawn anew may still lose a click: as people do, click again if nothing came of it.
+    """
+    grid = page.locator("canvas table").first
+    chosen = grid.locator("tbody tr").nth(row).and_(page.locator("[aria-selected=true]"))
+    for _ in range(10):
+        box = page.get_by_test_id("stDataFrame").first.bounding_box()
+        page.mouse.click(box["x"] + 18, box["y"] + 35 + 17 + 35 * row)
+        try:
+            return chosen.wait_for(state="attached", timeout=5_000)
+        except TimeoutError:
+            continue
+    raise AssertionError(f"row {row} could not be chosen")
 
 
 def test_a_question_about_a_run_can_be_left_while_the_list_looks_anew(page, dashboard):
@@ -228,7 +144,7 @@ def test_a_question_about_a_run_can_be_left_while_the_list_looks_anew(page, dash
     page.keyboard.press("Enter")
     grid = page.locator("canvas table").first
     wait_for(lambda: grid.count() and grid.get_attribute("aria-rowcount") == "2")  # with its heading
-    tick(page, 0)
+    choose_row(page, 0)
     dialog, delete = page.get_by_role("dialog"), page.get_by_role("button", name="Delete 1")
     for leave in (lambda: dialog.get_by_role("button", name="Cancel").click(), lambda: page.keyboard.press("Escape")):
         delete.click()
@@ -244,7 +160,8 @@ def test_a_question_about_a_run_can_be_left_while_the_list_looks_anew(page, dash
     dialog.get_by_role("button", name="Keep it").click()
     dialog.wait_for(state="detached")
     delete.wait_for(state="detached")  # what was done was done: nothing is chosen any more
-    tick(page, 0)
+    page.locator("canvas table [aria-selected=true]").wait_for(state="detached")  # in the browser neither
+    choose_row(page, 0)
     page.get_by_role("button", name="Note on 1").click()
     wait_for(lambda: dialog.get_by_role("textbox").input_value() == "look at this")
     page.keyboard.press("Escape")
@@ -304,7 +221,7 @@ def test_a_run_is_watched_from_click_to_answer(page, dashboard):
         return answer(page).startswith("At ε = ")
 
     wait_for(look, 300)
-    assert len(seen - {0}) >= 3, "the curve did not move"
+    assert len(seen - {0}) >= 2, "the curve did not move"
     assert zoomed, "the picture was never zoomed"
     wait_for(lambda: plotted(page) >= 20)
     assert shown_range(page) == pytest.approx(zoomed), "the zoom was lost"

@@ -32,6 +32,7 @@ BAD: list[tuple[type, str, list[Any]]] = [
     (TrainingConfig, "epochs", [0, -1, math.nan, math.inf]),
     (TaggerConfig, "hidden_size", [0, 100_000, 1.5]),
     (TaggerConfig, "well_formed", [None, 1, "yes"]),
+    (TaggerConfig, "scheme", ["", None, 2, ["bio2"], "iob1", "BIOES", "bio2,", "bio2,iob1", "bio2;bioes"]),
     (TrainingConfig, "loss", ["", "max", None]),
     (SimulationConfig, "data_fraction", [0, 1.5, -1, math.nan, "1"]),
     (SimulationConfig, "corpus", ["", "  ", None, "a\0b", "x" * 2000]),
@@ -112,6 +113,48 @@ def test_whatever_changes_the_work_changes_the_identity():
 def test_what_does_not_go_together_is_refused(federation, privacy, words):
     with pytest.raises(InvalidConfig, match=words):
         SimulationConfig(federation=FederationConfig(**federation), privacy=PrivacyConfig(**privacy))
+
+
+class TestTagSchemes:
+    TWO = "synthetic + btc"
+
+    @staticmethod
+    def config(scheme: str, corpus: str = TWO, **federation: Any) -> SimulationConfig:
+        tagger = TaggerConfig(name="cnn-crf", scheme=scheme)
+        return SimulationConfig(corpus=corpus, tagger=tagger, federation=FederationConfig(**federation))
+
+    def test_one_name_stands_for_all_and_each_may_have_its_own(self):
+        assert self.config("bioes", "btc").schemes == ("bioes",)
+        assert self.config("bioes").schemes == ("bioes", "bioes")
+        assert self.config("bio2, bioes").schemes == ("bio2", "bioes")
+        assert SimulationConfig().schemes == ("bio2",)
+
+    def test_they_are_part_of_the_identity_and_two_ways_to_say_the_same_are_one_run(self):
+        said = [self.config(scheme) for scheme in ("bio2", "bioes", "bio2,bioes", "bioes,bio2")]
+        assert len({run_id(config, "c") for config in said}) == 4
+        for config in said:
+            assert SimulationConfig.from_flat(config.flat()) == config
+        assert self.config(" bioes , bioes ") == self.config("bioes")
+        assert self.config("bio2,bio2") == self.config(TaggerConfig().scheme)
+
+    @pytest.mark.parametrize(
+        ("scheme", "corpus", "words"),
+        [
+            ("bio2,bioes", "btc", "scheme='bio2,bioes', expected one for the one corpus"),
+            ("bio2,bio2", "btc", "scheme='bio2,bio2', expected one for the one corpus"),
+            ("bio2,bio2,bio2", TWO, "scheme='bio2,bio2,bio2', expected one, or 2: one for each platform"),
+        ],
+    )
+    def test_as_many_as_there_are_platforms(self, scheme, corpus, words):
+        with pytest.raises(InvalidConfig, match=words):
+            self.config(scheme, corpus)
+
+    def test_who_shares_the_scores_of_tags_has_the_tags_of_all(self):
+        shared = "characters,convolution,scores"
+        assert self.config("bioes", shared=shared).schemes == ("bioes", "bioes")
+        assert self.config("bio2,bioes", shared="characters").schemes == ("bio2", "bioes")
+        with pytest.raises(InvalidConfig, match=r"scheme='bio2,bioes', expected one for all .* shared='char"):
+            self.config("bio2,bioes", shared=shared)
 
 
 def test_more_participants_than_clients_are_refused():

@@ -15,7 +15,7 @@ RANKS = (
     ("engine.errors", "engine.seeds"),
     ("engine.taggers", "engine.privacy.kinds"),
     ("engine.artefacts", "engine.validation"),
-    ("engine.config", "engine.machine", "engine.readiness", "engine.settings"),
+    ("engine.config", "engine.machine", "engine.poll", "engine.readiness", "engine.settings"),
     ("engine.records",),
     ("engine.corpus", "engine.privacy"),
     ("engine.embeddings", "engine.scoring"),
@@ -25,21 +25,29 @@ RANKS = (
     ("engine.recording",),
     ("engine.simulation",),
     ("engine.experiments",),
-    ("engine.reports",),
+    ("engine.lessons",),
+    ("engine.reports", "engine.tagging"),
     ("engine.cluster",),
     ("engine.runs",),
     ("engine.command_line",),
     ("engine.__main__", "pages.shared"),
     (
+        "pages.audit",
         "pages.compare",
         "pages.diagnose",
         "pages.explore",
         "pages.frontier",
+        "pages.glossary",
+        "pages.learn",
+        "pages.ledger",
+        "pages.medical",
         "pages.paper",
         "pages.practice",
+        "pages.report",
         "pages.runs",
         "pages.speed",
         "pages.startup",
+        "pages.try_it",
         "pages.tuning",
     ),
     ("app",),
@@ -152,6 +160,7 @@ def test_a_page_imports_nothing_heavy():
     code = (
         "import sys\n"
         "import engine.runs, engine.reports.studies, pages.shared.titles, pages.explore.controls, pages.explore.live\n"
+        "import pages.learn.frame, pages.learn.lessons\n"
         "print(*{name.split('.')[0] for name in sys.modules})"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

@@ -12,9 +12,10 @@ from seqeval.metrics import classification_report, f1_score
 from seqeval.scheme import IOB2, Entities
 
 from engine import records
+from engine.corpus.sentences import entities
 from engine.errors import InvalidConfig
 from engine.records import Counts, EntityScores, SidedCounts, micro
-from engine.scoring import entities, score
+from engine.scoring import score
 
 TAGS = ("O", "O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-ORG", "I-ORG")
 

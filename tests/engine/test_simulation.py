@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import shutil
+from typing import Any
 
 import pytest
 
@@ -96,6 +97,27 @@ def test_taggers_with_few_weights_learn_in_private_and_go_on(trained_settings, t
     assert not whole[-1].noise_check.failed
     rest = list(simulate(config, trained_settings, resume=checkpoints[5]))
     assert list(map(without_time, rest)) == list(map(without_time, whole[6:]))
+
+
+@pytest.mark.parametrize("well_formed", [True, False])
+def test_a_tagger_that_learns_bioes_is_scored_in_bio2(trained_settings, well_formed):
+    """What is gold does not depend on how it is learned, and no E- or S- leaves."""
+    fields = FEW_WEIGHTS | {"tagger": "linear-crf", "noise_multiplier": 0.0, "well_formed": well_formed}
+    models: list[Any] = []
+    ours, usual = (
+        list(simulate(SimulationConfig.from_flat(fields | {"scheme": name}), trained_settings, on_model=models.append))
+        for name in ("bioes", "bio2")
+    )
+    assert ours[-1].test.f1 > 0.3
+    for one, other in ((ours[-1].test, usual[-1].test), (ours[0].scores, usual[0].scores)):
+        assert {kind: counts.gold for kind, counts in one.strict.items()} == {
+            kind: counts.gold for kind, counts in other.strict.items()
+        }
+        assert {tag: counts.gold for tag, counts in one.token.items()} == {
+            tag: counts.gold for tag, counts in other.token.items()
+        }
+    assert [len(model.tags) for model in models] == [17, 9]
+    assert models[0].names == tuple({"E": "I", "S": "B"}.get(tag[0], tag[0]) + tag[1:] for tag in models[0].tags)
 
 
 def test_what_is_scored_is_the_average_of_the_weights(trained_settings):

@@ -50,6 +50,7 @@ VARIED = [
     changed(data_fraction=0.051),
     changed(window=1),
     changed(well_formed=True),
+    changed(scheme="bioes"),
     changed(rounds=2),
     changed(clients=2),
     changed(clients=2, weighting="equal"),

@@ -1,21 +1,25 @@
 """The Explore page, run without a browser."""
 
+import contextlib
 import dataclasses
 import statistics
 from datetime import datetime
 
 import pytest
+import streamlit as st
+from streamlit.proto.RootContainer_pb2 import RootContainer
 
 from engine import corpus
-from engine.config import SimulationConfig, TaggerConfig, with_noise
+from engine.config import MINILM, SimulationConfig, TaggerConfig, engine_version, run_id, with_noise
 from engine.embeddings import apart
-from engine.records import Run
+from engine.records import PlatformRecord, Run, RunState, RunStatus
 from engine.reports.scores import f1_text
 from engine.runs import Runs
 from engine.settings import REPOSITORY
 from engine.store import published
 from pages.explore import charts, curves
-from pages.shared import address
+from pages.shared import address, titles
+from tests.engine.runs_for_tests import provenance, record
 
 
 @pytest.fixture
@@ -41,6 +45,33 @@ def published_run(config: SimulationConfig) -> Run:
     known = published.read_all(REPOSITORY / "cached_results").today()
     (run,) = (run for run in known.runs if run.config == config)
     return run
+
+
+class TestALanguageModelOfOnesOwn:
+    OWN = "bert-12x768-0123456789abcdef"
+
+    def test_is_offered_where_there_is_one_and_stands_in_the_address(self, page, monkeypatch):
+        monkeypatch.setattr(Runs, "language_models", lambda self: [MINILM, TestALanguageModelOfOnesOwn.OWN])
+        test = page(features="contextual")
+        test.selectbox(key="language_model").set_value(self.OWN).run()
+        assert not test.exception
+        assert test.query_params["language_model"] == [self.OWN]
+        assert f"--language-model {self.OWN}" in test.code[0].value
+        test.selectbox(key="features").set_value("shapes").run()
+        assert not test.error
+        assert "language_model" not in test.query_params
+
+    def test_a_link_may_ask_for_one_that_is_not_here(self, page):
+        test = page(features="contextual", language_model=self.OWN, seed="5")
+        assert test.selectbox(key="language_model").value == self.OWN
+        next(button for button in test.button if button.label == "Run").click().run()
+        assert f"language_model='{self.OWN}' is not here" in texts(test.error)
+        assert "language_model" not in [box.key for box in page(features="contextual").selectbox]
+
+    def test_one_that_cannot_be_used_is_said(self, page, here, tmp_path):
+        test = page(dataclasses.replace(here, language_model=tmp_path), features="contextual")
+        assert "config.json is missing" in texts(test.error)
+        assert not test.exception
 
 
 def test_a_corpus_that_its_features_were_fitted_on_is_told_where_it_is_chosen(page, here, monkeypatch):
@@ -79,6 +110,101 @@ def test_platforms_come_by_a_link_and_each_is_shown_by_itself(page, trained_sett
     test.selectbox(key="corpus").select("synthetic").run()
     assert not test.exception
     assert "platforms" not in texts(test.caption)
+
+
+class TestPlatformsThatAreNotHere:
+    """Links are opened by people who have none of the corpora."""
+
+    LINK = SimulationConfig.from_flat({"corpus": "ade@0 + psytar@0 + bc5cdr", "rounds": 2})
+
+    @pytest.fixture
+    def opened(self, page, trained_settings):
+        return lambda config=self.LINK: page(here=trained_settings, **address.write(config))
+
+    @staticmethod
+    def publish(config: SimulationConfig, folder) -> Run:
+        records = [
+            dataclasses.replace(
+                each,
+                platforms=tuple(
+                    PlatformRecord(name=name, privacy=each.privacy, scores=each.scores, test=each.test)
+                    for name in names
+                ),
+            )
+            for names in [config.platforms]
+            for each in (record(number) for number in range(3))
+        ]
+        made = provenance(engine_version=engine_version(config))
+        identity = run_id(config, made.corpus_checksum, made.engine_version)
+        run = Run(
+            run_id=identity,
+            config=config,
+            status=RunStatus(run_id=identity, state=RunState.DONE),
+            records=tuple(records),
+            provenance=made,
+        )
+        published.write(run, folder)
+        return run
+
+    @pytest.mark.parametrize("corpus", [LINK.corpus, "ade@3", "synthetic + ade@0"])
+    def test_what_is_published_is_shown_and_what_cannot_be_is_said(self, opened, trained_settings, corpus):
+        config = SimulationConfig.from_flat({"corpus": corpus, "rounds": 2})
+        run = self.publish(config, trained_settings.published)
+        test = opened(config)
+        assert not test.error
+        said = texts(test.markdown)
+        assert "At ε = 1.5 (δ = 1e-5) this tagger finds 67 % of the names" in said
+        assert "As published, ε is **1.5**" in said
+        told = texts(test.info)
+        assert "corpus='ade' is not here yet: fetch it first (python -m engine fetch ade)" in told
+        assert "the published run, taken at its word" in told
+        assert "nothing new can be run" in told
+        table = next(frame.value for frame in test.dataframe if "loss" in frame.value.columns)
+        assert table["seconds"].tolist()[:3] == [each.seconds for each in run.records]
+        for platform in config.platforms:
+            assert any(titles.corpus(platform) in str(frame.value) for frame in test.dataframe)
+        test.session_state["promise"] = True
+        assert not test.run().exception
+
+    def test_a_shuffled_one_is_labelled_all_the_same(self, opened, trained_settings):
+        privacy = dataclasses.replace(self.LINK.privacy, sampling="shuffle")
+        config = dataclasses.replace(self.LINK, privacy=privacy)
+        self.publish(config, trained_settings.published)
+        assert "assumes Poisson sampling, which was not done" in texts(opened(config).warning)
+
+    def test_where_nothing_is_published_all_that_are_missing_are_said_and_can_be_fetched(
+        self, opened, trained_settings, monkeypatch
+    ):
+        asked = []
+        monkeypatch.setattr(Runs, "fetch_corpus", lambda self, name: asked.append(name))
+        test = opened()
+        (said,) = texts(test.error).splitlines()
+        for name in ("ade", "psytar", "bc5cdr"):
+            assert f"corpus='{name}' is not here yet: fetch it first (python -m engine fetch {name})" in said
+        button = next(button for button in test.button if button.label.startswith("Fetch"))
+        assert button.label.startswith("Fetch ADE")
+        assert button.label.endswith("(5.3 MB)")
+        button.click().run()
+        assert asked == ["ade", "psytar", "bc5cdr"]
+
+    def test_one_that_must_not_be_fetched_says_where_it_belongs(self, opened):
+        test = opened(SimulationConfig(corpus="conll2003 + wnut17"))
+        assert "put eng.train, eng.testa and eng.testb into a folder conll2003" in texts(test.error)
+        assert "put eng.train" in texts(test.caption)
+
+    def test_what_keeps_the_reader_waiting_is_said_in_the_main_part(self, opened, monkeypatch):
+        """A phone hides the sidebar, and a first comparison of real corpora takes seconds."""
+        said = []
+
+        @contextlib.contextmanager
+        def spinner(text, **_):
+            said.append((text, st.empty()._root_container))
+            yield
+
+        monkeypatch.setattr(st, "spinner", spinner)
+        opened(SimulationConfig(corpus="ade + psytar"))
+        (main,) = (text for text, where in said if where == RootContainer.MAIN)
+        assert "sentences that several platforms have" in main
 
 
 class TestSeveralSeeds:
@@ -248,9 +374,37 @@ class TestWhatPlatformsShare:
         assert test.selectbox(key="shared").value is None
         assert "shared" not in test.query_params
 
+    def test_each_may_have_a_tag_scheme_of_its_own_where_the_link_says_so(self, two):
+        test = two(scheme="bio2,bioes", dropout="0.2")
+        choice = test.selectbox(key="scheme")
+        assert choice.options == ["BIO2", "BIOES", "BIO2, BIOES"]
+        assert choice.value == "bio2,bioes"
+        test.number_input(key="dropout").set_value(0.3).run()
+        assert test.query_params["scheme"] == ["bio2,bioes"]
+        assert test.query_params["dropout"] == ["0.3"]
+        test.selectbox(key="scheme").set_value("bioes").run()
+        assert test.query_params["scheme"] == ["bioes"]
+        test.selectbox(key="shared").set_value("characters,convolution,lstm,scores").run()
+        assert not test.error
+        test.selectbox(key="scheme").set_value("bio2,bioes").run()
+        assert "scheme='bio2,bioes', expected one for all platforms" in texts(test.error)
+        test.selectbox(key="corpus").select("synthetic").run()
+        assert not test.exception
+        assert test.selectbox(key="scheme").options == ["BIO2", "BIOES"]
+        assert test.selectbox(key="scheme").value == "bio2"
+
     def test_a_corpus_alone_has_nothing_of_it(self, page):
         test = page(corpus="synthetic", clients="2")
         assert "shared" not in [box.key for box in test.selectbox]
+
+
+def test_the_tag_scheme_can_be_chosen(page):
+    test = page()
+    assert test.selectbox(key="scheme").options == ["BIO2", "BIOES"]
+    assert "scheme" not in test.query_params
+    test.selectbox(key="scheme").set_value("bioes").run()
+    assert test.query_params["scheme"] == ["bioes"]
+    assert not test.error
 
 
 def test_a_link_may_ask_for_a_split(page):

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.config import NOISE_SOURCES, OPTIMISERS, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
+from engine.config import (
+    NOISE_SOURCES,
+    OPTIMISERS,
+    SCHEMES,
+    PrivacyConfig,
+    SimulationConfig,
+    TaggerConfig,
+    TrainingConfig,
+)
 from engine.embeddings.apart import Overlap, believable
 from engine.records import Counts, EntityScores, LayerNoise, PrivacySpent, Run, RunState, RunStatus
 from engine.reports.checks import check_lines
@@ -27,7 +35,7 @@ class TestAddress:
             SimulationConfig,
             corpus=st.sampled_from(CORPORA),
             data_fraction=st.floats(0.001, 1),
-            tagger=st.builds(TaggerConfig, hidden_size=st.integers(1, 1024)),
+            tagger=st.builds(TaggerConfig, hidden_size=st.integers(1, 1024), scheme=st.sampled_from(SCHEMES)),
             training=st.builds(
                 TrainingConfig,
                 optimiser=st.sampled_from(OPTIMISERS),
@@ -52,6 +60,13 @@ class TestAddress:
         assert problems == []
         assert address.write(found) == address.write(config)
         assert found.data_fraction == pytest.approx(config.data_fraction, rel=1e-11)
+
+    def test_a_link_keeps_the_tag_scheme_of_each_platform(self):
+        fields = {"corpus": "synthetic + conll2003", "scheme": "bio2,bioes"}
+        found, problems = address.read(fields, CORPORA)
+        assert problems == []
+        assert found.schemes == ("bio2", "bioes")
+        assert address.write(found).items() >= fields.items()
 
     def test_a_link_is_short(self):
         assert address.write(SimulationConfig()) == {
@@ -81,6 +96,8 @@ class TestAddress:
             ({"participants": "7"}, "participants=7"),
             ({"mechanism": "local"}, "clients=1"),
             ({"batch_size": "1e3"}, "batch_size='1e3'"),
+            ({"scheme": "iob1"}, "scheme='iob1'"),
+            ({"scheme": "bio2,bioes"}, "scheme='bio2,bioes'"),
         ],
     )
     def test_what_cannot_be_used_is_left_out_and_said(self, fields, word):
@@ -416,7 +433,7 @@ def test_the_promise_to_whole_clients_is_not_that_to_a_sentence(neighbouring, ac
     assert ("Rényi" in said) == (accountant == "pld")
 
 
-@pytest.mark.parametrize("page", ["explore", "runs", "compare", "paper", "diagnose", "frontier", "practice"])
+@pytest.mark.parametrize("page", ["explore", "runs", "compare", "paper", "diagnose", "frontier", "practice", "report"])
 def test_a_store_that_cannot_be_read_is_said_on_every_page(open_page, settings, page):
     settings.home.mkdir(parents=True)
     (settings.home / "runs.sqlite").write_bytes(b"no database, but long enough to look like one" * 200)

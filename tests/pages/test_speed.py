@@ -8,6 +8,8 @@ import pytest
 from engine.settings import Settings
 from engine.store import measured
 
+NAMES = ("step", "whole_run", "growth", "workers", "fedner_step", "secure_sum")
+
 
 @pytest.fixture
 def page(open_page, settings):
@@ -23,7 +25,7 @@ def test_what_was_measured_is_shown_with_its_command(page):
     test = page(Settings.from_environment().published)
     assert "a private training step costs" in said(test.markdown)
     assert len(test.metric) == 4
-    for name in ("step", "whole_run", "growth", "workers"):
+    for name in NAMES:
         assert f"python -m benchmarks.{name} --save" in said(test.caption)
     assert not test.info
     assert not test.warning
@@ -34,7 +36,8 @@ def test_each_part_names_its_processor_before_its_figures(page):
     machine = measured.read_all(Settings.from_environment().published)["step"].machine
     parts = [element.value.replace("\\", "") for element in test.main if element.type in ("markdown", "caption")]
     text = "\n".join(parts)
-    for heading in ("### On", "#### A whole run", "#### How the cost grows", "#### Several runs at once"):
+    headings = ("### On", "#### A whole run", "#### How the cost grows", "#### Several runs at once", "#### A step of")
+    for heading in headings:
         begin = text.index(heading)
         assert machine in text[begin : begin + 200], heading
 
@@ -42,14 +45,14 @@ def test_each_part_names_its_processor_before_its_figures(page):
 def test_what_was_not_measured_says_how_to(page, tmp_path):
     test = page(tmp_path)
     assert "run `python -m benchmarks.step --save`" in said(test.info)
-    assert len(test.info) == 4
+    assert len(test.info) == len(NAMES)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"created": 1}', "[" * 100_000])
 def test_a_broken_file_counts_as_not_measured(page, tmp_path, content):
     (tmp_path / "speed").mkdir()
     (tmp_path / "speed" / "step.json").write_text(content)
-    assert len(page(tmp_path).info) == 4
+    assert len(page(tmp_path).info) == len(NAMES)
 
 
 def test_a_file_without_its_values_is_said(page, tmp_path):

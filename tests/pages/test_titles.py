@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from engine.config import CLIPPINGS, FEATURES, FLAT, LOSSES, OPTIMISERS, SAMPLINGS, SimulationConfig
+from engine.config import CLIPPINGS, FEATURES, FLAT, LOSSES, OPTIMISERS, SAMPLINGS, SCHEMES, SimulationConfig
 from engine.corpus import catalogue
 from engine.experiments import recipes
 from pages.shared import titles
@@ -17,6 +17,7 @@ def test_every_name_of_the_engine_has_a_title():
         (titles.SAMPLINGS, SAMPLINGS),
         (titles.CLIPPINGS, CLIPPINGS),
         (titles.LOSSES, LOSSES),
+        (titles.SCHEMES, SCHEMES),
     ):
         assert set(table) == set(names)
 
@@ -41,6 +42,10 @@ def test_corpora_are_called_as_in_the_catalogue(settings):
             "BiLSTM-TDDL, σ = 0 · Letters and notes (synthetic) · clip norm 1.5",
         ),
         ({"loss": "sum", "seed": 3}, "BiLSTM-TDDL, σ = 1 · Letters and notes (synthetic) · loss summed over tokens"),
+        (
+            {"corpus": "ade + wikigold", "tagger": "cnn-crf", "noise_multiplier": 0, "scheme": "bio2,bioes"},
+            "CNN-CRF, σ = 0 · ADE Corpus V2 case reports + Wikigold · tag scheme BIO2, BIOES · 2 clients",
+        ),
     ],
 )
 def test_a_setting_is_told_by_what_is_not_the_default(fields, title):
@@ -61,7 +66,7 @@ def test_settings_that_differ_have_titles_that_differ():
         "data_fraction": 0.5, "embeddings": "en_core_web_lg", "features": "shapes", "hidden_size": 7, "batch_size": 8,
         "learning_rate": 0.5, "epochs": 2.0, "averaging": 0.5, "delta": 1e-6, "sampling": "shuffle", "loss": "sum",
         "clipping": "per-layer", "noise_source": "system", "clients": 2, "rounds": 2, "schedule": "incremental",
-        "optimiser": "adam", "well_formed": True, "clip_norm": 0.5,
+        "optimiser": "adam", "well_formed": True, "scheme": "bioes", "clip_norm": 0.5,
     }  # fmt: skip
     said = {titles.setting(SimulationConfig.from_flat({name: value})) for name, value in changed.items()}
     assert len(said) == len(changed)

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.embeddings import apart
 from engine.experiments import recipes
 from engine.reports.commands import command_line
-from engine.runs import inventory
+from engine.runs import Runs, inventory
 from tests.engine.runs_for_tests import record
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -56,6 +57,24 @@ def test_epsilon_without_noise_is_null_in_json(shell):
     assert json.loads(out.splitlines()[0])["epsilon"] is None
 
 
+def test_a_language_model_of_ones_own_is_asked_for_by_a_word_and_called_by_its_label(shell, monkeypatch, tmp_path):
+    asked = ("simulate", *SMALL, "--features", "contextual", "--language-model")
+    code, _, said = shell(*asked, "own")
+    assert code != 0
+    assert "language_model='own', but EPSILON_LANGUAGE_MODEL names no folder, expected that of a BERT" in said
+    monkeypatch.setenv("EPSILON_LANGUAGE_MODEL", str(tmp_path))
+    code, _, said = shell(*asked, "own")
+    assert code != 0
+    assert "config.json is missing" in said
+    monkeypatch.delenv("EPSILON_LANGUAGE_MODEL")
+    label = "bert-3x128-0123456789abcdef"
+    monkeypatch.setattr("engine.embeddings.own_model.installed", lambda settings: ["all-MiniLM-L6-v2", label])
+    for name in ("own", label):
+        code, _, said = shell(*asked, name)
+        assert code != 0
+        assert f"language_model='{label}' is not here: EPSILON_LANGUAGE_MODEL names no folder" in said
+
+
 def test_simulate_for_people(shell):
     code, out, _ = shell("simulate", *SMALL)
     assert code == 0
@@ -65,8 +84,8 @@ def test_simulate_for_people(shell):
 
 
 def test_a_chain_with_well_formed_tags_and_summed_losses(shell):
-    options = ["--tagger", "bilstm-crf", "--well-formed", "--loss", "sum", "--noise-multiplier", "0"]
-    code, out, _ = shell("simulate", *SMALL, *options, "--json")
+    options = ["--tagger", "bilstm-crf", "--well-formed", "--scheme", "bioes", "--loss", "sum"]
+    code, out, _ = shell("simulate", *SMALL, *options, "--noise-multiplier", "0", "--json")
     assert code == 0
     assert json.loads(out.splitlines()[-1])["final"]
 
@@ -84,7 +103,18 @@ def test_platforms_with_corpora_of_their_own(shell, tmp_path):
     file = tmp_path / "drugs.conll"
     file.write_text("Take O\nAspirin B-Drug\n\n" * 40)
     platforms = ["--platform", "synthetic", "--platform", str(file)]
-    small = ["--data-fraction", "0.05", "--epochs", "1", "--hidden-size", "8", "--rounds", "2"]
+    small = [
+        "--data-fraction",
+        "0.05",
+        "--epochs",
+        "1",
+        "--hidden-size",
+        "8",
+        "--rounds",
+        "2",
+        "--scheme",
+        "bio2,bioes",
+    ]
     code, out, _ = shell("simulate", *platforms, *small, "--json")
     last = json.loads(out.splitlines()[-1])
     assert code == 0
@@ -120,6 +150,50 @@ def test_epsilon_of_a_noise_multiplier(shell, accountant, expected):
     assert code == 0
     assert fields["epsilon"] == pytest.approx(expected, abs=0.003)
     assert {"delta", "noise_multiplier", "accountant", "steps"} <= set(fields)
+
+
+def test_an_audit_of_what_is_known_for_programs(shell):
+    code, out, _ = shell("audit", "--mechanism", "gaussian", "--epsilon", "3", "--repetitions", "5", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert set(found) == {"coverage", "bound_median", "epsilon"}
+    assert found["epsilon"] == 3
+    assert 1.5 < found["bound_median"] <= 3
+
+
+AUDITED = ("--corpus", "synthetic", "--tagger", "linear-crf", "--batch-size", "64", "--epochs", "2")
+
+
+def test_an_audit_of_a_training(shell):
+    code, out, _ = shell("audit", *AUDITED, "--canaries", "200", "--json")
+    found = json.loads(out)
+    assert code == 0
+    for kind in ("white", "black"):
+        assert found[kind]["contradicted"] is False
+        assert found[kind]["check_failed"] is False
+        assert found[kind]["bound"] <= found[kind]["claimed"]
+    assert found["membership"] is None
+    code, out, _ = shell("audit", *AUDITED, "--canaries", "200")
+    assert code == 0
+    assert "The claim is not contradicted." in out
+
+
+def test_an_audit_of_membership_is_kept(shell, settings):
+    free = (*AUDITED, "--noise-multiplier", "0", "--data-fraction", "0.1")
+    code, out, _ = shell("audit", *free, "--canaries", "100", "--references", "3", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["white"]["claimed"] is None
+    assert found["membership"]["claimed"] is None
+    assert {curve["attack"] for curve in found["membership"]["curves"]} == {"loss", "LiRA", "RMIA", "Bayes"}
+    (kept,) = Runs(settings).audits().values()
+    assert kept.run_id == found["run_id"]
+    assert kept.membership.references == 3
+    assert math.isinf(kept.white.claimed)
+    assert kept.command.endswith("--canaries 100 --references 3")
+    code, _, err = shell("audit", *AUDITED, "--canaries", "0", "--references", "2")
+    assert code == 2
+    assert "references=2, expected 3 to 256" in err
 
 
 def test_noise_multiplier_for_an_epsilon(shell):
@@ -205,6 +279,8 @@ EPSILON = ["epsilon", "--examples", "100", "--batch-size", "10", "--epochs", "1"
         (["simulate", *SMALL, "--tagger", "gpt"], "tagger='gpt'"),
         (["simulate", *SMALL, "--clients", "3", "--participants", "4"], "participants=4"),
         (["simulate", *SMALL, "--seed", "-1"], "seed=-1"),
+        (["simulate", *SMALL, "--scheme", "iob1"], "scheme='iob1'"),
+        (["simulate", *SMALL, "--scheme", "bio2,bioes"], "scheme='bio2,bioes', expected one"),
         (["simulate", *SMALL, "--embeddings", "word2vec"], "embeddings='word2vec'"),
         (["simulate", "--corpus", "nowhere"], "corpus='nowhere'"),
         (["simulate"], "expected either --corpus once, or --platform twice or more"),
@@ -222,6 +298,14 @@ EPSILON = ["epsilon", "--examples", "100", "--batch-size", "10", "--epochs", "1"
         (["simulate", *SMALL, "--clients", "2", "--partition", "natural"], "has no sections"),
         (["paper", "other"], "paper='other'"),
         (["paper", "--seeds", "0"], "seeds='0'"),
+        (["paper", "fedner", "--corpus", "ade"], "corpus='ade'"),
+        (["simulate", "--corpus", "synthetic", "--private-scope", "hospital"], "private_scope='hospital'"),
+        (
+            ["simulate", "--corpus", "synthetic", "--private-scope", "platform", "--mechanism", "dp-fedavg"],
+            "private_scope='platform', but mechanism='dp-fedavg'",
+        ),
+        (["simulate", "--corpus", "synthetic", "--masked", "0.5"], "masked=0.5"),
+        (["paper", "fedner", "--table", "table6"], "table='table6'"),
         (["sweep", "nowhere.toml"], "nowhere.toml cannot be read"),
         (["cancel", "nothing"], "nothing"),
         (["publish", "nothing"], "nothing"),
@@ -422,6 +506,35 @@ def test_the_papers_tables_for_programs_and_people(shell):
     assert "table4" not in text
 
 
+def test_whom_noise_protects_can_be_said_in_a_word(shell):
+    federation = (*SMALL, "--clients", "3", "--private-scope", "platform", "--noise-multiplier", "3")
+    code, out, _ = shell("simulate", *federation, "--json")
+    assert code == 0
+    last = json.loads(out.splitlines()[-1])
+    assert any("the server learns the sum alone" in each for each in last["assumptions"])
+    assert last["noise_check"]["unit"] == "client"
+    code, out, _ = shell("simulate", *SMALL, "--private-scope", "sentence", "--noise-multiplier", "3", "--json")
+    assert json.loads(out.splitlines()[-1])["noise_check"]["unit"] == "sentence"
+
+
+def test_fedners_table_and_figures_for_programs_and_people(shell):
+    code, out, _ = shell("paper", "fedner", "--json")
+    cells = json.loads(out)["cells"]
+    assert code == 0
+    assert {cell["table"] for cell in cells} == {"table2", "figure3", "figure4", "figure5", "figure6", "private"}
+    first = cells[0]
+    assert (first["method"], first["platform"], first["setting"]) == ("cnn-crf", "ade", {"trained": "alone"})
+    assert first["published"]["strict_f1"] == 0.6146
+    assert cells[1]["published"] is None, "PsyTAR is not in the paper"
+    for cell in cells:
+        if cell["measured"]:
+            assert 0 < cell["measured"]["strict_f1_mean"] <= cell["measured"]["relaxed_f1_mean"] < 1
+            assert len(cell["seeds"]) == len(cell["runs"]) > 0
+    _, text, _ = shell("paper", "fedner", "--table", "table2")
+    assert text.startswith("table2: Methods on three platforms")
+    assert "figure3" not in text
+
+
 def test_a_sweep_that_is_wrong_stores_nothing(shell, tmp_path):
     path = tmp_path / "sweep.toml"
     path.write_text("[grid]\nsigma = [1]\n")
@@ -462,3 +575,35 @@ def test_a_corpus_can_be_asked_what_it_holds(shell, data_dir, monkeypatch):
     code, _, error = shell("corpora", "nowhere")
     assert code == 2
     assert "neither a known corpus" in error
+
+
+LEDGER = ("ledger", "--examples", "14041", "--batch-size", "256", "--epochs", "10", "--noise-multiplier", "1")
+
+
+def test_a_ledger_for_programs(shell):
+    code, out, _ = shell(*LEDGER, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert {"assumption", "claimed", "epsilon", "delta", "why"} <= set(found["rows"][0])
+    by = {(row["assumption"], row["choice"]): row for row in found["rows"]}
+    assert by["accountant", "Rényi, improved conversion"]["epsilon"] == pytest.approx(2.98, abs=0.01)
+    assert all(row["epsilon"] == pytest.approx(2.62, abs=0.01) for row in found["rows"] if row["claimed"])
+    assert by["seed", "known to the attacker"]["epsilon"] is None
+    code, out, _ = shell(*LEDGER)
+    assert "Promised: ε = 2.62 at δ = 1e-05" in out
+    assert "a person with 10 sentences: ε = 42.3" in out
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (("ledger",), "examples, batch_size, epochs, noise_multiplier: expected, or run=ID"),
+        ((*LEDGER, "--clients", "100"), "batch_size=256"),
+        ((*LEDGER, "--delta", "2"), "delta=2"),
+        (("ledger", "--run", "0123456789abcdef"), "0123456789abcdef"),
+    ],
+)
+def test_a_ledger_of_what_cannot_be_is_refused(shell, changes, words):
+    code, _, err = shell(*changes)
+    assert code == 2
+    assert words in err

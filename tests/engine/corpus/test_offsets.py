@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from engine import corpus
 from engine.corpus import brat, rel, standoff, uploads
+from engine.corpus.sentences import entities
 from engine.corpus.standoff import ASTRAY, DISCONTINUOUS, NESTED, Mention
 from engine.errors import CorpusError
-from engine.scoring import entities
 
 ROW = "7|Fever and a rash after taking aspirin.|rash|112|116|aspirin|130|137"
 

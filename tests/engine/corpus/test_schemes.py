@@ -9,7 +9,8 @@ from seqeval.scheme import IOB2, IOBES, Entities
 
 from engine.corpus import conll
 from engine.corpus.schemes import from_bioes, to_bioes
-from engine.scoring import entities, score
+from engine.corpus.sentences import entities
+from engine.scoring import score
 
 BIO2 = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 BIOES = (*BIO2, "E-PER", "S-PER", "E-LOC", "S-LOC")

@@ -7,7 +7,8 @@ import pytest
 
 from benchmarks.synthetic_baseline import context, majority
 from engine.corpus import synthetic
-from engine.scoring import entities, score
+from engine.corpus.sentences import entities
+from engine.scoring import score
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine import embeddings
 from engine.artefacts import Artefacts
 from engine.corpus import Corpus, Sentence
-from engine.embeddings.encoded import encode_words, subset, tag_sequences
+from engine.corpus.schemes import from_bioes, to_bioes
+from engine.corpus.sentences import tags_of
+from engine.embeddings.encoded import (
+    EncodedCorpus,
+    EncodedSplit,
+    encode_words,
+    in_scheme,
+    subset,
+    tag_sequences,
+)
 from engine.embeddings.vectors import look_up
 from engine.errors import StoreError, VectorsMissing
 
@@ -78,6 +89,45 @@ def test_sentences_can_be_chosen_and_named_again(package, tmp_path):
     encoded = encode_words(Held(corpus, tmp_path), package)
     chosen = subset(encoded.train, np.array([1, 0]))
     assert tag_sequences(chosen, chosen.tags, encoded.tags) == [["B-LOC"], ["B-PER", "O"]]
+
+
+TAGS = tags_of(["PER", "LOC", "I-LOC", "E"])
+"""Types may begin like a prefix."""
+SENTENCES = st.lists(st.lists(st.sampled_from(TAGS), min_size=1, max_size=8), max_size=6)
+"""Ill-formed ones too; neighbours often end and begin with the same type."""
+
+
+def split_of(sentences: list[list[str]]) -> EncodedSplit:
+    numbers = np.array([TAGS.index(tag) for tags in sentences for tag in tags], dtype=np.int16)
+    offsets = np.cumsum([0, *map(len, sentences)], dtype=np.int64)
+    return EncodedSplit(np.arange(len(numbers), dtype=np.int32), numbers, offsets)
+
+
+@given(SENTENCES, SENTENCES, SENTENCES)
+def test_tags_in_bioes_are_those_of_each_sentence_by_itself(train, validation, test):
+    parts = (train, validation, test)
+    splits = [split_of(sentences) for sentences in parts]
+    before = EncodedCorpus(*splits, vectors=np.zeros((1, 3), np.float32), tags=TAGS, copied=3)
+    found = in_scheme(before, "bioes")
+    assert sorted(found.tags[1:]) == sorted(f"{prefix}-{tag[2:]}" for tag in TAGS[1::2] for prefix in "BIES")
+    for split, old, sentences in zip((found.train, found.validation, found.test), splits, parts, strict=True):
+        assert split.tags.dtype == np.int16
+        assert tag_sequences(split, split.tags, found.tags) == [to_bioes(tags) for tags in sentences]
+        assert tag_sequences(split, split.tags, from_bioes(found.tags)) == sentences
+        assert split.rows is old.rows
+        assert split.offsets is old.offsets
+    assert found.vectors is before.vectors
+    assert found.tags[0] == "O"
+    assert in_scheme(before, "bio2") is before
+
+
+def test_what_is_kept_on_disk_stays_bio2(package, tmp_path):
+    handle = Held(corpus_of("Rosa", "lives"), tmp_path)
+    encoded = in_scheme(encode_words(handle, package), "bioes")
+    assert tag_sequences(encoded.train, encoded.train.tags, encoded.tags) == [["S-PER", "O"], ["S-LOC"]]
+    again = encode_words(handle, package)
+    assert again.tags == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+    assert again.train.tags.tolist() == [3, 0, 1]
 
 
 def test_a_place_that_cannot_be_written_is_said(package, tmp_path):

@@ -28,14 +28,16 @@ def encoder(weights):
     return minilm.Encoder(weights)
 
 
-def written_out(weights, ids: np.ndarray) -> list[np.ndarray]:
+def written_out(
+    weights, ids: np.ndarray, *, layers: int = minilm.LAYERS, heads: int = minilm.HEADS, epsilon: float = 1e-12
+) -> list[np.ndarray]:
     """One sequence [T] through the layers, head by head, token by token, in float64: Vaswani et al. 2017, section 3,
     with normalisation after each sum, as in Devlin et al. 2019."""
     w = {name: value.astype(np.float64) for name, value in weights.items()}
-    size = minilm.SIZE // minilm.HEADS
+    size = len(w["embeddings.LayerNorm.bias"]) // heads
 
     def normal(x, name):
-        return (x - x.mean()) / math.sqrt(x.var() + 1e-12) * w[f"{name}.weight"] + w[f"{name}.bias"]
+        return (x - x.mean()) / math.sqrt(x.var() + epsilon) * w[f"{name}.weight"] + w[f"{name}.bias"]
 
     def affine(x, name):
         return w[f"{name}.weight"] @ x + w[f"{name}.bias"]
@@ -50,7 +52,7 @@ def written_out(weights, ids: np.ndarray) -> list[np.ndarray]:
         for place, piece in enumerate(ids)
     ]
     found = [np.array(here)]
-    for number in range(minilm.LAYERS):
+    for number in range(layers):
         name = f"encoder.layer.{number}"
         query, key, value = (
             [affine(x, f"{name}.attention.self.{kind}") for x in here] for kind in ("query", "key", "value")
@@ -58,7 +60,7 @@ def written_out(weights, ids: np.ndarray) -> list[np.ndarray]:
         after = []
         for t in range(len(ids)):
             mixed = []
-            for head in range(minilm.HEADS):
+            for head in range(heads):
                 own = slice(head * size, (head + 1) * size)
                 scores = np.array([query[t][own] @ k[own] for k in key]) / math.sqrt(size)
                 shares = np.exp(scores - scores.max())

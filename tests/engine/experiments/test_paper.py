@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from engine.config import DEFAULT_CLIP_NORM, SimulationConfig
-from engine.errors import InvalidConfig
 from engine.experiments import paper
 from engine.experiments.over_seeds import record_after
 from engine.experiments.paper import Cell
@@ -44,11 +43,6 @@ def test_cells_have_the_papers_settings(table, setting, sigma, clients, rounds, 
     assert (cell.round, cell.published["f1"]) == (after, f1)
     assert (config.training.learning_rate, config.training.batch_size, config.training.epochs) == (0.15, 32, 10)
     assert config.privacy.clip_norm == (DEFAULT_CLIP_NORM if sigma else None)
-
-
-def test_an_unknown_paper_is_refused() -> None:
-    with pytest.raises(InvalidConfig, match="paper='other', expected one of dp-fl-ner"):
-        paper.cells("other")
 
 
 def scored(correct: int) -> EntityScores:

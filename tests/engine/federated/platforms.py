@@ -49,22 +49,25 @@ def federation(tags: tuple[int, ...] = TAGS, **changes: Any) -> Federation:
     held = np.split(np.arange(sum(SIZES)), np.cumsum(SIZES)[:-1])
     plan = federated_plan(config, sum(SIZES), lambda: pytest.fail("not needed"), lambda: secrets, platforms=held)
     kinds = [tagger(each, config.federation.shared) for each in tags]
-    first, start = 0, kinds[0].shared.stop
+    shared, parts = kinds[0].shared.stop, config.federation.together < 1
+    first, start = 0, 0 if parts else shared
     holdings, weights = [], [kinds[0].initial_weights(rng())[:start]]
     for number, each, kind in zip(SIZES, tags, kinds, strict=True):
-        own = slice(start, start + kind.size - kind.shared.stop)
+        own = slice(start, start + kind.size - (0 if parts else shared))
         holdings.append(
             Holding(
                 split=sentences(number, each),
                 table=TABLE,
                 backend=CompiledBackend(kind),
-                shared=kind.shared.stop,
+                shared=0 if parts else shared,
+                begins=shared if parts else 0,
                 own=own if own.stop > own.start else slice(0, 0),
                 first=first,
                 layers=kind.stretches,
             )
         )
-        weights.append(kind.initial_weights(rng())[kind.shared.stop :])
+        mine = kind.initial_weights(rng())
+        weights += [kinds[0].initial_weights(rng())[:shared], mine[shared:]] if parts else [mine[shared:]]
         first, start = first + number, own.stop
     trains = GradientFederation if config.federation.schedule == "gradients" else Federation
     return trains(plan, holdings, np.concatenate(weights), config.training, seeds=Seeds(config.seed), secrets=secrets)

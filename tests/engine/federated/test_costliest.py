@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from engine.federated import accounting
-from engine.federated.accounting import costly, most_rounds, spent
+from engine.federated.accounting import costly, event, most_rounds, spent
 from engine.federated.plan import FederatedPlan, Visit
 from engine.privacy import accounting as prices
+from engine.privacy import events
 from engine.privacy.kinds import DP_FEDAVG, DP_SGD, LOCAL, MechanismKind
 from engine.privacy.plan import PrivacyPlan
 
@@ -134,3 +135,26 @@ def test_local_clients_pay_for_the_rounds_of_the_busiest() -> None:
     )
     assert found.assumptions[0] == LOCAL.trusted
     assert accounting.PUBLIC in found.assumptions
+
+
+def test_a_clients_own_cost_is_that_of_its_own_part() -> None:
+    parts = [PART, replace(PART, examples=200), replace(PART, examples=100)]
+    plan = federation(parts)
+    for client, part in enumerate(parts):
+        assert costly(plan, plan.steps, client) == [(part, part.steps)]
+        assert spent(plan, plan.steps, 1, client).epsilon == prices.epsilon(part, part.steps)
+
+
+@pytest.mark.parametrize("mechanism", [DP_FEDAVG, LOCAL])
+def test_platforms_whose_whole_updates_have_noise_are_told_that_they_keep_parts(mechanism: MechanismKind) -> None:
+    plan = federation([PART, PART], server=replace(PART, examples=2, batch_size=2, steps=1), mechanism=mechanism)
+    assert accounting.OWN_PARTS not in spent(plan, plan.steps, 1).assumptions
+    assert accounting.OWN_PARTS in spent(replace(plan, platforms=True), plan.steps, 1).assumptions
+
+
+def test_the_event_is_that_of_the_one_who_pays_most() -> None:
+    """Of one client, and of two, where which of them it is depends on δ, which all have from one configuration."""
+    small = replace(PART, examples=100)
+    assert event(federation([PART]), 50, 0) == events.of(PART, 50)
+    assert event(federation([PART, small]), 100, 0) == events.of(small, 50)
+    assert event(federation([PART, small]), 0, 0) == events.none()

@@ -8,12 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from engine import corpus
 from engine.config import SimulationConfig, TrainingConfig
+from engine.corpus.schemes import from_bioes
 from engine.errors import InvalidConfig, TrainingFailed
 from engine.federated.accounting import spent
 from engine.federated.federation import Federation
 from engine.federated.gradients import GradientFederation, Upload
 from engine.federated.plan import FederatedPlan, Visit
+from engine.preparation import prepare
 from engine.privacy import accounting
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Seeds
@@ -29,8 +32,8 @@ PLAIN: dict[str, Any] = {"schedule": "gradients", "rounds": 1, "noise_multiplier
 STEPS = round(2 * sum(SIZES) / 8)
 
 
-def after(run: Federation, rounds: int) -> Federation:
-    for progress in run.train():
+def after(run: Federation, rounds: int, done: int = 0) -> Federation:
+    for progress in run.train(done):
         if progress.round == rounds - 1:
             break
     return run
@@ -130,18 +133,20 @@ def test_what_travels_is_the_gradient_of_what_is_shared() -> None:
     assert {progress.exchange.bytes_up for progress in nothing.train() if progress.exchange} == {0}
 
 
-def test_a_run_that_is_interrupted_goes_on_as_it_was() -> None:
+@pytest.mark.parametrize(("together", "moment"), [(STEPS, 7), (5, 3), (5, 5), (5, 7)])
+def test_a_run_that_is_interrupted_goes_on_as_it_was(together: int, moment: int) -> None:
     changes = {**PLAIN, "noise_multiplier": 1.0, "clip_norm": 0.4, "optimiser": "adam", "averaging": 0.5}
+    changes["together"] = together / STEPS
     whole = after(federation(**changes), STEPS)
-    half = after(federation(**changes), 7)
+    half = after(federation(**changes), moment)
     state = {name: array.copy() for name, array in half.state.items()}
     again = federation(**changes)
     again.restore(state)
-    for _ in again.train(7):
-        pass
+    after(again, STEPS, moment)
     np.testing.assert_array_equal(again.weights, whole.weights)
     np.testing.assert_array_equal(again.average.weights, whole.average.weights)
     assert [one.verdict() for one in again.monitors] == [one.verdict() for one in whole.monitors]
+    assert not any(one.verdict().failed for one in again.monitors)
 
 
 def test_weights_that_stop_being_finite_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,9 +299,73 @@ class TestARun:
             dataclasses.replace(record, seconds=0.0) for record in whole[4:]
         ]
 
-    def test_parts_that_belong_to_tags_are_shared_among_equal_tags_alone(
-        self, config: SimulationConfig, trained_settings: Any
+    @pytest.mark.parametrize("scheme", ["bio2", "bioes"])
+    def test_who_shares_what_belongs_to_tags_has_the_types_of_all(
+        self, config: SimulationConfig, trained_settings: Any, scheme: str
     ) -> None:
         every = dataclasses.replace(config.federation, shared="characters,convolution,lstm,scores")
-        with pytest.raises(InvalidConfig, match=r"shared='characters,convolution,lstm,scores', but .* other tags"):
-            list(simulate(dataclasses.replace(config, federation=every), trained_settings))
+        tagger = dataclasses.replace(config.tagger, scheme=scheme)
+        prepared = prepare(dataclasses.replace(config, federation=every, tagger=tagger), trained_settings)
+        own = [part.tags for part in (each.load() for each in corpus.resolve(config.corpus, trained_settings).parts)]
+        assert own[0] != own[1]
+        for side, tags in zip(prepared.sides, own, strict=True):
+            names = from_bioes(side.encoded.tags)
+            assert len(names) == 1 + (2 if scheme == "bio2" else 4) * (len(set(own[0]) | set(own[1])) // 2)
+            assert set(names) == set(own[0]) | set(own[1])
+            assert {names[number] for number in np.unique(side.encoded.train.tags)} <= set(tags)
+        first, second = (side.holding.weights(prepared.run.weights) for side in prepared.sides)
+        assert np.array_equal(first, second)  # the same tagger, whole
+        assert len(first) == len(prepared.run.weights)
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_platforms_that_part_go_on_by_themselves_from_what_they_have(optimiser: str) -> None:
+    """Until then as if they never did; after it each as a training of its own sentences with the moments so far."""
+    changes = {**PLAIN, "optimiser": optimiser, "learning_rate": 0.02}
+    rounds = len(federation(**changes).plan.rounds)
+    whole, parted = after(federation(**changes), 5), federation(**changes, together=5 / rounds)
+    assert parted.plan.together == 5
+    after(parted, 5)
+    shared = whole.holdings[0].shared
+    for one, other in zip(whole.holdings, parted.holdings, strict=True):
+        np.testing.assert_array_equal(one.weights(whole.weights), other.weights(parted.weights))
+    assert isinstance(whole, GradientFederation)
+    expected = []
+    for number, (holding, upload) in enumerate(zip(whole.holdings, whole.uploads, strict=True)):
+        weights = holding.weights(whole.weights).copy()
+        own = Optimiser(TrainingConfig(optimiser=optimiser, learning_rate=0.02), weights.size)
+        for name, array in own.state.items():
+            array[:] = upload.state[name]
+            array[:shared] = whole.optimiser.state[name]
+        plan = whole.plan.parts[number]
+        learner = DPSGD(holding.backend, plan, own, Seeds(0).of(part=number), holding.split, holding.table, weights)
+        for step in range(5, 8):
+            learner.step(step)
+        expected.append(weights)
+    after(parted, 8, 5)
+    for holding, weights in zip(parted.holdings, expected, strict=True):
+        np.testing.assert_array_equal(holding.weights(parted.weights), weights)
+    assert not np.array_equal(expected[0][:shared], expected[1][:shared])
+
+
+def test_after_platforms_have_parted_nothing_is_sent() -> None:
+    run = federation(**PLAIN, together=0.5)
+    ends = [progress for progress in run.train() if progress.round is not None]
+    parting = run.plan.together
+    assert parting
+    assert [end.exchange is not None for end in ends] == [number < parting for number in range(STEPS)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"together": 0.0}, r"together=0\.0, expected a number in \(0, 1\]"),
+        ({"together": 1.5}, "together=1.5"),
+        ({"together": 0.5, "schedule": "averaging"}, "expected 1 with schedule='averaging'"),
+        ({"together": 0.5, "shared": "nothing"}, "only platforms that share something can part"),
+        ({"together": 0.5, "corpus": "one", "clients": 3}, "only platforms that share something can part"),
+    ],
+)
+def test_who_cannot_part_is_told(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(InvalidConfig, match=words):
+        federation(**{**PLAIN, **changes})

@@ -10,6 +10,7 @@ import pytest
 from engine import corpus
 from engine.config import SimulationConfig
 from engine.embeddings import apart
+from engine.embeddings.encoded import tag_sequences
 from engine.errors import CorpusError, InvalidConfig
 from engine.federated.accounting import APART, OWN_PARTS, spent
 from engine.federated.federation import Federation
@@ -18,11 +19,14 @@ from engine.preparation import prepare
 from engine.privacy import accounting
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Counts, EntityScores, RoundRecord
+from engine.scoring import score
 from engine.simulation import simulate
 from engine.taggers.layers import Dense, Softmax
 from engine.taggers.tagger import stack
 from engine.training import dpsgd
+from engine.training.backends import backend_of
 from engine.training.checkpoint import Checkpoint
+from engine.training.dpsgd import predict
 from tests.engine.federated.platforms import FLAT, SIZES, TAGS, federation, sentences, tagger
 
 
@@ -166,7 +170,9 @@ class TestThePlan:
         assert (np.diff(plan.chosen) > 0).all()
 
     def test_a_share_that_leaves_a_platform_nothing_is_refused(self) -> None:
-        with pytest.raises(InvalidConfig, match=r"data_fraction=0.01 leaves none of the 40"):
+        with pytest.raises(
+            InvalidConfig, match=r"data_fraction=0.01 leaves none of the 40 training sentences of platform 2"
+        ):
             federation(data_fraction=0.01)
 
 
@@ -256,6 +262,34 @@ class TestARun:
         for one, other in zip(models, again, strict=True):
             assert np.array_equal(one.weights, other.weights)
 
+    @pytest.mark.parametrize(("scheme", "tags"), [("bioes,bio2", [17, 5]), ("bio2,bioes", [9, 9])])
+    def test_each_may_learn_tags_of_its_own_scheme_and_a_kept_tagger_knows_them(
+        self, config, trained_settings, scheme, tags
+    ) -> None:
+        learning = {
+            "tagger": "mlp-softmax",
+            "optimiser": "adam",
+            "learning_rate": 0.02,
+            "epochs": 8.0,
+            "averaging": 0.0,
+        }
+        flat = config.flat() | learning | {"scheme": scheme, "noise_multiplier": 0.0, "clip_norm": None}
+        config = SimulationConfig.from_flat(flat)
+        models: list[Any] = []
+        last = list(simulate(config, trained_settings, on_model=models.append))[-1]
+        assert [len(model.tags) for model in models] == tags
+        assert not [name for name in last.test.token if name.partition(": ")[2][:1] in ("E", "S")]
+        usual = prepare(SimulationConfig.from_flat(config.flat() | {"scheme": "bio2"}), trained_settings)
+        for model, side, platform in zip(models, usual.sides, last.platforms, strict=True):
+            model.save(trained_settings.home / "kept.npz")
+            kept = type(model).load(trained_settings.home / "kept.npz")
+            encoded = side.encoded  # in BIO2, as on disk
+            backend = backend_of(kept.tagger, "mean", "compiled")
+            found = predict(backend, kept.decoder, kept.weights, None, encoded.test, encoded.vectors, lambda: None)
+            gold = tag_sequences(encoded.test, encoded.test.tags, encoded.tags)
+            assert score(gold, tag_sequences(encoded.test, found, kept.names)) == platform.test
+            assert platform.test.f1 > 0.1
+
     def test_the_same_first_weights_are_shared_and_own_ones_differ(self, config, trained_settings) -> None:
         run = prepare(config, trained_settings).run
         alone = prepare(
@@ -280,6 +314,12 @@ class TestJoinedCorpora:
         assert not found.synthetic
         with pytest.raises(CorpusError, match="only trained as platforms"):
             found.load()
+
+    def test_all_that_are_not_here_are_told_at_once(self, trained_settings) -> None:
+        """Of some the size is known from the catalogue, but not which of their sentences others have too."""
+        for ask in ("checksum", "train_sentences", "own"):
+            with pytest.raises(CorpusError, match=r"^corpus='ade' is not here yet.*; corpus='bc5cdr' is not here yet"):
+                getattr(corpus.resolve("synthetic + ade@0 + bc5cdr", trained_settings), ask)
 
     def test_its_checksum_knows_each_of_them_and_their_order(self, joined, trained_settings) -> None:
         found, file = joined
@@ -350,3 +390,34 @@ class TestJoinedCorpora:
         assert there.checksum == checksum
         assert len(there.parts[1].load().train) == 32
         assert plan_of(SimulationConfig(corpus=found.name), there).steps > 0
+
+
+class TestPoorPlatforms:
+    """One that has hardly anything takes part, or is refused in a sentence that names what it lacks."""
+
+    @staticmethod
+    def two(folder: Any, small: str) -> str:
+        for name, text in (("many", "Take O\nAspirin B-Drug\nnow O\n\n" * 40), ("few", small)):
+            (folder / name).mkdir()
+            for part in ("train", "valid", "test"):
+                (folder / name / f"{part}.conll").write_text(text)
+        return f"{folder / 'many'} + {folder / 'few'}"
+
+    @pytest.mark.parametrize(
+        "more",
+        [
+            {"schedule": "gradients", "noise_multiplier": 0.0},
+            {"schedule": "gradients", "noise_multiplier": 1.0},
+            {"rounds": 2, "mechanism": "secure-sum", "noise_multiplier": 2.0},
+        ],
+    )
+    def test_a_single_sentence_is_enough(self, more: dict[str, Any], trained_settings: Any, tmp_path: Any) -> None:
+        name = self.two(tmp_path, "Swallow O\nZinc B-Metal\n\n")
+        flat = {"corpus": name, "tagger": "mlp-crf", "hidden_size": 4, "epochs": 1.0}
+        (last,) = (r for r in simulate(SimulationConfig.from_flat(flat | more), trained_settings) if r.test)
+        assert [sum(c.gold for c in platform.test.strict.values()) for platform in last.platforms] == [40, 1]
+
+    def test_without_any_type_it_is_refused(self, trained_settings: Any, tmp_path: Any) -> None:
+        config = SimulationConfig.from_flat({"corpus": self.two(tmp_path, "Take O\nit O\n\n"), "tagger": "mlp-crf"})
+        with pytest.raises(CorpusError, match="only the tag O"):
+            list(simulate(config, trained_settings))

@@ -21,7 +21,7 @@ from engine.seeds import Secrets, Seeds
 START = np.array([1.0, -2.0, 0.5], dtype=np.float32)
 FIRST, SECOND = np.array([2.0, 0.0, 0.0]), np.array([0.0, 2.0, 4.0])
 SECRETS = Secrets.seeded(0, "run")
-MECHANISMS = ("dp-fedavg", "local")
+MECHANISMS = ("dp-fedavg", "local", "secure-sum")
 
 
 def planned(sentences: int, federation: FederationConfig, **privacy: object) -> FederatedPlan:
@@ -111,8 +111,9 @@ def test_the_noise_has_the_spread_that_was_planned(mechanism: str) -> None:
         assert sent is not None
         joined.receive(client, sent, 5)
     joined.finish(0)
-    # The server adds it once to the sum of four; four clients add it each.
-    spread = 1.3 * 0.5 / 4 * (1 if mechanism == "dp-fedavg" else 2)
+    # The server adds it once to the sum of four; four clients add it each; or each a third of its variance, so that one
+    # of them may vanish.
+    spread = 1.3 * 0.5 / 4 * {"dp-fedavg": 1, "local": 2, "secure-sum": (4 / 3) ** 0.5}[mechanism]
     assert stats.kstest(weights / spread, "norm").pvalue > 1e-4
     for wrong in (2 / 3, 1.5):
         assert stats.kstest(weights / spread / wrong, "norm").pvalue < 1e-10
@@ -164,7 +165,7 @@ ROUNDS, SIZE = 60, 3000
 
 
 def whole_clients(mechanism: str) -> FederatedPlan:
-    participants = 5 if mechanism == "dp-fedavg" else None
+    participants = None if mechanism == "local" else 5
     return planned(60, FederationConfig(clients=20, participants=participants, rounds=ROUNDS), mechanism=mechanism)
 
 
@@ -187,7 +188,7 @@ def witnessed(
     random = np.random.default_rng(5)
     for number in range(rounds):
         joined.begin()
-        witness.begins(weights)
+        witness.begins(weights, 0)
         for visit in plan.rounds[number]:
             own = weights + random.standard_normal(SIZE).astype(np.float32)
             trained = None if diverged(visit.client) else own
@@ -266,10 +267,10 @@ class TestSabotage:
             if client != 3:
                 Server.receive(self, client, update, examples)
 
-        plan = whole_clients("local")
-        for change in ({"finish": moved}, {"receive": left_out}):
-            (fault,) = witnessed(plan, 10, **change).faults
-            assert "what was used is not what was sampled" in fault
+        for mechanism in ("local", "secure-sum"):
+            for change in ({"finish": moved}, {"receive": left_out}):
+                (fault,) = witnessed(whole_clients(mechanism), 10, **change).faults
+                assert "what was used is not what was sampled" in fault
 
     def test_sabotage_always_as_many_clients(self) -> None:
         plan = whole_clients("dp-fedavg")

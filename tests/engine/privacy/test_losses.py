@@ -75,3 +75,13 @@ def test_what_is_composed_is_rounded_up_like_its_parts() -> None:
     for found in (one, one.self_compose(3)):
         assert found._pmf_remove._pessimistic_estimate
         assert found._pmf_remove.to_dense_pmf()._pessimistic_estimate
+
+
+@pytest.mark.parametrize(("probability", "sigma", "steps"), [(0.05, 1.4, 80), (1.0, 2.0, 1), (0.01, 0.5, 1000)])
+def test_the_delta_of_each_epsilon_is_the_librarys(probability: float, sigma: float, steps: int) -> None:
+    ours = losses.one_step(probability, sigma).self_compose(steps)
+    theirs = [pmf.to_dense_pmf() for pmf in (ours._pmf_remove, ours._pmf_add)]
+    epsilons = [-2.0, 0.0, 0.3, 1.0, 3.0, 8.0, 30.0]
+    expected = np.max([pmf.get_delta_for_epsilon(epsilons) for pmf in theirs], axis=0)
+    np.testing.assert_allclose(ours.get_delta_for_epsilon(epsilons), expected, rtol=1e-9, atol=1e-15)
+    assert ours.get_delta_for_epsilon(1.0) == pytest.approx(expected[3], rel=1e-9)

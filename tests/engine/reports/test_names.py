@@ -13,6 +13,7 @@ from engine.reports.studies import trial_line
         ("synthetic", "Letters and notes (synthetic)"),
         ("conll2003", "CoNLL-2003 English news"),
         ("btc", "Broad Twitter Corpus"),
+        ("btc@3", "Broad Twitter Corpus, split 3"),
         ("/data/letters", "/data/letters"),
     ],
 )

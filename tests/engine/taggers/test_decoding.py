@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from engine.scoring import entities
+from engine.corpus.sentences import entities
 from engine.taggers.decoding import Decoder
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")

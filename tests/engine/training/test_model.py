@@ -47,6 +47,23 @@ def test_round_trip(tmp_path: Path, epsilon: float) -> None:
     assert read.tagger == written.tagger
 
 
+def test_its_tags_are_read_as_it_learned_them(tmp_path: Path) -> None:
+    tags = ("O", "B-PER", "I-PER", "E-PER", "S-PER")
+    tagger = dataclasses.replace(CONFIG.tagger, scheme="bioes", well_formed=True)
+    size = build(tagger, 7, len(tags), 4).size
+    config = dataclasses.replace(CONFIG, tagger=tagger)
+    model(config=config, tags=tags, weights=np.zeros(size, np.float32)).save(tmp_path / "model.npz")
+    read = Model.load(tmp_path / "model.npz")
+    assert read.names == ("O", "B-PER", "I-PER", "I-PER", "B-PER")
+    assert model().names == TAGS
+    # Begun and not ended would be likeliest: only of BIOES it is ill-formed.
+    scores = np.zeros((2, 5), np.float32)
+    scores[:, 1] = 2.0
+    scores[1, 3] = 1.0
+    assert read.decoder.best(scores, np.array([2]), None).tolist() == [1, 3]
+    assert model().decoder.best(scores[:, :3], np.array([2]), None).tolist() == [1, 1]
+
+
 def test_half_precision_takes_half_the_room_and_keeps_three_digits(tmp_path: Path) -> None:
     written = model()
     whole, half = tmp_path / "whole.npz", tmp_path / "half.npz"
@@ -62,6 +79,8 @@ def test_half_precision_takes_half_the_room_and_keeps_three_digits(tmp_path: Pat
         ({"format": 2}, "its format is 2"),
         ({"tags": ["O"]}, "weights, expected"),
         ({"tags": ["O"] * 10_001}, "10,001 tags"),
+        ({"tags": ["O", "B-PER", "U-PER"]}, "the tag 'U-PER', expected BIO2 or BIOES"),
+        ({"tags": ["O", "", "I-PER"]}, "the tag ''"),
         ({"dimensions": 8}, "weights, expected"),
         ({"config": {"corpus": ""}}, "corpus=''"),
         ({"delta": "much"}, "could not convert"),

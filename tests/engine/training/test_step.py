@@ -17,6 +17,7 @@ from engine.seeds import Secrets, Seeds
 from engine.taggers.decoding import Decoder
 from engine.training.batches import Batch
 from engine.training.dpsgd import DPSGD, GradientSum, StepStatistics, finite_gradient, predict
+from engine.training.dropout import chances_of
 from engine.training.optimisers import Optimiser
 
 SIZE = 3000
@@ -257,6 +258,27 @@ def test_samples_come_from_the_streams_of_their_step() -> None:
     shuffled = learner(Gradients(RANDOM), plan_of(40, 12, sampling="shuffle"), SIZE)
     for step in (0, 3, 5):
         np.testing.assert_array_equal(shuffled.sample(step), shuffled_batch(SECRETS, 40, 12, step))
+
+
+def test_what_dropout_draws_from_is_of_the_step_and_the_sentence() -> None:
+    """53 bits of the stream of each step; the look that makes a sum anew draws the same."""
+
+    class Drawn(Gradients):
+        def clipped_gradient(self, weights: np.ndarray, batch: Batch, *more: Any) -> GradientSum:
+            drawn.append((batch.sentences, batch.chances))
+            return super().clipped_gradient(weights, batch, *more)
+
+    drawn: list[tuple[np.ndarray, np.ndarray | None]] = []
+    run, seen = learner(Drawn(RANDOM), plan_of(40, 10), SIZE), set()
+    for step in range(5):
+        drawn.clear()
+        run.step(step)
+        bits = int(SECRETS.stream("dropout", step=step).random(1)[0] * 2**53)
+        seen.add(bits)
+        assert drawn
+        for sentences, chances in drawn:
+            np.testing.assert_array_equal(chances, chances_of(bits, sentences))
+    assert len(seen) == 5
 
 
 def test_a_sum_over_several_batches_is_that_over_all(monkeypatch: Patch) -> None:

@@ -1,0 +1,94 @@
+"""The published audits of CoNLL-2003: ``python -m benchmarks.audits [--table]``.
+
+The paper's setting and good practice at ε = 1, 3, 8 and without noise: both kinds of canaries with five seeds, and
+membership inference with 32 references. Hours; what is published already by today's engine is not measured again, so it
+can be stopped and started at will. ``--table`` prints what is there.
+"""
+
+import argparse
+import math
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from benchmarks.report import markdown
+from engine.config import SimulationConfig, engine_version
+from engine.experiments import audits, recipes
+from engine.records import SHOWN, Audit, CanaryAudit
+from engine.reports.audits import audit_command
+from engine.reports.numbers import epsilon_text
+from engine.runs import Runs
+from engine.store.audits import write
+
+CORPUS = "conll2003"
+CANARIES, REFERENCES, SEEDS = 1000, 32, 5
+SETTINGS = {"paper's setting": 0, "good practice": len(recipes.RUNGS) - 1}
+"""Titles and rungs of :mod:`engine.experiments.recipes`."""
+
+
+def wanted(rung: int, epsilon: float | None, sentences: int) -> Iterator[SimulationConfig]:
+    """A setting with each seed."""
+    config = recipes.rung(rung, CORPUS, sentences, epsilon)
+    yield from (replace(config, seed=seed) for seed in range(SEEDS))
+
+
+def main() -> None:
+    """Measure what is missing, or print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--table", action="store_true", help="print what is published, measure nothing")
+    options = parser.parse_args()
+    runs = Runs.from_environment()
+    sentences = runs.train_sentences(CORPUS)
+    epsilons = (*recipes.EPSILONS, None)
+    if options.table:
+        sys.stdout.write(table(runs, sentences) + "\n")
+        return
+    known = {audit.config: audit for audit in runs.audits().values()}
+    # One seed of everything before the next seed of anything.
+    every = [list(wanted(rung, epsilon, sentences)) for epsilon in epsilons for rung in SETTINGS.values()]
+    for config in (seeds[number] for number in range(SEEDS) for seeds in every):
+        found = known.get(config)
+        if found and found.engine_version == engine_version(config):
+            continue
+        references = REFERENCES if config.seed == 0 else 0
+        command = audit_command(config, CANARIES, references)
+        audit = audits.audit(config, runs.settings, CANARIES, references, command=command)
+        write(audit, runs.settings.published)
+        sys.stderr.write(f"{audit.run_id} {config.tagger.name} seed {config.seed}\n")
+
+
+def table(runs: Runs, sentences: int) -> str:
+    """ε claimed and measured, and members caught, of each setting."""
+    by_config = {audit.config: audit for audit in runs.audits().values()}
+    rows = []
+    for title, rung in SETTINGS.items():
+        for epsilon in (*recipes.EPSILONS, None):
+            found = [by_config[config] for config in wanted(rung, epsilon, sentences) if config in by_config]
+            if found:
+                rows.append((title, *_cells(found)))
+    caught = [f"TPR at {100 * rate:g} % FPR" for rate in SHOWN]
+    measured = ("setting", "ε claimed", "black box, at least", "white box, at least", "seeds")
+    return markdown((*measured, *caught, "area", "ε of half the data"), rows)
+
+
+def _cells(found: Sequence[Audit]) -> tuple[str, ...]:
+    white, black = [each.white for each in found if each.white], [each.black for each in found if each.black]
+    inferred = next((each.membership for each in found if each.membership), None)
+    caught: tuple[str, ...] = ("",) * (len(SHOWN) + 2)
+    if inferred:
+        curve = inferred.strongest
+        shares = (f"{100 * mean:.2f} % ({100 * low:.2f} to {100 * high:.2f})" for mean, low, high in curve.shown)
+        caught = (*shares, f"{curve.area:.3f} ({curve.attack})", epsilon_text(inferred.claimed))
+    return (epsilon_text(white[0].claimed), _bounds(black), _bounds(white), f"{len(found)}", *caught)
+
+
+def _bounds(found: Sequence[CanaryAudit]) -> str:
+    bounds = [each.best for each in found]
+    above = sum(each.contradicted for each in found)
+    spread = f" ± {statistics.stdev(bounds):.2f}" if len(bounds) > 1 else ""
+    return f"{math.fsum(bounds) / len(bounds):.2f}{spread}" + (f", {above} above the claim" if above else "")
+
+
+if __name__ == "__main__":
+    main()

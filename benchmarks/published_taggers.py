@@ -1,0 +1,74 @@
+"""Makes the published taggers, ``cached_results/models/``: ``python -m benchmarks.published_taggers``.
+
+Each published run that a tagger is offered of (:mod:`engine.tagging.offered`) is computed again by the engine, from the
+same configuration and seed; its test scores have to be those that were published, entity for entity, else nothing is
+written. Printed are F1 on CoNLL-2003's test part as published, with the weights in float16 as they are kept, and read
+as :mod:`engine.tagging` reads tags, well-formed ones alone. CoNLL-2003 has to be here; a quarter of an hour.
+"""
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from engine.config import SimulationConfig
+from engine.errors import TrainingFailed
+from engine.preparation import prepare
+from engine.records import EntityScores, Run
+from engine.runs import Runs
+from engine.settings import Settings
+from engine.simulation import simulate
+from engine.store import places, published_models
+from engine.tagging import offered
+from engine.training.model import Model
+
+
+def main() -> int:
+    """Compute, compare, write; the value is the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--epsilon", action="append", choices=list(offered.published()), help="default: all")
+    chosen = parser.parse_args()
+    settings, size = Settings.from_environment(), 0
+    for name in chosen.epsilon or offered.published():
+        config = offered.asked_for(name)
+        run = Runs(settings).find(config)
+        if run is None or not run.published or run.outdated:
+            raise TrainingFailed(f"No published run of today's engine has ε = {name}: run `make results`")
+        path = settings.published / places.model_name(run.run_id)
+        published_models.write(_again(run, settings), places.model_name(run.run_id), settings.published)
+        kept = published_models.read(places.model_name(run.run_id), settings.published)
+        _say(name, run, _scores(config, kept, settings), _scores(_well_formed(config), kept, settings), path)
+        size += path.stat().st_size
+    sys.stdout.write(f"{size:,} bytes in all\n")
+    return 0
+
+
+def _again(run: Run, settings: Settings) -> Model:
+    """The tagger of a published run. Raises TrainingFailed if today's scores are others."""
+    kept: list[Model] = []
+    *_, last = simulate(run.config, settings, on_model=kept.append)
+    published = run.final.test if run.final else None
+    if not (last.test and published) or (last.test.strict, last.test.token) != (published.strict, published.token):
+        raise TrainingFailed(f"run {run.run_id} has other test scores than were published: it was not written")
+    return kept[0]
+
+
+def _scores(config: SimulationConfig, model: Model, settings: Settings) -> EntityScores:
+    return prepare(config, settings).sides[0].scores("test", model.weights, lambda: None)
+
+
+def _well_formed(config: SimulationConfig) -> SimulationConfig:
+    return replace(config, tagger=replace(config.tagger, well_formed=True))
+
+
+def _say(name: str, run: Run, half: EntityScores, read: EntityScores, path: Path) -> None:
+    published = run.final.test.f1 if run.final and run.final.test else 0.0
+    sys.stdout.write(
+        f"ε {name}: run {run.run_id}, test F1 {published:.4f} as published and again, {half.f1:.4f} in float16, "
+        f"{read.f1:.4f} with well-formed tags alone; {path.stat().st_size:,} bytes\n"
+    )
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""A started dashboard, and a browser in front of it."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+from playwright.sync_api import sync_playwright
+
+from tests.browser.driving import FLAGS, ROOT, answers, free_port, wait_for
+
+
+@pytest.fixture(scope="module")
+def dashboard(encoded, tmp_path_factory):
+    """A started dashboard: its address; at the end Ctrl-C, after which nothing of it may be left."""
+    home = tmp_path_factory.mktemp("home")
+    for name in ("encoded", "vectors"):
+        (encoded / name).mkdir(exist_ok=True)
+        (home / name).symlink_to(encoded / name)
+    port, poll = free_port(), free_port()
+    environment = os.environ | {"EPSILON_HOME": str(home), "PORT": str(port), "CI": "true"}
+    environment["EPSILON_POLL"] = f"127.0.0.1:{poll}"
+    environment.pop("EPSILON_STORE_URL", None)
+    server = subprocess.Popen([sys.executable, "-m", "engine.launch.serve"], cwd=ROOT, env=environment)
+    address = f"http://localhost:{port}/"
+    wait_for(lambda: answers(address + "_stcore/health"))
+    wait_for((home / "cluster" / "ready.json").exists)
+    family = [psutil.Process(server.pid), *psutil.Process(server.pid).children(recursive=True)]
+    yield address
+    family += psutil.Process(server.pid).children(recursive=True)
+    server.send_signal(signal.SIGINT)
+    assert server.wait(30) == 0
+    _, left = psutil.wait_procs(set(family), 5)
+    assert left == []
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+def a_guess(address: str) -> bool:
+    """Whether Streamlit asked a page's address for what lies at the root, as it does first at a link to a page."""
+    return re.search(r"//[^/]+/\w+/_stcore/", address) is not None
+
+
+@pytest.fixture
+def page(browser):
+    """A fresh profile; whatever the console or the server calls an error fails the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    opened = context.new_page()
+    faults: list[str] = []
+    opened.on(
+        "console",
+        lambda said: faults.append(said.text) if said.type == "error" and not a_guess(said.location["url"]) else None,
+    )
+    opened.on(
+        "response",
+        lambda got: faults.append(f"{got.status} {got.url}") if got.status >= 400 and not a_guess(got.url) else None,
+    )
+    yield opened
+    context.close()
+    assert faults == []

@@ -1,0 +1,45 @@
+"""What drives the dashboard in a browser: where it is, what it says, and how to wait for that."""
+
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+ROOT = Path(__file__).resolve().parents[2]
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def answers(address: str) -> bool:
+    try:
+        return urllib.request.urlopen(address, timeout=2).status == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 90) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.1)
+
+
+def answer(page: Page) -> str:
+    return page.locator("h3").first.inner_text().replace("\u00a0", " ")
+
+
+def address(page: Page) -> str:
+    """What the address bar shows now."""
+    return page.evaluate("() => location.href")

@@ -1,0 +1,146 @@
+"""Lessons as somebody goes through them, and a class that guesses by its phones."""
+
+import re
+import statistics
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from pages.learn.lesson import Guess
+from pages.learn.lessons import LESSONS
+from tests.browser.driving import address, answer, wait_for
+
+FIRST, SECOND = LESSONS[:2]
+
+pytestmark = pytest.mark.browser
+
+
+def fields(page: Page) -> dict[str, str]:
+    """What the address bar's link holds."""
+    return {name: values[-1] for name, values in parse_qs(urlsplit(address(page)).query).items()}
+
+
+def other_than_the_middle(asked: Guess) -> int:
+    """How many steps beyond the slider's beginning a guess is made."""
+    return min(3, int((asked.high - asked.low) / asked.step / 2))
+
+
+def test_a_newcomer_is_greeted_once_and_led_to_the_lessons(page, dashboard):
+    page.goto(dashboard)
+    way = page.get_by_role("link", name="Ten minutes from the start")
+    way.wait_for(timeout=90_000)  # the first page of a server that has just been started
+    way.click()
+    expect(page.get_by_role("button", name=f"1. {FIRST.title}")).to_be_visible(timeout=60_000)
+    wait_for(lambda: any(each["name"] == "epsilon_greeted" for each in page.context.cookies()))
+    page.goto(dashboard)
+    wait_for(lambda: answer(page).startswith("At ε"))
+    assert page.get_by_text("New here?").count() == 0
+
+
+def test_who_knows_epsilon_is_not_greeted_again(page, dashboard):
+    page.goto(dashboard)
+    page.get_by_role("button", name="I know ε").click()
+    expect(page.get_by_text("New here?")).to_have_count(0, timeout=60_000)
+    wait_for(lambda: any(each["name"] == "epsilon_greeted" for each in page.context.cookies()))
+    page.reload()
+    wait_for(lambda: answer(page).startswith("At ε"))
+    assert page.get_by_text("New here?").count() == 0
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_lesson_goes_from_the_guess_to_the_picture_and_its_link_restores_it(page, dashboard, browser, width):
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(dashboard + "learn")
+    page.get_by_role("button", name=f"1. {FIRST.title}").click()
+    slider = page.get_by_role("slider").first
+    slider.wait_for()
+    assert page.locator(".js-plotly-plot").count() == 0, "the answer was there before the guess"
+    slider.focus()
+    before = slider.get_attribute("aria-valuetext")
+    for _ in range(other_than_the_middle(FIRST.guess)):
+        page.keyboard.press("ArrowRight")
+    wait_for(lambda: slider.get_attribute("aria-valuetext") != before)
+    page.get_by_role("button", name="That is my guess").click()
+    page.locator(".js-plotly-plot .main-svg").first.wait_for()
+    wait_for(lambda: set(fields(page)) == {"lesson", "guess"})
+    guessed = page.get_by_text("Your guess:").first.inner_text()
+    control = page.get_by_role("slider").first
+    control.focus()
+    page.keyboard.press(
+        "ArrowRight"
+        if control.get_attribute("aria-valuenow") != control.get_attribute("aria-valuemax")
+        else "ArrowLeft"
+    )
+    wait_for(lambda: any(name.startswith("l1_") for name in fields(page)))
+    wide = page.evaluate("() => document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth")
+    assert wide <= 0, "something is wider than the window"
+    wanted = control.get_attribute("aria-valuetext")
+    other = browser.new_context().new_page()
+    other.goto(address(page))
+    other.locator(".js-plotly-plot .main-svg").first.wait_for()
+    assert other.get_by_text("Your guess:").first.inner_text() == guessed
+    wait_for(lambda: other.get_by_role("slider").first.get_attribute("aria-valuetext") == wanted)
+    other.context.close()
+    page.get_by_role("button", name="Next: ").click()
+    wait_for(lambda: answer(page) == f"2. {SECOND.title}")
+    wait_for(lambda: fields(page) == {"lesson": SECOND.name})
+    page.go_back()
+    wait_for(lambda: answer(page) == f"1. {FIRST.title}")
+    wait_for(
+        lambda: (
+            page.get_by_text("Your guess:").count() and page.get_by_text("Your guess:").first.inner_text() == guessed
+        )
+    )
+
+
+def test_arrow_keys_lead_through_the_lessons_in_class_mode(page, dashboard):
+    page.goto(dashboard + f"learn?lesson={FIRST.name}")
+    page.get_by_role("button", name="Class mode").click()
+    expect(page.get_by_test_id("stHeader")).to_be_hidden(timeout=60_000)
+    page.locator("h3").first.click()
+    page.keyboard.press("ArrowRight")
+    wait_for(lambda: answer(page) == f"2. {SECOND.title}")
+    assert fields(page) == {"lesson": SECOND.name, "class": "yes"}
+    page.get_by_role("button", name="Back: ").wait_for()  # drawn to its end
+    slider = page.get_by_role("slider").first
+    slider.focus()
+    before = slider.get_attribute("aria-valuetext")
+    page.keyboard.press("ArrowLeft")
+    wait_for(lambda: slider.get_attribute("aria-valuetext") != before)
+    assert answer(page) == f"2. {SECOND.title}", "the slider had the key"
+    page.locator("h3").first.click()
+    page.keyboard.press("ArrowLeft")
+    wait_for(lambda: answer(page) == f"1. {FIRST.title}")
+
+
+def test_three_phones_guess_and_the_class_sees_it_before_the_answer(page, dashboard, browser):
+    page.goto(dashboard + f"learn?lesson={FIRST.name}&class=yes")
+    page.get_by_role("button", name="Let the class guess").click()
+    code = page.locator("img.qr")
+    code.wait_for()
+    poll = code.get_attribute("alt").removeprefix("QR code of ")
+    assert code.evaluate("image => image.naturalWidth > 0"), "the code cannot be drawn"
+    asked = FIRST.guess
+    guesses = [asked.low, asked.low + 2 * asked.step, asked.high]
+    for number, guess in enumerate(guesses, start=1):
+        context = browser.new_context(viewport={"width": 390, "height": 844}, java_script_enabled=False)
+        phone = context.new_page()
+        phone.goto(poll)
+        phone.get_by_label(asked.label).fill(f"{guess:g}")
+        phone.get_by_role("button", name="Send").click()
+        phone.get_by_role("status").filter(has_text=f"{guess:g}{asked.unit} is counted").wait_for()
+        context.close()
+        said = f"{number} guess{'es' if number > 1 else ''}, median"
+        expect(page.get_by_text(said)).to_be_visible(timeout=30_000)  # without anybody touching the page
+    stranger = browser.new_context().new_page()
+    assert stranger.goto(poll + "learn").status == 404, "more than the question can be reached"
+    stranger.context.close()
+    page.get_by_role("button", name="Show the answer").click()
+    median = f"{statistics.median(guesses):g}"
+    page.get_by_text("The class's median:").wait_for()
+    wait_for(lambda: fields(page).get("guess") == median)
+    late = browser.new_context().new_page()
+    late.goto(poll)
+    late.get_by_text(re.compile("No question is open")).wait_for()
+    late.context.close()

@@ -1,0 +1,34 @@
+"""From a run in Explore to a report that can be filed."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+from pypdf import PdfReader
+
+from engine.reports.document.model import checksum
+
+pytestmark = pytest.mark.browser
+
+
+def test_from_explore_to_a_report_in_a_file(page, dashboard):
+    page.goto(dashboard)
+    page.get_by_role("link", name="Report").last.click(timeout=60_000)
+    document = page.locator(".report")
+    expect(document).to_contain_text("Privacy label", timeout=60_000)
+    assert page.title().startswith("Report")
+    run = page.evaluate("() => new URL(location.href).searchParams.get('run')")
+    expect(document).to_contain_text(f"Run {run}")
+    assert page.evaluate("() => document.querySelector('.stMain').scrollWidth <= innerWidth")
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="PDF").click()
+    assert waiting.value.suggested_filename == f"privacy-report-{run}.pdf"
+    reader = PdfReader(io.BytesIO(Path(waiting.value.path()).read_bytes()))
+    assert run in reader.pages[0].extract_text()
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="JSON").click()
+    fields = json.loads(Path(waiting.value.path()).read_text(encoding="utf-8"))
+    assert fields.pop("sha256") == checksum(fields)
+    expect(document).to_contain_text(checksum(fields))

@@ -1,0 +1,58 @@
+"""A text of one's own is read by real taggers, redacted, and taken away; nothing in it is interpreted."""
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.driving import answer, wait_for
+
+TEXT = "Angela Merkel met <b>Rosa Hale</b> in Geneva.\n<img src=x onerror=\"document.title='broken'\"> **Ann** $x$"
+SECONDS = 400_000
+"""A fresh process loads TensorFlow, spaCy and the language model, beside whatever else the machine does; in ms."""
+
+pytestmark = pytest.mark.browser
+
+
+def read_texts(page: Page) -> list[str]:
+    """The text as each tagger's panel shows it."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll('.try-text')].map(panel => {
+             const copy = panel.cloneNode(true);
+             copy.querySelectorAll('small').forEach(each => each.remove());
+             return copy.textContent; })"""
+    )
+
+
+@pytest.mark.timeout(1200)
+def test_a_text_is_tagged_redacted_and_downloaded(page, dashboard):
+    page.goto(dashboard + "try")
+    expect(page.locator(".try-panel")).to_have_count(5, timeout=SECONDS)
+    assert "stay in the text" in answer(page)
+    page.get_by_role("combobox", name="Text").click()
+    page.get_by_role("option", name="A text of my own").click()
+    wait_for(lambda: "never read" in answer(page))
+    page.get_by_label("Your text, at most 20,000 characters").fill(TEXT)
+    page.get_by_role("button", name="Find the names").click()
+    wait_for(lambda: answer(page).startswith("Names found:"))
+    wait_for(lambda: read_texts(page) == [TEXT] * 5)
+    assert page.locator(".try-text b, .try-text img, .try-text strong").count() == 0
+    assert page.title().startswith("Try a sentence")
+    found = page.locator(".try-panel").first.locator("mark.try-name")
+    assert found.first.inner_text().startswith("Angela Merkel")
+
+    page.get_by_role("radio", name="a mask").click()
+    code = page.locator("[data-testid=stCode]")
+    expect(code).to_contain_text("█████████████ met")
+    expect(code).not_to_contain_text("Merkel")
+    # Until the page is drawn whole, the buttons of the last drawing may stand there.
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning", timeout=SECONDS)
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="JSON, with places in both texts").click()
+    fields = json.loads(Path(waiting.value.path()).read_text(encoding="utf-8"))
+    assert len(fields["text"]) == len(TEXT)
+    first = fields["entities"][0]
+    assert TEXT[first["start"] : first["end"]] == "Angela Merkel"
+    assert fields["text"][first["new_start"] : first["new_end"]] == "█" * len("Angela Merkel")
+    assert page.evaluate("() => document.querySelector('.stMain').scrollWidth <= innerWidth")

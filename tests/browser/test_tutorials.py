@@ -1,0 +1,74 @@
+"""Each step of a tutorial can be done, and each picture of the docs shows what the page does."""
+
+import io
+import re
+
+import pytest
+from PIL import Image, ImageDraw
+
+from benchmarks import pictures
+
+MOST_BYTES = 150_000
+TEXTS = [*pictures.DOCS.rglob("*.md"), pictures.REPOSITORY / "README.md"]
+
+
+def used() -> set[str]:
+    """Pictures in the texts, by their place in ``docs/``."""
+    named = {
+        (text.parent / name).resolve()
+        for text in TEXTS
+        for name in re.findall(r"!\[.*\]\((.*\.png)\)", text.read_text())
+    }
+    return {path.relative_to(pictures.DOCS).as_posix() for path in named}
+
+
+def test_the_table_has_exactly_the_pictures_that_the_docs_show():
+    names = [picture.file for picture in pictures.PICTURES]
+    assert sorted(used()) == sorted(names)
+    assert {path.relative_to(pictures.DOCS).as_posix() for path in pictures.DOCS.rglob("*.png")} == set(names)
+
+
+def test_a_tutorial_is_read_as_steps(tmp_path, monkeypatch):
+    monkeypatch.setattr(pictures, "DOCS", tmp_path)
+    (tmp_path / "tutorials").mkdir()
+    text = "Open [it](http://localhost:8501/runs?a=1), see **two\nwords**. Press **Go**. [No](../numbers.md)\n"
+    (tmp_path / "tutorials" / "one.md").write_text(text)
+    assert list(pictures.steps("one")) == [("open", "runs?a=1"), ("see", "two words"), ("press", "Go")]
+
+
+def drawn(left: int) -> bytes:
+    image = Image.new("RGB", (1280, 800), "white")
+    ImageDraw.Draw(image).rectangle((left, 100, left + 500, 700), fill="black")
+    found = io.BytesIO()
+    image.save(found, "PNG")
+    return found.getvalue()
+
+
+def test_pictures_are_held_against_each_other_from_afar():
+    assert pictures.apart(drawn(100), drawn(100)) == 0
+    assert pictures.apart(drawn(100), drawn(102)) < pictures.APART < pictures.apart(drawn(100), drawn(400))
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("tutorial", pictures.TUTORIALS)
+def test_every_step_of_a_tutorial_can_be_done(page, dashboard, tutorial):
+    assert len(list(pictures.steps(tutorial))) >= 8
+    pictures.follow(page, dashboard, tutorial)
+
+
+@pytest.mark.browser
+def test_a_step_that_no_longer_works_is_named(page, dashboard, tmp_path, monkeypatch):
+    monkeypatch.setattr(pictures, "steps", lambda tutorial: [("open", "glossary"), ("see", "No such name")])
+    with pytest.raises(AssertionError, match="No such name"):
+        pictures.follow(page, dashboard, "teacher")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("picture", pictures.PICTURES, ids=lambda picture: picture.file)
+def test_a_picture_shows_what_the_page_does(page, dashboard, picture):
+    """From afar: if the page has changed, ``python -m benchmarks.pictures`` takes the picture again."""
+    taken = pictures.take(page, dashboard, picture)
+    assert len(taken) < MOST_BYTES
+    kept = (pictures.DOCS / picture.file).read_bytes()
+    assert Image.open(io.BytesIO(kept)).size == Image.open(io.BytesIO(taken)).size
+    assert pictures.apart(kept, taken) < pictures.APART

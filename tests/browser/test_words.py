@@ -1,0 +1,162 @@
+"""Terms open their entry where they stand, with the mouse, by touch and with the keyboard, and the page lives on."""
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.driving import answer, wait_for
+
+pytestmark = pytest.mark.browser
+
+PAGES = (
+    "",
+    "runs",
+    "compare",
+    "frontier",
+    "practice",
+    "diagnose",
+    "report",
+    "ledger",
+    "audit",
+    "paper",
+    "medical",
+    "tuning",
+    "speed",
+    "glossary",
+)
+EPSILON = "How much one record may change what comes out."
+MARKED = "() => [...(CSS.highlights.get('terms') ?? [])].map(range => range.toString())"
+PLACE = """([form, within]) => {
+  for (const range of CSS.highlights.get("terms") ?? []) {
+    const box = range.getBoundingClientRect();
+    const here = range.startContainer.parentElement.closest(within);
+    if (range.toString() === form && here && box.width && box.top > 0 && box.bottom < innerHeight) {
+      return [box.left + box.width / 2, box.top + box.height / 2];
+    }
+  }
+}"""
+UNEXPLAINED = """() => {
+  const marked = new Set([...CSS.highlights.get("terms")].flatMap(range => [...range.toString()]));
+  const walk = document.createTreeWalker(document.querySelector(".stMain"), NodeFilter.SHOW_TEXT);
+  const left = [];
+  while (walk.nextNode()) {
+    const node = walk.currentNode;
+    if (node.parentElement.closest("svg, canvas, button, a, summary, label:has(input), input, code, style")) continue;
+    left.push(...(node.data.match(/[α-ωΑ-Ω]/g) ?? []).filter(letter => !marked.has(letter)).map(() => node.data));
+  }
+  return left;
+}"""
+
+
+def card(page: Page) -> Locator:
+    return page.locator(".card")
+
+
+def place_of(page: Page, form: str, within: str = ".stMain") -> list[float]:
+    """The middle of a marked term in sight."""
+    wait_for(lambda: page.evaluate(PLACE, [form, within]))
+    return page.evaluate(PLACE, [form, within])
+
+
+def opened(page: Page, address: str) -> None:
+    page.goto(address)
+    wait_for(lambda: answer(page))
+    page.wait_for_selector("[data-test-script-state='notRunning']")
+
+
+def test_a_click_on_a_letter_opens_its_entry_and_the_page_goes_on(page, dashboard):
+    """What React renders stays its own: after the entry was open, a slider changes the very sentence it stood in."""
+    opened(page, dashboard)
+    errors = []
+    page.on("pageerror", lambda error: errors.append(error))
+    page.mouse.click(*place_of(page, "ε", "h3"))
+    expect(card(page)).to_contain_text(EPSILON)
+    expect(card(page)).to_contain_text("Dwork and Roth 2014")
+    before = answer(page)
+    slider = page.get_by_role("slider").first
+    slider.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    wait_for(lambda: answer(page) != before)
+    expect(page.locator(".stException")).to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(card(page)).to_be_hidden()
+    page.mouse.click(*place_of(page, "δ"))
+    expect(card(page)).to_contain_text("Publishing one record drawn at random")
+    page.mouse.click(*place_of(page, "PLD"))
+    expect(card(page).locator("h2")).to_have_text("PLD")
+    page.mouse.click(5, 400)
+    expect(card(page)).to_be_hidden()
+    assert errors == []
+
+
+def test_the_label_of_a_widget_explains_itself_and_leaves_the_widget_as_it_is(page, dashboard):
+    opened(page, dashboard)
+    before = answer(page)
+    page.mouse.click(*place_of(page, "σ", ".stSidebar"))
+    expect(card(page).locator("h2")).to_have_text("noise multiplier (σ)")
+    assert answer(page) == before
+
+
+def test_the_title_of_an_axis_opens_its_entry(page, dashboard):
+    opened(page, dashboard)
+    page.locator(".js-plotly-plot .xtitle").first.scroll_into_view_if_needed()
+    page.mouse.click(*place_of(page, "ε", ".js-plotly-plot"))
+    expect(card(page)).to_contain_text(EPSILON)
+
+
+def test_words_are_reached_with_the_keyboard_alone(page, dashboard):
+    opened(page, dashboard)
+    words = page.get_by_role("toolbar", name="Words explained on this page")
+    letter = words.get_by_role("button", name="epsilon (ε): what it means")
+    expect(letter).to_have_count(1)
+    words.get_by_role("button").first.focus()
+    for _ in range(words.get_by_role("button").count()):
+        if letter.evaluate("each => each.matches(':focus')"):
+            break
+        page.keyboard.press("ArrowRight")
+    expect(letter).to_be_focused()
+    box = letter.bounding_box()
+    assert box["width"] > 5  # it stands over the word
+    assert 0 <= box["y"] < 800
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="epsilon (ε)")
+    expect(dialog).to_be_focused()
+    expect(dialog).to_contain_text(EPSILON)
+    page.keyboard.press("Escape")
+    expect(card(page)).to_be_hidden()
+    expect(letter).to_be_focused()
+
+
+def test_a_finger_opens_an_entry_on_a_phone_and_it_fits(browser, dashboard):
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, color_scheme="dark")
+    page = context.new_page()
+    opened(page, dashboard)
+    page.touchscreen.tap(*place_of(page, "ε", "h3"))
+    expect(card(page)).to_contain_text(EPSILON)
+    box = card(page).bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    context.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_greek_letter_of_a_page_is_explained(page, dashboard, name):
+    opened(page, dashboard + name)
+    wait_for(lambda: page.evaluate(MARKED) or name == "runs")
+    wait_for(lambda: page.evaluate(UNEXPLAINED) == [], 15)
+    assert "Epsilon" not in page.evaluate(MARKED)  # the dashboard's name is no term
+
+
+def test_the_glossary_is_searched_and_a_link_restores_the_search(page, dashboard):
+    opened(page, dashboard + "glossary")
+    page.get_by_label("Search").fill("Balle")
+    page.keyboard.press("Enter")
+    headings = page.locator(".stMain h5")
+    expect(headings).to_have_count(3)
+    wait_for(lambda: re.search("word=Balle", page.evaluate("() => location.href")))
+    page.reload()
+    expect(headings).to_have_count(3)
+    expect(headings.first).to_contain_text("amplification by sampling")

@@ -1,0 +1,106 @@
+"""Names that several platforms know are masked in training, and nowhere else."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine import corpus
+from engine.config import FederationConfig, SimulationConfig
+from engine.corpus import Sentence
+from engine.corpus.masked import MASK, chosen_names, known_twice, masked, names
+from engine.errors import InvalidConfig
+from engine.settings import Settings
+
+
+def lines(*sentences: str) -> str:
+    """Words with a type behind a slash; of several words joined by _ each is of the name."""
+    found = []
+    for sentence in sentences:
+        for word in sentence.split():
+            text, _, kind = word.partition("/")
+            for number, token in enumerate(text.split("_")):
+                found.append(f"{token} {'BI'[number > 0]}-{kind}" if kind else f"{token} O")
+        found.append("")
+    return "\n".join(found) + "\n"
+
+
+@pytest.fixture
+def two(tmp_path) -> str:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder, train, rest in (
+        (one, ["take Aspirin/Drug", "lithium_salt/Drug helps", "Zinc/Drug or Iron/Drug"], ["ASPIRIN/Drug again"]),
+        (other, ["aspirin/Chemical hurts", "Lithium_Salt/Cure", "gold/Chemical", "zinc is free"], ["iron/Chemical"]),
+    ):
+        folder.mkdir()
+        (folder / "train.conll").write_text(lines(*train))
+        (folder / "valid.conll").write_text(lines(*rest))
+        (folder / "test.conll").write_text(lines(*rest))
+    return f"{one} + {other}"
+
+
+def config_of(name: str, share: float) -> SimulationConfig:
+    return SimulationConfig(corpus=name, federation=FederationConfig(masked=share))
+
+
+def test_a_name_is_known_twice_by_its_words_in_any_case_and_of_any_type(two: str, settings: Settings) -> None:
+    parts = [part.load() for part in corpus.resolve(two, settings).parts]
+    assert known_twice(parts) == {"aspirin", "lithium salt"}  # iron is tested there, not trained on; zinc is no name
+
+
+def test_all_words_of_the_name_are_replaced_and_its_tags_stay(two: str, settings: Settings) -> None:
+    whole = corpus.of_run(config_of(two, 0.0), settings)
+    found = corpus.of_run(config_of(two, 1.0), settings)
+    one, other = (part.load() for part in found.parts)
+    assert [sentence.tokens for sentence in one.train] == [
+        ("take", MASK),
+        (MASK, MASK, "helps"),
+        ("Zinc", "or", "Iron"),
+    ]
+    assert other.train[1].tokens == (MASK, MASK)
+    for masked_part, part in zip((one, other), (each.load() for each in whole.parts), strict=True):
+        assert [s.tags for s in masked_part.train] == [s.tags for s in part.train]
+        assert (masked_part.validation, masked_part.test) == (part.validation, part.test)
+        assert masked_part.checksum != part.checksum
+
+
+def test_other_words_are_another_corpus_and_so_another_run(two: str, settings: Settings) -> None:
+    found = [corpus.of_run(config_of(two, share), settings) for share in (0.0, 0.5, 1.0)]
+    assert len({each.checksum for each in found}) == 3
+    assert len({part.checksum for each in found for part in each.parts}) == 6
+    assert found[1].checksum == corpus.of_run(config_of(two, 0.5), settings).checksum
+    np.testing.assert_array_equal(np.concatenate(found[0].own), np.concatenate(found[2].own))
+    assert [part.train_sentences for part in found[2].parts] == [3, 4]
+
+
+def test_a_larger_share_holds_a_smaller_one() -> None:
+    known = {f"name {number}" for number in range(40)}
+    some = [chosen_names(known, share) for share in (0.0, 0.25, 0.5, 1.0)]
+    assert [len(each) for each in some] == [0, 10, 20, 40]
+    assert some[0] < some[1] < some[2] < some[3] == known
+
+
+def test_names_that_touch_are_told_apart() -> None:
+    sentence = Sentence(("a", "b", "c"), ("B-X", "B-X", "I-X"))
+    assert [name for name, _, _ in names(sentence)] == ["a", "b c"]
+    assert masked(sentence, {"b c"}).tokens == ("a", MASK, MASK)
+
+
+def test_a_worker_elsewhere_masks_what_was_left_for_it(two: str, settings: Settings, tmp_path) -> None:
+    shared = replace(settings, shared="memory://masked")
+    config = config_of(two, 1.0)
+    found = corpus.of_run(config, shared)
+    found.share()
+    for part in two.split(" + "):
+        shutil.rmtree(part)
+    there = corpus.of_run(config, replace(shared, home=tmp_path / "there"), found.checksum)
+    assert there.checksum == found.checksum
+    assert there.parts[0].load().train[0].tokens == ("take", MASK)
+
+
+def test_without_platforms_there_is_nothing_in_common() -> None:
+    with pytest.raises(InvalidConfig, match=r"masked=0.5, expected 0: only platforms"):
+        SimulationConfig(federation=FederationConfig(masked=0.5))
+    with pytest.raises(InvalidConfig, match="masked"):
+        FederationConfig(masked=1.5)

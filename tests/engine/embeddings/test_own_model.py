@@ -1,0 +1,285 @@
+"""A language model of the user's own in MiniLM's place: what a folder must hold, what it is called."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from engine import corpus
+from engine.cluster import worker
+from engine.config import MINILM, SimulationConfig, run_key
+from engine.embeddings import features, minilm, own_model
+from engine.embeddings.in_context import fitted, token_vectors
+from engine.embeddings.own_model import OwnInContext, at, find, installed
+from engine.errors import InvalidConfig, TrainingFailed, VectorsMissing
+from engine.preparation import prepare
+from engine.runs import Runs
+from engine.training.gathering import rows_of
+from tests.engine.embeddings.test_minilm import written_out
+
+PIECES = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "the",
+    "The",
+    "aspirin",
+    "helps",
+    "##s",
+    "patient",
+    "5",
+    ".",
+    "mg",
+]
+SHAPE = {
+    "model_type": "bert",
+    "num_hidden_layers": 3,
+    "hidden_size": 128,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 16,
+    "type_vocab_size": 2,
+    "vocab_size": len(PIECES),
+    "layer_norm_eps": 1e-7,
+    "hidden_act": "gelu",
+}
+SENTENCES = [["The", "patient", "helps"], ["aspirins", "5", "mg", "."]]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A small cased model, as older programs wrote one: with a head's prefix and other names of the normalisations."""
+    made = tmp_path / "model"
+    made.mkdir()
+    random, values = np.random.default_rng(0), {}
+    for name, shape in own_model._weights(SHAPE).items():
+        value = random.normal(0, 0.3, shape) + (name.endswith("LayerNorm.weight"))
+        older = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+        values[f"bert.{older}"] = value.astype(np.float32)
+    save_file(values | {"cls.predictions.bias": np.zeros(3, np.float32)}, made / "model.safetensors")
+    (made / "config.json").write_text(json.dumps(SHAPE))
+    (made / "vocab.txt").write_text("\n".join(PIECES))
+    (made / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    return made
+
+
+@pytest.fixture
+def here(settings, folder):
+    return dataclasses.replace(settings, language_model=folder)
+
+
+class TestForwardPass:
+    def test_is_that_of_the_books_in_its_own_shape(self, folder) -> None:
+        own = at(folder)
+        assert (own.layers, own.size, own.heads, own.places, own.used_layers) == (3, 128, 4, 14, (2, 3))
+        weights = minilm.weights(own)
+        first, _ = minilm.word_pieces(SENTENCES, own)
+        assert first.ids.tolist() == [2, 6, 10, 8, 3]  # "The", not "the": this model tells them apart
+        pieces = minilm.word_pieces(SENTENCES, own)
+        ids, _, mask = minilm.padded(pieces, [0, 1])
+        found = minilm.Encoder(weights, own).layers(ids, mask, np.zeros_like(ids))
+        for row, stretch in enumerate(pieces):
+            wanted = written_out(weights, stretch.ids, layers=3, heads=4, epsilon=1e-7)
+            for layer, expected in zip(found, wanted, strict=True):
+                assert np.allclose(layer[row, : len(stretch.ids)], expected, atol=2e-5)
+
+    def test_minilm_by_its_folder_is_minilm(self) -> None:
+        own = at(minilm.folder())
+        assert own.label.startswith("bert-6x384-")
+        assert own.used_layers == features.LAYERS
+        mine = token_vectors(minilm.Encoder(minilm.weights(own), own), SENTENCES, (4, 6), own=own)
+        usual = token_vectors(minilm.Encoder(minilm.weights()), SENTENCES, (4, 6))
+        assert np.array_equal(mine, usual)
+
+    def test_long_sentences_come_in_stretches_that_it_has_places_for(self, folder) -> None:
+        stretches = minilm.word_pieces([["aspirin"] * 30], at(folder))
+        assert [len(each.ids) for each in stretches] == [16, 16, 4]
+
+    def test_words_are_lower_cased_where_the_model_says_so(self, folder) -> None:
+        (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+        assert minilm.word_pieces([["The"]], at(folder))[0].ids.tolist() == [2, 5, 3]
+
+    def test_half_precision_is_read(self, folder) -> None:
+        values = load_file(folder / "model.safetensors")
+        save_file({name: value.astype(np.float16) for name, value in values.items()}, folder / "model.safetensors")
+        assert {value.dtype for value in minilm.weights(at(folder)).values()} == {np.dtype(np.float32)}
+
+
+class TestIdentity:
+    def test_it_is_called_by_its_content_wherever_it_lies(self, folder, tmp_path) -> None:
+        shutil.copytree(folder, tmp_path / "elsewhere")
+        assert at(tmp_path / "elsewhere").label == at(folder).label
+        vocabulary = folder / "vocab.txt"
+        vocabulary.write_text(vocabulary.read_text().replace("aspirin", "ibuprofen"))
+        assert at(tmp_path / "elsewhere").label != at(folder).label
+
+    def test_it_is_part_of_a_run_and_no_other_is_taken_for_it(self, here, folder) -> None:
+        label = at(folder).label
+        assert installed(here) == [MINILM, label]
+        config = SimulationConfig(features="contextual", language_model=label)
+        usual = SimulationConfig(features="contextual")
+        assert run_key(config, "corpus") != run_key(usual, "corpus")
+        assert SimulationConfig.from_dict(config.to_dict()) == config
+        assert find(label, here).folder == folder
+        with pytest.raises(
+            VectorsMissing, match="the model in the folder that EPSILON_LANGUAGE_MODEL names is bert-3x"
+        ):
+            find("bert-12x768-0123456789abcdef", here)
+        with pytest.raises(VectorsMissing, match="names no folder"):
+            find(label, dataclasses.replace(here, language_model=None))
+        with pytest.raises(VectorsMissing, match="is not here"):
+            Runs(here).submit(dataclasses.replace(config, language_model="bert-1x1-0"))
+
+    @pytest.mark.parametrize("kind", ["vectors", "shapes", "tuned", "names"])
+    def test_features_that_rest_on_minilm_refuse_it(self, kind) -> None:
+        with pytest.raises(InvalidConfig, match=f"expected 'all-MiniLM-L6-v2' with features='{kind}'"):
+            SimulationConfig(features=kind, language_model="bert-3x128-0")
+
+
+class TestWhatCannotBeUsed:
+    @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.txt"])
+    def test_a_missing_file(self, folder, name) -> None:
+        (folder / name).unlink()
+        with pytest.raises(VectorsMissing, match=rf"{name} is missing, expected config.json, model.safetensors, and"):
+            at(folder)
+
+    @pytest.mark.parametrize(
+        ("field", "value", "said"),
+        [
+            ("model_type", "roberta", "model_type='roberta', expected 'bert'"),
+            ("hidden_act", "relu", "hidden_act='relu', expected 'gelu'"),
+            ("position_embedding_type", "relative_key", "expected 'absolute'"),
+            ("hidden_size", 64, "hidden_size=64, expected a number from 128"),
+            ("hidden_size", "128", "hidden_size='128', expected a number"),
+            ("num_attention_heads", 5, "expected a multiple of num_attention_heads=5"),
+            ("num_hidden_layers", 4, "has no encoder.layer.3.attention"),
+            ("intermediate_size", 47, r"intermediate.dense.weight of shape \[48, 128\], expected \[47, 128\]"),
+            ("layer_norm_eps", 1, "layer_norm_eps=1, expected a number in"),
+        ],
+    )
+    def test_another_architecture_or_shape(self, folder, field, value, said) -> None:
+        (folder / "config.json").write_text(json.dumps(SHAPE | {field: value}))
+        with pytest.raises(VectorsMissing, match=said):
+            at(folder)
+
+    @pytest.mark.parametrize(
+        ("name", "content", "said"),
+        [
+            ("config.json", b"[]", "config.json holds no table"),
+            ("config.json", b"\xff{", "config.json is no JSON"),
+            ("model.safetensors", b"\x80\x02}q\x00.", "model.safetensors is"),  # how a pickle begins
+            ("model.safetensors", b"\x02" + bytes(7) + b"{}", "has no embeddings.word_embeddings.weight"),
+            ("tokenizer_config.json", b"{}", "does not say whether words are lower-cased"),
+        ],
+    )
+    def test_another_content(self, folder, name, content, said) -> None:
+        (folder / name).write_bytes(content)
+        with pytest.raises(VectorsMissing, match=said):
+            at(folder)
+
+    def test_weights_that_are_cut_off_or_too_large(self, folder, monkeypatch) -> None:
+        path = folder / "model.safetensors"
+        path.write_bytes(path.read_bytes()[:-4000])
+        with pytest.raises(VectorsMissing, match="is cut off"):
+            at(folder)
+        monkeypatch.setitem(own_model._MOST_BYTES, "model.safetensors", 1000)
+        with pytest.raises(VectorsMissing, match="bytes, expected at most 1,000"):
+            at(folder)
+
+    def test_a_tokenizer_of_another_model(self, folder) -> None:
+        (folder / "vocab.txt").write_text("\n".join([*PIECES, "one", "more"]))
+        with pytest.raises(VectorsMissing, match="has 16 pieces, expected at most 14"):
+            minilm.word_pieces(SENTENCES, at(folder))
+        (folder / "tokenizer.json").write_text('{"model": 3}')
+        with pytest.raises(VectorsMissing, match="cannot be read"):
+            minilm.word_pieces(SENTENCES, at(folder))
+
+
+def test_the_projection_whitens_and_is_the_same_whatever_signs_a_library_chose() -> None:
+    vectors = np.random.default_rng(0).normal(3, [5.0, 1.0] * 100, (700, 1, 200)).astype(np.float32)
+    found = fitted(vectors, [2])
+    white = (vectors[:, 0] - found["mean2"]) @ found["directions2"]
+    assert white.shape == (700, features.KEPT)
+    assert np.allclose(np.cov(white.T, bias=True) * features.KEPT, np.eye(features.KEPT), atol=1e-3)
+    assert (np.take_along_axis(found["directions2"], np.abs(found["directions2"]).argmax(0)[None], 0) > 0).all()
+
+
+class TestFeatures:
+    @pytest.fixture
+    def encoded(self, here, folder, tmp_path, monkeypatch, encoded):
+        """A small corpus with this model behind its features; Wikigold is stood in for by a few sentences."""
+        words = np.random.default_rng(1).choice(PIECES[5:], (60, 5)).tolist()
+        monkeypatch.setattr(OwnInContext, "public_sentences", lambda self: words)
+        here.home.mkdir()
+        (encoded / "vectors").mkdir(exist_ok=True)
+        (here.home / "vectors").symlink_to(encoded / "vectors")
+        file = tmp_path / "drugs.conll"
+        file.write_text("The O\naspirin B-Drug\nhelps O\n\n" * 20)
+        handle = corpus.resolve(str(file), here)
+
+        def encode():
+            own = OwnInContext(at(folder).label, here)
+            return features.encode(handle, "en_core_web_md", "contextual", own=own)
+
+        return encode
+
+    def test_they_are_its_layers_whitened_on_public_sentences(self, encoded, here, folder) -> None:
+        own = at(folder)
+        split = encoded().train
+        table = encoded().vectors
+        assert table.shape[1] == 300 + 17 + features.IN_CONTEXT["contextual"]
+        (kept,) = (here.home / "encoded").glob("*.npy")
+        assert f"-contextual-{own.label}-" in kept.name
+        with np.load(here.home / "projections" / f"{own.label}-1.npz") as basis:
+            mine = token_vectors(
+                minilm.Encoder(minilm.weights(own), own), [["The", "aspirin", "helps"]], own.used_layers, own=own
+            )
+            wanted = [
+                (mine[:, at] - basis[f"mean{layer}"]) @ basis[f"directions{layer}"] for at, layer in enumerate((2, 3))
+            ]
+        found = rows_of(table, split.rows[:3])[:, 317:]
+        assert np.allclose(found, np.concatenate(wanted, 1), rtol=1 / 64, atol=0.05)
+
+    def test_who_finds_them_needs_no_model_and_another_model_has_its_own(self, encoded, here, folder) -> None:
+        before = np.array(encoded().vectors)
+        label = at(folder).label
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | {"layer_norm_eps": 1e-3}))
+        assert at(folder).label != label
+        after = np.array(encoded().vectors)
+        assert len(list((here.home / "encoded").glob("*.npy"))) == 2
+        assert not np.array_equal(before, after)
+        shutil.rmtree(folder)
+        handle = corpus.resolve(str(folder.parent / "drugs.conll"), here)
+        kept = features.encode(handle, "en_core_web_md", "contextual", own=OwnInContext(label, here))
+        assert np.array_equal(kept.vectors, before)
+
+    def test_a_run_has_them_and_says_so(self, encoded, here, folder) -> None:
+        file, label = folder.parent / "drugs.conll", at(folder).label
+        encoded()
+        config = SimulationConfig.from_flat(
+            {"corpus": str(file), "features": "contextual", "language_model": label, "batch_size": 4}
+        )
+        prepared = prepare(config, here)
+        assert prepared.sides[0].encoded.vectors.shape == encoded().vectors.shape
+
+        made = worker.provenance(config, corpus.resolve(str(file), here), 1.0)
+        assert made.vectors.endswith(f", {label}")
+        assert f"--language-model {label}" in made.command
+
+    def test_a_model_that_changes_meanwhile_is_refused(self, encoded, here, folder, monkeypatch) -> None:
+        real = features.with_projection
+
+        def changed(own, progress):
+            told = real(own, progress)
+            (folder / "vocab.txt").write_text("\n".join(reversed(PIECES)))
+            return told
+
+        monkeypatch.setattr(features, "with_projection", changed)
+        with pytest.raises(TrainingFailed, match="was changed while it was in use"):
+            encoded()

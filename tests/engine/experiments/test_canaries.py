@@ -1,0 +1,208 @@
+"""Canaries in a real training: what they are, and that what an attacker makes of them tells a broken run from a whole
+one."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from engine.config import SimulationConfig
+from engine.embeddings.encoded import subset
+from engine.errors import InvalidConfig
+from engine.experiments import canaries
+from engine.experiments.canaries import CanaryBackend, Directions, SentenceBackend
+from engine.preparation import prepare
+from engine.seeds import Secrets
+from engine.training.batches import Batch
+from engine.training.dpsgd import DPSGD, GradientSum
+from tests.engine.privacy.runs_to_sabotage import central
+
+SECRETS = Secrets.seeded(0, "canaries")
+FLAT = {
+    "corpus": "synthetic",
+    "tagger": "linear-crf",
+    "window": 2,
+    "noise_multiplier": 1.4,
+    "clip_norm": 0.1,
+    "batch_size": 200,
+    "epochs": 4.0,
+    "optimiser": "adam",
+    "learning_rate": 0.02,
+}
+
+
+def test_directions_have_length_one_and_are_at_right_angles() -> None:
+    found = Directions(7, 100, SECRETS)
+    each = np.zeros((7, 100))
+    for number, vector in enumerate(each):
+        found.add(np.eye(7)[number], vector)
+    np.testing.assert_allclose(each @ each.T, np.eye(7), atol=1e-12)
+    np.testing.assert_allclose([found.along(vector) for vector in each], np.eye(7), atol=1e-12)
+
+
+def test_who_is_in_is_a_fair_coin_and_another_in_another_run() -> None:
+    members = Directions(10_000, 10_000, SECRETS).members
+    assert abs(members.mean() - 0.5) < 0.025
+    assert not np.array_equal(members, Directions(10_000, 10_000, Secrets.seeded(1, "canaries")).members)
+
+
+@pytest.mark.parametrize("number", [0, 101])
+def test_more_canaries_than_weights_have_no_directions(number: int) -> None:
+    with pytest.raises(InvalidConfig, match=f"canaries={number}, expected 1 to 100"):
+        Directions(number, 100, SECRETS)
+
+
+def test_a_back_end_with_canaries_gives_sentences_what_they_had_and_clips_canaries() -> None:
+    run = central("linear-1024")
+    directions = Directions(50, run.weights.size, SECRETS)
+    there, out = np.flatnonzero(directions.members)[:2], np.flatnonzero(~directions.members)[:1]
+    plain, own = run.clipped_sum(np.arange(30))
+    backend = run.backend = CanaryBackend(run.backend, directions, 4000 - 50, 1.0, 3)
+    numbers = np.concatenate([np.arange(30), 3950 + there, 3950 + out])
+    total, found = run.clipped_sum(numbers)
+    amounts = np.zeros(50)
+    amounts[there] = run.plan.clip_norm
+    np.testing.assert_array_equal(backend.added, amounts)
+    directions.add(amounts, plain)
+    np.testing.assert_allclose(total, plain, atol=1e-6)
+    assert sorted(found.norms) == pytest.approx(sorted([*own.norms, 1.0, 1.0, 0.0]), rel=1e-6)
+
+
+def measured(
+    wrong: Callable[[DPSGD], None] = lambda learner: None,
+    number: int = 4000,
+    kind: str = "directions",
+    **changes: object,
+):
+    return canaries.measure(SimulationConfig.from_flat(FLAT | changes), SETTINGS[0], number, kind=kind, wrong=wrong)
+
+
+SETTINGS: list = []
+
+
+@pytest.fixture(autouse=True)
+def here(trained_settings) -> None:
+    SETTINGS[:] = [trained_settings]
+
+
+def half_the_noise(learner: DPSGD) -> None:
+    learner.plan = replace(learner.plan, noise_multiplier=learner.plan.noise_multiplier / 2)
+
+
+def no_noise(learner: DPSGD) -> None:
+    learner.plan = replace(learner.plan, noise_multiplier=0.0)
+
+
+class Unclipped:
+    def __init__(self, backend: CanaryBackend) -> None:
+        self.backend = backend
+
+    def clipped_gradient(
+        self, weights: np.ndarray, batch: Batch, clip_norm: float | None, by_layer: bool = False
+    ) -> GradientSum:
+        return self.backend.clipped_gradient(weights, batch, None, by_layer)
+
+    def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
+        return self.backend.scores(weights, batch)
+
+
+def unclipped(learner: DPSGD) -> None:
+    learner.backend = Unclipped(learner.backend)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_an_honest_run_is_not_contradicted_and_something_is_told(seed: int) -> None:
+    found = measured(seed=seed)
+    assert not found.contradicted
+    assert not found.check_failed
+    assert 0 < found.bound_of_steps <= found.claimed
+    assert found.bound_of_trials <= found.claimed
+    assert found.bound <= found.claimed
+    assert found.made == found.canaries == 4000
+
+
+@pytest.mark.parametrize("wrong", [half_the_noise, no_noise, unclipped])
+def test_a_broken_run_is_contradicted(wrong: Callable[[DPSGD], None]) -> None:
+    found = measured(wrong)
+    assert found.contradicted
+    assert found.bound_of_trials > 1.1 * found.claimed
+    assert found.check_failed, "the noise check finds it too"
+
+
+def test_without_noise_everything_is_told() -> None:
+    found = measured(number=300, noise_multiplier=0.0, clip_norm=None)
+    assert found.claimed == np.inf
+    assert found.bound > 2
+    assert found.right > 0.9 * found.made, "all but those that no step drew"
+    assert found.check_failed is None
+    assert not found.contradicted
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"), [({"clients": 3}, "clients=3"), ({"clipping": "per-layer"}, "clipping='per-layer'")]
+)
+def test_what_has_no_canaries_is_told(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(InvalidConfig, match=words):
+        measured(**changes)
+
+
+def test_a_run_with_canaries_is_stored_nowhere(trained_settings) -> None:
+    measured(number=50)
+    assert not (trained_settings.home / "runs.sqlite").exists()
+    assert not (trained_settings.home / "models").exists()
+
+
+def test_made_up_sentences_have_words_of_one_and_two_names(trained_settings) -> None:
+    (side,) = prepare(SimulationConfig(), trained_settings).sides
+    train, tags = side.encoded.train, side.encoded.tags
+    made, places = canaries.made_up(train, 40, tags, np.random.default_rng(0))
+    np.testing.assert_array_equal(train.rows[places], made.rows)
+    known = {tuple(sorted(train.rows[a:b])) for a, b in pairwise(train.offsets.tolist())}
+    assert all(tuple(sorted(made.rows[a:b])) in known for a, b in pairwise(made.offsets.tolist()))
+    names = [[tags[tag] for tag in made.tags[a:b] if tags[tag] != "O"] for a, b in pairwise(made.offsets.tolist())]
+    assert all(len(each) == 2 and all(tag.startswith("B-") for tag in each) for each in names)
+    both = canaries.joined(train, made)
+    assert len(both) == len(train) + 40
+    np.testing.assert_array_equal(both.rows[both.offsets[-2] :], made.rows[made.offsets[-2] :])
+    with pytest.raises(InvalidConfig, match="sentences=1"):
+        canaries.made_up(subset(train, np.array([train.lengths.argmin()])), 3, ("O",), np.random.default_rng(0))
+
+
+def test_sentences_that_are_not_in_have_no_gradient() -> None:
+    run = central("linear-1024")
+    members = np.array([True, False] * 25)
+    there = np.concatenate([np.arange(30), 3950 + np.flatnonzero(members)])
+    expected, own = run.clipped_sum(there)
+    run.backend = SentenceBackend(run.backend, members, 3950, 3)
+    total, found = run.clipped_sum(np.concatenate([there, 3950 + np.flatnonzero(~members)]))
+    np.testing.assert_allclose(total, expected, atol=1e-5)
+    assert sorted(found.norms) == pytest.approx(sorted([*own.norms, *[0.0] * 25]), rel=1e-5)
+    nothing, _ = run.clipped_sum(3950 + np.flatnonzero(~members))
+    assert not nothing.any()
+
+
+def test_who_has_the_tagger_tells_more_the_less_noise_there_is() -> None:
+    """Made-up sentences are learned where nothing hinders it, and hardly where noise does."""
+    options = {"number": 600, "epochs": 12.0, "kind": "sentences"}
+    free = measured(noise_multiplier=0.0, clip_norm=None, **options)
+    noisy = measured(**options)
+    assert free.right > 0.65 * free.made
+    assert free.bound > 1
+    assert free.bound_of_trials is None
+    assert noisy.right < 0.6 * noisy.made
+    assert noisy.best <= noisy.claimed
+    assert not noisy.check_failed
+
+
+@pytest.mark.parametrize("kind", ["directions", "sentences"])
+def test_a_tagger_of_several_layers_has_canaries_too(kind: str) -> None:
+    """With so many that steps draw canaries alone."""
+    small = {"tagger": "bilstm-tddl", "hidden_size": 4, "window": 0, "data_fraction": 0.01, "batch_size": 4}
+    assert measured(number=300, kind=kind, **small).canaries == 300
+
+
+def test_a_kind_that_is_not_known_is_told() -> None:
+    with pytest.raises(InvalidConfig, match="kind='words'"):
+        measured(kind="words")

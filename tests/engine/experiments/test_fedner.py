@@ -1,0 +1,171 @@
+"""FedNER's cells stand for the right runs, and what is said of them is worked out right."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from engine.config import NOTHING, SimulationConfig
+from engine.experiments import fedner
+from engine.experiments.spread import paired_difference
+from engine.federated.accounting import spent
+from engine.federated.plan import federated_plan
+from engine.records import Counts, EntityScores, PlatformRecord, Run, RunState, RunStatus, SidedCounts
+from engine.seeds import Secrets
+from engine.taggers import splits_of
+from tests.engine.runs_for_tests import record, scores
+
+CELLS = fedner.cells()
+
+
+def cells(table: str, **setting) -> list[fedner.Cell]:
+    return [cell for cell in CELLS if cell.table == table and cell.setting == setting]
+
+
+def run(config: SimulationConfig, right: dict[str, int]) -> Run:
+    """A finished run that found so many of 10 names on each platform."""
+    tests = {name: named(number) for name, number in right.items()}
+    last = record(2)
+    if config.platforms:
+        each = [PlatformRecord(name=name, privacy=last.privacy, scores=scores(), test=tests[name]) for name in tests]
+        last = replace(last, test=EntityScores.together(tests), platforms=tuple(each))
+    else:
+        last = replace(last, test=next(iter(tests.values())))
+    status = RunStatus(run_id=f"{config.seed:016x}", state=RunState.DONE)
+    return Run(run_id=status.run_id, config=config, status=status, records=(last,))
+
+
+def named(right: int) -> EntityScores:
+    counts = {"X": Counts(right, 10, 10)}
+    overlaps = {"X": SidedCounts(right, 10, 10, 10)}
+    return EntityScores(strict=counts, relaxed=counts, token={}, many_to_many=overlaps)
+
+
+def test_table_2_has_what_was_printed_and_where_a_corpus_is_another_nothing() -> None:
+    printed = {cell.method: cell.published for cell in cells("table2", trained=fedner.ALONE) if cell.platform == "ade"}
+    assert printed["cnn-crf"]["strict_f1"] == 0.6146
+    assert printed["lm-ner"]["relaxed_f1"] == 0.8744
+    (together,) = (cell for cell in cells("table2") if cell.platform == "ade")
+    assert together.published["strict_f1"] == 0.8257
+    assert all(cell.published is None for cell in CELLS if cell.platform != "ade")
+    assert sum(cell.table == "table2" for cell in CELLS) == 3 * (len(fedner.BASELINES) + 4)
+
+
+def test_settings_are_the_printed_ones() -> None:
+    config = fedner.federated()
+    assert (config.training.batch_size, config.training.learning_rate, config.training.optimiser) == (64, 0.001, "adam")
+    assert (config.tagger.hidden_size, config.tagger.dropout) == (200, 0.2)
+    assert config.federation.shared == "characters,convolution"  # all below the LSTM, section 3.2
+    assert config.platforms == ("ade@0", "psytar@0", "bc5cdr")
+    assert not config.privacy.private
+
+
+@pytest.mark.parametrize("method", fedner.BASELINES)
+def test_each_method_shares_a_part_that_it_has_and_keeps_its_scores(method) -> None:
+    parts = fedner.paper_split(method).split(",")
+    assert set(parts) < set(splits_of(method))
+    assert "scores" not in parts
+
+
+def test_a_seed_splits_the_corpora_too() -> None:
+    config = fedner.with_seed(fedner.federated(), 3)
+    assert (config.seed, config.corpus) == (3, "ade@3 + psytar@3 + bc5cdr")
+    assert fedner.with_seed(config, 0) == fedner.federated()
+
+
+def test_alone_with_as_many_updates_has_the_steps_of_the_federation_and_shares_nothing() -> None:
+    for cell in cells("table2", trained=fedner.ALONE_AS_OFTEN):
+        alone, together = cell.config, fedner.federated()
+        assert alone.federation.shared == NOTHING
+        assert replace(alone, federation=together.federation) == together
+
+
+def test_platforms_that_part_have_the_steps_of_those_that_do_not() -> None:
+    for table in ("table2", "figure3"):
+        for cell in cells(table, trained=fedner.PARTED):
+            together = fedner.federated(share=cell.setting.get("share", 1.0))
+            assert cell.config.federation.together == fedner.TOGETHER
+            assert replace(cell.config, federation=together.federation) == together
+
+
+def test_with_fewer_sentences_no_run_is_cut_short() -> None:
+    steps = {share: share * epochs for share, epochs in fedner.EPOCHS.items()}
+    assert min(steps.values()) >= 0.5 * steps[1.0]
+
+
+def test_all_runs_are_asked_for_once_the_first_seeds_first() -> None:
+    wanted = fedner.wanted()
+    assert len(wanted) == len(set(wanted)) == 252
+    assert [config.seed for config in wanted] == sorted(config.seed for config in wanted)
+    assert {config.seed for config in fedner.wanted(tables=["table2"])} == set(range(5))
+    assert set(fedner.wanted(tables=["figure6"])) < set(wanted)
+
+
+def test_what_is_shared_goes_from_nothing_to_all() -> None:
+    parts = [() if shared == NOTHING else tuple(shared.split(",")) for shared in fedner.SPLITS]
+    assert parts == [splits_of(fedner.TAGGER)[:number] for number in range(len(parts))]
+    assert parts[-1] == splits_of(fedner.TAGGER)
+
+
+def test_private_rows_spend_what_they_say() -> None:
+    """On as many sentences as the three corpora train on, of which a seed moves a handful."""
+    sizes = (3_383, 4_472, 4_540)
+    platforms = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+    told = {(cell.config, cell.setting["epsilon"]) for cell in CELLS if cell.table == "private"}
+    assert {epsilon for _, epsilon in told} == set(fedner.EPSILONS)
+    for noise in {(c.privacy.mechanism, epsilon): c for c, epsilon in told}.items():
+        (_, epsilon), config = noise
+        plan = federated_plan(
+            config, sum(sizes), lambda: pytest.fail("not needed"), lambda: Secrets.seeded(0, "run"), platforms=platforms
+        )
+        assert 0.97 * epsilon < spent(plan, plan.steps, len(plan.rounds)).epsilon <= epsilon
+
+
+def test_names_are_masked_with_and_without_the_others() -> None:
+    by_share = {(cell.setting["masked"], cell.setting["trained"]): cell for cell in CELLS if cell.table == "figure5"}
+    assert set(by_share) == {(m, way) for m in fedner.MASKED for way in (fedner.ALONE_AS_OFTEN, fedner.FEDERATED)}
+    for (share, way), cell in by_share.items():
+        assert cell.config.federation.masked == share
+        assert (cell.config.federation.shared == NOTHING) == (way == fedner.ALONE_AS_OFTEN)
+    assert by_share[0.0, fedner.FEDERATED].config == fedner.federated()
+
+
+def test_a_platforms_own_scores_are_taken() -> None:
+    config = fedner.federated()
+    found = run(config, {"ade@0": 5, "psytar@0": 2, "bc5cdr": 9})
+    row = fedner.measure(next(iter(cells("figure4", shared="characters,convolution"))), lambda asked: found, 1)
+    assert row.strict.f1.mean == 0.5
+    by_platform = {cell.platform: fedner.on_platform(found, cell.platform).f1 for cell in CELLS}
+    assert by_platform == {"ade": 0.5, "psytar": 0.2, "bc5cdr": 0.9}
+    assert fedner.fields(row)["measured"]["strict_f1_mean"] == 0.5
+
+
+def test_gains_are_paired_by_seed() -> None:
+    found = {}
+    for seed, (together, as_often, alone) in enumerate([(8, 7, 6), (6, 5, 5), (9, 8, 5)]):
+        config = fedner.with_seed(fedner.federated(), seed)
+        names = config.platforms
+        found[config] = run(config, dict.fromkeys(names, together))
+        nothing = fedner.with_seed(fedner.federated(shared=NOTHING), seed)
+        found[nothing] = run(nothing, dict.fromkeys(names, as_often))
+        for name in names:
+            own = fedner.with_seed(fedner.setting(fedner.corpus_of(name.partition("@")[0])), seed)
+            found[own] = run(own, {name: alone})
+    rows = [fedner.measure(cell, found.get) for cell in CELLS if cell.table == "table2"]
+    gains = fedner.gains(rows)
+    assert len(gains) == 6
+    for within, by_itself, gain in gains:
+        assert within.cell.method == fedner.FEDERATED
+        assert gain.number == 3
+        differences = [0.1, 0.1, 0.1] if by_itself.cell.setting["trained"] == fedner.ALONE_AS_OFTEN else [0.2, 0.1, 0.4]
+        assert gain.mean == pytest.approx(sum(differences) / 3)
+    assert gains[0][2].shown is False  # 0.2, 0.1, 0.4: the interval holds 0
+
+
+def test_an_interval_is_students() -> None:
+    values = [0.01, 0.03, -0.01, 0.02, 0.015]
+    found = paired_difference(values)
+    expected = stats.t.interval(0.95, 4, loc=found.mean, scale=stats.sem(values))
+    assert found.interval == pytest.approx(expected)
+    assert paired_difference([0.01, 0.011, 0.012]).shown

@@ -1,0 +1,45 @@
+"""What is said to leave a platform is what its tagger shares."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine.config import NOTHING
+from engine.errors import InvalidConfig
+from engine.experiments import fedner, leaving
+from engine.preparation import prepare
+from engine.settings import Settings
+from engine.taggers import splits_of
+
+
+@pytest.mark.parametrize(
+    ("shared", "scheme"), [("lstm", "bio2"), ("characters,convolution", "bio2,bioes"), (NOTHING, "bioes")]
+)
+def test_weights_are_those_of_the_tagger_that_is_trained(
+    shared: str, scheme: str, trained_settings: Settings, tmp_path
+) -> None:
+    file = tmp_path / "drugs.conll"
+    file.write_text("".join(f"Dose O\n{w} B-Drug\n\n" for w in ("Aspirin", "Zinc", "Iron", "Salt") * 10))
+    base = fedner.federated("cnn-clstm-crf", shared=shared)
+    tagger = replace(base.tagger, hidden_size=6, scheme=scheme)
+    config = replace(base, tagger=tagger, corpus=f"synthetic + {file}", federation=replace(base.federation, clients=2))
+    for platform, side in enumerate(prepare(config, trained_settings).sides):
+        found = leaving.parts(config, len({tag[2:] for tag in side.encoded.tags} - {""}), platform)
+        assert sum(part.weights for part in found) == side.tagger.size
+        assert leaving.sent(found) == side.tagger.shared.stop
+        assert {part.name for part in found if part.leaves} == (set() if shared == NOTHING else set(shared.split(",")))
+
+
+@pytest.mark.parametrize("tagger", [fedner.TAGGER, fedner.SMALL])
+def test_taggers_in_context_are_counted_too(tagger: str) -> None:
+    config = fedner.live(["ade", "psytar"], tagger, splits_of(tagger)[0], fedner.NOBODY)
+    few, many = leaving.parts(config, 1), leaving.parts(config, 4)
+    assert [part.name for part in few] == list(splits_of(tagger))
+    assert few[:-1] == many[:-1]
+    assert few[-1].weights < many[-1].weights
+
+
+def test_a_part_that_is_not_there_is_refused() -> None:
+    config = fedner.live(["ade", "psytar"], fedner.SMALL, "lstm", fedner.NOBODY)
+    with pytest.raises(InvalidConfig, match="shared='lstm'"):
+        leaving.parts(config, 3)

@@ -1,0 +1,145 @@
+"""Membership inference on real trainings: what a tagger without noise betrays, and that noise hides it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine.config import JOIN, SimulationConfig
+from engine.embeddings.encoded import subset
+from engine.errors import InvalidConfig
+from engine.experiments import membership
+from engine.preparation import prepare
+from engine.privacy.audit.membership import allowed, area, bayes, phi_of
+from engine.records import RATES, SHOWN
+from engine.training.dpsgd import losses
+from engine.training.model import Model
+
+FLAT = {
+    "corpus": "synthetic",
+    "tagger": "linear-crf",
+    "noise_multiplier": 0.0,
+    "clip_norm": None,
+    "batch_size": 200,
+    "epochs": 15.0,
+    "optimiser": "adam",
+    "learning_rate": 0.05,
+    "data_fraction": 0.2,
+}
+
+
+def config(**changes: object) -> SimulationConfig:
+    return SimulationConfig.from_flat(FLAT | changes)
+
+
+TRAINED: list[membership.Known] = []
+
+
+@pytest.fixture
+def known(trained_settings) -> membership.Known:
+    """Six models without noise, trained once."""
+    if not TRAINED:
+        TRAINED.append(membership.train(config(), trained_settings, 5))
+    return TRAINED[0]
+
+
+def test_each_model_is_trained_on_a_half_of_its_own(known):
+    each = known.inside.sum(1)
+    assert (each == each[0]).all()
+    assert each[0] == pytest.approx(0.1 * known.phi.shape[1], abs=1)
+    assert len({row.tobytes() for row in known.inside}) == len(known.phi) == 6
+    assert np.isinf(known.claimed)
+    assert set().union(*known.types) == {"DATE", "LOC", "ORG", "PER"}
+
+
+def test_a_tagger_without_noise_betrays_its_sentences(known):
+    found = membership.infer(known)
+    assert found.models == 6
+    assert found.references == 5
+    assert found.strongest.area == max(curve.area for curve in found.curves) > 0.55
+    for curve in found.curves:
+        assert len(curve.caught) == len(RATES)
+        assert curve.caught[-1] == 1.0
+        assert (np.diff(curve.caught) >= 0).all()
+        for (mean, low, high), rate in zip(curve.shown, SHOWN, strict=True):
+            assert 0 <= low <= mean <= high <= 1
+            assert mean >= 0.5 * rate
+    assert set(found.by_type) == {"DATE", "LOC", "ORG", "PER"}
+    assert found.by_client == {"1": pytest.approx(found.strongest.area)}
+    worst = found.at_risk[0][0]
+    there = known.inside[:, worst]
+    assert known.phi[there, worst].mean() > known.phi[~there, worst].mean()
+    assert [apart for _, apart in found.at_risk] == sorted((apart for _, apart in found.at_risk), reverse=True)
+
+
+def test_noise_hides_them(known, trained_settings):
+    private = membership.train(config(noise_multiplier=6.0, clip_norm=0.1), trained_settings, 5)
+    assert private.claimed < 2
+    found = membership.infer(private)
+    assert found.strongest.area < membership.infer(known).strongest.area - 0.03
+    rates = np.array(RATES)
+    noise = 4 * np.sqrt(rates * (1 - rates) / (found.models * known.inside[0].sum())) + 1e-3
+    assert (np.array(found.strongest.caught) <= allowed(rates, private.claimed, private.delta) + noise).all()
+
+
+def test_who_holds_which_sentence_is_known_of_clients(trained_settings):
+    found = membership.train(config(clients=3, rounds=2, epochs=2.0), trained_settings, 3)
+    assert set(found.client[0]) == {-1, 0, 1, 2}
+    assert set(membership.infer(found).by_client) == {"1", "2", "3"}
+
+
+def test_a_kept_tagger_is_attacked_with_references_without_the_sentence(trained_settings):
+    """It learned from the whole share that its configuration says, its references from half of everything."""
+    whole = config(data_fraction=1.0, epochs=8.0)
+    prepared = prepare(whole, trained_settings)
+    (side,) = prepared.sides
+    for _ in prepared.run.train(0, 0):
+        pass
+    model = Model(
+        run_id=prepared.run_id,
+        config=whole,
+        weights=prepared.run.average.weights.copy(),
+        tags=side.encoded.tags,
+        dimensions=side.encoded.vectors.shape[1],
+        copied=side.encoded.copied,
+        corpus_checksum=prepared.corpus_checksum,
+        engine_version=prepared.engine_version,
+        epsilon=float("inf"),
+        delta=1e-5,
+    )
+    found = membership.of_model(model, trained_settings, 3)
+    assert found.models == 1
+    every = len(side.encoded.train) + len(side.encoded.validation)
+    assert 0.9 * every < found.sentences < every, "those that all four references learned from are left out"
+    assert found.strongest.area > 0.5
+    assert all(number < len(side.encoded.train) for number, _ in found.at_risk), "only members are at risk"
+
+
+def test_scores_are_of_the_target_and_no_other(known):
+    """A target that is told to be another's is told badly: inside and phi belong together."""
+    right = area(bayes(known.phi, known.inside, 0), known.inside[0])
+    wrong = area(bayes(known.phi, known.inside, 0), known.inside[1])
+    assert right > wrong + 0.03
+
+
+def test_losses_are_those_of_the_sentence_alone(trained_settings):
+    prepared = prepare(config(), trained_settings)
+    (side,) = prepared.sides
+    holding, weights = side.holding, prepared.run.weights
+    found = losses(holding.backend, weights, holding.split, holding.table)
+    few = np.array([7, 3, 11])
+    alone = losses(holding.backend, weights, subset(holding.split, few), holding.table)
+    np.testing.assert_allclose(found[few], alone, rtol=1e-5)
+    assert np.isfinite(phi_of(found)).all()
+
+
+@pytest.mark.parametrize("number", [2, 257])
+def test_too_few_or_too_many_references_are_named(number, trained_settings):
+    with pytest.raises(InvalidConfig, match=f"references={number}, expected 3 to 256"):
+        membership.train(config(), trained_settings, number)
+
+
+def test_platforms_are_refused(trained_settings):
+    both = replace(config(), corpus=JOIN.join(("ade@0", "psytar@0")))
+    with pytest.raises(InvalidConfig, match="platforms=2"):
+        membership.train(both, trained_settings)

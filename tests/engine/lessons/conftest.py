@@ -1,0 +1,10 @@
+"""What tests of lessons on training share."""
+
+import pytest
+
+from engine.lessons import bench as benches
+
+
+@pytest.fixture(scope="session")
+def bench(lesson_settings) -> benches.Bench:
+    return benches.ready(lesson_settings)

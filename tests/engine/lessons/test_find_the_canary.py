@@ -1,0 +1,50 @@
+"""The game is an audit in small: its canaries are trained on by coins, and the less noise, the more they tell."""
+
+import math
+
+import numpy as np
+import pytest
+
+from engine.lessons import find_the_canary
+from engine.lessons.find_the_canary import NUMBER, Game
+
+
+def guessed(game: Game) -> int:
+    """How many who calls *in* what the tagger came to know better than the middle one has right."""
+    gains = np.array([canary.after - canary.before for canary in game.canaries])
+    members = np.array([canary.trained_on for canary in game.canaries])
+    return int(((gains > np.median(gains)) == members).sum())
+
+
+@pytest.fixture(scope="module")
+def rounds() -> range:
+    return range(4)
+
+
+def test_without_noise_canaries_are_found_and_with_much_less_so(trained_settings, rounds):
+    free, private = (
+        [find_the_canary.deal(trained_settings, target, number) for number in rounds] for target in (math.inf, 1.0)
+    )
+    assert all(math.isinf(game.epsilon) and game.right_at_most == 1 for game in free)
+    assert all(game.epsilon <= 1.001 for game in private)
+    assert private[0].right_at_most == pytest.approx(math.e / (1 + math.e), abs=0.01)
+    gaps = []
+    for games in (free, private):
+        every = [(canary.after - canary.before, canary.trained_on) for game in games for canary in game.canaries]
+        gaps.append(
+            np.mean([gain for gain, there in every if there]) - np.mean([gain for gain, there in every if not there])
+        )
+    assert gaps[0] > 0.15
+    assert gaps[1] < gaps[0] / 2
+    assert sum(map(guessed, free)) >= 0.7 * NUMBER * len(rounds)
+
+
+def test_a_round_comes_again_and_another_is_another(trained_settings):
+    find_the_canary.deal.cache_clear()
+    one, other = (find_the_canary.deal(trained_settings, math.inf, number) for number in (0, 1))
+    find_the_canary.deal.cache_clear()
+    assert find_the_canary.deal(trained_settings, math.inf, 0) == one != other
+    for canary in one.canaries:
+        assert len(canary.words) == len(canary.names)
+        assert sum(canary.names) == 2
+        assert 0 <= canary.after <= 1

@@ -1,0 +1,15 @@
+"""Published runs that tests of reports read."""
+
+from engine.settings import REPOSITORY
+
+PRIVATE, PLAIN = "83a51a9931b3bf9c", "04047bdafeee8eb7"
+FEDERATED, PLATFORMS, SYNTHETIC = "119ecce63aa80ab7", "6b9744832342464d", "dbfa379e0440f8f3"
+
+
+def paths(*run_ids: str):
+    """Their files."""
+    found = []
+    for run_id in run_ids:
+        found += (REPOSITORY / "cached_results").glob(f"*{run_id}.json")
+    assert len(found) == len(run_ids)
+    return found

@@ -1,0 +1,379 @@
+"""The report on runs: what is known of them, and what is said."""
+
+import json
+import math
+import shutil
+from dataclasses import replace
+from functools import lru_cache
+
+import jsonschema
+import pytest
+
+from engine.embeddings.apart import believable
+from engine.errors import InvalidConfig, RunNotFound
+from engine.privacy.accounting import epsilon
+from engine.privacy.groups import group_epsilon
+from engine.records import RATES, AttackCurve, Audit, CanaryAudit, MembershipAudit, RunKind, RunState
+from engine.reports.checks import check_rows
+from engine.reports.document import html_file, json_file
+from engine.reports.document.model import Code, Facts, Paragraph, Points, Table
+from engine.reports.numbers import epsilon_text, right_text
+from engine.reports.privacy_report import assumptions, promise, questions, summary, writing
+from engine.reports.privacy_report.assumptions import Held
+from engine.reports.privacy_report.evidence import Evidence, Others, Verdict
+from engine.reports.scores import f1_text
+from engine.runs import Runs, reporting
+from engine.settings import REPOSITORY
+from engine.store import published
+from tests.engine.reports.runs_published import FEDERATED, PLAIN, PLATFORMS, PRIVATE, SYNTHETIC, paths
+
+EVERY = (PRIVATE, PLAIN, FEDERATED, PLATFORMS, SYNTHETIC)
+WRITTEN = "2026-11-23T05:00+00:00"
+
+
+@lru_cache
+def stored(run_id):
+    (path,) = paths(run_id)
+    return published.from_dict(json.loads(path.read_text()))
+
+
+@pytest.fixture
+def runs(settings):
+    for path in paths(*EVERY):
+        shutil.copy(path, settings.published)
+    opened = Runs(settings)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def of(runs):
+    return lambda run_id, **more: reporting.evidence(runs, run_id, written=WRITTEN, **more)
+
+
+def failed(evidence: Evidence) -> Evidence:
+    """The same with a noise check that failed."""
+    last = evidence.last
+    check = replace(last.noise_check, faults=("The noise is 0.66 of what was planned.",))
+    records = (*evidence.run.records[:-1], replace(last, noise_check=check))
+    return replace(evidence, run=replace(evidence.run, records=records), persons={}, statement=None)
+
+
+def released(evidence: Evidence) -> Evidence:
+    """The same with keys from the operating system."""
+    privacy = replace(evidence.run.config.privacy, noise_source="system")
+    return replace(evidence, run=replace(evidence.run, config=replace(evidence.run.config, privacy=privacy)))
+
+
+def said(document) -> str:
+    parts = [document.alarm, document.title, document.subtitle]
+    for section in document.sections:
+        parts.append(section.title)
+        for block in section.blocks:
+            if isinstance(block, Paragraph | Code):
+                parts.append(block.text)
+            elif isinstance(block, Points):
+                parts += block.items
+            else:
+                parts += [cell for row in block.rows for cell in row]
+    return "\n".join(parts)
+
+
+def table(document, title):
+    return next(b for s in document.sections for b in s.blocks if isinstance(b, Table | Facts) and b.title == title)
+
+
+class TestEveryRun:
+    @pytest.mark.parametrize("run_id", EVERY)
+    def test_its_figures_are_those_of_the_record(self, of, run_id):
+        evidence, last = of(run_id), stored(run_id).final
+        document = writing.of_run(evidence)
+        (figures,) = document.figures["runs"]
+        assert figures["f1"] == last.test.f1
+        assert figures["recall"] == last.test.recall
+        assert figures["epsilon"] == (None if math.isinf(last.privacy.epsilon) else last.privacy.epsilon)
+        assert f1_text(last.test) in said(document)
+        by_type = {row[0]: row[1:] for row in table(document, "Names of each type, in the test part").rows}
+        for name, counts in last.test.strict.items():
+            assert by_type[name][0] == f"{counts.gold:,}"
+            assert by_type[name][1] == f"{counts.correct:,}"
+            assert int(by_type[name][2].split()[0].replace(",", "")) == counts.gold - counts.correct
+        if evidence.promises:
+            assert f"ε = {epsilon_text(last.privacy.epsilon)}, δ = 1e-5" in said(document)
+
+    @pytest.mark.parametrize("run_id", EVERY)
+    def test_its_json_keeps_the_schema(self, of, run_id):
+        schema = json.loads((REPOSITORY / "docs" / "report.schema.json").read_text())
+        for evidence in (of(run_id), *([failed(of(run_id))] if of(run_id).check else [])):
+            jsonschema.validate(
+                json.loads(json_file.render(writing.of_run(evidence))), schema, jsonschema.Draft202012Validator
+            )
+
+    @pytest.mark.parametrize("run_id", EVERY)
+    def test_no_question_is_left_out_and_the_label_has_eight_lines(self, of, run_id):
+        evidence = of(run_id)
+        asked = [each.question for each in questions.answers(evidence)]
+        assert asked == [each.question for each in questions.answers(failed(of(PRIVATE)))]
+        assert len(set(asked)) == len(asked) == 24
+        parts = {each.section for each in questions.answers(evidence)}
+        assert {"2.2", "2.3", "2.4", "2.5", "2.6", "3.1", "3.2", "3.3", "3.5", "3.6", "3.7"} <= parts
+        assert {"4.1", "4.2", "4.3", "4.4", "4.5"} <= parts
+        assert len(summary.label(evidence)) == 8
+        assert all(name and text for name, text in summary.label(evidence))
+        assert "no legal conclusion" in said(writing.of_run(evidence))
+
+    def test_equal_evidence_gives_an_equal_report(self, of):
+        assert writing.of_run(of(PRIVATE)).checksum == writing.of_run(of(PRIVATE)).checksum
+
+
+class TestVerdicts:
+    def test_a_seeded_run_is_a_simulation(self, of):
+        evidence = of(PRIVATE)
+        assert evidence.verdict is Verdict.SIMULATED
+        text = said(writing.of_run(evidence))
+        assert "this very tagger is not protected" in text
+        held = {each.name: each.held for each in assumptions.rows(evidence)}
+        assert held["Nobody knows the noise"] is Held.NOT
+        assert held["Noise of the planned size is added at every step"] is Held.CHECKED
+        assert not writing.of_run(evidence).alarm
+
+    def test_keys_from_the_system_are_claimed_and_not_checked(self, of):
+        evidence = released(of(PRIVATE))
+        assert evidence.verdict is Verdict.RELEASED
+        held = {each.name: each.held for each in assumptions.rows(evidence)}
+        assert held["Nobody knows the noise"] is Held.CLAIMED
+        first = writing.of_run(evidence).sections[0]
+        assert not [block for block in first.blocks if isinstance(block, Paragraph) and block.warning]
+        assert "other draws and another tagger" in said(writing.of_run(evidence))
+
+    def test_without_noise_nothing_is_claimed(self, of):
+        evidence = of(PLAIN)
+        assert evidence.verdict is Verdict.PLAIN
+        assert {each.held for each in assumptions.rows(evidence)} == {Held.NOT}
+        checked = [each.question for each in questions.answers(evidence) if each.held is not Held.NOT]
+        assert checked == ["Is it measured how useful the result is?"]
+        assert "promises no privacy: no noise was added" in said(writing.of_run(evidence))
+
+    def test_noise_over_features_that_know_the_sentences_protects_nobody(self, of, runs):
+        evidence = of(PRIVATE)
+        overlap = replace(evidence.overlap, sentences=(10, 0, 0), shared=(2, 0, 0))
+        last = replace(evidence.last, privacy=believable(evidence.privacy, overlap))
+        broken = replace(evidence, run=replace(evidence.run, records=(last,)), overlap=overlap, persons={})
+        assert broken.verdict is Verdict.BROKEN
+        assert {each.held for each in assumptions.rows(broken)} == {Held.NOT}
+        assert "2 of 10 training sentences" in said(writing.of_run(broken))
+        assert writing.of_run(broken).figures["runs"][0]["epsilon"] is None
+
+    def test_a_failed_check_is_marked_and_takes_every_claim_away(self, of):
+        evidence = failed(of(PRIVATE))
+        document = writing.of_run(evidence)
+        assert document.alarm.startswith(f"NOT PRIVATE: the noise check of run {PRIVATE} failed")
+        assert "The noise is 0.66 of what was planned." in said(document)
+        assert "ε = 1," not in said(document)
+        assert "by privacy loss distributions" not in said(document)
+        assert f"{evidence.check.noise_std:.5g} on each" in said(document)
+        (figures,) = document.figures["runs"]
+        assert figures["epsilon"] is None
+        assert figures["noise_check"]["failed"]
+        assert {each.held for each in assumptions.rows(evidence)} == {Held.NOT}
+        drawn = html_file.render(document)
+        assert drawn.count('<p class="alarm') == len(document.sections)
+
+    def test_what_rounding_hides_is_not_called_checked(self, of):
+        evidence = of(PRIVATE)
+        last = replace(evidence.last, noise_check=replace(evidence.check, noise_std=None))
+        hidden = replace(evidence, run=replace(evidence.run, records=(last,)))
+        held = {each.name: each.held for each in assumptions.rows(hidden)}
+        assert held["Noise of the planned size is added at every step"] is Held.CLAIMED
+        assert "not possible (rounding hides the noise)" in said(writing.of_run(hidden))
+
+
+class TestEvidence:
+    def test_what_is_no_finished_run_is_refused(self, of, runs, monkeypatch):
+        with pytest.raises(RunNotFound):
+            of("0" * 16)
+        run = stored(PRIVATE)
+        running = replace(run, records=run.records[:3], status=replace(run.status, state=RunState.RUNNING))
+        monkeypatch.setattr(runs, "get", lambda identity: running)
+        with pytest.raises(InvalidConfig, match="is running, expected one that is done"):
+            of(PRIVATE)
+        monkeypatch.setattr(runs, "get", lambda identity: replace(run, kind=RunKind.AUDIT))
+        with pytest.raises(InvalidConfig, match="has canaries in it"):
+            of(PRIVATE)
+
+    def test_persons_cost_what_the_accountant_says(self, of):
+        evidence = of(PRIVATE)
+        plan, steps = evidence.plan
+        assert plan.examples == 14_041
+        assert epsilon(plan, steps) == pytest.approx(evidence.privacy.epsilon, rel=1e-9)
+        assert set(evidence.persons) == set(reporting.SIZES)
+        assert evidence.persons[5] == group_epsilon([(plan, steps)], 5) > 5 * evidence.privacy.epsilon
+        assert f"ε = {epsilon_text(evidence.persons[10])}" in dict(summary.label(evidence)).values()
+
+    def test_without_the_corpus_clients_parts_are_not_guessed(self, of):
+        evidence = of(FEDERATED)
+        assert "not on this machine" in evidence.missing
+        assert not evidence.persons
+        assert "not known" in dict(summary.label(evidence)).values()
+        assert evidence.statement is None
+
+    def test_tensorflow_privacy_agrees(self, of):
+        evidence = of(PRIVATE)
+        assert evidence.statement.poisson == pytest.approx(evidence.privacy.rdp_epsilon, rel=0.001)
+        row = next(each for each in assumptions.rows(evidence) if each.name == "ε is added up rightly")
+        assert row.held is Held.CHECKED
+        assert evidence.statement.text in said(writing.of_run(evidence))
+        wrong = replace(evidence, statement=replace(evidence.statement, poisson=2.0))
+        row = next(each for each in assumptions.rows(wrong) if each.name == "ε is added up rightly")
+        assert row.held is Held.NOT
+        assert "DO NOT AGREE" in row.why
+
+    def test_the_ledger_stands_in_it_and_promises_the_same(self, of):
+        evidence = of(PRIVATE)
+        promised = {row.epsilon for row in evidence.ledger if row.claimed}
+        assert list(promised) == [pytest.approx(evidence.privacy.epsilon, rel=1e-6)]
+        lines = table(writing.of_run(evidence), "The ledger").rows
+        assert len(lines) == len(evidence.ledger) > 10
+        assert {line[2] for line in lines if line[3] == "yes"} == {"ε = 1"}
+        assert "for this very tagger the line that says ∞ holds" in said(writing.of_run(evidence))
+        assert "the line that says ∞" not in said(writing.of_run(released(evidence)))
+        assert not of(PLAIN).ledger
+        assert "There are no such figures" in said(writing.of_run(of(PLAIN)))
+
+    def test_other_runs_on_the_corpus_are_counted(self, of):
+        assert of(PRIVATE).others == Others(private=1, plain=1)
+        assert of(SYNTHETIC).others == Others()
+
+    def test_platforms_stand_by_themselves(self, of):
+        rows = table(writing.of_run(of(PLATFORMS)), "Each platform by itself").rows
+        for row, each in zip(rows, stored(PLATFORMS).final.platforms, strict=True):
+            assert row[3] == f"{(each.test or each.scores).recall:.3f}"
+
+    def test_the_noise_check_is_told_whole(self, of):
+        text = said(writing.of_run(of(PRIVATE)))
+        for row in check_rows(stored(PRIVATE).final.noise_check):
+            assert all(cell in text for cell in row)
+
+
+class TestAttacks:
+    WHITE = CanaryAudit(
+        kind="directions",
+        claimed=1.05,
+        delta=1e-5,
+        canaries=1000,
+        made=500,
+        right=300,
+        bound=0.2,
+        bound_of_steps=0.4,
+        bound_of_trials=0.3,
+        check_failed=False,
+    )
+
+    def audited(self, of, runs, **more):
+        """Evidence on a run whose audit was kept in the home."""
+        found = Audit(
+            run_id=PRIVATE,
+            config=stored(PRIVATE).config,
+            created=WRITTEN,
+            machine="a processor",
+            command="python -m engine audit --run it",
+            engine_version="6",
+            **more,
+        )
+        runs.keep_audit(found)
+        return of(PRIVATE)
+
+    def test_not_measured_has_the_command_that_measures(self, of):
+        assert f"python -m engine audit --run {PRIVATE} " in said(writing.of_run(of(PRIVATE)))
+        assert "cannot be attacked in this way" in said(writing.of_run(of(FEDERATED)))
+        assert dict(summary.label(of(PRIVATE)))["Checked here"].endswith("attack not measured")
+
+    def test_a_measured_bound_stands_everywhere(self, of, runs):
+        evidence = self.audited(of, runs, white=self.WHITE)
+        text = said(writing.of_run(evidence))
+        assert "ε of at least 0.4 is lost" in dict(summary.label(evidence))["Checked here"]
+        assert "No claim is contradicted" in text
+        assert "300 of 500" in text
+        assert writing.of_run(evidence).figures["runs"][0]["attack_bound"] == 0.4
+        answer = next(each for each in questions.answers(evidence) if "gives away" in each.question)
+        assert answer.held is Held.CHECKED
+
+    def test_a_contradicted_claim_is_said_first(self, of, runs):
+        evidence = self.audited(of, runs, white=self.WHITE, black=replace(self.WHITE, kind="sentences", bound=1.2))
+        assert any("contradicts" in text for text in summary.open_points(evidence))
+        answer = next(each for each in questions.answers(evidence) if "gives away" in each.question)
+        assert answer.held is Held.NOT
+        assert "More is shown to be lost than is claimed" in said(writing.of_run(evidence))
+
+    def test_membership_alone_gives_no_bound(self, of, runs):
+        curve = AttackCurve(attack="lira", area=0.53, caught=tuple(RATES), shown=((0.002, 0.0, 0.01), (0.02, 0.0, 0.1)))
+        inferred = MembershipAudit(
+            claimed=1.5,
+            delta=1e-5,
+            models=4,
+            references=32,
+            sentences=1000,
+            curves=(curve,),
+            best="lira",
+            by_type={},
+            by_client={},
+            at_risk=(),
+        )
+        evidence = self.audited(of, runs, membership=inferred)
+        assert evidence.bound is None
+        assert "attack on membership measured" in dict(summary.label(evidence))["Checked here"]
+        assert "area 0.530" in said(writing.of_run(evidence))
+
+
+class TestOdds:
+    @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-5), (1.0, 1e-3), (3.0, 1e-5), (8.0, 0.01), (0.0, 0.0)])
+    @pytest.mark.parametrize("wrong", [0.0, 0.001, 0.01, 0.3, 1.0])
+    def test_the_share_pointed_out_is_the_best_of_any_test(self, epsilon, delta, wrong):
+        """Against Neyman and Pearson on the pair that (ε, δ) allows at worst (Kairouz, Oh and Viswanath 2015)."""
+        high = (1 - delta) * math.exp(epsilon) / (1 + math.exp(epsilon))
+        low = 1 - delta - high
+        there, left = 0.0, wrong
+        for with_it, without in ((delta, 0.0), (high, low), (low, high), (0.0, delta)):  # the likeliest first
+            share = 1.0 if without <= left else left / without
+            there, left = there + share * with_it, left - share * without
+        assert promise._power(epsilon, delta, wrong) == pytest.approx(there, abs=1e-12)
+
+    def test_shares_have_digits_that_say_something(self):
+        found = [promise._share(value).replace("\u00a0", " ") for value in (0.001, 0.0368, 0.5, 0.2689, 0.99996, 1.0)]
+        assert found == ["0.1 %", "3.7 %", "50 %", "27 %", "99.996 %", "100 %"]
+
+    @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 10.0])
+    def test_who_guesses_is_right_so_often(self, epsilon):
+        assert float(right_text(epsilon).removesuffix("\u00a0%")) == pytest.approx(
+            100 * math.exp(epsilon) / (1 + math.exp(epsilon)), abs=1
+        )
+
+
+class TestTwo:
+    def test_they_stand_side_by_side(self, of):
+        first, second = of(PRIVATE), of(PLAIN)
+        document = writing.of_two(first, second)
+        label = {row[0]: row[1:] for row in table(document, summary.LABEL).rows}
+        assert label["Promise"] == ("ε = 1, δ = 1e-5", "none (no noise)")
+        assert len(label) == 8
+        settings = {row[0] for row in table(document, "Settings").rows}
+        changed = {name for name, value in first.run.config.flat().items() if value != second.run.config.flat()[name]}
+        assert settings == changed
+        assert [each["run_id"] for each in document.figures["runs"]] == [PRIVATE, PLAIN]
+        schema = json.loads((REPOSITORY / "docs" / "report.schema.json").read_text())
+        jsonschema.validate(json.loads(json_file.render(document)), schema, jsonschema.Draft202012Validator)
+
+    def test_only_promises_of_one_kind_are_weighed(self, of):
+        first, second = of(PRIVATE), of(FEDERATED)
+        assert f"Run {PRIVATE} promises more: ε = 1 in place of 4.52" in said(writing.of_two(first, second))
+        last = replace(second.last, privacy=replace(second.privacy, delta=1e-6))
+        other = replace(second, run=replace(second.run, records=(last,)))
+        assert "not on one scale: δ is 1e-5 and 1e-6" in said(writing.of_two(first, other))
+
+    def test_one_that_promises_nothing_is_not_weighed(self, of):
+        assert f"by ε: {PLAIN} does not" in said(writing.of_two(of(PLAIN), of(PRIVATE)))
+
+    def test_a_failed_check_of_either_is_marked(self, of):
+        document = writing.of_two(of(PLAIN), failed(of(PRIVATE)))
+        assert PRIVATE in document.alarm
+        assert f"{PLAIN} and {PRIVATE} do not" in said(document)

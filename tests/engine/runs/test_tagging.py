@@ -1,0 +1,129 @@
+"""The process that tags texts for pages: answers, what is missing, requests that were left, and its end."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from engine.errors import InvalidConfig, TrainingFailed
+from engine.runs import MOST_CHARACTERS, Runs
+from engine.runs import tagging as desks
+from engine.settings import REPOSITORY, Settings
+from engine.store import places
+from engine.tagging import offered
+
+PUBLISHED = REPOSITORY / "cached_results"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """With the published taggers; the process takes seconds to start."""
+    home = tmp_path_factory.mktemp("home")
+    opened = Runs(
+        Settings(home=home, data_dir=None, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=PUBLISHED)
+    )
+    yield opened
+    process = opened._desk._process
+    opened.close()
+    assert process is None or process.poll() is not None
+
+
+@pytest.fixture(scope="module")
+def paper(runs):
+    """The tagger that needs no language model."""
+    return next(offer.run.run_id for offer in runs.offers() if offer.epsilon == offered.PAPER)
+
+
+def test_a_text_is_tagged_and_the_process_stays_for_the_next(runs, paper):
+    said: list[str] = []
+    runs.close()
+    text = "Germany beat France in Paris."
+    (tagged,) = runs.tag(text, [paper], said.append).tagged.values()
+    assert said[0] == "starting the taggers"
+    assert [text[start:end] for start, end in tagged.spans] == ["Germany", "beat", "France", "in", "Paris", "."]
+    first = tagged.entities[0]
+    assert (text[first.start : first.end], first.type) == ("Germany", "LOC")
+    process = runs._desk._process
+    assert runs.tag("\ud800\x00 <b>", [paper]).tagged[paper].tags
+    assert runs._desk._process is process
+
+
+def test_a_request_that_was_left_is_passed_over(runs, paper, monkeypatch):
+    class LeftError(Exception):
+        pass
+
+    def leave(process):
+        raise LeftError
+
+    runs.tag("Warm.", [paper])
+    with monkeypatch.context() as here:
+        here.setattr(runs._desk, "_line", leave)
+        for text in ("Germany.", "France."):
+            with pytest.raises(LeftError):
+                runs.tag(text, [paper])
+    assert len(runs.tag("One two three four.", [paper]).tagged[paper].spans) == 5
+
+
+def test_the_process_ends_with_who_started_it(runs, paper):
+    runs.tag("Warm.", [paper])
+    process = runs._desk._process
+    process.stdin.close()
+    assert process.wait(30) == 0
+    assert runs.tag("One two.", [paper]).tagged[paper].spans == ((0, 3), (4, 7), (7, 8))
+
+
+def test_a_process_that_ended_is_started_again(runs, paper):
+    runs.tag("Warm.", [paper])
+    runs._desk._process.kill()
+    runs._desk._process.wait()
+    assert runs.tag("One two.", [paper]).tagged[paper].spans == ((0, 3), (4, 7), (7, 8))
+
+
+def test_one_that_breaks_down_again_and_again_is_said(runs, paper, monkeypatch):
+    runs.close()
+    monkeypatch.setattr(desks.sys, "executable", "/bin/false")
+    with pytest.raises(TrainingFailed, match="the process that does it broke down"):
+        runs.tag("One.", [paper])
+
+
+def test_a_tagger_that_was_changed_is_refused_and_the_others_answer(trained_settings, tmp_path, paper):
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    shutil.copytree(PUBLISHED / "models", folder / "models")
+    for path in PUBLISHED.glob("conll2003-*.json"):
+        shutil.copy(path, folder)
+    opened = Runs(replace(trained_settings, published=folder))
+    other = next(offer.run.run_id for offer in opened.offers() if offer.epsilon == "1")
+    path = folder / places.model_name(other)
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    answer = opened.tag("Germany.", [other, paper])
+    opened.close()
+    assert list(answer.tagged) == [paper]
+    assert "is refused: it was changed" in answer.missing[other]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("", "is empty"), (" \n\t", "is empty"), ("x" * (MOST_CHARACTERS + 1), "has 20,001 characters, expected at most")],
+)
+def test_texts_that_are_none_are_refused_here(runs, paper, text, reason):
+    with pytest.raises(InvalidConfig, match=reason):
+        runs.tag(text, [paper])
+
+
+def test_the_users_own_taggers_are_offered_after_the_published_ones(trained_settings):
+    from engine.cluster.worker import compute
+    from engine.store.database import Store
+    from tests.engine.runs_for_tests import SMALL
+
+    runs = Runs(replace(trained_settings, published=PUBLISHED))
+    identity = runs.identity(SMALL)
+    Store(trained_settings.store_url).submit(identity, SMALL, runs.corpus(SMALL).checksum)
+    assert identity not in [offer.run.run_id for offer in runs.offers()]
+    compute(identity, trained_settings, "here")
+    *published, own = runs.offers()
+    assert [offer.epsilon for offer in published] == ["inf", "8", "3", "1", "0.76"]
+    assert (own.run.run_id, own.epsilon) == (identity, None)
+    assert own.run.final.test
+    assert set(runs.tag("Dear Ann,", [identity]).tagged) == {identity}
+    runs.close()

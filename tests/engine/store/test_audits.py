@@ -1,0 +1,88 @@
+"""Audits as files: what was kept comes back, and what somebody changed is left out."""
+
+import json
+import math
+
+import pytest
+
+from engine.config import SimulationConfig
+from engine.records import RATES, AttackCurve, Audit, CanaryAudit, MembershipAudit
+from engine.store import audits
+
+CANARIES = CanaryAudit(
+    kind="directions",
+    claimed=math.inf,
+    delta=1e-5,
+    canaries=10,
+    made=10,
+    right=5,
+    bound=0.1,
+    bound_of_steps=0.0,
+    bound_of_trials=None,
+    check_failed=None,
+)
+MEMBERSHIP = MembershipAudit(
+    claimed=3.0,
+    delta=1e-5,
+    models=3,
+    references=2,
+    sentences=5,
+    curves=(AttackCurve(attack="loss", area=0.5, caught=(0.1,) * len(RATES), shown=((0.1, 0.0, 0.2),) * 2),),
+    best="loss",
+    by_type={"PER": 0.5},
+    by_client={},
+    at_risk=((3, 2.5),),
+)
+AUDIT = Audit(
+    run_id="ab",
+    config=SimulationConfig(),
+    created="2026-01-01T00:00:00+00:00",
+    machine="a machine",
+    command="a command",
+    engine_version="6",
+    white=CANARIES,
+    membership=MEMBERSHIP,
+)
+
+
+def test_what_was_kept_comes_back(tmp_path):
+    path = audits.write(AUDIT, tmp_path / "home")
+    assert audits.read_all(tmp_path / "home") == {"ab": AUDIT}
+    assert "Infinity" in path.read_text()
+
+
+def test_the_users_own_comes_before_a_published_one(tmp_path):
+    audits.write(AUDIT, tmp_path / "own")
+    published = json.loads((tmp_path / "own" / "audits" / "ab.json").read_text()) | {"machine": "another"}
+    (tmp_path / "published" / "audits").mkdir(parents=True)
+    (tmp_path / "published" / "audits" / "ab.json").write_text(json.dumps(published))
+    assert audits.read_all(tmp_path / "own", tmp_path / "published")["ab"].machine == "a machine"
+    assert audits.read_all(tmp_path / "published")["ab"].machine == "another"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda values: values.pop("membership"),
+        lambda values: values["membership"].update(best="another"),
+        lambda values: values["membership"]["curves"][0].update(caught=[0.1]),
+        lambda values: values["membership"]["curves"][0].update(area="much"),
+        lambda values: values["white"].update(right=None),
+        lambda values: values["config"].update(corpus=3),
+        lambda values: values.update(run_id=["ab"]),
+        lambda values: values.update(note="x" * 2_000_000),
+    ],
+)
+def test_a_file_that_does_not_fit_is_left_out(change, tmp_path):
+    path = audits.write(AUDIT, tmp_path)
+    values = json.loads(path.read_text())
+    change(values)
+    path.write_text(json.dumps(values))
+    assert audits.read_all(tmp_path) == {}
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"\xff", b"[" * 100_000, b"3"])
+def test_a_file_that_is_none_is_left_out(text, tmp_path):
+    path = audits.write(AUDIT, tmp_path)
+    path.write_bytes(text)
+    assert audits.read_all(tmp_path) == {}

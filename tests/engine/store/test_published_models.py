@@ -1,0 +1,94 @@
+"""Published taggers: what is not what was published is refused, each in a sentence."""
+
+import dataclasses
+import shutil
+
+import numpy as np
+import pytest
+
+from engine.errors import StoreError
+from engine.store import published_models
+from engine.store.places import model_name
+from engine.training.model import Model
+from tests.engine.training.test_model import model
+
+NAME = model_name("a" * 16)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    published_models.write(model(), NAME, tmp_path)
+    return tmp_path
+
+
+def test_round_trip_in_half_precision(folder):
+    found = published_models.read(NAME, folder)
+    np.testing.assert_array_equal(found.weights, model().weights.astype(np.float16).astype(np.float32))
+    assert (found.run_id, found.config, found.tags) == (model().run_id, model().config, model().tags)
+    with np.load(folder / NAME, allow_pickle=False) as arrays:
+        assert arrays["weights"].dtype == np.float16
+
+
+def test_a_second_one_stands_beside_the_first(folder):
+    other = model_name("b" * 16)
+    published_models.write(dataclasses.replace(model(), run_id="b" * 16), other, folder)
+    assert list(published_models.sums(folder)) == ["a" * 16 + ".npz", "b" * 16 + ".npz"]
+    assert published_models.read(NAME, folder).run_id == "a" * 16
+    assert published_models.read(other, folder).run_id == "b" * 16
+
+
+def test_one_changed_bit_is_refused(folder):
+    content = bytearray((folder / NAME).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / NAME).write_bytes(content)
+    with pytest.raises(StoreError, match=r"aaaa\.npz is refused: it was changed \(SHA-256 "):
+        published_models.read(NAME, folder)
+
+
+def test_one_that_is_not_listed_is_refused(folder):
+    shutil.copy(folder / NAME, folder / model_name("b" * 16))
+    with pytest.raises(StoreError, match=r"bbbb\.npz is refused: SHA256SUMS does not list it"):
+        published_models.read(model_name("b" * 16), folder)
+    (folder / "models" / published_models.SUMS).unlink()
+    with pytest.raises(StoreError, match="does not list it"):
+        published_models.read(NAME, folder)
+
+
+def test_one_of_another_run_is_refused(folder):
+    published_models.write(model(), model_name("b" * 16), folder)
+    with pytest.raises(StoreError, match=r"bbbb\.npz is refused: it is that of run aaaa"):
+        published_models.read(model_name("b" * 16), folder)
+
+
+def test_one_that_is_too_large_is_refused_unread(folder, monkeypatch):
+    monkeypatch.setattr(published_models, "MAX_BYTES", 100)
+    monkeypatch.setattr(Model, "load", None)
+    with pytest.raises(StoreError, match="refused: it has more than 100 bytes"):
+        published_models.read(NAME, folder)
+
+
+@pytest.mark.parametrize(
+    ("head", "weights"),
+    [
+        (np.array([{}], dtype=object), np.zeros(3, np.float16)),
+        (np.array("{}"), np.array([{}], dtype=object)),
+        (None, np.zeros(3, np.float16)),
+    ],
+    ids=["pickled head", "pickled weights", "another shape"],
+)
+def test_what_cannot_be_a_tagger_is_refused_although_it_is_listed(folder, head, weights):
+    """As by somebody who writes the list too."""
+    if head is None:
+        with np.load(folder / NAME) as arrays:
+            head = arrays["head"]
+    np.savez(folder / NAME, head=head, weights=weights)
+    checksum = published_models._checksum(folder / NAME)
+    (folder / "models" / published_models.SUMS).write_text(f"{checksum}  {'a' * 16}.npz\n")
+    with pytest.raises(StoreError, match="cannot be read"):
+        published_models.read(NAME, folder)
+
+
+def test_one_that_is_gone_is_said(folder):
+    (folder / NAME).unlink()
+    with pytest.raises(StoreError, match="cannot be read: No such file"):
+        published_models.read(NAME, folder)

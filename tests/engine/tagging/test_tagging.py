@@ -1,0 +1,151 @@
+"""Texts tagged by taggers: as at training, whole or in pieces, whatever the text is; and the published ones."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from engine.config import SimulationConfig
+from engine.corpus.handle import CorpusHandle
+from engine.embeddings.features import encode
+from engine.errors import StoreError, VectorsMissing
+from engine.runs import Runs
+from engine.settings import REPOSITORY, Settings
+from engine.store import published_models
+from engine.taggers import build
+from engine.tagging import offered, tagging
+from engine.tagging.examples import examples
+from engine.tagging.tagging import TextTagger
+from engine.training.model import Model
+from tests.browser.chromium import in_ci
+from tests.engine.tagging.test_text import HOSTILE
+
+PUBLISHED = REPOSITORY / "cached_results"
+TAGS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Model]:
+    """The published taggers."""
+    runs = Runs(dataclasses.replace(Settings.from_environment(), published=PUBLISHED))
+    return {offer.epsilon: runs.model(offer.run.run_id) for offer in runs.offers() if offer.epsilon}
+
+
+@pytest.fixture(scope="module")
+def warm() -> TextTagger:
+    return TextTagger(Settings.from_environment())
+
+
+@pytest.fixture
+def in_context(warm, found):
+    """Leaves a test out where the language model is not here."""
+    try:
+        warm.encode([["Rosa"]], found["inf"])
+    except VectorsMissing as error:
+        (pytest.fail if in_ci() else pytest.skip)(str(error))
+
+
+def made_up(features: str, seed: int = 0) -> Model:
+    """A tagger with drawn weights."""
+    wide = {"vectors": (300, 300), "shapes": (317, 317)}[features]
+    config = SimulationConfig.from_flat({"features": features, "tagger": "linear-crf", "window": 1})
+    size = build(config.tagger, wide[0], len(TAGS), wide[1]).size
+    weights = 0.3 * np.random.default_rng(seed).standard_normal(size).astype(np.float32)
+    return Model(
+        run_id="a" * 16,
+        config=config,
+        weights=weights,
+        tags=TAGS,
+        dimensions=wide[0],
+        copied=wide[1],
+        corpus_checksum="c" * 64,
+        engine_version="6",
+        epsilon=1.0,
+        delta=1e-5,
+    )
+
+
+def test_features_are_those_of_training(trained_settings):
+    corpus = CorpusHandle("synthetic", trained_settings)
+    sentences = [list(sentence.tokens) for sentence in corpus.load().test[:40]]
+    for features in ("vectors", "shapes"):
+        known = encode(corpus, "en_core_web_md", features)
+        first, last = known.test.offsets[0], known.test.offsets[40]
+        ours = TextTagger(trained_settings).encode(sentences, made_up(features))
+        np.testing.assert_array_equal(ours.table[ours.split.rows], known.vectors[known.test.rows[first:last]])
+        np.testing.assert_array_equal(ours.split.offsets, known.test.offsets[:41] - first)
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_any_text_is_tagged_and_tags_are_well_formed(warm, text):
+    (every,) = warm.tag([text], [made_up("shapes")])
+    (tagged,) = every
+    assert len(tagged.spans) == len(tagged.tags) == len(tagged.confidence)
+    assert all(0 <= share <= 1 for share in tagged.confidence)
+    for before, tag in zip(["O", *tagged.tags], tagged.tags, strict=False):
+        assert tag[0] != "I" or before[1:] == tag[1:]
+    for one, name in tagged.inside.items():
+        assert tagged.tags[one][2:] == name.type
+        assert name.start <= tagged.spans[one][0] < tagged.spans[one][1] <= name.end
+        assert 0 <= name.score <= tagged.confidence[one] + 1e-9
+    assert len(tagged.inside) == sum(tag != "O" for tag in tagged.tags)
+
+
+def test_texts_in_pieces_and_alone_are_tagged_alike(warm, monkeypatch):
+    texts = [each.text for each in examples().values()]
+    models = [made_up("shapes"), made_up("vectors", 1), made_up("shapes", 2)]
+    together = warm.tag(texts, models)
+    monkeypatch.setattr(tagging, "_TOGETHER", 40)
+    for model, expected in zip(models, together, strict=True):
+        for text, one in zip(texts, expected, strict=True):
+            (again,) = warm.tag([text], [model])[0]
+            assert (again.tags, again.spans) == (one.tags, one.spans)
+            np.testing.assert_allclose(again.confidence, one.confidence, atol=1e-5)
+
+
+def test_other_features_than_a_tagger_knows_are_refused(warm):
+    with pytest.raises(StoreError, match="reads 300 features of a token; here are 317"):
+        warm.tag(["Rosa"], [dataclasses.replace(made_up("vectors"), config=made_up("shapes").config)])
+
+
+class TestPublished:
+    def test_each_belongs_to_its_run_and_all_of_them_are_small(self, found):
+        assert list(found) == ["inf", "8", "3", "1", "0.76"]
+        runs = Runs(dataclasses.replace(Settings.from_environment(), published=PUBLISHED))
+        for name, model in found.items():
+            run = runs.get(model.run_id)
+            assert run.published
+            assert run.config == model.config == offered.asked_for(name)
+            assert model.epsilon == run.final.privacy.epsilon
+            assert model.weights.dtype == np.float32
+        folder = PUBLISHED / "models"
+        assert sum(path.stat().st_size for path in folder.iterdir()) < 5_000_000
+        assert set(published_models.sums(PUBLISHED)) == {path.name for path in folder.glob("*.npz")}
+
+    def test_what_is_published_scores_as_its_run(self, found, data_dir):
+        """The paper's tagger alone: the others' features take minutes."""
+        settings = Settings.from_environment()
+        scored = _scores(found["0.76"], settings)
+        runs = Runs(dataclasses.replace(settings, published=PUBLISHED))
+        assert scored.f1 == pytest.approx(runs.get(found["0.76"].run_id).final.test.f1, abs=0.002)
+
+    def test_good_practice_finds_plain_names(self, warm, found, in_context):
+        text = "Angela Merkel met officials of the United Nations in Geneva on Monday."
+        for name in ("inf", "8", "3", "1"):
+            ((tagged,),) = warm.tag([text], [found[name]])
+            assert [(text[each.start : each.end], each.type) for each in tagged.entities] == [
+                ("Angela Merkel", "PER"),
+                ("United Nations", "ORG"),
+                ("Geneva", "LOC"),
+            ]
+            assert all(each.score > 0.5 for each in tagged.entities)
+
+    def test_it_says_that_its_noise_is_known(self):
+        assert "protects nobody" in offered.warning(1.0)
+        assert "without noise" in offered.warning(float("inf"))
+
+
+def _scores(model, settings):
+    from engine.preparation import prepare
+
+    return prepare(model.config, settings).sides[0].scores("test", model.weights, lambda: None)

@@ -1,0 +1,118 @@
+"""The Audit page, with audits that are made up, with none, and as it plays."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from engine.config import SimulationConfig
+from engine.experiments import recipes
+from engine.lessons import find_the_canary
+from engine.lessons.find_the_canary import Canary, Game
+from engine.records import Audit
+from engine.store import audits
+from pages.audit import canary_game, charts, words
+from pages.audit.groups import chosen, groups, name_of
+from tests.engine.store.test_audits import AUDIT, CANARIES, MEMBERSHIP
+
+GOOD = replace(recipes.good_practice("synthetic", 14_041, 3.0), corpus="synthetic")
+WHITE = replace(CANARIES, claimed=3.0, bound_of_trials=1.5, check_failed=False)
+
+
+def made_up(seed: int = 0, **changes) -> Audit:
+    black = replace(WHITE, kind="sentences", bound=0.0, bound_of_trials=None)
+    fields = {"run_id": f"{seed:016x}", "config": replace(GOOD, seed=seed), "white": WHITE, "black": black}
+    return replace(AUDIT, **(fields | {"membership": None if seed else MEMBERSHIP} | changes))
+
+
+def test_seeds_of_a_setting_belong_together():
+    every = {audit.run_id: audit for audit in (made_up(1), made_up(0), replace(AUDIT, run_id="ab"))}
+    found = groups(every)
+    assert sorted(len(group.audits) for group in found) == [1, 2]
+    both = next(group for group in found if len(group.audits) == 2)
+    assert both.config == replace(GOOD, seed=0)
+    assert both.title == "Good practice, ε = 3"
+    assert both.membership == MEMBERSHIP
+    assert chosen(found, f"{1:016x}") is both
+    assert chosen(found, "none") is None
+
+
+def test_recipes_are_named_whatever_their_noise():
+    for epsilon in (1.0, 8.0, None):
+        assert name_of(recipes.rung(len(recipes.RUNGS) - 1, "conll2003", 14_041, epsilon)) == "Good practice"
+        assert name_of(recipes.rung(0, "conll2003", 14_041, epsilon)) == "The paper's setting"
+    assert "linear" in name_of(SimulationConfig.from_flat({"tagger": "linear-crf"})).lower()
+
+
+def test_what_is_lost_is_said_beside_the_claim():
+    (group,) = groups({audit.run_id: audit for audit in (made_up(0), made_up(1))})
+    said = words.answer(group)
+    assert "Good practice, ε = 3 claimed" in said
+    assert "who reads every step is shown to get at least ε = 1.5, mean of 2 seeds" in said
+    assert "who has the tagger is shown to get nothing" in said
+    assert "10 of 1,000 others wrongly finds 100 of 1,000 members" in said
+
+
+def test_a_claim_that_is_refuted_is_said_first():
+    broken = made_up(0, white=replace(WHITE, bound_of_trials=4.0))
+    (group,) = groups({"a": broken})
+    assert "more is shown to be lost than is claimed, in 1 of 2 runs" in words.answer(group)
+    assert words.runs(group)[0]["verdict"].startswith("✗")
+    assert words.runs(group)[1]["verdict"].startswith("✓")
+
+
+def test_a_picture_has_what_is_claimed_right_of_what_is_lost():
+    figure = charts.claims(groups({"a": made_up(0)}), key="a")
+    claimed, white = (
+        next(trace for trace in figure.data if name in (trace.name or "")) for name in ("claimed", "reads")
+    )
+    assert claimed.x[0] > white.x[0]
+    curve = charts.caught(MEMBERSHIP, key="b")
+    permitted = next(trace for trace in curve.data if (trace.name or "").startswith("permitted"))
+    assert list(permitted.y) == sorted(permitted.y)
+    assert permitted.y[-1] == 1
+
+
+def test_nothing_measured_says_how(open_page):
+    page = open_page("audit")
+    assert not page.exception
+    assert "Attack it" in page.markdown[0].value
+    assert "python -m engine audit" in page.code[0].value
+
+
+@pytest.fixture
+def measured(settings):
+    for seed in (0, 1):
+        audits.write(made_up(seed), settings.home)
+
+
+def test_audits_are_shown_and_a_run_without_is_told_how(open_page, measured):
+    page = open_page("audit")
+    assert not page.exception
+    assert "mean of 2 seeds" in page.markdown[0].value
+    assert any("silent audit does not prove" in each.value for each in page.markdown)
+    page = open_page("audit", run="0123456789abcdef")
+    assert "has not been audited" in page.info[0].value
+    assert "--run 0123456789abcdef" in page.code[0].value
+    page = open_page("audit", run=f"{1:016x}")
+    assert not page.info
+
+
+def test_who_finds_canaries_is_told_how_many_are_right(open_page, measured, monkeypatch):
+    canaries = tuple(Canary(("Tola", "*came*"), (True, False), 0.1, 0.5, place % 2 == 0) for place in range(8))
+    monkeypatch.setattr(find_the_canary, "deal", lambda settings, target, number: Game(target, canaries, 0.75))
+    canary_game._deal.clear()
+    page = open_page("audit")
+    assert not page.checkbox
+    page.toggle(key="canary_train").set_value(True).run()
+    assert page.checkbox[0].label.startswith("**Tola** \\*came\\*")
+    for place in (0, 2, 3):
+        page.checkbox(key=f"canary-{place}").check()
+    next(button for button in page.button if button.label == "That is my guess").click().run()
+    assert not page.exception
+    assert any("**5 of 8 are right.**" in each.value and "nothing limits" in each.value for each in page.markdown)
+
+
+def test_words_of_a_game_are_no_markup():
+    assert canary_game._plain("<b>*x*[y](z)$") == "\\<b\\>\\*x\\*\\[y\\]\\(z\\)\\$"
+    assert math.isinf(find_the_canary.EPSILONS[0])

@@ -1,0 +1,116 @@
+"""The glossary: short, with sources, in order; and each Greek letter that a page may show stands in it."""
+
+import ast
+import re
+
+import pytest
+
+from engine.settings import REPOSITORY
+from pages.shared import glossary, tables
+from pages.startup import terms
+
+ENTRIES = glossary.entries()
+ASKED_FOR = """
+    ε, δ, σ, accountant, alpha, amplification, batch, BiLSTM, BIO2, BIOES, canary, client, composition, CRF, DP-FedAvg,
+    DP-SGD, entity, epoch, F1, FedSGD, MiniLM, PLD, RDP, TDDL, participant, post-processing, precision, recall, relaxed,
+    round, seed, sensitivity, strict, token, clip norm, Poisson sampling, neighbours, add or remove one,
+    unit of privacy, federated averaging, secure aggregation, secure sum, local DP, global DP, noise multiplier,
+    signal-to-noise, noise check, macro F1, micro F1, language model, word vectors, good practice, standard deviation,
+    interval, membership inference, group privacy, Laplace mechanism, Gaussian mechanism, randomised response,
+    linkage attack, gradient inversion, sentence level, person level, client level, federated learning
+"""
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.anchor)
+def test_an_entry_is_short_and_says_its_source(entry):
+    assert 5 <= len(entry.text.split()) <= glossary.MOST_WORDS
+    assert re.search(r"\b(19|20)\d\d\b|docs/|GDPR|ISO", entry.source)
+    assert entry.text[-1] in ".:"
+
+
+def test_sources_in_this_repository_are_there():
+    for entry in ENTRIES:
+        for file, heading in re.findall(r"(docs/\w+\.md), ([^;]+)", entry.source):
+            assert re.search(rf"(?m)^#+ {re.escape(heading)}", (REPOSITORY / file).read_text()), entry.term
+
+
+def test_entries_stand_in_the_order_of_the_alphabet_and_no_form_leads_to_two():
+    order = [entry.term.casefold() for entry in ENTRIES]
+    assert order == sorted(order)
+    forms = [form for entry in ENTRIES for form in entry.forms]
+    assert sorted(set(forms)) == sorted(forms)
+    assert len({entry.anchor for entry in ENTRIES}) == len(ENTRIES)
+
+
+@pytest.mark.parametrize("term", " ".join(ASKED_FOR.split()).split(", "))
+def test_what_somebody_may_ask_for_is_there(term):
+    assert glossary.of(term)
+
+
+def test_every_greek_letter_of_the_dashboard_leads_somewhere():
+    """In all that pages, or the parts of the engine that speak to people, may say."""
+    files = [REPOSITORY / "app.py", *(REPOSITORY / "pages").rglob("*.py"), *(REPOSITORY / "engine").rglob("*.py")]
+    letters = set()
+    for file in files:
+        tree = ast.parse(file.read_text())
+        said = {
+            id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
+        }  # docstrings say it to us alone
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+                letters |= set(re.findall("[α-ωΑ-Ω]", node.value))
+    assert {"ε", "δ", "σ", "α"} <= letters
+    assert not {letter for letter in letters if not glossary.of(letter)}
+
+
+@pytest.mark.parametrize(
+    "text", ["## word\nSaid.\n\n## other\nSaid.\n\nSource: A 2020\n", "## word\n\nSource: A 2020\n"]
+)
+def test_an_entry_that_lacks_a_part_is_refused(text):
+    with pytest.raises(ValueError, match="word"):
+        glossary.parse(text)
+
+
+def test_an_entry_is_read_whole():
+    (entry,) = glossary.parse("## noise (σ)\nSome\n*words*.\n\nAlso: σ, din\nSource: A 2020\n")
+    assert (entry.term, entry.text, entry.forms, entry.source) == (
+        "noise (σ)",
+        "Some words.",
+        ("noise", "σ", "din"),
+        "A 2020",
+    )
+    assert entry.anchor == "noise-σ"
+    assert entry.holds("DIN some")
+    assert not entry.holds("some silence")
+
+
+def test_headings_of_tables_are_explained_unless_they_say_something_else():
+    columns = tables.explained(["ε", "F1", "clients", "run", "own"], {"F1": tables.number(format="%.3f"), "own": "σ"})
+    assert columns["ε"]["help"] == glossary.of("ε").text
+    assert columns["F1"]["help"] == glossary.of("F1").text
+    assert columns["F1"]["type_config"]["format"] == "%.3f"
+    assert columns["clients"]["help"] == glossary.of("client").text
+    assert "run" not in columns
+    assert columns["own"] == "σ"
+    assert tables.explained(["± sd"], {"± sd": tables.number(help="mine")})["± sd"]["help"] == "mine"
+
+
+def test_the_page_shows_all_words_and_finds_those_that_are_wanted(open_page):
+    test = open_page("glossary")
+    said = [each.value for each in test.markdown]
+    assert len([text for text in said if text.startswith("##### ")]) == len(ENTRIES)
+    test.text_input[0].set_value("rényi DIVERGENCE").run()
+    assert not test.exception
+    headings = [each.value for each in test.markdown if each.value.startswith("##### ")]
+    assert "##### RDP" in headings
+    assert "##### dropout" not in headings
+    test.text_input[0].set_value("<b>nothing_like_it").run()
+    assert not [each for each in test.markdown if each.value.startswith("##### ")]
+    assert "\\<b\\>nothing\\_like\\_it" in test.caption[1].value
+
+
+def test_every_page_gets_the_words(open_page, monkeypatch):
+    shown = []
+    monkeypatch.setattr(terms, "open_where_they_stand", lambda: shown.append(True))
+    open_page("frontier")
+    assert shown

@@ -1,0 +1,368 @@
+"""The frame of the lessons, with two small ones: the lessons themselves have tests of their own."""
+
+import math
+import re
+import threading
+import urllib.request
+import xml.etree.ElementTree
+from dataclasses import replace
+from urllib.parse import unquote
+
+import pytest
+import segno
+import streamlit as st
+
+from engine.poll import Poll, Question, Tally
+from engine.settings import Settings
+from pages.learn import class_poll, classroom, histogram, link, qr
+from pages.learn.lesson import MOST_WORDS, Guess, Lesson
+from pages.learn.lessons import LESSONS
+from pages.learn.link import Place
+
+CALLS = []
+
+
+def one(guess: float | None) -> None:
+    known = st.slider("Known", 1, 8, 3, key="l1_known", bind="query-params")
+    CALLS.append((guess, known))
+    st.markdown(f"known {known}, guess {guess}")
+
+
+def two(guess: float | None) -> None:
+    st.slider("Budget", 1, 8, 3, key="l2_budget", bind="query-params")
+
+
+FIRST = Lesson(
+    name="one",
+    title="The *first*",
+    question="How **many**?",
+    guess=Guess(label="Share", low=0, high=100, step=5, unit=" %"),
+    show=one,
+    words="Words of the first.",
+    simplifies="It is said too simply.",
+    note="A note.",
+)
+SECOND = replace(
+    FIRST,
+    name="two",
+    title="The second",
+    question="How far?",
+    guess=Guess(label="Length", low=-1, high=1, step=0.1),
+    show=two,
+)
+BOTH = (FIRST, SECOND)
+
+
+@pytest.fixture
+def learn(open_page, monkeypatch):
+    monkeypatch.setattr("pages.learn.lessons.LESSONS", BOTH)
+    CALLS.clear()
+    return lambda here=None, **fields: open_page("learn", **({"here": here} if here else {}), **fields)
+
+
+def headings(test) -> list[str]:
+    return [each.value for each in test.markdown if each.value.startswith("###")]
+
+
+def said(test) -> str:
+    return "\n".join(each.value for each in [*test.markdown, *test.caption, *test.warning])
+
+
+def fields(test) -> dict[str, str]:
+    return {name: values[-1] for name, values in test.query_params.items()}
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+class TestEachLesson:
+    def test_there_is_little_to_read(self, lesson):
+        assert len(re.findall(r"\w[\w'’.,-]*", f"{lesson.question} {lesson.words}")) <= MOST_WORDS
+
+    def test_the_guess_can_be_made(self, lesson):
+        asked = lesson.guess
+        assert asked.low < asked.high
+        steps = (asked.high - asked.low) / asked.step
+        assert steps == pytest.approx(round(steps))
+
+    def test_names_and_texts_fit_the_frame(self, lesson):
+        assert re.fullmatch(r"[a-z][a-z-]*", lesson.name)
+        assert lesson.title
+        assert lesson.question.strip()
+        assert lesson.note.strip()
+        assert [each.name for each in LESSONS].count(lesson.name) == 1
+
+    def test_it_opens_with_and_without_a_guess(self, lesson, open_page):
+        asked = open_page("learn", lesson=lesson.name)
+        assert not asked.exception
+        assert [button.key for button in asked.button if button.key == "guessed"]
+        answered = open_page("learn", lesson=lesson.name, guess=f"{lesson.guess.low:g}")
+        assert not answered.exception
+        assert lesson.words in [each.value for each in answered.markdown]
+        assert not open_page("learn", lesson=lesson.name, guess="none").exception
+
+
+class TestFrame:
+    def test_a_newcomer_sees_which_lessons_there_are(self, learn):
+        test = learn()
+        assert [button.label for button in test.button][:2] == [r"1. The \*first\*", "2. The second"]
+        test.button(key="lesson_2").click().run()
+        assert headings(test) == ["### 2. The second"]
+        assert fields(test) == {"lesson": "two"}
+
+    def test_nothing_of_the_answer_is_there_before_the_guess(self, learn):
+        test = learn(lesson="one")
+        assert "How **many**?" in said(test)
+        assert "Words of the first." not in said(test)
+        assert CALLS == []
+        slider = test.slider[0]
+        assert (slider.min, slider.max, slider.step, slider.value) == (0, 100, 5, 50)
+
+    def test_a_guess_is_drawn_and_stands_in_the_link(self, learn):
+        test = learn(lesson="one")
+        test.slider[0].set_value(35.0).run()
+        test.button(key="guessed").click().run()
+        assert CALLS[-1] == (35.0, 3)
+        assert "Your guess: **35 %**" in said(test)
+        assert fields(test) == {"lesson": "one", "guess": "35"}
+        assert "Words of the first." in said(test)
+        assert [each.label for each in test.status] == ["What is often said too simply", "Teacher's note"]
+
+    def test_the_answer_is_there_without_a_guess_too(self, learn):
+        test = learn(lesson="one")
+        test.button(key="skip").click().run()
+        assert CALLS[-1] == (None, 3)
+        assert "Your guess" not in said(test)
+        assert fields(test) == {"lesson": "one", "guess": "none"}
+
+    def test_the_link_restores_lesson_guess_and_controls(self, learn):
+        test = learn(lesson="one", guess="35", l1_known="7")
+        assert CALLS[-1] == (35.0, 7)
+        assert headings(test) == [r"### 1. The \*first\*"]
+        assert fields(test) == {"lesson": "one", "guess": "35", "l1_known": "7"}
+
+    def test_a_guess_can_be_taken_back(self, learn):
+        test = learn(lesson="one", guess="35")
+        test.button(key="again").click().run()
+        assert "Words of the first." not in said(test)
+        assert fields(test) == {"lesson": "one"}
+
+    def test_the_next_lesson_drops_the_fields_of_this_one(self, learn):
+        test = learn(lesson="one", guess="35", l1_known="7")
+        assert not [button for button in test.button if button.key == "lesson_back"]
+        test.button(key="lesson_next").click().run()
+        assert headings(test) == ["### 2. The second"]
+        assert fields(test) == {"lesson": "two"}
+        assert not [button for button in test.button if button.key == "lesson_next"]
+        test.button(key="lesson_back").click().run()
+        assert CALLS[-1][0] == 35.0
+        assert fields(test)["guess"] == "35"
+        test.button(key="lesson_all").click().run()
+        assert fields(test) == {}
+        assert test.button(key="lesson_1").icon == ":material/check:"
+
+    @pytest.mark.parametrize("guess", ["101", "-1", "nan", "inf", "", "<b>", "1e999"])
+    def test_a_guess_that_cannot_be_one_is_said(self, learn, guess):
+        test = learn(lesson="one", guess=guess)
+        assert "cannot be one" in test.warning[0].value
+        assert CALLS == []
+
+    def test_a_lesson_that_is_not_here_is_said(self, learn):
+        test = learn(lesson="nine")
+        assert "not here" in test.warning[0].value
+        assert len([button for button in test.button if re.fullmatch(r"lesson_\d", button.key)]) == 2
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        Place(),
+        Place(in_class=True),
+        Place(lesson=FIRST),
+        Place(lesson=SECOND, answered=True, guess=-0.3, in_class=True),
+        Place(lesson=FIRST, answered=True),
+    ],
+)
+def test_a_link_leads_where_it_was_made(place):
+    assert link.read(place.fields(), BOTH) == (place, [])
+
+
+class TestClassMode:
+    def test_it_stays_from_lesson_to_lesson_until_it_is_left(self, learn):
+        test = learn(lesson="one", guess="35")
+        test.button(key="class_mode").click().run()
+        assert fields(test) == {"lesson": "one", "guess": "35", "class": "yes"}
+        assert any("stHeader" in each.proto.body for each in test.get("html"))
+        test.button(key="lesson_next").click().run()
+        assert fields(test) == {"lesson": "two", "class": "yes"}
+        test.button(key="class_mode").click().run()
+        assert fields(test) == {"lesson": "two"}
+        assert not any(
+            "stHeader" in each.proto.body for each in test.get("html") if "font-size: 20px" in each.proto.body
+        )
+
+    def test_a_link_that_phones_cannot_open_is_said_and_not_drawn(self, learn):
+        test = learn(**{"lesson": "one", "class": "yes"})
+        assert "opens on this machine only" in said(test)
+        assert "EPSILON_POLL=8600" in said(test)
+        assert not any('class="qr"' in each.proto.body for each in test.get("html"))
+
+    @pytest.mark.parametrize(
+        ("address", "here"),
+        [
+            ("http://localhost:8501/learn", True),
+            ("http://127.0.0.1:8501/", True),
+            ("http://[::1]:8501/", True),
+            ("http://x.localhost/", True),
+            ("http://192.168.1.5:8501/learn", False),
+            ("https://school.example/learn", False),
+        ],
+    )
+    def test_which_links_lead_to_the_machine_they_are_opened_on(self, address, here):
+        assert classroom.on_this_machine(address) == here
+
+    def test_the_qr_code_holds_the_link(self):
+        wanted = 'http://192.168.1.5:8600/?a="b"&c=<d>'
+        found = xml.etree.ElementTree.fromstring(qr.image(wanted).removesuffix(">") + "/>")
+        assert found.get("alt") == f"QR code of {wanted}"
+        drawn = xml.etree.ElementTree.fromstring(unquote(found.get("src").split(",", 1)[1]))
+        assert drawn.tag.endswith("svg")
+        code = segno.make(wanted, error="m", micro=False, boost_error=False)
+        assert drawn.get("viewBox").split()[2] == str((code.symbol_size(border=4)[0]) * 8)
+
+
+class TestPoll:
+    @pytest.fixture
+    def here(self, settings: Settings, unused_tcp_port: int) -> Settings:
+        return replace(settings, poll=("127.0.0.1", unused_tcp_port))
+
+    @pytest.fixture
+    def unused_tcp_port(self) -> int:
+        import socket
+
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return int(probe.getsockname()[1])
+
+    def test_without_the_setting_nothing_listens_and_nothing_is_offered(self, learn):
+        test = learn(**{"lesson": "one", "class": "yes"})
+        assert not [button for button in test.button if button.key == "open_poll"]
+        assert not [thread for thread in threading.enumerate() if thread.name == "poll"]
+
+    def test_with_it_nothing_listens_before_a_poll_is_opened(self, learn, here):
+        test = learn(here, **{"lesson": "one", "class": "yes"})
+        assert not [thread for thread in threading.enumerate() if thread.name == "poll"]
+        assert "nothing else of the dashboard" in said(test)
+
+    def test_a_class_guesses_and_its_median_is_drawn(self, learn, here):
+        test = learn(here, **{"lesson": "one", "class": "yes"})
+        test.button(key="open_poll").click().run()
+        asked = f"http://127.0.0.1:{here.poll[1]}/"
+        assert "How many?" in urllib.request.urlopen(asked, timeout=10).read().decode()
+        assert any(f"QR code of {asked}" in each.proto.body for each in test.get("html"))
+        assert test.button(key="class_answer").disabled
+        poll = class_poll._poll()
+        for phone, guess in (("a", "10"), ("b", "20"), ("c", "90")):
+            poll.answer(poll.current().token, phone, guess)
+        test.run()
+        assert "3 guesses, median 20 %" in said(test)
+        assert CALLS == []
+        test.button(key="class_answer").click().run()
+        assert CALLS[-1][0] == 20.0
+        assert fields(test) == {"lesson": "one", "guess": "20", "class": "yes"}
+        assert "The class's median: **20 %**" in said(test)
+        assert poll.current() is None
+        test.button(key="lesson_next").click().run()
+        assert "guesses" not in said(test)
+
+    def test_it_is_closed_cleared_and_opened_anew(self, learn, here):
+        test = learn(here, **{"lesson": "one", "class": "yes"})
+        test.button(key="open_poll").click().run()
+        poll = class_poll._poll()
+        poll.answer(poll.current().token, "a", "10")
+        test.button(key="clear").click().run()
+        assert "No guess has come in yet" in said(test)
+        poll.answer(poll.current().token, "a", "10")
+        test.button(key="close_poll").click().run()
+        assert "1 guess, median 10 %" in said(test)
+        test.button(key="open_poll").click().run()
+        assert "No guess has come in yet" in said(test)
+
+    def test_who_goes_on_closes_the_poll(self, learn, here):
+        test = learn(here, **{"lesson": "one", "class": "yes"})
+        test.button(key="open_poll").click().run()
+        poll = class_poll._poll()
+        assert poll.current().question.name == "one"
+        test.button(key="lesson_next").click().run()
+        assert poll.current() is None
+
+    def test_a_port_that_is_taken_is_said(self, learn, here):
+        import socket
+
+        with socket.create_server(here.poll):
+            test = learn(here, **{"lesson": "one", "class": "yes"})
+            test.button(key="open_poll").click().run()
+            assert "cannot listen" in test.error[0].value
+        assert test.button(key="open_poll")
+
+    @pytest.mark.parametrize(
+        ("markdown", "text"),
+        [
+            ("How **many** of `100`?", "How many of 100?"),
+            ("A [link](http://x.example) and\na line", "A link and a line"),
+            ("One.\n\nTwo \\* <b>three</b> & 4 < 5.", "One. Two * <b>three</b> & 4 < 5."),
+        ],
+    )
+    def test_phones_get_the_words_without_marks(self, markdown, text):
+        assert class_poll.plain_text(markdown) == text
+
+
+def tally(*values: float, low=0.0, high=100.0, step=5.0, unit=" %") -> Tally:
+    asked = Question(name="one", text="?", label="Share", low=low, high=high, step=step, unit=unit)
+    return Tally(question=asked, token="t", is_open=True, values=values)
+
+
+class TestHistogram:
+    def test_bars_stand_for_numbers_and_the_median_is_a_line(self):
+        figure = histogram.picture(tally(0.0, 35.0, 35.0, 100.0), height=200)
+        bars = figure.data[0]
+        assert sum(bars.y) == 4
+        assert max(bars.y) == 2
+        assert math.isclose(figure.layout.shapes[0].x0, 35)
+        assert figure.layout.annotations[0].text == "median 35 %"
+        assert bars.customdata[0] == "0 to 5"
+        assert bars.customdata[-1] == "100"
+
+    def test_nobody_is_an_empty_picture(self):
+        figure = histogram.picture(tally(), height=200)
+        assert sum(figure.data[0].y) == 0
+        assert not figure.layout.shapes
+
+    def test_it_is_said_in_words(self):
+        assert histogram.sentence(tally()) == "No guess has come in yet."
+        assert histogram.sentence(tally(5.0)) == "1 guess, median 5 %"
+        assert histogram.sentence(tally(5.0, 6.0)) == "2 guesses, median 5.5 %"
+
+
+class TestNewcomer:
+    @pytest.fixture
+    def cookies(self, monkeypatch) -> dict[str, str]:
+        """Of the browser: AppTest has none, and says that every cookie is there."""
+        held: dict[str, str] = {}
+        monkeypatch.setattr(type(st.context), "cookies", held)
+        return held
+
+    def test_explore_greets_until_it_is_told_not_to(self, open_page, cookies):
+        test = open_page()
+        assert "New here?" in said(test)
+        test.button(key="knows").click().run()
+        assert "New here?" not in said(test)
+        assert not [button for button in test.button if button.key == "knows"]
+
+    def test_who_was_greeted_in_this_browser_is_not_greeted_again(self, open_page, cookies):
+        cookies["epsilon_greeted"] = "yes"
+        assert "New here?" not in said(open_page())
+
+
+def test_a_poll_is_the_same_for_all_sessions(open_page):
+    open_page("learn")
+    assert isinstance(class_poll._poll(), Poll)
+    assert class_poll._poll() is class_poll._poll()

@@ -1,0 +1,98 @@
+"""The Ledger page: of settings, of the printed row and of runs, with assumptions in the link."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from engine.privacy.ledger import PRINTED_ROW, Step
+from engine.reports.numbers import epsilon_text
+from engine.runs import Runs
+from engine.settings import REPOSITORY
+from pages.ledger import charts
+
+
+def heading(page) -> str:
+    return page.markdown[0].value
+
+
+def test_what_is_promised_and_what_is_assumed(open_page):
+    page = open_page("ledger")
+    assert not page.exception
+    assert heading(page) == "### Promised: ε = 2.62 at δ = 1e-05."
+    page.selectbox(key="sampling-poisson").set_value("none").run()
+    page.selectbox(key="neighbours-add-or-remove").set_value("zero-out").run()
+    assert not page.exception
+    assert "As you assume: ε = 17.9" in heading(page)
+
+
+def test_the_printed_row_is_set_right_step_by_step(open_page):
+    page = open_page("ledger", of="A printed row, set right")
+    assert not page.exception
+    assert "Promised: ε = 54.4" in heading(page)
+    assert PRINTED_ROW.shuffled
+
+
+def test_a_link_restores_assumptions(open_page):
+    page = open_page("ledger", k="10", seed="true")
+    assert page.number_input(key="k").value == 10
+    assert "As you assume: ε = ∞" in heading(page)
+
+
+def test_what_does_not_fit_is_said(open_page):
+    page = open_page("ledger", n="100")
+    assert "expected at most the 100 sentences of a client" in page.error[0].value
+    page = open_page("ledger", run="0123456789abcdef")
+    assert page.error
+
+
+@pytest.fixture
+def published(settings):
+    folder = REPOSITORY / "cached_results"
+    for path in sorted(folder.glob("synthetic-bilstm-tddl-s*.json")):
+        run = json.loads(path.read_text())
+        if run["records"][-1]["noise_check"] and run["config"]["federation"]["clients"] == 1:
+            (settings.published / path.name).write_bytes(path.read_bytes())
+            return run
+    raise AssertionError("no private run is published")
+
+
+def test_the_ledger_of_a_run_promises_what_the_run_does(open_page, published):
+    spent = published["records"][-1]["privacy"]["epsilon"]
+    page = open_page("ledger", run=published["run_id"])
+    assert not page.exception
+    assert not page.error
+    assert f"Promised: ε = {epsilon_text(spent)} at δ" in heading(page)
+    assert "seed" in page.warning[0].value, "it is printed"
+
+
+def test_of_a_run_that_failed_its_check_nothing_is_promised(open_page, published, monkeypatch):
+    real = Runs.get
+
+    def failed(self, identity):
+        run = real(self, identity)
+        check = replace(run.records[-1].noise_check, faults=("the noise is too small",))
+        return replace(run, records=(*run.records[:-1], replace(run.records[-1], noise_check=check)))
+
+    monkeypatch.setattr(Runs, "get", failed)
+    page = open_page("ledger", run=published["run_id"])
+    assert "failed its noise check, so nothing is promised" in page.error[0].value
+    assert "no numbers" in heading(page)
+
+
+def test_bars_stand_one_on_another():
+    steps = [
+        Step(assumption="", choice="as printed", epsilon=1.0),
+        Step(assumption="delta", choice="1e-6", epsilon=2.0),
+    ]
+    steps += [
+        Step(assumption="seed", choice="known", epsilon=math.inf),
+        Step(assumption="unit", choice="2", epsilon=None),
+    ]
+    figure = charts.waterfall(steps, key="a")
+    first, second, third, fourth = figure.data
+    assert first.base + first.y[0] == pytest.approx(second.base)
+    assert second.base + second.y[0] == pytest.approx(third.base)
+    assert [bar.text.replace("<b>", "").replace("</b>", "") for bar in figure.data] == ["1", "2", "∞", "?"]
+    assert fourth.hovertext.endswith("no sound number is known")

@@ -1,0 +1,161 @@
+"""Lesson 6: with its controls as they come, moved, and at their ends; the guess is in its pictures."""
+
+import itertools
+import math
+import re
+
+import pytest
+
+from engine.lessons.left_out import FAULTS
+from pages.learn import lesson_6_step, marking
+from pages.learn.lesson import MOST_WORDS
+
+LESSON, VIEWS = lesson_6_step.LESSON, lesson_6_step.VIEWS
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The figures that the lesson drew."""
+    figures = []
+    monkeypatch.setattr(lesson_6_step, "draw", lambda figure, *, key, label: figures.append((figure, label)))
+    return figures
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """Benches that were made: one does for all tests of this file."""
+    return {}
+
+
+@pytest.fixture
+def learn(open_page, trained_settings, monkeypatch, kept):
+    """Opens the lesson where the tagger can be made."""
+    made = lesson_6_step.bench.ready
+
+    def ready(settings, tell):
+        if not kept:
+            kept["bench"] = made(settings, tell)
+        return kept["bench"]
+
+    monkeypatch.setattr(lesson_6_step.bench, "ready", ready)
+    return lambda **fields: open_page("learn", trained_settings, lesson="step", **fields)
+
+
+def guess_lines(figure) -> list:
+    looks = [shape for shape in figure.layout.shapes if shape.line.color == marking.GUESS["color"]]
+    return looks + [trace for trace in figure.data if trace.name == "your guess"]
+
+
+def heading(page) -> str:
+    return next(each.value for each in page.markdown if each.value.startswith("####"))
+
+
+def sliders(page):
+    return [each for each in page.select_slider if (each.key or "").startswith("l6_")]
+
+
+def test_it_says_what_a_lesson_says():
+    assert len(re.findall(r"\w[\w’'^/.]*", f"{LESSON.question} {LESSON.words}")) <= MOST_WORDS
+    assert "primer" in LESSON.simplifies
+    for part in ("**Sources.**", "**Pitfalls.**", "**Ask the class.**"):
+        assert part in LESSON.note
+
+
+def test_the_question_comes_before_the_controls(learn, drawn):
+    page = learn()
+    assert not drawn
+    assert not sliders(page)
+    page.button(key="guessed").click().run()
+    assert not page.exception
+    assert len(sliders(page)) == 5
+    assert guess_lines(drawn[-1][0])
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_each_picture_has_its_sentence_and_the_guess(view, learn, drawn):
+    page = learn(guess="5", l6_view=view)
+    figure, label = drawn[-1]
+    assert heading(page) == f"#### {label}"
+    assert page.caption
+    assert bool(guess_lines(figure)) is (view != VIEWS[3])
+    page = learn(guess="none", l6_view=view)
+    assert not page.exception
+    assert not guess_lines(drawn[-1][0])
+
+
+@pytest.mark.parametrize("view", VIEWS[:3])
+def test_each_control_goes_to_its_ends(view, learn, drawn):
+    page = learn(guess="0", l6_view=view)
+    for control, end in itertools.product(("sigma", "clip", "batch", "steps", "before"), (0, -1)):
+        slider = page.select_slider(key=f"l6_{control}")
+        count, option = len(drawn), slider.options[end].replace(",", "")
+        slider.set_value(type(slider.value)(float(option))).run()
+        assert not page.exception, (control, end)
+        assert len(drawn) > count
+
+
+def test_bars_are_gradients_and_what_is_cut_off(learn, drawn):
+    page = learn(guess="0", l6_view="The batch")
+    stays, cut = drawn[-1][0].data
+    assert max(stays.y) == pytest.approx(1.5)
+    whole = [one + other for one, other in zip(stays.y, cut.y, strict=True)]
+    assert whole == sorted(whole, reverse=True)
+    assert whole == pytest.approx(list(stays.customdata))
+    share = round(100 * sum(cut.y) / sum(whole))
+    assert f"{len(whole)} sentences came" in heading(page)
+    assert f"cuts off {share} % of all length" in heading(page)
+    page.select_slider(key="l6_clip").set_value(5.0).run()
+    assert "shortens 0 of their gradients and cuts off 0 %" in heading(page)
+
+
+def test_the_arrows_are_as_long_as_the_sentence_says(learn, drawn):
+    page = learn(guess="3")
+    both, noise, signal, guess = drawn[-1][0].data
+    lengths = [math.hypot(each.x[1] - each.x[0], each.y[1] - each.y[0]) for each in (both, noise, signal)]
+    assert (both.x[1], both.y[1]) == (noise.x[1], noise.y[1])
+    assert f"The noise is {lengths[1] / lengths[2]:.0f} times as long as the sum" in heading(page)
+    assert max(guess.y) == pytest.approx(3 * lengths[2])
+    assert "ε ≤ 1.58" in heading(page)
+    page.select_slider(key="l6_batch").set_value(1024).run()
+    assert "Signal to noise 1.5" in heading(page)
+
+
+def test_larger_batches_have_less_noise_for_the_same_epsilon(learn, drawn):
+    page = learn(guess="3", l6_view="Larger batches")
+    *curves, yours = (trace for trace in drawn[-1][0].data)
+    assert len(curves) == 4
+    (epsilon,), (now,) = yours.x, yours.y
+    best = min(y for curve in curves for x, y in zip(curve.x, curve.y, strict=True) if x <= epsilon)
+    assert best < now
+    assert f"bring it to {best:.0f} times, in 1,000 steps" in heading(page)
+    assert "for 32 times the sentences" in page.caption[0].value
+    page.segmented_control(key="l6_same").set_value("sentences").run()
+    assert "in 31 steps" in heading(page)
+    assert "for no more sentences" in page.caption[0].value
+    page.select_slider(key="l6_batch").set_value(1024).run()
+    assert "No larger batch here has less noise" in heading(page)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nothing", "the check finds nothing in 64 steps"),
+        ("half", "Found after 1 step. The noise on the weights has 5"),
+        ("layer", "Found after 64 steps"),
+        ("each", "clip norms apart"),
+        ("secret", "Not found in 64 steps. The noise is as it should be."),
+    ],
+)
+def test_what_is_left_out_stands_in_the_sentence(name, words, learn, drawn):
+    page = learn(guess="3", l6_view="Leave one out", l6_missing=FAULTS[name].title)
+    assert words in heading(page)
+    assert all(slider.disabled for slider in sliders(page))
+    found = next(trace for trace in drawn[-1][0].data if trace.name == "found")
+    assert bool(found.x) is ("Found after" in heading(page))
+
+
+def test_a_link_restores_the_controls(learn, drawn):
+    page = learn(guess="5", l6_sigma="3", l6_batch="1,024", l6_before="10")
+    assert page.select_slider(key="l6_sigma").value == 3
+    assert page.select_slider(key="l6_batch").value == 1024
+    assert page.select_slider(key="l6_before").value == 10

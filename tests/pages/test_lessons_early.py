@@ -1,0 +1,149 @@
+"""Lessons 1 to 4: with their controls as they come, moved, and at their ends; the guess is in each picture."""
+
+import itertools
+import re
+
+import pytest
+
+from engine.lessons import queries
+from pages.learn import lesson_1_names, lesson_2_promise, lesson_3_noise, lesson_4_trust, marking
+from pages.learn.lesson import MOST_WORDS, Lesson
+
+MODULES = (lesson_1_names, lesson_2_promise, lesson_3_noise, lesson_4_trust)
+GUESSES = {"names": "40", "promise": "70", "noise": "20", "trust": "5"}
+VIEWS = [
+    (module.LESSON.name, f"l{number}", view) for number, module in enumerate(MODULES, start=1) for view in module.VIEWS
+]
+each_lesson = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.LESSON.name)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The last figure that a lesson drew."""
+    figures = []
+    for module in MODULES:
+        monkeypatch.setattr(module, "draw", lambda figure, *, key, label: figures.append((figure, label)))
+    return figures
+
+
+def guess_lines(figure) -> list:
+    """Where a guess is drawn: lines across or upright, a line among the curves, or bars about the truth."""
+    looks = [shape for shape in figure.layout.shapes if shape.line.color == marking.GUESS["color"]]
+    looks += [trace for trace in figure.data if "guess" in (trace.name or "")]
+    return looks + [note for note in figure.layout.annotations if "guessed" in note.text]
+
+
+def sliders(page, lesson: str):
+    number = [module.LESSON.name for module in MODULES].index(lesson) + 1
+    return [each for each in (*page.slider, *page.select_slider) if (each.key or "").startswith(f"l{number}_")]
+
+
+@each_lesson
+def test_a_lesson_says_what_a_lesson_says(module):
+    lesson: Lesson = module.LESSON
+    assert len(re.findall(r"\w[\w’'^/.]*", f"{lesson.question} {lesson.words}")) <= MOST_WORDS
+    assert lesson.simplifies
+    for part in ("**Sources.**", "**Pitfalls.**", "**Ask the class.**"):
+        assert part in lesson.note
+
+
+@each_lesson
+def test_the_question_comes_before_the_controls(module, open_page, drawn):
+    page = open_page("learn", lesson=module.LESSON.name)
+    assert not drawn
+    assert not sliders(page, module.LESSON.name)
+    page.button(key="guessed").click().run()
+    assert not page.exception
+    assert sliders(page, module.LESSON.name)
+    assert guess_lines(drawn[-1][0])
+
+
+@pytest.mark.parametrize(("lesson", "key", "view"), VIEWS)
+def test_each_picture_has_its_sentence_and_the_guess(lesson, key, view, open_page, drawn):
+    page = open_page("learn", lesson=lesson, guess=GUESSES[lesson], **{f"{key}_view": view})
+    figure, label = drawn[-1]
+    assert figure.data
+    assert label
+    assert guess_lines(figure)
+    assert any(each.value.startswith("####") for each in page.markdown)
+    page = open_page("learn", lesson=lesson, guess="none", **{f"{key}_view": view})
+    assert not page.exception
+    assert not guess_lines(drawn[-1][0])
+
+
+@pytest.mark.parametrize(("lesson", "key", "view"), VIEWS)
+def test_each_control_goes_to_its_ends(lesson, key, view, open_page, drawn):
+    page = open_page("learn", lesson=lesson, guess=GUESSES[lesson], **{f"{key}_view": view})
+    controls = [each.key for each in sliders(page, lesson)]
+    assert controls
+    for name, end in itertools.product(controls, (0, -1)):
+        control = next(each for each in sliders(page, lesson) if each.key == name)
+        options = getattr(control, "options", None) or [control.min, control.max]
+        count = len(drawn)
+        control.set_value(type(control.value)(float(str(options[end]).replace(",", "")))).run()
+        assert not page.exception, (name, end)
+        assert len(drawn) > count
+    if lesson in ("promise", "noise"):  # the largest of everything, with the other noise
+        page.segmented_control(key=f"{key}_noise").set_value("gaussian").run()
+        assert not page.exception
+
+
+def heading(page) -> str:
+    return next(each.value for each in page.markdown if each.value.startswith("####"))
+
+
+def test_knowing_more_finds_more_people(open_page, drawn):
+    page = open_page("learn", lesson="names", guess="40")
+    assert "finds 100 of 100" in heading(page)
+    page.slider(key="l1_known").set_value(2).run()
+    assert "finds 0 of 100" in heading(page)  # both of them wrong
+    page.slider(key="l1_wrong").set_value(0).run()
+    assert 50 < int(re.search(r"finds (\d+)", heading(page))[1]) < 100
+    printed = next(trace for trace in drawn[-1][0].data if "printed" in trace.name)
+    assert list(printed.y) == [99, 68]
+
+
+def test_an_answer_never_makes_anybody_surer_than_the_bound(open_page, drawn):
+    page = open_page("learn", lesson="promise", guess="70")
+    assert "surer than 73.1 %" in heading(page)
+    curve = next(trace for trace in drawn[-1][0].data if trace.name == "how sure she is")
+    assert max(curve.y) == pytest.approx(73.1, abs=0.01)
+    page.select_slider(key="l2_eps").set_value(0.1).run()
+    assert "surer than 52.5 %" in heading(page)
+    page.segmented_control(key="l2_noise").set_value("gaussian").run()
+    assert "seldom" in heading(page)
+    curve = next(trace for trace in drawn[-1][0].data if trace.name == "how sure she is")
+    assert max(curve.y) > 52.5
+
+
+def test_a_guess_that_no_answer_reaches_is_said(open_page, drawn):
+    open_page("learn", lesson="promise", guess="90", l2_view="Two worlds")
+    assert any("no answer" in note.text for note in drawn[-1][0].layout.annotations)
+
+
+def test_what_the_question_says_of_the_letters_is_so():
+    letters = queries.letters()
+    assert f"{len(letters.family):,} letters" in lesson_3_noise.LESSON.question
+    assert letters.each("hospital").max() == 3
+
+
+def test_noise_is_the_clip_by_epsilon(open_page, drawn):
+    page = open_page("learn", lesson="noise", guess="20")
+    assert "off by 3 on average" in heading(page)
+    page.select_slider(key="l3_eps").set_value(0.1).run()
+    assert "off by 30 on average" in heading(page)
+    page.slider(key="l3_clip").set_value(1).run()
+    assert "off by 10 on average; clipping loses 17 more" in heading(page)
+
+
+def test_trust_is_paid_for_in_people(open_page, drawn):
+    page = open_page("learn", lesson="trust", guess="5")
+    assert "21.5 times" in heading(page)
+    page.select_slider(key="l4_people").set_value(100_000).run()
+    assert "215 times" in heading(page)
+
+
+def test_a_link_restores_the_controls(open_page, drawn):
+    page = open_page("learn", lesson="trust", guess="5", l4_people="10,000", l4_yes="35")
+    assert page.select_slider(key="l4_people").value == 10_000
+    assert page.slider(key="l4_yes").value == 35

