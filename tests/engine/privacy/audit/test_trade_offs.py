@@ -32,7 +32,7 @@ def test_delta_is_that_of_a_second_library(mu, epsilon):
 @given(MU)
 @example(5.75)
 def test_a_gaussian_curve_is_its_own_inverse(mu):
-    """β of 1e-11 is kept as 1 − 1e-11 on the way, to 1e-16: to one part in 10⁵, which μ makes one in 10⁵ of α too."""
+    """On the way β is kept as 1 − β, to 1e-16: where β is 1e-10, to one part in a million."""
     curve = gaussian(mu)
     for alpha in (0.001, 0.2, 0.5, 0.9):
         if 1e-10 < curve(alpha) < 1 - 1e-10:
