@@ -1,12 +1,15 @@
 """`ledger`: the same training under other assumptions."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from engine.command_line.saying import say
 from engine.errors import InvalidConfig
+from engine.privacy.accounting import noise_multiplier_for
 from engine.privacy.ledger import Training, rows, waterfall
+from engine.privacy.plan import PrivacyPlan
 from engine.reports.ledger import ledger_fields, ledger_text
 from engine.runs import Runs
 
@@ -16,24 +19,52 @@ def ledger(
     examples: Annotated[int | None, typer.Option(help="Training sentences, n.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Expected sentences per step.")] = None,
     epochs: Annotated[float | None, typer.Option(help="Expected passes over the data.")] = None,
-    noise_multiplier: Annotated[float | None, typer.Option(help="σ.")] = None,
     delta: Annotated[float, typer.Option(help="δ of (ε, δ)-differential privacy, a probability.")] = 1e-5,
+    noise_multiplier: Annotated[float | None, typer.Option(help="σ.")] = None,
+    target_epsilon: Annotated[float | None, typer.Option(help="ε that is promised; σ is found.")] = None,
     clients: Annotated[int, typer.Option(help="Each with DP-SGD on an equal part.")] = 1,
     shuffled: Annotated[bool, typer.Option("--shuffled", help="Batches were shuffled, not drawn by chance.")] = False,
+    accountant: Annotated[str, typer.Option(help="pld (tightest), rdp, or rdp-classic: assumed at the end.")] = "pld",
+    group_size: Annotated[int, typer.Option(help="Sentences of one person: assumed at the end.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
 ) -> None:
     """ε as a ledger: what each assumption is worth, and how a printed ε is set right."""
     if run:
         training = Runs.from_environment().training(run)
     else:
-        asked = {
-            "examples": examples,
-            "batch_size": batch_size,
-            "epochs": epochs,
-            "noise_multiplier": noise_multiplier,
-        }
+        asked = {"examples": examples, "batch_size": batch_size, "epochs": epochs}
         if missing := [name for name, value in asked.items() if value is None]:
             raise InvalidConfig(f"{', '.join(missing)}: expected, or run=ID")
-        training = Training(**asked, delta=delta, clients=clients, shuffled=shuffled)  # type: ignore[arg-type]
+        if (noise_multiplier is None) == (target_epsilon is None):
+            raise InvalidConfig("noise_multiplier, target_epsilon: expected exactly one of the two")
+        training = Training(
+            **asked,  # type: ignore[arg-type]
+            noise_multiplier=1.0 if noise_multiplier is None else noise_multiplier,
+            delta=delta,
+            clients=clients,
+            shuffled=shuffled,
+        )
+        if target_epsilon is not None:
+            training = replace(training, noise_multiplier=_noise_multiplier(training, target_epsilon))
+    assumed = replace(training.promised, accountant=accountant, sentences=group_size)
     every, steps = rows(training), waterfall(training, training.printed, training.promised)
-    say(as_json, ledger_fields(every, steps), ledger_text(every, steps))
+    own = waterfall(training, training.promised, assumed)[1:]
+    fields = ledger_fields(every, (*steps, *own)) | {"noise_multiplier": training.noise_multiplier}
+    say(as_json, fields, ledger_text(every, steps, own))
+
+
+def _noise_multiplier(training: Training, target: float) -> float:
+    """With which so much is promised."""
+    part = training.own[0]
+    plan = PrivacyPlan(
+        examples=part.examples,
+        batch_size=part.batch_size,
+        steps=part.steps,
+        noise_multiplier=1.0,
+        clip_norm=1.0,
+        delta=training.delta,
+        sampling="poisson",
+    )
+    if training.shuffled:
+        raise InvalidConfig("target_epsilon: expected with batches drawn by chance, as noise is searched for those")
+    return noise_multiplier_for(target, plan)

@@ -5,13 +5,14 @@ Shards are disjoint, so a sentence loses only what its own client's steps on its
 its updates tell.
 """
 
-import math
 from dataclasses import replace
 
+from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 from engine.federated.plan import FederatedPlan
 from engine.privacy import accounting, events
 from engine.privacy.events import Event
+from engine.privacy.ledger.training import Part, Training
 from engine.privacy.plan import PrivacyPlan
 from engine.records import PrivacySpent
 
@@ -50,25 +51,15 @@ def spent(plan: FederatedPlan, steps: int, rounds: int, client: int | None = Non
 
 
 def costly(plan: FederatedPlan, steps: int, client: int | None = None) -> list[tuple[PrivacyPlan, int]]:
-    """The parts, of all clients or one, among which the costliest is, with the steps taken on each: those whose ε by
-    Rényi accounting, which is never below the exact one, is not below the exact ε of another. Of shuffled batches, all
-    that differ: the costliest of them need not be so with amplification."""
-    distinct = {}
+    """The parts, of all clients or one, among which the costliest is, with the steps taken on each
+    (:func:`engine.privacy.accounting.costly`). Of shuffled batches, all that differ: the costliest of them need not be
+    so with amplification."""
     own = range(len(plan.parts)) if client is None else plan.parts_of(client)
-    for number, (part, taken) in enumerate(zip(plan.parts, plan.taken(steps), strict=True)):
-        if taken and number in own:
-            distinct[replace(part, steps=1), taken] = (part, taken)
+    taken = plan.taken(steps)
+    parts = [(plan.parts[number], taken[number]) for number in own]
     if plan.parts[0].sampling == "shuffle":
-        return list(distinct.values())
-    ordered = sorted(distinct.values(), key=lambda one: -accounting.epsilon(one[0], one[1], "rdp"))
-    found: list[tuple[PrivacyPlan, int]] = []
-    largest = -math.inf
-    for part, taken in ordered:
-        if found and 1.01 * accounting.epsilon(part, taken, "rdp") < largest:  # the exact one is rounded up a little
-            break
-        found.append((part, taken))
-        largest = max(largest, accounting.epsilon(part, taken))
-    return found
+        return list({(replace(part, steps=1), steps): (part, steps) for part, steps in parts if steps}.values())
+    return accounting.costly(parts)
 
 
 def _client_spent(plan: FederatedPlan, server: PrivacyPlan, rounds: int) -> PrivacySpent:
@@ -109,6 +100,40 @@ def event(plan: FederatedPlan, steps: int, rounds: int) -> Event:
         return events.of(plan.server, most_rounds(plan, rounds) if plan.local else rounds)
     found = [events.of(part, taken) for part, taken in costly(plan, steps)]
     return max(found, key=lambda each: accounting.price(each, plan.parts[0].delta), default=events.none())
+
+
+def training(config: SimulationConfig, plan: FederatedPlan, longest_document: int | None = None) -> Training:
+    """What the ledger of assumptions (:mod:`engine.privacy.ledger`) is of, for a run to its end. longest_document: of
+    its corpus, in sentences. Raises InvalidConfig."""
+    privacy, server = config.privacy, plan.server
+    if server:
+        times = most_rounds(plan, len(plan.rounds)) if plan.local else server.steps
+        batch = server.examples if plan.local else server.batch_size
+        part = Part(server.examples, batch, times)
+        return Training(
+            examples=server.examples,
+            batch_size=batch,
+            epochs=times * batch / server.examples,
+            parts=(part,),
+            noise_multiplier=server.noise_multiplier,
+            delta=server.delta,
+            unit="client",
+            messages=plan.local,
+        )
+    parts = {Part(each.examples, each.batch_size, each.steps) for each in plan.parts}
+    examples = sum(map(len, plan.shards))
+    drawn = sum(each.batch_size * each.steps for each in plan.parts)
+    return Training(
+        examples=examples,
+        batch_size=min(config.training.batch_size, examples),
+        epochs=drawn / examples,
+        parts=tuple(sorted(parts, key=lambda each: (each.examples, each.steps))),
+        clients=len(plan.shards),
+        noise_multiplier=privacy.noise_multiplier,
+        delta=privacy.delta,
+        shuffled=privacy.sampling == "shuffle",
+        longest_document=longest_document,
+    )
 
 
 def most_rounds(plan: FederatedPlan, rounds: int) -> int:

@@ -94,6 +94,23 @@ def epsilon(plan: PrivacyPlan, steps: int, accountant: str = "pld") -> float:
     return compute(plan.sampling_probability, plan.noise_multiplier, steps, plan.delta)
 
 
+def costly(parts: Iterable[tuple[PrivacyPlan, int]]) -> list[tuple[PrivacyPlan, int]]:
+    """Of plans with Poisson sampling, and the steps taken of each, those among which the costliest is: those whose ε by
+    Rényi accounting, which is never below the exact one, is not below the exact ε of another. None without steps."""
+    distinct = {(dataclasses.replace(plan, steps=1), taken): (plan, taken) for plan, taken in parts if taken}
+    if len(distinct) == 1:
+        return list(distinct.values())
+    ordered = sorted(distinct.values(), key=lambda one: -epsilon(one[0], one[1], "rdp"))
+    found: list[tuple[PrivacyPlan, int]] = []
+    largest = -math.inf
+    for plan, taken in ordered:
+        if found and 1.01 * epsilon(plan, taken, "rdp") < largest:  # the exact one is rounded up a little
+            break
+        found.append((plan, taken))
+        largest = max(largest, epsilon(plan, taken))
+    return found
+
+
 def price(event: Event, delta: float) -> float:
     """ε at δ of what happened (:mod:`engine.privacy.events`), whatever it is composed of: the exact one of Gaussian
     releases, else by privacy loss distributions. Raises InvalidConfig for an event that is not understood."""

@@ -151,8 +151,9 @@ class Runs(Catalogue):
         return audits.read_all(self.settings.home, self.settings.published)
 
     def training(self, identity: str) -> "Training":
-        """What the ledger is of: a run that is done and promises what its plan says. Raises RunNotFound, CorpusError,
-        InvalidConfig where nothing is promised, or not by sentences in equal parts."""
+        """What the ledger is of: a run that is done and promises what its plan says. Raises RunNotFound, StoreError,
+        InvalidConfig where nothing is promised, or its corpus is not here to see who holds what."""
+        from engine.federated import accounting
         from engine.privacy.ledger import Training
 
         run = self.get(identity)
@@ -161,10 +162,13 @@ class Runs(Catalogue):
             raise InvalidConfig(f"run={identity} is {run.status.state}: the ledger is of whole trainings")
         if last and last.noise_check and last.noise_check.failed:
             raise InvalidConfig(f"run={identity} failed its noise check, so nothing is promised")
-        preview = self.preview(run.config)
-        if run.config.privacy.private and math.isinf(preview.privacy.epsilon):
-            raise InvalidConfig(f"run={identity} promises nothing: its features were fitted on its own sentences")
-        return Training.of(run.config, preview.train_sentences)
+        with suppress(CorpusError):
+            if run.config.privacy.private and math.isinf(self.preview(run.config).privacy.epsilon):
+                raise InvalidConfig(f"run={identity} promises nothing: its features were fitted on its own sentences")
+            if run.provenance and self.corpus(run.config).checksum == run.provenance.corpus_checksum:
+                longest = self.longest_document(run.config.corpus)
+                return accounting.training(run.config, self.plan(run.config), longest)
+        return Training.of(run.config, run.provenance.train_sentences if run.provenance else 0)
 
     def keep_audit(self, audit: Audit) -> None:
         """Keep it in place of an earlier one. Raises StoreError."""

@@ -12,7 +12,7 @@ from engine.embeddings.apart import NONE
 from engine.errors import CorpusError, EpsilonError, InvalidConfig
 from engine.experiments import over_seeds
 from engine.privacy import statement
-from engine.privacy.ledger import Row, Training, rows
+from engine.privacy.ledger import Row, rows
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Run, RunKind, Study
 from engine.reports.names import corpus_title
@@ -54,7 +54,7 @@ def evidence(runs: "Runs", identity: str, *, written: str | None = None) -> Evid
         others=_others(runs, run),
         statement=statement.of(*dearest) if dearest and not run.config.privacy.kind.whole_clients else None,
         audit=runs.audits().get(identity),
-        ledger=_ledger(found) if found.promises else (),
+        ledger=_ledger(runs, found) if found.promises else (),
         again=_again(runs, run),
     )
 
@@ -114,10 +114,10 @@ def _persons(found: Evidence, parts: list[tuple[PrivacyPlan, int]], longest: int
     return {size: max(group_epsilon(parts, size), found.privacy.epsilon) for size in sorted(sizes)}
 
 
-def _ledger(found: Evidence) -> tuple[Row, ...]:
+def _ledger(runs: "Runs", found: Evidence) -> tuple[Row, ...]:
     """ε under other assumptions; empty where the ledger has no numbers."""
-    with suppress(InvalidConfig):
-        return rows(Training.of(found.run.config, found.made.train_sentences))
+    with suppress(EpsilonError):
+        return rows(runs.training(found.run.run_id))
     return ()
 
 

@@ -27,14 +27,15 @@ def waterfall(steps: Sequence[Step], key: str) -> go.Figure:
         low, high = (floor, end) if whole else (min(before, end), max(before, end))
         colour = palette.PRIVATE if whole else palette.RECALL if end >= before else palette.PRECISION
         text = "?" if value is None else epsilon_text(value)
+        beyond = f"<br>at least {epsilon_text(step.at_least)}" if step.at_least else ""
         figure.add_bar(
             x=[number],
             y=[math.log10(high) - math.log10(low) or 0.01],
             base=math.log10(low),
             marker={"color": colour, "pattern": {"shape": "" if whole else "/" if end >= before else "\\"}},
-            text=f"<b>{text}</b>",
+            text=f"<b>{text}</b>{beyond}",
             textposition="outside",
-            hovertext=f"{_label(step, '. ')}<br>{UNKNOWN if value is None else f'ε = {text}'}",
+            hovertext=f"{_label(step, '. ')}<br>{UNKNOWN if value is None else f'ε = {text}'}{beyond}",
             hoverinfo="text",
             cliponaxis=False,
         )

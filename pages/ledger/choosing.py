@@ -1,10 +1,22 @@
 """What the ledger is of, and which assumptions are chosen; both stand in the link."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import streamlit as st
 
-from engine.privacy.ledger import ACCOUNTANTS, AS_PRINTED, NEIGHBOURS, PRINTED_ROW, SAMPLINGS, Choices, Training
+from engine.experiments import paper
+from engine.privacy.ledger import (
+    ACCOUNTANTS,
+    AS_PRINTED,
+    NEIGHBOURS,
+    SAMPLINGS,
+    Choices,
+    Training,
+    neighbours,
+    printed_row,
+    samplings,
+)
 from engine.runs import Runs
 from pages.shared import titles
 
@@ -32,7 +44,17 @@ def subject(runs: Runs, asked: str | None) -> Subject:
         "Of what", (SETTINGS, PRINTED), default=SETTINGS, key="of", bind="query-params", required=True
     )
     if kind == PRINTED:
-        return Subject("BiLSTM, σ = 1, as dp-fl-ner prints it", PRINTED_ROW, AS_PRINTED)
+        printed = {row["noise_multiplier"]: row["epsilon"] for row in paper.published()["tables"]["table2"]}
+        sigma = st.segmented_control(
+            "Noise multiplier σ",
+            list(printed),
+            default=1.0,
+            format_func=lambda each: f"{each:g}: ε = {printed[each]:g}",
+            key="row",
+            bind="query-params",
+            required=True,
+        )
+        return Subject(f"σ = {sigma:g}, ε = {printed[sigma]:g} as dp-fl-ner prints it", printed_row(sigma), AS_PRINTED)
     first, second, third, fourth, fifth = st.columns(5)
     made = Training(
         examples=first.number_input(_NUMBERS[0], 1, 10_000_000, 14_041, key="n", bind="query-params"),
@@ -47,43 +69,63 @@ def subject(runs: Runs, asked: str | None) -> Subject:
 
 def choices(training: Training) -> Choices:
     """What is assumed of it; at first what is promised."""
-    base = training.promised
+    base, unit = training.promised, training.unit
     left, middle, right = st.columns(3)
     with left:
-        accountant = _one("Accountant", ACCOUNTANTS, base.accountant, "accountant")
+        accountant = _one("Accountant", ACCOUNTANTS, ACCOUNTANTS, base.accountant, "accountant", unit)
         sentences = st.number_input(
-            "Sentences of one person", 1, 1000, 1, key="k", bind="query-params", help="1 is the promise as it stands."
+            "Sentences of one person" if unit == "sentence" else "Clients of one group",
+            1,
+            1000,
+            1,
+            key="k",
+            bind="query-params",
+            help="1 is the promise as it stands.",
         )
         seed_known = st.toggle("The seed is known", key="seed", bind="query-params")
+        whole_client = st.toggle(
+            "A whole client is to be protected", key="whole", bind="query-params", disabled=training.clients == 1
+        )
     with middle:
-        sampling = _one("How batches are drawn", SAMPLINGS, base.sampling, "sampling")
+        sampling = _one("How batches are drawn", SAMPLINGS, samplings(training), base.sampling, "sampling", unit)
         trainings = st.number_input("Trainings on the same data", 1, 10_000, 1, key="t", bind="query-params")
         micro = st.toggle(
             "The batch is taken for 1", key="micro", bind="query-params", disabled=base.sampling == "none"
         )
     with right:
-        neighbours = _one("Neighbouring data sets", NEIGHBOURS, base.neighbours, "neighbours")
+        pairs = _one("Neighbouring data sets", NEIGHBOURS, neighbours(training), base.neighbours, "neighbours", unit)
         delta = st.select_slider(
-            "δ", [10.0**-power for power in range(3, 13)], 1e-5, "{:g}".format, key="delta", bind="query-params"
+            "δ",
+            sorted({base.delta, *(10.0**-power for power in range(3, 13))}, reverse=True),
+            base.delta,
+            "{:g}".format,
+            key=f"delta-{base.delta:g}",
+            bind="query-params",
         )
         pooled = st.toggle(
-            "All clients' data together", key="pooled", bind="query-params", disabled=training.clients == 1
+            "All clients' data together", key="pooled", bind="query-params", disabled=not training.several
         )
     return Choices(
         accountant=accountant,
         sampling=sampling,
-        neighbours=neighbours,
+        neighbours=pairs,
         micro_batch=micro and sampling != "none",
-        pooled=pooled and training.clients > 1,
+        pooled=pooled and training.several,
         sentences=sentences,
+        whole_client=whole_client and training.clients > 1,
         trainings=trainings,
         delta=delta,
         seed_known=seed_known,
     )
 
 
-def _one(label: str, known: dict[str, str], usual: str, key: str) -> str:
+def _one(label: str, words: dict[str, str], known: Collection[str], usual: str, key: str, unit: str) -> str:
     names = list(known)
     return st.selectbox(
-        label, names, index=names.index(usual), format_func=known.__getitem__, key=f"{key}-{usual}", bind="query-params"
+        label,
+        names,
+        index=names.index(usual),
+        format_func=lambda name: words[name].format(unit=unit),
+        key=f"{key}-{usual}",
+        bind="query-params",
     )

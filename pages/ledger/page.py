@@ -7,8 +7,9 @@ import streamlit as st
 
 from engine.errors import EpsilonError
 from engine.privacy.accounting import SEEDED
-from engine.privacy.ledger import TITLES, WHY, epsilon, rows, waterfall
+from engine.privacy.ledger import TITLES, at_least, epsilon, rows, waterfall, why
 from engine.reports.ledger import ledger_epsilon, ledger_fields
+from engine.reports.numbers import epsilon_text
 from pages.ledger import charts
 from pages.ledger.choosing import choices, subject
 from pages.shared import address, door, tables
@@ -36,6 +37,13 @@ if chosen != promised:
     said += f" As you assume: {ledger_epsilon(epsilon(training, chosen))}."
 heading.markdown(f"### {said}")
 heading.caption(address.plain(f"Of {found.name}. ε is no property of a tagger alone: it rests on what stands below."))
+for whose, assumed in (("what is promised", promised), ("what you assume", chosen)):
+    least = at_least(training, assumed)
+    if least and (assumed != promised or whose == "what is promised"):
+        heading.markdown(
+            f"This ε is an upper bound. For some data {whose} costs **at least ε = {epsilon_text(least)}**, whatever "
+            "is printed: an attack is known that tells so much."
+        )
 if found.seeded and training.noise_multiplier:
     heading.warning(SEEDED, icon=":material/key:")
 show(charts.waterfall(path, key=f"ledger-{len(path)}"), key="waterfall", label=said)
@@ -51,12 +59,13 @@ tables.show(
             "choice": row.choice,
             "": "✓ promised" if row.claimed else "",
             "ε": ledger_epsilon(row.epsilon).removeprefix("ε = "),
+            "at least": epsilon_text(row.at_least) if row.at_least else "",
             "δ": f"{row.delta:g}",
         }
         for row in every
     ]
 )
-st.markdown("\n".join(f"- **{title}**: {WHY[name]}" for name, title in TITLES.items()))
+st.markdown("\n".join(f"- **{title}**: {why(name, training.unit)}" for name, title in TITLES.items()))
 st.download_button(
     "Take it away as JSON",
     json.dumps(ledger_fields(every, path), ensure_ascii=False, indent=1),

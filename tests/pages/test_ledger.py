@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.privacy.ledger import PRINTED_ROW, Step
+from engine.privacy.ledger import Step
 from engine.reports.numbers import epsilon_text
 from engine.runs import Runs
 from engine.settings import REPOSITORY
@@ -31,7 +31,17 @@ def test_the_printed_row_is_set_right_step_by_step(open_page):
     page = open_page("ledger", of="A printed row, set right")
     assert not page.exception
     assert "Promised: ε = 54.4" in heading(page)
-    assert PRINTED_ROW.shuffled
+    assert "costs **at least ε = 6." in page.markdown[1].value
+    page.segmented_control(key="row").set_value(0.5).run()
+    assert not page.exception
+    assert "σ = 0.5, ε = 3.73 as dp" in page.caption[0].value
+    assert "Promised: ε = 159" in heading(page)
+
+
+def test_of_a_whole_client_nothing_is_promised(open_page):
+    page = open_page("ledger", clients="4", whole="true")
+    assert not page.exception
+    assert "As you assume: ε = ∞" in heading(page)
 
 
 def test_a_link_restores_assumptions(open_page):

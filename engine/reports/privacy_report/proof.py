@@ -28,7 +28,7 @@ def ledger(evidence: Evidence) -> Section:
     if not evidence.ledger:
         return Section(title, (Paragraph("There are no such figures: nothing is promised, or not to sentences."),))
     lines = tuple(
-        (TITLES[row.assumption], row.choice, ledger_epsilon(row.epsilon), "yes" if row.claimed else "no")
+        (TITLES[row.assumption], row.choice, ledger_epsilon(row.epsilon, row.at_least), "yes" if row.claimed else "no")
         for row in evidence.ledger
     )
     text = "Each line changes one thing and leaves the rest as the ε of this run supposes it."

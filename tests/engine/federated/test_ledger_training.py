@@ -1,0 +1,72 @@
+"""The ledger of any federation promises what its runs do."""
+
+import itertools
+
+import pytest
+
+from engine import corpus
+from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.errors import InvalidConfig
+from engine.federated.accounting import spent, training
+from engine.federated.plan import plan_of
+from engine.privacy import ledger
+from engine.settings import REPOSITORY
+from engine.store.published import read_all
+
+CLIENTS = (
+    {"clients": 1, "rounds": 1},
+    {"clients": 5, "rounds": 2},
+    {"clients": 5, "rounds": 2, "schedule": "incremental"},
+    {"clients": 5, "rounds": 3, "participants": 2},
+    {"clients": 4, "rounds": 2, "partition": "unequal"},
+    {"clients": 4, "rounds": 2, "partition": "label-skew"},
+)
+MECHANISMS = (
+    {"noise_multiplier": 1.0},
+    {"noise_multiplier": 2.0, "sampling": "shuffle"},
+    {"noise_multiplier": 2.0, "mechanism": "dp-fedavg"},
+    {"noise_multiplier": 20.0, "mechanism": "local"},
+    {"noise_multiplier": 20.0, "mechanism": "secure-sum", "clip_norm": 1.0},
+)
+
+
+def config_of(federation, privacy):
+    try:
+        return SimulationConfig(
+            training=TrainingConfig(epochs=2, batch_size=32),
+            federation=FederationConfig(**federation),
+            privacy=PrivacyConfig(**privacy),
+        )
+    except InvalidConfig:
+        return None  # no such federation
+
+
+EVERY = [each for pair in itertools.product(CLIENTS, MECHANISMS) if (each := config_of(*pair))]
+
+
+@pytest.mark.parametrize("config", EVERY, ids=str)
+def test_what_the_ledger_promises_is_what_the_run_does(config, settings):
+    plan = plan_of(config, corpus.of_run(config, settings))
+    made = training(config, plan)
+    privacy = spent(plan, plan.steps, len(plan.rounds))
+    assert ledger.epsilon(made, made.promised) == pytest.approx(privacy.epsilon, rel=1e-9)
+    rows = ledger.rows(made)
+    assert {row.assumption for row in rows} == set(ledger.TITLES)
+    assert all(row.epsilon is None or row.epsilon >= 0 for row in rows)
+
+
+def test_many_kinds_are_looked_at():
+    assert len(EVERY) > 20
+
+
+def test_published_runs_are_promised_what_they_say(settings):
+    """Of the embedded corpus, all that are private; each setting once."""
+    known = read_all(REPOSITORY / "cached_results").by_id.values()
+    seen = {}
+    for run in known:
+        if run.config.corpus == "synthetic" and run.config.privacy.private and not run.outdated:
+            seen[run.config.privacy, run.config.federation, run.config.training] = run
+    assert len(seen) > 20
+    for run in seen.values():
+        made = training(run.config, plan_of(run.config, corpus.of_run(run.config, settings)))
+        assert ledger.epsilon(made, made.promised) == pytest.approx(run.records[-1].privacy.epsilon, rel=2e-3)
