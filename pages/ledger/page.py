@@ -42,7 +42,7 @@ for whose, assumed in (("what is promised", promised), ("what you assume", chose
     if least and (assumed != promised or whose == "what is promised"):
         heading.markdown(
             f"This ε is an upper bound. For some data {whose} costs **at least ε = {epsilon_text(least)}**, whatever "
-            "is printed: an attack is known that tells so much."
+            "is printed: whoever sees every step is known to learn so much."
         )
 if found.seeded and training.noise_multiplier:
     heading.warning(SEEDED, icon=":material/key:")
