@@ -589,15 +589,37 @@ def test_a_ledger_for_programs(shell):
     assert by["accountant", "Rényi, improved conversion"]["epsilon"] == pytest.approx(2.98, abs=0.01)
     assert all(row["epsilon"] == pytest.approx(2.62, abs=0.01) for row in found["rows"] if row["claimed"])
     assert by["seed", "known to the attacker"]["epsilon"] is None
+    fixed = by["sampling", "fixed batches, sampling trusted for nothing, one sentence emptied"]
+    assert fixed["epsilon"] == pytest.approx(17.9, abs=0.05)
+    assert 10 < fixed["at_least"] < 11
     code, out, _ = shell(*LEDGER)
     assert "Promised: ε = 2.62 at δ = 1e-05" in out
     assert "a person with 10 sentences: ε = 42.3" in out
 
 
+def test_a_ledger_takes_the_options_of_epsilon(shell):
+    code, out, _ = shell(*LEDGER[:-2], "--target-epsilon", "2.62", "--group-size", "2", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["noise_multiplier"] == pytest.approx(1.0, abs=0.002)
+    assert found["waterfall"][-1]["choice"] == "a person with 2 sentences"
+    assert found["waterfall"][-1]["epsilon"] == pytest.approx(5.75, abs=0.02)
+    code, out, _ = shell(*LEDGER, "--accountant", "rdp")
+    assert "As you assume (Accountant Rényi, improved conversion): ε = 2.98" in out
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        (("ledger",), "examples, batch_size, epochs, noise_multiplier: expected, or run=ID"),
+        (("ledger",), "examples, batch_size, epochs: expected, or run=ID"),
+        (LEDGER[:-2], "noise_multiplier, target_epsilon: expected exactly one of the two"),
+        ((*LEDGER, "--target-epsilon", "3"), "noise_multiplier, target_epsilon: expected exactly one of the two"),
+        (
+            (*LEDGER[:-2], "--target-epsilon", "3", "--shuffled"),
+            "target_epsilon: expected with batches drawn by chance",
+        ),
+        ((*LEDGER, "--accountant", "exact"), "accountant='exact'"),
+        ((*LEDGER, "--group-size", "0"), "group_size=0"),
         ((*LEDGER, "--clients", "100"), "batch_size=256"),
         ((*LEDGER, "--delta", "2"), "delta=2"),
         (("ledger", "--run", "0123456789abcdef"), "0123456789abcdef"),
