@@ -1,6 +1,15 @@
 """What runs report: frozen values, no prose. Scores, rounds, runs, studies, audits."""
 
-from engine.records.audits import RATES, SHOWN, AttackCurve, Audit, CanaryAudit, MembershipAudit
+from engine.records.audits import (
+    RATES,
+    SHOWN,
+    AttackCurve,
+    Audit,
+    CanaryAudit,
+    MembershipAudit,
+    ServerAudit,
+    ServerReading,
+)
 from engine.records.intervals import Interval, SentenceSums
 from engine.records.rounds import (
     FederatedRound,
@@ -55,6 +64,8 @@ __all__ = [
     "RunState",
     "RunStatus",
     "SentenceSums",
+    "ServerAudit",
+    "ServerReading",
     "SidedCounts",
     "Study",
     "Trial",

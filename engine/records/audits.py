@@ -84,10 +84,48 @@ class MembershipAudit:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ServerReading:
+    """What a server reads in messages at a noise multiplier. there: words with a vector that their senders have; said:
+    that it names; right: those that it names rightly. names: words that are part of a name; names_read: those of them
+    that it names. by_message: whether it used the messages at all, or did better with frequent words."""
+
+    noise_multiplier: float
+    there: int
+    said: int
+    right: int
+    names: int
+    names_read: int
+    by_message: bool
+
+    @property
+    def precision(self) -> float:
+        """Of what is named, 0 to 1; 0 where nothing is."""
+        return self.right / max(1, self.said)
+
+    @property
+    def recall(self) -> float:
+        """Of what is there, 0 to 1."""
+        return self.right / max(1, self.there)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerAudit:
+    """What a curious server reads in the first messages of a federated run. sums: whether it sees the sum of all alone.
+    clients: messages that were attacked. sentences: of a client, on average; steps: that it takes before it sends.
+    readings: at some noise multipliers, ascending, the run's own among them."""
+
+    sums: bool
+    clients: int
+    sentences: int
+    steps: int
+    readings: tuple[ServerReading, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Audit:
     """All that was measured of one configuration. run_id: of the run with it. white, black: canaries that are
-    directions, and that are sentences. created: ISO 8601, UTC. machine: its class. command: that measures again.
-    engine_version: of the code that was measured."""
+    directions, and that are sentences. server: that reads the messages of a federated run. created: ISO 8601, UTC.
+    machine: its class. command: that measures again. engine_version: of the code that was measured."""
 
     run_id: str
     config: SimulationConfig
@@ -98,3 +136,4 @@ class Audit:
     white: CanaryAudit | None = None
     black: CanaryAudit | None = None
     membership: MembershipAudit | None = None
+    server: ServerAudit | None = None

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from engine.config import SimulationConfig
-from engine.records import SHOWN, Audit, CanaryAudit, MembershipAudit
+from engine.records import SHOWN, Audit, CanaryAudit, MembershipAudit, ServerAudit
 from engine.reports.commands import command_line
 from engine.reports.numbers import epsilon_text
 
@@ -32,6 +32,7 @@ def audit_fields(audit: Audit) -> dict[str, Any]:
         "membership": asdict(audit.membership) | {"claimed": _finite(audit.membership.claimed)}
         if audit.membership
         else None,
+        "server": asdict(audit.server) if audit.server else None,
     }
 
 
@@ -40,6 +41,8 @@ def audit_text(audit: Audit) -> str:
     lines = [_canary_text(found) for found in (audit.white, audit.black) if found]
     if audit.membership:
         lines.append(membership_text(audit.membership))
+    if audit.server:
+        lines.append(server_text(audit.server, audit.config.privacy.noise_multiplier))
     canaries = [found for found in (audit.white, audit.black) if found]
     if any(found.contradicted for found in canaries):
         lines.append(f"More is shown to be lost than is claimed. {ERRS}")
@@ -67,6 +70,19 @@ def membership_text(found: MembershipAudit) -> str:
         f"Membership, {curve.attack} with {found.references} references, claimed ε = {epsilon_text(found.claimed)}: "
         f"area {curve.area:.3f}; members caught: {shares}"
     )
+
+
+def server_text(found: ServerAudit, noise_multiplier: float) -> str:
+    """What the server reads at this noise multiplier, the run's, and how much noise it takes to end that."""
+    own = next(each for each in found.readings if each.noise_multiplier == noise_multiplier)
+    what = "the sum of all messages" if found.sums else f"the first messages of {found.clients} clients"
+    begins = f"A curious server, from {what} ({found.sentences:,} sentences each, steps: {found.steps})"
+    if own.by_message:
+        said = f"names {own.said:,} words, {100 * own.precision:.0f} % of them rightly, of {own.there:,} that are there"
+        return f"{begins}: {said}; words of names: {own.names_read:,} of {own.names:,}"
+    reads = [each.noise_multiplier for each in found.readings if each.by_message]
+    why = f"; up to σ = {max(reads):g} it reads something" if reads else ", whatever the noise: too much is summed up"
+    return f"{begins}: nothing beyond frequent words{why}"
 
 
 def _canaries(found: CanaryAudit | None) -> dict[str, Any] | None:

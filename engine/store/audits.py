@@ -55,12 +55,16 @@ def read_all(*folders: Path) -> dict[str, Audit]:
 
 def _audit(text: bytes) -> Audit:
     values = json.loads(text)
-    about = {name: adapter.validate_python(values[name]) for name, adapter in _adapters().items()}
+    about = {name: adapter.validate_python(values[name]) for name, adapter in _adapters().items() if name in values}
     audit = Audit(config=SimulationConfig.from_dict(values["config"]), **about)
     if found := audit.membership:
         fits = all(len(curve.caught) == len(RATES) and len(curve.shown) == len(SHOWN) for curve in found.curves)
         if not fits or found.best not in [curve.attack for curve in found.curves]:
             raise ValueError(f"audit {audit.run_id}: its curves do not fit")
+    if audit.server:
+        levels = [each.noise_multiplier for each in audit.server.readings]
+        if audit.config.privacy.noise_multiplier not in levels:
+            raise ValueError(f"audit {audit.run_id}: the run's own noise is not among its readings")
     return audit
 
 

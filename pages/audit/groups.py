@@ -6,7 +6,7 @@ from statistics import fmean
 
 from engine.config import SimulationConfig
 from engine.experiments import recipes
-from engine.records import Audit, CanaryAudit, MembershipAudit
+from engine.records import Audit, CanaryAudit, MembershipAudit, ServerAudit
 from engine.reports.numbers import epsilon_text
 from pages.shared import titles
 
@@ -41,6 +41,13 @@ class Group:
     def membership(self) -> MembershipAudit | None:
         """Of the first seed that has it."""
         return next((audit.membership for audit in self.audits if audit.membership), None)
+
+    @property
+    def server(self) -> tuple[ServerAudit, float] | None:
+        """What the server reads in the first seed that has messages, and the run's noise multiplier."""
+        return next(
+            ((audit.server, audit.config.privacy.noise_multiplier) for audit in self.audits if audit.server), None
+        )
 
     @property
     def contradicted(self) -> list[CanaryAudit]:

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from engine.reports.audits import audit_command
+from engine.reports.audits import audit_command, server_text
 from pages.audit import canary_game, charts, words
 from pages.audit.groups import chosen, groups
 from pages.audit.sentences import at_risk
@@ -56,6 +56,17 @@ if inferred := group.membership:
             tables.show(words.among(inferred.by_client, "client"), {"area": tables.number(format="%.3f")})
     with st.expander("The sentences most at risk", icon=":material/warning:"):
         at_risk(runs, group.config.corpus, inferred)
+if group.server:
+    read, sigma = group.server
+    st.markdown("#### What does the server read?")
+    st.markdown(f"{server_text(read, sigma)}.")
+    share = tables.number(format="%.0f %%")
+    tables.show(words.readings(read, sigma), {"of them right": share, "found of those there": share})
+    st.caption(
+        "Gradient inversion of the first messages, each word of the corpus asked for; how to tell, the server chooses "
+        "on the validation part. Frequent words can be guessed without any message. Later rounds are not attacked. "
+        "[Lesson 5](/learn?lesson=federated) does it step by step."
+    )
 if rows := words.runs(group):
     with st.expander("Each run with canaries", icon=":material/list:"):
         tables.show(rows)

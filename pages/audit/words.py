@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.records import SHOWN, MembershipAudit
+from engine.records import SHOWN, MembershipAudit, ServerAudit
 from engine.reports.audits import ERRS
 from engine.reports.numbers import epsilon_text
 from pages.audit.groups import Group, mean
@@ -64,6 +64,22 @@ def attacks(found: MembershipAudit) -> list[dict[str, Any]]:
 def among(found: Mapping[str, float], head: str) -> list[dict[str, Any]]:
     """Rows of areas among some of the sentences."""
     return [{head: name, "area": area} for name, area in found.items()]
+
+
+def readings(found: ServerAudit, noise_multiplier: float) -> list[dict[str, Any]]:
+    """A row for each noise multiplier."""
+    return [
+        {
+            "σ": f"{each.noise_multiplier:g}",
+            "": "this run" if each.noise_multiplier == noise_multiplier else "",
+            "the server reads": "the messages" if each.by_message else "nothing: it names frequent words",
+            "words named": each.said,
+            "of them right": 100 * each.precision,
+            "found of those there": 100 * each.recall,
+            "words of names found": f"{each.names_read:,} of {each.names:,}",
+        }
+        for each in found.readings
+    ]
 
 
 def runs(group: Group) -> list[dict[str, Any]]:

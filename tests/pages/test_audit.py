@@ -10,10 +10,11 @@ from engine.experiments import recipes
 from engine.lessons import find_the_canary
 from engine.lessons.find_the_canary import Canary, Game
 from engine.records import Audit
+from engine.reports.audits import server_text
 from engine.store import audits
 from pages.audit import canary_game, charts, words
 from pages.audit.groups import chosen, groups, name_of
-from tests.engine.store.test_audits import AUDIT, CANARIES, MEMBERSHIP
+from tests.engine.store.test_audits import AUDIT, CANARIES, MEMBERSHIP, SERVER
 
 GOOD = replace(recipes.good_practice("synthetic", 14_041, 3.0), corpus="synthetic")
 WHITE = replace(CANARIES, claimed=3.0, bound_of_trials=1.5, check_failed=False)
@@ -22,7 +23,12 @@ WHITE = replace(CANARIES, claimed=3.0, bound_of_trials=1.5, check_failed=False)
 def made_up(seed: int = 0, **changes) -> Audit:
     black = replace(WHITE, kind="sentences", bound=0.0, bound_of_trials=None)
     fields = {"run_id": f"{seed:016x}", "config": replace(GOOD, seed=seed), "white": WHITE, "black": black}
-    return replace(AUDIT, **(fields | {"membership": None if seed else MEMBERSHIP} | changes))
+    own = SERVER.readings[0]
+    reads = replace(own, noise_multiplier=0.0, by_message=True, right=100)
+    server = replace(SERVER, readings=(reads, replace(own, noise_multiplier=GOOD.privacy.noise_multiplier)))
+    if not seed:
+        fields |= {"membership": MEMBERSHIP, "server": server}
+    return replace(AUDIT, **({"membership": None, "server": None} | fields | changes))
 
 
 def test_seeds_of_a_setting_belong_together():
@@ -51,6 +57,21 @@ def test_what_is_lost_is_said_beside_the_claim():
     assert "who reads every step is shown to get at least ε = 1.5, mean of 2 seeds" in said
     assert "who has the tagger is shown to get nothing" in said
     assert "10 of 1,000 others wrongly finds 100 of 1,000 members" in said
+
+
+def test_what_a_server_reads_stands_beside_its_noise():
+    (group,) = groups({audit.run_id: audit for audit in (made_up(1), made_up(0))})
+    found, sigma = group.server
+    first, second = words.readings(found, sigma)
+    assert (first["the server reads"], first["of them right"], first["found of those there"]) == (
+        "the messages",
+        100,
+        50,
+    )
+    assert second[""] == "this run"
+    assert second["the server reads"].startswith("nothing")
+    assert server_text(found, sigma).endswith("nothing beyond frequent words; up to σ = 0 it reads something")
+    assert "names 100 words, 100 % of them rightly, of 200 that are there" in server_text(found, 0.0)
 
 
 def test_a_claim_that_is_refuted_is_said_first():

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from engine.config import SimulationConfig
-from engine.records import RATES, AttackCurve, Audit, CanaryAudit, MembershipAudit
+from engine.records import RATES, AttackCurve, Audit, CanaryAudit, MembershipAudit, ServerAudit, ServerReading
 from engine.store import audits
 
 CANARIES = CanaryAudit(
@@ -33,6 +33,15 @@ MEMBERSHIP = MembershipAudit(
     by_client={},
     at_risk=((3, 2.5),),
 )
+SERVER = ServerAudit(
+    sums=False,
+    clients=3,
+    sentences=11,
+    steps=2,
+    readings=(
+        ServerReading(noise_multiplier=1.0, there=200, said=100, right=60, names=70, names_read=30, by_message=False),
+    ),
+)
 AUDIT = Audit(
     run_id="ab",
     config=SimulationConfig(),
@@ -42,6 +51,7 @@ AUDIT = Audit(
     engine_version="6",
     white=CANARIES,
     membership=MEMBERSHIP,
+    server=SERVER,
 )
 
 
@@ -63,7 +73,9 @@ def test_the_users_own_comes_before_a_published_one(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda values: values.pop("membership"),
+        lambda values: values.pop("machine"),
+        lambda values: values["server"]["readings"][0].update(noise_multiplier=0.5),
+        lambda values: values["server"]["readings"][0].update(right="all"),
         lambda values: values["membership"].update(best="another"),
         lambda values: values["membership"]["curves"][0].update(caught=[0.1]),
         lambda values: values["membership"]["curves"][0].update(area="much"),
