@@ -155,10 +155,13 @@ def paper_split(tagger: str) -> str:
     return ",".join(below) or parts[0]
 
 
-def live(platforms: Sequence[str], tagger: str, shared: str | None, scope: str) -> SimulationConfig:
+def live(
+    platforms: Sequence[str], tagger: str, shared: str | None, scope: str, *, parting: bool = False
+) -> SimulationConfig:
     """What the page Medical runs while somebody watches, with σ = 1 where there is noise. tagger: :data:`TAGGER`, or
     :data:`SMALL` or :data:`LINEAR`, which learn little more than what a public language model does not know. scope: one
-    of :data:`SCOPES`: whom noise protects. Raises InvalidConfig."""
+    of :data:`SCOPES`: whom noise protects. parting: whether they go on alone after :data:`TOGETHER` of the steps.
+    Raises InvalidConfig."""
     base = federated(TAGGER, shared=shared)
     epochs = _PRIVATE_EPOCHS if scope == SENTENCE else 20.0
     training = replace(base.training, batch_size=_BATCH[scope], epochs=epochs)
@@ -167,7 +170,8 @@ def live(platforms: Sequence[str], tagger: str, shared: str | None, scope: str) 
         base = replace(base, tagger=small, training=replace(training, learning_rate=_RATES[tagger], averaging=0.95))
     elif scope == SENTENCE:
         base = replace(base, training=training)
-    federation = replace(base.federation, clients=len(platforms), shared=shared)
+    together = TOGETHER if parting and shared != NOTHING else 1.0
+    federation = replace(base.federation, clients=len(platforms), shared=shared, together=together)
     privacy = PrivacyConfig(noise_multiplier=0.0)
     if scope == PLATFORM and shared == NOTHING:
         scope = NOBODY
@@ -185,7 +189,7 @@ def without_the_others(config: SimulationConfig) -> SimulationConfig:
     """The same where nothing is shared. Who sends nothing needs no noise on what is sent."""
     if config.privacy.kind.whole_clients:
         config = replace(config, privacy=PrivacyConfig(noise_multiplier=0.0))
-    return replace(config, federation=replace(config.federation, shared=NOTHING))
+    return replace(config, federation=replace(config.federation, shared=NOTHING, together=1.0))
 
 
 def private(tagger: str, shared: str, scope: str, epsilon: float) -> SimulationConfig:

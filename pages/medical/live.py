@@ -91,11 +91,17 @@ def _chosen(runs: Runs, offered: Sequence[str]) -> tuple[SimulationConfig | None
         epsilon = st.segmented_control(
             "ε of each sentence", EPSILONS, default=8.0, format_func="ε = {:g}".format, required=True
         )
+    parting = st.toggle(
+        f"After {fedner.TOGETHER:.0%} of the steps each goes on alone, from what all have learned",
+        disabled=scope == fedner.PLATFORM or shared == NOTHING,
+        help="Learn from the others first, then fit what was learned to one's own texts.",
+    )
     if len(platforms) < 2:
         st.info("Choose at least two: with one there is nobody to share with.", icon=":material/info:")
         return None, None
     try:
-        return fedner.live(platforms, tagger, shared, scope), epsilon
+        parts = parting and scope != fedner.PLATFORM
+        return fedner.live(platforms, tagger, shared, scope, parting=parts), epsilon
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
         return None, None

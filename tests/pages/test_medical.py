@@ -122,6 +122,10 @@ def test_what_is_chosen_is_run_together_and_without_the_others(
     assert together.platforms == ("ade@0", "psytar@0", "bc5cdr")
     assert (together.federation.shared, alone.federation.shared) == ("hidden", NOTHING)
     assert not together.privacy.private
+    next(toggle for toggle in page.toggle if "goes on alone" in toggle.label).set_value(True).run()
+    next(button for button in page.button if button.label == "Run both").click().run()
+    together, alone = asked.pop()
+    assert (together.federation.together, alone.federation.together) == (fedner.TOGETHER, 1)
     next(box for box in page.selectbox if box.label == "Noise protects").set_value(fedner.PLATFORM).run()
     next(button for button in page.button if button.label == "Run both").click().run()
     together, alone = asked[1]

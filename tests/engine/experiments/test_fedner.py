@@ -89,6 +89,13 @@ def test_platforms_that_part_have_the_steps_of_those_that_do_not() -> None:
             assert replace(cell.config, federation=together.federation) == together
 
 
+def test_who_parts_live_parts_where_something_is_shared() -> None:
+    parting = fedner.live(["ade", "psytar"], fedner.SMALL, "hidden", fedner.SENTENCE, parting=True)
+    assert parting.federation.together == fedner.TOGETHER
+    assert fedner.without_the_others(parting).federation.together == 1
+    assert fedner.live(["ade", "psytar"], fedner.SMALL, NOTHING, fedner.NOBODY, parting=True).federation.together == 1
+
+
 def test_with_fewer_sentences_no_run_is_cut_short() -> None:
     steps = {share: share * epochs for share, epochs in fedner.EPOCHS.items()}
     assert min(steps.values()) >= 0.5 * steps[1.0]
