@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -50,9 +51,16 @@ def a_guess(address: str) -> bool:
     return re.search(r"//[^/]+/\w+/_stcore/", address) is not None
 
 
+def of_others(address: str) -> bool:
+    """Whether an address is on another machine: pages ask nobody else for anything."""
+    parts = urlsplit(address)
+    return parts.scheme not in ("data", "blob") and parts.hostname not in ("localhost", "127.0.0.1")
+
+
 @pytest.fixture
 def page(browser):
-    """A fresh profile; whatever the console or the server calls an error fails the test."""
+    """A fresh profile; whatever the console or the server calls an error fails the test, and each request that goes to
+    another machine."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     opened = context.new_page()
     faults: list[str] = []
@@ -64,6 +72,8 @@ def page(browser):
         "response",
         lambda got: faults.append(f"{got.status} {got.url}") if got.status >= 400 and not a_guess(got.url) else None,
     )
+    opened.on("request", lambda asked: faults.append(asked.url) if of_others(asked.url) else None)
+    opened.on("websocket", lambda socket: faults.append(socket.url) if of_others(socket.url) else None)
     yield opened
     context.close()
     assert faults == []
