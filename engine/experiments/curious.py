@@ -19,6 +19,7 @@ from engine.config import SimulationConfig, with_noise
 from engine.embeddings import EncodedSplit
 from engine.embeddings.encoded import subset
 from engine.errors import InvalidConfig
+from engine.federated.accounting import spent
 from engine.federated.clients import clip, message
 from engine.federated.federation import Holding
 from engine.federated.plan import Visit
@@ -78,6 +79,8 @@ def measure(
     plan = prepare(config, settings).run.plan
     visits = _visits(plan.rounds)
     return ServerAudit(
+        claimed=spent(plan, plan.steps, len(plan.rounds)).epsilon,
+        delta=config.privacy.delta,
         sums=config.privacy.kind.noise == "shares",
         clients=1 if config.privacy.kind.noise == "shares" else min(CLIENTS, len(visits)),
         sentences=round(sum(len(plan.sentences[visit.part]) for visit in visits) / len(visits)),

@@ -32,7 +32,7 @@ def audit_fields(audit: Audit) -> dict[str, Any]:
         "membership": asdict(audit.membership) | {"claimed": _finite(audit.membership.claimed)}
         if audit.membership
         else None,
-        "server": asdict(audit.server) if audit.server else None,
+        "server": asdict(audit.server) | {"claimed": _finite(audit.server.claimed)} if audit.server else None,
     }
 
 

@@ -24,8 +24,8 @@ class Group:
     @property
     def claimed(self) -> float:
         """The ε of the runs with canaries, or of the models that were attacked."""
-        every = [*self.white, *self.black]
-        return every[0].claimed if every else self.membership.claimed if self.membership else 0.0
+        every = [*self.white, *self.black, *([self.membership] if self.membership else [])]
+        return every[0].claimed if every else self.server[0].claimed if self.server else 0.0
 
     @property
     def white(self) -> list[CanaryAudit]:

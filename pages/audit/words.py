@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.records import SHOWN, MembershipAudit, ServerAudit
-from engine.reports.audits import ERRS
+from engine.reports.audits import ERRS, server_text
 from engine.reports.numbers import epsilon_text
 from pages.audit.groups import Group, mean
 
@@ -37,6 +37,8 @@ def answer(group: Group) -> str:
     parts = [f"{group.title} claimed: {', '.join(told)}." if told else f"{group.title} claimed."]
     if found := group.membership:
         parts.append(members(found))
+    if group.server and not (told or group.membership):
+        parts.append(f"{server_text(*group.server)}.")
     return " ".join(parts)
 
 

@@ -70,6 +70,10 @@ def test_what_a_server_reads_stands_beside_its_noise():
     )
     assert second[""] == "this run"
     assert second["the server reads"].startswith("nothing")
+    alone = made_up(0, white=None, black=None, membership=None)
+    (only,) = groups({"a": alone})
+    assert only.claimed == 3.0
+    assert "nothing beyond frequent words" in words.answer(only)
     assert server_text(found, sigma).endswith("nothing beyond frequent words; up to σ = 0 it reads something")
     assert "names 100 words, 100 % of them rightly, of 200 that are there" in server_text(found, 0.0)
 

@@ -34,6 +34,8 @@ MEMBERSHIP = MembershipAudit(
     at_risk=((3, 2.5),),
 )
 SERVER = ServerAudit(
+    claimed=3.0,
+    delta=1e-5,
     sums=False,
     clients=3,
     sentences=11,
