@@ -110,8 +110,9 @@ class ServerReading:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerAudit:
-    """What a curious server reads in the first messages of a federated run. claimed: the run's ε at ``delta``. sums: whether it sees the sum of all alone.
-    clients: messages that were attacked. sentences: of a client, on average; steps: that it takes before it sends.
+    """What a curious server reads in the first messages of a federated run.
+
+    claimed: the run's ε at ``delta``. sums: whether it sees the sum of all alone. clients: messages that were attacked. sentences: of a client, on average; steps: that it takes before it sends.
     readings: at some noise multipliers, ascending, the run's own among them."""
 
     claimed: float

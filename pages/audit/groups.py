@@ -24,8 +24,8 @@ class Group:
     @property
     def claimed(self) -> float:
         """The ε of the runs with canaries, or of the models that were attacked."""
-        every = [*self.white, *self.black, *([self.membership] if self.membership else [])]
-        return every[0].claimed if every else self.server[0].claimed if self.server else 0.0
+        server = self.server[0] if self.server else None
+        return next((each.claimed for each in (*self.white, *self.black, self.membership, server) if each), 0.0)
 
     @property
     def white(self) -> list[CanaryAudit]:
