@@ -112,8 +112,10 @@ class ServerReading:
 class ServerAudit:
     """What a curious server reads in the first messages of a federated run.
 
-    claimed: the run's ε at ``delta``. sums: whether it sees the sum of all alone. clients: messages that were attacked. sentences: of a client, on average; steps: that it takes before it sends.
-    readings: at some noise multipliers, ascending, the run's own among them."""
+    claimed: the run's ε at ``delta``. sums: whether it sees the sum of all alone. clients: messages that were attacked.
+    sentences: of a client, on average; steps: that it takes before it sends. readings: at some noise multipliers,
+    ascending, the run's own among them.
+    """
 
     claimed: float
     delta: float
