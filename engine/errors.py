@@ -9,6 +9,10 @@ class InvalidConfig(EpsilonError, ValueError):
     """A value that a user chose cannot be used; the text names the field, the value and what is expected."""
 
 
+class BudgetExceeded(InvalidConfig):
+    """A run would cost a corpus more than its budget has left; the text has the sum. Nothing is stored."""
+
+
 class CorpusError(EpsilonError):
     """A corpus is unknown, cannot be fetched, or its files cannot be read as tagged sentences."""
 

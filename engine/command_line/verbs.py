@@ -17,6 +17,8 @@ import typer
 from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
 from engine.command_line import papers, texts
 from engine.command_line.audits import audit
+from engine.command_line.before import book, refuse_budgets, warn_of_overlap
+from engine.command_line.budgets import budget_app
 from engine.command_line.corpora import held, listed
 from engine.command_line.ledgers import ledger
 from engine.command_line.options import configured
@@ -56,6 +58,7 @@ app = typer.Typer(
 )
 runs_app = typer.Typer(help="List the runs, or show one.", invoke_without_command=True)
 app.add_typer(runs_app, name="runs")
+app.add_typer(budget_app, name="budget")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 RunId = Annotated[str, typer.Argument(metavar="ID", help="Identity of a run, as `runs` lists it.")]
@@ -85,7 +88,8 @@ def simulate(config: SimulationConfig, as_json: Json = False) -> None:
     """Train here and now. Prints a line each time the tagger is scored."""
     from engine.simulation import simulate as train
 
-    _warn_of_overlap(config)
+    warn_of_overlap(config)
+    book(config)
     with progress_bar(quiet=as_json) as tell:
         for record in train(config, Settings.from_environment(), on_stage=tell):
             typer.echo(json.dumps(record_fields(record)) if as_json else record_line(record))
@@ -125,7 +129,7 @@ def second_opinion(
 @configured
 def submit(config: SimulationConfig, as_json: Json = False) -> None:
     """Train in the background. What is done or under way already is not done twice."""
-    _warn_of_overlap(config)
+    warn_of_overlap(config)
     status = Runs.from_environment().submit(config)
     say(as_json, run_fields(Runs.from_environment().get(status.run_id)), f"{status.run_id} {status.state}")
 
@@ -198,6 +202,7 @@ def tune(
     from engine.experiments import tuning
 
     settings = Settings.from_environment()
+    refuse_budgets(corpus, development)
     study = tuning.begun(name, epsilon, corpus, development, settings, budget=budget, seeds=seeds)
     if flattery := tuning.flattery(study, settings):
         typer.echo(flattery, err=True)
@@ -368,12 +373,6 @@ def score(
 
 app.command("tag")(texts.tag)
 app.command("redact")(texts.redacted)
-
-
-def _warn_of_overlap(config: SimulationConfig) -> None:
-    """Say it where the features were fitted on sentences of the corpus."""
-    for warning in Runs.from_environment().overlap(config).warnings:
-        typer.echo(warning, err=True)
 
 
 def main() -> int:

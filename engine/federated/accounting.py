@@ -5,12 +5,14 @@ Shards are disjoint, so a sentence loses only what its own client's steps on its
 its updates tell.
 """
 
+import math
 from dataclasses import replace
 
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 from engine.federated.plan import FederatedPlan
 from engine.privacy import accounting, events
+from engine.privacy.booking import Filter
 from engine.privacy.events import Event
 from engine.privacy.ledger.training import Part, Training
 from engine.privacy.plan import PrivacyPlan
@@ -100,6 +102,31 @@ def event(plan: FederatedPlan, steps: int, rounds: int) -> Event:
         return events.of(plan.server, most_rounds(plan, rounds) if plan.local else rounds)
     found = [events.of(part, taken) for part, taken in costly(plan, steps)]
     return max(found, key=lambda each: accounting.price(each, plan.parts[0].delta), default=events.none())
+
+
+def divergence(plan: FederatedPlan, unit: str, order: float) -> float:
+    """The Rényi divergence of this order that a whole run costs the one whom it costs most: a sum of these over runs is
+    what a filter admits by (:class:`engine.privacy.booking.Filter`). ∞ where nothing is promised to that ``unit``, a
+    "sentence" or a "client".
+
+    One sentence more or less changes all that its client has into something else, and may move the clipped update by
+    2C. Who joined a round is not counted as chance then.
+    """
+    if not plan.private or (unit == "client" and plan.server is None):
+        return math.inf
+    if plan.server is None:
+        return max(_steps_divergence(part, order) for part in plan.parts)
+    server = plan.server
+    times = most_rounds(plan, len(plan.rounds)) if plan.local else server.steps
+    if plan.local or unit == "sentence":
+        return times * order * (2 / server.noise_multiplier) ** 2 / 2
+    return Filter(math.inf, server.delta, order).cost(server)
+
+
+def _steps_divergence(part: PrivacyPlan, order: float) -> float:
+    if part.sampling == "shuffle":
+        return math.ceil(part.steps / part.steps_per_epoch) * order * 5 / part.noise_multiplier**2 / 2
+    return Filter(math.inf, part.delta, order).cost(part)
 
 
 def training(config: SimulationConfig, plan: FederatedPlan, longest_document: int | None = None) -> Training:

@@ -52,11 +52,17 @@ class Filter:
 def filter_for(epsilon: float, delta: float, usual: PrivacyPlan) -> Filter:
     """The filter of a total, with the order at which the most trainings like ``usual`` fit: settings and a size alone
     decide it. Raises InvalidConfig if not one of them fits at any order."""
-    filters = [Filter(epsilon, delta, order) for order in ORDERS]
-    best = max(filters, key=lambda each: each.allowance / each.cost(usual))
+    best = roomiest(epsilon, delta, usual)
     if best.allowance < best.cost(usual):
         raise InvalidConfig(f"budget={epsilon:g} is less than a single training takes at delta={delta:g}")
     return best
+
+
+def roomiest(epsilon: float, delta: float, usual: PrivacyPlan) -> Filter:
+    """The filter of a total, with the order at which the most trainings like ``usual`` fit, even where that is less
+    than one."""
+    filters = [Filter(epsilon, delta, order) for order in ORDERS]
+    return max(filters, key=lambda each: each.allowance / each.cost(usual))
 
 
 @lru_cache(maxsize=4096)

@@ -47,6 +47,11 @@ class Catalogue:
 
         return Store(self.settings.store_url)
 
+    @property
+    def book(self) -> "Store":
+        """The database, as the book of budgets (:mod:`engine.runs.budgets`)."""
+        return self._store
+
     def close(self) -> None:
         """Let go of the database."""
         if "_store" in self.__dict__:

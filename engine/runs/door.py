@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from engine.privacy.ledger import Training
     from engine.training.model import Model
 
-from engine.runs import intake, inventory, previews, tagging
+from engine.runs import budgets, intake, inventory, previews, tagging
 from engine.runs.catalogue import Catalogue
 from engine.runs.intake import Intake
 from engine.runs.inventory import Inventory
@@ -84,13 +84,14 @@ class Runs(Catalogue):
         from engine import embeddings
         from engine.cluster import dispatch
 
-        self.plan(config)
+        plan = self.plan(config)
         embeddings.find(config.embeddings)
         if own := embeddings.own_in_context(config.language_model, self.settings):
             _ = own.model  # refused here and now, not by a worker
         handle = self.corpus(config)
         handle.share()
-        self._store.submit(identity, config, handle.checksum, kind=kind, parent=parent)
+        wishes = budgets.wishes(self, parent or identity, identity, config, plan)
+        self._store.submit(identity, config, handle.checksum, kind=kind, parent=parent, wishes=wishes)
         dispatch.ensure_cluster(self.settings, owner_pid)
         return self.status(identity)
 
@@ -171,8 +172,9 @@ class Runs(Catalogue):
         return Training.of(run.config, run.provenance.train_sentences if run.provenance else 0)
 
     def keep_audit(self, audit: Audit) -> None:
-        """Keep it in place of an earlier one. Raises StoreError."""
+        """Keep it in place of an earlier one; a look at its corpus. Raises StoreError."""
         audits.write(audit, self.settings.home)
+        self.book.book(budgets.looks(self, audit.run_id, audit.config, "an audit, of models of its own"))
 
     def model(self, identity: str, platform: int = 0) -> "Model":
         """The tagger of a run that is done, or of one of its platforms, counted from 0: the user's own, else a
@@ -327,9 +329,10 @@ class Runs(Catalogue):
         )
         return name, found[0]
 
-    def runs_of(self, corpus: str) -> list[Run]:
-        """The user's own runs on a corpus, alone or as one of several platforms', without their records."""
-        return [run for run in self._store.newest(100_000)[0] if corpus in run.config.corpus.split(JOIN)]
+    def runs_of(self, corpus: str | None = None) -> list[Run]:
+        """The user's own runs, or those on a corpus, alone or as one of several platforms', without their records."""
+        every = self._store.newest(100_000)[0]
+        return [run for run in every if corpus is None or corpus in run.config.corpus.split(JOIN)]
 
     def rename_corpus(self, name: str, title: str) -> str:
         """Give one of the user's own corpora another name; returns it. Raises InvalidConfig where runs are called by

@@ -11,17 +11,19 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, and_, case, delete, func, insert, or_, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Connection, Engine, Row, and_, case, delete, func, insert, or_, select, text, update
 
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig, RunNotFound, RunStopped, StoreError
+from engine.privacy.budget import Account, Budget
 from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
+from engine.store import bookings
+from engine.store.bookings import Wish
 from engine.store.tables import notes, open_database, records, runs, sentences
 
 ATTEMPTS = 3
@@ -69,25 +71,27 @@ class Store:
         *,
         kind: RunKind = RunKind.RUN,
         parent: str | None = None,
+        wishes: Sequence[Wish] = (),
     ) -> None:
         """Store a run as queued; join it if it is queued, running or done; queue it again if it was stopped.
 
         A failed or cancelled run keeps its records and goes on from its checkpoint. Its ε stays right: it is computed
-        from plan and steps, and steps that are repeated draw the same samples and the same noise as before.
+        from plan and steps, and steps that are repeated draw the same samples and the same noise as before. wishes:
+        what it is booked as where its corpora have budgets, in the same transaction. Raises BudgetExceeded.
         """
         now = time.time()
         new = {"config": config.canonical_json(), "corpus_checksum": corpus_checksum, "kind": kind, "parent": parent}
         queued = {"state": RunState.QUEUED, "stage": "", "created": now, "attempts": 0}
-        engine, name = self._open()
-        with sentences(name):
-            try:
-                with engine.begin() as connection:
-                    connection.execute(insert(runs).values(run_id=run_id, **new, **queued))
-            except IntegrityError:
-                stopped = runs.c.state.in_((RunState.FAILED, RunState.CANCELLED))
-                again = {"error": None, "started": None, "finished": None, "heartbeat": None, "token": None}
-                with engine.begin() as connection:
-                    connection.execute(update(runs).where(runs.c.run_id == run_id, stopped).values(**queued, **again))
+        again = {"error": None, "started": None, "finished": None, "heartbeat": None, "token": None}
+        with self._alone() as connection:
+            state = connection.execute(select(runs.c.state).where(runs.c.run_id == run_id)).scalar()
+            if state is not None and state not in (RunState.FAILED, RunState.CANCELLED):
+                return
+            bookings.book(connection, wishes)
+            if state is None:
+                connection.execute(insert(runs).values(run_id=run_id, **new, **queued))
+            else:
+                connection.execute(update(runs).where(runs.c.run_id == run_id).values(**queued, **again))
 
     def cancel(self, run_id: str) -> None:
         """Stop a run that is queued or running, at once; its worker finds out by its next write. Records stay."""
@@ -160,11 +164,35 @@ class Store:
                 connection.execute(insert(notes).values(run_id=run_id, text=text))
 
     def delete(self, run_id: str) -> None:
-        """Forget a run with its records and its note; one under way is stopped by it. Raises RunNotFound."""
-        with self._begin() as connection:
+        """Forget a run with its records and its note; one under way is stopped by it. What it took of a budget stays
+        booked. Raises RunNotFound."""
+        with self._alone() as connection:
             _existing(connection, run_id)
+            unfinished = (runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))
+            connection.execute(update(runs).where(*unfinished).values(state=RunState.CANCELLED))
+            bookings.settle(connection, run_id)
             for table in (notes, records, runs):
                 connection.execute(delete(table).where(table.c.run_id == run_id))
+
+    # Budgets
+
+    def account(self, corpus: str, name: str = "") -> Account:
+        """What is booked on a corpus, by the checksum of its content. Raises StoreError where it was changed by
+        hand."""
+        with self._alone() as connection:
+            bookings.settle(connection)
+            return bookings.account(connection, corpus, name)
+
+    def set_total(self, corpus: str, name: str, budget: Budget, earlier: Iterable[dict[str, Any]]) -> None:
+        """Give a corpus a budget, or another total. earlier: entries of what was trained on it before. Raises
+        BudgetExceeded where more is spent."""
+        with self._alone() as connection:
+            bookings.set_total(connection, corpus, name, budget, earlier)
+
+    def book(self, wishes: Sequence[Wish]) -> None:
+        """Book what is done beside the runs that are kept here. Raises BudgetExceeded."""
+        with self._alone() as connection:
+            bookings.book(connection, wishes)
 
     # What the cluster process does
 
@@ -274,6 +302,16 @@ class Store:
         """One transaction; what goes wrong in it is said in a sentence."""
         engine, name = self._open()
         with sentences(name), engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _alone(self) -> Iterator[Connection]:
+        """One transaction, between whose question and answer nobody else writes."""
+        with self._begin() as connection:
+            if connection.dialect.name == "sqlite":
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            else:
+                connection.execute(text("LOCK TABLE bookings IN EXCLUSIVE MODE"))
             yield connection
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from engine.errors import StoreError
 
-SCHEMA, OLDER = "3", ("1", "2")
+SCHEMA, OLDER = "4", ("1", "2", "3")
 """The last step of :mod:`engine.store.migrations`, which ends with the tables below, and those from which a database is
 brought up when it is opened."""
 BUSY_SECONDS = 5
@@ -75,6 +75,13 @@ notes = Table(
     metadata,
     Column("run_id", String(16), ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True),
     Column("text", Text, nullable=False),
+)
+bookings = Table(
+    "bookings",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),  # from 1, none left out
+    Column("entry", Text, nullable=False),  # JSON; see engine.store.bookings
+    Column("seal", String(64), nullable=False),  # SHA-256 of the seal before it, the number and the entry
 )
 
 

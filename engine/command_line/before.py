@@ -1,0 +1,31 @@
+"""What is looked at before a shell trains by itself, without a run in the store."""
+
+import typer
+
+from engine.config import SimulationConfig
+from engine.errors import InvalidConfig
+from engine.runs import Runs, budgets
+
+
+def warn_of_overlap(config: SimulationConfig) -> None:
+    """Say it where the features were fitted on sentences of the corpus."""
+    for warning in Runs.from_environment().overlap(config).warnings:
+        typer.echo(warning, err=True)
+
+
+def book(config: SimulationConfig) -> None:
+    """Book a training whole where its corpus has a budget: nobody sees when it stops. Raises BudgetExceeded."""
+    runs = Runs.from_environment()
+    identity = runs.identity(config)
+    runs.book.book(budgets.wishes(runs, identity, identity, config, runs.plan(config), ended=True))
+
+
+def refuse_budgets(*corpora: str) -> None:
+    """Raises InvalidConfig for a corpus with a budget: a search books its trials by itself, and not there."""
+    runs = Runs.from_environment()
+    for corpus in corpora:
+        if budgets.account(runs, corpus).budget:
+            raise InvalidConfig(
+                f"corpus={corpus!r} has a budget, on which trials of a search would not be booked: run settings one "
+                "by one"
+            )

@@ -1,0 +1,92 @@
+"""What a corpus may lose in all, and what was booked on it.
+
+People choose the next run after they have seen the last one. So ε of many runs must not be added up afterwards at
+whatever order happens to suit them: the total, and the order at which Rényi divergences add up, are fixed before the
+first run, and a run is admitted only if the sum stays within what the total allows (:mod:`engine.privacy.booking`;
+Feldman and Zrnic 2021). What then holds is the total, whatever was used of it. A share of it is no ε.
+"""
+
+from dataclasses import dataclass
+
+from engine.privacy.booking import Filter
+
+UNITS = ("sentence", "client")
+"""Whose loss a budget is of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """The total that a corpus may lose, over all that is ever trained on it: ``epsilon`` at ``delta`` of each ``unit``.
+    order: α at which Rényi divergences add up, fixed with the first total. set_at: ISO 8601, UTC."""
+
+    epsilon: float
+    delta: float
+    unit: str
+    order: float
+    set_at: str
+
+    @property
+    def filter(self) -> Filter:
+        """What admits runs."""
+        return Filter(self.epsilon, self.delta, self.order)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Booking:
+    """What one stream of noise costs a corpus. stream: its name: runs that share it give the same noise, and count
+    once. run: the last that used it. what: it was, in words. booked: Rényi divergence at the budget's order; open:
+    whether that is of a run that has not ended, whole. at: when it was booked last."""
+
+    stream: str
+    run: str
+    what: str
+    booked: float
+    open: bool
+    at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """Something that was done to a corpus without any promise. run: that did it. what: in words."""
+
+    run: str
+    what: str
+    at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """Everything on one corpus. corpus: the checksum of its content; name: what it was called last. totals: the budget
+    and those before it, the last one counts; empty without any. seal: of the last entry of all corpora, empty without
+    any: whoever keeps it can tell later whether what stands before it was changed."""
+
+    corpus: str
+    name: str
+    totals: tuple[Budget, ...] = ()
+    bookings: tuple[Booking, ...] = ()
+    looks: tuple[Look, ...] = ()
+    seal: str = ""
+
+    @property
+    def budget(self) -> Budget | None:
+        """The one that counts."""
+        return self.totals[-1] if self.totals else None
+
+    @property
+    def booked(self) -> float:
+        """Rényi divergence of all bookings together."""
+        return sum(each.booked for each in self.bookings)
+
+    @property
+    def share(self) -> float:
+        """Of the allowance that is booked, 0 to 1; 0 without a budget."""
+        return self.booked / self.budget.filter.allowance if self.budget else 0.0
+
+    def with_more(self, stream: str, cost: float, *, again: bool) -> float:
+        """The share if such a run were booked too. again: whether it has new noise although the stream has its
+        name."""
+        if not self.budget:
+            return 0.0
+        before = next((each.booked for each in self.bookings if each.stream == stream), 0.0)
+        more = cost if again else max(0.0, cost - before)
+        return (self.booked + more) / self.budget.filter.allowance

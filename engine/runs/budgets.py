@@ -1,0 +1,202 @@
+"""What runs are booked as where their corpora have budgets.
+
+A corpus is known by its content, so that another name, or another split into parts, buys no second budget. A run is
+booked whole when it is submitted, before its first step, and settled at what it took when it has ended. Runs with the
+same noise (one that goes on, or is repeated, from the same seed) count once; where the noise comes from the operating
+system each submission counts, since a new one may draw anew.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from engine.config import JOIN, PrivacyConfig, SimulationConfig
+from engine.corpus import CorpusHandle
+from engine.corpus.files import without_split
+from engine.errors import EpsilonError, InvalidConfig
+from engine.experiments import recipes
+from engine.federated import accounting
+from engine.federated.plan import FederatedPlan
+from engine.privacy.booking import roomiest
+from engine.privacy.budget import UNITS, Account, Budget
+from engine.privacy.plan import PrivacyPlan
+from engine.records import Run, RunState
+from engine.store.bookings import BOOKED, LOOK, SPENT, Wish
+from engine.validation import number, one_of
+
+if TYPE_CHECKING:
+    from engine.runs.door import Runs
+
+_WHOLE = PrivacyPlan(
+    examples=1, batch_size=1, steps=1, noise_multiplier=1.0, clip_norm=1.0, delta=1e-5, sampling="poisson"
+)
+"""A release that everybody is in: the order that suits it suits all such, whatever their noise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Possible:
+    """A setting that could be run. share: of the allowance that it takes; times: how often it still fits."""
+
+    title: str
+    config: SimulationConfig
+    share: float
+    times: int
+
+
+def key_of(runs: "Runs", corpus: str) -> tuple[str, str]:
+    """The checksum of a corpus's whole content, and its name without a split. Raises CorpusError."""
+    base = without_split(corpus)[0]
+    return CorpusHandle(base, runs.settings).checksum, base
+
+
+def account(runs: "Runs", corpus: str) -> Account:
+    """What is booked on a corpus. Raises CorpusError, StoreError where it was changed by hand."""
+    return runs.book.account(*key_of(runs, corpus))
+
+
+def set_total(runs: "Runs", corpus: str, epsilon: float, delta: float = 1e-5, unit: str = "sentence") -> Account:
+    """Give a corpus a total, or another one; what was trained on it before is booked too, as far as it is known. Raises
+    InvalidConfig, BudgetExceeded where more is spent already, CorpusError, StoreError."""
+    key, base = key_of(runs, corpus)
+    now = account(runs, base)
+    found = _total(runs, base, now, epsilon, delta, unit)
+    runs.book.set_total(key, base, found, () if now.budget else _earlier(runs, base, found))
+    return account(runs, base)
+
+
+def wishes(
+    runs: "Runs", stream: str, identity: str, config: SimulationConfig, plan: FederatedPlan, *, ended: bool = False
+) -> list[Wish]:
+    """What a run is to be booked as, on each of its corpora. stream: of its noise. ended: see :class:`Wish`."""
+    federation = config.federation
+    unprotected = not plan.private or runs.overlap(config).breaks_privacy
+    again = config.privacy.noise_source == "system"
+    even = plan.alone or (federation.participants is None and federation.schedule != "incremental")
+    return [
+        Wish(
+            corpus=key,
+            name=base,
+            stream=identity if again else stream,
+            run=identity,
+            what=_what(config) + (", without any promise" if unprotected else ""),
+            cost=lambda budget: accounting.divergence(plan, budget.unit, budget.order),
+            looks=unprotected,
+            again=again,
+            even=even,
+            steps=plan.steps,
+            ended=ended,
+        )
+        for key, base in _corpora(runs, config)
+    ]
+
+
+def looks(runs: "Runs", identity: str, config: SimulationConfig, what: str) -> list[Wish]:
+    """What was done to the corpora of a configuration beside runs, and without any promise."""
+    return [
+        Wish(
+            corpus=key,
+            name=base,
+            stream=identity,
+            run=identity,
+            what=what,
+            cost=lambda _: math.inf,
+            looks=True,
+            again=False,
+            even=False,
+            steps=0,
+        )
+        for key, base in _corpora(runs, config)
+    ]
+
+
+def _corpora(runs: "Runs", config: SimulationConfig) -> dict[tuple[str, str], None]:
+    return dict.fromkeys(key_of(runs, name) for name in config.corpus.split(JOIN))
+
+
+def _what(config: SimulationConfig) -> str:
+    clients = f", {config.federation.clients:,} clients" if config.federation.clients > 1 else ""
+    return f"{config.tagger.name}, σ = {config.privacy.noise_multiplier:g}, {config.privacy.mechanism}{clients}"
+
+
+def _total(runs: "Runs", corpus: str, now: Account, epsilon: float, delta: float, unit: str) -> Budget:
+    """A total as it is set. Its order is that of the one before it, else the one at which the most trainings by good
+    practice fit, each of half of it. Raises InvalidConfig."""
+    number("epsilon", epsilon, 0, 1000, "a number in (0, 1000]", low_open=True)
+    one_of("unit", unit, UNITS)
+    PrivacyConfig(delta=delta)
+    if now.budget and now.bookings and unit != now.budget.unit:
+        raise InvalidConfig(f"unit={unit!r}, expected {now.budget.unit!r}: what is booked was counted for that")
+    usual = _WHOLE
+    if unit == "sentence":
+        usual = _usual(corpus, runs.train_sentences(corpus), epsilon / 2)
+    order = now.budget.order if now.budget and now.budget.unit == unit else roomiest(epsilon, delta, usual).order
+    found = Budget(epsilon=epsilon, delta=delta, unit=unit, order=order, set_at=_now())
+    if found.filter.allowance <= 0:
+        raise InvalidConfig(f"epsilon={epsilon:g}: at delta={delta:g} nothing can be admitted, expected more of either")
+    return found
+
+
+def _usual(corpus: str, sentences: int, epsilon: float) -> PrivacyPlan:
+    try:
+        return PrivacyPlan.from_config(recipes.good_practice(corpus, sentences, epsilon), sentences)
+    except InvalidConfig:  # too few sentences, or too small an ε, for any
+        return _WHOLE
+
+
+def _earlier(runs: "Runs", corpus: str, budget: Budget) -> Iterator[dict[str, Any]]:
+    """Entries of the user's own runs on a corpus from before it had a budget: what they took, whole where they were
+    stopped. What was deleted is not known any more."""
+    for run in runs.runs_of():
+        if corpus not in [without_split(name)[0] for name in run.config.corpus.split(JOIN)]:
+            continue
+        try:
+            plan = runs.plan(run.config)
+            cost = accounting.divergence(plan, budget.unit, budget.order)
+        except EpsilonError:
+            cost = math.inf
+        entry = {"run": run.run_id, "what": f"{_what(run.config)}, before there was a budget"}
+        if not math.isfinite(cost) or runs.overlap(run.config).breaks_privacy:
+            yield {**entry, "kind": LOOK}
+            continue
+        parts = {"stream": _stream(run), "cost": cost}
+        if run.status.state.final:
+            never = run.status.state == RunState.CANCELLED and run.status.started is None
+            yield {**entry, **parts, "kind": SPENT, "cost": 0.0 if never else cost}
+        else:
+            steps = {"steps": plan.steps, "even": False, "before": 0.0, "again": False, "own": cost}
+            yield {**entry, **parts, "kind": BOOKED, **steps}
+
+
+def _stream(run: Run) -> str:
+    return run.run_id if run.config.privacy.noise_source == "system" else run.parent or run.run_id
+
+
+def possible(runs: "Runs", now: Account) -> list[Possible]:
+    """What could still be run: the paper's setting and good practice, as often as they fit."""
+    if now.budget is None:
+        return []
+    corpus, sentences = now.name, runs.train_sentences(now.name)
+    settings = {
+        "the paper's setting, σ = 1": SimulationConfig(corpus=corpus, privacy=PrivacyConfig(noise_multiplier=1))
+    }
+    for epsilon in recipes.EPSILONS:
+        try:
+            settings[f"good practice, ε = {epsilon:g}"] = recipes.good_practice(corpus, sentences, epsilon)
+        except InvalidConfig:
+            continue
+    found, left = [], now.budget.filter.allowance - now.booked
+    for title, config in settings.items():
+        try:
+            cost = accounting.divergence(runs.plan(config), now.budget.unit, now.budget.order)
+        except InvalidConfig:
+            continue
+        if math.isfinite(cost):
+            share = cost / now.budget.filter.allowance
+            found.append(Possible(title=title, config=config, share=share, times=max(0, int(left / cost))))
+    return found
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,214 @@
+"""The book of budgets: entries that are only ever added, each sealed with all before it by SHA-256.
+
+Entries, in the order of their numbers, say what an account is (:class:`engine.privacy.budget.Account`). One that was
+changed, taken out or put in between breaks the seals after it, and then nothing more is booked. Whoever rewrites all
+later entries too, or cuts off the last ones, is found out by whoever kept a seal, and by nobody else: the program has
+no secret that its user has not.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+
+from engine.errors import BudgetExceeded, StoreError
+from engine.privacy.budget import Account, Booking, Budget, Look
+from engine.store.tables import bookings, records, runs
+
+BUDGET, BOOKED, SPENT, LOOK = "budget", "booked", "spent", "look"
+_FINAL = ("done", "failed", "cancelled")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What a run is to be booked as on one corpus. corpus: checksum of its content; name: of it. stream: of its noise;
+    again: whether it has new noise although the stream's name was used. what: it is, in words. cost: its Rényi
+    divergence under a budget, ∞ where nothing is promised. looks: whether it is only listed. even: whether its cost
+    grows evenly with its steps; steps: of the whole run. ended: whether it counts whole, whatever becomes of it."""
+
+    corpus: str
+    name: str
+    stream: str
+    run: str
+    what: str
+    cost: Callable[[Budget], float]
+    looks: bool
+    again: bool
+    even: bool
+    steps: int
+    ended: bool = False
+
+
+def account(connection: Connection, corpus: str, name: str = "") -> Account:
+    """What the book says of a corpus. Raises StoreError where it was changed by hand."""
+    entries, seal = _entries(connection)
+    return _folded(corpus, name, [each for each in entries if each["corpus"] == corpus], seal)
+
+
+def settle(connection: Connection, run: str | None = None) -> None:
+    """Book what runs that have ended really took: all, or one."""
+    entries, _ = _entries(connection)
+    for entry in _open(entries):
+        if run is None or entry["run"] == run:
+            spent = _spent(connection, entry)
+            if spent is not None:
+                _append(connection, {**_head(entry), "kind": SPENT, "cost": spent})
+
+
+def book(connection: Connection, wishes: Sequence[Wish]) -> None:
+    """Book a run on its corpora that have a budget, before its first step. Raises BudgetExceeded, in which case nothing
+    is booked, StoreError."""
+    if wishes:
+        settle(connection)
+    for wish in wishes:
+        now = account(connection, wish.corpus, wish.name)
+        budget = now.budget
+        if budget is None:
+            continue
+        entry = {"corpus": wish.corpus, "name": wish.name, "run": wish.run, "what": wish.what}
+        if wish.looks:
+            _append(connection, {**entry, "kind": LOOK})
+            continue
+        cost = wish.cost(budget)
+        share = now.with_more(wish.stream, cost, again=wish.again)
+        if not share <= 1:
+            raise BudgetExceeded(refusal(now, share))
+        earlier = next((each.booked for each in now.bookings if each.stream == wish.stream), 0.0)
+        whole = earlier + cost if wish.again else max(earlier, cost)
+        steps = {"steps": wish.steps, "even": wish.even, "before": earlier, "again": wish.again, "own": cost}
+        kind = SPENT if wish.ended else BOOKED
+        _append(connection, {**entry, "kind": kind, "stream": wish.stream, "cost": whole, **steps})
+
+
+def set_total(
+    connection: Connection, corpus: str, name: str, budget: Budget, earlier: Iterable[dict[str, Any]]
+) -> None:
+    """Set a corpus's total, or another one. earlier: what was trained on it before it had any, as entries. Raises
+    BudgetExceeded where more is spent already, StoreError."""
+    settle(connection)
+    _append(connection, {"kind": BUDGET, "corpus": corpus, "name": name, **asdict(budget)})
+    for entry in earlier:
+        _append(connection, {"corpus": corpus, "name": name, **entry})
+    now = account(connection, corpus, name)
+    if now.share > 1:
+        raise BudgetExceeded(
+            f"epsilon={budget.epsilon:g}: what was trained on {name} already takes {now.share:.0%} of that, at δ = "
+            f"{budget.delta:g} of each {budget.unit}; expected more"
+        )
+
+
+def refusal(now: Account, share: float) -> str:
+    """Why a run is not admitted, with the sum."""
+    budget = now.budget
+    if budget is None:
+        return ""
+    total = f"The budget of {now.name} is ε = {budget.epsilon:g} at δ = {budget.delta:g} of each {budget.unit}"
+    if share == float("inf"):
+        return f"{total}; this run promises nothing to a {budget.unit}, so it cannot be booked"
+    return (
+        f"{total}. {now.share:.0%} of it is booked, and this run would make that {share:.0%}: more noise, fewer epochs "
+        "or another total may help"
+    )
+
+
+def _folded(corpus: str, name: str, entries: Sequence[dict[str, Any]], seal: str) -> Account:
+    totals: list[Budget] = []
+    booked: dict[str, Booking] = {}
+    looks: list[Look] = []
+    for entry in entries:
+        if entry["kind"] == BUDGET:
+            totals.append(Budget(**{key: entry[key] for key in ("epsilon", "delta", "unit", "order", "set_at")}))
+        elif entry["kind"] == LOOK:
+            looks.append(Look(run=entry["run"], what=entry["what"], at=entry["at"]))
+        else:
+            booked[entry["stream"]] = Booking(
+                stream=entry["stream"],
+                run=entry["run"],
+                what=entry["what"],
+                booked=float(entry["cost"]),
+                open=entry["kind"] == BOOKED,
+                at=entry["at"],
+            )
+    called = entries[-1]["name"] if entries else name
+    return Account(
+        corpus=corpus,
+        name=name or called,
+        totals=tuple(totals),
+        bookings=tuple(booked.values()),
+        looks=tuple(looks),
+        seal=seal,
+    )
+
+
+def _open(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last entry of each stream on each corpus that is of a run that had not ended."""
+    last = {(entry["corpus"], entry["stream"]): entry for entry in entries if entry["kind"] in (BOOKED, SPENT)}
+    return [entry for entry in last.values() if entry["kind"] == BOOKED]
+
+
+def _head(entry: dict[str, Any]) -> dict[str, Any]:
+    return {name: entry[name] for name in ("corpus", "name", "run", "what", "stream")}
+
+
+def _spent(connection: Connection, entry: dict[str, Any]) -> float | None:
+    """What a run that has ended took, None while it goes on, or where it is not known any more: then all of it stays
+    booked. What is released of a run are its records; a run that was stopped counts to the last of them."""
+    state = connection.execute(select(runs.c.state).where(runs.c.run_id == entry["run"])).scalar()
+    if state is None or state not in _FINAL:
+        return None
+    whole = float(entry["cost"])
+    if state == "done":
+        return whole
+    body = connection.execute(
+        select(records.c.body).where(records.c.run_id == entry["run"]).order_by(records.c.round.desc()).limit(1)
+    ).scalar()
+    try:
+        taken = int(json.loads(body)["step"]) if body else 0
+    except (ValueError, TypeError, KeyError):
+        return whole
+    if taken == 0:
+        return float(entry["before"])
+    if not entry["even"]:
+        return whole
+    part = float(entry["own"]) * min(1.0, taken / int(entry["steps"]))
+    before = float(entry["before"])
+    return before + part if entry["again"] else max(before, part)
+
+
+def _entries(connection: Connection) -> tuple[list[dict[str, Any]], str]:
+    found, seal = [], ""
+    query = select(bookings.c.number, bookings.c.entry, bookings.c.seal).order_by(bookings.c.number)
+    for place, row in enumerate(connection.execute(query), start=1):
+        good = row.number == place and row.seal == _sealed(seal, row.number, row.entry)
+        try:
+            found.append(json.loads(row.entry))
+        except ValueError:
+            good = False
+        if not good:
+            raise StoreError(
+                f"The book of budgets was changed by hand at entry {place:,}: nothing is booked on top of that. Bring "
+                "back a copy of the database from before."
+            )
+        seal = row.seal
+    return found, seal
+
+
+def _append(connection: Connection, entry: dict[str, Any]) -> None:
+    last = connection.execute(
+        select(bookings.c.number, bookings.c.seal).order_by(bookings.c.number.desc()).limit(1)
+    ).first()
+    number, before = (last.number + 1, last.seal) if last else (1, "")
+    text = json.dumps({"at": _now(), **entry}, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    connection.execute(insert(bookings).values(number=number, entry=text, seal=_sealed(before, number, text)))
+
+
+def _sealed(before: str, number: int, entry: str) -> str:
+    return hashlib.sha256(f"{before}\n{number}\n{entry}".encode()).hexdigest()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
