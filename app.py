@@ -39,6 +39,7 @@ GROUPS = {
         _page("ledger", "Ledger", ":material/account_balance:"),
         _page("audit", "Audit", ":material/policy:"),
         _page("report", "Report", ":material/verified_user:"),
+        _page("budget", "Budget", ":material/savings:"),
     ],
     "Reference": [
         _page("tuning", "Tuning", ":material/tune:"),

@@ -17,7 +17,7 @@ UNITS = ("sentence", "client")
 @dataclass(frozen=True, kw_only=True)
 class Budget:
     """The total that a corpus may lose, over all that is ever trained on it: ``epsilon`` at ``delta`` of each ``unit``.
-    order: α at which Rényi divergences add up, fixed with the first total. set_at: ISO 8601, UTC."""
+    order: α at which Rényi divergences add up, fixed before the first booking. set_at: ISO 8601, UTC."""
 
     epsilon: float
     delta: float

@@ -121,8 +121,8 @@ def _what(config: SimulationConfig) -> str:
 
 
 def _total(runs: "Runs", corpus: str, now: Account, epsilon: float, delta: float, unit: str) -> Budget:
-    """A total as it is set. Its order is that of the one before it, else the one at which the most trainings by good
-    practice fit, each of half of it. Raises InvalidConfig."""
+    """A total as it is set. Its order is that of the one before it, once something is booked, else the one at which the
+    most trainings by good practice fit, each of half of it. Raises InvalidConfig."""
     number("epsilon", epsilon, 0, 1000, "a number in (0, 1000]", low_open=True)
     one_of("unit", unit, UNITS)
     PrivacyConfig(delta=delta)
@@ -131,7 +131,8 @@ def _total(runs: "Runs", corpus: str, now: Account, epsilon: float, delta: float
     usual = _WHOLE
     if unit == "sentence":
         usual = _usual(corpus, runs.train_sentences(corpus), epsilon / 2)
-    order = now.budget.order if now.budget and now.budget.unit == unit else roomiest(epsilon, delta, usual).order
+    # Fixed with the first booking: from then on what was seen could have chosen it.
+    order = now.budget.order if now.budget and now.bookings else roomiest(epsilon, delta, usual).order
     found = Budget(epsilon=epsilon, delta=delta, unit=unit, order=order, set_at=_now())
     if found.filter.allowance <= 0:
         raise InvalidConfig(f"epsilon={epsilon:g}: at delta={delta:g} nothing can be admitted, expected more of either")

@@ -109,8 +109,9 @@ def refusal(now: Account, share: float) -> str:
     total = f"The budget of {now.name} is ε = {budget.epsilon:g} at δ = {budget.delta:g} of each {budget.unit}"
     if share == float("inf"):
         return f"{total}; this run promises nothing to a {budget.unit}, so it cannot be booked"
+    whole = f"{share:.0%}" if share < 10 else "more than ten times all of it"
     return (
-        f"{total}. {now.share:.0%} of it is booked, and this run would make that {share:.0%}: more noise, fewer epochs "
+        f"{total}. {now.share:.0%} of it is booked, and this run would make that {whole}: more noise, fewer epochs "
         "or another total may help"
     )
 

@@ -19,6 +19,7 @@ PAGES = (
     "report",
     "ledger",
     "audit",
+    "budget",
     "paper",
     "medical",
     "tuning",

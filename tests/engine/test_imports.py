@@ -33,6 +33,7 @@ RANKS = (
     ("engine.__main__", "pages.shared"),
     (
         "pages.audit",
+        "pages.budget",
         "pages.compare",
         "pages.diagnose",
         "pages.explore",

@@ -1,0 +1,1 @@
+"""The page Budget: what a corpus may lose in all."""

@@ -1,0 +1,45 @@
+"""The bar of a budget: what spent it, what is under way, what is left."""
+
+import plotly.graph_objects as go
+
+from engine.privacy.budget import Account
+from pages.shared import palette
+from pages.shared.charts import plain_layout
+
+
+def bar(now: Account, key: str) -> go.Figure:
+    """One bar to 100 %, a piece for each booking in the order in which they came, hatched while it is under way."""
+    figure = go.Figure()
+    allowance = now.budget.filter.allowance if now.budget else 1.0
+    pieces = [(each.booked / allowance, each.what, each.open) for each in now.bookings]
+    left = max(0.0, 1 - now.share)
+    for share, what, under_way in pieces:
+        figure.add_bar(
+            y=[""],
+            x=[share],
+            orientation="h",
+            marker={
+                "color": palette.RECALL if under_way else palette.PRIVATE,
+                "pattern": {"shape": "/" if under_way else ""},
+                "line": {"width": 1, "color": "white"},
+            },
+            hovertext=f"{what}: {share:.1%}" + (", under way" if under_way else ""),
+            hoverinfo="text",
+        )
+    figure.add_bar(
+        y=[""],
+        x=[left],
+        orientation="h",
+        marker={"color": "rgba(128, 128, 128, 0.18)"},
+        text=f"{left:.0%} left" if left > 0.1 else "",
+        textposition="inside",
+        hovertext=f"{left:.1%} left",
+        hoverinfo="text",
+    )
+    figure.update_layout(
+        plain_layout(key, height=130)
+        | {"barmode": "stack", "showlegend": False, "margin": {"l": 8, "r": 8, "t": 8, "b": 36}}
+    )
+    figure.update_xaxes(range=[0, 1], tickformat=".0%", gridcolor=palette.GRID)
+    figure.update_yaxes(showticklabels=False)
+    return figure

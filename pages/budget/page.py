@@ -1,0 +1,80 @@
+"""Budget: what a corpus may lose in all, what spent it, and what could still be run."""
+
+import json
+
+import streamlit as st
+
+from engine.errors import EpsilonError
+from engine.privacy.budget import UNITS
+from engine.reports.budgets import account_fields
+from engine.runs import budgets
+from pages.budget import charts, words
+from pages.shared import address, door, tables, titles
+from pages.shared.picture import show
+
+runs = door.runs()
+names = [info.name for info in runs.corpora() if info.available]
+heading = st.container()
+corpus = st.selectbox("Corpus", names, format_func=titles.corpus, key="corpus", bind="query-params")
+try:
+    now = budgets.account(runs, corpus)
+    possible = budgets.possible(runs, now)
+except EpsilonError as error:
+    heading.markdown("### The book of budgets cannot be read")
+    st.error(address.plain(str(error)), icon=":material/error:")
+    st.stop()
+heading.markdown(f"### {words.answer(now)}")
+st.markdown(words.WHAT)
+share = tables.number("% of the budget", format="%.1f")
+if now.budget:
+    show(charts.bar(now, key=f"budget-{now.seal[:8]}"), key="bar", label=words.answer(now))
+    if now.bookings:
+        st.markdown("#### What spent it")
+        tables.show(words.bookings(now), {"share": share})
+    else:
+        st.caption("No run with noise was booked yet. [Explore](/) starts one.")
+    if now.looks:
+        st.markdown("#### Looks without any promise")
+        tables.show(words.looks(now))
+    if possible:
+        st.markdown("#### What could still be run")
+        tables.show(words.possible(possible), {"share": share})
+with st.expander(
+    "Set another total" if now.budget else "Set a budget", icon=":material/tune:", expanded=not now.budget
+):
+    with st.form("total", border=False):
+        first, second, third = st.columns(3)
+        before = now.budget
+        epsilon = first.number_input("ε in all", 0.1, 1000.0, before.epsilon if before else 3.0)
+        delta = second.select_slider(
+            "δ",
+            sorted({before.delta if before else 1e-5, *(10.0**-power for power in range(4, 11))}, reverse=True),
+            before.delta if before else 1e-5,
+            "{:g}".format,
+        )
+        unit = third.selectbox("Of each", UNITS, UNITS.index(before.unit) if before else 0)
+        st.caption(
+            "A larger total is a new, weaker promise to everybody whose sentences are in there; each total that was "
+            "ever set stays on record."
+        )
+        if st.form_submit_button("Set it", type="primary"):
+            try:
+                budgets.set_total(runs, corpus, epsilon, delta, unit)
+            except EpsilonError as error:
+                st.error(address.plain(str(error)), icon=":material/error:")
+            else:
+                st.rerun()
+    if len(now.totals) > 1:
+        tables.show(
+            [{"set": each.set_at[:16].replace("T", " "), "ε": each.epsilon, "δ": each.delta} for each in now.totals]
+        )
+st.markdown(words.HOLDS)
+if now.budget:
+    st.caption(f"Seal of the last entry: `{now.seal}`")
+    st.download_button(
+        "Take it away as JSON",
+        json.dumps(account_fields(now, possible), ensure_ascii=False, indent=1),
+        f"budget-{now.name}.json",
+        "application/json",
+        icon=":material/download:",
+    )

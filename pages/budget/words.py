@@ -1,0 +1,71 @@
+"""What the page Budget says. No streamlit."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.privacy.budget import Account
+from engine.reports.budgets import total_text
+from engine.runs.budgets import Possible
+from pages.shared import address
+
+WHAT = (
+    "Each run on the same sentences tells a little more of them, and who chooses the next run after seeing the last "
+    "one may not just add up what suits. A **budget** is a total that is fixed beforehand: each run is booked whole "
+    "before its first step, and one that does not fit is refused. What is promised is the total, from the first run to "
+    "the last, whatever was used of it."
+)
+HOLDS = (
+    "**What it holds against, and what not.** A run that was cancelled or failed counts as far as its last record; one "
+    "that was deleted stays booked; runs with the same noise count once, and with noise from the operating system each "
+    "counts. Noise from a printed seed is for simulation: whoever knows the seed subtracts it, and no budget helps. "
+    "Scores on the validation and test parts have no noise: each run is also a look at these. Copies of the corpus "
+    "with other content, programs beside this one, and whoever may write to the database are outside of it. Entries "
+    "are sealed one by one: a change by hand is found, and who keeps the last seal finds a book that was rewritten."
+)
+
+
+def answer(now: Account) -> str:
+    """How it stands, in a sentence."""
+    if now.budget is None:
+        return "This corpus has no budget yet."
+    taken = "nothing is" if not now.booked else f"{now.share:.0%} is"
+    return f"{total_text(now.budget)}: {taken} booked."
+
+
+def bookings(now: Account) -> list[dict[str, Any]]:
+    """A row for each, the newest first."""
+    allowance = now.budget.filter.allowance if now.budget else 1.0
+    return [
+        {
+            "share": 100 * each.booked / allowance,
+            "what": each.what,
+            "": "under way" if each.open else "ended",
+            "identity": each.run,
+            "booked": each.at[:16].replace("T", " "),
+        }
+        for each in sorted(now.bookings, key=lambda each: each.at, reverse=True)
+    ]
+
+
+def looks(now: Account) -> list[dict[str, Any]]:
+    """A row for each, the newest first."""
+    return [
+        {"what": each.what, "identity": each.run, "when": each.at[:16].replace("T", " ")}
+        for each in sorted(now.looks, key=lambda each: each.at, reverse=True)
+    ]
+
+
+def totals(now: Account) -> list[dict[str, Any]]:
+    """A row for each that was ever set."""
+    return [
+        {"set": each.set_at[:16].replace("T", " "), "ε": each.epsilon, "δ": f"{each.delta:g}", "of each": each.unit}
+        for each in now.totals
+    ]
+
+
+def possible(found: Sequence[Possible]) -> list[dict[str, Any]]:
+    """A row for each setting."""
+    return [
+        {"setting": each.title, "share": 100 * each.share, "times": each.times, "run": address.link(each.config)}
+        for each in found
+    ]

@@ -1,0 +1,312 @@
+"""The book of budgets: the sum never passes the total, nothing that was spent is lost, changes by hand are found."""
+
+import multiprocessing
+import os
+import random
+import signal
+import sqlite3
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as checked
+from hypothesis import strategies as st
+
+from engine.errors import BudgetExceeded, RunNotFound, StoreError
+from engine.privacy.budget import Budget
+from engine.store.bookings import Wish
+from engine.store.database import Store
+from tests.engine.runs_for_tests import SMALL, provenance, record
+
+CORPUS = "c" * 64
+TOTAL = Budget(epsilon=3.0, delta=1e-5, unit="sentence", order=8.0, set_at="2026-01-01T00:00:00+00:00")
+ALLOWED = TOTAL.filter.allowance
+
+
+def wish(run: str, share: float, **more) -> Wish:
+    fields = {"corpus": CORPUS, "name": "corpus", "stream": run, "run": run, "what": "a run", "looks": False}
+    fields |= {"again": False, "even": True, "steps": 100, "cost": lambda budget: share * budget.filter.allowance}
+    return Wish(**{**fields, **more})
+
+
+def submit(store: Store, run: str, share: float, **more) -> None:
+    store.submit(run, SMALL, CORPUS, wishes=[wish(run, share, **more)])
+
+
+@pytest.fixture
+def address(tmp_path):
+    return f"sqlite:///{tmp_path / 'runs.sqlite'}"
+
+
+@pytest.fixture
+def store(address):
+    made = Store(address)
+    made.set_total(CORPUS, "corpus", TOTAL, ())
+    yield made
+    made.close()
+
+
+def ended(store: Store, run: str, step: int | None, how: str) -> None:
+    claim = store.claim(run, "here")
+    if step is not None:
+        rounds = len(store.records(run))
+        store.append(claim, replace(record(rounds), round=rounds, step=step, steps_total=100))
+    if how == "done":
+        store.finish(claim, provenance())
+    elif how == "failed":
+        store.give_up(claim, "It failed.")
+    else:
+        store.cancel(run)
+
+
+def test_a_run_that_does_not_fit_is_refused_with_the_sum_and_not_stored(store):
+    submit(store, "a", 0.6)
+    with pytest.raises(BudgetExceeded, match=r"60% of it is booked, and this run would make that 110%"):
+        submit(store, "b", 0.5)
+    with pytest.raises(RunNotFound):
+        store.status("b")
+    submit(store, "b", 0.4)
+    assert store.account(CORPUS).share == pytest.approx(1)
+
+
+def test_what_promises_nothing_to_the_unit_is_refused(store):
+    with pytest.raises(BudgetExceeded, match="promises nothing to a sentence"):
+        submit(store, "a", float("inf"))
+
+
+@pytest.mark.parametrize(
+    ("how", "step", "even", "share"),
+    [
+        ("done", 100, True, 0.4),
+        ("cancelled", 50, True, 0.2),
+        ("failed", 25, True, 0.1),
+        ("cancelled", 50, False, 0.4),
+        ("cancelled", None, True, 0.0),
+    ],
+)
+def test_what_ended_counts_what_it_spent(store, how, step, even, share):
+    submit(store, "a", 0.4, even=even)
+    assert store.account(CORPUS).bookings[0].open
+    ended(store, "a", step, how)
+    account = store.account(CORPUS)
+    assert account.share == pytest.approx(share)
+    assert not account.bookings[0].open
+
+
+def test_a_run_that_goes_on_with_the_same_noise_counts_once(store):
+    submit(store, "a", 0.4)
+    ended(store, "a", 50, "cancelled")
+    assert store.account(CORPUS).share == pytest.approx(0.2)
+    submit(store, "a", 0.4)
+    assert store.account(CORPUS).share == pytest.approx(0.4)
+    submit(store, "a", 0.4)  # joins the one that waits
+    ended(store, "a", 75, "cancelled")
+    assert store.account(CORPUS).share == pytest.approx(0.3)
+
+
+def test_new_noise_counts_anew(store):
+    submit(store, "a", 0.4, again=True)
+    ended(store, "a", 50, "cancelled")
+    submit(store, "a", 0.4, again=True)
+    assert store.account(CORPUS).share == pytest.approx(0.6)
+    ended(store, "a", 75, "failed")
+    assert store.account(CORPUS).share == pytest.approx(0.5), "whether it went on or began anew is not known here"
+    with pytest.raises(BudgetExceeded, match="50% of it is booked, and this run would make that 110%"):
+        submit(store, "b", 0.6)
+    submit(store, "a", 0.4, again=True)
+    ended(store, "a", 100, "done")
+    with pytest.raises(BudgetExceeded, match="90% of it is booked, and this run would make that 130%"):
+        submit(store, "b", 0.4)
+
+
+def test_a_repetition_with_the_noise_of_the_first_counts_once(store):
+    submit(store, "a", 0.4)
+    ended(store, "a", 100, "done")
+    submit(store, "b", 0.4, stream="a")
+    assert store.account(CORPUS).share == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("step", [None, 50])
+def test_what_is_deleted_stays_booked(store, step):
+    submit(store, "a", 0.4)
+    if step:
+        store.append(store.claim("a", "here"), replace(record(0), step=step, steps_total=100))
+    store.delete("a")
+    account = store.account(CORPUS)
+    assert account.share == pytest.approx(0.2 if step else 0.0)
+    assert not account.bookings[0].open
+
+
+def test_what_was_taken_out_of_the_database_by_hand_stays_booked_whole(store, tmp_path):
+    submit(store, "a", 0.4)
+    with sqlite3.connect(tmp_path / "runs.sqlite") as connection:
+        connection.execute("DELETE FROM runs")
+    connection.close()
+    assert store.account(CORPUS).share == pytest.approx(0.4)
+
+
+def test_looks_are_listed_and_cost_nothing(store):
+    submit(store, "a", float("inf"), looks=True)
+    account = store.account(CORPUS)
+    assert (account.share, [each.run for each in account.looks]) == (0, ["a"])
+
+
+def test_a_corpus_without_a_budget_has_no_book(store):
+    store.submit("a", SMALL, CORPUS, wishes=[wish("a", 9.0, corpus="d" * 64)])
+    assert store.account("d" * 64).bookings == ()
+
+
+def test_a_total_below_what_is_spent_is_refused(store):
+    submit(store, "a", 0.9)
+    less = replace(TOTAL, epsilon=2.0)
+    with pytest.raises(BudgetExceeded, match=r"epsilon=2: what was trained on corpus already takes \d+% of that"):
+        store.set_total(CORPUS, "corpus", less, ())
+    assert store.account(CORPUS).totals == (TOTAL,)
+    more = replace(TOTAL, epsilon=4.0)
+    store.set_total(CORPUS, "corpus", more, ())
+    account = store.account(CORPUS)
+    assert account.totals == (TOTAL, more)
+    assert account.share == pytest.approx(0.9 * ALLOWED / more.filter.allowance)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        """UPDATE bookings SET entry = replace(entry, '"cost": ', '"cost": 0.0') WHERE number = 2""",
+        "DELETE FROM bookings WHERE number = 2",
+        "UPDATE bookings SET number = 9 WHERE number = 3",
+        "UPDATE bookings SET entry = 'x' WHERE number = 2",
+        "INSERT INTO bookings SELECT 4, entry, seal FROM bookings WHERE number = 3",
+    ],
+)
+def test_a_change_by_hand_is_found_and_nothing_is_booked_on_top(store, tmp_path, change):
+    submit(store, "a", 0.1)
+    submit(store, "b", 0.1)
+    with sqlite3.connect(tmp_path / "runs.sqlite") as connection:
+        connection.execute(change)
+    connection.close()
+    with pytest.raises(StoreError, match="changed by hand at entry"):
+        store.account(CORPUS)
+    with pytest.raises(StoreError, match="changed by hand at entry"):
+        submit(store, "c", 0.1)
+    with pytest.raises(RunNotFound):
+        store.status("c")
+
+
+def test_who_keeps_a_seal_sees_that_the_end_was_cut_off(store, tmp_path):
+    submit(store, "a", 0.1)
+    kept = store.account(CORPUS).seal
+    with sqlite3.connect(tmp_path / "runs.sqlite") as connection:
+        connection.execute("DELETE FROM bookings WHERE number = 2")
+    connection.close()
+    assert store.account(CORPUS).seal != kept
+
+
+def _book(address: str, name: str, number: int) -> None:
+    store = Store(address)
+    for each in range(number):
+        try:
+            submit(store, f"{name}{each}", 0.1)
+        except BudgetExceeded:
+            pass
+        except StoreError:
+            pass  # locked for longer than is waited for
+    store.close()
+
+
+def test_processes_that_book_at_once_never_pass_the_total(store, address):
+    store.close()
+    processes = [
+        multiprocessing.get_context("spawn").Process(target=_book, args=(address, name, 15)) for name in "abcd"
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    account = store.account(CORPUS)
+    assert len(account.bookings) == 10
+    assert account.share == pytest.approx(1)
+
+
+def _book_for_ever(address: str) -> None:
+    store = Store(address)
+    number = 0
+    while True:
+        run = f"{os.getpid()}-{number}"
+        submit(store, run, 0.0001)
+        if number % 3 == 0:
+            ended(store, run, 50, "cancelled")
+        elif number % 3 == 1:
+            store.delete(run)
+        number += 1
+
+
+@pytest.mark.parametrize("moment", range(10))
+def test_a_kill_at_any_moment_loses_and_doubles_nothing(store, address, moment):
+    store.close()
+    process = multiprocessing.get_context("spawn").Process(target=_book_for_ever, args=(address,))
+    process.start()
+    while not store.account(CORPUS).bookings:
+        time.sleep(0.05)
+    time.sleep(random.Random(moment).random() / 2)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    account = store.account(CORPUS)
+    runs = {each.run_id for each in store.newest(100_000)[0]}
+    booked = {each.run: each for each in account.bookings}
+    assert runs <= booked.keys(), "each run that is stored was booked"
+    assert len(booked) == len(account.bookings)
+    gone = booked.keys() - runs
+    assert all(int(run.split("-")[1]) % 3 == 1 for run in gone), "and only what was deleted is not there"
+    whole = 0.0001 * ALLOWED
+    assert all(0 <= each.booked <= whole * (1 + 1e-9) for each in account.bookings)
+    assert all(each.booked == pytest.approx(whole) for each in account.bookings if each.open)
+
+
+@checked(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcd"), st.floats(0.05, 0.7), st.sampled_from(["done", "failed", "delete", "wait"])),
+        max_size=12,
+    )
+)
+def test_any_story_adds_up(tmp_path_factory, story):
+    """Against a sum by hand: what each stream took at most, as long as all fit."""
+    store = Store(f"sqlite:///{tmp_path_factory.mktemp('story') / 'runs.sqlite'}")
+    store.set_total(CORPUS, "corpus", TOTAL, ())
+    spent: dict[str, float] = {}
+    waiting: dict[str, float] = {}
+    done: set[str] = set()
+    for run, share, how in story:
+        if run not in done and run not in waiting:
+            before = spent.get(run, 0.0)
+            fits = sum(spent.values()) + sum(waiting.values()) - sum(spent.get(each, 0.0) for each in waiting)
+            if fits - before + max(before, share) <= 1 + 1e-12:
+                submit(store, run, share)
+                waiting[run] = max(before, share)
+            else:
+                with pytest.raises(BudgetExceeded):
+                    submit(store, run, share)
+                continue
+            own = share
+        elif run in waiting:
+            own = None
+        else:
+            continue
+        if how == "wait" or own is None:
+            continue
+        whole = waiting.pop(run)
+        if how == "done":
+            ended(store, run, 100, "done")
+            spent[run] = whole
+            done.add(run)
+        elif how == "failed":
+            ended(store, run, 50, "failed")
+            spent[run] = max(before, own / 2)
+        else:
+            store.delete(run)
+            spent[run] = before
+        expected = sum(spent.values()) + sum(waiting.values()) - sum(spent.get(each, 0.0) for each in waiting)
+        assert store.account(CORPUS).share == pytest.approx(expected)
+    store.close()
