@@ -4,7 +4,7 @@ import typer
 
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
-from engine.runs import Runs, budgets
+from engine.runs import Runs
 
 
 def warn_of_overlap(config: SimulationConfig) -> None:
@@ -15,6 +15,8 @@ def warn_of_overlap(config: SimulationConfig) -> None:
 
 def book(config: SimulationConfig) -> None:
     """Book a training whole where its corpus has a budget: nobody sees when it stops. Raises BudgetExceeded."""
+    from engine.runs import budgets
+
     runs = Runs.from_environment()
     identity = runs.identity(config)
     runs.book.book(budgets.wishes(runs, identity, identity, config, runs.plan(config), ended=True))
@@ -22,6 +24,8 @@ def book(config: SimulationConfig) -> None:
 
 def refuse_budgets(*corpora: str) -> None:
     """Raises InvalidConfig for a corpus with a budget: a search books its trials by itself, and not there."""
+    from engine.runs import budgets
+
     runs = Runs.from_environment()
     for corpus in corpora:
         if budgets.account(runs, corpus).budget:

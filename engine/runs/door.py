@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from engine.privacy.ledger import Training
     from engine.training.model import Model
 
-from engine.runs import budgets, intake, inventory, previews, tagging
+from engine.runs import intake, inventory, previews, tagging
 from engine.runs.catalogue import Catalogue
 from engine.runs.intake import Intake
 from engine.runs.inventory import Inventory
@@ -83,6 +83,7 @@ class Runs(Catalogue):
     ) -> RunStatus:
         from engine import embeddings
         from engine.cluster import dispatch
+        from engine.runs import budgets
 
         plan = self.plan(config)
         embeddings.find(config.embeddings)
@@ -173,6 +174,8 @@ class Runs(Catalogue):
 
     def keep_audit(self, audit: Audit) -> None:
         """Keep it in place of an earlier one; a look at its corpus. Raises StoreError."""
+        from engine.runs import budgets
+
         audits.write(audit, self.settings.home)
         self.book.book(budgets.looks(self, audit.run_id, audit.config, "an audit, of models of its own"))
 

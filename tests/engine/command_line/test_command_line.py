@@ -629,3 +629,43 @@ def test_a_ledger_of_what_cannot_be_is_refused(shell, changes, words):
     code, _, err = shell(*changes)
     assert code == 2
     assert words in err
+
+
+def test_a_budget_is_set_shown_and_kept_to(shell):
+    code, out, _ = shell("budget", "show", "synthetic")
+    assert code == 0
+    assert "has no budget" in out
+    code, out, _ = shell("budget", "set", "synthetic", "--epsilon", "2", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert (found["budget"]["epsilon"], found["budget"]["unit"], found["booked"]) == (2, "sentence", 0)
+    assert {"title", "share", "times"} <= set(found["possible"][0])
+    run = ("simulate", "--corpus", "synthetic", "--tagger", "linear-crf", "--features", "vectors", "--epochs", "0.1")
+    code, _, error = shell(*run, "--noise-multiplier", "0.4")
+    assert code == 2
+    assert "The budget of synthetic is ε = 2 at δ = 1e-05 of each sentence. 0% of it is booked" in error
+    code, _, _ = shell(*run, "--noise-multiplier", "5")
+    assert code == 0
+    code, out, _ = shell("budget", "show", "synthetic", "--json")
+    (booking,) = json.loads(out)["bookings"]
+    assert 0 < booking["booked"] < 1
+    assert not booking["open"], "it counts whole"
+    code, _, error = shell(
+        "tune", "--epsilon", "1", "--corpus", "synthetic", "--development", "synthetic", "--trials", "1"
+    )
+    assert code == 2
+    assert "has a budget" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("set", "nowhere", "--epsilon", "1"), "neither a known corpus"),
+        (("set", "synthetic", "--epsilon", "-1"), "epsilon=-1"),
+        (("set", "synthetic", "--epsilon", "1", "--unit", "word"), "unit='word'"),
+    ],
+)
+def test_a_budget_that_cannot_be_is_refused(shell, arguments, words):
+    code, _, error = shell("budget", *arguments)
+    assert code == 2
+    assert words in error

@@ -58,7 +58,7 @@ def test_what_ran_before_counts_when_a_budget_is_set(runs):
     before = now.share
     assert budgets.set_total(runs, "synthetic", 6.0).share < before
     assert [each.epsilon for each in budgets.account(runs, "synthetic").totals] == [3.0, 6.0]
-    with pytest.raises(InvalidConfig, match="epsilon=0.5"):
+    with pytest.raises(InvalidConfig, match=r"epsilon=0\.5"):
         budgets.set_total(runs, "synthetic", 0.5)
     assert budgets.account(runs, "synthetic").budget.epsilon == 6.0
     with pytest.raises(InvalidConfig, match="unit='client', expected 'sentence'"):

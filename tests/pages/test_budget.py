@@ -1,0 +1,69 @@
+"""The Budget page: without one, as it is set, with bookings, and with a book that somebody changed."""
+
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from engine.cluster import dispatch
+from engine.config import PrivacyConfig, SimulationConfig
+from engine.runs import Runs, budgets
+from pages.budget import charts, words
+
+CONFIG = SimulationConfig.from_flat(
+    {"tagger": "linear-crf", "noise_multiplier": 6.0, "batch_size": 1024, "epochs": 10.0, "features": "vectors"}
+)
+
+
+@pytest.fixture
+def spent(settings, monkeypatch):
+    """A budget of which a run has taken something, and a look."""
+    monkeypatch.setattr(dispatch, "ensure_cluster", lambda *_: None)
+    runs = Runs(settings)
+    budgets.set_total(runs, "synthetic", 2.0)
+    runs.submit(CONFIG)
+    runs.submit(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0)))
+    yield runs
+    runs.close()
+
+
+def test_without_a_budget_one_can_be_set(open_page):
+    page = open_page("budget")
+    assert not page.exception
+    assert page.markdown[0].value == "### This corpus has no budget yet."
+    page.number_input[0].set_value(4.0)
+    page.button[0].click().run()
+    assert not page.exception
+    assert page.markdown[0].value == "### ε = 4 at δ = 1e-05 of each sentence: nothing is booked."
+    assert any("could still be run" in each.value for each in page.markdown)
+
+
+def test_what_spent_it_is_listed(open_page, spent):
+    page = open_page("budget")
+    assert not page.exception
+    now = budgets.account(spent, "synthetic")
+    assert f"{now.share:.0%} is booked" in page.markdown[0].value
+    frames = [frame.value for frame in page.dataframe]
+    assert frames[0]["what"].tolist() == ["linear-crf, σ = 6, dp-sgd"]
+    assert frames[1]["what"].tolist() == ["linear-crf, σ = 0, dp-sgd, without any promise"]
+    assert frames[2]["times"].iloc[-1] == 0
+    page.number_input[0].set_value(0.1)
+    page.button[0].click().run()
+    assert "epsilon=0" in page.error[0].value
+
+
+def test_a_book_that_was_changed_is_not_shown(open_page, spent, settings):
+    with sqlite3.connect(settings.home / "runs.sqlite") as connection:
+        connection.execute("UPDATE bookings SET entry = replace(entry, 'sigma', 'x') WHERE number = 1")
+        connection.execute("UPDATE bookings SET seal = 'x' WHERE number = 1")
+    connection.close()
+    page = open_page("budget")
+    assert "changed by hand at entry 1" in page.error[0].value
+
+
+def test_pieces_of_the_bar_make_a_whole(spent):
+    now = budgets.account(spent, "synthetic")
+    figure = charts.bar(now, key="a")
+    assert sum(bar.x[0] for bar in figure.data) == pytest.approx(1)
+    assert figure.data[0].marker.pattern.shape == "/", "under way"
+    assert words.bookings(now)[0][""] == "under way"
