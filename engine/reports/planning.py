@@ -74,11 +74,21 @@ def answer_text(plan: Plan) -> str:
             first = next((each for each in found.best if each.grade == grade), None)
             if first and (not said or first.setting.epsilon < said[-1][1]):
                 said.append((f"{GRADES[grade]} at ε = {_epsilon(first)}", first.setting.epsilon))
-        return f"{needed}{limits}: {', '.join(text for text, _ in said)}."
-    private = sum(len(each.setting.done) for each in found.compared)
-    if found.ceiling and found.ceiling.grade.reached and not found.beyond:
-        return f"None of the {private:,} private runs here reaches {needed}{limits}; without noise it is reached."
-    return f"None of the {plan.evidence.runs:,} runs here does: {needed}{limits} is reached by the mean of no setting."
+        return f"{needed} can be reached{limits}: {', '.join(text for text, _ in said)}."
+    return _none(plan, f"{needed}{limits}")
+
+
+def _none(plan: Plan, wanted: str) -> str:
+    """That no private setting reaches what is wanted."""
+    ceiling, runs = plan.answer.ceiling, f"None of the {plan.evidence.runs:,} runs here"
+    open_reached = ceiling is not None and ceiling.grade.reached
+    private = sum(len(each.setting.done) for each in plan.answer.compared)
+    if not private:
+        reached = "reached" if open_reached else "not reached"
+        return f"{runs} has noise, so that nothing is known of any ε; without noise {wanted} is {reached}."
+    if open_reached and not plan.answer.beyond:
+        return f"None of the {private:,} private runs here reaches {wanted}; without noise it is reached."
+    return f"{runs} does: {wanted} is reached by the mean of no setting."
 
 
 def explanations(plan: Plan) -> list[str]:
@@ -89,7 +99,7 @@ def explanations(plan: Plan) -> list[str]:
     if found.nearest:
         said.append(f"The nearest, at ε = {_epsilon(found.nearest)}: {_misses(found.nearest)}.")
     elif not found.best and plan.evidence.settings:
-        said.append("No private setting at all keeps within these limits." if found.compared else _no_private(plan))
+        said += ["No private setting at all keeps within these limits."] if found.compared else []
     if found.beyond:
         beyond = found.beyond
         said.append(
@@ -252,10 +262,6 @@ def _misses(each: Judged) -> str:
         if one.spread.mean < threshold.at_least
     ]
     return " and ".join(said)
-
-
-def _no_private(plan: Plan) -> str:
-    return f"None of the {plan.evidence.runs:,} runs here has noise: nothing is known of any ε."
 
 
 def _ceiling(plan: Plan) -> list[str]:

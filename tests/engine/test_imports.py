@@ -42,6 +42,7 @@ RANKS = (
         "pages.ledger",
         "pages.medical",
         "pages.paper",
+        "pages.planner",
         "pages.practice",
         "pages.report",
         "pages.runs",

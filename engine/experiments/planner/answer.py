@@ -146,8 +146,8 @@ def mean_over_seeds(values: Sequence[float], level: float = 0.95) -> Interval | 
 def unbeaten(found: Iterable[Judged], target: Target) -> list[Judged]:
     """Those that none beats: no other is as good in all that counts and better in one of it. Where scores are asked
     for, what counts is ε, seconds and sureness, and the smallest ε comes first. Else it is F1, of three digits, and
-    what is not limited, seconds or else ε, and the highest F1 comes first. ε and seconds have two digits: a reader tells
-    no more apart. Of equals the one that clears the target most stays."""
+    what is not limited, seconds or else ε, and the highest F1 comes first. ε and seconds have two digits: a reader
+    tells no more apart. Of equals the one that clears the target most stays."""
     best: dict[tuple[float, ...], Judged] = {}
     for each in sorted(found, key=lambda one: (-one.margin, one.setting.epsilon)):
         best.setdefault(_price(each, target), each)

@@ -100,10 +100,17 @@ def deltas(found: Iterable[Done]) -> list[float]:
     return sorted(number, key=lambda delta: (-number[delta], delta))
 
 
+def kinds(found: Iterable[Done]) -> tuple[str, ...]:
+    """Platforms and entity types that scores are known of."""
+    lasts = [each.last for each in found]
+    types = {kind for last in lasts if last.test for kind in last.test.strict}
+    return (*sorted({each.name for last in lasts for each in last.platforms}), *sorted(types))
+
+
 def evidence(found: Sequence[Done], target: Target, checksum: str | None = None) -> Evidence:
     """Settings whose ε mean the same: of one labelled sentence, batches drawn by chance, at the target's δ, with a
-    noise check that passed, the data held as the target says. Runs without noise promise nothing and are kept as a ceiling.
-    checksum: of the corpus as it is here; None takes the content that most runs had."""
+    noise check that passed, the data held as the target says. Runs without noise promise nothing and are kept as a
+    ceiling. checksum: of the corpus as it is here; None takes the content that most runs had."""
     checksum = checksum or _usual(found)
     left: Counter[str] = Counter()
     seeds: dict[SimulationConfig, dict[int, Done]] = {}
@@ -119,10 +126,7 @@ def evidence(found: Sequence[Done], target: Target, checksum: str | None = None)
     settings = tuple(
         Setting(config, tuple(by_seed[seed] for seed in sorted(by_seed))) for config, by_seed in seeds.items()
     )
-    every = [one.last for setting in settings for one in setting.done]
-    types = sorted({kind for last in every if last.test for kind in last.test.strict})
-    platforms = sorted({each.name for last in every for each in last.platforms})
-    return Evidence(settings, dict(left.most_common()), (*platforms, *types))
+    return Evidence(settings, dict(left.most_common()), kinds(one for setting in settings for one in setting.done))
 
 
 def score(record: RoundRecord, measure: Measure) -> float:
