@@ -69,14 +69,14 @@ class PairedDifference:
 
 def paired_difference(differences: Sequence[float]) -> PairedDifference:
     """Of at least two differences. Raises StatisticsError where there are fewer."""
-    mean, reach = statistics.fmean(differences), reach_of_mean(differences)
+    mean, reach = statistics.fmean(differences), reach_of_mean(statistics.stdev(differences), len(differences))
     return PairedDifference(mean, Interval(mean - reach, mean + reach), len(differences))
 
 
-def reach_of_mean(values: Sequence[float], level: float = 0.95) -> float:
-    """Half the width of the mean's interval by Student's t, which takes the values for normal. level: chance that such
-    intervals hold the expected value. Raises StatisticsError where there are fewer than two values."""
-    return _quantile(len(values) - 1, level) * statistics.stdev(values) / math.sqrt(len(values))
+def reach_of_mean(sd: float, number: int, level: float = 0.95) -> float:
+    """Half the width of a mean's interval by Student's t, which takes the values for normal. sd: of a sample of so many
+    values, at least two. level: chance that such intervals hold the expected value."""
+    return _quantile(number - 1, level) * sd / math.sqrt(number)
 
 
 @lru_cache(maxsize=1024)

@@ -139,7 +139,7 @@ def mean_over_seeds(values: Sequence[float], level: float = 0.95) -> Interval | 
     """Interval of the score that is expected over seeds, by Student's t, cut off at 0 and 1; None for one value."""
     if len(values) < 2:
         return None
-    mean, reach = statistics.fmean(values), reach_of_mean(values, level)
+    mean, reach = statistics.fmean(values), reach_of_mean(statistics.stdev(values), len(values), level)
     return Interval(max(0.0, mean - reach), min(1.0, mean + reach))
 
 

@@ -1,6 +1,7 @@
 """Which runs to compute next, where none that is known surely reaches a target: three stated rules."""
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -52,13 +53,9 @@ def seeds_needed(values: Sequence[float], at_least: float) -> int | None:
     where that is more than ``MOST_SEEDS``. Where a single run is known, ``SEEDS``."""
     if len(values) < 2:
         return SEEDS
-    gap = abs(sum(values) / len(values) - at_least)
-    now = reach_of_mean(values) * math.sqrt(len(values))
-    for number in range(len(values) + 1, MOST_SEEDS + 1):
-        # Student's quantile falls with more runs too; that it is taken as it is now errs on the side of more.
-        if now / math.sqrt(number) <= gap:
-            return number
-    return None
+    gap, sd = abs(statistics.fmean(values) - at_least), statistics.stdev(values)
+    numbers = range(len(values) + 1, MOST_SEEDS + 1)
+    return next((number for number in numbers if reach_of_mean(sd, number) <= gap), None)
 
 
 def _more_seeds(found: Answer) -> Iterator[Candidate]:
