@@ -110,6 +110,8 @@ def explanations(plan: Plan) -> list[str]:
         said += _ceiling(plan)
     if plan.next_runs:
         said.append(f"The cheapest next step: {next_text(plan.next_runs[0])}.")
+    elif plan.unpriced:
+        said.append("What to run next cannot be said here: the noise that it needs depends on the corpus.")
     elif not found.best and plan.evidence.settings:
         said.append("No next run follows from what was measured: other taggers or features would have to be tried.")
     return said

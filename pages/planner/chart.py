@@ -41,7 +41,7 @@ def picture(plan: Plan, drawn: Sequence[tuple[Family, Curve]], *, key: str) -> g
             y=spread(ceiling.setting.values(measure)).mean,
             line={"dash": "dot", "width": 1.5, "color": palette.QUIET},
             annotation={"text": "without noise", "font": {"size": 11}},
-            annotation_position="bottom left",
+            annotation_position="top right",
         )
     if plan.target.epsilon is not None:
         limit = {"dash": "dash", "width": 1.5, "color": palette.PRIVATE}

@@ -34,7 +34,7 @@ try:
 except InvalidConfig:
     heading.markdown("### Say what is needed: a score, an ε, or seconds.")
     st.stop()
-with st.spinner("Looking through the runs …"):
+with st.spinner("Looking through the runs, and for the noise of a next one …"):
     plan = planning.plan(runs, target, overview)
 said = words.answer_text(plan)
 heading.markdown(f"### {address.plain(said)}")

@@ -18,7 +18,7 @@ def settings(judged: Sequence[Judged]) -> list[dict[str, Any]]:
     return [
         {
             "ε": epsilon_text(each.setting.epsilon),
-            "reached": _reached(each),
+            **_reached(each),
             **{measure_text(one.measure): reading_text(one) for one in each.readings},
             metrics.INTERVAL: metrics.interval(*(one.last.test for one in each.setting.done if one.last.test)),
             "seconds": each.setting.seconds,
@@ -32,9 +32,9 @@ def settings(judged: Sequence[Judged]) -> list[dict[str, Any]]:
     ]
 
 
-def _reached(each: Judged) -> str:
+def _reached(each: Judged) -> dict[str, str]:
     number = len(each.setting.done)
-    return f"{GRADES[each.grade]}, {each.hits:,} of {number:,}" if each.thresholds else ""
+    return {"reached": f"{GRADES[each.grade]}, {each.hits:,} of {number:,}"} if each.thresholds else {}
 
 
 def selection(plan: Plan) -> str:
@@ -60,19 +60,29 @@ def csv(plan: Plan) -> str:
 
 
 def names(configs: Sequence[SimulationConfig]) -> list[str]:
-    """What tells settings apart that differ in more than their noise: the tagger, and what not all have alike."""
+    """What tells recipes apart, whatever their noise: tagger, features and clients, and of those that have these alike
+    so much more as is needed."""
     flats = [config.flat() for config in configs]
-    differing = [
-        name
-        for name in FLAT
-        if name not in ("tagger", "noise_multiplier", "seed", "clip_norm")
-        and len({repr(flat[name]) for flat in flats}) > 1
-    ]
-    telling = [name for name in ("features", "clients", "rounds") if name in differing]
+    found: dict[int, str] = {}
+    telling = [name for name in ("features", "clients", "rounds") if _differ(flats, name)]
     short = [_name(flat, telling) for flat in flats]
-    if len(set(short)) == len(short):
-        return short
-    return [_name(flat, differing) for flat in flats]
+    for name in dict.fromkeys(short):
+        alike = [place for place, each in enumerate(short) if each == name]
+        more: list[str] = []
+        for field in FLAT:
+            said = {_name(flats[place], [*telling, *more]) for place in alike}
+            if len(said) < len(alike) and field not in _NOISE and _differ([flats[place] for place in alike], field):
+                more.append(field)
+        found |= {place: _name(flats[place], [*telling, *more]) for place in alike}
+    return [found[place] for place in range(len(flats))]
+
+
+_NOISE = ("noise_multiplier", "seed", "noise_source")
+"""Fields in which runs of one recipe may differ."""
+
+
+def _differ(flats: Sequence[dict[str, Any]], name: str) -> bool:
+    return len({repr(flat[name]) for flat in flats}) > 1
 
 
 def _name(flat: dict[str, Any], fields: Sequence[str]) -> str:

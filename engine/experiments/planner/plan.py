@@ -26,7 +26,7 @@ class NextRun:
 @dataclass(frozen=True)
 class Plan:
     """All that is said of a target. lines: of its first score, all families. error: of their fits. next_runs: the
-    cheapest first."""
+    cheapest first. unpriced: how many more there would be, if the corpus were here to find their noise."""
 
     target: Target
     evidence: Evidence
@@ -34,3 +34,4 @@ class Plan:
     lines: tuple[tuple[Family, Curve], ...]
     error: FitError | None
     next_runs: tuple[NextRun, ...]
+    unpriced: int = 0
