@@ -27,7 +27,7 @@ OPTIMISTIC = (
 )
 COSTS = (
     "Each ε is of one run alone. Whoever computes several on private data and chooses by their scores spends privacy "
-    "with every one of them."
+    "with every one of them, and the sentences that are scored have no protection at all."
 )
 _SCORES = {"f1": "F1", "precision": "precision", "recall": "recall"}
 _WHY = {

@@ -57,9 +57,9 @@ name = words.measure_text(target.main)
 st.markdown(f"#### {address.plain(name)} over ε")
 show(chart.picture(plan, drawn, key=f"planner-{corpus}-{name}"), key="planner", label=f"{name} over ε. {said}")
 st.caption(
-    "Each circle is a setting; a click opens it in Explore. A line joins settings that differ in their noise alone, "
-    "fitted so that it never falls; its band holds the expected score of all of them at once in 95 % of cases, if that "
-    "never falls with ε. No band: one run a setting. Drawn are recipes that are the highest somewhere, "
+    "Each circle is a setting; a click opens it in Explore. A line is the monotone fit of settings that differ in "
+    "their noise alone. Its band holds the expected scores of all of them at once in 95 % of cases, if those never "
+    "fall with ε; there is none where each setting has one run. Drawn are the recipes that are the highest somewhere, "
     f"{chart.MOST} at most. {words.error_text(plan)}"
 )
 st.markdown("#### What was left out")

@@ -87,7 +87,7 @@ class Curve:
                     return epsilon
                 before, less = self.epsilons[place - 1], self.fitted[place - 1]
                 share = (score - less) / (fitted - less)
-                return before * (epsilon / before) ** share
+                return before * math.pow(epsilon / before, share)
         return None
 
 

@@ -1,4 +1,4 @@
-"""Which runs to compute next, where none that is known surely reaches a target: three stated rules."""
+"""Which runs to compute next, where none that is known surely reaches a target: four stated rules."""
 
 import math
 import statistics

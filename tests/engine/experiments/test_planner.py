@@ -78,7 +78,7 @@ def made(
 
 
 def target(**fields: object) -> Target:
-    return Target(**({"corpus": "synthetic"} | fields))  # type: ignore[arg-type]
+    return Target(**({"corpus": "synthetic"} | fields))
 
 
 def f1(at_least: float) -> tuple[Threshold, ...]:
