@@ -28,6 +28,7 @@ GROUPS = {
         _page("runs", "Runs", ":material/list:"),
         _page("compare", "Compare", ":material/stacked_line_chart:"),
         _page("frontier", "Frontier", ":material/show_chart:"),
+        _page("planner", "Planner", ":material/flag:"),
         _page("practice", "Good practice", ":material/stairs:"),
         _page("diagnose", "Diagnose", ":material/troubleshoot:"),
     ],

@@ -22,6 +22,7 @@ from engine.command_line.budgets import budget_app
 from engine.command_line.corpora import held, listed
 from engine.command_line.ledgers import ledger
 from engine.command_line.options import configured
+from engine.command_line.plans import plan
 from engine.command_line.reports import report
 from engine.command_line.saying import progress_bar, say, sentence
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
@@ -355,6 +356,7 @@ def epsilon(
 
 app.command()(audit)
 app.command()(ledger)
+app.command()(plan)
 app.command()(report)
 
 

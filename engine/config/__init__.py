@@ -66,6 +66,7 @@ __all__ = [
     "SimulationConfig",
     "TaggerConfig",
     "TrainingConfig",
+    "but_for_noise",
     "engine_version",
     "run_id",
     "run_key",
@@ -290,6 +291,13 @@ def with_noise(config: SimulationConfig, noise_multiplier: float) -> SimulationC
     clip_norm = (privacy.clip_norm or DEFAULT_CLIP_NORM) if noise_multiplier > 0 else None
     changed = dataclasses.replace(privacy, noise_multiplier=noise_multiplier, clip_norm=clip_norm)
     return dataclasses.replace(config, privacy=changed)
+
+
+def but_for_noise(config: SimulationConfig) -> SimulationConfig:
+    """The configuration with a noise multiplier of 1 and seed 0, so that runs along a trade-off curve are equal."""
+    clip_norm = config.privacy.clip_norm or DEFAULT_CLIP_NORM
+    privacy = dataclasses.replace(config.privacy, noise_multiplier=1.0, clip_norm=clip_norm, noise_source="seeded")
+    return dataclasses.replace(config, seed=0, privacy=privacy)
 
 
 def _known_fields(cls: type, values: Any, where: str) -> dict[str, Any]:

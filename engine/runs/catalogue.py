@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from engine import corpus as corpora
-from engine.config import DEFAULT_CLIP_NORM, SimulationConfig, run_id
+from engine.config import SimulationConfig, but_for_noise, run_id
 from engine.corpus import AnyCorpus
 from engine.embeddings.apart import NONE, Overlap, believable, overlap
 from engine.errors import CorpusError, EpsilonError, RunNotFound, StoreError
@@ -150,7 +150,7 @@ class Catalogue:
             found = {run.run_id: run for run in self._stored_done(config)}
         except EpsilonError:
             found = {}  # what is published can be seen all the same; problems() says what is wrong
-        found |= {run.run_id: run for run in self.published() if _but_for_noise(run.config) == _but_for_noise(config)}
+        found |= {run.run_id: run for run in self.published() if but_for_noise(run.config) == but_for_noise(config)}
         by_noise: dict[float, Run] = {}
         for run in sorted(found.values(), key=lambda run: _preference(run, config)):
             check = run.records[-1].noise_check
@@ -179,7 +179,7 @@ class Catalogue:
 
     def _stored_done(self, config: SimulationConfig) -> list[Run]:
         done, _ = self._store.newest(1000, RunState.DONE)
-        alike = [run for run in done if _but_for_noise(run.config) == _but_for_noise(config)]
+        alike = [run for run in done if but_for_noise(run.config) == but_for_noise(config)]
         if not alike:
             return []
         try:  # an older corpus or engine would not be the same setting
@@ -232,10 +232,3 @@ def _preference(run: Run, wanted: SimulationConfig) -> tuple[bool, bool, bool, i
     config = run.config
     clips_only = not config.privacy.private and config.privacy.clip_norm is not None
     return clips_only, run.outdated, config.seed != wanted.seed, config.seed
-
-
-def _but_for_noise(config: SimulationConfig) -> SimulationConfig:
-    """The configuration with a noise multiplier of 1 and seed 0, so that runs along a trade-off curve are equal."""
-    clip_norm = config.privacy.clip_norm or DEFAULT_CLIP_NORM
-    privacy = replace(config.privacy, noise_multiplier=1.0, clip_norm=clip_norm, noise_source="seeded")
-    return replace(config, seed=0, privacy=privacy)

@@ -33,5 +33,6 @@ tables.show(groups.rows(shown), {"MB sent": tables.number(format="%.1f")})
 tables.older(run for group in shown for run in group.runs)
 best = [titles.setting(group.config) for group in groups.unbeaten(shown)]
 st.caption(address.plain(f"Not beaten at their ε or less: {'; '.join(best)}."))
+st.caption("Which settings reach a score, an ε or a time that you need: [Planner](./planner).")
 st.markdown("#### All finished runs")
 every_run.choose(found)

@@ -41,7 +41,7 @@ st.caption(
     "Each circle is a setting with all its seeds; a line joins those that none beats at their ε or less, over all, or "
     "where as many clients hold the data, each of whom pays that ε for its own part. Only runs "
     "that protect sentences, sampled as the accounting has it, are compared. A click on a point opens it in Explore, "
-    "where it can be run again."
+    "where it can be run again. What reaches a score that you need: [Planner](./planner)."
 )
 if not by_tokens:
     st.caption("The printed rows are token scores: choose “As published” to see them at the ε of honest accounting.")

@@ -76,7 +76,7 @@ def test_every_page_can_be_reached_from_the_navigation(page, dashboard, width):
 
         wait_for(marked)
         bar.get_by_text("Results").click()
-    for name in ("Explore", "Runs", "Compare", "Frontier", "Good practice", "Diagnose"):
+    for name in ("Explore", "Runs", "Compare", "Frontier", "Planner", "Good practice", "Diagnose"):
         assert page.get_by_role("link", name=name).is_visible(), name
     page.get_by_role("link", name="Frontier").click()
     wait_for(lambda: address(page) == dashboard + "frontier")

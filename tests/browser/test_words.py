@@ -14,6 +14,7 @@ PAGES = (
     "runs",
     "compare",
     "frontier",
+    "planner",
     "practice",
     "diagnose",
     "report",

@@ -43,6 +43,7 @@ RANKS = (
         "pages.ledger",
         "pages.medical",
         "pages.paper",
+        "pages.planner",
         "pages.practice",
         "pages.report",
         "pages.runs",

@@ -433,7 +433,9 @@ def test_the_promise_to_whole_clients_is_not_that_to_a_sentence(neighbouring, ac
     assert ("Rényi" in said) == (accountant == "pld")
 
 
-@pytest.mark.parametrize("page", ["explore", "runs", "compare", "paper", "diagnose", "frontier", "practice", "report"])
+@pytest.mark.parametrize(
+    "page", ["explore", "runs", "compare", "paper", "diagnose", "frontier", "planner", "practice", "report"]
+)
 def test_a_store_that_cannot_be_read_is_said_on_every_page(open_page, settings, page):
     settings.home.mkdir(parents=True)
     (settings.home / "runs.sqlite").write_bytes(b"no database, but long enough to look like one" * 200)

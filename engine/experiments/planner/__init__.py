@@ -1,0 +1,1 @@
+"""The planner: from what is needed to settings that stored runs say reach it."""

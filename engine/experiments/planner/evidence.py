@@ -1,0 +1,178 @@
+"""Finished runs → settings with their scores over seeds, and what cannot be compared with them."""
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from engine.config import SimulationConfig
+from engine.errors import InvalidConfig
+from engine.experiments.over_seeds import engine_of
+from engine.experiments.planner.targets import ALL, Measure, Target
+from engine.records import PrecisionRecallF1, RoundRecord, Run, RunKind, micro
+
+OTHER_CONTENT = "on another content of the corpus"
+FAILED = "whose noise check failed"
+UNMEASURED = "whose noise nobody could measure"
+WHOLE_CLIENTS = "that protect whole clients, not sentences"
+SHUFFLED = "with shuffled batches"
+FITTED = "whose features were fitted on sentences of the corpus"
+OTHER_DELTA = "with another δ"
+OTHER_CLIENTS = "with another number of clients"
+TWICE = "of a seed that is counted already"
+"""Why a run is left out, to stand after a number of runs."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished run with its last record, which has test scores."""
+
+    run: Run
+    last: RoundRecord
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Runs that differ in their seed alone. config: theirs, with seed 0. done: at least one, by seed."""
+
+    config: SimulationConfig
+    done: tuple[Done, ...]
+
+    @property
+    def private(self) -> bool:
+        """Whether noise is added; all such settings promise what their ε says."""
+        return self.config.privacy.private
+
+    @cached_property
+    def epsilon(self) -> float:
+        """The largest among the seeds, ∞ without noise."""
+        return max(each.last.privacy.epsilon for each in self.done)
+
+    @cached_property
+    def seconds(self) -> float:
+        """Median wall time of a run, on the machines that computed them."""
+        return statistics.median(
+            each.run.provenance.wall_seconds if each.run.provenance else each.last.seconds for each in self.done
+        )
+
+    def values(self, measure: Measure) -> list[float]:
+        """The score of each run. Raises InvalidConfig where a run has no such names."""
+        return [score(each.last, measure) for each in self.done]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of a corpus. settings: that can be compared, private or not. left_out: numbers of runs by reason.
+    kinds: entity types, and platforms, that a score can be asked of."""
+
+    settings: tuple[Setting, ...]
+    left_out: Mapping[str, int]
+    kinds: tuple[str, ...]
+
+    @property
+    def runs(self) -> int:
+        """How many the settings have together."""
+        return sum(len(each.done) for each in self.settings)
+
+    def check(self, measures: Iterable[Measure]) -> None:
+        """Raises InvalidConfig for a type that the corpus has not, with those that it has."""
+        for kind in (each.kind for each in measures):
+            if kind != ALL and self.settings and kind not in self.kinds:
+                raise InvalidConfig(
+                    f"type={kind!r}, expected one of those that the corpus has: {', '.join(self.kinds)}"
+                )
+
+
+def done(found: Iterable[tuple[Run, RoundRecord | None]], corpus: str) -> list[Done]:
+    """The finished runs on a corpus, repeats and attacks left aside. found: runs with their newest record."""
+    return [
+        Done(run, last)
+        for run, last in found
+        if run.config.corpus == corpus and run.kind == RunKind.RUN and last and last.final and last.test
+    ]
+
+
+def deltas(found: Iterable[Done]) -> list[float]:
+    """The δ of private runs, the most frequent first."""
+    number = Counter(each.last.privacy.delta for each in found if each.run.config.privacy.private)
+    return sorted(number, key=lambda delta: (-number[delta], delta))
+
+
+def kinds(found: Iterable[Done]) -> tuple[str, ...]:
+    """Platforms and entity types that scores are known of."""
+    lasts = [each.last for each in found]
+    types = {kind for last in lasts if last.test for kind in last.test.strict}
+    return (*sorted({each.name for last in lasts for each in last.platforms}), *sorted(types))
+
+
+def evidence(found: Sequence[Done], target: Target, checksum: str | None = None) -> Evidence:
+    """Settings whose ε mean the same: of one labelled sentence, batches drawn by chance, at the target's δ, with a
+    noise check that passed, the data held as the target says. Runs without noise promise nothing and are kept as a
+    ceiling. checksum: of the corpus as it is here; None takes the content that most runs had."""
+    checksum = checksum or _usual(found)
+    left: Counter[str] = Counter()
+    seeds: dict[SimulationConfig, dict[int, Done]] = {}
+    for each in sorted(found, key=_preference):
+        config = each.run.config
+        reason = _reason(each, target, checksum)
+        by_seed = {} if reason else seeds.setdefault(replace(config, seed=0), {})
+        reason = reason or (TWICE if config.seed in by_seed else "")
+        if reason:
+            left[reason] += 1
+        else:
+            by_seed[config.seed] = each
+    settings = tuple(
+        Setting(config, tuple(by_seed[seed] for seed in sorted(by_seed))) for config, by_seed in seeds.items()
+    )
+    return Evidence(settings, dict(left.most_common()), kinds(one for setting in settings for one in setting.done))
+
+
+def score(record: RoundRecord, measure: Measure) -> float:
+    """On the test part. Raises InvalidConfig where it has no such names."""
+    test = record.test
+    if test is None:
+        raise InvalidConfig("the record has no test scores, expected the last one of a run that is done")
+    if measure.kind == ALL:
+        found = PrecisionRecallF1(test.precision, test.recall, test.f1)
+    elif measure.kind in test.strict:
+        found = test.strict[measure.kind].ratios
+    else:
+        platform = next((each.test for each in record.platforms if each.name == measure.kind), None)
+        if platform is None:
+            raise InvalidConfig(f"type={measure.kind!r}, expected one of {', '.join(sorted(test.strict))}")
+        found = micro(platform.strict.values())
+    value: float = getattr(found, measure.score)
+    return value
+
+
+def _usual(found: Sequence[Done]) -> str | None:
+    contents = Counter(_content(each) for each in found)
+    return contents.most_common(1)[0][0] if contents else None
+
+
+def _content(each: Done) -> str | None:
+    return each.run.provenance.corpus_checksum if each.run.provenance else None
+
+
+def _preference(each: Done) -> tuple[bool, float]:
+    """Today's engine before older ones, then the newest."""
+    return bool(engine_of(each.run)), -(each.run.status.created or 0.0)
+
+
+def _reason(each: Done, target: Target, checksum: str | None) -> str:
+    """Why a run cannot be compared; empty where it can."""
+    config, check, privacy = each.run.config, each.last.noise_check, each.last.privacy
+    private = config.privacy.private
+    reasons = (
+        (_content(each) != checksum, OTHER_CONTENT),
+        (target.clients is not None and config.federation.clients != target.clients, OTHER_CLIENTS),
+        (private and config.privacy.kind.whole_clients, WHOLE_CLIENTS),
+        (private and config.privacy.sampling != "poisson", SHUFFLED),
+        (private and check is not None and check.failed, FAILED),
+        (private and (check is None or not check.passed), UNMEASURED),
+        (private and math.isinf(privacy.epsilon), FITTED),
+        (private and privacy.delta != target.delta, OTHER_DELTA),
+    )
+    return next((reason for holds, reason in reasons if holds), "")

@@ -1,0 +1,72 @@
+"""A plan for a corpus: what its runs say of a target, the curves behind it, and what the next runs would cost."""
+
+import math
+from collections.abc import Sequence
+
+from engine.config import SimulationConfig, with_noise
+from engine.errors import CorpusError, InvalidConfig
+from engine.experiments.planner import answer as answers
+from engine.experiments.planner import curve as curves
+from engine.experiments.planner import evidence as known
+from engine.experiments.planner.next_runs import MORE_SEEDS, Candidate, candidates
+from engine.experiments.planner.plan import NextRun, Plan
+from engine.experiments.planner.targets import Target
+from engine.runs.catalogue import Overview
+from engine.runs.door import Runs
+from engine.runs.estimates import estimate
+
+
+def plan(runs: Runs, target: Target, found: Sequence[Overview] | None = None) -> Plan:
+    """What all finished runs on the target's corpus say, the cheapest next run first where none surely reaches it.
+    found: all runs, where they are known already. Finding the noise of a next run takes up to seconds at first. Raises
+    InvalidConfig for a type that the corpus has not, StoreError."""
+    overview = runs.overview() if found is None else found
+    done = known.done(((each.run, each.last) for each in overview), target.corpus)
+    evidence = known.evidence(done, target, _checksum(runs, target.corpus))
+    answer = answers.answer(target, evidence)
+    families = curves.families(evidence.settings)
+    points = [(family, family.points(target.main)) for family in families]
+    priced, unpriced = [], 0
+    for each in candidates(answer, families, evidence.settings):
+        try:
+            priced.append(_priced(runs, each, target))
+        except CorpusError:
+            unpriced += 1
+    return Plan(
+        target=target,
+        evidence=evidence,
+        answer=answer,
+        lines=tuple((family, curves.fit(each)) for family, each in points),
+        error=curves.fit_error(each for _, each in points),
+        next_runs=tuple(
+            sorted(
+                (each for each in priced if each and each.within),
+                key=lambda each: math.inf if each.seconds is None else each.seconds,
+            )
+        ),
+        unpriced=unpriced,
+    )
+
+
+def _checksum(runs: Runs, corpus: str) -> str | None:
+    try:
+        return runs.corpus(SimulationConfig(corpus=corpus)).checksum
+    except CorpusError:
+        return None
+
+
+def _priced(runs: Runs, candidate: Candidate, target: Target) -> NextRun | None:
+    """None where no noise gives that ε. Raises CorpusError where that depends on a corpus that is not here."""
+    made = candidate.like.done[0].run.provenance
+    config, epsilon = candidate.config, candidate.epsilon
+    if candidate.rule != MORE_SEEDS:
+        try:
+            exact = runs.noise_multiplier_for(config, epsilon)
+        except InvalidConfig:
+            return None
+        config = with_noise(config, math.ceil(100 * exact) / 100)
+        epsilon = runs.preview(config).privacy.epsilon
+    judged = estimate(config, made.train_sentences if made else 0, [], [one.run for one in candidate.like.done])
+    seconds = judged.seconds if judged else None
+    within = target.seconds is None or seconds is None or seconds <= target.seconds
+    return NextRun(candidate, config, epsilon, None if seconds is None else seconds * candidate.runs, within)

@@ -1,0 +1,1 @@
+"""Planner: from what is needed to settings that reach it."""

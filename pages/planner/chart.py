@@ -1,0 +1,123 @@
+"""A score over ε, fitted with its band: no streamlit."""
+
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from engine.experiments.planner.curve import Curve, Family
+from engine.experiments.planner.evidence import Setting
+from engine.experiments.planner.plan import Plan
+from engine.experiments.planner.targets import Measure
+from engine.experiments.spread import spread
+from engine.reports.numbers import epsilon_text
+from engine.reports.planning import measure_text
+from pages.planner.rows import names
+from pages.shared import address, charts, palette, titles
+from pages.shared.epsilon_axis import EpsilonAxis
+
+MOST = 4
+"""Curves that can be told apart, band upon band."""
+
+
+def picture(plan: Plan, drawn: Sequence[tuple[Family, Curve]], *, key: str) -> go.Figure:
+    """All settings, the chosen curves with their bands, what is asked for. A click opens a setting in Explore."""
+    measure = plan.target.main
+    axis = EpsilonAxis([each.epsilon for each in plan.evidence.settings])
+    figure = go.Figure(_settings(plan.evidence.settings, measure, axis))
+    axis.shade(figure)
+    for number, ((_, curve), name) in enumerate(zip(drawn, names([family.config for family, _ in drawn]), strict=True)):
+        _band(figure, curve, axis, number, name)
+        figure.add_trace(_line(curve, axis, number, name))
+    asked = [each.at_least for each in plan.target.thresholds if each.measure == measure]
+    for least in asked:
+        figure.add_hline(
+            y=least,
+            line={"dash": "dash", "width": 1.5, "color": palette.PRIVATE},
+            annotation={"text": f"asked for: {least:g}", "font": {"size": 11}},
+            annotation_position="top left",
+        )
+    if ceiling := plan.answer.ceiling:
+        figure.add_hline(
+            y=spread(ceiling.setting.values(measure)).mean,
+            line={"dash": "dot", "width": 1.5, "color": palette.QUIET},
+            annotation={"text": "without noise", "font": {"size": 11}},
+            annotation_position="top right",
+        )
+    if plan.target.epsilon is not None:
+        limit = {"dash": "dash", "width": 1.5, "color": palette.PRIVATE}
+        figure.add_vline(x=axis.position(plan.target.epsilon), line=limit)
+    return figure.update_layout(
+        **charts.plain_layout(key, height=420 + 22 * len(drawn)),
+        margin={"l": 52, "r": 8, "t": 36, "b": 48},
+        hovermode="closest",
+        showlegend=True,
+        legend={"orientation": "v", "y": -0.2, "yanchor": "top", "x": 0},
+        xaxis=axis.layout(),
+        yaxis={
+            "title": {"text": f"{measure_text(measure)}, test part"},
+            "range": [-0.03, 1.03],
+            "gridcolor": palette.GRID,
+            "zeroline": False,
+        },
+    )
+
+
+def _settings(found: Sequence[Setting], measure: Measure, axis: EpsilonAxis) -> go.Scatter:
+    spreads = [spread(each.values(measure)) for each in found]
+    return go.Scatter(
+        x=[axis.position(each.epsilon) for each in found],
+        y=[each.mean for each in spreads],
+        mode="markers",
+        name="a setting, mean over its seeds",
+        marker={"symbol": "circle-open", "size": 7, "color": palette.QUIET},
+        text=[
+            f"<b>{titles.setting(each.config, with_corpus=False)}</b><br>"
+            f"ε = {epsilon_text(each.epsilon)}, {measure_text(measure)} {known.text}, seeds: {known.number}"
+            for each, known in zip(found, spreads, strict=True)
+        ],
+        customdata=[address.link(each.config) for each in found],
+        hovertemplate="%{text}<extra></extra>",
+    )
+
+
+def _line(curve: Curve, axis: EpsilonAxis, number: int, name: str) -> go.Scatter:
+    colour = palette.TYPES[number]
+    return go.Scatter(
+        x=[axis.position(epsilon) for epsilon in curve.epsilons],
+        y=curve.fitted,
+        mode="lines+markers",
+        name=name,
+        legendgroup=name,
+        line={"color": colour, "width": 2.2, "dash": palette.DASHES[number]},
+        marker={"symbol": palette.SYMBOLS[number], "size": 7, "color": colour},
+        text=[epsilon_text(epsilon) for epsilon in curve.epsilons],
+        hovertemplate="ε = %{text}: fitted %{y:.3f}<extra>" + name + "</extra>",
+    )
+
+
+def _band(figure: go.Figure, curve: Curve, axis: EpsilonAxis, number: int, name: str) -> None:
+    """Steps: a lower end holds from its ε on, an upper end up to its ε."""
+    places = [axis.position(epsilon) for epsilon, _ in curve.band]
+    colour = palette.TYPES[number]
+    for ends, shape, fill in (
+        ([each.low for _, each in curve.band], "hv", None),
+        ([each.high for _, each in curve.band], "vh", "tonexty"),
+    ):
+        figure.add_trace(
+            go.Scatter(
+                x=places,
+                y=ends,
+                mode="lines",
+                line={"width": 0.5, "color": colour, "shape": shape},
+                fill=fill,
+                fillcolor=_pale(colour),
+                legendgroup=name,
+                showlegend=False,
+                hoverinfo="skip",
+            )
+        )
+
+
+def _pale(colour: str) -> str:
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return f"rgba({red}, {green}, {blue}, 0.18)"

@@ -1,0 +1,187 @@
+"""Plans over all runs of a home: which content of a corpus counts, what a next run costs, and how all of it reads."""
+
+import json
+import math
+import sys
+from dataclasses import replace
+
+import pytest
+
+from engine.command_line.verbs import main
+from engine.config import SimulationConfig, with_noise
+from engine.experiments.planner import evidence as known
+from engine.experiments.planner.next_runs import BEYOND, FROM_CURVE, MORE_SEEDS
+from engine.experiments.planner.targets import Measure, Target, Threshold
+from engine.privacy import accounting
+from engine.privacy.plan import PrivacyPlan
+from engine.reports import planning as words
+from engine.runs import Overview, Runs, planning
+from engine.settings import REPOSITORY, Settings
+from tests.engine.experiments.test_planner import made
+
+CORPUS = "conll2003"
+
+
+@pytest.fixture
+def runs(settings):
+    opened = Runs(settings)
+    yield opened
+    opened.close()
+
+
+def overviews(*found) -> list[Overview]:
+    return [Overview(run, last, "") for run, last in found]
+
+
+def wanted(f1: float = 0.6, **fields) -> Target:
+    return Target(**({"corpus": CORPUS, "thresholds": (Threshold(Measure(), f1),)} | fields))
+
+
+def line(**fields) -> list[Overview]:
+    """Two settings of a recipe with five seeds each."""
+    return overviews(
+        *(
+            made(value + 0.01 * (seed - 2), epsilon=epsilon, seed=seed, seconds=20.0, corpus=CORPUS, **fields)
+            for epsilon, value in ((1.0, 0.4), (4.0, 0.8))
+            for seed in range(5)
+        )
+    )
+
+
+def test_a_next_run_has_the_least_noise_that_the_accountant_allows(runs):
+    plan = planning.plan(runs, wanted(epsilon=3.0), line())
+    (found,) = plan.next_runs
+    assert found.candidate.rule == FROM_CURVE
+    assert found.candidate.epsilon == 2.0
+    sigma = found.config.privacy.noise_multiplier
+
+    def cost(noise: float) -> float:
+        priced = PrivacyPlan.from_config(with_noise(found.config, noise), 14_041)
+        return accounting.epsilon(priced, priced.steps)
+
+    assert sigma == round(sigma, 2)
+    assert found.epsilon == cost(sigma) <= 2.0 < cost(sigma - 0.01)
+    assert found.seconds == pytest.approx(5 * 20.0)
+    assert replace(found.config, privacy=plan.lines[0][0].config.privacy) == plan.lines[0][0].config
+
+
+def test_a_next_run_that_takes_too_long_or_cannot_be_priced_is_none(runs):
+    assert planning.plan(runs, wanted(epsilon=3.0, seconds=19.0), line()).next_runs == ()
+    here = line(clients=5, partition="document")
+    plan = planning.plan(runs, wanted(epsilon=3.0), here)
+    assert (plan.next_runs, plan.unpriced) == ((), 1), "who holds how much only the corpus tells, which is not here"
+    assert "depends on the corpus" in " ".join(words.explanations(plan))
+
+
+def test_more_seeds_are_told_with_their_price(runs):
+    found = overviews(
+        *(made(value, epsilon=1.0, seed=seed, corpus=CORPUS) for seed, value in enumerate((0.52, 0.54, 0.56)))
+    )
+    plan = planning.plan(runs, wanted(0.525), found)
+    (more,) = plan.next_runs
+    assert (more.candidate.rule, more.config.seed, more.epsilon) == (MORE_SEEDS, 3, 1.0)
+    assert words.answer_text(plan) == "F1 ≥ 0.525 can be reached: probably at ε = 1."
+    assert f"{more.candidate.runs} runs with σ = 1, ε = 1 each" in words.next_text(more)
+
+
+def test_only_the_content_that_the_corpus_has_here_counts(runs):
+    here = runs.corpus(SimulationConfig()).checksum
+    found = overviews(made(0.5, checksum=here), *(made(0.9, seed=seed, checksum="1" * 64) for seed in (1, 2)))
+    plan = planning.plan(runs, wanted(0.4, corpus="synthetic"), found)
+    assert plan.evidence.runs == 1
+    assert plan.evidence.left_out == {known.OTHER_CONTENT: 2}
+    assert words.left_out_lines(plan) == ["2 runs on another content of the corpus"]
+
+
+def test_what_is_said_where_nothing_reaches_it(runs):
+    def said(target: Target, *found) -> tuple[str, str]:
+        plan = planning.plan(runs, target, overviews(*found))
+        return words.answer_text(plan), " ".join(words.explanations(plan))
+
+    assert said(wanted())[0] == "No finished run on CoNLL-2003 English news can be compared here yet."
+    private, plain = made(0.5, epsilon=1.0, corpus=CORPUS), made(0.7, epsilon=math.inf, corpus=CORPUS)
+    answer, more = said(wanted(), private, plain)
+    assert answer == "None of the 1 private runs here reaches F1 ≥ 0.6; without noise it is reached."
+    assert "The nearest, at ε = 1: F1 0.500, 0.100 below." in more
+    assert "Without noise: F1 0.700." in more
+    answer, more = said(wanted(0.9), private, plain)
+    assert answer == "None of the 2 runs here does: F1 ≥ 0.9 is reached by the mean of no setting."
+    assert "Even the best without noise misses it: F1 0.700, 0.200 below." in more
+    assert "no ε is likely to help" in more
+    answer, more = said(wanted(0.45, epsilon=0.5), private)
+    assert answer == "None of the 1 runs here does: F1 ≥ 0.45 at ε ≤ 0.5 is reached by the mean of no setting."
+    assert "Outside these limits it is reached in its only run at ε = 1" in more
+    assert "not known whether a larger ε could help" in said(wanted(), private)[1]
+    answer, _ = said(wanted(), plain)
+    assert "None of the 1 runs here has noise" in answer
+    assert "without noise F1 ≥ 0.6 is reached" in answer
+    answer, more = said(Target(corpus=CORPUS, epsilon=0.5), private)
+    assert answer == "None of the 1 runs here keeps within what is asked for: at ε ≤ 0.5."
+    assert more == ""
+    assert (
+        said(Target(corpus=CORPUS, epsilon=1.0), private)[0] == "The most that is known at ε ≤ 1: F1 0.500, at ε = 1."
+    )
+
+
+def test_fields_are_json_without_infinity(runs):
+    found = [*line(), *overviews(made(0.9, epsilon=math.inf, corpus=CORPUS))]
+    plan = planning.plan(runs, wanted(0.85), found)
+    assert [each.candidate.rule for each in plan.next_runs] == [BEYOND]
+    fields = json.loads(json.dumps(words.plan_fields(plan), allow_nan=False))
+    assert fields["settings"] == []
+    assert fields["without_noise"]["epsilon"] is None
+    assert fields["nearest"]["f1"] == pytest.approx(0.8)
+    assert fields["nearest"]["f1_low"] < 0.8 < fields["nearest"]["f1_high"]
+    assert fields["compared"] == {"settings": 3, "runs": 11}
+    assert len(fields["curves"][0]["band"]) == 2
+    assert fields["next_runs"][0]["runs"] == 5
+    assert "--noise-multiplier" in fields["next_runs"][0]["command"]
+
+
+# In a shell
+
+
+@pytest.fixture
+def shell(settings, monkeypatch, capsys):
+    here = replace(settings, published=REPOSITORY / "cached_results")
+    monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls: here))
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["engine", "plan", *arguments])
+        code = main()
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+def test_published_runs_answer_in_a_shell(shell):
+    code, out, _ = shell(CORPUS, "--f1", "0.8", "--recall", "PER=0.9", "--json")
+    assert code == 0
+    fields = json.loads(out)
+    assert fields["settings"]
+    for each in fields["settings"]:
+        assert each["f1"] >= 0.8
+        assert each["recall_PER"] >= 0.9
+    assert fields["compared"]["runs"] + sum(fields["left_out"].values()) == 457
+    code, out, _ = shell(CORPUS, "--f1", "0.99")
+    assert code == 0
+    assert out.startswith("None of the 457 runs here does: F1 ≥ 0.99")
+    assert "no ε is likely to help" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ((), "the target is empty"),
+        (("--f1", "1.2"), "f1=1.2, expected a number in (0, 1]"),
+        (("--recall", "DRUG=0.5"), "type='DRUG', expected one of those that the corpus has: LOC, MISC, ORG, PER"),
+        (("--f1", "high"), "f1='high', expected a number"),
+        (("--epsilon", "-1"), "epsilon=-1.0"),
+    ],
+)
+def test_what_cannot_be_asked_ends_with_code_2_and_a_sentence(shell, arguments, word):
+    code, out, err = shell(CORPUS, *arguments)
+    assert (code, out) == (2, "")
+    assert word in err
+    assert err.count("\n") == 1

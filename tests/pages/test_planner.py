@@ -1,0 +1,106 @@
+"""The Planner page: its tables and names with made-up runs, and the page with what is published and with nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine.config import SimulationConfig
+from engine.experiments.planner import curve
+from engine.experiments.planner.answer import answer
+from engine.experiments.planner.plan import Plan
+from engine.experiments.planner.targets import Measure, Target, Threshold
+from engine.settings import REPOSITORY
+from pages.planner import chart, rows
+from tests.engine.experiments.test_planner import evidence, made
+
+
+def plan(found, **fields) -> Plan:
+    wanted = Target(corpus="synthetic", **fields)
+    known = evidence(found, wanted)
+    lines = tuple((each, curve.fit(each.points(wanted.main))) for each in curve.families(known.settings))
+    return Plan(wanted, known, answer(wanted, known), lines, None, ())
+
+
+FOUND = [
+    made(value + 0.01 * seed, epsilon=epsilon, seed=seed)
+    for epsilon, value in ((1.0, 0.4), (4.0, 0.8))
+    for seed in range(2)
+]
+F1 = (Threshold(Measure(), 0.6),)
+
+
+def test_a_row_tells_score_price_and_where_it_leads():
+    (row,) = rows.settings(plan(FOUND, thresholds=F1).answer.best)
+    assert row["ε"] == "4"
+    assert row["reached"] == "surely, 2 of 2"
+    assert row["F1"].startswith("0.805 (")
+    assert row["run"].startswith("./?")
+    assert "reached" not in rows.settings(plan(FOUND, epsilon=9.0).answer.best)[0]
+
+
+def test_the_csv_has_every_setting_that_was_compared():
+    lines = rows.csv(plan(FOUND, thresholds=F1)).splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith("epsilon,reached,runs_that_reach_it,seeds,seconds,f1,f1_sd,f1_low,f1_high,runs,command")
+    assert lines[1].startswith("4.0,surely,2,2,")
+
+
+def test_recipes_are_called_by_what_tells_them_apart():
+    def config(**fields) -> SimulationConfig:
+        return SimulationConfig.from_flat(fields)
+
+    assert rows.names([config()]) == ["BiLSTM-TDDL"]
+    three = [config(), config(tagger="bilstm-crf"), config(tagger="bilstm-crf", clients=5)]
+    assert rows.names(three) == [
+        "BiLSTM-TDDL · clients 1",
+        "BiLSTM-CRF · clients 1",
+        "BiLSTM-CRF · clients 5",
+    ]
+    alike = rows.names([config(epochs=3.0), config(epochs=3.0, learning_rate=0.5), config(tagger="bilstm-crf")])
+    assert alike == ["BiLSTM-TDDL · learning rate 0.15", "BiLSTM-TDDL · learning rate 0.5", "BiLSTM-CRF"]
+
+
+def test_the_picture_has_settings_fit_band_and_what_is_asked_for():
+    found = plan(FOUND, thresholds=F1, epsilon=3.0)
+    drawn = curve.highest(found.lines, chart.MOST)
+    figure = chart.picture(found, drawn, key="k")
+    settings, low, high, line = figure.data
+    assert len(settings.x) == 2
+    assert settings.customdata[0].startswith("./?")
+    assert list(line.y) == pytest.approx([0.405, 0.805])
+    assert all(a < fitted < b for a, fitted, b in zip(low.y, line.y, high.y, strict=True))
+    assert [shape.y0 for shape in figure.layout.shapes if shape.y0 == shape.y1 and shape.y0] == [0.6]
+    assert high.fill == "tonexty"
+    assert (low.line.shape, high.line.shape) == ("hv", "vh")
+
+
+def test_without_runs_the_page_says_what_to_do(open_page):
+    assert "Nothing can be planned yet" in open_page("planner").markdown[0].value
+
+
+@pytest.fixture
+def published(settings):
+    return replace(settings, published=REPOSITORY / "cached_results")
+
+
+def test_published_runs_are_planned_with(open_page, published):
+    page = open_page("planner", published)
+    assert page.markdown[0].value.startswith("### F1 ≥ 0.8 can be reached\\: surely at ε = 1")
+    assert page.number_input(key="f1").value == 0.8
+    assert page.dataframe[0].value["reached"].str.startswith("surely").all()
+    page.number_input(key="f1").set_value(0.99).run()
+    assert not page.exception
+    assert page.markdown[0].value.startswith("### None of the 292 runs here does")
+    page.number_input(key="f1").set_value(None).run()
+    assert not page.exception
+    assert page.markdown[0].value == "### Say what is needed: a score, an ε, or seconds."
+    page.number_input(key="epsilon").set_value(1.0).run()
+    assert not page.exception
+    assert page.markdown[0].value.startswith("### The most that is known at ε ≤ 1\\: F1 0.838")
+
+
+def test_a_link_restores_what_is_needed(open_page, published):
+    fields = {"types": "PER", "recall-PER": "0.9", "epsilon": "2", "f1": "0.5", "held": "5 clients"}
+    page = open_page("planner", published, **fields)
+    assert "recall of PER ≥ 0.9 at ε ≤ 2" in page.markdown[0].value
+    assert "another number of clients" in " ".join(each.value for each in page.markdown)
