@@ -34,7 +34,7 @@ def picture(plan: Plan, drawn: Sequence[tuple[Family, Curve]], *, key: str) -> g
             y=least,
             line={"dash": "dash", "width": 1.5, "color": palette.PRIVATE},
             annotation={"text": f"asked for: {least:g}", "font": {"size": 11}},
-            annotation_position="top left",
+            annotation_position="bottom left",
         )
     if ceiling := plan.answer.ceiling:
         figure.add_hline(
