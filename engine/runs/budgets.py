@@ -8,7 +8,7 @@ system each submission counts, since a new one may draw anew.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +73,9 @@ def wishes(
     federation = config.federation
     unprotected = not plan.private or runs.overlap(config).breaks_privacy
     again = config.privacy.noise_source == "system"
+    if again and federation.participants is not None and config.privacy.kind.noise != "server":
+        # Who takes part will be drawn anew: somebody may join every round.
+        plan = runs.plan(replace(config, federation=replace(federation, participants=None)))
     even = plan.alone or (federation.participants is None and federation.schedule != "incremental")
     return [
         Wish(

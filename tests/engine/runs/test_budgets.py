@@ -111,3 +111,21 @@ def test_what_could_still_be_run_shrinks(runs):
     runs.submit(CONFIG)
     after = {each.title: each.times for each in budgets.possible(runs, budgets.account(runs, "synthetic"))}
     assert after["good practice, ε = 1"] < before["good practice, ε = 1"]
+
+
+def test_whose_rounds_are_drawn_anew_is_booked_for_all_of_them(runs):
+    """With noise from the operating system the draw of the plan is not that of the run."""
+    budgets.set_total(runs, "synthetic", 100.0)
+    config = SimulationConfig.from_flat(
+        {"tagger": "linear-crf", "features": "vectors", "clients": 5, "rounds": 4, "participants": 1, "epochs": 1.0}
+    )
+    shares = {}
+    for source in ("seeded", "system"):
+        privacy = PrivacyConfig(noise_multiplier=4.0, noise_source=source)
+        runs.submit(replace(config, privacy=privacy))
+        now = budgets.account(runs, "synthetic")
+        shares[source] = now.share - sum(shares.values())
+    plan = runs.plan(replace(config, privacy=privacy, federation=replace(config.federation, participants=None)))
+    cost = accounting.divergence(plan, "sentence", now.budget.order)
+    assert shares["system"] == pytest.approx(cost / now.budget.filter.allowance)
+    assert shares["seeded"] < shares["system"]
