@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from engine.config import JOIN, PrivacyConfig, SimulationConfig
 from engine.corpus import CorpusHandle
 from engine.corpus.files import without_split
-from engine.errors import EpsilonError, InvalidConfig
+from engine.errors import CorpusError, EpsilonError, InvalidConfig
 from engine.experiments import recipes
 from engine.federated import accounting
 from engine.federated.plan import FederatedPlan
@@ -96,7 +96,12 @@ def wishes(
 
 
 def looks(runs: "Runs", identity: str, config: SimulationConfig, what: str) -> list[Wish]:
-    """What was done to the corpora of a configuration beside runs, and without any promise."""
+    """What was done to the corpora of a configuration beside runs, and without any promise. Of a corpus that is not here
+    any more nothing is known."""
+    try:
+        corpora = _corpora(runs, config)
+    except CorpusError:
+        return []
     return [
         Wish(
             corpus=key,
@@ -110,7 +115,7 @@ def looks(runs: "Runs", identity: str, config: SimulationConfig, what: str) -> l
             even=False,
             steps=0,
         )
-        for key, base in _corpora(runs, config)
+        for key, base in corpora
     ]
 
 
