@@ -96,7 +96,7 @@ def wishes(
 
 
 def looks(runs: "Runs", identity: str, config: SimulationConfig, what: str) -> list[Wish]:
-    """What was done to the corpora of a configuration beside runs, and without any promise. Of a corpus that is not here
+    """What was done to corpora of a configuration beside runs, and without any promise. Of a corpus that is not here
     any more nothing is known."""
     try:
         corpora = _corpora(runs, config)
