@@ -1,6 +1,7 @@
 """What tests of every part share."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 # Libraries look at these as they are loaded. Threads that wait for one another spin, on cores that the other processes
@@ -17,6 +18,7 @@ import numba
 import pytest
 
 from engine.settings import Settings
+from tests import postgresql
 from tests.browser import chromium as browsers
 
 
@@ -38,6 +40,23 @@ def chromium() -> str:
     if path is None:
         _left_out("no Chromium is here: `make test` installs one where it may")
     return path
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[postgresql.Server]:
+    """A PostgreSQL server for all tests; a machine without one skips those that need it, in CI that is a failure."""
+    if reason := postgresql.missing():
+        _left_out(reason)
+    with postgresql.running() as server:
+        yield server
+
+
+@pytest.fixture(params=["SQLite", "PostgreSQL"])
+def store_address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty database; who asks for it runs once with each kind."""
+    if request.param == "SQLite":
+        return f"sqlite:///{tmp_path / 'runs.sqlite'}"
+    return request.getfixturevalue("postgresql_server").fresh()
 
 
 @pytest.fixture(scope="session")

@@ -92,13 +92,12 @@ class Store:
     def cancel(self, run_id: str) -> None:
         """Stop a run that is queued or running, at once; its worker finds out by its next write. Records stay."""
         with self._begin() as connection:
-            known = connection.execute(
+            _existing(connection, run_id, alone=True)
+            connection.execute(
                 update(runs)
                 .where(runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))
                 .values(state=RunState.CANCELLED, finished=time.time(), token=None, stage="")
-            ).rowcount
-            if not known:
-                _existing(connection, run_id)
+            )
 
     def status(self, run_id: str) -> RunStatus:
         """How the run is doing. Raises RunNotFound."""
@@ -154,15 +153,15 @@ class Store:
     def write_note(self, run_id: str, text: str) -> None:
         """Put a note beside a run in place of the one that was there; an empty one removes it. Raises RunNotFound."""
         with self._begin() as connection:
-            _existing(connection, run_id)
+            _existing(connection, run_id, alone=True)
             connection.execute(delete(notes).where(notes.c.run_id == run_id))
             if text:
-                connection.execute(insert(notes).values(run_id=run_id, text=text))
+                connection.execute(insert(notes).values(run_id=run_id, text=_storable(text)))
 
     def delete(self, run_id: str) -> None:
         """Forget a run with its records and its note; one under way is stopped by it. Raises RunNotFound."""
         with self._begin() as connection:
-            _existing(connection, run_id)
+            _existing(connection, run_id, alone=True)
             for table in (notes, records, runs):
                 connection.execute(delete(table).where(table.c.run_id == run_id))
 
@@ -197,7 +196,7 @@ class Store:
             connection.execute(
                 update(runs)
                 .where(runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))
-                .values(state=RunState.FAILED, error=error, finished=time.time(), token=None, stage="")
+                .values(state=RunState.FAILED, error=_storable(error), finished=time.time(), token=None, stage="")
             )
 
     # What a worker does
@@ -259,7 +258,15 @@ class Store:
     def give_up(self, claim: Claim, error: str) -> None:
         """Mark the run as failed. ``error``: one sentence for the user. Raises RunStopped."""
         with self._begin() as connection:
-            _change(connection, claim, state=RunState.FAILED, error=error, finished=time.time(), token=None, stage="")
+            _change(
+                connection,
+                claim,
+                state=RunState.FAILED,
+                error=_storable(error),
+                finished=time.time(),
+                token=None,
+                stage="",
+            )
 
     # Below
 
@@ -284,11 +291,23 @@ class Store:
             self._opened = None
 
 
-def _existing(connection: Connection, run_id: str) -> Row[Any]:
-    row = connection.execute(select(runs).where(runs.c.run_id == run_id)).first()
+def _existing(connection: Connection, run_id: str, *, alone: bool = False) -> Row[Any]:
+    """The run. alone: nobody else changes it until the transaction, which begins here, ends."""
+    query = select(runs).where(runs.c.run_id == run_id)
+    if alone and connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN IMMEDIATE")  # it has no locks of rows
+    elif alone:
+        query = query.with_for_update()
+    # PostgreSQL refuses a question with a zero in a text, where SQLite finds nothing.
+    row = None if "\0" in run_id else connection.execute(query).first()
     if row is None:
         raise RunNotFound(f"No run has the identity {run_id!r}.")
     return row
+
+
+def _storable(text: str) -> str:
+    """A text from outside without what a database refuses: zeros (PostgreSQL) and halves of characters."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
 
 
 def _change(connection: Connection, claim: Claim, **values: Any) -> None:
