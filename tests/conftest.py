@@ -86,12 +86,16 @@ def trained_settings(settings: Settings, encoded: Path) -> Settings:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    """A home of its own, nothing published, no corpora beside the embedded one."""
+def settings(tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
+    """A home of its own, nothing published, no corpora beside the embedded one. A test that asks for ``"PostgreSQL"``
+    by ``indirect`` has its runs there."""
     home = tmp_path / "home"
     published = tmp_path / "published"
     published.mkdir()
-    return Settings(home=home, data_dir=None, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=published)
+    address = f"sqlite:///{home / 'runs.sqlite'}"
+    if getattr(request, "param", "SQLite") == "PostgreSQL":
+        address = request.getfixturevalue("postgresql_server").fresh()
+    return Settings(home=home, data_dir=None, store_url=address, published=published)
 
 
 @pytest.fixture(scope="session")
