@@ -174,6 +174,7 @@ def _bring_up(engine: Engine, name: str) -> None:
         if engine.dialect.name == "sqlite":
             connection.exec_driver_sql("BEGIN IMMEDIATE")  # one process at a time
         elif engine.dialect.name == "postgresql":
+            connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # a large table may take its time
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_BRINGING_UP})")  # here too
         version, present = _version(engine), inspect(connection).get_table_names()
         if version is None:
