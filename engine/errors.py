@@ -25,6 +25,11 @@ class StoreError(EpsilonError):
     """The database or a file beside it cannot be read or written; nothing that was stored is lost."""
 
 
+class StoreAddressError(StoreError):
+    """EPSILON_STORE_URL leads to no database that this program can use: the address, the password, the server, its
+    driver, or tables of another version."""
+
+
 class RunNotFound(EpsilonError):
     """No run has this identity, neither published nor in the store."""
 

@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,16 @@ from engine.errors import InvalidConfig
 REPOSITORY = Path(__file__).resolve().parent.parent
 BACKENDS = ("compiled", "tensorflow")
 """The fast one, which is the default, and the readable reference."""
+
+
+class Address(str):
+    """An address that may hold a password, which a log of it does not show: neither settings nor what Dask says of
+    a task that failed."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(re.sub(r"//[^/]*:.*@|\?.*", lambda found: "//***@" if found[0][0] == "/" else "?***", self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +51,7 @@ class Settings:
     poll: tuple[str | None, int] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "store_url", Address(self.store_url))
         if self.backend not in BACKENDS:
             raise InvalidConfig(f"EPSILON_BACKEND={self.backend}, expected one of {', '.join(BACKENDS)}")
 

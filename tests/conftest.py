@@ -1,6 +1,7 @@
 """What tests of every part share."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 # Libraries look at these as they are loaded. Threads that wait for one another spin, on cores that the other processes
@@ -17,6 +18,7 @@ import numba
 import pytest
 
 from engine.settings import Settings
+from tests import postgresql
 from tests.browser import chromium as browsers
 
 
@@ -38,6 +40,23 @@ def chromium() -> str:
     if path is None:
         _left_out("no Chromium is here: `make test` installs one where it may")
     return path
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[postgresql.Server]:
+    """A PostgreSQL server for all tests; a machine without one skips those that need it, in CI that is a failure."""
+    if reason := postgresql.missing():
+        _left_out(reason)
+    with postgresql.running() as server:
+        yield server
+
+
+@pytest.fixture(params=["SQLite", "PostgreSQL"])
+def store_address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty database; who asks for it runs once with each kind."""
+    if request.param == "SQLite":
+        return f"sqlite:///{tmp_path / 'runs.sqlite'}"
+    return request.getfixturevalue("postgresql_server").fresh()
 
 
 @pytest.fixture(scope="session")
@@ -67,12 +86,16 @@ def trained_settings(settings: Settings, encoded: Path) -> Settings:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    """A home of its own, nothing published, no corpora beside the embedded one."""
+def settings(tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
+    """A home of its own, nothing published, no corpora beside the embedded one. A test that asks for ``"PostgreSQL"``
+    by ``indirect`` has its runs there."""
     home = tmp_path / "home"
     published = tmp_path / "published"
     published.mkdir()
-    return Settings(home=home, data_dir=None, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=published)
+    address = f"sqlite:///{home / 'runs.sqlite'}"
+    if getattr(request, "param", "SQLite") == "PostgreSQL":
+        address = request.getfixturevalue("postgresql_server").fresh()
+    return Settings(home=home, data_dir=None, store_url=address, published=published)
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ def book(config: SimulationConfig) -> None:
 
     runs = Runs.from_environment()
     identity = runs.identity(config)
-    runs.book.book(budgets.wishes(runs, identity, identity, config, runs.plan(config), ended=True))
+    budgets.book(runs, budgets.wishes(runs, identity, identity, config, runs.plan(config), ended=True))
 
 
 def refuse_budgets(*corpora: str) -> None:

@@ -31,6 +31,7 @@ from engine.errors import (
     EpsilonError,
     InvalidConfig,
     RunNotFound,
+    StoreAddressError,
     VectorsMissing,
 )
 from engine.experiments import over_seeds, paper
@@ -50,7 +51,7 @@ from engine.reports.studies import study_lines, study_outcome, trial_line
 from engine.runs import Runs, repeats
 from engine.settings import Settings
 
-_BAD_INPUT = (InvalidConfig, CorpusError, VectorsMissing, RunNotFound)
+_BAD_INPUT = (InvalidConfig, CorpusError, VectorsMissing, RunNotFound, StoreAddressError)
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -7,7 +7,7 @@ system each submission counts, since a new one may draw anew.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from engine.privacy.booking import roomiest
 from engine.privacy.budget import UNITS, Account, Budget
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Run, RunState
+from engine.store import bookings
 from engine.store.bookings import BOOKED, LOOK, SPENT, Wish
 from engine.validation import number, one_of
 
@@ -53,7 +54,9 @@ def key_of(runs: "Runs", corpus: str) -> tuple[str, str]:
 
 def account(runs: "Runs", corpus: str) -> Account:
     """What is booked on a corpus. Raises CorpusError, StoreError where it was changed by hand."""
-    return runs.book.account(*key_of(runs, corpus))
+    key, base = key_of(runs, corpus)
+    with runs.book.alone() as connection:
+        return bookings.account(connection, key, base)
 
 
 def set_total(runs: "Runs", corpus: str, epsilon: float, delta: float = 1e-5, unit: str = "sentence") -> Account:
@@ -62,8 +65,16 @@ def set_total(runs: "Runs", corpus: str, epsilon: float, delta: float = 1e-5, un
     key, base = key_of(runs, corpus)
     now = account(runs, base)
     found = _total(runs, base, now, epsilon, delta, unit)
-    runs.book.set_total(key, base, found, () if now.budget else _earlier(runs, base, found))
-    return account(runs, base)
+    earlier = [] if now.budget else list(_earlier(runs, base, found))
+    with runs.book.alone() as connection:
+        bookings.set_total(connection, key, base, found, earlier)
+        return bookings.account(connection, key, base)
+
+
+def book(runs: "Runs", found: Sequence[Wish]) -> None:
+    """Book what is done beside the runs that are kept. Raises BudgetExceeded, StoreError."""
+    with runs.book.alone() as connection:
+        bookings.book(connection, found)
 
 
 def wishes(

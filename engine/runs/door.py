@@ -177,7 +177,7 @@ class Runs(Catalogue):
         from engine.runs import budgets
 
         audits.write(audit, self.settings.home)
-        self.book.book(budgets.looks(self, audit.run_id, audit.config, "an audit, of models of its own"))
+        budgets.book(self, budgets.looks(self, audit.run_id, audit.config, "an audit, of models of its own"))
 
     def model(self, identity: str, platform: int = 0) -> "Model":
         """The tagger of a run that is done, or of one of its platforms, counted from 0: the user's own, else a

@@ -4,6 +4,8 @@ Entries, in the order of their numbers, say what an account is (:class:`engine.p
 changed, taken out or put in between breaks the seals after it, and then nothing more is booked. Whoever rewrites all
 later entries too, or cuts off the last ones, is found out by whoever kept a seal, and by nobody else: the program has
 no secret that its user has not.
+
+All of it happens on a connection of :meth:`engine.store.database.Store.alone`.
 """
 
 import hashlib
@@ -44,7 +46,12 @@ class Wish:
 
 
 def account(connection: Connection, corpus: str, name: str = "") -> Account:
-    """What the book says of a corpus. Raises StoreError where it was changed by hand."""
+    """What the book says of a corpus, runs that have ended settled. Raises StoreError where it was changed by hand."""
+    settle(connection)
+    return _account(connection, corpus, name)
+
+
+def _account(connection: Connection, corpus: str, name: str) -> Account:
     entries, seal = _entries(connection)
     return _folded(corpus, name, [each for each in entries if each["corpus"] == corpus], seal)
 
@@ -65,7 +72,7 @@ def book(connection: Connection, wishes: Sequence[Wish]) -> None:
     if wishes:
         settle(connection)
     for wish in wishes:
-        now = account(connection, wish.corpus, wish.name)
+        now = _account(connection, wish.corpus, wish.name)
         budget = now.budget
         if budget is None:
             continue
@@ -93,7 +100,7 @@ def set_total(
     _append(connection, {"kind": BUDGET, "corpus": corpus, "name": name, **asdict(budget)})
     for entry in earlier:
         _append(connection, {"corpus": corpus, "name": name, **entry})
-    now = account(connection, corpus, name)
+    now = _account(connection, corpus, name)
     if now.share > 1:
         raise BudgetExceeded(
             f"epsilon={budget.epsilon:g}: what was trained on {name} already takes {now.share:.0%} of that, at δ = "

@@ -11,16 +11,16 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, and_, case, delete, func, insert, or_, select, text, update
+from sqlalchemy import Connection, Engine, Row, and_, case, delete, func, insert, or_, select, update
+from sqlalchemy import text as sql
 
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig, RunNotFound, RunStopped, StoreError
-from engine.privacy.budget import Account, Budget
 from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
 from engine.store import bookings
 from engine.store.bookings import Wish
@@ -83,7 +83,7 @@ class Store:
         new = {"config": config.canonical_json(), "corpus_checksum": corpus_checksum, "kind": kind, "parent": parent}
         queued = {"state": RunState.QUEUED, "stage": "", "created": now, "attempts": 0}
         again = {"error": None, "started": None, "finished": None, "heartbeat": None, "token": None}
-        with self._alone() as connection:
+        with self.alone() as connection:
             state = connection.execute(select(runs.c.state).where(runs.c.run_id == run_id)).scalar()
             if state is not None and state not in (RunState.FAILED, RunState.CANCELLED):
                 return
@@ -96,13 +96,12 @@ class Store:
     def cancel(self, run_id: str) -> None:
         """Stop a run that is queued or running, at once; its worker finds out by its next write. Records stay."""
         with self._begin() as connection:
-            known = connection.execute(
+            _existing(connection, run_id, alone=True)
+            connection.execute(
                 update(runs)
                 .where(runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))
                 .values(state=RunState.CANCELLED, finished=time.time(), token=None, stage="")
-            ).rowcount
-            if not known:
-                _existing(connection, run_id)
+            )
 
     def status(self, run_id: str) -> RunStatus:
         """How the run is doing. Raises RunNotFound."""
@@ -158,41 +157,21 @@ class Store:
     def write_note(self, run_id: str, text: str) -> None:
         """Put a note beside a run in place of the one that was there; an empty one removes it. Raises RunNotFound."""
         with self._begin() as connection:
-            _existing(connection, run_id)
+            _existing(connection, run_id, alone=True)
             connection.execute(delete(notes).where(notes.c.run_id == run_id))
             if text:
-                connection.execute(insert(notes).values(run_id=run_id, text=text))
+                connection.execute(insert(notes).values(run_id=run_id, text=_storable(text)))
 
     def delete(self, run_id: str) -> None:
         """Forget a run with its records and its note; one under way is stopped by it. What it took of a budget stays
         booked. Raises RunNotFound."""
-        with self._alone() as connection:
-            _existing(connection, run_id)
+        with self.alone() as connection:
+            _existing(connection, run_id, alone=True)
             unfinished = (runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))
             connection.execute(update(runs).where(*unfinished).values(state=RunState.CANCELLED))
             bookings.settle(connection, run_id)
             for table in (notes, records, runs):
                 connection.execute(delete(table).where(table.c.run_id == run_id))
-
-    # Budgets
-
-    def account(self, corpus: str, name: str = "") -> Account:
-        """What is booked on a corpus, by the checksum of its content. Raises StoreError where it was changed by
-        hand."""
-        with self._alone() as connection:
-            bookings.settle(connection)
-            return bookings.account(connection, corpus, name)
-
-    def set_total(self, corpus: str, name: str, budget: Budget, earlier: Iterable[dict[str, Any]]) -> None:
-        """Give a corpus a budget, or another total. earlier: entries of what was trained on it before. Raises
-        BudgetExceeded where more is spent."""
-        with self._alone() as connection:
-            bookings.set_total(connection, corpus, name, budget, earlier)
-
-    def book(self, wishes: Sequence[Wish]) -> None:
-        """Book what is done beside the runs that are kept here. Raises BudgetExceeded."""
-        with self._alone() as connection:
-            bookings.book(connection, wishes)
 
     # What the cluster process does
 
@@ -225,7 +204,7 @@ class Store:
             connection.execute(
                 update(runs)
                 .where(runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))
-                .values(state=RunState.FAILED, error=error, finished=time.time(), token=None, stage="")
+                .values(state=RunState.FAILED, error=_storable(error), finished=time.time(), token=None, stage="")
             )
 
     # What a worker does
@@ -287,7 +266,15 @@ class Store:
     def give_up(self, claim: Claim, error: str) -> None:
         """Mark the run as failed. ``error``: one sentence for the user. Raises RunStopped."""
         with self._begin() as connection:
-            _change(connection, claim, state=RunState.FAILED, error=error, finished=time.time(), token=None, stage="")
+            _change(
+                connection,
+                claim,
+                state=RunState.FAILED,
+                error=_storable(error),
+                finished=time.time(),
+                token=None,
+                stage="",
+            )
 
     # Below
 
@@ -305,13 +292,14 @@ class Store:
             yield connection
 
     @contextmanager
-    def _alone(self) -> Iterator[Connection]:
-        """One transaction, between whose question and answer nobody else writes."""
+    def alone(self) -> Iterator[Connection]:
+        """One transaction, between whose question and answer nobody else books or, in SQLite, writes at all. Raises
+        StoreError."""
         with self._begin() as connection:
             if connection.dialect.name == "sqlite":
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                _begin_writing(connection)
             else:
-                connection.execute(text("LOCK TABLE bookings IN EXCLUSIVE MODE"))
+                connection.execute(sql("LOCK TABLE bookings IN EXCLUSIVE MODE"))
             yield connection
 
     def close(self) -> None:
@@ -322,11 +310,30 @@ class Store:
             self._opened = None
 
 
-def _existing(connection: Connection, run_id: str) -> Row[Any]:
-    row = connection.execute(select(runs).where(runs.c.run_id == run_id)).first()
+def _existing(connection: Connection, run_id: str, *, alone: bool = False) -> Row[Any]:
+    """The run. alone: nobody else changes it until the transaction ends."""
+    query = select(runs).where(runs.c.run_id == run_id)
+    if alone and connection.dialect.name == "sqlite":
+        _begin_writing(connection)  # it has no locks of rows
+    elif alone:
+        query = query.with_for_update()
+    # PostgreSQL refuses a question with a zero in a text, where SQLite finds nothing.
+    row = None if "\0" in run_id else connection.execute(query).first()
     if row is None:
         raise RunNotFound(f"No run has the identity {run_id!r}.")
     return row
+
+
+def _begin_writing(connection: Connection) -> None:
+    """SQLite: from here on nobody else writes, until the transaction ends."""
+    driver = connection.connection.dbapi_connection
+    if driver is not None and not driver.in_transaction:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _storable(text: str) -> str:
+    """A text from outside without what a database refuses: zeros (PostgreSQL) and halves of characters."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
 
 
 def _change(connection: Connection, claim: Claim, **values: Any) -> None:

@@ -3,6 +3,7 @@
 SQLite in WAL mode is the default; the statements of this package run on PostgreSQL too.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,13 +28,15 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from engine.errors import StoreError
+from engine.errors import StoreAddressError, StoreError
 
 SCHEMA, OLDER = "4", ("1", "2", "3")
 """The last step of :mod:`engine.store.migrations`, which ends with the tables below, and those from which a database is
 brought up when it is opened."""
 BUSY_SECONDS = 5
-"""How long a statement waits for another process's write before it gives up."""
+"""How long a statement waits for another process's write, or for a server to answer, before it gives up."""
+_BRINGING_UP = 0x65707369
+"""The lock of PostgreSQL that is held while tables are made or brought up; any number, the same for all programs."""
 
 metadata = MetaData()
 schema = Table("epsilon_schema", metadata, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -93,13 +96,18 @@ def open_database(address: str) -> tuple[Engine, str]:
     """
     try:
         url = make_url(address)
-    except ArgumentError as error:
-        raise StoreError("The database address (EPSILON_STORE_URL) is not a valid SQLAlchemy address.") from error
+    except (ArgumentError, ValueError):
+        url = None
+    if url is None or "@" in (url.host or ""):  # what is behind the first @ of a password would be taken for the host
+        raise StoreAddressError(
+            "The database address (EPSILON_STORE_URL) is not a valid SQLAlchemy address; signs such as @ in its "
+            "password are written as %40."
+        )
     name = _name(url)
     with sentences(name):
         if _is_sqlite(url) and url.database and not url.database.startswith("file:"):
             Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-        engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS} if _is_sqlite(url) else {})
+        engine = create_engine(url, connect_args=_options(url), pool_pre_ping=not _is_sqlite(url))
         if _is_sqlite(url):
             event.listen(engine, "connect", _set_pragmas)
         try:
@@ -117,7 +125,24 @@ def _is_sqlite(url: URL) -> bool:
 def _name(url: URL) -> str:
     if _is_sqlite(url):
         return f"The database {url.database}"
-    return f"The database {url.render_as_string(hide_password=True)}"
+    # Without what is behind the question mark: a password may stand there too.
+    return f"The database {url.set(query={}).render_as_string(hide_password=True)}"
+
+
+def _options(url: URL) -> dict[str, Any]:
+    """For the driver. No program keeps the others waiting for longer than a locked SQLite file would. What the address
+    itself says holds."""
+    if _is_sqlite(url):
+        return {"timeout": BUSY_SECONDS}
+    if url.get_backend_name() != "postgresql":
+        return {}
+    limits = {"lock_timeout": BUSY_SECONDS, "idle_in_transaction_session_timeout": 60, "statement_timeout": 60}
+    chosen: dict[str, Any] = {
+        "connect_timeout": BUSY_SECONDS,
+        "application_name": "epsilon-explorer",
+        "options": " ".join(f"-c {name}={seconds}s" for name, seconds in limits.items()),
+    }
+    return {name: value for name, value in chosen.items() if name not in url.query}
 
 
 def _set_pragmas(connection: Any, _record: Any) -> None:
@@ -155,6 +180,9 @@ def _bring_up(engine: Engine, name: str) -> None:
     with engine.begin() as connection:
         if engine.dialect.name == "sqlite":
             connection.exec_driver_sql("BEGIN IMMEDIATE")  # one process at a time
+        elif engine.dialect.name == "postgresql":
+            connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # a large table may take its time
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_BRINGING_UP})")  # here too
         version, present = _version(engine), inspect(connection).get_table_names()
         if version is None:
             metadata.create_all(connection)
@@ -165,13 +193,29 @@ def _bring_up(engine: Engine, name: str) -> None:
 
             migrations.upgrade(connection, None if steps.name in present else version)
         elif version != SCHEMA:
-            raise StoreError(
+            raise StoreAddressError(
                 f"{name} was written by another version of this program (tables {version or 'of an unknown version'}, "
                 f"expected {SCHEMA}); move it away or choose another EPSILON_HOME, nothing in it was changed."
             )
 
 
+_OF_THE_ADDRESS = (
+    ("can't load plugin", "needs a driver that is not installed; an address begins with sqlite:// or postgresql://"),
+    ("password authentication failed", "refuses this user or this password (EPSILON_STORE_URL)"),
+    ("no password supplied", "asks for a password, which EPSILON_STORE_URL does not have"),
+    ("could not translate host name", "cannot be reached: there is no host of this name"),
+    ("failed to resolve host", "cannot be reached: there is no host of this name"),
+    ("connection refused", "cannot be reached: nothing answers there"),
+    ("timeout expired", f"cannot be reached: nothing has answered for {BUSY_SECONDS} s"),
+    ("connection timeout", f"cannot be reached: nothing has answered for {BUSY_SECONDS} s"),
+    ("no such file or directory", "cannot be reached: nothing answers there"),
+    (r'database ".*" does not exist', "does not exist on that server; `createdb` makes an empty one"),
+)
 _EXPLANATIONS = (
+    ("terminating connection", "ended the connection; the next attempt opens a new one"),
+    ("server closed the connection", "ended the connection; the next attempt opens a new one"),
+    ("lock timeout", f"is locked: another program has held it for more than {BUSY_SECONDS} s"),
+    ("permission denied", "may not be used in this way by this user"),
     ("not a database", "is damaged or is not a database; move it away to start with an empty one, it was not changed"),
     ("malformed", "is damaged; move it away to start with an empty one, it was not changed"),
     ("readonly", "cannot be written: the file or its folder is read-only"),
@@ -189,8 +233,14 @@ def sentences(name: str) -> Iterator[None]:
         yield
     except (SQLAlchemyError, OSError, ImportError) as error:
         cause = getattr(error, "orig", None) or error
-        text = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
-        for part, explanation in _EXPLANATIONS:
-            if part in text.lower():
-                raise StoreError(f"{name} {explanation}.") from error
-        raise StoreError(f"{name} cannot be used: {text}") from error
+        if isinstance(cause, ImportError):
+            raise StoreAddressError(
+                f"{name} needs the driver {cause.name}, which is not installed: `make postgresql` installs "
+                "psycopg, for addresses that begin with postgresql://."
+            ) from error
+        whole = str(cause).strip()
+        for explanations, kind in ((_OF_THE_ADDRESS, StoreAddressError), (_EXPLANATIONS, StoreError)):
+            for part, explanation in explanations:
+                if re.search(part, whole, re.IGNORECASE):
+                    raise kind(f"{name} {explanation}.") from error
+        raise StoreError(f"{name} cannot be used: {(whole.splitlines() or [type(cause).__name__])[0]}") from error

@@ -33,6 +33,9 @@ LONG = dataclasses.replace(SMALL, training=TrainingConfig(batch_size=8, epochs=4
 """1,100 steps: long enough to be interrupted."""
 
 
+BOTH_STORES = pytest.mark.parametrize("settings", ["SQLite", "PostgreSQL"], indirect=True)
+
+
 @pytest.fixture
 def runs(trained_settings):
     opened = Runs(trained_settings)
@@ -67,6 +70,7 @@ def comparable(records):
     return [dataclasses.replace(record, seconds=0.0) for record in records]
 
 
+@BOTH_STORES
 def test_a_run_survives_its_worker_and_its_cluster(runs, trained_settings):
     """kill -9 of the workers, then of the whole cluster: the records are those of a run that was never disturbed."""
     status = runs.submit(LONG)
@@ -88,6 +92,7 @@ def test_a_run_survives_its_worker_and_its_cluster(runs, trained_settings):
     assert not list((trained_settings.home / "checkpoints").iterdir())
 
 
+@BOTH_STORES
 def test_equal_work_is_done_once(runs):
     first, second = runs.submit(SMALL), runs.submit(SMALL)
     assert first.run_id == second.run_id
@@ -129,6 +134,7 @@ def test_a_run_that_is_done_can_be_run_again_beside_the_first(runs):
     assert runs.repeated([runs.find(SMALL)])[first].outcome.identical
 
 
+@BOTH_STORES
 def test_cancelling_keeps_the_records_and_frees_the_worker(runs):
     first = runs.submit(LONG)
     second = runs.submit(SMALL)

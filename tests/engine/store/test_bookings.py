@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import random
 import signal
-import sqlite3
 import time
 from dataclasses import replace
 
@@ -12,9 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as checked
 from hypothesis import strategies as st
+from sqlalchemy import create_engine, text
 
 from engine.errors import BudgetExceeded, RunNotFound, StoreError
-from engine.privacy.budget import Budget
+from engine.privacy.budget import Account, Budget
+from engine.store import bookings
 from engine.store.bookings import Wish
 from engine.store.database import Store
 from tests.engine.runs_for_tests import SMALL, provenance, record
@@ -34,15 +35,27 @@ def submit(store: Store, run: str, share: float, **more) -> None:
     store.submit(run, SMALL, CORPUS, wishes=[wish(run, share, **more)])
 
 
-@pytest.fixture
-def address(tmp_path):
-    return f"sqlite:///{tmp_path / 'runs.sqlite'}"
+def set_total(store: Store, total: Budget) -> None:
+    with store.alone() as connection:
+        bookings.set_total(connection, CORPUS, "corpus", total, ())
+
+
+def account_of(store: Store, corpus: str = CORPUS) -> Account:
+    with store.alone() as connection:
+        return bookings.account(connection, corpus)
+
+
+def by_hand(address: str, statement: str) -> None:
+    engine = create_engine(address)
+    with engine.begin() as connection:
+        connection.execute(text(statement))
+    engine.dispose()
 
 
 @pytest.fixture
-def store(address):
-    made = Store(address)
-    made.set_total(CORPUS, "corpus", TOTAL, ())
+def store(store_address):
+    made = Store(store_address)
+    set_total(made, TOTAL)
     yield made
     made.close()
 
@@ -67,7 +80,7 @@ def test_a_run_that_does_not_fit_is_refused_with_the_sum_and_not_stored(store):
     with pytest.raises(RunNotFound):
         store.status("b")
     submit(store, "b", 0.4)
-    assert store.account(CORPUS).share == pytest.approx(1)
+    assert account_of(store).share == pytest.approx(1)
 
 
 def test_what_promises_nothing_to_the_unit_is_refused(store):
@@ -87,9 +100,9 @@ def test_what_promises_nothing_to_the_unit_is_refused(store):
 )
 def test_what_ended_counts_what_it_spent(store, how, step, even, share):
     submit(store, "a", 0.4, even=even)
-    assert store.account(CORPUS).bookings[0].open
+    assert account_of(store).bookings[0].open
     ended(store, "a", step, how)
-    account = store.account(CORPUS)
+    account = account_of(store)
     assert account.share == pytest.approx(share)
     assert not account.bookings[0].open
 
@@ -97,21 +110,21 @@ def test_what_ended_counts_what_it_spent(store, how, step, even, share):
 def test_a_run_that_goes_on_with_the_same_noise_counts_once(store):
     submit(store, "a", 0.4)
     ended(store, "a", 50, "cancelled")
-    assert store.account(CORPUS).share == pytest.approx(0.2)
+    assert account_of(store).share == pytest.approx(0.2)
     submit(store, "a", 0.4)
-    assert store.account(CORPUS).share == pytest.approx(0.4)
+    assert account_of(store).share == pytest.approx(0.4)
     submit(store, "a", 0.4)  # joins the one that waits
     ended(store, "a", 75, "cancelled")
-    assert store.account(CORPUS).share == pytest.approx(0.3)
+    assert account_of(store).share == pytest.approx(0.3)
 
 
 def test_new_noise_counts_anew(store):
     submit(store, "a", 0.4, again=True)
     ended(store, "a", 50, "cancelled")
     submit(store, "a", 0.4, again=True)
-    assert store.account(CORPUS).share == pytest.approx(0.6)
+    assert account_of(store).share == pytest.approx(0.6)
     ended(store, "a", 75, "failed")
-    assert store.account(CORPUS).share == pytest.approx(0.5), "whether it went on or began anew is not known here"
+    assert account_of(store).share == pytest.approx(0.5), "whether it went on or began anew is not known here"
     with pytest.raises(BudgetExceeded, match="50% of it is booked, and this run would make that 110%"):
         submit(store, "b", 0.6)
     submit(store, "a", 0.4, again=True)
@@ -124,7 +137,7 @@ def test_a_repetition_with_the_noise_of_the_first_counts_once(store):
     submit(store, "a", 0.4)
     ended(store, "a", 100, "done")
     submit(store, "b", 0.4, stream="a")
-    assert store.account(CORPUS).share == pytest.approx(0.4)
+    assert account_of(store).share == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("step", [None, 50])
@@ -133,39 +146,37 @@ def test_what_is_deleted_stays_booked(store, step):
     if step:
         store.append(store.claim("a", "here"), replace(record(0), step=step, steps_total=100))
     store.delete("a")
-    account = store.account(CORPUS)
+    account = account_of(store)
     assert account.share == pytest.approx(0.2 if step else 0.0)
     assert not account.bookings[0].open
 
 
-def test_what_was_taken_out_of_the_database_by_hand_stays_booked_whole(store, tmp_path):
+def test_what_was_taken_out_of_the_database_by_hand_stays_booked_whole(store, store_address):
     submit(store, "a", 0.4)
-    with sqlite3.connect(tmp_path / "runs.sqlite") as connection:
-        connection.execute("DELETE FROM runs")
-    connection.close()
-    assert store.account(CORPUS).share == pytest.approx(0.4)
+    by_hand(store_address, "DELETE FROM runs")
+    assert account_of(store).share == pytest.approx(0.4)
 
 
 def test_looks_are_listed_and_cost_nothing(store):
     submit(store, "a", float("inf"), looks=True)
-    account = store.account(CORPUS)
+    account = account_of(store)
     assert (account.share, [each.run for each in account.looks]) == (0, ["a"])
 
 
 def test_a_corpus_without_a_budget_has_no_book(store):
     store.submit("a", SMALL, CORPUS, wishes=[wish("a", 9.0, corpus="d" * 64)])
-    assert store.account("d" * 64).bookings == ()
+    assert account_of(store, "d" * 64).bookings == ()
 
 
 def test_a_total_below_what_is_spent_is_refused(store):
     submit(store, "a", 0.9)
     less = replace(TOTAL, epsilon=2.0)
     with pytest.raises(BudgetExceeded, match=r"epsilon=2: what was trained on corpus already takes \d+% of that"):
-        store.set_total(CORPUS, "corpus", less, ())
-    assert store.account(CORPUS).totals == (TOTAL,)
+        set_total(store, less)
+    assert account_of(store).totals == (TOTAL,)
     more = replace(TOTAL, epsilon=4.0)
-    store.set_total(CORPUS, "corpus", more, ())
-    account = store.account(CORPUS)
+    set_total(store, more)
+    account = account_of(store)
     assert account.totals == (TOTAL, more)
     assert account.share == pytest.approx(0.9 * ALLOWED / more.filter.allowance)
 
@@ -180,27 +191,23 @@ def test_a_total_below_what_is_spent_is_refused(store):
         "INSERT INTO bookings SELECT 4, entry, seal FROM bookings WHERE number = 3",
     ],
 )
-def test_a_change_by_hand_is_found_and_nothing_is_booked_on_top(store, tmp_path, change):
+def test_a_change_by_hand_is_found_and_nothing_is_booked_on_top(store, store_address, change):
     submit(store, "a", 0.1)
     submit(store, "b", 0.1)
-    with sqlite3.connect(tmp_path / "runs.sqlite") as connection:
-        connection.execute(change)
-    connection.close()
+    by_hand(store_address, change)
     with pytest.raises(StoreError, match="changed by hand at entry"):
-        store.account(CORPUS)
+        account_of(store)
     with pytest.raises(StoreError, match="changed by hand at entry"):
         submit(store, "c", 0.1)
     with pytest.raises(RunNotFound):
         store.status("c")
 
 
-def test_who_keeps_a_seal_sees_that_the_end_was_cut_off(store, tmp_path):
+def test_who_keeps_a_seal_sees_that_the_end_was_cut_off(store, store_address):
     submit(store, "a", 0.1)
-    kept = store.account(CORPUS).seal
-    with sqlite3.connect(tmp_path / "runs.sqlite") as connection:
-        connection.execute("DELETE FROM bookings WHERE number = 2")
-    connection.close()
-    assert store.account(CORPUS).seal != kept
+    kept = account_of(store).seal
+    by_hand(store_address, "DELETE FROM bookings WHERE number = 2")
+    assert account_of(store).seal != kept
 
 
 def _book(address: str, name: str, number: int) -> None:
@@ -215,16 +222,16 @@ def _book(address: str, name: str, number: int) -> None:
     store.close()
 
 
-def test_processes_that_book_at_once_never_pass_the_total(store, address):
+def test_processes_that_book_at_once_never_pass_the_total(store, store_address):
     store.close()
     processes = [
-        multiprocessing.get_context("spawn").Process(target=_book, args=(address, name, 15)) for name in "abcd"
+        multiprocessing.get_context("spawn").Process(target=_book, args=(store_address, name, 15)) for name in "abcd"
     ]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
-    account = store.account(CORPUS)
+    account = account_of(store)
     assert len(account.bookings) == 10
     assert account.share == pytest.approx(1)
 
@@ -243,16 +250,16 @@ def _book_for_ever(address: str) -> None:
 
 
 @pytest.mark.parametrize("moment", range(10))
-def test_a_kill_at_any_moment_loses_and_doubles_nothing(store, address, moment):
+def test_a_kill_at_any_moment_loses_and_doubles_nothing(store, store_address, moment):
     store.close()
-    process = multiprocessing.get_context("spawn").Process(target=_book_for_ever, args=(address,))
+    process = multiprocessing.get_context("spawn").Process(target=_book_for_ever, args=(store_address,))
     process.start()
-    while not store.account(CORPUS).bookings:
+    while not account_of(store).bookings:
         time.sleep(0.05)
     time.sleep(random.Random(moment).random() / 2)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    account = store.account(CORPUS)
+    account = account_of(store)
     runs = {each.run_id for each in store.newest(100_000)[0]}
     booked = {each.run: each for each in account.bookings}
     assert runs <= booked.keys(), "each run that is stored was booked"
@@ -274,7 +281,7 @@ def test_a_kill_at_any_moment_loses_and_doubles_nothing(store, address, moment):
 def test_any_story_adds_up(tmp_path_factory, story):
     """Against a sum by hand: what each stream took at most, as long as all fit."""
     store = Store(f"sqlite:///{tmp_path_factory.mktemp('story') / 'runs.sqlite'}")
-    store.set_total(CORPUS, "corpus", TOTAL, ())
+    set_total(store, TOTAL)
     spent: dict[str, float] = {}
     waiting: dict[str, float] = {}
     done: set[str] = set()
@@ -308,5 +315,5 @@ def test_any_story_adds_up(tmp_path_factory, story):
             store.delete(run)
             spent[run] = before
         expected = sum(spent.values()) + sum(waiting.values()) - sum(spent.get(each, 0.0) for each in waiting)
-        assert store.account(CORPUS).share == pytest.approx(expected)
+        assert account_of(store).share == pytest.approx(expected)
     store.close()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine, text
 
 from engine.errors import RunNotFound, RunStopped, StoreError
 from engine.records import EntityScores, RunState, SidedCounts
@@ -15,10 +16,27 @@ from tests.engine.runs_for_tests import SMALL, provenance, record
 
 
 @pytest.fixture
-def store(tmp_path: Path):
+def store(store_address: str):
+    """Over SQLite and over PostgreSQL alike."""
+    opened = Store(store_address)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def in_file(tmp_path: Path):
+    """For what only a file can be: locked by another program, read-only, on a full disk."""
     opened = Store(f"sqlite:///{tmp_path / 'runs.sqlite'}")
     yield opened
     opened.close()
+
+
+def changed(store: Store, statement: str) -> None:
+    """Change the database behind the store's back."""
+    engine = create_engine(str(store._address))
+    with engine.begin() as connection:
+        connection.execute(text(statement))
+    engine.dispose()
 
 
 def fill(store: Store, claim: Claim) -> None:
@@ -193,10 +211,11 @@ class TestFencing:
 
 
 class TestWhatCanGoWrong:
-    def test_no_such_run(self, store):
-        for ask in (store.status, store.get, store.cancel):
+    @pytest.mark.parametrize("identity", ["nowhere", "nowhere" * 40, "nowhere\0"])
+    def test_no_such_run(self, store, identity):
+        for ask in (store.status, store.get, store.cancel, store.delete):
             with pytest.raises(RunNotFound, match="nowhere"):
-                ask("nowhere")
+                ask(identity)
 
     def test_a_damaged_file_is_left_alone(self, tmp_path):
         file = tmp_path / "runs.sqlite"
@@ -207,16 +226,15 @@ class TestWhatCanGoWrong:
         assert str(file) in str(error.value)
         assert file.read_bytes() == before
 
-    def test_tables_of_another_version_are_left_alone(self, store, tmp_path):
+    def test_tables_of_another_version_are_left_alone(self, store):
         submitted(store)
         store.close()
-        with sqlite3.connect(tmp_path / "runs.sqlite") as connection:
-            connection.execute("UPDATE alembic_version SET version_num = 99")
+        changed(store, "UPDATE alembic_version SET version_num = '99'")
         with pytest.raises(StoreError, match="another version"):
             store.newest(1)
 
-    def test_a_file_that_cannot_be_written(self, store, tmp_path):
-        submitted(store)
+    def test_a_file_that_cannot_be_written(self, in_file, tmp_path):
+        submitted(in_file)
         read_only = Store(f"sqlite:///file:{tmp_path / 'runs.sqlite'}?mode=ro&uri=true")
         with pytest.raises(StoreError, match="cannot be written"):
             submitted(read_only, "b")
@@ -227,8 +245,8 @@ class TestWhatCanGoWrong:
         with pytest.raises(StoreError, match=r"runs\.sqlite"):
             Store(f"sqlite:///{tmp_path / 'home' / 'runs.sqlite'}").newest(1)
 
-    def test_a_locked_database(self, store, tmp_path, monkeypatch):
-        submitted(store)
+    def test_a_locked_database(self, in_file, tmp_path, monkeypatch):
+        submitted(in_file)
         monkeypatch.setattr(tables, "BUSY_SECONDS", 0.1)
         hasty = Store(f"sqlite:///{tmp_path / 'runs.sqlite'}")
         hasty.newest(1)
@@ -239,23 +257,22 @@ class TestWhatCanGoWrong:
         blocker.execute("ROLLBACK")
         submitted(hasty, "b")
 
-    def test_a_full_disk_loses_nothing(self, store):
-        claim = store.claim(submitted(store), "here")
-        store.append(claim, record(0, of=5000))
-        engine, _ = store._open()
+    def test_a_full_disk_loses_nothing(self, in_file):
+        claim = in_file.claim(submitted(in_file), "here")
+        in_file.append(claim, record(0, of=5000))
+        engine, _ = in_file._open()
         with engine.begin() as connection:
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
             connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(StoreError, match="full"):
-            fill(store, claim)
-        assert store.records("a")[0] == record(0, of=5000)
-        assert store.status("a").state == RunState.RUNNING
+            fill(in_file, claim)
+        assert in_file.records("a")[0] == record(0, of=5000)
+        assert in_file.status("a").state == RunState.RUNNING
 
-    def test_one_unreadable_row_does_not_hide_the_others(self, store, tmp_path):
+    def test_one_unreadable_row_does_not_hide_the_others(self, store):
         submitted(store, "a")
         submitted(store, "b")
-        with sqlite3.connect(tmp_path / "runs.sqlite") as connection:
-            connection.execute("UPDATE runs SET config = '{\"surprise\": 1}' WHERE run_id = 'a'")
+        changed(store, "UPDATE runs SET config = '{\"surprise\"\\: 1}' WHERE run_id = 'a'")
         found, problems = store.newest(10)
         assert [run.run_id for run in found] == ["b"]
         assert len(problems) == 1
@@ -265,3 +282,12 @@ class TestWhatCanGoWrong:
         with pytest.raises(StoreError) as error:
             Store("postgresql+nodriver://user:secret@host/db").newest(1)
         assert "secret" not in str(error.value)
+
+    def test_an_error_with_signs_that_no_database_takes_is_kept_all_the_same(self, store):
+        """Such as one that quotes a line of a broken corpus: unwritten, its run would seem to go on for ever."""
+        claim = store.claim(submitted(store), "here")
+        store.give_up(claim, "This line is broken: \0 and \ud800.")
+        assert store.status("a").state == RunState.FAILED
+        assert store.status("a").error == "This line is broken: \N{REPLACEMENT CHARACTER} and ?."
+        store.write_note("a", "nothing\0here")
+        assert store.notes() == {"a": "nothing\N{REPLACEMENT CHARACTER}here"}

@@ -8,6 +8,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
+from sqlalchemy.engine import make_url
 
 from engine.errors import StoreError
 from engine.records import RunKind, RunState
@@ -26,6 +27,33 @@ FIRST, AGAIN, OF_A_PUBLISHED_ONE, WAITING = (
 )
 
 
+def statements(version: int) -> list[str]:
+    """What makes a database of that version, in words that both kinds of databases know."""
+    lines = [line for line in OLDER.read_text(encoding="utf-8").splitlines() if not line.startswith("PRAGMA")]
+    with sqlite3.connect(":memory:") as reader:
+        reader.executescript("\n".join(lines))
+        made = list(reader.iterdump())[1:-1]  # without BEGIN and COMMIT
+    reader.close()
+    # A table is filled after the one it refers to.
+    made.sort(
+        key=lambda each: (each.startswith("INSERT") + 2 * each.startswith("CREATE INDEX"), "runs" not in each[:40])
+    )
+    older = ["DROP TABLE notes", "UPDATE epsilon_schema SET version = 1"]
+    return [each.replace(" FLOAT", " DOUBLE PRECISION") for each in made] + (older if version == 1 else [])
+
+
+def made(address: str, version: int) -> str:
+    """The database at this address as that version had it."""
+    if address.startswith("sqlite"):
+        return database(Path(str(make_url(address).database)), version)
+    engine = create_engine(address)
+    with engine.begin() as connection:
+        for statement in statements(version):
+            connection.exec_driver_sql(statement.replace("%", "%%"))
+    engine.dispose()
+    return address
+
+
 def database(path: Path, version: int) -> str:
     script = OLDER.read_text(encoding="utf-8")
     with sqlite3.connect(path) as connection:
@@ -37,8 +65,8 @@ def database(path: Path, version: int) -> str:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_database_with_runs_in_it_is_brought_up_and_keeps_everything(tmp_path, version):
-    store = Store(database(tmp_path / "runs.sqlite", version))
+def test_a_database_with_runs_in_it_is_brought_up_and_keeps_everything(store_address, version):
+    store = Store(made(store_address, version))
     first = store.get(FIRST)
     assert (first.kind, first.parent, first.owner) == (RunKind.RUN, None, None)
     assert first.config == SMALL
@@ -53,21 +81,24 @@ def test_a_database_with_runs_in_it_is_brought_up_and_keeps_everything(tmp_path,
     claim = store.claim(WAITING, "here")
     store.append(claim, record(0))
     store.close()
-    again = Store(f"sqlite:///{tmp_path / 'runs.sqlite'}")
+    again = Store(store_address)
     assert again.notes()[WAITING] == "new"
     assert again.get(WAITING).records == (record(0),)
     again.close()
 
 
-def test_all_steps_end_with_the_tables_of_today(tmp_path):
+def test_all_steps_end_with_the_tables_of_today(store_address, request):
     assert migrations.newest() == tables.SCHEMA
-    engine = create_engine(f"sqlite:///{tmp_path / 'runs.sqlite'}")
+    engine = create_engine(store_address)
     with engine.begin() as connection:
         migrations.upgrade(connection, None)
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
         assert connection.execute(text("SELECT version FROM epsilon_schema")).scalar() == int(tables.SCHEMA)
-    fresh, _ = tables.open_database(f"sqlite:///{tmp_path / 'fresh.sqlite'}")
+    other = f"{store_address}-fresh"
+    if not store_address.startswith("sqlite"):
+        other = request.getfixturevalue("postgresql_server").fresh()
+    fresh, _ = tables.open_database(other)
 
     def described(of) -> dict[str, object]:
         return {
@@ -82,6 +113,8 @@ def test_all_steps_end_with_the_tables_of_today(tmp_path):
         }
 
     assert described(engine) == described(fresh)
+    for each in (engine, fresh):
+        each.dispose()
 
 
 def test_programs_of_before_leave_a_newer_database_alone(tmp_path):
@@ -118,8 +151,8 @@ def test_what_goes_wrong_on_the_way_leaves_the_database_as_it_was(tmp_path, monk
     store.close()
 
 
-def test_two_programs_may_open_it_at_once(tmp_path):
-    address, problems = database(tmp_path / "runs.sqlite", 2), []
+def test_two_programs_may_open_it_at_once(store_address):
+    address, problems = made(store_address, 2), []
 
     def opened() -> None:
         store = Store(address)
@@ -139,13 +172,13 @@ def test_two_programs_may_open_it_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("version", ["5", "x"])
-def test_a_database_of_a_later_version_is_left_alone(tmp_path, version):
-    path = tmp_path / "runs.sqlite"
-    store = Store(f"sqlite:///{path}")
+def test_a_database_of_a_later_version_is_left_alone(store_address, version):
+    store = Store(store_address)
     store.submit(FIRST, SMALL, "checksum")
     store.close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = ?", (version,))
-    connection.close()
+    engine = create_engine(store_address)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = :version"), {"version": version})
+    engine.dispose()
     with pytest.raises(StoreError, match=rf"another version of this program \(tables {version}, expected 4\)"):
-        Store(f"sqlite:///{path}").newest(1)
+        Store(store_address).newest(1)

@@ -1,0 +1,206 @@
+"""What only a database server can do: end connections, refuse users, be far away; and programs that write at once."""
+
+import multiprocessing
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from sqlalchemy.engine import make_url
+
+from engine.errors import RunNotFound, RunStopped, StoreAddressError, StoreError
+from engine.records import RunState
+from engine.settings import Address, Settings
+from engine.store import tables
+from engine.store.database import Store
+from tests.engine.runs_for_tests import SMALL, record
+from tests.postgresql import PASSWORD
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def store(store_address):
+    opened = Store(store_address)
+    yield opened
+    opened.close()
+
+
+def _claims(address: str, holder: str, identities: list[str], begin, won) -> None:
+    """A program of its own: tries to claim each run, and tells which ones it got."""
+    store = Store(address)
+    store.newest(1)
+    begin.wait()
+    for identity in identities:
+        try:
+            store.claim(identity, holder)
+            won.put((identity, holder))
+        except RunStopped:
+            pass
+    store.close()
+    won.put(None)
+
+
+def _at_once(*calls) -> list[Exception]:
+    """Call all at the same moment; what they raised."""
+    begin, raised = threading.Barrier(len(calls)), []
+
+    def call(what) -> None:
+        begin.wait()
+        try:
+            what()
+        except Exception as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=call, args=(each,)) for each in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return raised
+
+
+class TestManyAtOnce:
+    def test_of_two_programs_that_claim_at_once_one_gets_each_run(self, store, store_address):
+        identities = [f"run{number}" for number in range(20)]
+        for identity in identities:
+            store.submit(identity, SMALL, "checksum")
+        spawn = multiprocessing.get_context("spawn")
+        begin, won = spawn.Barrier(2), spawn.Queue()
+        programs = [
+            spawn.Process(target=_claims, args=(store_address, holder, identities, begin, won)) for holder in "xy"
+        ]
+        for program in programs:
+            program.start()
+        told = []
+        while told.count(None) < 2:
+            told.append(won.get(timeout=120))
+        for program in programs:
+            program.join()
+        assert sorted(each[0] for each in told if each) == sorted(identities)
+        assert all(store.status(identity).state == RunState.RUNNING for identity in identities)
+
+    def test_notes_written_at_once_leave_one_of_them(self, store):
+        store.submit("a", SMALL, "checksum")
+        texts = [f"note {number}" for number in range(6)]
+        assert not _at_once(*(lambda text=text: store.write_note("a", text) for text in texts))
+        assert store.notes()["a"] in texts
+
+    def test_a_run_deleted_while_its_worker_writes_leaves_nothing(self, store):
+        for _ in range(5):
+            store.submit("a", SMALL, "checksum")
+            claim = store.claim("a", "here")
+            raised = _at_once(
+                lambda: store.delete("a"),
+                lambda claim=claim: store.append(claim, record(0)),
+                lambda: store.write_note("a", "kept?"),
+            )
+            assert all(isinstance(error, RunStopped | RunNotFound) for error in raised)
+            assert (store.records("a"), store.notes(), store.newest(1)[0]) == ((), {}, [])
+
+    def test_an_empty_database_opened_at_once_gets_its_tables_once(self, store_address):
+        stores = [Store(store_address) for _ in range(4)]
+        assert not _at_once(*(lambda each=each: each.newest(1) for each in stores))
+        for each in stores:
+            each.close()
+
+
+class TestAServer:
+    def test_connections_that_were_ended_are_opened_anew(self, postgresql_server):
+        store = Store(postgresql_server.fresh())
+        store.submit("a", SMALL, "checksum")
+        claim = store.claim("a", "here")
+        store.append(claim, record(0))
+        postgresql_server.say(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'epsilon-explorer'"
+        )
+        store.append(claim, record(1))
+        assert store.records("a") == (record(0), record(1))
+        postgresql_server.restart()
+        store.append(claim, record(2))
+        assert len(store.records("a")) == 3
+        store.close()
+
+    def test_a_connection_that_ends_inside_a_transaction_undoes_it_and_is_said(self, postgresql_server):
+        store = Store(postgresql_server.fresh())
+        store.submit("a", SMALL, "checksum")
+        with pytest.raises(StoreError, match="ended the connection"), store._begin() as connection:  # noqa: PT012
+            connection.execute(tables.runs.delete())
+            number = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+            postgresql_server.say(f"SELECT pg_terminate_backend({number}, 5000)")
+            connection.execute(tables.runs.delete())
+        assert store.status("a").state == RunState.QUEUED
+        store.close()
+
+    def test_a_run_that_somebody_holds_is_said_to_be_locked(self, postgresql_server, monkeypatch):
+        monkeypatch.setattr(tables, "BUSY_SECONDS", 1)
+        address = postgresql_server.fresh()
+        store, other = Store(address), Store(address)
+        store.submit("a", SMALL, "checksum")
+        other.newest(1)
+        with other._begin() as connection:
+            connection.execute(tables.runs.select().with_for_update())
+            with pytest.raises(StoreError, match="locked"):
+                store.cancel("a")
+        store.cancel("a")
+        for each in (store, other):
+            each.close()
+
+
+class TestAnAddressThatLeadsNowhere:
+    @pytest.mark.parametrize(
+        ("changes", "sentence"),
+        [
+            ({"password": "wrong:secret"}, "refuses this user or this password"),
+            ({"password": ""}, "asks for a password"),
+            ({"database": "nowhere"}, "does not exist"),
+            ({"port": 1}, "nothing answers there"),
+            ({"host": "no-such-host.invalid"}, "no host of this name"),
+            ({"drivername": "postgresql+nodriver"}, "driver that is not installed"),
+        ],
+    )
+    def test_is_said_in_a_sentence_without_the_password(self, postgresql_server, changes, sentence):
+        url = make_url(postgresql_server.fresh()).set(**changes)
+        with pytest.raises(StoreAddressError, match=sentence) as error:
+            Store(url.render_as_string(hide_password=False)).newest(1)
+        assert str(url.host) in str(error.value)
+        assert not any(secret in str(error.value) for secret in (PASSWORD, "secret", url.password or PASSWORD))
+
+    @pytest.mark.parametrize(
+        "address",
+        [
+            "postgresql://u:se@cret@127.0.0.1:1/d",
+            "postgresql://u@127.0.0.1:1/d?password=cret",
+            "postgresql://u:cret@h:x/d",
+        ],
+    )
+    def test_a_password_that_stands_in_the_wrong_place_is_not_shown(self, address):
+        with pytest.raises(StoreError) as error:
+            Store(address).newest(1)
+        assert "cret" not in str(error.value)
+
+    def test_without_the_driver(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "psycopg", None)
+        with pytest.raises(StoreAddressError, match="make postgresql"):
+            Store("postgresql://u:secret@127.0.0.1:1/d").newest(1)
+
+    def test_the_shell_says_so_in_one_line(self, postgresql_server, tmp_path, monkeypatch):
+        url = make_url(postgresql_server.fresh()).set(password="secret")
+        monkeypatch.setenv("EPSILON_HOME", str(tmp_path))
+        monkeypatch.setenv("EPSILON_STORE_URL", url.render_as_string(hide_password=False))
+        command = [sys.executable, "-m", "engine", "runs", "show", "0123456789abcdef"]
+        called = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+        assert (called.returncode, called.stdout) == (2, "")
+        assert "refuses this user or this password" in called.stderr
+        assert len(called.stderr.strip().splitlines()) == 1
+        assert "secret" not in called.stderr
+
+
+@pytest.mark.parametrize("address", ["postgresql://u:se/c@ret@h/d", "postgresql://u@h/d?password=ret"])
+def test_settings_in_a_log_have_no_password(address, tmp_path):
+    """Dask writes what a task was given where the task fails: such a mapping."""
+    settings = Settings(home=tmp_path, data_dir=None, store_url=address)
+    assert "ret" not in repr(settings) + repr(settings.addresses)
+    assert settings.store_url == address
+    assert repr(Address("sqlite:////a/b.sqlite")) == "'sqlite:////a/b.sqlite'"
