@@ -18,6 +18,8 @@ def book(config: SimulationConfig) -> None:
     from engine.runs import budgets
 
     runs = Runs.from_environment()
+    if not budgets.any_set(runs):
+        return
     identity = runs.identity(config)
     budgets.book(runs, budgets.wishes(runs, identity, identity, config, runs.plan(config), ended=True))
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from engine.config import JOIN, PrivacyConfig, SimulationConfig
 from engine.corpus import CorpusHandle
 from engine.corpus.files import without_split
-from engine.errors import CorpusError, EpsilonError, InvalidConfig
+from engine.errors import CorpusError, EpsilonError, InvalidConfig, StoreError
 from engine.experiments import recipes
 from engine.federated import accounting
 from engine.federated.plan import FederatedPlan
@@ -30,6 +30,7 @@ from engine.validation import number, one_of
 if TYPE_CHECKING:
     from engine.runs.door import Runs
 
+_TRIES = 20
 _WHOLE = PrivacyPlan(
     examples=1, batch_size=1, steps=1, noise_multiplier=1.0, clip_norm=1.0, delta=1e-5, sampling="poisson"
 )
@@ -65,10 +66,21 @@ def set_total(runs: "Runs", corpus: str, epsilon: float, delta: float = 1e-5, un
     key, base = key_of(runs, corpus)
     now = account(runs, base)
     found = _total(runs, base, now, epsilon, delta, unit)
-    earlier = [] if now.budget else list(_earlier(runs, base, found))
+    for _ in range(_TRIES):
+        with runs.book.alone() as connection:
+            stamp = bookings.stamp(connection)
+        earlier = [] if now.budget else list(_earlier(runs, base, found))
+        with runs.book.alone() as connection:
+            if bookings.stamp(connection) == stamp:  # else a run came in between, and would be booked by nobody
+                bookings.set_total(connection, key, base, found, earlier)
+                return bookings.account(connection, key, base)
+    raise StoreError(f"Runs on {base} come faster than they can be counted: no budget was set. Try again.")
+
+
+def any_set(runs: "Runs") -> bool:
+    """Whether any corpus has a budget."""
     with runs.book.alone() as connection:
-        bookings.set_total(connection, key, base, found, earlier)
-        return bookings.account(connection, key, base)
+        return bookings.begun(connection)
 
 
 def book(runs: "Runs", found: Sequence[Wish]) -> None:

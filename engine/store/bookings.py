@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, func, insert, select
 
 from engine.errors import BudgetExceeded, StoreError
 from engine.privacy.budget import Account, Booking, Budget, Look
@@ -45,6 +45,12 @@ class Wish:
     ended: bool = False
 
 
+def stamp(connection: Connection) -> tuple[int, float]:
+    """What changes with each run that is submitted: how many there are, and when the last one was."""
+    count, last = connection.execute(select(func.count(), func.max(runs.c.created))).one()
+    return int(count), float(last or 0.0)
+
+
 def account(connection: Connection, corpus: str, name: str = "") -> Account:
     """What the book says of a corpus, runs that have ended settled. Raises StoreError where it was changed by hand."""
     settle(connection)
@@ -54,6 +60,11 @@ def account(connection: Connection, corpus: str, name: str = "") -> Account:
 def _account(connection: Connection, corpus: str, name: str) -> Account:
     entries, seal = _entries(connection)
     return _folded(corpus, name, [each for each in entries if each["corpus"] == corpus], seal)
+
+
+def begun(connection: Connection) -> bool:
+    """Whether there is any entry: without one no corpus has a budget."""
+    return connection.execute(select(bookings.c.number).limit(1)).first() is not None
 
 
 def settle(connection: Connection, run: str | None = None) -> None:

@@ -285,7 +285,9 @@ def test_any_story_adds_up(tmp_path_factory, story):
     spent: dict[str, float] = {}
     waiting: dict[str, float] = {}
     done: set[str] = set()
-    for run, share, how in story:
+    costs: dict[str, float] = {}
+    for run, drawn, how in story:
+        share = costs.setdefault(run, drawn)  # of a run it is always the same
         if run not in done and run not in waiting:
             before = spent.get(run, 0.0)
             fits = sum(spent.values()) + sum(waiting.values()) - sum(spent.get(each, 0.0) for each in waiting)
