@@ -77,6 +77,26 @@ def set_total(runs: "Runs", corpus: str, epsilon: float, delta: float = 1e-5, un
     raise StoreError(f"Runs on {base} come faster than they can be counted: no budget was set. Try again.")
 
 
+def outlook(runs: "Runs", config: SimulationConfig) -> str:
+    """What a run would take of the budgets of its corpora, in sentences; empty where these have none. Raises
+    InvalidConfig, CorpusError, StoreError."""
+    if not any_set(runs):
+        return ""
+    identity, said = runs.identity(config), []
+    for wish in wishes(runs, identity, identity, config, runs.plan(config)):
+        now = account(runs, wish.name)
+        if now.budget is None:
+            continue
+        share = now.with_more(wish.stream, wish.cost(now.budget), again=wish.again)
+        if wish.looks:
+            said.append(f"{wish.name} has a budget, and this run has no noise: it would be listed as a look.")
+        elif share <= 1:
+            said.append(f"{share - now.share:.0%} of the budget of {wish.name}; {now.share:.0%} is booked.")
+        else:
+            said.append(f"{bookings.refusal(now, share)}.")
+    return " ".join(said)
+
+
 def any_set(runs: "Runs") -> bool:
     """Whether any corpus has a budget."""
     with runs.book.alone() as connection:

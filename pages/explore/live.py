@@ -199,8 +199,19 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
         pressed = st.button(label, type="primary", icon=":material/play_arrow:", key="run")
         st.caption(f"{about} · {preview.train_sentences:,} sentences, {preview.steps:,} steps".strip(" ·"))
         _more(runs, config)
+    if takes := _outlook(runs, config):
+        st.caption(f"[Budget](/budget): {address.plain(takes)}")
     if pressed:
         _submit(runs, config)
+
+
+def _outlook(runs: Runs, config: SimulationConfig) -> str:
+    from engine.runs import budgets  # the database comes with it, which is open by now
+
+    try:
+        return budgets.outlook(runs, config)
+    except EpsilonError as error:
+        return str(error)
 
 
 def _submit(runs: Runs, config: SimulationConfig) -> None:

@@ -9,6 +9,7 @@ from engine.cluster import dispatch
 from engine.config import PrivacyConfig, SimulationConfig
 from engine.runs import Runs, budgets
 from pages.budget import charts, words
+from pages.shared import address
 
 CONFIG = SimulationConfig.from_flat(
     {"tagger": "linear-crf", "noise_multiplier": 6.0, "batch_size": 1024, "epochs": 10.0, "features": "vectors"}
@@ -67,3 +68,9 @@ def test_pieces_of_the_bar_make_a_whole(spent):
     assert sum(bar.x[0] for bar in figure.data) == pytest.approx(1)
     assert figure.data[0].marker.pattern.shape == "/", "under way"
     assert words.bookings(now)[0][""] == "under way"
+
+
+def test_explore_says_what_a_run_would_take(open_page, spent):
+    page = open_page("explore", **dict(address.write(replace(CONFIG, seed=3))))
+    assert not page.exception
+    assert any("of the budget of synthetic" in each.value for each in page.caption)

@@ -129,3 +129,13 @@ def test_whose_rounds_are_drawn_anew_is_booked_for_all_of_them(runs):
     cost = accounting.divergence(plan, "sentence", now.budget.order)
     assert shares["system"] == pytest.approx(cost / now.budget.filter.allowance)
     assert shares["seeded"] < shares["system"]
+
+
+def test_what_a_run_would_take_is_told_before_it_is_asked_for(runs):
+    assert budgets.outlook(runs, CONFIG) == ""
+    budgets.set_total(runs, "synthetic", 2.0)
+    assert budgets.outlook(runs, CONFIG).endswith("of the budget of synthetic; 0% is booked.")
+    loud = replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.5))
+    assert "more than ten times all of it" in budgets.outlook(runs, loud)
+    plain = replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0))
+    assert "listed as a look" in budgets.outlook(runs, plain)
