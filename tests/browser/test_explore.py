@@ -15,7 +15,8 @@ from tests.browser.driving import ROOT, address, answer, answers, free_port, wai
 
 SMALL = "?corpus=synthetic&data_fraction=0.05&noise_multiplier=1&batch_size=8&hidden_size=8&epochs=8"
 """220 steps with 25 records: some ten seconds."""
-LONG = "?corpus=synthetic&noise_multiplier=2&batch_size=8&hidden_size=8&epochs=50"
+LONG = "?corpus=synthetic&noise_multiplier=2&batch_size=8&hidden_size=8&epochs=2000"
+"""A run of a quarter of an hour, which each test that starts it cancels: none may be over before it was looked at."""
 
 pytestmark = pytest.mark.browser
 
