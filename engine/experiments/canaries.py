@@ -63,7 +63,8 @@ class Directions:
 
     def add(self, amounts: np.ndarray, vector: np.ndarray) -> None:
         """Add so much of each [m] to a vector [size], in place."""
-        vector[self._places] += (amounts[:, None] * self._values).astype(vector.dtype)
+        some = np.flatnonzero(amounts)  # a step has few canaries
+        vector[self._places[some]] += (amounts[some, None] * self._values[some]).astype(vector.dtype)
 
 
 class CanaryBackend:
