@@ -6,7 +6,7 @@ from engine.reports.audits import audit_command, server_text
 from pages.audit import canary_game, charts, words
 from pages.audit.groups import chosen, groups
 from pages.audit.sentences import at_risk
-from pages.shared import door, tables, titles
+from pages.shared import address, door, tables, titles
 from pages.shared.picture import show
 
 runs = door.runs()
@@ -32,10 +32,12 @@ group = st.selectbox(
 said = words.answer(group)
 heading.markdown(f"### {said}")
 beside = [each for each in found if each.config.corpus == group.config.corpus]
+claimed = runs.find(group.config)
+apart = address.ledger(claimed) if claimed and claimed.final else None
 show(charts.claims(beside, key=f"claims-{group.config.corpus}"), key="claims", label=said)
 st.caption(
     "A proof says *at most* (diamond); an attack shows *at least*. Where attackers stand right of the diamond, the "
-    "claim is false."
+    "claim is false." + (f" [What the ε of this claim rests on]({apart})." if apart else "")
 )
 if inferred := group.membership:
     st.markdown("#### Whose sentence was it?")

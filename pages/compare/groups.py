@@ -11,7 +11,7 @@ from engine.experiments.over_seeds import seeds_text
 from engine.experiments.spread import Spread, spread
 from engine.records import RoundRecord, Run
 from engine.reports.numbers import epsilon_text
-from pages.shared import metrics, titles
+from pages.shared import address, metrics, titles
 
 ALONG = {
     "epsilon": "ε spent",
@@ -98,7 +98,7 @@ def rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
             "seconds": statistics.fmean(final.seconds for final in group.finals),
             "seeds": seeds_text(group.runs),
             "report": f"./report?run={group.runs[0].run_id}",
-            "ε rests on": f"./ledger?run={group.runs[0].run_id}",
+            "ε rests on": address.ledger(*group.runs),
         }
         shown.append(line)
     return shown

@@ -137,6 +137,7 @@ def rows(done: Sequence[tuple[Overview, RoundRecord]]) -> list[dict[str, Any]]:
                 "seed": config.seed,
                 "run": address.link(config),
                 "report": f"./report?run={each.run.run_id}",
+                "ε rests on": address.ledger(each.run),
             }
         )
     return shown

@@ -118,4 +118,5 @@ def any_run(runs: Runs, asked: str | None) -> None:
         with columns[number % 2]:
             st.markdown(f"**{title}**")
             show(figure, key=f"run-{title}", label=title)
-    st.markdown(f"[Look at this run in Explore]({address.link(run.config)})")
+    apart = f" · [What its ε rests on]({where})" if (where := address.ledger(run)) else ""
+    st.markdown(f"[Look at this run in Explore]({address.link(run.config)}){apart}")

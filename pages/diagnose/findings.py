@@ -61,6 +61,7 @@ def rows(tried: Sequence[Tried]) -> list[dict[str, Any]]:
                 if final and config.privacy.private
                 else None,
                 "run": address.link(config),
+                "ε rests on": address.ledger(*each.measured.runs),
                 "why": each.variant.why,
             }
         )

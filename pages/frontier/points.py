@@ -24,13 +24,15 @@ ALL = "all names"
 @dataclass(frozen=True)
 class Setting:
     """Runs that differ in their seed alone. epsilon: the largest spent. f1: over the seeds. interval: of 95 %, where
-    it is the headline's. seeds_text: how many they are, those of an older engine marked."""
+    it is the headline's. seeds_text: how many they are, those of an older engine marked. ledger: where their ε is taken
+    apart."""
 
     config: SimulationConfig
     epsilon: float
     f1: Spread
     interval: str
     seeds_text: str
+    ledger: str | None = None
 
     @property
     def private(self) -> bool:
@@ -61,7 +63,9 @@ def settings(found: Sequence[Overview], corpus: str, metric: str, kind: str) -> 
             epsilon = max(last.privacy.epsilon for last in lasts)
             headline = metric != "published" and kind == ALL
             interval = metrics.interval(*(last.test for last in lasts if last.test and headline))
-            result.append(Setting(config, epsilon, spread(scores), interval, seeds_text([each.run for each in tested])))
+            runs = [each.run for each in tested]
+            marks, apart = seeds_text(runs), address.ledger(*runs)
+            result.append(Setting(config, epsilon, spread(scores), interval, marks, apart))
     return result
 
 
@@ -103,6 +107,7 @@ def rows(frontier: Sequence[Setting], top: Setting | None) -> list[dict[str, Any
             metrics.INTERVAL: each.interval,
             "seeds": each.seeds_text,
             "run": address.link(each.config),
+            "ε rests on": each.ledger,
             "setting": titles.setting(each.config, with_corpus=False),
         }
         for each in (*frontier, *([top] if top else []))

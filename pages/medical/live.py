@@ -138,7 +138,8 @@ def _watch(runs: Runs, both: Sequence[SimulationConfig]) -> None:
             st.rerun()
     for error in dict.fromkeys(run.status.error for run in found if run and run.status.error):
         st.error(address.plain(error), icon=":material/error:")
-    st.caption(" · ".join(_link(config) for config in both))
+    apart = address.ledger(*(run for run in found if run and run.final))
+    st.caption(" · ".join([*map(_link, both), *([f"[what ε rests on]({apart})"] if apart else [])]))
     learned = [
         (titles.corpus(platform.name), run.config == both[0], points)
         for run in found

@@ -39,6 +39,7 @@ def rows(found: Sequence[Row], metric: str, repeats: Mapping[str, Repeat]) -> li
                 "seeds": ours.seeds_text,
                 "again": _again([repeats[run.run_id] for run in ours.runs if run.run_id in repeats]),
                 "run": address.link(cell.config),
+                "ε rests on": address.ledger(*ours.runs),
             }
         )
     return shown
@@ -72,6 +73,7 @@ def what_ifs(table: str, found: Sequence[tuple[str, OverSeeds]]) -> list[dict[st
                 "± sd": each.entity.f1.known_sd if each.entity else None,
                 "seeds": each.seeds_text,
                 "run": address.link(each.config),
+                "ε rests on": address.ledger(*each.runs),
             }
         )
     return shown

@@ -25,7 +25,7 @@ def settings(judged: Sequence[Judged]) -> list[dict[str, Any]]:
             "seeds": seeds(each.setting),
             "run": address.link(each.setting.config),
             "report": f"./report?run={each.setting.done[0].run.run_id}",
-            "ε rests on": f"./ledger?run={each.setting.done[0].run.run_id}",
+            "ε rests on": address.ledger(each.setting.done[0].run),
             "setting": titles.setting(each.setting.config, with_corpus=False),
         }
         for each in judged

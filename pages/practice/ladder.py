@@ -53,6 +53,7 @@ def rows(steps: Sequence[Step], epsilon: float) -> list[dict[str, Any]]:
                 "seconds": _seconds(found),
                 "seeds": found.seeds_text,
                 "run": address.link(found.config),
+                "ε rests on": address.ledger(*found.runs),
                 "why": step.rung.why,
             }
         )
@@ -73,6 +74,7 @@ def federated_rows(found: Sequence[OverSeeds]) -> list[dict[str, Any]]:
             "batch of a client": each.config.training.batch_size,
             "seeds": each.seeds_text,
             "run": address.link(each.config),
+            "ε rests on": address.ledger(*each.runs),
         }
         for each in found
     ]

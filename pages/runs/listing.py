@@ -68,7 +68,7 @@ def row(each: Overview) -> dict[str, Any]:
         "progress": run.status.progress,
         "why": f"./diagnose?run={run.run_id}",
         "report": f"./report?run={run.run_id}" if last and last.final else None,
-        "ε rests on": f"./ledger?run={run.run_id}" if config.privacy.private else None,
+        "ε rests on": address.ledger(run),
         "rounds": config.federation.rounds,
         "share": config.data_fraction,
         "epochs": config.training.epochs,

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from engine.config import JOIN, SimulationConfig
 from engine.corpus.files import without_split
 from engine.errors import InvalidConfig
+from engine.records import Run
 
 _WHOLE: dict[str, Callable[[str], Any]] = {
     "corpus": str,
@@ -73,6 +74,11 @@ def write(config: SimulationConfig) -> dict[str, str]:
 def link(config: SimulationConfig) -> str:
     """Where Explore shows ``config``, from any page."""
     return "./?" + urlencode(write(config))
+
+
+def ledger(*runs: Run) -> str | None:
+    """Where the ε of these runs is taken apart, by the first that has noise; None where none has."""
+    return next((f"./ledger?run={run.run_id}" for run in runs if run.config.privacy.private), None)
 
 
 def _untouched(config: SimulationConfig) -> dict[str, Any]:

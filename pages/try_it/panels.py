@@ -39,13 +39,15 @@ STYLE = """
 @dataclass(frozen=True)
 class Panel:
     """One tagger. title: its ε. facts: what it did with this text. tagged: None where it could say nothing, for which
-    ``facts`` has the reason. names: what there is to find. notes: what must be known of it."""
+    ``facts`` has the reason. names: what there is to find. notes: what must be known of it.
+    ledger: where its ε is taken apart."""
 
     title: str
     facts: str
     tagged: Tagged | None
     names: Sequence[Name]
     notes: Sequence[str]
+    ledger: str | None = None
 
 
 def drawing(text: str, panels: Sequence[Panel]) -> str:
@@ -60,6 +62,8 @@ def _panel(text: str, panel: Panel, colours: Mapping[str, str]) -> str:
     if panel.tagged:
         shown = f'<p class="try-text" dir="auto" tabindex="0">{marked(text, panel.tagged, panel.names, colours)}</p>'
     notes = "".join(f'<p class="try-note">{html.escape(note)}</p>' for note in panel.notes)
+    if panel.ledger:
+        notes += f'<p class="try-note"><a href="{html.escape(panel.ledger)}">What its ε rests on</a></p>'
     return (
         f'<section class="try-panel"><h4>{html.escape(panel.title)}</h4><p>{html.escape(panel.facts)}</p>'
         f"{shown}{notes}</section>"

@@ -7,7 +7,7 @@ from engine.runs import Answer, Offer
 from engine.tagging import offered
 from engine.tagging.comparing import Name, of_others
 from engine.tagging.entities import Entity, Tagged, left
-from pages.shared import titles
+from pages.shared import address, titles
 from pages.shared.words import percent
 from pages.try_it.panels import Panel
 
@@ -44,7 +44,7 @@ def panels(text: str, answer: Answer, offers: Sequence[Offer], known: Sequence[E
             found.append(Panel(name, reason, None, (), ()))
             continue
         names = of_others(name, every) if known is None else [Name(entity) for entity in known]
-        found.append(Panel(name, _facts(text, tagged, known), tagged, names, _notes(offer)))
+        found.append(Panel(name, _facts(text, tagged, known), tagged, names, _notes(offer), address.ledger(offer.run)))
     return found
 
 

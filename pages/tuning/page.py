@@ -46,6 +46,8 @@ show(picture, key="field", label=f"F1 of each trial by {titles.heading(field)}")
 number = tables.number
 tables.show(tuning.rows(study), {"F1": number(f"F1, {named.development}", format="%.4f")})
 if study.best:
-    st.markdown(f"[The best one in Explore]({address.link(study.best)})")
+    apart = address.ledger(*tested.runs) if tested else None
+    more = f" · [What its ε rests on]({apart})" if apart else ""
+    st.markdown(f"[The best one in Explore]({address.link(study.best)}){more}")
 st.caption("This goes on with it, with as many trials as you say:")
 st.code(f"{study.command} --trials {2 * len(study.trials)}", language="bash", wrap_lines=True)
