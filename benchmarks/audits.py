@@ -15,6 +15,7 @@ from dataclasses import replace
 from benchmarks.report import markdown
 from engine.config import SimulationConfig, engine_version
 from engine.experiments import audits, recipes
+from engine.privacy.audit.extent import CANARIES, REFERENCES
 from engine.records import SHOWN, Audit, CanaryAudit
 from engine.reports.audits import audit_command
 from engine.reports.numbers import epsilon_text
@@ -22,7 +23,7 @@ from engine.runs import Runs
 from engine.store.audits import write
 
 CORPUS = "conll2003"
-CANARIES, REFERENCES, SEEDS = 1000, 32, 5
+SEEDS = 5
 SETTINGS = {"paper's setting": 0, "good practice": len(recipes.RUNGS) - 1}
 """Titles and rungs of :mod:`engine.experiments.recipes`."""
 

@@ -22,9 +22,12 @@ from engine.config import MINILM, SimulationConfig, engine_version
 from engine.corpus import AnyCorpus
 from engine.errors import EpsilonError, RunNotFound, RunStopped, StoreError
 from engine.machine import machine_class
-from engine.records import Provenance, RunState
+from engine.privacy.audit import extent
+from engine.records import Provenance, RunKind, RunState
+from engine.reports.audits import audit_command
 from engine.reports.commands import command_line
 from engine.settings import REPOSITORY, Settings
+from engine.store import audits as kept_audits
 from engine.store import key_file
 from engine.store.database import Claim, Store
 from engine.store.places import checkpoint_name, key_path, model_name
@@ -86,7 +89,10 @@ def compute(run_id: str, settings: Settings, holder: str) -> None:
     try:
         key_file.sweep(key_path(settings, run_id).parent, lambda known: _is_done(store, known))
         with pulse:
-            _run(store, claim, settings, pulse)
+            if claim.kind == RunKind.AUDIT:
+                _audit(store, claim, settings, pulse)
+            else:
+                _run(store, claim, settings, pulse)
     except RunStopped:
         log.info("Run %s was stopped.", run_id)
     except Exception as error:
@@ -159,6 +165,27 @@ def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None
     store.finish(claim, provenance(config, corpus, record.seconds))
     artefacts.remove(checkpoint)
     key_file.destroy(keys)
+
+
+def _audit(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None:
+    """Attack what another run was, and keep what was measured. Begun anew by whom it falls to next."""
+    from engine.experiments import audits
+
+    config, start = claim.config, time.monotonic()
+    corpus = corpora.of_run(config, settings, claim.corpus_checksum)
+
+    def tell(stage: str, progress: float) -> None:
+        if settings.backend == "compiled" and settings.scheduler is None:
+            share_cores(pulse.under_way, pulse.others)
+        pulse.tell(stage, progress)
+        if pulse.stopped():
+            raise RunStopped(f"The audit {claim.run_id} was stopped.")
+
+    canaries, references = extent.usual(config)
+    command = audit_command(config, canaries, references, claim.parent)
+    found = audits.audit(config, settings, canaries, references, command=command, tell=tell)
+    kept_audits.write(found, settings.home)
+    store.finish(claim, provenance(config, corpus, time.monotonic() - start))
 
 
 def share_cores(under_way: int, others: float) -> None:

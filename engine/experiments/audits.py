@@ -1,7 +1,7 @@
 """All that is measured of one configuration's privacy: both kinds of canaries, membership inference, and what a server
 reads in the messages of a federated run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -10,6 +10,7 @@ from engine.config import SimulationConfig, engine_version, run_id
 from engine.errors import InvalidConfig
 from engine.experiments import canaries, curious, membership
 from engine.machine import machine_class
+from engine.privacy.audit import extent
 from engine.records import Audit
 from engine.settings import Settings
 from engine.training.model import Model
@@ -18,7 +19,7 @@ from engine.training.model import Model
 def audit(
     config: SimulationConfig,
     settings: Settings,
-    number: int = 1000,
+    number: int = extent.CANARIES,
     references: int = 0,
     *,
     command: str,
@@ -29,20 +30,22 @@ def audit(
 
     number: of canaries in each of two runs; 0 is none. references: models that membership inference compares with; 0
     leaves it out. command: that measures again. model: that is attacked, else each of ``references`` + 1 new ones.
-    tell: what is going on, with the share of one part's steps done; it may raise to stop. Raises InvalidConfig,
+    tell: what is going on, with the share of the whole that is done; it may raise to stop. Raises InvalidConfig,
     CorpusError, VectorsMissing, StoreError, TrainingFailed.
     """
     handle = corpora.of_run(config, settings)
-    white = canaries.measure(config, settings, number, kind="directions", tell=tell) if number else None
-    black = canaries.measure(config, settings, number, kind="sentences", tell=tell) if number else None
-    inferred = None
+    messages = _messages(config)
+    parts = _parts(tell, [*([1.0, 1.0] if number else []), extent.trainings(0, references), 1.0 if messages else 0.0])
+    white = canaries.measure(config, settings, number, kind="directions", tell=next(parts)) if number else None
+    black = canaries.measure(config, settings, number, kind="sentences", tell=next(parts)) if number else None
+    inferred, part = None, next(parts)
     if references:
         inferred = (
-            membership.of_model(model, settings, references, tell=tell)
+            membership.of_model(model, settings, references, tell=part)
             if model
-            else membership.measure(config, settings, references, tell=tell)
+            else membership.measure(config, settings, references, tell=part)
         )
-    server = curious.measure(config, settings, tell=tell) if _messages(config) else None
+    server = curious.measure(config, settings, tell=next(parts)) if messages else None
     return Audit(
         run_id=run_id(config, handle.checksum),
         config=config,
@@ -55,6 +58,14 @@ def audit(
         membership=inferred,
         server=server,
     )
+
+
+def _parts(tell: Callable[[str, float], None], weights: list[float]) -> Iterator[Callable[[str, float], None]]:
+    """What each part tells its own share to, so that ``tell`` hears of the whole. weights: how long each takes."""
+    total, before = sum(weights) or 1.0, 0.0
+    for weight in weights:
+        yield lambda stage, share, start=before, long=weight: tell(stage, (start + long * share) / total)  # type: ignore[misc]
+        before += weight
 
 
 def _messages(config: SimulationConfig) -> bool:

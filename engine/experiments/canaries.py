@@ -24,6 +24,7 @@ from engine.errors import InvalidConfig
 from engine.preparation import Prepared, prepare
 from engine.privacy.accounting import epsilon
 from engine.privacy.audit import one_run, trials
+from engine.privacy.audit.extent import refuse_canaries
 from engine.privacy.audit.families import of_noise
 from engine.privacy.noise_check import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
@@ -183,11 +184,7 @@ def measure(
     """
     if kind not in KINDS:
         raise InvalidConfig(f"kind={kind!r}, expected one of {', '.join(KINDS)}")
-    if config.federation.clients > 1 or config.privacy.clipping != "joint":
-        raise InvalidConfig(
-            f"clients={config.federation.clients}, clipping={config.privacy.clipping!r}: canaries are for one client "
-            "and joint clipping"
-        )
+    refuse_canaries(config)
     prepared = prepare(config, settings, tell=lambda stage: tell(stage, 0.0))
     secrets = Secrets.seeded(config.seed, f"canaries {kind} {canaries} {run_id(config, prepared.corpus_checksum)}")
     plan = PrivacyPlan.from_config(config, len(prepared.run.plan.chosen) + canaries)

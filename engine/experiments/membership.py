@@ -17,6 +17,7 @@ from engine.errors import InvalidConfig
 from engine.federated.accounting import spent
 from engine.preparation import Prepared, Side, prepare
 from engine.privacy.audit import membership
+from engine.privacy.audit.extent import refuse_inference
 from engine.records import RATES, SHOWN, AttackCurve, MembershipAudit
 from engine.seeds import Seeds
 from engine.settings import Settings
@@ -66,8 +67,7 @@ def train(
     See :func:`measure`."""
     if not FEWEST <= references <= MOST:
         raise InvalidConfig(f"references={references}, expected {FEWEST} to {MOST}")
-    if config.platforms:
-        raise InvalidConfig(f"platforms={len(config.platforms)}, expected none: each would need references of its own")
+    refuse_inference(config)
     phi: list[np.ndarray] = []
     client: list[np.ndarray] = []
     types: list[frozenset[str]] = []
@@ -211,14 +211,19 @@ def _at_risk(known: Known) -> tuple[tuple[int, float], ...]:
     spread = np.sqrt((left**2).sum(0) / max(len(known.phi) - 2, 1))
     apart = (mean - without) / np.maximum(np.sqrt((spread**2 + np.median(spread) ** 2) / 2), 1e-12)
     apart[(count < 2) | (count > len(known.phi) - 2)] = -np.inf
-    return tuple((int(number), float(apart[number])) for number in np.argsort(-apart, kind="stable")[:AT_RISK])
+    return _highest(apart)
 
 
 def _most_certain(scores: np.ndarray, members: np.ndarray) -> tuple[tuple[int, float], ...]:
     """The members with the highest scores, in standard deviations of the others' scores above their mean."""
     others = scores[~members]
-    apart = np.where(members, (scores - others.mean()) / max(float(others.std()), 1e-12), -np.inf)
-    return tuple((int(number), float(apart[number])) for number in np.argsort(-apart, kind="stable")[:AT_RISK])
+    return _highest(np.where(members, (scores - others.mean()) / max(float(others.std()), 1e-12), -np.inf))
+
+
+def _highest(apart: np.ndarray) -> tuple[tuple[int, float], ...]:
+    """The ``AT_RISK`` sentences with the highest values, those that have none (−∞) left out."""
+    order = np.argsort(-apart, kind="stable")[:AT_RISK]
+    return tuple((int(number), float(apart[number])) for number in order if np.isfinite(apart[number]))
 
 
 def _without(inside: np.ndarray, number: int, seed: int) -> np.ndarray:

@@ -111,8 +111,9 @@ class Catalogue:
         return sorted(every, key=lambda run: run.status.created or 0.0, reverse=True)[:limit]
 
     def overview(self, limit: int = 5000, *, repeats: bool = False) -> list[Overview]:
-        """All runs, newest first, each with its newest record; those that repeat another only where asked for."""
-        every = [run for run in self.recent(limit) if repeats or run.kind != RunKind.REPEAT]
+        """All runs, newest first, each with its newest record; those that repeat or attack another only where asked
+        for."""
+        every = [run for run in self.recent(limit) if repeats or run.kind == RunKind.RUN]
         published = {run.run_id: run.records[-1] for run in self.published()}
         known, notes = published | self._ends, self._store.notes()
         new = self._store.last_records({run.run_id for run in every} - known.keys())

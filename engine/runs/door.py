@@ -91,10 +91,17 @@ class Runs(Catalogue):
             _ = own.model  # refused here and now, not by a worker
         handle = self.corpus(config)
         handle.share()
-        wishes = budgets.wishes(self, parent or identity, identity, config, plan)
+        if kind == RunKind.AUDIT:
+            wishes = budgets.looks(self, identity, config, "an audit, of models of its own")
+        else:
+            wishes = budgets.wishes(self, parent or identity, identity, config, plan)
         self._store.submit(identity, config, handle.checksum, kind=kind, parent=parent, wishes=wishes)
         dispatch.ensure_cluster(self.settings, owner_pid)
         return self.status(identity)
+
+    def submit_audit(self, identity: str, run: Run, owner_pid: int | None) -> RunStatus:
+        """See :func:`engine.runs.auditing.submit`."""
+        return self._submit(identity, run.config, owner_pid, RunKind.AUDIT, run.run_id)
 
     def submit_all(
         self, configs: Iterable[SimulationConfig], *, again: bool = False, owner_pid: int | None = None
@@ -260,7 +267,7 @@ class Runs(Catalogue):
             return previews.of_published(run, str(error))
         published = self.published()
         try:
-            done, _ = self._store.newest(50, RunState.DONE)
+            done = [run for run in self._store.newest(50, RunState.DONE)[0] if run.kind != RunKind.AUDIT]
         except EpsilonError:
             done = []  # what is wrong with the store is said elsewhere
         return previews.preview(config, plan, self.overlap(config), published, done)

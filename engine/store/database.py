@@ -34,13 +34,15 @@ _UNFINISHED = (RunState.QUEUED, RunState.RUNNING)
 @dataclass(frozen=True)
 class Claim:
     """The right to compute a run. token: allows writing, until someone else claims the run or stops it. holder: the
-    cluster it was given by."""
+    cluster it was given by. parent: the run that it is about, if it is about another."""
 
     run_id: str
     token: str
     holder: str
     config: SimulationConfig
     corpus_checksum: str
+    kind: RunKind = RunKind.RUN
+    parent: str | None = None
 
 
 @dataclass(frozen=True)
@@ -227,7 +229,7 @@ class Store:
             ).rowcount
             row = _existing(connection, run_id)
         if claimed:
-            return Claim(run_id, token, holder, _config(row), row.corpus_checksum)
+            return Claim(run_id, token, holder, _config(row), row.corpus_checksum, RunKind(row.kind), row.parent)
         if not RunState(row.state).final and row.attempts >= ATTEMPTS:
             where = f" while {row.stage}" if row.stage else ""
             self.fail(run_id, f"The worker process ended {ATTEMPTS} times{where}; the memory may be too small.")

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from engine.reports.audits import audit_command, server_text
-from pages.audit import canary_game, charts, words
+from engine.reports.audits import server_text
+from pages.audit import asking, canary_game, charts, ruler, words
 from pages.audit.groups import chosen, groups
 from pages.audit.sentences import at_risk
 from pages.shared import address, door, tables, titles
@@ -16,13 +16,13 @@ heading = st.container()
 if not found:
     heading.markdown("### Is it really private? Attack it, and see.")
     st.markdown(words.NOTHING)
-    st.code("python -m engine audit --corpus synthetic --tagger linear-crf --canaries 1000", language="bash")
+    asking.show(runs, asked)
     canary_game.play()
     st.stop()
 at = chosen(found, asked)
 if asked and at is None:
-    st.info("This run has not been audited. A shell measures it; then it stands here:", icon=":material/info:")
-    st.code(f"python -m engine audit --run {asked} --canaries 1000 --references 32", language="bash")
+    st.info("This run has not been audited yet. Attack it here, or look at others below.", icon=":material/info:")
+    asking.show(runs, asked)
 group = st.selectbox(
     "Measured",
     found,
@@ -73,11 +73,11 @@ if rows := words.runs(group):
     with st.expander("Each run with canaries", icon=":material/list:"):
         tables.show(rows)
 st.markdown(words.SILENT)
+ruler.show(runs)
 canary_game.play()
-st.markdown("#### Measure another")
 first = group.audits[0]
-st.code(audit_command(first.config, 1000, 32), language="bash")
-st.caption(
-    f"Measured on {first.machine}, {first.created[:10]}, engine {first.engine_version}. Options are those of "
-    "`simulate`; `--run ID` attacks a run that is here, and its tagger where that was kept."
-)
+st.caption(f"Measured on {first.machine}, {first.created[:10]}, engine {first.engine_version}, by:")
+st.code(first.command, language="bash", wrap_lines=True)
+if at or not asked:
+    st.markdown("#### Attack another run")
+    asking.show(runs, None)

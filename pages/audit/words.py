@@ -8,11 +8,9 @@ from engine.records import SHOWN, MembershipAudit, ServerAudit
 from engine.reports.audits import ERRS, server_text
 from engine.reports.numbers import epsilon_text
 from pages.audit.groups import Group, mean
+from pages.shared.words import duration
 
-NOTHING = (
-    "Nothing was measured yet. An audit trains with canaries, and attacks. A shell does it, and this page shows what "
-    "it finds:"
-)
+NOTHING = "Nothing was measured yet. An audit trains anew, with canaries, and attacks what comes of it."
 SILENT = (
     "**What a silent audit does not prove.** That these attackers told little is no proof that nobody can: another "
     "attack, more references or other canaries may tell more, and a bound of 0 says only that this measurement was too "
@@ -49,6 +47,14 @@ def members(found: MembershipAudit) -> str:
         f"Who names {1000 * rate:.0f} of 1,000 others wrongly finds {1000 * share:.0f} of 1,000 members "
         f"({1000 * least:.0f} to {1000 * most:.0f})."
     )
+
+
+def takes(seconds: float | None, canaries: int, references: int) -> str:
+    """What an audit trains, and how long that may take."""
+    kinds = [f"two trainings with {canaries:,} canaries"] if canaries else []
+    kinds += [f"{references + 1:,} models on a half of the sentences each"] if references else []
+    about = f" About {duration(seconds)} in all; it goes on while you are away." if seconds else ""
+    return f"Trains {' and '.join(kinds)}; none of them is kept.{about}"
 
 
 def attacks(found: MembershipAudit) -> list[dict[str, Any]]:
@@ -111,3 +117,38 @@ def _bound(found: Sequence[Any]) -> str:
         return "nothing"
     seeds = f", mean of {len(found):,} seeds" if len(found) > 1 else ""
     return f"at least ε = {epsilon_text(least) if math.isfinite(least) else '∞'}{seeds}"
+
+
+_TAKEN = {
+    "gaussian": "that it is Gaussian",
+    "any": "nothing",
+    "trials": "that, and independent canaries",
+}
+
+
+def truth_known(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of ``benchmarks.audit_known``."""
+    return [
+        {
+            "ε that is true": f"{cell['epsilon']:g}",
+            "known of the mechanism": _TAKEN.get(cell["family"], cell["family"]),
+            "bound holds, %": 100 * cell["coverage"],
+            "bound, median": cell["median"],
+            "share of ε": cell["median"] / cell["epsilon"],
+            "half the noise found, %": 100 * cell["half_the_noise_caught"],
+        }
+        for cell in values["cells"]
+    ]
+
+
+def sabotage(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of ``benchmarks.audit_broken``."""
+    return [
+        {
+            "wrong with it": cell["fault"],
+            "refuted": f"{cell['contradicted']:,} of {values['runs']:,}",
+            "bound, mean": cell["bound_mean"],
+            "noise check fails": f"{cell['check_failed']:,} of {values['runs']:,}",
+        }
+        for cell in values["cells"]
+    ]

@@ -180,6 +180,9 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
                     query_params={"run": run.run_id},
                 )
             st.page_link(
+                "pages/audit/page.py", label="Attack", icon=":material/policy:", query_params={"run": run.run_id}
+            )
+            st.page_link(
                 "pages/report/page.py",
                 label="Report",
                 icon=":material/verified_user:",

@@ -66,7 +66,7 @@ def row(each: Overview) -> dict[str, Any]:
         metrics.INTERVAL: metrics.interval(scores) if scores else None,
         "part": _part(last),
         "progress": run.status.progress,
-        "why": f"./diagnose?run={run.run_id}",
+        "why": None if run.kind == RunKind.AUDIT else f"./diagnose?run={run.run_id}",
         "report": f"./report?run={run.run_id}" if last and last.final else None,
         "ε rests on": address.ledger(run),
         "rounds": config.federation.rounds,
@@ -112,8 +112,8 @@ def _seconds(run: Run, last: RoundRecord | None) -> float | None:
 
 
 def _whose(run: Run) -> str:
-    if run.kind == RunKind.REPEAT:
-        return "again"
+    if run.kind != RunKind.RUN:
+        return "again" if run.kind == RunKind.REPEAT else "attack"
     return "published" if run.published else "yours"
 
 
@@ -167,7 +167,7 @@ def _view(runs: Runs) -> None:
         "State", list(RunState), key="runs_states", placeholder="all", format_func=SIGNS.__getitem__
     )
     whose = right.selectbox(
-        "Whose", [None, "yours", "published", "again"], key="runs_whose", format_func=lambda w: w or "all"
+        "Whose", [None, "yours", "published", "again", "attack"], key="runs_whose", format_func=lambda w: w or "all"
     )
     chosen_before = st.session_state.get(acting.table_key(), {}).get("selection", {}).get("rows", [])
     shown = {each.run.run_id: each for each in matching(found, words, states, whose)}

@@ -1,16 +1,20 @@
 """The Audit page, with audits that are made up, with none, and as it plays."""
 
 import math
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
+from engine.cluster import dispatch
 from engine.config import SimulationConfig
 from engine.experiments import recipes
 from engine.lessons import find_the_canary
 from engine.lessons.find_the_canary import Canary, Game
-from engine.records import Audit
+from engine.records import Audit, RunState
 from engine.reports.audits import server_text
+from engine.runs import Runs, auditing
+from engine.settings import REPOSITORY
 from engine.store import audits
 from pages.audit import canary_game, charts, words
 from pages.audit.groups import chosen, groups, name_of
@@ -102,7 +106,7 @@ def test_nothing_measured_says_how(open_page):
     page = open_page("audit")
     assert not page.exception
     assert "Attack it" in page.markdown[0].value
-    assert "python -m engine audit" in page.code[0].value
+    assert any("No run is done yet" in each.value for each in page.caption)
 
 
 @pytest.fixture
@@ -118,7 +122,7 @@ def test_audits_are_shown_and_a_run_without_is_told_how(open_page, measured):
     assert any("silent audit does not prove" in each.value for each in page.markdown)
     page = open_page("audit", run="0123456789abcdef")
     assert "has not been audited" in page.info[0].value
-    assert "--run 0123456789abcdef" in page.code[0].value
+    assert "0123456789abcdef" in page.error[0].value
     page = open_page("audit", run=f"{1:016x}")
     assert not page.info
 
@@ -141,3 +145,37 @@ def test_who_finds_canaries_is_told_how_many_are_right(open_page, measured, monk
 def test_words_of_a_game_are_no_markup():
     assert canary_game._plain("<b>*x*[y](z)$") == "\\<b\\>\\*x\\*\\[y\\]\\(z\\)\\$"
     assert math.isinf(find_the_canary.EPSILONS[0])
+
+
+def test_how_good_the_audit_is_where_the_truth_is_known():
+    cell = {"family": "any", "epsilon": 3.0, "coverage": 0.99, "median": 1.5, "half_the_noise_caught": 1.0}
+    (row,) = words.truth_known({"repetitions": 9, "cells": [cell]})
+    assert row["share of ε"] == 0.5
+    assert row["bound holds, %"] == 99.0
+    cell = {"fault": "no noise", "contradicted": 9, "bound_mean": 7.0, "check_failed": 10}
+    (row,) = words.sabotage({"runs": 10, "claimed": 1.0, "cells": [cell]})
+    assert row["refuted"] == "9 of 10"
+
+
+def test_the_page_shows_how_good_the_audit_is(open_page, settings):
+    page = open_page("audit", replace(settings, published=REPOSITORY / "cached_results"))
+    assert not page.exception
+    shown = {name for table in page.dataframe for name in table.value.columns}
+    assert {"share of ε", "noise check fails"} <= shown
+
+
+def test_a_run_is_attacked_from_the_page(open_page, settings, measured, monkeypatch):
+    monkeypatch.setattr(dispatch, "ensure_cluster", lambda *_: None)
+    here = replace(settings, published=REPOSITORY / "cached_results")
+    with closing(Runs(here)) as runs:
+        run = next(each for each in runs.published() if each.config.corpus == "synthetic" and not each.outdated)
+        page = open_page("audit", here, run=run.run_id)
+        assert "has not been audited" in page.info[0].value
+        assert any(each.value.startswith("Trains two trainings with 1,000 canaries and 33") for each in page.caption)
+        page.button(key="attack").click().run()
+        assert not page.exception
+        assert auditing.status(runs, run.run_id).state == RunState.QUEUED
+        page.button(key="audit_cancel").click().run()
+        assert not page.exception
+        assert auditing.status(runs, run.run_id).state == RunState.CANCELLED
+        assert page.button(key="attack")

@@ -2,12 +2,12 @@
 one."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from benchmarks.audit_broken import CANARIES, SETTING, half_the_noise, no_clipping, no_noise
 from engine.config import SimulationConfig
 from engine.embeddings.encoded import subset
 from engine.errors import InvalidConfig
@@ -15,22 +15,10 @@ from engine.experiments import canaries
 from engine.experiments.canaries import CanaryBackend, Directions, SentenceBackend
 from engine.preparation import prepare
 from engine.seeds import Secrets
-from engine.training.batches import Batch
-from engine.training.dpsgd import DPSGD, GradientSum
+from engine.training.dpsgd import DPSGD
 from tests.engine.privacy.runs_to_sabotage import central
 
 SECRETS = Secrets.seeded(0, "canaries")
-FLAT = {
-    "corpus": "synthetic",
-    "tagger": "linear-crf",
-    "window": 2,
-    "noise_multiplier": 1.4,
-    "clip_norm": 0.1,
-    "batch_size": 200,
-    "epochs": 4.0,
-    "optimiser": "adam",
-    "learning_rate": 0.02,
-}
 
 
 def test_directions_have_length_one_and_are_at_right_angles() -> None:
@@ -72,11 +60,11 @@ def test_a_back_end_with_canaries_gives_sentences_what_they_had_and_clips_canari
 
 def measured(
     wrong: Callable[[DPSGD], None] = lambda learner: None,
-    number: int = 4000,
+    number: int = CANARIES,
     kind: str = "directions",
     **changes: object,
 ):
-    return canaries.measure(SimulationConfig.from_flat(FLAT | changes), SETTINGS[0], number, kind=kind, wrong=wrong)
+    return canaries.measure(SimulationConfig.from_flat(SETTING | changes), SETTINGS[0], number, kind=kind, wrong=wrong)
 
 
 SETTINGS: list = []
@@ -87,31 +75,6 @@ def here(trained_settings) -> None:
     SETTINGS[:] = [trained_settings]
 
 
-def half_the_noise(learner: DPSGD) -> None:
-    learner.plan = replace(learner.plan, noise_multiplier=learner.plan.noise_multiplier / 2)
-
-
-def no_noise(learner: DPSGD) -> None:
-    learner.plan = replace(learner.plan, noise_multiplier=0.0)
-
-
-class Unclipped:
-    def __init__(self, backend: CanaryBackend) -> None:
-        self.backend = backend
-
-    def clipped_gradient(
-        self, weights: np.ndarray, batch: Batch, clip_norm: float | None, by_layer: bool = False
-    ) -> GradientSum:
-        return self.backend.clipped_gradient(weights, batch, None, by_layer)
-
-    def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
-        return self.backend.scores(weights, batch)
-
-
-def unclipped(learner: DPSGD) -> None:
-    learner.backend = Unclipped(learner.backend)
-
-
 @pytest.mark.parametrize("seed", [0, 1])
 def test_an_honest_run_is_not_contradicted_and_something_is_told(seed: int) -> None:
     found = measured(seed=seed)
@@ -120,10 +83,10 @@ def test_an_honest_run_is_not_contradicted_and_something_is_told(seed: int) -> N
     assert 0 < found.bound_of_steps <= found.claimed
     assert found.bound_of_trials <= found.claimed
     assert found.bound <= found.claimed
-    assert found.made == found.canaries == 4000
+    assert found.made == found.canaries == CANARIES
 
 
-@pytest.mark.parametrize("wrong", [half_the_noise, no_noise, unclipped])
+@pytest.mark.parametrize("wrong", [half_the_noise, no_noise, no_clipping])
 def test_a_broken_run_is_contradicted(wrong: Callable[[DPSGD], None]) -> None:
     found = measured(wrong)
     assert found.contradicted

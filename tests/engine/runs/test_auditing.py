@@ -1,0 +1,91 @@
+"""Audits in the background: of a finished run, beside it, and never among results."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine.cluster import dispatch
+from engine.cluster.worker import compute
+from engine.config import FederationConfig, PrivacyConfig, SimulationConfig
+from engine.errors import InvalidConfig
+from engine.privacy.audit import extent
+from engine.records import RunKind, RunState
+from engine.runs import Runs, auditing, budgets
+from tests.engine.runs.test_runs import SMALL
+
+
+@pytest.fixture
+def runs(trained_settings, monkeypatch):
+    """Runs that wait until a test computes them; audits are small."""
+    monkeypatch.setattr(dispatch, "ensure_cluster", lambda *_: None)
+    monkeypatch.setattr(extent, "CANARIES", 40)
+    monkeypatch.setattr(extent, "REFERENCES", 3)
+    made = Runs(trained_settings)
+    yield made
+    made.close()
+
+
+def done(runs: Runs, config: SimulationConfig):
+    identity = runs.submit(config).run_id
+    compute(identity, runs.settings, "here")
+    return runs.get(identity)
+
+
+def test_a_finished_run_is_attacked_and_stays_what_it_is(runs):
+    with pytest.raises(InvalidConfig, match="only a run that is done"):
+        auditing.submit(runs, runs.get(runs.submit(SMALL).run_id))
+    run = done(runs, SMALL)
+    assert auditing.status(runs, run.run_id) is None
+    queued = auditing.submit(runs, run)
+    assert (queued.state, queued.run_id) == (RunState.QUEUED, auditing.audit_id(run.run_id))
+    compute(queued.run_id, runs.settings, "here")
+    assert auditing.status(runs, run.run_id).state == RunState.DONE
+    found = runs.audits()[run.run_id]
+    assert (found.white.canaries, found.black.canaries, found.membership.references) == (40, 40, 3)
+    assert found.command == f"python -m engine audit --run {run.run_id} --canaries 40 --references 3"
+    assert runs.get(run.run_id) == run
+    assert [each.run.run_id for each in runs.overview()] == [run.run_id]
+    kinds = {each.run.kind: each.run for each in runs.overview(repeats=True)}
+    assert kinds[RunKind.AUDIT].parent == run.run_id
+    assert kinds[RunKind.AUDIT].records == ()
+    assert runs.seeds(SMALL) == [run]
+    assert runs.tradeoff(SMALL) == [run]
+    assert auditing.submit(runs, run).state == RunState.QUEUED, "it can be measured again"
+
+
+def test_an_audit_that_was_stopped_leaves_nothing(runs):
+    run = done(runs, SMALL)
+    identity = auditing.submit(runs, run).run_id
+    runs.cancel(identity)
+    compute(identity, runs.settings, "here")
+    assert auditing.status(runs, run.run_id).state == RunState.CANCELLED
+    assert runs.audits() == {}
+
+
+def test_progress_is_of_the_whole(runs, monkeypatch):
+    from engine.experiments import audits
+
+    told: list[tuple[str, float]] = []
+    audits.audit(SMALL, runs.settings, 40, 3, command="", tell=lambda *now: told.append(now))
+    shares = [share for _, share in told]
+    assert shares == sorted(shares)
+    assert shares[0] >= 0
+    assert 0.9 < shares[-1] <= 1
+    assert len({stage for stage, _ in told}) > 4
+
+
+def test_what_nobody_attacks_is_told_before(runs):
+    several = replace(SMALL, federation=FederationConfig(clients=2))
+    assert extent.usual(several) == (0, 3)
+    assert extent.trainings(0, 3) == 2.0
+    assert extent.trainings(*extent.usual(SMALL)) == 4.0
+    layered = replace(SMALL, privacy=PrivacyConfig(noise_multiplier=1.0, clipping="per-layer"))
+    assert extent.usual(layered) == (0, 3)
+
+
+def test_an_audit_is_a_look_at_a_corpus_with_a_budget(runs):
+    run = done(runs, SMALL)
+    budgets.set_total(runs, "synthetic", 50.0)
+    auditing.submit(runs, run)
+    now = budgets.account(runs, "synthetic")
+    assert "an audit, of models of its own" in [each.what for each in now.looks]
