@@ -51,10 +51,10 @@ def members(found: MembershipAudit) -> str:
 
 def takes(seconds: float | None, canaries: int, references: int) -> str:
     """What an audit trains, and how long that may take."""
-    kinds = [f"two trainings with {canaries:,} canaries"] if canaries else []
+    kinds = [f"two models with {canaries:,} canaries among their sentences"] if canaries else []
     kinds += [f"{references + 1:,} models on a half of the sentences each"] if references else []
     about = f" About {duration(seconds)} in all; it goes on while you are away." if seconds else ""
-    return f"Trains {' and '.join(kinds)}; none of them is kept.{about}"
+    return f"Trains {' and '.join(kinds)}, and throws them away.{about}"
 
 
 def attacks(found: MembershipAudit) -> list[dict[str, Any]]:

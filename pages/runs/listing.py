@@ -54,7 +54,7 @@ def row(each: Overview) -> dict[str, Any]:
     run, last, config = each.run, each.last, each.run.config
     scores = _scores(last)
     return {
-        "state": SIGNS[run.status.state],
+        "state": SIGNS[run.status.state] + (", attack" if run.kind == RunKind.AUDIT else ""),
         "look": address.link(config),
         "corpus": titles.corpus(config.corpus),
         "model": titles.TAGGERS.get(config.tagger.name, config.tagger.name),

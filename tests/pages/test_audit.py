@@ -171,7 +171,7 @@ def test_a_run_is_attacked_from_the_page(open_page, settings, measured, monkeypa
         run = next(each for each in runs.published() if each.config.corpus == "synthetic" and not each.outdated)
         page = open_page("audit", here, run=run.run_id)
         assert "has not been audited" in page.info[0].value
-        assert any(each.value.startswith("Trains two trainings with 1,000 canaries and 33") for each in page.caption)
+        assert any(each.value.startswith("Trains two models with 1,000 canaries among") for each in page.caption)
         page.button(key="attack").click().run()
         assert not page.exception
         assert auditing.status(runs, run.run_id).state == RunState.QUEUED
