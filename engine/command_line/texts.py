@@ -1,4 +1,4 @@
-"""``tag`` and ``redact``: names in files, folders and standard input."""
+"""``tag`` and ``redact``: names in files, folders and standard input; ``score``: names in two files."""
 
 import json
 import sys
@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.command_line.saying import progress_bar
+from engine.command_line.saying import progress_bar, say
 from engine.errors import InvalidConfig
+from engine.reports.scores import score_fields, score_table
 from engine.runs import Runs
 from engine.tagging import offered
 from engine.tagging.entities import Entity
@@ -194,3 +195,15 @@ def _fields(entity: Entity) -> dict[str, Any]:
 
 def _print(fields: dict[str, Any]) -> None:
     typer.echo(json.dumps(fields, ensure_ascii=False))
+
+
+def score(
+    gold: Annotated[Path, typer.Argument(help="Column file with the right tags.")],
+    predicted: Annotated[Path, typer.Argument(help="Column file with the same sentences and the tags to judge.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
+) -> None:
+    """Score predicted tags. Whole names, names that overlap, and tokens, with and without O."""
+    from engine.scoring import score_files
+
+    scores = score_files(gold, predicted)
+    say(as_json, score_fields(scores), score_table(scores))

@@ -20,6 +20,7 @@ from engine.command_line.audits import audit
 from engine.command_line.before import book, refuse_budgets, warn_of_overlap
 from engine.command_line.budgets import budget_app
 from engine.command_line.corpora import held, listed
+from engine.command_line.exports import export
 from engine.command_line.ledgers import ledger
 from engine.command_line.options import configured
 from engine.command_line.plans import plan
@@ -46,7 +47,7 @@ from engine.reports.runs import (
     run_fields,
     run_line,
 )
-from engine.reports.scores import score_fields, score_table
+from engine.reports.scores import score_table
 from engine.reports.studies import study_lines, study_outcome, trial_line
 from engine.runs import Runs, repeats
 from engine.settings import Settings
@@ -356,24 +357,13 @@ def epsilon(
 
 
 app.command()(audit)
+app.command()(export)
 app.command()(ledger)
 app.command()(plan)
 app.command()(report)
 
 
-@app.command()
-def score(
-    gold: Annotated[Path, typer.Argument(help="Column file with the right tags.")],
-    predicted: Annotated[Path, typer.Argument(help="Column file with the same sentences and the tags to judge.")],
-    as_json: Json = False,
-) -> None:
-    """Score predicted tags. Whole names, names that overlap, and tokens, with and without O."""
-    from engine.scoring import score_files
-
-    scores = score_files(gold, predicted)
-    say(as_json, score_fields(scores), score_table(scores))
-
-
+app.command()(texts.score)
 app.command("tag")(texts.tag)
 app.command("redact")(texts.redacted)
 

@@ -13,7 +13,7 @@ import streamlit as st
 from engine.experiments.over_seeds import engine_of
 from engine.records import EntityScores, RoundRecord, Run, RunKind, RunState
 from engine.reports.numbers import epsilon_text
-from engine.runs import Overview, Runs
+from engine.runs import Overview, Runs, exporting
 from pages.runs import acting
 from pages.shared import address, chosen_settings, metrics, tables, titles
 
@@ -190,7 +190,8 @@ def _view(runs: Runs) -> None:
         height=min(560, 38 + 35 * len(frame)),
     )
     rows = event["selection"]["rows"]
-    _actions(runs, [shown[order[number]] for number in rows if number < len(order)], frame)
+    _actions(runs, [shown[order[number]] for number in rows if number < len(order)])
+    _offer([shown[run_id] for run_id in order])
 
 
 def _columns() -> dict[str, Any]:
@@ -211,8 +212,27 @@ def _columns() -> dict[str, Any]:
     }
 
 
-def _actions(runs: Runs, chosen: Sequence[Overview], frame: pd.DataFrame) -> None:
-    """What can be done to the chosen runs, and the list to take away."""
+def _offer(listed: Sequence[Overview]) -> None:
+    """The list to take away, with every setting."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        for ending, kind in exporting.KINDS.items():
+            st.download_button(
+                "CSV" if ending == ".csv" else "Parquet",
+                partial(_content, listed, ending),
+                f"runs{ending}",
+                kind,
+                icon=":material/download:",
+                on_click="ignore",
+            )
+        st.caption("These runs with every setting. `python -m engine export` sends them to MLflow too.")
+
+
+def _content(listed: Sequence[Overview], ending: str) -> bytes:
+    return exporting.content(exporting.runs_table(listed), ending)
+
+
+def _actions(runs: Runs, chosen: Sequence[Overview]) -> None:
+    """What can be done to the chosen runs."""
     mine = [each.run.run_id for each in chosen if not each.run.published]
     active = [each.run.run_id for each in chosen if not each.run.status.state.final]
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -236,7 +256,6 @@ def _actions(runs: Runs, chosen: Sequence[Overview], frame: pd.DataFrame) -> Non
         if st.button(f"Note on {len(mine)}" if mine else "Note", disabled=not mine, icon=":material/edit_note:"):
             before = next(each.note for each in chosen if each.run.run_id in mine)
             acting.ask(partial(acting.note, runs, mine, before))
-        st.download_button("CSV", frame.to_csv(index=False), "runs.csv", "text/csv", icon=":material/download:")
         if not chosen:
             st.caption("Choose rows to cancel, delete, compare, run again or annotate them.")
         elif len(mine) < len(chosen):
