@@ -47,7 +47,9 @@ def p_value(guesses: Guesses, claimed: float, delta: float) -> float:
     whole = float(_at_least(np.array(right), made, chance))
     if not right or not delta:
         return whole
-    fewer = np.arange(1, right + 1)
+    # From where so many are certain to the last digit, each more that is taken away only makes the fraction smaller.
+    certain = math.floor(made * chance - 10 * math.sqrt(made * chance * (1 - chance)) - 10)
+    fewer = np.arange(1, min(right, max(1, right - certain)) + 1)
     more = (_at_least(right - fewer, made, chance) - whole) / fewer
     return float(min(1.0, whole + 2 * guesses.canaries * delta * more.max()))
 
