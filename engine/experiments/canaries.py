@@ -37,6 +37,8 @@ from engine.training.optimisers import Optimiser
 
 LENGTH = 10.0
 """Of a direction's gradient before clipping, ÷ C."""
+ERROR = 0.05
+"""Chance that the highest bound of an attacker on an honest run is too high; all of his bounds share it."""
 SHORTEST = 5
 """Words of a made-up sentence at least."""
 
@@ -197,7 +199,8 @@ def measure(
     scores, members, monitor = attack.scores(), attack.members, attack.learner.monitor
     tried = one_run.guesses_of(scores, members)
     alone = isinstance(attack, WhiteBox)
-    rates = trials.errors(scores, members)
+    error = ERROR / (3 if plan.private and alone else 2 if plan.private else 1)  # the highest bound is what is believed
+    rates = trials.errors(scores, members, error)
     return CanaryAudit(
         kind=kind,
         claimed=epsilon(plan, plan.steps),
@@ -205,8 +208,8 @@ def measure(
         canaries=canaries,
         made=tried[-1].made,
         right=tried[-1].right,
-        bound=one_run.best(tried, one_run.epsilon_bound, plan.delta),
-        bound_of_steps=one_run.steps_bound(tried, plan) if plan.private else 0.0,
+        bound=one_run.best(tried, one_run.epsilon_bound, plan.delta, error),
+        bound_of_steps=one_run.steps_bound(tried, plan, error) if plan.private else 0.0,
         bound_of_trials=of_noise(plan, lambda curve: trials.ruled_out(rates, curve))
         if plan.private and alone
         else None,

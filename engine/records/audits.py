@@ -15,7 +15,7 @@ class CanaryAudit:
     """What one run with canaries gave.
 
     kind: "directions" or "sentences". claimed: the run's ε at ``delta``. canaries: of which ``members`` were in, by
-    coins. made, right: of as many guesses so many were right, all guessed. At least lost, each at 95 %: bound, if
+    coins. made, right: of as many guesses so many were right, all guessed. At least lost, together at 95 %: bound, if
     nothing is known of the mechanism; bound_of_steps, if it is so many steps of DP-SGD with some noise;
     bound_of_trials, if besides no canary tells of another, None where they do. check_failed: the noise check's verdict
     on the same run, None without noise.

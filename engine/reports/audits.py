@@ -12,7 +12,7 @@ from engine.reports.numbers import epsilon_text
 KINDS = {"directions": "who reads every step", "sentences": "who has the tagger"}
 """Who attacks, by the kind of canary."""
 
-ERRS = "Each bound is too high in at most one honest run of 20: measure again before you accuse."
+ERRS = "What an attacker shows is too high in at most one honest run of 20: measure again before you accuse."
 """Of a bound above the claim."""
 
 

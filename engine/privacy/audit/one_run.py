@@ -112,6 +112,8 @@ def guesses_of(scores: np.ndarray, members: np.ndarray) -> list[Guesses]:
     return [Guesses(number, made, int(inside[-(-made // 2) - 1] + outside[made // 2 - 1])) for made in tried]
 
 
-def best(tried: Sequence[Guesses], bound: Callable[[Guesses, float, float], float], delta: float) -> float:
-    """The best bound over some numbers of guesses, which share a chance of 5 % to be wrong."""
-    return max(bound(guesses, delta, 0.05 / len(tried)) for guesses in tried)
+def best(
+    tried: Sequence[Guesses], bound: Callable[[Guesses, float, float], float], delta: float, error: float = 0.05
+) -> float:
+    """The best bound over some numbers of guesses, which share that chance to be wrong."""
+    return max(bound(guesses, delta, error / len(tried)) for guesses in tried)
