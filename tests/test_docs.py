@@ -76,3 +76,11 @@ def test_a_speed_figure_has_its_processor_beside_it(name):
         if name != "CHANGELOG.md" and re.search(r"\d (ms|µs|GFLOP/s)\b|\| ms \|", part):
             beside = part + after if part.lstrip().startswith(("|", "<!--")) else part
             assert re.search(r"EPYC|Xeon", beside), part
+
+
+def test_each_defence_that_is_claimed_has_its_test():
+    text = (REPOSITORY / "docs" / "security.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
+    assert len(named) > 30
+    for file, test in named:
+        assert re.search(rf"def {test}\(", (REPOSITORY / file).read_text(encoding="utf-8")), f"{file}::{test}"
