@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from benchmarks import figures
+from benchmarks import audits, figures
 from benchmarks.cached_results import NOISE_MULTIPLIERS
 from benchmarks.report import markdown, step_table
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
@@ -151,6 +151,11 @@ def speed() -> str:
     return f"{step_table(kept.values)}\n\nOn {kept.machine}." if kept else "Not measured yet."
 
 
+def attacked() -> str:
+    """What attacks found, beside what is claimed."""
+    return audits.table(Runs.from_environment())
+
+
 def _place(run: Run) -> tuple[bool, bool, float]:
     config = run.config
     return config.corpus != "synthetic", config.tagger.name != paper.TAGGERS[0], config.privacy.noise_multiplier
@@ -164,6 +169,7 @@ TABLES = {
     "ladder": ladder,
     "federated": federated,
     "medical": medical,
+    "audits": attacked,
     "speed": speed,
 }
 """Names of the marks → what is put between them."""
