@@ -249,7 +249,7 @@ def _book_for_ever(address: str) -> None:
         number += 1
 
 
-@pytest.mark.parametrize("moment", range(10))
+@pytest.mark.parametrize("moment", range(25))
 def test_a_kill_at_any_moment_loses_and_doubles_nothing(store, store_address, moment):
     store.close()
     process = multiprocessing.get_context("spawn").Process(target=_book_for_ever, args=(store_address,))
