@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from benchmarks.report import markdown
+from engine.artefacts import Artefacts
 from engine.config import SimulationConfig, engine_version
 from engine.experiments import audits, recipes
 from engine.privacy.audit.extent import CANARIES, REFERENCES
@@ -56,7 +57,7 @@ def main() -> None:
         references = REFERENCES if config.seed == 0 else 0
         command = audit_command(config, CANARIES, references)
         audit = audits.audit(config, runs.settings, CANARIES, references, command=command)
-        write(audit, runs.settings.published)
+        write(audit, Artefacts(str(runs.settings.published), runs.settings.published))
         sys.stderr.write(f"{audit.run_id} {config.tagger.name} seed {config.seed}\n")
 
 

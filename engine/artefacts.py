@@ -109,6 +109,12 @@ class Artefacts:
             self._bring(name, path)
         return path if path.exists() else None
 
+    def bring_all(self, folder: str) -> None:
+        """Have all files of a folder on this machine, as they are now. Raises StoreError."""
+        if self.elsewhere:
+            for name in self.sizes(folder):
+                self.find(name, changes=True)
+
     @contextmanager
     def making(self, name: str, what: str, *, folder: bool = False) -> Iterator[Path]:
         """As :func:`written_whole`, for the file or folder ``name``."""

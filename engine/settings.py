@@ -33,7 +33,8 @@ class Settings:
     home: runs, corpora, encoded arrays and weights of the user (EPSILON_HOME; never in the repository).
     data_dir: folder with corpora that are already here (EPSILON_DATA_DIR), or None. store_url: SQLAlchemy address of
     the database (EPSILON_STORE_URL; default SQLite in home). scheduler: address of a Dask scheduler on other machines
-    (EPSILON_SCHEDULER), or None for a local cluster. backend: what computes gradients (EPSILON_BACKEND), "compiled"
+    (EPSILON_SCHEDULER), tls://HOST:PORT or a file that holds it, or None for a local cluster. cluster_key: file that
+    all of its members have (EPSILON_CLUSTER_KEY). backend: what computes gradients (EPSILON_BACKEND), "compiled"
     or "tensorflow"; both give the same to float tolerance. published: folder of the published runs. shared: address of
     the files that runs share (EPSILON_ARTEFACTS; any that fsspec knows), or None for ``home``. language_model:
     folder of a language model of one's own (EPSILON_LANGUAGE_MODEL), or None. poll: where a class's phones reach the
@@ -44,6 +45,7 @@ class Settings:
     data_dir: Path | None
     store_url: str
     scheduler: str | None = None
+    cluster_key: Path | None = None
     backend: str = BACKENDS[0]
     published: Path = REPOSITORY / "cached_results"
     shared: str | None = None
@@ -54,6 +56,13 @@ class Settings:
         object.__setattr__(self, "store_url", Address(self.store_url))
         if self.backend not in BACKENDS:
             raise InvalidConfig(f"EPSILON_BACKEND={self.backend}, expected one of {', '.join(BACKENDS)}")
+        if self.scheduler and "://" in self.scheduler and not self.scheduler.startswith("tls://"):
+            raise InvalidConfig(
+                f"EPSILON_SCHEDULER={self.scheduler}, expected tls://HOST:PORT or a scheduler's file: "
+                "a scheduler runs the code of all who reach it"
+            )
+        if self.scheduler and self.cluster_key is None:
+            raise InvalidConfig(f"EPSILON_SCHEDULER={self.scheduler} without EPSILON_CLUSTER_KEY, its key's file")
 
     @property
     def addresses(self) -> dict[str, str | None]:
@@ -71,12 +80,14 @@ class Settings:
         home = Path(os.environ.get("EPSILON_HOME") or user_data_dir("epsilon-explorer", appauthor=False)).expanduser()
         default_data = REPOSITORY.parent / "shared" / "data"
         model = os.environ.get("EPSILON_LANGUAGE_MODEL")
+        key = os.environ.get("EPSILON_CLUSTER_KEY")
         data = os.environ.get("EPSILON_DATA_DIR") or (str(default_data) if default_data.is_dir() else None)
         return cls(
             home=home.resolve(),
             data_dir=Path(data).expanduser().resolve() if data else None,
             store_url=os.environ.get("EPSILON_STORE_URL") or f"sqlite:///{home.resolve() / 'runs.sqlite'}",
             scheduler=os.environ.get("EPSILON_SCHEDULER") or None,
+            cluster_key=Path(key).expanduser().resolve() if key else None,
             backend=os.environ.get("EPSILON_BACKEND") or BACKENDS[0],
             shared=os.environ.get("EPSILON_ARTEFACTS") or None,
             language_model=Path(model).expanduser().resolve() if model else None,

@@ -23,12 +23,13 @@ class Server:
     port: int
     folder: Path
     programs: Path
+    host: str = "127.0.0.1"
 
     def address(self, database: str) -> str:
         """Of a database on this server, with the password."""
         from sqlalchemy.engine import URL
 
-        whole = URL.create("postgresql", USER, PASSWORD, "127.0.0.1", self.port, database)
+        whole = URL.create("postgresql", USER, PASSWORD, self.host, self.port, database)
         return whole.render_as_string(hide_password=False)
 
     def fresh(self) -> str:
@@ -42,7 +43,7 @@ class Server:
         import psycopg
 
         with psycopg.connect(
-            host="127.0.0.1", port=self.port, user=USER, password=PASSWORD, dbname="postgres", autocommit=True
+            host=self.host, port=self.port, user=USER, password=PASSWORD, dbname="postgres", autocommit=True
         ) as connection:
             connection.execute(statement.encode())
 
@@ -65,8 +66,9 @@ def missing() -> str | None:
 
 
 @contextmanager
-def running() -> Iterator[Server]:
-    """A server until the block ends, and nothing of it after that."""
+def running(host: str = "127.0.0.1", within: Sequence[str] = ()) -> Iterator[Server]:
+    """A server until the block ends, and nothing of it after that. host: the address at which it listens, for all who
+    have the password. within: what a command begins with that is to run where this address is."""
     programs = _programs()
     assert programs is not None
     folder = Path(tempfile.mkdtemp(prefix="epsilon-postgresql-"))  # pytest's own folders are closed to other users
@@ -79,12 +81,14 @@ def running() -> Iterator[Server]:
         data = str(folder / "data")
         who = ["-U", USER, "--auth=scram-sha-256", f"--pwfile={given}"]
         _run([str(programs / "initdb"), "-D", data, *who, "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"])
+        if host != "127.0.0.1":
+            _run(["sh", "-c", f"echo 'host all all all scram-sha-256' >> {data}/pg_hba.conf"])
         port = _free_port()
-        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off"
+        options = f"-p {port} -c listen_addresses={host} -c unix_socket_directories='' -c fsync=off"
         control = [str(programs / "pg_ctl"), "-D", data, "-w"]
-        _run([*control, "-l", str(folder / "log"), "-o", options, "start"])
+        _run([*control, "-l", str(folder / "log"), "-o", options, "start"], within)
         try:
-            yield Server(port=port, folder=folder, programs=programs)
+            yield Server(port=port, folder=folder, programs=programs, host=host)
         finally:
             _run([*control, "-m", "immediate", "stop"])
     finally:
@@ -105,13 +109,19 @@ def _is_user(name: str) -> bool:
     return any(each.pw_name == name for each in pwd.getpwall())
 
 
-def _run(command: Sequence[str]) -> None:
+def _run(command: Sequence[str], within: Sequence[str] = ()) -> None:
     """Run one of PostgreSQL's programs, which refuse root. What the server says goes to its log: a pipe would stay open
     as long as it lives."""
     other = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
     with tempfile.TemporaryFile("w+") as said:
         done = subprocess.run(
-            [*other, *command], cwd="/", stdin=subprocess.DEVNULL, stdout=said, stderr=said, check=False, timeout=120
+            [*within, *other, *command],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            check=False,
+            timeout=120,
         )
         said.seek(0)
         assert done.returncode == 0, f"{command}: {said.read()}"

@@ -179,6 +179,7 @@ def _environment(settings: Settings) -> dict[str, str]:
         "EPSILON_DATA_DIR": str(settings.data_dir or ""),
         "EPSILON_STORE_URL": settings.store_url,
         "EPSILON_SCHEDULER": settings.scheduler or "",
+        "EPSILON_CLUSTER_KEY": str(settings.cluster_key or ""),
         "EPSILON_BACKEND": settings.backend,
         "EPSILON_ARTEFACTS": settings.shared or "",
     }

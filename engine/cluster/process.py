@@ -18,7 +18,7 @@ import psutil
 
 from engine import readiness
 from engine.cluster.dispatch import Place
-from engine.errors import StoreError
+from engine.errors import EpsilonError, StoreError
 from engine.machine import processor
 from engine.records import RunState
 from engine.settings import Settings
@@ -38,6 +38,8 @@ QUIET = {
     "distributed.worker.profile.enabled": False,
 }
 """What Dask does all the time for large graphs of small tasks, which runs are not: it took a tenth of a core."""
+SHUT: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+"""Dask's pages for whoever asks: they need no key, and nothing here looks at them."""
 IDLE_SECONDS = 60
 """After so long without work a cluster that never had an owner ends."""
 MOST_WORKERS, WORKER_BYTES = 8, 1_200_000_000
@@ -65,7 +67,11 @@ def main() -> int:
         place.ready.unlink(missing_ok=True)
         with ExitStack() as stack:
             wait = stack.enter_context(place.listening())
-            dispatcher = Dispatcher(settings, stack, place.ring)
+            try:
+                dispatcher = Dispatcher(settings, stack, place.ring)
+            except EpsilonError as error:
+                log.error("%s", error)
+                return 1
             place.say_ready()
             stack.callback(place.ready.unlink, missing_ok=True)
             owned, busy = False, time.monotonic()
@@ -112,17 +118,18 @@ class Dispatcher:
     def __init__(self, settings: Settings, stack: ExitStack, ring: Callable[[], None]) -> None:
         import dask
 
-        dask.config.set(QUIET)  # before the next line, which reads some of it
+        dask.config.set(QUIET | SHUT)  # before the next line, which reads some of it
         from distributed import Client, LocalCluster
 
-        from engine.cluster import worker
+        from engine.cluster import membership, worker
 
         self.settings, self._ring = settings, ring
         self.store = Store(settings.store_url)
         stack.callback(self.store.close)
         self.holder = f"{socket.gethostname()}/{os.getpid()}"
         if settings.scheduler:
-            self._client = stack.enter_context(Client(settings.scheduler, timeout=10))
+            self._client = membership.connect(settings)
+            stack.callback(lambda: self._client.close())
         else:
             slots = workers_here(settings)
             shared = slots if settings.backend == "tensorflow" else 1
@@ -131,6 +138,7 @@ class Dispatcher:
             cluster = LocalCluster(
                 n_workers=slots,
                 threads_per_worker=1,
+                resources={membership.RESOURCE: 1},
                 memory_limit=0,  # a paused worker would look like a dead one; the store counts those that die
                 host="127.0.0.1",
                 security=True,  # others on this machine could have code run by an open port
@@ -144,15 +152,17 @@ class Dispatcher:
             for name in ("idle-timeout", "no-workers-timeout"):  # neither is set, yet both are looked at all the time
                 cluster.sync(_stop, cluster.scheduler.periodic_callbacks[name])  # type: ignore[union-attr]
             self._client = stack.enter_context(Client(cluster))
-        self._worker = worker
+        self._worker, self._membership = worker, membership
         self._number = 0
         self._given: dict[str, object] = {}
-        self._cold = list(self._client.scheduler_info()["workers"])
-        """Addresses of workers that have not been told to warm up."""
+        self._warm: set[str] = set()
+        """Addresses of workers that have been told to warm up."""
 
     def step(self) -> bool:
         """Look once; returns whether anything is queued or running here."""
-        if self._cold and (self.settings.scheduler or not readiness.being_made(FOR_WARMTH)):
+        if self._client.status in ("closing", "closed") and not self._connected_anew():
+            return True
+        if self.settings.scheduler or not (self._warm or readiness.being_made(FOR_WARMTH)):
             self._warm_up()
         for run_id, future in list(self._given.items()):
             if future.done():  # type: ignore[attr-defined]
@@ -175,8 +185,9 @@ class Dispatcher:
                         run.run_id,
                         self.settings.addresses,
                         self.holder,
-                        key=f"{run.run_id}-{self._number}",
+                        key=f"{run.run_id}-{self.holder}-{self._number}",
                         pure=False,
+                        resources={self._membership.RESOURCE: 1},
                     )
                     future.add_done_callback(lambda _: self._ring())
                     self._given[run.run_id] = future
@@ -186,15 +197,25 @@ class Dispatcher:
             return True
         return bool(waiting or self._given)
 
+    def _connected_anew(self) -> bool:
+        """The scheduler on another machine was away for long; what was given out is cancelled, and given again."""
+        try:
+            self._client = self._membership.connect(self.settings)
+        except EpsilonError as error:
+            log.warning("%s", error)
+            return False
+        return True
+
     def _warm_up(self) -> None:
-        for address in self._cold:
+        members = set(self._membership.members(self._client))
+        for address in members - self._warm:
             self._client.submit(
                 self._worker.warm_up, self.settings.addresses, workers=[address], key=f"warm-{address}", priority=1
             )
-        self._cold = []
+        self._warm = members
 
     def _slots(self) -> int:
-        return sum(self._client.nthreads().values())
+        return len(self._membership.members(self._client))
 
     def _abandoned(self, run: Unfinished) -> bool:
         """Whether nobody computes a run that is marked as running."""

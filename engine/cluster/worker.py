@@ -184,7 +184,7 @@ def _audit(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> No
     canaries, references = extent.usual(config)
     command = audit_command(config, canaries, references, claim.parent)
     found = audits.audit(config, settings, canaries, references, command=command, tell=tell)
-    kept_audits.write(found, settings.home)
+    kept_audits.write(found, settings.artefacts)
     store.finish(claim, provenance(config, corpus, time.monotonic() - start))
 
 

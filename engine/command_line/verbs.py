@@ -19,6 +19,7 @@ from engine.command_line import papers, texts
 from engine.command_line.audits import audit
 from engine.command_line.before import book, refuse_budgets, warn_of_overlap
 from engine.command_line.budgets import budget_app
+from engine.command_line.clusters import cluster_app
 from engine.command_line.corpora import held, listed
 from engine.command_line.exports import export
 from engine.command_line.ledgers import ledger
@@ -62,6 +63,7 @@ app = typer.Typer(
 runs_app = typer.Typer(help="List the runs, or show one.", invoke_without_command=True)
 app.add_typer(runs_app, name="runs")
 app.add_typer(budget_app, name="budget")
+app.add_typer(cluster_app, name="cluster")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 RunId = Annotated[str, typer.Argument(metavar="ID", help="Identity of a run, as `runs` lists it.")]

@@ -157,7 +157,8 @@ class Runs(Catalogue):
     def audits(self) -> dict[str, Audit]:
         """What was measured of privacy, by the run with the same configuration: the user's own before published
         ones."""
-        return audits.read_all(self.settings.home, self.settings.published)
+        self.settings.artefacts.bring_all(audits.FOLDER)
+        return audits.read_all(self.settings.artefacts.folder, self.settings.published)
 
     def training(self, identity: str) -> "Training":
         """What the ledger is of: a run that is done and promises what its plan says. Raises RunNotFound, StoreError,
@@ -183,7 +184,7 @@ class Runs(Catalogue):
         """Keep it in place of an earlier one; a look at its corpus. Raises StoreError."""
         from engine.runs import budgets
 
-        audits.write(audit, self.settings.home)
+        audits.write(audit, self.settings.artefacts)
         budgets.book(self, budgets.looks(self, audit.run_id, audit.config, "an audit, of models of its own"))
 
     def model(self, identity: str, platform: int = 0) -> "Model":

@@ -1,5 +1,5 @@
-"""Audits as JSON, one file for each run's configuration: the user's own in the home, published ones in
-``cached_results/``.
+"""Audits as JSON, one file for each run's configuration: the user's own among the files that runs share, published ones
+in ``cached_results/``.
 
 Files come from outside, so each is checked as a whole; one that cannot be used is left out, as if it were not there.
 """
@@ -11,23 +11,23 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.artefacts import written_whole
+from engine.artefacts import Artefacts
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 from engine.records import RATES, SHOWN, Audit
 
 FOLDER = "audits"
-"""Below the home and the published results."""
+"""Among the files that runs share, and below the published results."""
 _MAX_BYTES = 1_000_000
 
 
-def write(audit: Audit, home: Path) -> Path:
+def write(audit: Audit, artefacts: Artefacts) -> Path:
     """Keep an audit in place of the one of the same run. Raises StoreError."""
-    path = home / FOLDER / f"{audit.run_id}.json"
+    name = f"{FOLDER}/{audit.run_id}.json"
     values = _without_infinities(dataclasses.asdict(audit) | {"config": audit.config.to_dict()})
-    with written_whole(path, "The audit") as passing:
+    with artefacts.making(name, "The audit") as passing:
         passing.write_text(json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
-    return path
+    return artefacts.here(name)
 
 
 def _without_infinities(value: Any) -> Any:

@@ -24,3 +24,21 @@ def test_a_place_for_the_poll_that_is_none_is_named(monkeypatch, text):
     monkeypatch.setenv("EPSILON_POLL", text)
     with pytest.raises(InvalidConfig, match="EPSILON_POLL="):
         Settings.from_environment()
+
+
+@pytest.mark.parametrize("text", ["tcp://10.0.0.1:8786", "http://here:1", "ws://10.0.0.1:8786"])
+def test_a_scheduler_that_anybody_could_reach_is_refused(monkeypatch, text):
+    monkeypatch.setenv("EPSILON_CLUSTER_KEY", "key.pem")
+    monkeypatch.setenv("EPSILON_SCHEDULER", text)
+    with pytest.raises(InvalidConfig, match=f"EPSILON_SCHEDULER={text}, expected tls://"):
+        Settings.from_environment()
+
+
+@pytest.mark.parametrize("text", ["tls://10.0.0.1:8786", "/shared/scheduler.json"])
+def test_a_scheduler_needs_its_key(monkeypatch, text):
+    monkeypatch.delenv("EPSILON_CLUSTER_KEY", raising=False)
+    monkeypatch.setenv("EPSILON_SCHEDULER", text)
+    with pytest.raises(InvalidConfig, match="without EPSILON_CLUSTER_KEY"):
+        Settings.from_environment()
+    monkeypatch.setenv("EPSILON_CLUSTER_KEY", "key.pem")
+    assert Settings.from_environment().scheduler == text

@@ -112,7 +112,7 @@ def test_nothing_measured_says_how(open_page):
 @pytest.fixture
 def measured(settings):
     for seed in (0, 1):
-        audits.write(made_up(seed), settings.home)
+        audits.write(made_up(seed), settings.artefacts)
 
 
 def test_audits_are_shown_and_a_run_without_is_told_how(open_page, measured):

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from engine import readiness
-from engine.cluster import process, worker
+from engine.cluster import membership, process, worker
 from engine.cluster.dispatch import Place
+from engine.errors import ClusterError
 from engine.readiness import Progress
 from engine.records import RunState
 from engine.settings import REPOSITORY
@@ -42,10 +43,13 @@ class Workers:
         self.threads, self.asked = threads, 0
         self.given: list[tuple[Any, ...]] = []
 
-    def nthreads(self) -> dict[str, int]:
-        """Threads by the worker's address."""
+    status = "running"
+
+    def scheduler_info(self) -> dict[str, Any]:
+        """What Dask tells of workers, by their addresses: the last one is of another version."""
         self.asked += 1
-        return {f"worker {number}": 1 for number in range(self.threads)}
+        fitting = {f"worker {number}": {"resources": {membership.RESOURCE: 1}} for number in range(self.threads)}
+        return {"workers": {**fitting, "other": {"resources": {"epsilon-explorer-0.1.0": 1}}, "bare": {}}}
 
     def submit(self, call: Any, *arguments: Any, **_: Any) -> Asked:
         """Keep a call."""
@@ -67,8 +71,9 @@ Place(replace(Settings.from_environment(), home=Path(sys.argv[1]))).ring()
 def dispatcher(settings):
     made = object.__new__(process.Dispatcher)
     made.settings, made.store, made.holder = settings, Store(settings.store_url), "here/1"
-    made._client, made._given, made._number, made._cold = Workers(2), {}, 0, []
-    made._worker, made._ring = worker, Place(settings).ring
+    client: Any = Workers(2)
+    made._client, made._given, made._number, made._warm = client, {}, 0, {"worker 0", "worker 1"}
+    made._worker, made._membership, made._ring = worker, membership, Place(settings).ring
     yield made
     made.store.close()
 
@@ -142,7 +147,7 @@ class TestTheBell:
 def test_workers_are_not_warmed_up_while_what_they_need_is_set_up(dispatcher, tmp_path, monkeypatch):
     """Else a run that is asked for meanwhile would wait behind them without a word."""
     monkeypatch.setattr(readiness, "FOLDER", tmp_path)
-    dispatcher._cold = ["worker 0", "worker 1"]
+    dispatcher._warm = set()
     with readiness.alone(lambda: None):
         readiness.tell(Progress(parts=(readiness.VECTORS, readiness.TRAINING, readiness.BYTE_CODE), over=1))
         dispatcher.step()
@@ -155,8 +160,29 @@ def test_workers_are_not_warmed_up_while_what_they_need_is_set_up(dispatcher, tm
 
 def test_workers_on_other_machines_are_warmed_up_at_once(dispatcher, tmp_path, monkeypatch):
     monkeypatch.setattr(readiness, "FOLDER", tmp_path)
-    dispatcher._cold, dispatcher.settings = ["worker 0"], replace(dispatcher.settings, scheduler="tcp://there:1")
+    there = replace(dispatcher.settings, scheduler="tls://there:1", cluster_key=tmp_path / "key")
+    dispatcher._warm, dispatcher.settings = {"worker 1"}, there
     with readiness.alone(lambda: None):
         readiness.tell(Progress(parts=(readiness.VECTORS, readiness.TRAINING)))
         dispatcher.step()
     assert len(dispatcher._client.given) == 1
+
+
+def test_a_scheduler_that_was_away_for_long_is_connected_to_again_and_runs_are_given_again(dispatcher, monkeypatch):
+    dispatcher.store.submit("a" * 16, SMALL, "checksum")
+    dispatcher.step()
+    dispatcher.store.claim("a" * 16, "here/1")
+    dispatcher._client.status = "closed"
+    dispatcher._given["a" * 16].status = "cancelled"
+
+    def away(_: Any) -> Any:
+        raise ClusterError("EPSILON_SCHEDULER=tls://there:1 does not answer.")
+
+    monkeypatch.setattr(membership, "connect", away)
+    assert dispatcher.step()  # it goes on trying
+    assert dispatcher._client.status == "closed"
+    again = Workers(1)
+    monkeypatch.setattr(membership, "connect", lambda _: again)
+    dispatcher.step()
+    dispatcher.step()
+    assert [run_id for run_id, *_ in again.given] == ["a" * 16]

@@ -2,9 +2,11 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
+from engine.artefacts import Artefacts
 from engine.config import SimulationConfig
 from engine.records import RATES, AttackCurve, Audit, CanaryAudit, MembershipAudit, ServerAudit, ServerReading
 from engine.store import audits
@@ -57,19 +59,31 @@ AUDIT = Audit(
 )
 
 
+def at(folder: Path) -> Artefacts:
+    return Artefacts(str(folder), folder)
+
+
 def test_what_was_kept_comes_back(tmp_path):
-    path = audits.write(AUDIT, tmp_path / "home")
+    path = audits.write(AUDIT, at(tmp_path / "home"))
     assert audits.read_all(tmp_path / "home") == {"ab": AUDIT}
     assert "Infinity" in path.read_text()
 
 
 def test_the_users_own_comes_before_a_published_one(tmp_path):
-    audits.write(AUDIT, tmp_path / "own")
+    audits.write(AUDIT, at(tmp_path / "own"))
     published = json.loads((tmp_path / "own" / "audits" / "ab.json").read_text()) | {"machine": "another"}
     (tmp_path / "published" / "audits").mkdir(parents=True)
     (tmp_path / "published" / "audits" / "ab.json").write_text(json.dumps(published))
     assert audits.read_all(tmp_path / "own", tmp_path / "published")["ab"].machine == "a machine"
     assert audits.read_all(tmp_path / "published")["ab"].machine == "another"
+
+
+def test_what_a_worker_elsewhere_measured_is_found(tmp_path):
+    worker, app = (Artefacts("memory://audits-elsewhere", tmp_path / name) for name in ("worker", "app"))
+    audits.write(AUDIT, worker)
+    assert audits.read_all(app.folder) == {}
+    app.bring_all(audits.FOLDER)
+    assert audits.read_all(app.folder) == {"ab": AUDIT}
 
 
 @pytest.mark.parametrize(
@@ -88,7 +102,7 @@ def test_the_users_own_comes_before_a_published_one(tmp_path):
     ],
 )
 def test_a_file_that_does_not_fit_is_left_out(change, tmp_path):
-    path = audits.write(AUDIT, tmp_path)
+    path = audits.write(AUDIT, at(tmp_path))
     values = json.loads(path.read_text())
     change(values)
     path.write_text(json.dumps(values))
@@ -97,6 +111,6 @@ def test_a_file_that_does_not_fit_is_left_out(change, tmp_path):
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"\xff", b"[" * 100_000, b"3"])
 def test_a_file_that_is_none_is_left_out(text, tmp_path):
-    path = audits.write(AUDIT, tmp_path)
+    path = audits.write(AUDIT, at(tmp_path))
     path.write_bytes(text)
     assert audits.read_all(tmp_path) == {}

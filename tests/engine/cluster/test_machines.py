@@ -1,0 +1,200 @@
+"""A cluster of several machines: database, scheduler, two workers, an app, each with a home and a network of its own.
+
+They share a folder for the files that runs share, as machines share a network drive.
+"""
+
+import dataclasses
+import json
+import shlex
+import stat
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from engine.cluster import membership
+from engine.config import SimulationConfig, TrainingConfig
+from engine.errors import ClusterError, InvalidConfig
+from engine.records import RunState
+from engine.reports.commands import command_line
+from engine.settings import REPOSITORY, Settings
+from engine.simulation import simulate
+from engine.store.database import Store
+from tests import postgresql
+from tests.engine.runs_for_tests import SMALL
+from tests.hosts import Host, hosts
+
+LONG = dataclasses.replace(SMALL, training=TrainingConfig(batch_size=8, epochs=80.0))
+OLD = """
+import sys
+import engine
+engine.VERSION = "0.1.0"
+from engine.command_line.verbs import main
+sys.argv = ["engine", "cluster", "worker", "--workers", "1"]
+sys.exit(main())
+"""
+MOST_SECONDS = 300
+
+
+def wait_for(condition: Callable[[], object], site: "Site") -> None:
+    end = time.monotonic() + MOST_SECONDS
+    while not condition():
+        assert time.monotonic() < end, site.said()
+        time.sleep(0.2)
+
+
+@dataclass
+class Site:
+    """Five machines and what each of them is told. named: the environment of all."""
+
+    machines: dict[str, Host]
+    named: dict[str, str]
+    store: Store
+
+    def engine(self, name: str, *words: str) -> str:
+        """What a verb prints on a machine."""
+        done = self.machines[name].ask([sys.executable, "-m", "engine", *words], self.named)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def begin(self, name: str, *words: str) -> None:
+        """Start a verb that goes on."""
+        self.machines[name].start([sys.executable, "-m", "engine", *words], self.named)
+
+    def submit(self, config: SimulationConfig) -> str:
+        """Have it run from the app's machine; its identity."""
+        words = shlex.split(command_line(config))[4:]
+        return json.loads(self.engine("app", "submit", *words, "--json"))["run_id"]
+
+    def workers(self) -> list[str]:
+        """Machines with a worker that the scheduler knows and gives runs to."""
+        rows = json.loads(self.engine("app", "cluster", "show", "--json"))["workers"]
+        by_address = {host.address: name for name, host in self.machines.items()}
+        return sorted(by_address[row["address"].split("/")[2].rsplit(":")[0]] for row in rows if row["fits"])
+
+    def said(self) -> str:
+        """The logs of all machines, for a test that fails."""
+        return "\n".join(
+            f"{each}:\n{each.log.read_text()[-3000:]}" for each in self.machines.values() if each.log.exists()
+        )
+
+
+@pytest.fixture
+def site(tmp_path, postgresql_server, monkeypatch):
+    monkeypatch.chdir(REPOSITORY)
+    with hosts(("db", "sched", "one", "two", "app"), tmp_path) as machines:
+        db = machines["db"]
+        with postgresql.running(db.address, db.within) as server:
+            key, shared = tmp_path / "key.pem", tmp_path / "shared"
+            membership.make_key(key)
+            shared.mkdir()
+            url = server.fresh()
+            named = {
+                "EPSILON_STORE_URL": url,
+                "EPSILON_ARTEFACTS": str(shared),
+                "EPSILON_CLUSTER_KEY": str(key),
+                "EPSILON_SCHEDULER": f"tls://{machines['sched'].address}:{membership.PORT}",
+                "EPSILON_DATA_DIR": "",
+            }
+            store = Store(url)
+            yield Site(machines, named, store)
+            store.close()
+
+
+@pytest.mark.timeout(1500)
+def test_a_machine_is_cut_off_and_comes_back(site, trained_settings):
+    site.begin("sched", "cluster", "scheduler", "--host", site.machines["sched"].address)
+    for name in ("one", "two"):
+        site.begin(name, "cluster", "worker", "--workers", "1")
+    wait_for(lambda: site.workers() == ["one", "two"], site)
+
+    old = site.machines["app"].ask([sys.executable, "-c", OLD], site.named)
+    assert old.returncode == 2
+    assert "this is Epsilon Explorer 0.1.0 (engine " in old.stderr
+    assert "bring all machines to one version" in old.stderr
+
+    configs = [dataclasses.replace(LONG, seed=seed) for seed in (0, 1)]
+    first, second = (site.submit(config) for config in configs)
+    wait_for(lambda: all(len(site.store.records(each)) >= 2 for each in (first, second)), site)
+    site.machines["one"].cut_off()
+    try:
+        wait_for(lambda: all(site.store.status(each).state == RunState.DONE for each in (first, second)), site)
+    finally:
+        site.machines["one"].bring_back()
+    for run_id, config in zip((first, second), configs, strict=True):
+        told = [dataclasses.replace(record, seconds=0.0) for record in site.store.records(run_id)]
+        alone = [dataclasses.replace(record, seconds=0.0) for record in simulate(config, trained_settings)]
+        assert told == alone  # none lost, none doubled, ε as it was spent
+    wait_for(lambda: site.workers() == ["one", "two"], site)
+
+    site.machines["two"].cut_off()
+    third = site.submit(dataclasses.replace(SMALL, seed=2))
+    wait_for(lambda: site.store.status(third).state == RunState.DONE, site)
+    site.machines["two"].bring_back()
+    homes = {name: {each.name for each in host.home.iterdir()} for name, host in site.machines.items()}
+    assert "runs.sqlite" not in set().union(*homes.values())
+
+
+class TestTheKey:
+    @pytest.fixture
+    def key(self, tmp_path) -> Path:
+        path = tmp_path / "key.pem"
+        membership.make_key(path)
+        return path
+
+    @pytest.fixture
+    def joined(self, settings, key) -> Settings:
+        return dataclasses.replace(settings, scheduler="tls://127.0.0.1:1", cluster_key=key)
+
+    def test_it_is_its_owners_and_is_never_written_over(self, key):
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+        before = key.read_bytes()
+        with pytest.raises(InvalidConfig, match="is there already"):
+            membership.make_key(key)
+        assert key.read_bytes() == before
+
+    def test_one_that_others_may_read_is_refused(self, joined, key):
+        key.chmod(0o640)
+        with pytest.raises(InvalidConfig, match="chmod 600"):
+            membership.security(joined)
+
+    @pytest.mark.parametrize("text", ["", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
+    def test_one_that_is_none_is_refused(self, joined, key, text):
+        key.write_text(text)
+        with pytest.raises(InvalidConfig, match=f"EPSILON_CLUSTER_KEY={key} holds no key"):
+            membership.security(joined)
+        key.unlink()
+        with pytest.raises(InvalidConfig, match="holds no key"):
+            membership.security(joined)
+
+    def test_who_has_another_key_or_none_reaches_nothing(self, joined, key, tmp_path, monkeypatch):
+        from distributed import LocalCluster, Security
+        from distributed.comm import connect
+
+        monkeypatch.setattr(membership, "_CONNECT_SECONDS", 2)
+        kept = membership.security(joined)
+        with LocalCluster(
+            n_workers=1, processes=False, security=kept, host="127.0.0.1", protocol="tls", dashboard_address=None
+        ) as cluster:
+            ours = dataclasses.replace(joined, scheduler=cluster.scheduler_address)
+            with membership.connect(ours) as client:
+                assert client.submit(sum, [1, 2]).result() == 3
+                assert membership.members(client) == {}  # it is not said to be of this version
+            other = tmp_path / "other.pem"
+            membership.make_key(other)
+            with pytest.raises(ClusterError, match="does not answer, or has another key"):
+                membership.connect(dataclasses.replace(ours, cluster_key=other))
+            plain = cluster.scheduler_address.replace("tls://", "tcp://")
+            for address, known in ((plain, Security()), (ours.scheduler, Security(tls_ca_file=str(key)))):
+
+                async def knock(address: str = address, known: Security = known) -> None:
+                    arguments = known.get_connection_args("client")
+                    comm = await connect(address, timeout=2, **arguments)
+                    await comm.write({"op": "identity", "reply": True})
+                    await comm.read()
+
+                with pytest.raises((OSError, RuntimeError, TypeError)):
+                    cluster.sync(knock)
