@@ -62,6 +62,14 @@ def _account(connection: Connection, corpus: str, name: str) -> Account:
     return _folded(corpus, name, [each for each in entries if each["corpus"] == corpus], seal)
 
 
+def accounts(connection: Connection) -> list[Account]:
+    """Those of all corpora that have a budget, as they are booked. Raises StoreError."""
+    entries, seal = _entries(connection)
+    of_each = {entry["corpus"]: [each for each in entries if each["corpus"] == entry["corpus"]] for entry in entries}
+    found = [_folded(corpus, "", theirs, seal) for corpus, theirs in of_each.items()]
+    return [each for each in found if each.budget]
+
+
 def begun(connection: Connection) -> bool:
     """Whether there is any entry: without one no corpus has a budget."""
     return connection.execute(select(bookings.c.number).limit(1)).first() is not None

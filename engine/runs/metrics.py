@@ -1,0 +1,58 @@
+"""How the program is, in Prometheus' text format: the queue, the workers, what is booked of budgets."""
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from engine import VERSION
+from engine.errors import StoreError
+from engine.runs.door import Runs
+from engine.store import bookings, counts
+
+
+class _Watched(Collector):
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+
+    def collect(self) -> Iterator[Metric]:
+        """What there is to say now."""
+        from engine.cluster.dispatch import Place
+
+        about = GaugeMetricFamily("epsilon_explorer", "The version of the program", labels=["version"])
+        about.add_metric([VERSION], 1)
+        yield about
+        there = Place(self._runs.settings).process() is not None
+        yield GaugeMetricFamily("epsilon_cluster_up", "Whether the process that hands out runs is there", there)
+        try:
+            with self._runs.book.alone() as connection:
+                found, accounts = counts.read(connection), bookings.accounts(connection)
+        except StoreError:
+            yield GaugeMetricFamily("epsilon_store_up", "Whether the database can be read, its book of budgets too", 0)
+            return
+        yield GaugeMetricFamily("epsilon_store_up", "Whether the database can be read, its book of budgets too", 1)
+        states = GaugeMetricFamily("epsilon_runs", "Runs that are kept", labels=["state"])
+        for state, number in found.states.items():
+            states.add_metric([str(state)], number)
+        yield states
+        yield GaugeMetricFamily("epsilon_queue_seconds", "How long the longest waiting run has waited", found.waited)
+        yield GaugeMetricFamily("epsilon_silent_seconds", "Since a running run was last heard of", found.silent)
+        labels = ["corpus", "unit", "delta"]
+        total = GaugeMetricFamily("epsilon_budget", "ε that a corpus may lose in all", labels=labels)
+        share = GaugeMetricFamily("epsilon_budget_booked", "Share of a budget that is booked, 0 to 1", labels=labels)
+        for account in accounts:
+            if budget := account.budget:
+                where = [account.name, budget.unit, f"{budget.delta:g}"]
+                total.add_metric(where, budget.epsilon)
+                share.add_metric(where, account.share)
+        yield total
+        yield share
+
+
+def text(runs: Runs) -> bytes:
+    """Everything, in Prometheus' text format; some milliseconds."""
+    registry = CollectorRegistry()
+    registry.register(_Watched(runs))
+    return generate_latest(registry)

@@ -1,0 +1,35 @@
+"""``/metrics``: how the program is, for a Prometheus that watches it. ``/_stcore/health``, which Streamlit has, says
+whether the server answers."""
+
+from functools import lru_cache
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from streamlit.runtime import Runtime
+from streamlit.web.server.starlette import starlette_app
+
+
+@lru_cache(maxsize=1)
+def _runs() -> Any:
+    from engine.runs import Runs
+
+    return Runs.from_environment()
+
+
+async def _answer(_: Request) -> Response:
+    from engine.runs import metrics  # not before somebody asks: every import holds up the first page
+
+    return Response(await run_in_threadpool(lambda: metrics.text(_runs())), media_type="text/plain; version=0.0.4")
+
+
+def stand() -> None:
+    """Have every server that this process starts from now on answer there."""
+    ours = starlette_app.create_streamlit_routes
+
+    def watched(runtime: Runtime) -> list[BaseRoute]:
+        return [Route("/metrics", _answer, methods=["GET"]), *ours(runtime)]
+
+    starlette_app.create_streamlit_routes = watched

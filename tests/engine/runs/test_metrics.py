@@ -1,0 +1,61 @@
+"""How the program is, as a Prometheus reads it."""
+
+import sqlite3
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from engine.records import RunState
+from engine.runs import Runs, budgets, metrics
+from tests.engine.runs_for_tests import SMALL
+
+BOTH_STORES = pytest.mark.parametrize("settings", ["SQLite", "PostgreSQL"], indirect=True)
+
+
+def read(runs: Runs) -> dict[tuple[str, ...], float]:
+    """Each value by its name and labels."""
+    families = text_string_to_metric_families(metrics.text(runs).decode())
+    return {(each.name, *each.labels.values()): each.value for family in families for each in family.samples}
+
+
+@BOTH_STORES
+def test_queue_states_and_budgets_are_told(settings):
+    runs = Runs(settings)
+    budgets.set_total(runs, "synthetic", 3.0)
+    store = runs.book
+    for number in range(3):
+        store.submit(f"{number:016}", SMALL, "checksum")
+    store.claim(f"{0:016}", "here/1")
+    store.fail(f"{1:016}", "It failed.")
+    found = read(runs)
+    states = {str(state): found["epsilon_runs", str(state)] for state in RunState}
+    assert states == {"queued": 1, "running": 1, "done": 0, "failed": 1, "cancelled": 0}
+    assert 0 < found["epsilon_queue_seconds",] < 600
+    assert 0 <= found["epsilon_silent_seconds",] < 600
+    assert found["epsilon_store_up",] == 1
+    assert found["epsilon_cluster_up",] == 0
+    assert found["epsilon_budget", "synthetic", "1e-05", "sentence"] == 3
+    assert found["epsilon_budget_booked", "synthetic", "1e-05", "sentence"] == 0
+    runs.close()
+
+
+def test_an_empty_store_is_said_to_be_empty(settings):
+    found = read(Runs(settings))
+    assert found["epsilon_queue_seconds",] == found["epsilon_silent_seconds",] == 0
+    assert found["epsilon_runs", "queued"] == 0
+
+
+def test_a_store_that_cannot_be_read_is_told_as_such(settings):
+    settings.home.mkdir()
+    (settings.home / "runs.sqlite").write_bytes(b"no database" * 100)
+    found = read(Runs(settings))
+    assert found["epsilon_store_up",] == 0
+    assert ("epsilon_runs", "queued") not in found
+
+
+def test_a_book_that_was_changed_by_hand_is_told(settings):
+    runs = Runs(settings)
+    budgets.set_total(runs, "synthetic", 3.0)
+    with sqlite3.connect(settings.home / "runs.sqlite") as connection:
+        connection.execute("UPDATE bookings SET entry = replace(entry, '3.0', '9.0')")
+    assert read(runs)["epsilon_store_up",] == 0
