@@ -14,7 +14,7 @@ from pages.shared import palette
 from pages.shared.charts import plain_layout
 from pages.shared.epsilon_axis import EpsilonAxis
 
-_NAMES = {"loss": "its loss alone", "LiRA": "LiRA", "RMIA": "RMIA", "Bayes": "Bayes, for few references"}
+_NAMES = {"loss": "loss alone", "LiRA": "LiRA", "RMIA": "RMIA", "Bayes": "Bayes"}
 _LEAST = RATES[0]
 _ABOVE = {
     "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
@@ -38,9 +38,9 @@ def claims(groups: Sequence[Group], key: str) -> go.Figure:
             showlegend=False,
         )
     rows = (
-        ("claimed: at most", palette.PRIVATE, "diamond", [group.claimed for group in groups]),
-        ("who reads every step: at least", palette.RECALL, "circle", [mean(group.white) for group in groups]),
-        ("who has the tagger: at least", palette.PRECISION, "square", [mean(group.black) for group in groups]),
+        ("claimed", palette.PRIVATE, "diamond", [group.claimed for group in groups]),
+        ("reads steps", palette.RECALL, "circle", [mean(group.white) for group in groups]),
+        ("has the tagger", palette.PRECISION, "square", [mean(group.black) for group in groups]),
     )
     for name, colour, symbol, values in rows:
         there = [(value, row) for value, row in zip(values, names, strict=True) if value is not None]
@@ -48,6 +48,7 @@ def claims(groups: Sequence[Group], key: str) -> go.Figure:
             x=[axis.position(value) for value, _ in there],
             y=[row for _, row in there],
             mode="markers",
+            cliponaxis=False,
             name=name,
             marker={"color": colour, "symbol": symbol, "size": 13, "line": {"width": 1, "color": "white"}},
             text=[f"{name} ε = {epsilon_text(value) if value else '0, nothing was told'}" for value, _ in there],
@@ -57,7 +58,11 @@ def claims(groups: Sequence[Group], key: str) -> go.Figure:
     figure.update_layout(plain_layout(key, height=190 + 46 * len(groups)) | _ABOVE)
     figure.update_xaxes(axis.layout())
     figure.update_yaxes(
-        automargin=True, gridcolor=palette.GRID, tickvals=names, ticktext=[_broken(name) for name in names]
+        automargin=True,
+        gridcolor=palette.GRID,
+        tickvals=names,
+        ticktext=[_broken(name) for name in names],
+        ticklabelstandoff=8,
     )
     figure.update_yaxes(range=[len(groups) - 0.4, -0.6])
     return figure
@@ -80,7 +85,7 @@ def caught(found: MembershipAudit, key: str) -> go.Figure:
             x=rates,
             y=allowed(np.array(RATES), found.claimed, found.delta).tolist(),
             mode="lines",
-            name=f"permitted by ε = {epsilon_text(found.claimed)}",
+            name="permitted by ε",
             line={"color": palette.PRIVATE, "width": 2},
             hovertemplate="at most %{y:.2%} of members where %{x:.2%} of others<extra></extra>",
         )

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from engine.reports.audits import server_text
+from engine.reports.numbers import epsilon_text
 from pages.audit import asking, canary_game, charts, ruler, words
 from pages.audit.groups import chosen, groups
 from pages.audit.sentences import at_risk
@@ -37,7 +38,7 @@ apart = address.ledger(claimed) if claimed and claimed.final else None
 show(charts.claims(beside, key=f"claims-{group.config.corpus}"), key="claims", label=said)
 st.caption(
     "A proof says *at most* (diamond); an attack shows *at least*. Where attackers stand right of the diamond, the "
-    "claim is false." + (f" [What the ε of this claim rests on]({apart})." if apart else "")
+    "claim is false." + words.ceiling(beside) + (f" [What the ε of this claim rests on]({apart})." if apart else "")
 )
 if inferred := group.membership:
     st.markdown("#### Whose sentence was it?")
@@ -45,7 +46,7 @@ if inferred := group.membership:
     st.caption(
         f"Membership inference on {inferred.models:,} model{'s' if inferred.models > 1 else ''}, each against "
         f"{inferred.references:,} references; {inferred.sentences:,} sentences. Each model learned from a half of them "
-        "that its seed drew, so its ε is that of half the data."
+        f"that its seed drew, so its ε is that of half the data: {epsilon_text(inferred.claimed)}."
     )
     tables.show(words.attacks(inferred), {"area": tables.number(format="%.3f", help="0.5 is chance, 1 is certainty.")})
     left, right = st.columns(2)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.privacy.audit.one_run import Guesses, epsilon_bound
 from engine.records import SHOWN, MembershipAudit, ServerAudit
 from engine.reports.audits import ERRS, server_text
 from engine.reports.numbers import epsilon_text
@@ -20,6 +21,20 @@ SILENT = (
 )
 
 
+_TOLD = 0.01
+"""A mean bound below this is said to be nothing, and stands at the axis's end."""
+
+
+def ceiling(groups: Sequence[Group]) -> str:
+    """How much the canaries of trainings without noise can show at most; empty where there are none."""
+    counts = {each.canaries for group in groups for each in group.white if math.isinf(each.claimed)}
+    if not counts:
+        return ""
+    most = max(counts)
+    bound = epsilon_bound(Guesses(canaries=most, made=most, right=most), 1e-5)
+    return f" Where no noise is, {most:,} canaries can show no more than ε = {bound:.1f}: if all guesses are right."
+
+
 def answer(group: Group) -> str:
     """The measurement in a sentence."""
     if group.contradicted:
@@ -32,7 +47,9 @@ def answer(group: Group) -> str:
         for who, found in (("who reads every step", group.white), ("who has the tagger", group.black))
         if found
     ]
-    parts = [f"{group.title} claimed: {', '.join(told)}." if told else f"{group.title} claimed."]
+    seeds = max(len(group.white), len(group.black))
+    means = f" (means of {seeds:,} seeds)" if seeds > 1 else ""
+    parts = [f"{group.title} claimed: {', '.join(told)}{means}." if told else f"{group.title} claimed."]
     if found := group.membership:
         parts.append(members(found))
     if group.server and not (told or group.membership):
@@ -113,10 +130,9 @@ def runs(group: Group) -> list[dict[str, Any]]:
 
 def _bound(found: Sequence[Any]) -> str:
     least = mean(found) or 0.0
-    if least == 0.0:
+    if least < _TOLD:
         return "nothing"
-    seeds = f", mean of {len(found):,} seeds" if len(found) > 1 else ""
-    return f"at least ε = {epsilon_text(least) if math.isfinite(least) else '∞'}{seeds}"
+    return f"at least ε = {epsilon_text(least) if math.isfinite(least) else '∞'}"
 
 
 _TAKEN = {

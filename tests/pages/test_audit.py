@@ -58,7 +58,7 @@ def test_what_is_lost_is_said_beside_the_claim():
     (group,) = groups({audit.run_id: audit for audit in (made_up(0), made_up(1))})
     said = words.answer(group)
     assert "Good practice, ε = 3 claimed" in said
-    assert "who reads every step is shown to get at least ε = 1.5, mean of 2 seeds" in said
+    assert "who reads every step is shown to get at least ε = 1.5, who has the tagger is" in said
     assert "who has the tagger is shown to get nothing" in said
     assert "10 of 1,000 others wrongly finds 100 of 1,000 members" in said
 
@@ -102,6 +102,12 @@ def test_a_picture_has_what_is_claimed_right_of_what_is_lost():
     assert permitted.y[-1] == 1
 
 
+def test_how_much_canaries_can_show_at_most_where_no_noise_is():
+    free = replace(WHITE, claimed=math.inf, canaries=1000)
+    assert "no more than ε = 5.8" in words.ceiling(groups({"a": made_up(0, white=free)}))
+    assert words.ceiling(groups({"a": made_up(0)})) == ""
+
+
 def test_nothing_measured_says_how(open_page):
     page = open_page("audit")
     assert not page.exception
@@ -118,7 +124,7 @@ def measured(settings):
 def test_audits_are_shown_and_a_run_without_is_told_how(open_page, measured):
     page = open_page("audit")
     assert not page.exception
-    assert "mean of 2 seeds" in page.markdown[0].value
+    assert "means of 2 seeds" in page.markdown[0].value
     assert any("silent audit does not prove" in each.value for each in page.markdown)
     page = open_page("audit", run="0123456789abcdef")
     assert "has not been audited" in page.info[0].value
