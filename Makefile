@@ -34,6 +34,7 @@ LOCK := -m uv pip compile --quiet --generate-hashes --python-platform linux --an
 DATA := --no-deps --python-version 3.13
 lock: setup-tests
 	$(PYTHON) $(LOCK) --python-version 3.11 requirements.in -o requirements.txt
+	$(PYTHON) $(LOCK) --python-version 3.11 -c requirements.txt engine/launch/builders.in -o engine/launch/builders.txt
 	$(PYTHON) $(LOCK) --python-version 3.11 -c requirements.txt tests/requirements.in -o tests/requirements.txt
 	$(PYTHON) $(LOCK) --python-version 3.11 -c requirements.txt engine/launch/postgresql.in -o engine/launch/postgresql.txt
 	$(PYTHON) $(LOCK) $(DATA) engine/launch/vectors.in -o engine/launch/vectors.txt

@@ -22,6 +22,8 @@ from engine.launch import Failed
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
+BUILDERS = "engine/launch/builders.txt"
+"""What builds packages that come as source: else pip would fetch it unasked, held against no list."""
 PRODUCT, TESTS = "requirements.txt", "tests/requirements.txt"
 """Lists of packages, relative to the repository; that of the tests has all of the product's too."""
 
@@ -53,6 +55,7 @@ def install(listed: str, environment: Path, progress: Callable[[str], None], *, 
     """Install the packages of a list; byte-code is left to later. light: all but ``HEAVY``. Raises Failed."""
     if importlib.util.find_spec("pip") is None:  # an environment whose making was interrupted
         subprocess.run([sys.executable, "-m", "ensurepip"], check=False)
+    fetch(pip_install(BUILDERS), (), progress)
     text = (REPOSITORY / listed).read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         shorter, flags = Path(folder) / "list.txt", []
@@ -67,9 +70,9 @@ def install(listed: str, environment: Path, progress: Callable[[str], None], *, 
 
 
 def pip_install(listed: str, *flags: str) -> list[str]:
-    """The command that installs a list of packages and refuses files that are not the ones listed."""
+    """The command that installs a list of packages and refuses files that are not the ones listed, builders too."""
     pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-compile", "--require-hashes"]
-    return [*pip, *flags, "-r", str(REPOSITORY / listed)]
+    return [*pip, "--no-build-isolation", "--use-pep517", *flags, "-r", str(REPOSITORY / listed)]
 
 
 def fetch(command: list[str], wanted: Collection[str], progress: Callable[[str], None]) -> None:

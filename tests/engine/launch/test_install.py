@@ -1,8 +1,10 @@
 """Setting up: what is installed is left alone, and every file that pip may install is known by its SHA-256."""
 
 import ast
+import hashlib
 import importlib.metadata
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from engine.launch import Failed, install, packages
 
 ROOT = Path(__file__).resolve().parents[3]
-LISTS = (packages.PRODUCT, packages.TESTS, *install.VENDORED.values(), install.LANGUAGE_MODEL)
+LISTS = (packages.BUILDERS, packages.PRODUCT, packages.TESTS, *install.VENDORED.values(), install.LANGUAGE_MODEL)
 PIN = re.compile(r"^([A-Za-z0-9._-]+==[^\s;]+)", re.MULTILINE)
 
 
@@ -40,7 +42,7 @@ def test_what_is_installed_is_left_alone(tmp_path, calls):
     assert not packages.installed(packages.TESTS, tmp_path)
     (tmp_path / "installed-requirements.txt").write_text("another state of the list")
     assert not packages.installed(packages.PRODUCT, tmp_path)
-    assert len(calls) == 1
+    assert [Path(command[-1]).name for command, _ in calls] == ["builders.txt", "list.txt"]
 
 
 def test_with_the_packages_of_the_tests_those_of_the_product_are_there(tmp_path, calls):
@@ -59,7 +61,7 @@ def test_for_pages_all_is_installed_but_what_is_heavy(tmp_path, calls):
     packages.install(packages.PRODUCT, tmp_path, print, light=True)
     assert packages.installed(packages.PRODUCT, tmp_path, light=True)
     assert not packages.installed(packages.PRODUCT, tmp_path)
-    ((command, listed),) = calls
+    _, (command, listed) = calls
     assert "--no-deps" in command
     left_out = pins(packages.PRODUCT) - {pin.lower() for pin in PIN.findall(listed)}
     assert {pin.split("==")[0] for pin in left_out} == packages.HEAVY
@@ -211,3 +213,25 @@ def test_a_file_that_is_not_the_one_listed_is_refused(tmp_path):
     assert tried.returncode != 0
     assert "DO NOT MATCH THE HASHES" in tried.stderr
     assert sys.executable in packages.pip_install(packages.PRODUCT)
+
+
+def test_what_comes_as_source_is_built_by_what_is_listed_and_nothing_is_fetched_for_it(tmp_path):
+    """As seqeval does, it asks for setuptools_scm in setup.py's old way, which pip would fetch from anywhere."""
+    source = tmp_path / "tiny-1.0"
+    source.mkdir()
+    (source / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+    (source / "setup.py").write_text(
+        "from setuptools import setup\n"
+        "setup(name='tiny', use_scm_version=True, setup_requires=['setuptools_scm'], py_modules=['tiny'])\n"
+    )
+    (source / "tiny.py").write_text("")
+    packed = shutil.make_archive(str(source), "gztar", tmp_path, "tiny-1.0")
+    digest = hashlib.sha256(Path(packed).read_bytes()).hexdigest()
+    (tmp_path / "list.txt").write_text(f"tiny==1.0 --hash=sha256:{digest}\n")
+    nowhere = ["--no-index", "--no-deps", "--find-links", str(tmp_path), "--target", str(tmp_path / "there")]
+    tried = subprocess.run(
+        packages.pip_install(str(tmp_path / "list.txt"), *nowhere), capture_output=True, text=True, check=False
+    )
+    assert tried.returncode == 0, tried.stderr
+    assert (tmp_path / "there" / "tiny.py").is_file()
+    assert not {"setuptools", "setuptools-scm", "wheel"} - {pin.split("==")[0] for pin in pins(packages.BUILDERS)}
