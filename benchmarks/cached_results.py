@@ -62,7 +62,7 @@ def main() -> int:
     every = wanted(list(SEEDS) if everything else chosen.corpus or [], chosen.seeds)
     every += fedner.wanted(chosen.seeds, list(fedner.TABLES) if everything else chosen.fedner or [])
     published = {run.run_id for run in runs.published()}
-    asked = runs.submit_all(every, owner_pid=os.getpid())
+    asked = runs.submit_all(every, owner_pid=os.getpid(), batch=True)
     left = {status.run_id for status in asked} - published
     sys.stdout.write(f"{len(every):,} runs, {len(every) - len(left):,} of them published already\n")
     computed, failed = len(left), 0

@@ -149,7 +149,7 @@ def sweep(
     """Train many runs in the background. What is done or under way already is not done twice."""
     from engine.experiments import sweeps
 
-    statuses = Runs.from_environment().submit_all(sweeps.read(file))
+    statuses = Runs.from_environment().submit_all(sweeps.read(file), batch=True)
     done = sum(status.state == RunState.DONE for status in statuses)
     fields = {"runs": [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]}
     say(as_json, fields, f"{len(statuses):,} runs, {done:,} of them done already; `python -m engine runs` shows them.")
@@ -179,7 +179,7 @@ def paper_tables(
     cells = papers.chosen(known, table)
     if submit_missing or submit_again:
         wanted = dict.fromkeys(config for cell in cells for config in cell.seeds(seeds))
-        statuses = door.submit_all(wanted, again=submit_again)
+        statuses = door.submit_all(wanted, again=submit_again, batch=True)
         waiting = sum(not status.state.final for status in statuses)
         typer.echo(f"{waiting:,} runs wait or are under way.", err=True)
     found = papers.measured(known, cells, door.find, seeds)
@@ -221,7 +221,7 @@ def tune(
     study = tuning.released(study, seeds, settings)
     door = Runs(settings)
     winners = over_seeds.with_seeds(study.best, seeds) if study.best else []
-    door.submit_all(winners, owner_pid=os.getpid())
+    door.submit_all(winners, owner_pid=os.getpid(), batch=True)
     with progress_bar(quiet=as_json) as tell:
         for number, config in enumerate(winners):
             while not (run := door.find(config)) or not run.status.state.final:
@@ -275,7 +275,7 @@ def again(
 ) -> None:
     """Compute runs once more, in the background. `runs show` says whether they came out equal."""
     door = Runs.from_environment()
-    statuses = door.submit_all((door.get(run_id).config for run_id in run_ids), again=True)
+    statuses = door.submit_all((door.get(run_id).config for run_id in run_ids), again=True, batch=True)
     fields = [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]
     say(as_json, {"runs": fields}, "\n".join(f"{status.run_id} {status.state}" for status in statuses))
 

@@ -19,7 +19,6 @@ from engine.embeddings.apart import Overlap, overlap
 from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
 from engine.federated.plan import FederatedPlan, plan_of
 from engine.records import Audit, Measurement, RoundRecord, Run, RunKind, RunState, RunStatus, Study
-from engine.runs.repeats import repeat_id
 from engine.settings import Settings
 from engine.store import audits, key_file, measured, places, published, published_models, studies
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from engine.privacy.ledger import Training
     from engine.training.model import Model
 
-from engine.runs import intake, inventory, previews, tagging
+from engine.runs import intake, inventory, previews, repeats, tagging
 from engine.runs.catalogue import Catalogue
 from engine.runs.intake import Intake
 from engine.runs.inventory import Inventory
@@ -48,30 +47,31 @@ class Runs(Catalogue):
         """The runs of this machine's settings."""
         return cls(Settings.from_environment())
 
-    def submit(self, config: SimulationConfig, *, owner_pid: int | None = None) -> RunStatus:
+    def submit(self, config: SimulationConfig, *, owner_pid: int | None = None, batch: bool = False) -> RunStatus:
         """Have a run computed in the background, unless it is done or under way already.
 
-        owner_pid: a process with which the workers shall end. Raises InvalidConfig, CorpusError or VectorsMissing
-        before anything is stored, ClusterError when it is stored and waits for workers that could not be started.
+        owner_pid: a process with which the workers shall end. batch: whether nobody waits for it, so that it
+        comes after all that somebody does. Raises InvalidConfig, CorpusError or VectorsMissing before anything is
+        stored, ClusterError when it is stored and waits for workers that could not be started.
         """
         known = self.find(config)
         if known and known.status.state == RunState.DONE and not known.outdated:
             return known.status
-        return self._submit(self.identity(config), config, owner_pid)
+        return self._submit(self.identity(config), config, owner_pid, batch=batch)
 
-    def submit_again(self, config: SimulationConfig, *, owner_pid: int | None = None) -> RunStatus:
+    def submit_again(self, config: SimulationConfig, *, owner_pid: int | None = None, batch: bool = False) -> RunStatus:
         """Have a run that is done computed once more beside the first, which stays as it is; one that is not done is
         submitted. A repetition that was done before makes room for the new one. Raises what :meth:`submit` raises, and
         InvalidConfig where the keys of the noise are gone."""
         known = self.find(config)
         if known is None or known.status.state != RunState.DONE or known.outdated:
-            return self.submit(config, owner_pid=owner_pid)
-        _refuse_again(known)
-        again = repeat_id(known.run_id)
+            return self.submit(config, owner_pid=owner_pid, batch=batch)
+        repeats.refuse_again(known)
+        again = repeats.repeat_id(known.run_id)
         with suppress(RunNotFound):
             if self._store.status(again).state == RunState.DONE:
                 self.delete(again)
-        return self._submit(again, config, owner_pid, RunKind.REPEAT, known.run_id)
+        return self._submit(again, config, owner_pid, RunKind.REPEAT, known.run_id, batch)
 
     def _submit(
         self,
@@ -80,6 +80,7 @@ class Runs(Catalogue):
         owner_pid: int | None,
         kind: RunKind = RunKind.RUN,
         parent: str | None = None,
+        batch: bool = False,
     ) -> RunStatus:
         from engine import embeddings
         from engine.cluster import dispatch
@@ -95,7 +96,8 @@ class Runs(Catalogue):
             wishes = budgets.looks(self, identity, config, "an audit, of models of its own")
         else:
             wishes = budgets.wishes(self, parent or identity, identity, config, plan)
-        self._store.submit(identity, config, handle.checksum, kind=kind, parent=parent, wishes=wishes)
+        store = self._store
+        store.submit(identity, config, handle.checksum, kind=kind, parent=parent, wishes=wishes, batch=batch)
         dispatch.ensure_cluster(self.settings, owner_pid)
         return self.status(identity)
 
@@ -104,17 +106,23 @@ class Runs(Catalogue):
         return self._submit(identity, run.config, owner_pid, RunKind.AUDIT, run.run_id)
 
     def submit_all(
-        self, configs: Iterable[SimulationConfig], *, again: bool = False, owner_pid: int | None = None
+        self,
+        configs: Iterable[SimulationConfig],
+        *,
+        again: bool = False,
+        owner_pid: int | None = None,
+        batch: bool = False,
     ) -> list[RunStatus]:
-        """Have many runs computed, in this order, or computed again. Raises what :meth:`submit` raises, before any is
-        stored if a configuration does not fit; what was stored is kept."""
+        """Have many runs computed, in this order, or computed again. batch: whether they come after all that somebody
+        waits for. Raises what :meth:`submit` raises, before any is stored if a configuration does not fit; what was
+        stored is kept."""
         wanted, submit = list(configs), self.submit_again if again else self.submit
         for config in wanted:
             self.plan(config)
             known = self.find(config) if again else None
             if known and known.status.state == RunState.DONE and not known.outdated:
-                _refuse_again(known)
-        return [submit(config, owner_pid=owner_pid) for config in wanted]
+                repeats.refuse_again(known)
+        return [submit(config, owner_pid=owner_pid, batch=batch) for config in wanted]
 
     def cancel(self, identity: str) -> RunStatus:
         """Stop a run that waits or runs; what it recorded stays, and it can be taken up again. Raises RunNotFound."""
@@ -385,11 +393,3 @@ class Runs(Catalogue):
         from engine import embeddings
 
         return embeddings.installed()
-
-
-def _refuse_again(run: Run) -> None:
-    if run.config.privacy.noise_source == "system":
-        raise InvalidConfig(
-            f"run {run.run_id} has noise_source='system': its keys were destroyed when it ended, so it cannot be run "
-            "again; another seed gives another run of the same setting"
-        )

@@ -8,7 +8,8 @@ repeated.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from engine.records import RoundRecord, RunState
+from engine.errors import InvalidConfig
+from engine.records import RoundRecord, Run, RunState
 
 _MARK = "r"  # no hexadecimal digit: no first run has such an identity
 
@@ -62,3 +63,12 @@ def summary(found: Iterable[Repeat]) -> str:
     text += f", the others within {max(apart):.4f} of F1" if apart else ""
     stopped = sum(each.state in (RunState.FAILED, RunState.CANCELLED) for each in every)
     return text + (f"; {stopped:,} stopped, see the page Runs." if stopped else ".")
+
+
+def refuse_again(run: Run) -> None:
+    """Raises InvalidConfig where the keys of the noise are gone."""
+    if run.config.privacy.noise_source == "system":
+        raise InvalidConfig(
+            f"run {run.run_id} has noise_source='system': its keys were destroyed when it ended, so it cannot be run "
+            "again; another seed gives another run of the same setting"
+        )

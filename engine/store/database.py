@@ -20,9 +20,9 @@ from sqlalchemy import Connection, Engine, Row, and_, case, delete, func, insert
 from sqlalchemy import text as sql
 
 from engine.config import SimulationConfig
-from engine.errors import InvalidConfig, RunNotFound, RunStopped, StoreError
+from engine.errors import RunNotFound, RunStopped, StoreError
 from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
-from engine.store import bookings
+from engine.store import bookings, reading
 from engine.store.bookings import Wish
 from engine.store.tables import notes, open_database, records, runs, sentences
 
@@ -74,20 +74,24 @@ class Store:
         kind: RunKind = RunKind.RUN,
         parent: str | None = None,
         wishes: Sequence[Wish] = (),
+        batch: bool = False,
     ) -> None:
         """Store a run as queued; join it if it is queued, running or done; queue it again if it was stopped.
 
         A failed or cancelled run keeps its records and goes on from its checkpoint. Its ε stays right: it is computed
         from plan and steps, and steps that are repeated draw the same samples and the same noise as before. wishes:
-        what it is booked as where its corpora have budgets, in the same transaction. Raises BudgetExceeded.
+        what it is booked as where its corpora have budgets, in the same transaction. batch: whether nobody waits for
+        it: it comes after those that somebody does, until somebody asks for it too. Raises BudgetExceeded.
         """
         now = time.time()
         new = {"config": config.canonical_json(), "corpus_checksum": corpus_checksum, "kind": kind, "parent": parent}
-        queued = {"state": RunState.QUEUED, "stage": "", "created": now, "attempts": 0}
+        queued = {"state": RunState.QUEUED, "stage": "", "created": now, "attempts": 0, "batch": int(batch)}
         again = {"error": None, "started": None, "finished": None, "heartbeat": None, "token": None}
         with self.alone() as connection:
             state = connection.execute(select(runs.c.state).where(runs.c.run_id == run_id)).scalar()
             if state is not None and state not in (RunState.FAILED, RunState.CANCELLED):
+                if not batch:
+                    connection.execute(update(runs).where(runs.c.run_id == run_id).values(batch=0))
                 return
             bookings.book(connection, wishes)
             if state is None:
@@ -108,18 +112,18 @@ class Store:
     def status(self, run_id: str) -> RunStatus:
         """How the run is doing. Raises RunNotFound."""
         with self._begin() as connection:
-            return _status(connection, _existing(connection, run_id))
+            return reading.status_of(connection, _existing(connection, run_id))
 
     def get(self, run_id: str) -> Run:
         """The run with its records so far. Raises RunNotFound, or StoreError if it cannot be read."""
         with self._begin() as connection:
             row = _existing(connection, run_id)
-            return _run(row, _status(connection, row), _records(connection, run_id, -1))
+            return reading.run_of(row, reading.status_of(connection, row), reading.records_of(connection, run_id, -1))
 
     def records(self, run_id: str, after: int = -1) -> tuple[RoundRecord, ...]:
         """The records with a round greater than ``after``, in order."""
         with self._begin() as connection:
-            return _records(connection, run_id, after)
+            return reading.records_of(connection, run_id, after)
 
     def newest(self, limit: int, *states: RunState) -> tuple[list[Run], list[str]]:
         """Runs without records, newest first, in ``states`` (default: all); and a sentence for each unreadable one."""
@@ -128,10 +132,10 @@ class Store:
             query = query.where(runs.c.state.in_(states))
         found, problems = [], []
         with self._begin() as connection:
-            places = _places(connection)
+            places = reading.places(connection)
             for row in connection.execute(query).all():
                 try:
-                    found.append(_run(row, _status_of(row, places.get(row.run_id)), ()))
+                    found.append(reading.run_of(row, reading.status_at(row, places.get(row.run_id)), ()))
                 except StoreError as error:
                     problems.append(str(error))
         return found, problems
@@ -178,9 +182,9 @@ class Store:
     # What the cluster process does
 
     def unfinished(self) -> list[Unfinished]:
-        """Queued and running runs, the longest waiting first."""
+        """Queued and running runs, in the order in which they are to be computed."""
         columns = (runs.c.run_id, runs.c.state, runs.c.holder, runs.c.heartbeat)
-        query = select(*columns).where(runs.c.state.in_(_UNFINISHED)).order_by(runs.c.created, runs.c.run_id)
+        query = select(*columns).where(runs.c.state.in_(_UNFINISHED)).order_by(*reading.ORDER)
         with self._begin() as connection:
             return [
                 Unfinished(row.run_id, RunState(row.state), row.holder, row.heartbeat)
@@ -229,7 +233,8 @@ class Store:
             ).rowcount
             row = _existing(connection, run_id)
         if claimed:
-            return Claim(run_id, token, holder, _config(row), row.corpus_checksum, RunKind(row.kind), row.parent)
+            config = reading.config_of(row)
+            return Claim(run_id, token, holder, config, row.corpus_checksum, RunKind(row.kind), row.parent)
         if not RunState(row.state).final and row.attempts >= ATTEMPTS:
             where = f" while {row.stage}" if row.stage else ""
             self.fail(run_id, f"The worker process ended {ATTEMPTS} times{where}; the memory may be too small.")
@@ -343,56 +348,3 @@ def _change(connection: Connection, claim: Claim, **values: Any) -> None:
     mine = (runs.c.run_id == claim.run_id, runs.c.token == claim.token, runs.c.state == RunState.RUNNING)
     if connection.execute(update(runs).where(*mine).values(**values)).rowcount != 1:
         raise RunStopped(f"The run {claim.run_id} was stopped or taken over by another worker.")
-
-
-def _records(connection: Connection, run_id: str, after: int) -> tuple[RoundRecord, ...]:
-    query = select(records.c.body).where(records.c.run_id == run_id, records.c.round > after).order_by(records.c.round)
-    try:
-        return tuple(RoundRecord.from_dict(json.loads(body)) for body in connection.execute(query).scalars())
-    except (ValueError, TypeError, KeyError) as error:
-        raise StoreError(f"The records of the run {run_id} cannot be read: {error}.") from error
-
-
-def _places(connection: Connection) -> dict[str, int]:
-    """Place in the queue of each run that waits, from 1."""
-    waiting = select(runs.c.run_id).where(runs.c.state == RunState.QUEUED).order_by(runs.c.created, runs.c.run_id)
-    return {run_id: place for place, run_id in enumerate(connection.execute(waiting).scalars(), start=1)}
-
-
-def _status(connection: Connection, row: Row[Any]) -> RunStatus:
-    place = None
-    if row.state == RunState.QUEUED:
-        before = (runs.c.state == RunState.QUEUED, runs.c.created < row.created)
-        place = 1 + (connection.execute(select(func.count()).select_from(runs).where(*before)).scalar() or 0)
-    return _status_of(row, place)
-
-
-def _status_of(row: Row[Any], place: int | None) -> RunStatus:
-    names = ("progress", "stage", "error", "created", "started", "finished", "heartbeat")
-    known = {name: getattr(row, name) for name in names}
-    return RunStatus(run_id=row.run_id, state=RunState(row.state), queue_place=place, **known)
-
-
-def _config(row: Row[Any]) -> SimulationConfig:
-    try:
-        return SimulationConfig.from_dict(json.loads(row.config))
-    except (InvalidConfig, ValueError, TypeError) as error:
-        raise StoreError(f"The configuration of the run {row.run_id} cannot be read: {error}.") from error
-
-
-def _run(row: Row[Any], status: RunStatus, found: tuple[RoundRecord, ...]) -> Run:
-    try:
-        provenance = Provenance(**json.loads(row.provenance)) if row.provenance else None
-        kind = RunKind(row.kind)
-    except (ValueError, TypeError) as error:
-        raise StoreError(f"How the run {row.run_id} came about cannot be read: {error}.") from error
-    return Run(
-        run_id=row.run_id,
-        config=_config(row),
-        status=status,
-        records=found,
-        provenance=provenance,
-        kind=kind,
-        parent=row.parent,
-        owner=row.owner,
-    )

@@ -30,7 +30,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from engine.errors import StoreAddressError, StoreError
 
-SCHEMA, OLDER = "4", ("1", "2", "3")
+SCHEMA, OLDER = "5", ("1", "2", "3", "4")
 """The last step of :mod:`engine.store.migrations`, which ends with the tables below, and those from which a database is
 brought up when it is opened."""
 BUSY_SECONDS = 5
@@ -63,6 +63,7 @@ runs = Table(
     Column("kind", String(16), nullable=False, server_default="run", index=True),  # RunKind
     Column("parent", String(16)),  # the run that this one came from
     Column("owner", String(64)),  # whose it is, where several people share the database
+    Column("batch", Integer, nullable=False, server_default="0"),  # 1: nobody waits for it, it comes after the others
 )
 records = Table(
     "records",

@@ -505,3 +505,15 @@ class TestOlderEngines:
         assert door.find(config).outdated
         with pytest.raises(CorpusError):
             door.submit(config)
+
+
+def test_a_sweep_comes_after_what_is_asked_for_alone(settings, monkeypatch):
+    monkeypatch.setattr(dispatch, "ensure_cluster", lambda *_: None)
+    runs = Runs(settings)
+    configs = [dataclasses.replace(SMALL, seed=seed) for seed in range(3)]
+    batch = runs.submit_all(configs, batch=True)
+    alone = runs.submit(dataclasses.replace(SMALL, seed=9))
+    assert alone.queue_place == 1
+    assert [runs.status(each.run_id).queue_place for each in batch] == [2, 3, 4]
+    assert runs.submit(configs[2]).queue_place == 1  # it has waited longer than the other one
+    runs.close()

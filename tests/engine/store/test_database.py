@@ -114,6 +114,20 @@ class TestALife:
         assert newer.many_to_many == {"PER": SidedCounts(right=4, predicted=5, found=3, gold=6)}
         assert (older.sentences, older.many_to_many) == (None, None)
 
+    def test_what_somebody_waits_for_goes_before_a_batch(self, store):
+        for name in "abc":
+            store.submit(name, SMALL, "checksum", batch=True)
+        store.submit("d", SMALL, "checksum")
+        store.submit("c", SMALL, "checksum")  # of the batch, and somebody waits for it now
+        store.submit("d", SMALL, "checksum", batch=True)  # nobody waits less for it, since a batch has it too
+        assert [each.run_id for each in store.unfinished()] == ["c", "d", "a", "b"]
+        assert [store.status(name).queue_place for name in "cdab"] == [1, 2, 3, 4]
+        assert [run.status.queue_place for run in store.newest(9)[0]] == [2, 1, 4, 3]
+        store.claim("c", "here")
+        store.give_up(store.claim("a", "here"), "It failed.")
+        store.submit("a", SMALL, "checksum")
+        assert [each.run_id for each in store.unfinished()] == ["c", "d", "a", "b"]
+
     def test_the_queue_is_in_order_of_submission(self, store):
         for name in "abc":
             submitted(store, name)

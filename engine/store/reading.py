@@ -1,0 +1,72 @@
+"""What rows of the database are, as values of the engine."""
+
+import json
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select, tuple_
+
+from engine.config import SimulationConfig
+from engine.errors import InvalidConfig, StoreError
+from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
+from engine.store.tables import records, runs
+
+ORDER = (runs.c.batch, runs.c.created, runs.c.run_id)
+"""In which runs are computed: those that somebody waits for before batches, then the longest waiting first."""
+
+
+def records_of(connection: Connection, run_id: str, after: int) -> tuple[RoundRecord, ...]:
+    """Records of a run whose rounds come after this one. Raises StoreError."""
+    query = select(records.c.body).where(records.c.run_id == run_id, records.c.round > after).order_by(records.c.round)
+    try:
+        return tuple(RoundRecord.from_dict(json.loads(body)) for body in connection.execute(query).scalars())
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreError(f"The records of the run {run_id} cannot be read: {error}.") from error
+
+
+def places(connection: Connection) -> dict[str, int]:
+    """Place in the queue of each run that waits, from 1."""
+    waiting = select(runs.c.run_id).where(runs.c.state == RunState.QUEUED).order_by(*ORDER)
+    return {run_id: place for place, run_id in enumerate(connection.execute(waiting).scalars(), start=1)}
+
+
+def status_of(connection: Connection, row: Row[Any]) -> RunStatus:
+    """Where a run stands."""
+    place = None
+    if row.state == RunState.QUEUED:
+        before = (runs.c.state == RunState.QUEUED, tuple_(*ORDER) < tuple_(row.batch, row.created, row.run_id))
+        place = 1 + (connection.execute(select(func.count()).select_from(runs).where(*before)).scalar() or 0)
+    return status_at(row, place)
+
+
+def status_at(row: Row[Any], place: int | None) -> RunStatus:
+    """The same, its place in the queue known."""
+    names = ("progress", "stage", "error", "created", "started", "finished", "heartbeat")
+    known = {name: getattr(row, name) for name in names}
+    return RunStatus(run_id=row.run_id, state=RunState(row.state), queue_place=place, **known)
+
+
+def config_of(row: Row[Any]) -> SimulationConfig:
+    """What a run was asked to do. Raises StoreError."""
+    try:
+        return SimulationConfig.from_dict(json.loads(row.config))
+    except (InvalidConfig, ValueError, TypeError) as error:
+        raise StoreError(f"The configuration of the run {row.run_id} cannot be read: {error}.") from error
+
+
+def run_of(row: Row[Any], status: RunStatus, found: tuple[RoundRecord, ...]) -> Run:
+    """The run with these records. Raises StoreError."""
+    try:
+        provenance = Provenance(**json.loads(row.provenance)) if row.provenance else None
+        kind = RunKind(row.kind)
+    except (ValueError, TypeError) as error:
+        raise StoreError(f"How the run {row.run_id} came about cannot be read: {error}.") from error
+    return Run(
+        run_id=row.run_id,
+        config=config_of(row),
+        status=status,
+        records=found,
+        provenance=provenance,
+        kind=kind,
+        parent=row.parent,
+        owner=row.owner,
+    )
