@@ -9,9 +9,13 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from tests.browser.driving import FLAGS, ROOT, answers, free_port, wait_for
+
+PATIENCE = 120_000
+"""Milliseconds in which something shows itself, on a machine that is busy with other things too."""
+expect.set_options(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +66,7 @@ def page(browser):
     """A fresh profile; whatever the console or the server calls an error fails the test, and each request that goes to
     another machine."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(PATIENCE)
     opened = context.new_page()
     faults: list[str] = []
     opened.on(

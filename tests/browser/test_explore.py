@@ -382,9 +382,9 @@ def test_a_reader_looks_at_what_a_person_is_promised(dashboard, page):
     page.goto(dashboard)
     page.get_by_text("What does this promise?").click()
     wanted = page.get_by_text("Somebody named in 10 sentences")
-    wanted.wait_for(timeout=20_000)
+    wanted.wait_for()
     page.get_by_role("slider", name="Sentences that name one person").press("ArrowRight")
-    page.get_by_text("Somebody named in 11 sentences").wait_for(timeout=20_000)
+    page.get_by_text("Somebody named in 11 sentences").wait_for()
     assert "person_sentences" not in page.url
 
 
@@ -429,8 +429,8 @@ def being_set_up(tmp_path, monkeypatch):
 def test_set_up_behind_the_page_is_told_as_it_goes_on_and_no_longer_when_it_is_done(being_set_up, page):
     page.goto(being_set_up)
     told = page.locator(".st-key-set_up")
-    expect(told).to_contain_text("0 of 2 parts done, now: word vectors", timeout=60_000)
+    expect(told).to_contain_text("0 of 2 parts done, now: word vectors")
     readiness.tell(Progress(parts=("word vectors", "training step"), over=1, step="5 of 62 functions"))
-    expect(told).to_contain_text("1 of 2 parts done, now: training step (5 of 62 functions)", timeout=60_000)
+    expect(told).to_contain_text("1 of 2 parts done, now: training step (5 of 62 functions)")
     readiness.all_is_there()
-    expect(told).to_have_count(0, timeout=60_000)
+    expect(told).to_have_count(0)

@@ -31,7 +31,7 @@ def test_a_newcomer_is_greeted_once_and_led_to_the_lessons(page, dashboard):
     way = page.get_by_role("link", name="Ten minutes from the start")
     way.wait_for(timeout=90_000)  # the first page of a server that has just been started
     way.click()
-    expect(page.get_by_role("button", name=f"1. {FIRST.title}")).to_be_visible(timeout=60_000)
+    expect(page.get_by_role("button", name=f"1. {FIRST.title}")).to_be_visible()
     wait_for(lambda: any(each["name"] == "epsilon_greeted" for each in page.context.cookies()))
     page.goto(dashboard)
     wait_for(lambda: answer(page).startswith("At ε"))
@@ -41,7 +41,7 @@ def test_a_newcomer_is_greeted_once_and_led_to_the_lessons(page, dashboard):
 def test_who_knows_epsilon_is_not_greeted_again(page, dashboard):
     page.goto(dashboard)
     page.get_by_role("button", name="I know ε").click()
-    expect(page.get_by_text("New here?")).to_have_count(0, timeout=60_000)
+    expect(page.get_by_text("New here?")).to_have_count(0)
     wait_for(lambda: any(each["name"] == "epsilon_greeted" for each in page.context.cookies()))
     page.reload()
     wait_for(lambda: answer(page).startswith("At ε"))
@@ -97,7 +97,7 @@ def test_a_lesson_goes_from_the_guess_to_the_picture_and_its_link_restores_it(pa
 def test_arrow_keys_lead_through_the_lessons_in_class_mode(page, dashboard):
     page.goto(dashboard + f"learn?lesson={FIRST.name}")
     page.get_by_role("button", name="Class mode").click()
-    expect(page.get_by_test_id("stHeader")).to_be_hidden(timeout=60_000)
+    expect(page.get_by_test_id("stHeader")).to_be_hidden()
     page.locator("h3").first.click()
     page.keyboard.press("ArrowRight")
     wait_for(lambda: answer(page) == f"2. {SECOND.title}")
@@ -132,7 +132,7 @@ def test_three_phones_guess_and_the_class_sees_it_before_the_answer(page, dashbo
         phone.get_by_role("status").filter(has_text=f"{guess:g}{asked.unit} is counted").wait_for()
         context.close()
         said = f"{number} guess{'es' if number > 1 else ''}, median"
-        expect(page.get_by_text(said)).to_be_visible(timeout=30_000)  # without anybody touching the page
+        expect(page.get_by_text(said)).to_be_visible()  # without anybody touching the page
     stranger = browser.new_context().new_page()
     assert stranger.goto(poll + "learn").status == 404, "more than the question can be reached"
     stranger.context.close()

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.browser
 
 def test_from_explore_to_a_report_in_a_file(page, dashboard):
     page.goto(dashboard)
-    page.get_by_role("link", name="Report").last.click(timeout=60_000)
+    page.get_by_role("link", name="Report").last.click()
     document = page.locator(".report")
-    expect(document).to_contain_text("Privacy label", timeout=60_000)
+    expect(document).to_contain_text("Privacy label")
     assert page.title().startswith("Report")
     run = page.evaluate("() => new URL(location.href).searchParams.get('run')")
     expect(document).to_contain_text(f"Run {run}")
