@@ -69,7 +69,7 @@ def seconds(call: Callable[[], object], repeats: int = REPEATS) -> tuple[float, 
 
 
 def drawn(name: str, settings: Settings) -> Callable[[], object]:
-    """Draws a page of the app, as a session does. Raises RuntimeError where it has an error."""
+    """Draws a page of the app, as the first session of a server does. Raises RuntimeError where it has an error."""
     from unittest.mock import patch
 
     import streamlit as st
@@ -84,6 +84,7 @@ def drawn(name: str, settings: Settings) -> Callable[[], object]:
 
     def draw() -> None:
         here = patch.object(Settings, "from_environment", classmethod(lambda _: settings))
+        st.cache_resource.clear()
         with here, patch.object(st, "navigation", with_it_in_front):
             shown = AppTest.from_file(str(REPOSITORY / "app.py"), default_timeout=600).run()
         if shown.exception:

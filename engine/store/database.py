@@ -29,6 +29,8 @@ from engine.store.tables import notes, open_database, records, runs, sentences
 ATTEMPTS = 3
 """How often a run may lose its worker without a new record in between before it counts as failed."""
 _UNFINISHED = (RunState.QUEUED, RunState.RUNNING)
+_AT_ONCE = 500
+"""Identities in one question: databases limit how many values a question has."""
 
 
 @dataclass(frozen=True)
@@ -142,15 +144,14 @@ class Store:
 
     def last_records(self, run_ids: Collection[str]) -> dict[str, RoundRecord]:
         """The newest record of each of these runs that has one and can be read."""
-        newest = (
-            select(records.c.run_id, func.max(records.c.round).label("round")).group_by(records.c.run_id).subquery()
-        )
-        same = and_(records.c.run_id == newest.c.run_id, records.c.round == newest.c.round)
-        query = select(records.c.run_id, records.c.body).join(newest, same)
-        found = {}
-        with self._begin() as connection:
-            for row in connection.execute(query):
-                if row.run_id in run_ids:
+        found, wanted = {}, sorted(run_ids)
+        last = func.max(records.c.round).label("round")
+        for first in range(0, len(wanted), _AT_ONCE):
+            asked = records.c.run_id.in_(wanted[first : first + _AT_ONCE])
+            newest = select(records.c.run_id, last).where(asked).group_by(records.c.run_id).subquery()
+            same = and_(records.c.run_id == newest.c.run_id, records.c.round == newest.c.round)
+            with self._begin() as connection:
+                for row in connection.execute(select(records.c.run_id, records.c.body).join(newest, same)):
                     with suppress(ValueError, TypeError, KeyError):
                         found[row.run_id] = RoundRecord.from_dict(json.loads(row.body))
         return found

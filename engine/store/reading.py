@@ -1,6 +1,7 @@
 """What rows of the database are, as values of the engine."""
 
 import json
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select, tuple_
@@ -48,9 +49,15 @@ def status_at(row: Row[Any], place: int | None) -> RunStatus:
 def config_of(row: Row[Any]) -> SimulationConfig:
     """What a run was asked to do. Raises StoreError."""
     try:
-        return SimulationConfig.from_dict(json.loads(row.config))
+        return _read_config(row.config)
     except (InvalidConfig, ValueError, TypeError) as error:
         raise StoreError(f"The configuration of the run {row.run_id} cannot be read: {error}.") from error
+
+
+@lru_cache(maxsize=16_384)
+def _read_config(text: str) -> SimulationConfig:
+    """Pages ask for the same thousands of runs again and again, and a configuration never changes."""
+    return SimulationConfig.from_dict(json.loads(text))
 
 
 def run_of(row: Row[Any], status: RunStatus, found: tuple[RoundRecord, ...]) -> Run:
