@@ -138,6 +138,8 @@ def matching(found: Sequence[Overview], words: str, states: Sequence[RunState], 
 
 
 def _has(each: Overview, words: Sequence[str]) -> bool:
+    if not words:
+        return True
     cells = {name.lower(): _plain(value) for name, value in row(each).items() if name not in _LINKS}
     raw = {"corpus": each.run.config.corpus.lower(), "model": each.run.config.tagger.name}
     text = " ".join((*cells.values(), *raw.values()))

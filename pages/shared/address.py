@@ -6,6 +6,7 @@ What a link holds comes from anybody. Each field is checked by itself; one that 
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -71,6 +72,7 @@ def write(config: SimulationConfig) -> dict[str, str]:
     }
 
 
+@lru_cache(maxsize=16_384)
 def link(config: SimulationConfig) -> str:
     """Where Explore shows ``config``, from any page."""
     return "./?" + urlencode(write(config))

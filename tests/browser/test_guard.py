@@ -40,7 +40,9 @@ def test_what_somebody_smuggled_in_runs_nothing_and_reaches_nobody(browser, dash
 def test_every_answer_has_the_headers(dashboard):
     for path in ("", "glossary", "app/static/mark.svg", "_stcore/health", "metrics"):
         answer = urllib.request.urlopen(dashboard + path, timeout=30)
-        assert answer.headers["Content-Security-Policy"].startswith("default-src 'self'; script-src 'self' blob: 'sha2")
+        assert answer.headers["Content-Security-Policy"].startswith(
+            "default-src 'self'; script-src 'self' blob: 'unsafe-eval' 'sha2"
+        )
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert answer.headers["Referrer-Policy"] == "same-origin"
 
