@@ -1,6 +1,7 @@
 """What tests of pages share: the app without a browser."""
 
 import functools
+import sys
 from dataclasses import replace
 
 import pytest
@@ -23,6 +24,12 @@ def _opened_at(navigation, first, pages, **more):
     for page in (page for group in pages.values() for page in group):
         page._default = page._page.parent.name == first
     return navigation(pages, **more)
+
+
+@pytest.fixture(autouse=True)
+def main_stays(monkeypatch):
+    """Streamlit puts a module of its own there, with which processes that are spawned later would begin."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
 
 @pytest.fixture

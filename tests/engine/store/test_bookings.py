@@ -255,6 +255,7 @@ def test_a_kill_at_any_moment_loses_and_doubles_nothing(store, store_address, mo
     process = multiprocessing.get_context("spawn").Process(target=_book_for_ever, args=(store_address,))
     process.start()
     while not account_of(store).bookings:
+        assert process.is_alive()
         time.sleep(0.05)
     time.sleep(random.Random(moment).random() / 2)
     os.kill(process.pid, signal.SIGKILL)
