@@ -92,8 +92,9 @@ def connect(settings: Settings) -> "Client":
     where it serves another version, or what is set is no use."""
     from distributed import Client
 
+    place, shown = _place(settings), security(settings)  # what they refuse is a ValueError, and no silence
     try:
-        client = Client(**_place(settings), security=security(settings), timeout=_CONNECT_SECONDS, set_as_default=False)
+        client = Client(**place, security=shown, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ClusterError(f"EPSILON_SCHEDULER={settings.scheduler} does not answer, or has another key.") from error
     theirs = client.get_metadata([NAME], default=None)

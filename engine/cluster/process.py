@@ -70,7 +70,7 @@ def main() -> int:
             try:
                 dispatcher = Dispatcher(settings, stack, place.ring)
             except EpsilonError as error:
-                log.error("%s", error)
+                sys.stderr.write(f"{error}\n")  # its last line is what whoever started it is told
                 return 1
             place.say_ready()
             stack.callback(place.ready.unlink, missing_ok=True)

@@ -9,10 +9,13 @@ from engine.command_line.options import configurable
 from engine.command_line.saying import progress_bar, say
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
+from engine.privacy.audit.extent import CANARIES
 from engine.reports.audits import audit_command, audit_fields, audit_text
 from engine.runs import Runs
 
 GAUSSIAN = "gaussian"
+KNOWN_CANARIES = 100_000
+"""Of each audit where the truth is known, unless others are asked for."""
 
 
 @configurable
@@ -22,8 +25,11 @@ def audit(
         str | None, typer.Option(metavar="ID", help="Audit the configuration of this run, not that of the options.")
     ] = None,
     canaries: Annotated[
-        int, typer.Option(help="Made-up examples, each in by a coin, in one run for either kind.", show_default=True)
-    ] = 1000,
+        int | None,
+        typer.Option(
+            help="Made-up examples, each in by a coin, in one run for either kind.  [default: 1000; gaussian: 100000]"
+        ),
+    ] = None,
     references: Annotated[
         int, typer.Option(help="Models beside the one that membership inference attacks, each in turn. 0: none.")
     ] = 0,
@@ -37,7 +43,7 @@ def audit(
 ) -> None:
     """Attack a run and bound its ε from below, or check that bound where ε is known."""
     if mechanism == GAUSSIAN:
-        _known(epsilon, repetitions, as_json)
+        _known(epsilon, repetitions, KNOWN_CANARIES if canaries is None else canaries, as_json)
         return
     if epsilon is not None:
         raise InvalidConfig(f"epsilon={epsilon:g}, expected none: of mechanism={mechanism!r} it follows from the rest")
@@ -45,6 +51,7 @@ def audit(
 
     runs = Runs.from_environment()
     config = runs.get(run).config if run else make(mechanism=mechanism)
+    canaries = CANARIES if canaries is None else canaries
     with progress_bar(quiet=as_json) as tell:
         found = audits.audit(
             config,
@@ -61,15 +68,15 @@ def audit(
         raise typer.Exit(1)
 
 
-def _known(epsilon: float | None, repetitions: int, as_json: bool) -> None:
+def _known(epsilon: float | None, repetitions: int, canaries: int, as_json: bool) -> None:
     from engine.privacy.audit.known import gaussian_mechanism
 
     if epsilon is None:
         raise InvalidConfig("epsilon: expected the true one of mechanism='gaussian'")
-    found = gaussian_mechanism(epsilon, repetitions=repetitions)
+    found = gaussian_mechanism(epsilon, repetitions=repetitions, canaries=canaries)
     fields = {"coverage": found.coverage, "bound_median": found.median, "epsilon": found.epsilon}
     text = (
-        f"{repetitions:,} audits of a Gaussian mechanism with ε = {epsilon:g} at δ = {found.delta:g}: the bound held "
-        f"in {100 * found.coverage:.1f} %, its median is {found.median:.3g}"
+        f"{repetitions:,} audits, {canaries:,} canaries each, of a Gaussian mechanism with ε = {epsilon:g} at "
+        f"δ = {found.delta:g}: the bound held in {100 * found.coverage:.1f} %, its median is {found.median:.3g}"
     )
     say(as_json, fields, text)

@@ -137,8 +137,8 @@ class _Attacked(DPSGD):
         return found
 
     def _update(self, total: np.ndarray, step: int) -> None:
-        assert self._added is not None
-        assert isinstance(self.optimiser, _Reader)
+        if self._added is None or not isinstance(self.optimiser, _Reader):
+            raise TypeError(f"step={step:,} has no sum or no reader, expected both: it was not begun by this trainer")
         others = self.directions.along(total) - self._added
         super()._update(total, step)
         self.release = self.directions.along(self.optimiser.given) * self.plan.batch_size - others

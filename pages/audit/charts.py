@@ -7,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from engine.privacy.audit.membership import allowed
-from engine.records import RATES, MembershipAudit
+from engine.records import RATES, SHOWN, MembershipAudit
 from engine.reports.numbers import epsilon_text
 from pages.audit.groups import Group, mean
 from pages.shared import palette
@@ -98,6 +98,21 @@ def caught(found: MembershipAudit, key: str) -> go.Figure:
             line={"color": colour, "dash": dash, "width": 3 if curve.attack == found.best else 1.5},
             hovertemplate="%{y:.2%} of members where %{x:.2%} of others<extra>" + curve.attack + "</extra>",
         )
+    strongest = found.strongest
+    figure.add_scatter(
+        x=list(SHOWN),
+        y=[share for share, _, _ in strongest.shown],
+        mode="markers",
+        name=f"{_NAMES.get(strongest.attack, strongest.attack)}, 95 %",
+        marker={"color": palette.RECALL, "size": 7},
+        error_y={
+            "type": "data",
+            "symmetric": False,
+            "array": [most - share for share, _, most in strongest.shown],
+            "arrayminus": [share - max(least, _LEAST) for share, least, _ in strongest.shown],
+        },
+        hovertemplate="%{y:.2%} of members where %{x:.2%} of others<extra>95 % over models</extra>",
+    )
     figure.update_layout(plain_layout(key, height=460) | _ABOVE)
     axis: dict[str, object] = {
         "type": "log",

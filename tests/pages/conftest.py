@@ -8,6 +8,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from benchmarks.many_runs import opened_with
 from engine.config import SimulationConfig, run_id
 from engine.runs import Runs
 from engine.settings import REPOSITORY, Settings
@@ -17,13 +18,6 @@ from tests.engine.runs_for_tests import check
 
 st_navigation = st.navigation
 _CHECK = check()
-
-
-def _opened_at(navigation, first, pages, **more):
-    """The app's own navigation, with another page than Explore in front: AppTest alone would leave app.py out."""
-    for page in (page for group in pages.values() for page in group):
-        page._default = page._page.parent.name == first
-    return navigation(pages, **more)
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +47,7 @@ def open_page(settings, monkeypatch):
     def open_at(page: str = "explore", here: Settings = settings, **fields: str) -> AppTest:
         monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls: here))
         st.cache_resource.clear()
-        monkeypatch.setattr(st, "navigation", functools.partial(_opened_at, st_navigation, page))
+        monkeypatch.setattr(st, "navigation", functools.partial(opened_with, st_navigation, page))
         test = AppTest.from_file(str(REPOSITORY / "app.py"), default_timeout=60)
         for name, value in fields.items():
             test.query_params[name] = value

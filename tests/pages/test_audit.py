@@ -100,6 +100,11 @@ def test_a_picture_has_what_is_claimed_right_of_what_is_lost():
     permitted = next(trace for trace in curve.data if (trace.name or "").startswith("permitted"))
     assert list(permitted.y) == sorted(permitted.y)
     assert permitted.y[-1] == 1
+    (marks,) = (trace for trace in curve.data if trace.error_y.array is not None)
+    shown = MEMBERSHIP.strongest.shown
+    assert [y + up for y, up in zip(marks.y, marks.error_y.array, strict=True)] == pytest.approx(
+        [most for *_, most in shown]
+    )
 
 
 def test_how_much_canaries_can_show_at_most_where_no_noise_is():

@@ -18,6 +18,8 @@ _HAVE = re.compile(
     "\u2190-\u2193\u2200-\u22ff]"
 )
 """Letters that Typst's own fonts have, where they are letters at all: PDF/UA allows no others."""
+_JOINER = "\u2060"
+"""Of no width and no shape: it keeps a line from breaking on a page, and says nothing."""
 _NO_LETTERS = ("Cn", "Cf")
 """Categories of Unicode: not assigned, without a shape."""
 
@@ -44,7 +46,8 @@ def render(document: Document) -> bytes:
 def _spelled(value: Any) -> Any:
     """The same values, with the number of each letter that the fonts lack in its place."""
     if isinstance(value, str):
-        return "".join(letter if _has(letter) else f"[U+{ord(letter):04X}]" for letter in value)
+        letters = value.replace(_JOINER, "")
+        return "".join(letter if _has(letter) else f"[U+{ord(letter):04X}]" for letter in letters)
     if isinstance(value, dict):
         return {name: _spelled(each) for name, each in value.items()}
     return [_spelled(each) for each in value] if isinstance(value, list) else value

@@ -323,6 +323,11 @@ EPSILON = ["epsilon", "--examples", "100", "--batch-size", "10", "--epochs", "1"
         (["epsilon", "--examples", "0", "--batch-size", "1", "--epochs", "1", "--noise-multiplier", "1"], "examples=0"),
         (["paper", "--table", "table9"], "table='table9'"),
         (["again", "0000000000000000"], "0000000000000000"),
+        (["audit", "--mechanism", "gaussian", "--epsilon", "3", "--canaries", "4"], "canaries=4, expected at least 5"),
+        (["cluster", "worker"], "EPSILON_SCHEDULER is not set"),
+        (["cluster", "scheduler"], "EPSILON_CLUSTER_KEY is not set"),
+        (["cluster", "show"], "EPSILON_SCHEDULER is not set"),
+        (["cluster", "key", "/"], "key=/ is there already"),
         (["no-such-verb"], "no-such-verb"),
     ],
 )

@@ -130,6 +130,12 @@ def roles(node, found):
     return found
 
 
+def test_what_keeps_a_line_from_breaking_is_not_spelled_out():
+    said = model.Paragraph("F1 0.85 (95 %: 0.84\u2060\u2013\u20600.86)")
+    drawn = pdf.render(replace(DOCUMENT, sections=(model.Section("All", (said,)),)))
+    assert "0.84\u20130.86" in "".join(page.extract_text() for page in PdfReader(io.BytesIO(drawn)).pages)
+
+
 @pytest.mark.parametrize("document", [DOCUMENT, ALARMED])
 def test_the_pdf_is_tagged_and_says_all_as_it_is(document):
     drawn = pdf.render(document)
