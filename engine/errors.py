@@ -13,6 +13,10 @@ class BudgetExceeded(InvalidConfig):
     """A run would cost a corpus more than its budget has left; the text has the sum. Nothing is stored."""
 
 
+class NotAllowed(EpsilonError):
+    """Somebody may not do this, or has as much under way as one person may; the text says what is needed."""
+
+
 class CorpusError(EpsilonError):
     """A corpus is unknown, cannot be fetched, or its files cannot be read as tagged sentences."""
 

@@ -3,6 +3,7 @@
 import ipaddress
 import os
 import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +40,9 @@ class Settings:
     the files that runs share (EPSILON_ARTEFACTS; any that fsspec knows), or None for ``home``. language_model:
     folder of a language model of one's own (EPSILON_LANGUAGE_MODEL), or None. poll: where a class's phones reach the
     poll (EPSILON_POLL): an address of the local network, None for this machine's own, and a port; None: nowhere.
+    access: the file that says who may use the dashboard (EPSILON_ACCESS, :mod:`engine.people`), or None for whoever
+    reaches it. own: names of the uploaded corpora that whoever these settings are for may use, asked for each time;
+    None: all of them, and any path.
     """
 
     home: Path
@@ -51,6 +55,8 @@ class Settings:
     shared: str | None = None
     language_model: Path | None = None
     poll: tuple[str | None, int] | None = None
+    access: Path | None = None
+    own: Callable[[], Collection[str]] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "store_url", Address(self.store_url))
@@ -81,6 +87,7 @@ class Settings:
         default_data = REPOSITORY.parent / "shared" / "data"
         model = os.environ.get("EPSILON_LANGUAGE_MODEL")
         key = os.environ.get("EPSILON_CLUSTER_KEY")
+        access = os.environ.get("EPSILON_ACCESS")
         data = os.environ.get("EPSILON_DATA_DIR") or (str(default_data) if default_data.is_dir() else None)
         return cls(
             home=home.resolve(),
@@ -92,6 +99,7 @@ class Settings:
             shared=os.environ.get("EPSILON_ARTEFACTS") or None,
             language_model=Path(model).expanduser().resolve() if model else None,
             poll=_poll(os.environ.get("EPSILON_POLL") or ""),
+            access=Path(access).expanduser().resolve() if access else None,
         )
 
 

@@ -93,7 +93,7 @@ def _locate(name_or_path: str, settings: Settings) -> Located:
                     f"its SHA-256 is {digest(source.path)[:12]}…, expected {promised.sha256[:12]}…"
                 )
         return found
-    own = name_or_path.startswith(OWN)
+    own = name_or_path.startswith(OWN) or settings.own is not None  # then no path is anybody's
     path = own_files(settings).get(name_or_path) if own else Path(name_or_path).expanduser()
     if path is None or not path.exists():
         raise CorpusError(
@@ -132,7 +132,9 @@ def fetched_folder(name: str, settings: Settings) -> Path:
 
 
 def own_files(settings: Settings) -> dict[str, Path]:
-    """The user's own corpora by name: what was uploaded, and folders that were put beside it."""
+    """The user's own corpora by name: what was uploaded, and folders that were put beside it; only those that whoever
+    these settings are for may use."""
+    usable = None if settings.own is None else settings.own()
     try:
         paths = sorted((settings.home / "corpora").iterdir())
     except OSError:
@@ -141,6 +143,7 @@ def own_files(settings: Settings) -> dict[str, Path]:
         path.stem if path.is_file() else path.name: path
         for path in paths
         if path.name.startswith(OWN) and not path.is_symlink()
+        if usable is None or (path.stem if path.is_file() else path.name) in usable
     }
 
 

@@ -10,6 +10,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from engine.corpus import rel
@@ -30,9 +31,9 @@ def add_upload(filename: str, data: bytes, settings: Settings, check: Callable[[
     """Keep a file among the user's own corpora, whole or not at all, and return its name there: a column file, a
     ``.rel`` file, or a zip of what makes a corpus (see :func:`engine.corpus.files.parts_of`).
 
-    The same content under the same file name keeps its name; other content gets a number. check: reads what is about to
-    be kept, and is told what it is called in messages; by default it is read here. Raises CorpusError when it cannot be
-    read as a corpus, StoreError when it cannot be written.
+    The same content under the same file name keeps its name, whoever's it is; other content gets a number. check:
+    reads what is about to be kept, and is told what it is called in messages; by default it is read here. Raises
+    CorpusError when it cannot be read as a corpus, StoreError when it cannot be written.
     """
     shown = Path(filename.replace("\\", "/")).name or "upload"
     if len(data) > MAX_BYTES:
@@ -46,7 +47,7 @@ def add_upload(filename: str, data: bytes, settings: Settings, check: Callable[[
             content = checksum(located_at(made))
             for number in range(1, _NAMES):
                 name = f"{OWN}{slug}" + (f"-{number}" if number > 1 else "")
-                taken = own_files(settings).get(name)
+                taken = own_files(_of_all(settings)).get(name)
                 if taken is None and _placed(made, folder / f"{name}{made.suffix}"):
                     return name
                 if taken is not None and checksum(located_at(taken)) == content:
@@ -142,7 +143,7 @@ def rename(name: str, title: str, settings: Settings) -> str:
     StoreError."""
     path, new = _own_file(name, settings), f"{OWN}{_slug(title)}"
     target = path.with_name(f"{new}{path.suffix}" if path.is_file() else new)
-    if new in own_files(settings):
+    if new in own_files(_of_all(settings)):
         raise CorpusError(f"name={title!r}, expected one that no corpus has: {new.removeprefix(OWN)} is there")
     try:
         path.rename(target)
@@ -161,6 +162,11 @@ def delete(name: str, settings: Settings) -> None:
             path.unlink()
     except OSError as error:
         raise StoreError(f"{name} cannot be deleted: {error.strerror}") from error
+
+
+def _of_all(settings: Settings) -> Settings:
+    """Names are given once, whoever's corpus it is."""
+    return replace(settings, own=None)
 
 
 def _own_file(name: str, settings: Settings) -> Path:

@@ -1,17 +1,19 @@
 """Published runs and the user's own, as one: found, listed, laid along a trade-off curve."""
 
+import getpass
 import math
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from engine import corpus as corpora
 from engine.config import SimulationConfig, but_for_noise, run_id
 from engine.corpus import AnyCorpus
 from engine.embeddings.apart import NONE, Overlap, believable, overlap
-from engine.errors import CorpusError, EpsilonError, RunNotFound, StoreError
+from engine.errors import CorpusError, EpsilonError, NotAllowed, RunNotFound, StoreError
+from engine.people import Person, Role
 from engine.records import RoundRecord, Run, RunKind, RunState, RunStatus
 from engine.runs.repeats import Outcome, Repeat, outcome, repeat_id
 from engine.settings import Settings
@@ -19,6 +21,7 @@ from engine.store import published
 from engine.store.published import Published
 
 if TYPE_CHECKING:
+    from engine.store.belongings import Belongings
     from engine.store.database import Store
 
 
@@ -34,28 +37,59 @@ class Overview:
 
 
 class Catalogue:
-    """All runs of these settings. Methods raise EpsilonError with a sentence for the user."""
+    """All runs of these settings, or those that there are for one person. Methods raise EpsilonError with a sentence
+    for the user."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, person: Person | None = None) -> None:
+        self.person = person
+        # What nobody asks for, nobody opens: the database is not touched before a corpus of somebody's own is named.
+        own = None if person is None or person.role.may(Role.ADMIN) else lambda: self._belongings.own_corpora()
+        self.settings = replace(settings, own=own)
         self._ends: dict[str, RoundRecord] = {}
         self._seen = (Published((), ()), Published((), ()))
 
+    def of(self, person: Person) -> Self:
+        """The same for one person, for whom the runs and corpora of others are not there."""
+        theirs = type(self)(self.settings, person)
+        theirs.__dict__["_every"] = self._every
+        return theirs
+
     @cached_property
-    def _store(self) -> "Store":
+    def _every(self) -> "Store":
         from engine.store.database import Store
 
         return Store(self.settings.store_url)
+
+    @cached_property
+    def _store(self) -> "Store":
+        return self._every.of(self.person) if self.person else self._every
+
+    @cached_property
+    def _belongings(self) -> "Belongings":
+        from engine.store.belongings import Belongings
+
+        return Belongings(self._store)
 
     @property
     def book(self) -> "Store":
         """The database, as the book of budgets (:mod:`engine.runs.budgets`)."""
         return self._store
 
+    def allow(self, deed: str, subject: str = "", needed: Role = Role.RUNNER) -> None:
+        """Write down that somebody does this, where several people use the program, and refuse it to who may not.
+        Raises NotAllowed, StoreError."""
+        if self.settings.access is None:
+            return
+        person = self.person
+        refused = person is not None and not person.role.may(needed)
+        self._belongings.write_deed(person.name if person else _at_the_shell(), deed, subject, refused=refused)
+        if person is not None and refused:
+            raise NotAllowed(f"{person.name} is a {person.role} here, and this takes the role {needed}: {deed}.")
+
     def close(self) -> None:
         """Let go of the database."""
-        if "_store" in self.__dict__:
-            self._store.close()
+        if "_every" in self.__dict__:
+            self._every.close()
 
     def corpus(self, config: SimulationConfig) -> AnyCorpus:
         """The corpus of a configuration, as it is now."""
@@ -227,6 +261,14 @@ class Catalogue:
             return overlap(self.corpus(config), config.features)
         except CorpusError:
             return NONE
+
+
+def _at_the_shell() -> str:
+    """Whoever may use this machine as the program's user may do everything, and is no person who signed in."""
+    try:
+        return f"shell: {getpass.getuser()}"[:64]
+    except (KeyError, OSError):  # a user without a name, as in containers
+        return "shell"
 
 
 def _preference(run: Run, wanted: SimulationConfig) -> tuple[bool, bool, bool, int]:

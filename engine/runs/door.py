@@ -8,16 +8,12 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self, TypeVar
 
-from engine import corpus as corpora
-from engine.config import FEATURES, JOIN, SimulationConfig, with_noise
-from engine.corpus import CorpusInfo
-from engine.corpus.sentences import Sentence
-from engine.embeddings import own_model
-from engine.embeddings.apart import Overlap, overlap
+from engine.config import SimulationConfig, with_noise
 from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
 from engine.federated.plan import FederatedPlan, plan_of
+from engine.people import Person, Role
 from engine.records import Audit, Measurement, RoundRecord, Run, RunKind, RunState, RunStatus, Study
 from engine.settings import Settings
 from engine.store import audits, key_file, measured, places, published, published_models, studies
@@ -28,18 +24,18 @@ if TYPE_CHECKING:
     from engine.privacy.ledger import Training
     from engine.training.model import Model
 
-from engine.runs import intake, inventory, previews, repeats, tagging
-from engine.runs.catalogue import Catalogue
-from engine.runs.intake import Intake
-from engine.runs.inventory import Inventory
+from engine.runs import previews, repeats, tagging
+from engine.runs.corpora import Corpora
 from engine.runs.previews import Holdings, Preview
 from engine.runs.tagging import Answer, Desk, Offer
 
 LONGEST_NOTE = 2000
 """Characters."""
+_DEEDS = {RunKind.RUN: "run", RunKind.REPEAT: "run again", RunKind.AUDIT: "audit"}
+_T = TypeVar("_T")
 
 
-class Runs(Catalogue):
+class Runs(Corpora):
     """What can be asked of runs and done with them. Methods raise EpsilonError with a sentence for the user."""
 
     @classmethod
@@ -86,6 +82,7 @@ class Runs(Catalogue):
         from engine.cluster import dispatch
         from engine.runs import budgets
 
+        self.allow(_DEEDS[kind], identity)
         plan = self.plan(config)
         embeddings.find(config.embeddings)
         if own := embeddings.own_in_context(config.language_model, self.settings):
@@ -125,30 +122,37 @@ class Runs(Catalogue):
         return [submit(config, owner_pid=owner_pid, batch=batch) for config in wanted]
 
     def cancel(self, identity: str) -> RunStatus:
-        """Stop a run that waits or runs; what it recorded stays, and it can be taken up again. Raises RunNotFound."""
+        """Stop a run that waits or runs; what it recorded stays, and it can be taken up again. Raises RunNotFound,
+        NotAllowed where it is somebody else's too."""
+        self.allow("cancel", identity)
         self._store.cancel(identity)
         return self.status(identity)
 
     def delete(self, identity: str) -> None:
-        """Forget one of the user's runs with its records, its note and its checkpoint. Raises RunNotFound, or
-        InvalidConfig for a published run."""
+        """Forget one of the user's runs with its records, its note and its checkpoint. Raises RunNotFound, NotAllowed,
+        or InvalidConfig for a published run."""
         if identity in self._published.by_id:
             raise InvalidConfig(f"run {identity} is published: its file is in {self.settings.published.name}/")
-        self._store.delete(identity)
+        self.allow("delete", identity)
         self._ends.pop(identity, None)
+        if not self._store.delete(identity):
+            return
         self.settings.artefacts.remove(places.checkpoint_name(identity))
-        self.forget_models([identity])
+        self._forget_models([identity])
         key_file.destroy(places.key_path(self.settings, identity))
 
     def write_note(self, identity: str, text: str) -> None:
-        """Put a note beside one of the user's runs; an empty one removes it. Raises RunNotFound, InvalidConfig."""
+        """Put a note beside one of the user's runs; an empty one removes it. Raises RunNotFound, NotAllowed,
+        InvalidConfig."""
+        self.allow("note", identity)
         if len(text) > LONGEST_NOTE:
             raise InvalidConfig(f"the note has {len(text):,} characters, expected at most {LONGEST_NOTE:,}")
         self._store.write_note(identity, text.strip())
 
     def publish(self, identity: str, *, model: bool = False) -> "Path":
         """Write a finished run to the folder of published results, and its tagger beside it where wanted (``model``,
-        weights in float16). Raises RunNotFound, InvalidConfig, StoreError."""
+        weights in float16). Raises RunNotFound, InvalidConfig, NotAllowed, StoreError."""
+        self.allow("publish", identity, Role.ADMIN)
         run = self.get(identity)
         if run.kind != RunKind.RUN:
             raise InvalidConfig(f"run {identity} repeats another: the first one is what can be published")
@@ -166,7 +170,7 @@ class Runs(Catalogue):
         """What was measured of privacy, by the run with the same configuration: the user's own before published
         ones."""
         self.settings.artefacts.bring_all(audits.FOLDER)
-        return audits.read_all(self.settings.artefacts.folder, self.settings.published)
+        return self._seen_of(audits.read_all(self.settings.artefacts.folder, self.settings.published))
 
     def training(self, identity: str) -> "Training":
         """What the ledger is of: a run that is done and promises what its plan says. Raises RunNotFound, StoreError,
@@ -192,6 +196,7 @@ class Runs(Catalogue):
         """Keep it in place of an earlier one; a look at its corpus. Raises StoreError."""
         from engine.runs import budgets
 
+        self.allow("audit", audit.run_id)
         audits.write(audit, self.settings.artefacts)
         budgets.book(self, budgets.looks(self, audit.run_id, audit.config, "an audit, of models of its own"))
 
@@ -200,6 +205,7 @@ class Runs(Catalogue):
         published one. Raises RunNotFound if none was kept, StoreError."""
         from engine.training.model import Model
 
+        self._refuse_unseen(identity)
         name = places.model_name(identity, platform)
         if path := self.settings.artefacts.find(name):
             return Model.load(path)
@@ -208,7 +214,8 @@ class Runs(Catalogue):
         return published_models.read(name, self.settings.published)
 
     def has_model(self, identity: str) -> bool:
-        """Whether the tagger of a run is here, kept or published. Raises StoreError."""
+        """Whether the tagger of a run is here, kept or published. Raises RunNotFound, StoreError."""
+        self._refuse_unseen(identity)
         name = places.model_name(identity)
         return bool(self.settings.artefacts.find(name)) or (self.settings.published / name).is_file()
 
@@ -219,12 +226,20 @@ class Runs(Catalogue):
 
     def tag(self, text: str, identities: Collection[str], tell: Callable[[str], None] = lambda stage: None) -> Answer:
         """What the taggers of these runs say of a text, in a process of its own: seconds at first, then one for 500
-        words. tell: is told what is going on. Raises InvalidConfig, TrainingFailed."""
+        words. tell: is told what is going on. Raises InvalidConfig, RunNotFound, TrainingFailed."""
+        for identity in identities:
+            self._refuse_unseen(identity)
         return self._desk.ask(text, identities, tell)
 
     @cached_property
     def _desk(self) -> Desk:
         return Desk(self.settings)
+
+    def of(self, person: Person) -> Self:
+        """See :meth:`Catalogue.of`; all of them ask at one desk."""
+        theirs = super().of(person)
+        theirs.__dict__["_desk"] = self._desk
+        return theirs
 
     def close(self) -> None:
         """Let go of the database, and of the process that tags."""
@@ -238,17 +253,40 @@ class Runs(Catalogue):
         for name, size in self.settings.artefacts.sizes(places.MODELS).items():
             run = places.run_of_model(name)
             found[run] = found.get(run, 0) + size
-        return found
+        return self._seen_of(found)
 
     def forget_models(self, identities: Iterable[str] | None = None) -> None:
-        """Remove the taggers of these runs, by default all that were kept; runs and records stay. Raises StoreError."""
+        """Remove the taggers of these runs, by default all that were kept; runs and records stay. Raises NotAllowed,
+        StoreError."""
+        if identities is None:
+            self.allow("forget taggers", "all", Role.ADMIN)
+        else:
+            identities = list(identities)
+            for identity in identities:
+                self.allow("forget taggers", identity)
+                self._belongings.own("run", identity)
+        self._forget_models(identities)
+
+    def _forget_models(self, identities: Iterable[str] | None) -> None:
         wanted = None if identities is None else set(identities)
         for name in self.settings.artefacts.sizes(places.MODELS):
             if wanted is None or places.run_of_model(name) in wanted:
                 self.settings.artefacts.remove(name)
 
+    def _refuse_unseen(self, identity: str) -> None:
+        """Raise RunNotFound for somebody else's run."""
+        if self.person and identity not in self._published.by_id:
+            self._store.status(identity)
+
+    def _seen_of(self, found: dict[str, _T]) -> dict[str, _T]:
+        """Without what belongs to somebody else's runs."""
+        if self.person is None or not found:
+            return found
+        seen = self._published.by_id.keys() | {run.run_id for run in self.runs_of()}
+        return {identity: each for identity, each in found.items() if identity in seen}
+
     def studies(self) -> dict[str, Study]:
-        """Searches for a recipe by name, the user's own before the published ones."""
+        """Searches for a recipe by name, the user's own, which the shell alone can make, before the published ones."""
         return studies.read_all(self.settings.home, self.settings.published)
 
     def resume(self, *, owner_pid: int | None = None) -> None:
@@ -308,88 +346,3 @@ class Runs(Catalogue):
             return None
         taken = plan.taken(last.step if last else plan.steps)
         return group_epsilon(zip(plan.parts, taken, strict=True), sentences)
-
-    def longest_document(self, name: str) -> int | None:
-        """Sentences in the longest document of a corpus's training part; None if it has no documents or is not here.
-        Raises StoreError."""
-        try:
-            return previews.longest_document(corpora.resolve(name, self.settings).layout)
-        except CorpusError:
-            return None
-
-    # Corpora and vectors
-
-    def corpora(self) -> list[CorpusInfo]:
-        """The catalogue, the embedded corpus first."""
-        return corpora.catalogue(self.settings)
-
-    def inventory(self, name: str) -> Inventory:
-        """What a corpus holds, and what of it others hold too. Raises CorpusError."""
-        return inventory.take(name, self.settings)
-
-    def corpus_overlap(self, name: str) -> Overlap | None:
-        """What a corpus shares with the sentences that any features were fitted on; None if it cannot be read."""
-        try:
-            return overlap(corpora.resolve(name, self.settings), FEATURES[-1])
-        except CorpusError:
-            return None
-
-    def add_corpus(
-        self, filename: str, data: bytes, tell: Callable[[str], None] = lambda stage: None
-    ) -> tuple[str, Intake]:
-        """Keep an uploaded corpus, a file or a zip; returns its name and what was read of it, in a process of its own.
-        tell: is told what is going on. Raises CorpusError, StoreError."""
-        found: list[Intake] = []
-        name = corpora.add_upload(
-            filename,
-            data,
-            self.settings,
-            lambda path, shown: found.append(intake.read(path, shown, self.settings, tell)),
-        )
-        return name, found[0]
-
-    def runs_of(self, corpus: str | None = None) -> list[Run]:
-        """The user's own runs, or those on a corpus, alone or as one of several platforms', without their records."""
-        every = self._store.newest(100_000)[0]
-        return [run for run in every if corpus is None or corpus in run.config.corpus.split(JOIN)]
-
-    def rename_corpus(self, name: str, title: str) -> str:
-        """Give one of the user's own corpora another name; returns it. Raises InvalidConfig where runs are called by
-        the old one, CorpusError, StoreError."""
-        if runs := len(self.runs_of(name)):
-            raise InvalidConfig(f"corpus={name!r} has {runs:,} runs, which are called by its name: delete them first")
-        return corpora.rename(name, title, self.settings)
-
-    def delete_corpus(self, name: str) -> None:
-        """Remove one of the user's own corpora, all runs on it with what they kept, and what was worked out from its
-        sentences. Raises CorpusError, StoreError."""
-        checksum = corpora.resolve(name, self.settings).checksum
-        for run in self.runs_of(name):
-            self.delete(run.run_id)
-        corpora.delete(name, self.settings)
-        for folder in ("characters", "corpora-by-checksum", "encoded", "layouts", "locks/encoded", "overlaps"):
-            self.settings.artefacts.forget(folder, checksum[:16])
-
-    def train_sentences(self, name: str) -> int:
-        """How many sentences a corpus has to train on. Raises CorpusError."""
-        return corpora.resolve(name, self.settings).train_sentences
-
-    def training_sentences(self, name: str, numbers: Collection[int]) -> dict[int, Sentence]:
-        """Those of a corpus' training sentences with these numbers, as far as there are any. Raises CorpusError."""
-        train = corpora.resolve(name, self.settings).parts[0].load().train
-        return {number: train[number] for number in numbers if 0 <= number < len(train)}
-
-    def fetch_corpus(self, name: str, progress: Callable[[float], None] = lambda share: None) -> None:
-        """Download a public corpus. Raises CorpusError."""
-        corpora.fetch(name, self.settings, progress)
-
-    def language_models(self) -> list[str]:
-        """What may stand behind vectors in context: MiniLM first, then the user's own. Raises VectorsMissing if that
-        cannot be used."""
-        return own_model.installed(self.settings)
-
-    def vectors(self) -> list[str]:
-        """Names of the installed word vectors."""
-        from engine import embeddings
-
-        return embeddings.installed()

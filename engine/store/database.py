@@ -6,9 +6,9 @@ change nothing. A record is written once; the same round again is ignored, since
 did before (its random streams depend on seed and step only).
 """
 
+import copy
 import dataclasses
 import json
-import threading
 import time
 import uuid
 from collections.abc import Collection, Iterator, Sequence
@@ -16,15 +16,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, and_, case, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, case, delete, func, insert, or_, select, update
 from sqlalchemy import text as sql
 
 from engine.config import SimulationConfig
 from engine.errors import RunNotFound, RunStopped, StoreError
+from engine.people import EVERYBODY, Person
 from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
-from engine.store import bookings, reading
+from engine.store import bookings, holding, reading
 from engine.store.bookings import Wish
-from engine.store.tables import notes, open_database, records, runs, sentences
+from engine.store.tables import Database, notes, records, runs, sentences
 
 ATTEMPTS = 3
 """How often a run may lose its worker without a new record in between before it counts as failed."""
@@ -58,12 +59,17 @@ class Unfinished:
 
 
 class Store:
-    """The database at an SQLAlchemy address, opened on first use. All methods raise StoreError when it fails."""
+    """The runs of a database, or (``of``) those that one person may use. All methods raise StoreError when it fails."""
 
     def __init__(self, address: str) -> None:
-        self._address = address
-        self._opened: tuple[Engine, str] | None = None
-        self._lock = threading.Lock()
+        self._database = Database(address)
+        self.person: Person | None = None
+
+    def of(self, person: Person) -> "Store":
+        """The same database for one person, for whom the runs of others are not there unless they are shared."""
+        theirs = copy.copy(self)
+        theirs.person = person
+        return theirs
 
     # What anyone may do
 
@@ -83,15 +89,22 @@ class Store:
         A failed or cancelled run keeps its records and goes on from its checkpoint. Its ε stays right: it is computed
         from plan and steps, and steps that are repeated draw the same samples and the same noise as before. wishes:
         what it is booked as where its corpora have budgets, in the same transaction. batch: whether nobody waits for
-        it: it comes after those that somebody does, until somebody asks for it too. Raises BudgetExceeded.
+        it: it comes after those that somebody does, until somebody asks for it too. Raises BudgetExceeded, NotAllowed.
         """
         now = time.time()
         new = {"config": config.canonical_json(), "corpus_checksum": corpus_checksum, "kind": kind, "parent": parent}
-        queued = {"state": RunState.QUEUED, "stage": "", "created": now, "attempts": 0, "batch": int(batch)}
+        queued: dict[str, Any] = {"state": RunState.QUEUED, "stage": "", "created": now, "attempts": 0}
+        queued["batch"] = int(batch)
         again = {"error": None, "started": None, "finished": None, "heartbeat": None, "token": None}
         with self.alone() as connection:
             state = connection.execute(select(runs.c.state).where(runs.c.run_id == run_id)).scalar()
-            if state is not None and state not in (RunState.FAILED, RunState.CANCELLED):
+            under_way = state is not None and state not in (RunState.FAILED, RunState.CANCELLED)
+            if not under_way:
+                holding.refuse_more(connection, self.person)
+            if self.person:
+                holding.grant(connection, holding.RUN, run_id, self.person.name)
+                queued["owner"] = self.person.name
+            if under_way:
                 if not batch:
                     connection.execute(update(runs).where(runs.c.run_id == run_id).values(batch=0))
                 return
@@ -102,9 +115,11 @@ class Store:
                 connection.execute(update(runs).where(runs.c.run_id == run_id).values(**queued, **again))
 
     def cancel(self, run_id: str) -> None:
-        """Stop a run that is queued or running, at once; its worker finds out by its next write. Records stay."""
-        with self._begin() as connection:
-            _existing(connection, run_id, alone=True)
+        """Stop a run that is queued or running, at once; its worker finds out by its next write. Records stay. Raises
+        RunNotFound, NotAllowed."""
+        with self.begin() as connection:
+            self._existing(connection, run_id, alone=True)
+            holding.refuse_others(connection, holding.RUN, run_id, self.person, alone=True)
             connection.execute(
                 update(runs)
                 .where(runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))
@@ -113,27 +128,29 @@ class Store:
 
     def status(self, run_id: str) -> RunStatus:
         """How the run is doing. Raises RunNotFound."""
-        with self._begin() as connection:
-            return reading.status_of(connection, _existing(connection, run_id))
+        with self.begin() as connection:
+            return reading.status_of(connection, self._existing(connection, run_id))
 
     def get(self, run_id: str) -> Run:
         """The run with its records so far. Raises RunNotFound, or StoreError if it cannot be read."""
-        with self._begin() as connection:
-            row = _existing(connection, run_id)
+        with self.begin() as connection:
+            row = self._existing(connection, run_id)
             return reading.run_of(row, reading.status_of(connection, row), reading.records_of(connection, run_id, -1))
 
     def records(self, run_id: str, after: int = -1) -> tuple[RoundRecord, ...]:
-        """The records with a round greater than ``after``, in order."""
-        with self._begin() as connection:
+        """The records with a round greater than ``after``, in order. Raises RunNotFound for one of somebody else."""
+        with self.begin() as connection:
+            if self._sight:
+                self._existing(connection, run_id)
             return reading.records_of(connection, run_id, after)
 
     def newest(self, limit: int, *states: RunState) -> tuple[list[Run], list[str]]:
         """Runs without records, newest first, in ``states`` (default: all); and a sentence for each unreadable one."""
-        query = select(runs).order_by(runs.c.created.desc(), runs.c.run_id).limit(limit)
+        query = select(runs).where(*self._sight).order_by(runs.c.created.desc(), runs.c.run_id).limit(limit)
         if states:
             query = query.where(runs.c.state.in_(states))
         found, problems = [], []
-        with self._begin() as connection:
+        with self.begin() as connection:
             places = reading.places(connection)
             for row in connection.execute(query).all():
                 try:
@@ -148,9 +165,10 @@ class Store:
         last = func.max(records.c.round).label("round")
         for first in range(0, len(wanted), _AT_ONCE):
             asked = records.c.run_id.in_(wanted[first : first + _AT_ONCE])
-            newest = select(records.c.run_id, last).where(asked).group_by(records.c.run_id).subquery()
+            seen = holding.in_sight(self.person, records.c.run_id)
+            newest = select(records.c.run_id, last).where(asked, *seen).group_by(records.c.run_id).subquery()
             same = and_(records.c.run_id == newest.c.run_id, records.c.round == newest.c.round)
-            with self._begin() as connection:
+            with self.begin() as connection:
                 for row in connection.execute(select(records.c.run_id, records.c.body).join(newest, same)):
                     with suppress(ValueError, TypeError, KeyError):
                         found[row.run_id] = RoundRecord.from_dict(json.loads(row.body))
@@ -158,27 +176,37 @@ class Store:
 
     def notes(self) -> dict[str, str]:
         """What users wrote beside their runs."""
-        with self._begin() as connection:
-            return {row.run_id: row.text for row in connection.execute(select(notes))}
+        with self.begin() as connection:
+            seen = select(notes).join(runs, runs.c.run_id == notes.c.run_id).where(*self._sight)
+            return {row.run_id: row.text for row in connection.execute(seen)}
 
     def write_note(self, run_id: str, text: str) -> None:
-        """Put a note beside a run in place of the one that was there; an empty one removes it. Raises RunNotFound."""
-        with self._begin() as connection:
-            _existing(connection, run_id, alone=True)
+        """Put a note beside a run in place of the one that was there; an empty one removes it. Raises RunNotFound,
+        NotAllowed."""
+        with self.begin() as connection:
+            self._existing(connection, run_id, alone=True)
+            holding.refuse_others(connection, holding.RUN, run_id, self.person)
             connection.execute(delete(notes).where(notes.c.run_id == run_id))
             if text:
                 connection.execute(insert(notes).values(run_id=run_id, text=_storable(text)))
 
-    def delete(self, run_id: str) -> None:
+    def delete(self, run_id: str) -> bool:
         """Forget a run with its records and its note; one under way is stopped by it. What it took of a budget stays
-        booked. Raises RunNotFound."""
+        booked. One that is somebody else's too is forgotten for this person alone: then the answer is false. Raises
+        RunNotFound, NotAllowed."""
         with self.alone() as connection:
-            _existing(connection, run_id, alone=True)
+            self._existing(connection, run_id, alone=True)
+            holding.refuse_others(connection, holding.RUN, run_id, self.person)
+            if self.person and holding.holders(connection, holding.RUN, run_id) - {self.person.name, EVERYBODY}:
+                holding.withdraw(connection, holding.RUN, run_id, self.person.name)
+                return False
+            holding.withdraw(connection, holding.RUN, run_id)
             unfinished = (runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))
             connection.execute(update(runs).where(*unfinished).values(state=RunState.CANCELLED))
             bookings.settle(connection, run_id)
             for table in (notes, records, runs):
                 connection.execute(delete(table).where(table.c.run_id == run_id))
+        return True
 
     # What the cluster process does
 
@@ -186,7 +214,7 @@ class Store:
         """Queued and running runs, in the order in which they are to be computed."""
         columns = (runs.c.run_id, runs.c.state, runs.c.holder, runs.c.heartbeat)
         query = select(*columns).where(runs.c.state.in_(_UNFINISHED)).order_by(*reading.ORDER)
-        with self._begin() as connection:
+        with self.begin() as connection:
             return [
                 Unfinished(row.run_id, RunState(row.state), row.holder, row.heartbeat)
                 for row in connection.execute(query)
@@ -198,7 +226,7 @@ class Store:
         Only a crash counts as an attempt: a run that takes its workers down must not do so for ever.
         """
         again = {"state": RunState.QUEUED, "stage": "", "token": None, "heartbeat": None}
-        with self._begin() as connection:
+        with self.begin() as connection:
             connection.execute(
                 update(runs)
                 .where(runs.c.holder == holder, runs.c.state == RunState.RUNNING)
@@ -207,7 +235,7 @@ class Store:
 
     def fail(self, run_id: str, error: str) -> None:
         """Mark an unfinished run as failed from outside, when no worker can do it. ``error``: one sentence."""
-        with self._begin() as connection:
+        with self.begin() as connection:
             connection.execute(
                 update(runs)
                 .where(runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))
@@ -226,13 +254,13 @@ class Store:
         running_here = and_(runs.c.state == RunState.RUNNING, runs.c.holder == holder)
         mine = or_(runs.c.state == RunState.QUEUED, running_here)
         change = {"state": RunState.RUNNING, "token": token, "holder": holder, "heartbeat": now, "error": None}
-        with self._begin() as connection:
+        with self.begin() as connection:
             claimed = connection.execute(
                 update(runs)
                 .where(runs.c.run_id == run_id, mine, runs.c.attempts < ATTEMPTS)
                 .values(**change, started=func.coalesce(runs.c.started, now), attempts=runs.c.attempts + 1)
             ).rowcount
-            row = _existing(connection, run_id)
+            row = self._existing(connection, run_id)
         if claimed:
             config = reading.config_of(row)
             return Claim(run_id, token, holder, config, row.corpus_checksum, RunKind(row.kind), row.parent)
@@ -247,7 +275,7 @@ class Store:
         Returns how many runs of the same cluster are under way, this one included.
         """
         under_way = select(func.count()).where(runs.c.holder == claim.holder, runs.c.state == RunState.RUNNING)
-        with self._begin() as connection:
+        with self.begin() as connection:
             # Told before the newest record: what is shown never goes back.
             further = case((runs.c.progress > progress, runs.c.progress), else_=progress)
             _change(connection, claim, heartbeat=time.time(), stage=stage, progress=further)
@@ -257,7 +285,7 @@ class Store:
         """Write a record; one that is there already stays as it is. Raises RunStopped."""
         body = json.dumps(record.to_dict(), separators=(",", ":"), allow_nan=False)
         key = {"run_id": claim.run_id, "round": record.round}
-        with self._begin() as connection:
+        with self.begin() as connection:
             # The update comes first: it locks the run, so that nobody writes between the question and the insertion.
             _change(connection, claim, heartbeat=time.time(), progress=record.progress, attempts=0)
             there = select(records.c.round).filter_by(**key)
@@ -268,12 +296,12 @@ class Store:
         """Mark the run as done. Raises RunStopped."""
         text = json.dumps(dataclasses.asdict(provenance), sort_keys=True)
         done = {"state": RunState.DONE, "progress": 1.0, "provenance": text}
-        with self._begin() as connection:
+        with self.begin() as connection:
             _change(connection, claim, **done, finished=time.time(), token=None, stage="")
 
     def give_up(self, claim: Claim, error: str) -> None:
         """Mark the run as failed. ``error``: one sentence for the user. Raises RunStopped."""
-        with self._begin() as connection:
+        with self.begin() as connection:
             _change(
                 connection,
                 claim,
@@ -286,16 +314,10 @@ class Store:
 
     # Below
 
-    def _open(self) -> tuple[Engine, str]:
-        with self._lock:
-            if self._opened is None:
-                self._opened = open_database(self._address)
-            return self._opened
-
     @contextmanager
-    def _begin(self) -> Iterator[Connection]:
+    def begin(self) -> Iterator[Connection]:
         """One transaction; what goes wrong in it is said in a sentence."""
-        engine, name = self._open()
+        engine, name = self._database.open()
         with sentences(name), engine.begin() as connection:
             yield connection
 
@@ -303,7 +325,7 @@ class Store:
     def alone(self) -> Iterator[Connection]:
         """One transaction, between whose question and answer nobody else books or, in SQLite, writes at all. Raises
         StoreError."""
-        with self._begin() as connection:
+        with self.begin() as connection:
             if connection.dialect.name == "sqlite":
                 _begin_writing(connection)
             else:
@@ -312,24 +334,24 @@ class Store:
 
     def close(self) -> None:
         """Let go of all connections."""
-        with self._lock:
-            if self._opened:
-                self._opened[0].dispose()
-            self._opened = None
+        self._database.close()
 
+    @property
+    def _sight(self) -> tuple[ColumnElement[bool], ...]:
+        return holding.in_sight(self.person, runs.c.run_id)
 
-def _existing(connection: Connection, run_id: str, *, alone: bool = False) -> Row[Any]:
-    """The run. alone: nobody else changes it until the transaction ends."""
-    query = select(runs).where(runs.c.run_id == run_id)
-    if alone and connection.dialect.name == "sqlite":
-        _begin_writing(connection)  # it has no locks of rows
-    elif alone:
-        query = query.with_for_update()
-    # PostgreSQL refuses a question with a zero in a text, where SQLite finds nothing.
-    row = None if "\0" in run_id else connection.execute(query).first()
-    if row is None:
-        raise RunNotFound(f"No run has the identity {run_id!r}.")
-    return row
+    def _existing(self, connection: Connection, run_id: str, *, alone: bool = False) -> Row[Any]:
+        """The run. alone: nobody else changes it until the transaction ends."""
+        query = select(runs).where(runs.c.run_id == run_id, *self._sight)
+        if alone and connection.dialect.name == "sqlite":
+            _begin_writing(connection)  # it has no locks of rows
+        elif alone:
+            query = query.with_for_update()
+        # PostgreSQL refuses a question with a zero in a text, where SQLite finds nothing.
+        row = None if "\0" in run_id else connection.execute(query).first()
+        if row is None:
+            raise RunNotFound(f"No run has the identity {run_id!r}.")
+        return row
 
 
 def _begin_writing(connection: Connection) -> None:

@@ -4,6 +4,7 @@ SQLite in WAL mode is the default; the statements of this package run on Postgre
 """
 
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +31,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from engine.errors import StoreAddressError, StoreError
 
-SCHEMA, OLDER = "5", ("1", "2", "3", "4")
+SCHEMA, OLDER = "6", ("1", "2", "3", "4", "5")
 """The last step of :mod:`engine.store.migrations`, which ends with the tables below, and those from which a database is
 brought up when it is opened."""
 BUSY_SECONDS = 5
@@ -87,6 +88,23 @@ bookings = Table(
     Column("entry", Text, nullable=False),  # JSON; see engine.store.bookings
     Column("seal", String(64), nullable=False),  # SHA-256 of the seal before it, the number and the entry
 )
+grants = Table(
+    "grants",
+    metadata,
+    Column("kind", String(16), primary_key=True),  # "run" or "corpus"
+    Column("name", String(64), primary_key=True),
+    Column("person", String(64), primary_key=True, index=True),  # who may use it; "*": everybody who may sign in
+)
+deeds = Table(
+    "deeds",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("at", Float, nullable=False, index=True),  # seconds since 1970 UTC
+    Column("person", String(64), nullable=False),
+    Column("deed", String(32), nullable=False),
+    Column("subject", Text, nullable=False),  # a run, a corpus, the name of a file
+    Column("refused", Integer, nullable=False),  # 1: it was not allowed
+)
 
 
 def open_database(address: str) -> tuple[Engine, str]:
@@ -117,6 +135,29 @@ def open_database(address: str) -> tuple[Engine, str]:
             engine.dispose()
             raise
     return engine, name
+
+
+class Database:
+    """The database at an address, opened on first use and then kept open."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._opened: tuple[Engine, str] | None = None
+        self._lock = threading.Lock()
+
+    def open(self) -> tuple[Engine, str]:
+        """See :func:`open_database`."""
+        with self._lock:
+            if self._opened is None:
+                self._opened = open_database(self._address)
+            return self._opened
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        with self._lock:
+            if self._opened:
+                self._opened[0].dispose()
+            self._opened = None
 
 
 def _is_sqlite(url: URL) -> bool:

@@ -227,7 +227,7 @@ def test_a_run_is_watched_from_click_to_answer(page, dashboard):
     wait_for(lambda: plotted(page) >= 20)
     assert shown_range(page) == pytest.approx(zoomed), "the zoom was lost"
     assert re.search(r"F1 \d", answer(page))
-    assert "Your run of" in page.inner_text("body")
+    wait_for(lambda: "Your run of" in page.inner_text("body"))
     assert not page.get_by_role("button", name="Run").is_visible()
     assert shares == sorted(shares), "progress went back"
     took = seconds_in(page, r"Your run of .*?: ")

@@ -15,7 +15,7 @@ RANKS = (
     ("engine.errors", "engine.seeds"),
     ("engine.taggers", "engine.privacy.kinds"),
     ("engine.artefacts", "engine.validation"),
-    ("engine.config", "engine.machine", "engine.poll", "engine.readiness", "engine.settings"),
+    ("engine.config", "engine.machine", "engine.people", "engine.poll", "engine.readiness", "engine.settings"),
     ("engine.records",),
     ("engine.corpus", "engine.privacy"),
     ("engine.embeddings", "engine.scoring"),

@@ -33,7 +33,7 @@ def in_file(tmp_path: Path):
 
 def changed(store: Store, statement: str) -> None:
     """Change the database behind the store's back."""
-    engine = create_engine(str(store._address))
+    engine = create_engine(str(store._database._address))
     with engine.begin() as connection:
         connection.execute(text(statement))
     engine.dispose()
@@ -274,7 +274,7 @@ class TestWhatCanGoWrong:
     def test_a_full_disk_loses_nothing(self, in_file):
         claim = in_file.claim(submitted(in_file), "here")
         in_file.append(claim, record(0, of=5000))
-        engine, _ = in_file._open()
+        engine, _ = in_file._database.open()
         with engine.begin() as connection:
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
             connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")

@@ -125,7 +125,7 @@ class TestAServer:
     def test_a_connection_that_ends_inside_a_transaction_undoes_it_and_is_said(self, postgresql_server):
         store = Store(postgresql_server.fresh())
         store.submit("a", SMALL, "checksum")
-        with pytest.raises(StoreError, match="ended the connection"), store._begin() as connection:  # noqa: PT012
+        with pytest.raises(StoreError, match="ended the connection"), store.begin() as connection:  # noqa: PT012
             connection.execute(tables.runs.delete())
             number = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
             postgresql_server.say(f"SELECT pg_terminate_backend({number}, 5000)")
@@ -139,7 +139,7 @@ class TestAServer:
         store, other = Store(address), Store(address)
         store.submit("a", SMALL, "checksum")
         other.newest(1)
-        with other._begin() as connection:
+        with other.begin() as connection:
             connection.execute(tables.runs.select().with_for_update())
             with pytest.raises(StoreError, match="locked"):
                 store.cancel("a")

@@ -1,0 +1,168 @@
+"""Who may use a dashboard that several people reach, and what for.
+
+A file of the machine's keeper says so (EPSILON_ACCESS). It is also what Streamlit reads its sign-in from: its section
+``[auth]`` is Streamlit's own, the others are ours::
+
+    [auth]
+    redirect_uri = "https://epsilon.example.org/oauth2callback"
+    cookie_secret = "…"
+    client_id = "…"
+    client_secret = "…"
+    server_metadata_url = "https://login.example.org/.well-known/openid-configuration"
+
+    [people]
+    admin = ["ada@example.org"]
+    runner = ["rita@example.org", "*@lab.example.org"]
+    viewer = ["*"]
+
+    [limits]
+    runs = 20
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from engine.errors import InvalidConfig, NotAllowed
+from engine.validation import integer
+
+EVERYBODY = "*"
+"""Whoever may sign in."""
+_SECRETS = ("redirect_uri", "cookie_secret", "client_id", "client_secret", "server_metadata_url")
+_SHORTEST = 32
+"""Characters of the secret that cookies are signed with: who guesses it is whoever he likes."""
+_LONGEST_NAME = 64
+HOURS = 12
+"""After which somebody signs in again: a provider tells nobody that a person has left."""
+
+
+class Role(StrEnum):
+    """What somebody may do, each more than the one before."""
+
+    VIEWER = "viewer"
+    RUNNER = "runner"
+    ADMIN = "admin"
+
+    def may(self, needed: "Role") -> bool:
+        """Whether it is at least that."""
+        every = list(Role)
+        return every.index(self) >= every.index(needed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Most that one person has at a time. runs: queued and running; uploads: corpora of their own."""
+
+    runs: int = 20
+    uploads: int = 20
+
+    def __post_init__(self) -> None:
+        for name in ("runs", "uploads"):
+            integer(f"limits.{name}", getattr(self, name), 1, 100_000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Person:
+    """Somebody who signed in. name: what the provider vouches for, an e-mail address as a rule."""
+
+    name: str
+    role: Role
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """What the keeper's file says. roles: by name, or by ``*@`` and a domain, or by ``*``. claim: what of a person
+    the provider is asked for."""
+
+    roles: Mapping[str, Role]
+    claim: str
+    limits: Limits
+
+    def person(self, claims: Mapping[str, Any]) -> Person:
+        """Who the provider says somebody is (OpenID Connect Core 1.0, section 5.1). Raises NotAllowed."""
+        name = claims.get(self.claim)
+        if not isinstance(name, str) or not name or len(name) > _LONGEST_NAME or not name.isprintable():
+            raise NotAllowed(
+                f"The sign-in has no {self.claim} of at most {_LONGEST_NAME} characters, so nobody is known."
+            )
+        if self.claim == "email":
+            if claims.get("email_verified") is not True:
+                raise NotAllowed(f"The sign-in does not vouch for {name}: its provider has not verified the address.")
+            name = name.lower()
+        domain = f"*@{name.rpartition('@')[2]}" if "@" in name else ""
+        role = next((self.roles[each] for each in (name, domain, EVERYBODY) if each in self.roles), None)
+        if role is None or name == EVERYBODY:
+            raise NotAllowed(f"{name} has no role here. Whoever keeps this dashboard can give one.")
+        return Person(name=name, role=role, limits=self.limits)
+
+
+def read(path: Path) -> Access:
+    """The keeper's file, read again when it has changed. Raises InvalidConfig."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise InvalidConfig(f"EPSILON_ACCESS={path} cannot be read: {error.strerror}") from error
+    if os.name == "posix" and status.st_mode & 0o077:
+        raise InvalidConfig(f"EPSILON_ACCESS={path} may be read by others, who could be anybody: chmod 600 it")
+    return _read(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=2)
+def _read(path: Path, size: int, changed: int) -> Access:
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidConfig(f"EPSILON_ACCESS={path} cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidConfig(f"EPSILON_ACCESS={path} is no TOML: {error}") from error
+    try:
+        return _of(found)
+    except InvalidConfig as error:
+        raise InvalidConfig(f"EPSILON_ACCESS={path}: {error}") from error
+
+
+def _of(found: Mapping[str, Any]) -> Access:
+    sections = {name: found.get(name, {}) for name in ("auth", "people", "limits")}
+    for name, section in sections.items():
+        if not isinstance(section, dict):
+            raise InvalidConfig(f"{name}={section!r}, expected a section [{name}]")
+    auth, people, limits = sections.values()
+    for name in _SECRETS:
+        if not isinstance(auth.get(name), str) or not auth[name]:
+            raise InvalidConfig(f"auth.{name} is missing, expected what Streamlit's sign-in needs")
+    if len(auth["cookie_secret"]) < _SHORTEST:
+        raise InvalidConfig(f"auth.cookie_secret has {len(auth['cookie_secret'])} characters, expected {_SHORTEST}")
+    claim = people.get("claim", "email")
+    if claim not in ("email", "sub", "oid"):
+        raise InvalidConfig(f"people.claim={claim!r}, expected email, sub or oid")
+    roles = dict(_roles(people, lower=claim == "email"))
+    if Role.ADMIN not in roles.values():
+        raise InvalidConfig("people.admin is empty, expected somebody who may see and change everything")
+    if roles.get(EVERYBODY) == Role.ADMIN:
+        raise InvalidConfig('people.admin has "*", expected names: whoever signs in could see and change everything')
+    unknown = set(limits) - {"runs", "uploads"}
+    if unknown:
+        raise InvalidConfig(f"limits.{min(unknown)}, expected runs or uploads")
+    return Access(roles=roles, claim=claim, limits=Limits(**limits))
+
+
+def _roles(people: Mapping[str, Any], *, lower: bool) -> Mapping[str, Role]:
+    found: dict[str, Role] = {}
+    for key, names in people.items():
+        if key == "claim":
+            continue
+        if key not in list(Role):
+            raise InvalidConfig(f"people.{key}, expected claim, {', '.join(Role)}")
+        if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+            raise InvalidConfig(f"people.{key}={names!r}, expected a list of names")
+        for name in (each.lower() if lower else each for each in names):
+            if name in found:
+                raise InvalidConfig(f"people.{key} has {name!r} once more, expected one role each")
+            found[name] = Role(key)
+    return found

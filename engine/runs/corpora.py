@@ -1,0 +1,132 @@
+"""What can be asked of corpora, and done with the user's own."""
+
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from engine import corpus as corpora
+from engine.config import FEATURES, JOIN
+from engine.corpus import CorpusInfo, files
+from engine.corpus.sentences import Sentence
+from engine.embeddings import own_model
+from engine.embeddings.apart import Overlap, overlap
+from engine.errors import CorpusError, InvalidConfig, NotAllowed
+from engine.records import Run
+from engine.runs import intake, inventory, previews
+from engine.runs.catalogue import Catalogue
+from engine.runs.intake import Intake
+from engine.runs.inventory import Inventory
+
+if TYPE_CHECKING:
+    from engine.store.database import Store
+
+
+class Corpora(Catalogue):
+    """Methods raise EpsilonError with a sentence for the user."""
+
+    def delete(self, identity: str) -> None:
+        """Forget a run; see :meth:`engine.runs.Runs.delete`."""
+        raise NotImplementedError
+
+    def corpora(self) -> list[CorpusInfo]:
+        """The catalogue, the embedded corpus first."""
+        return corpora.catalogue(self.settings)
+
+    def inventory(self, name: str) -> Inventory:
+        """What a corpus holds, and what of it others hold too. Raises CorpusError."""
+        return inventory.take(name, self.settings)
+
+    def corpus_overlap(self, name: str) -> Overlap | None:
+        """What a corpus shares with the sentences that any features were fitted on; None if it cannot be read."""
+        try:
+            return overlap(corpora.resolve(name, self.settings), FEATURES[-1])
+        except CorpusError:
+            return None
+
+    def add_corpus(
+        self, filename: str, data: bytes, tell: Callable[[str], None] = lambda stage: None
+    ) -> tuple[str, Intake]:
+        """Keep an uploaded corpus, a file or a zip; returns its name and what was read of it, in a process of its own.
+        tell: is told what is going on. Raises CorpusError, NotAllowed, StoreError."""
+        self.allow("upload", filename)
+        if self.person and len(files.own_files(self.settings)) >= self.person.limits.uploads:
+            most = f"{self.person.limits.uploads:,} corpora, the most that one person may use"
+            raise NotAllowed(f"{self.person.name} has {most}: delete one first.")
+        found: list[Intake] = []
+        name = corpora.add_upload(
+            filename,
+            data,
+            self.settings,
+            lambda path, shown: found.append(intake.read(path, shown, self.settings, tell)),
+        )
+        self._belongings.keep_corpus(name)
+        return name, found[0]
+
+    def runs_of(self, corpus: str | None = None) -> list[Run]:
+        """The user's own runs, or those on a corpus, alone or as one of several platforms', without their records."""
+        return self._runs_of(self._store, corpus)
+
+    def _runs_of(self, store: "Store", corpus: str | None) -> list[Run]:
+        every = store.newest(100_000)[0]
+        return [run for run in every if corpus is None or corpus in run.config.corpus.split(JOIN)]
+
+    def rename_corpus(self, name: str, title: str) -> str:
+        """Give one of the user's own corpora another name; returns it. Raises InvalidConfig where runs are called by
+        the old one, CorpusError, NotAllowed, StoreError."""
+        self.allow("rename corpus", name)
+        self._belongings.own("corpus", name)
+        if runs := len(self._runs_of(self._every, name)):  # those of whomever
+            raise InvalidConfig(f"corpus={name!r} has {runs:,} runs, which are called by its name: delete them first")
+        new = corpora.rename(name, title, self.settings)
+        self._belongings.forget_corpus(name, new)
+        return new
+
+    def delete_corpus(self, name: str) -> None:
+        """Remove one of the user's own corpora, all runs on it with what they kept, and what was worked out from its
+        sentences. What somebody else uploaded too, or runs that are somebody else's, stay for them. Raises CorpusError,
+        NotAllowed, StoreError."""
+        self.allow("delete corpus", name)
+        self._belongings.own("corpus", name)
+        checksum = corpora.resolve(name, self.settings).checksum
+        for run in self.runs_of(name):
+            with suppress(NotAllowed):
+                self.delete(run.run_id)
+        if not self._belongings.give_up_corpus(name):
+            return
+        corpora.delete(name, self.settings)
+        self._belongings.forget_corpus(name)
+        for folder in ("characters", "corpora-by-checksum", "encoded", "layouts", "locks/encoded", "overlaps"):
+            self.settings.artefacts.forget(folder, checksum[:16])
+
+    def train_sentences(self, name: str) -> int:
+        """How many sentences a corpus has to train on. Raises CorpusError."""
+        return corpora.resolve(name, self.settings).train_sentences
+
+    def training_sentences(self, name: str, numbers: Collection[int]) -> dict[int, Sentence]:
+        """Those of a corpus' training sentences with these numbers, as far as there are any. Raises CorpusError."""
+        train = corpora.resolve(name, self.settings).parts[0].load().train
+        return {number: train[number] for number in numbers if 0 <= number < len(train)}
+
+    def fetch_corpus(self, name: str, progress: Callable[[float], None] = lambda share: None) -> None:
+        """Download a public corpus. Raises CorpusError, NotAllowed."""
+        self.allow("fetch corpus", name)
+        corpora.fetch(name, self.settings, progress)
+
+    def language_models(self) -> list[str]:
+        """What may stand behind vectors in context: MiniLM first, then the user's own. Raises VectorsMissing if that
+        cannot be used."""
+        return own_model.installed(self.settings)
+
+    def vectors(self) -> list[str]:
+        """Names of the installed word vectors."""
+        from engine import embeddings
+
+        return embeddings.installed()
+
+    def longest_document(self, name: str) -> int | None:
+        """Sentences in the longest document of a corpus's training part; None if it has no documents or is not here.
+        Raises StoreError."""
+        try:
+            return previews.longest_document(corpora.resolve(name, self.settings).layout)
+        except CorpusError:
+            return None

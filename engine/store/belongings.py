@@ -1,0 +1,72 @@
+"""What belongs to whom, asked and changed for one person or for whoever keeps the machine."""
+
+from collections.abc import Sequence
+
+from engine.people import EVERYBODY
+from engine.store import holding
+from engine.store.database import Store
+
+
+class Belongings:
+    """Of a store; its person is the one who asks. Methods raise StoreError when the database fails."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def own_corpora(self) -> frozenset[str]:
+        """Names of the uploaded corpora that the person may use: their own, and those that are shared."""
+        if self._store.person is None:
+            return frozenset()
+        with self._store.begin() as connection:
+            return frozenset(
+                map(str, connection.execute(holding.of_person(holding.CORPUS, self._store.person.name)).scalars())
+            )
+
+    def keep_corpus(self, name: str) -> None:
+        """Make a corpus that was just uploaded the person's."""
+        if self._store.person:
+            with self._store.alone() as connection:
+                holding.grant(connection, holding.CORPUS, name, self._store.person.name)
+
+    def own(self, kind: str, name: str) -> None:
+        """Nothing where a run or a corpus is the person's to change. Raises NotAllowed."""
+        with self._store.begin() as connection:
+            holding.refuse_others(connection, kind, name, self._store.person)
+
+    def share(self, kind: str, name: str, *, shared: bool) -> None:
+        """Let everybody who may sign in see a run or use a corpus, or nobody else any longer. Raises NotAllowed."""
+        with self._store.alone() as connection:
+            holding.refuse_others(connection, kind, name, self._store.person)
+            if shared:
+                holding.grant(connection, kind, name, EVERYBODY)
+            else:
+                holding.withdraw(connection, kind, name, EVERYBODY)
+
+    def shared(self, kind: str) -> frozenset[str]:
+        """Names of what everybody who may sign in may use."""
+        with self._store.begin() as connection:
+            return frozenset(map(str, connection.execute(holding.of_person(kind, EVERYBODY)).scalars()))
+
+    def give_up_corpus(self, name: str) -> bool:
+        """A corpus is the person's no longer; whether it is nobody's now, but for everybody."""
+        with self._store.alone() as connection:
+            if self._store.person:
+                holding.withdraw(connection, holding.CORPUS, name, self._store.person.name)
+            return not holding.holders(connection, holding.CORPUS, name) - {EVERYBODY}
+
+    def forget_corpus(self, name: str, new: str | None = None) -> None:
+        """Whose a corpus was, which is gone or (new) has another name now."""
+        with self._store.alone() as connection:
+            for person in holding.holders(connection, holding.CORPUS, name) if new else ():
+                holding.grant(connection, holding.CORPUS, str(new), person)
+            holding.withdraw(connection, holding.CORPUS, name)
+
+    def write_deed(self, person: str, deed: str, subject: str, *, refused: bool = False) -> None:
+        """Add to the log of who did what."""
+        with self._store.begin() as connection:
+            holding.write(connection, person, deed, subject, refused=refused)
+
+    def deeds(self, limit: int) -> Sequence[holding.Deed]:
+        """The log, newest first."""
+        with self._store.begin() as connection:
+            return holding.newest(connection, limit)
