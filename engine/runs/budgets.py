@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from engine.config import JOIN, PrivacyConfig, SimulationConfig
 from engine.corpus import CorpusHandle
-from engine.corpus.files import without_split
+from engine.corpus.files import OWN, without_split
 from engine.errors import CorpusError, EpsilonError, InvalidConfig, StoreError
 from engine.experiments import recipes
 from engine.federated import accounting
 from engine.federated.plan import FederatedPlan
+from engine.people import Role
 from engine.privacy.booking import roomiest
 from engine.privacy.budget import UNITS, Account, Budget
 from engine.privacy.plan import PrivacyPlan
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from engine.runs.door import Runs
 
 _TRIES = 20
+_OTHERS = "a run of somebody else"
 _WHOLE = PrivacyPlan(
     examples=1, batch_size=1, steps=1, noise_multiplier=1.0, clip_norm=1.0, delta=1e-5, sampling="poisson"
 )
@@ -54,16 +56,26 @@ def key_of(runs: "Runs", corpus: str) -> tuple[str, str]:
 
 
 def account(runs: "Runs", corpus: str) -> Account:
-    """What is booked on a corpus. Raises CorpusError, StoreError where it was changed by hand."""
+    """What is booked on a corpus; of the runs of others how much, not what. Raises CorpusError, StoreError where it was
+    changed by hand."""
     key, base = key_of(runs, corpus)
     with runs.book.alone() as connection:
-        return bookings.account(connection, key, base)
+        found = bookings.account(connection, key, base)
+    seen = runs.seen({each.run for each in found.bookings} | {each.run for each in found.looks})
+    return replace(
+        found,
+        bookings=tuple(each if each.run in seen else replace(each, run="", what=_OTHERS) for each in found.bookings),
+        looks=tuple(each if each.run in seen else replace(each, run="", what=_OTHERS) for each in found.looks),
+    )
 
 
 def set_total(runs: "Runs", corpus: str, epsilon: float, delta: float = 1e-5, unit: str = "sentence") -> Account:
     """Give a corpus a total, or another one; what was trained on it before is booked too, as far as it is known. Raises
     InvalidConfig, BudgetExceeded where more is spent already, CorpusError, StoreError."""
     key, base = key_of(runs, corpus)
+    runs.allow("set a budget", base, Role.RUNNER if base.startswith(OWN) else Role.ADMIN)
+    if base.startswith(OWN):
+        runs.own("corpus", base)
     now = account(runs, base)
     found = _total(runs, base, now, epsilon, delta, unit)
     for _ in range(_TRIES):

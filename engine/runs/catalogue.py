@@ -2,7 +2,7 @@
 
 import getpass
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,6 +23,7 @@ from engine.store.published import Published
 if TYPE_CHECKING:
     from engine.store.belongings import Belongings
     from engine.store.database import Store
+    from engine.store.holding import Deed
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,31 @@ class Catalogue:
         """Let go of the database."""
         if "_every" in self.__dict__:
             self._every.close()
+
+    def own(self, kind: str, name: str) -> None:
+        """Nothing where a run or a corpus ("run", "corpus") is theirs to change. Raises NotAllowed."""
+        self._belongings.own(kind, name)
+
+    def seen(self, identities: Collection[str]) -> set[str]:
+        """Those of these runs that are there for whoever asks, and any that were deleted, for who keeps the machine."""
+        if self.person is None or self.person.role.may(Role.ADMIN):
+            return set(identities)
+        return set(identities) & (self._published.by_id.keys() | {run.run_id for run in self._store.newest(100_000)[0]})
+
+    def share(self, kind: str, name: str, *, shared: bool) -> None:
+        """Let everybody who may sign in see a run or use a corpus, or nobody else any longer. Raises NotAllowed."""
+        self.allow(f"share {kind}" if shared else f"keep {kind} private", name)
+        self._belongings.share(kind, name, shared=shared)
+
+    def shared(self, kind: str) -> frozenset[str]:
+        """Names of the runs, or corpora, that everybody who may sign in may use."""
+        return self._belongings.shared(kind)
+
+    def deeds(self, limit: int = 10_000) -> "Sequence[Deed]":
+        """Who did what, newest first. Raises NotAllowed for all but those who keep the dashboard."""
+        if self.person and not self.person.role.may(Role.ADMIN):
+            raise NotAllowed(f"{self.person.name} is a {self.person.role} here, and the log is for admins.")
+        return self._belongings.deeds(limit)
 
     def corpus(self, config: SimulationConfig) -> AnyCorpus:
         """The corpus of a configuration, as it is now."""

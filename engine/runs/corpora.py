@@ -74,7 +74,7 @@ class Corpora(Catalogue):
         """Give one of the user's own corpora another name; returns it. Raises InvalidConfig where runs are called by
         the old one, CorpusError, NotAllowed, StoreError."""
         self.allow("rename corpus", name)
-        self._belongings.own("corpus", name)
+        self.own("corpus", name)
         if runs := len(self._runs_of(self._every, name)):  # those of whomever
             raise InvalidConfig(f"corpus={name!r} has {runs:,} runs, which are called by its name: delete them first")
         new = corpora.rename(name, title, self.settings)
@@ -86,7 +86,7 @@ class Corpora(Catalogue):
         sentences. What somebody else uploaded too, or runs that are somebody else's, stay for them. Raises CorpusError,
         NotAllowed, StoreError."""
         self.allow("delete corpus", name)
-        self._belongings.own("corpus", name)
+        self.own("corpus", name)
         checksum = corpora.resolve(name, self.settings).checksum
         for run in self.runs_of(name):
             with suppress(NotAllowed):

@@ -170,7 +170,7 @@ class Runs(Corpora):
         """What was measured of privacy, by the run with the same configuration: the user's own before published
         ones."""
         self.settings.artefacts.bring_all(audits.FOLDER)
-        return self._seen_of(audits.read_all(self.settings.artefacts.folder, self.settings.published))
+        return audits.read_all(self.settings.published) | self._seen_of(audits.read_all(self.settings.artefacts.folder))
 
     def training(self, identity: str) -> "Training":
         """What the ledger is of: a run that is done and promises what its plan says. Raises RunNotFound, StoreError,
@@ -264,7 +264,7 @@ class Runs(Corpora):
             identities = list(identities)
             for identity in identities:
                 self.allow("forget taggers", identity)
-                self._belongings.own("run", identity)
+                self.own("run", identity)
         self._forget_models(identities)
 
     def _forget_models(self, identities: Iterable[str] | None) -> None:
@@ -280,9 +280,7 @@ class Runs(Corpora):
 
     def _seen_of(self, found: dict[str, _T]) -> dict[str, _T]:
         """Without what belongs to somebody else's runs."""
-        if self.person is None or not found:
-            return found
-        seen = self._published.by_id.keys() | {run.run_id for run in self.runs_of()}
+        seen = self.seen(found)
         return {identity: each for identity, each in found.items() if identity in seen}
 
     def studies(self) -> dict[str, Study]:

@@ -211,9 +211,9 @@ class Store:
     # What the cluster process does
 
     def unfinished(self) -> list[Unfinished]:
-        """Queued and running runs, in the order in which they are to be computed."""
-        columns = (runs.c.run_id, runs.c.state, runs.c.holder, runs.c.heartbeat)
-        query = select(*columns).where(runs.c.state.in_(_UNFINISHED)).order_by(*reading.ORDER)
+        """Queued and running runs, in the order in which they are to be computed, everybody in turn."""
+        queue = reading.queue()
+        query = select(*queue.c).order_by(*reading.in_turn(queue))
         with self.begin() as connection:
             return [
                 Unfinished(row.run_id, RunState(row.state), row.holder, row.heartbeat)

@@ -4,7 +4,7 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Subquery, case, func, select
 
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig, StoreError
@@ -12,7 +12,8 @@ from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunS
 from engine.store.tables import records, runs
 
 ORDER = (runs.c.batch, runs.c.created, runs.c.run_id)
-"""In which runs are computed: those that somebody waits for before batches, then the longest waiting first."""
+"""In which the runs of one person are computed: those that somebody waits for before batches, then the longest waiting
+first."""
 
 
 def records_of(connection: Connection, run_id: str, after: int) -> tuple[RoundRecord, ...]:
@@ -24,18 +25,40 @@ def records_of(connection: Connection, run_id: str, after: int) -> tuple[RoundRe
         raise StoreError(f"The records of the run {run_id} cannot be read: {error}.") from error
 
 
+def queue() -> Subquery:
+    """What waits or runs, each with its turn: the first of everybody, then the second of everybody, …; what somebody
+    has running counts among theirs. Where nobody signed in all are one person's."""
+    running_first = case((runs.c.state == RunState.RUNNING, 0), else_=1)
+    theirs = func.coalesce(runs.c.owner, "")
+    turn = func.row_number().over(partition_by=theirs, order_by=(running_first, *ORDER)).label("turn")
+    unfinished = runs.c.state.in_((RunState.QUEUED, RunState.RUNNING))
+    return (
+        select(runs.c["run_id", "state", "batch", "created", "holder", "heartbeat"], turn).where(unfinished).subquery()
+    )
+
+
+def in_turn(found: Subquery) -> tuple[ColumnElement[Any], ...]:
+    """The order in which a queue is computed."""
+    return found.c.batch, found.c.turn, found.c.created, found.c.run_id
+
+
+def _places() -> Subquery:
+    found = queue()
+    place = func.row_number().over(order_by=in_turn(found)).label("place")
+    return select(found.c.run_id, place).where(found.c.state == RunState.QUEUED).subquery()
+
+
 def places(connection: Connection) -> dict[str, int]:
     """Place in the queue of each run that waits, from 1."""
-    waiting = select(runs.c.run_id).where(runs.c.state == RunState.QUEUED).order_by(*ORDER)
-    return {run_id: place for place, run_id in enumerate(connection.execute(waiting).scalars(), start=1)}
+    return {row.run_id: int(row.place) for row in connection.execute(select(*_places().c))}
 
 
 def status_of(connection: Connection, row: Row[Any]) -> RunStatus:
     """Where a run stands."""
     place = None
     if row.state == RunState.QUEUED:
-        before = (runs.c.state == RunState.QUEUED, tuple_(*ORDER) < tuple_(row.batch, row.created, row.run_id))
-        place = 1 + (connection.execute(select(func.count()).select_from(runs).where(*before)).scalar() or 0)
+        waiting = _places()
+        place = connection.execute(select(waiting.c.place).where(waiting.c.run_id == row.run_id)).scalar()
     return status_at(row, place)
 
 

@@ -1,0 +1,173 @@
+"""Whose runs and corpora are, in every database alike."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine.errors import NotAllowed, RunNotFound
+from engine.people import Limits, Person, Role
+from engine.records import RunState
+from engine.store import holding
+from engine.store.belongings import Belongings
+from engine.store.database import Store
+from tests.engine.runs_for_tests import SMALL, provenance, record
+
+ADA = Person(name="ada@example.org", role=Role.ADMIN)
+RITA = Person(name="rita@example.org", role=Role.RUNNER, limits=Limits(runs=2))
+RUDI = Person(name="rudi@example.org", role=Role.RUNNER)
+
+
+@pytest.fixture
+def store(store_address: str):
+    opened = Store(store_address)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def hers(store):
+    """Rita's run, done, with two records and a note."""
+    store.of(RITA).submit("hers", SMALL, "checksum")
+    claim = store.claim("hers", "here")
+    for number in range(2):
+        store.append(claim, record(number, of=2))
+    store.finish(claim, provenance())
+    store.of(RITA).write_note("hers", "mine")
+    return store
+
+
+def test_a_run_is_there_for_whoever_asked_for_it_and_for_who_keeps_the_machine(hers):
+    for who in (hers, hers.of(RITA), hers.of(ADA)):
+        assert who.get("hers").owner == RITA.name
+        assert [run.run_id for run in who.newest(10)[0]] == ["hers"]
+        assert len(who.records("hers")) == 2
+        assert set(who.last_records(["hers"])) == {"hers"}
+        assert who.notes() == {"hers": "mine"}
+
+
+def test_for_others_it_is_not_there_in_any_way(hers):
+    others = hers.of(RUDI)
+    for asked in (others.get, others.status, others.records, others.cancel, others.delete):
+        with pytest.raises(RunNotFound, match="'hers'"):
+            asked("hers")
+    with pytest.raises(RunNotFound):
+        others.write_note("hers", "")
+    assert others.newest(10) == ([], [])
+    assert others.last_records(["hers"]) == {}
+    assert others.notes() == {}
+    assert hers.get("hers").final
+    assert hers.notes() == {"hers": "mine"}
+
+
+def test_what_is_shared_can_be_seen_by_others_and_changed_by_none_of_them(hers):
+    with pytest.raises(NotAllowed, match="somebody else's"):
+        Belongings(hers.of(RUDI)).share(holding.RUN, "hers", shared=True)
+    Belongings(hers.of(RITA)).share(holding.RUN, "hers", shared=True)
+    others = hers.of(RUDI)
+    assert others.get("hers").final
+    assert others.notes() == {"hers": "mine"}
+    for change in (others.cancel, others.delete, lambda run: others.write_note(run, "ha")):
+        with pytest.raises(NotAllowed, match="somebody else's"):
+            change("hers")
+    assert Belongings(others).shared(holding.RUN) == {"hers"}
+    Belongings(hers.of(RITA)).share(holding.RUN, "hers", shared=False)
+    with pytest.raises(RunNotFound):
+        others.get("hers")
+
+
+def test_two_who_ask_for_the_same_have_one_run_and_neither_takes_it_from_the_other(store):
+    for person in (RITA, RUDI):
+        store.of(person).submit("both", SMALL, "checksum")
+    assert len(store.newest(10)[0]) == 1
+    for person in (RITA, RUDI):
+        with pytest.raises(NotAllowed, match="Somebody else asked for the run both too, so it goes on"):
+            store.of(person).cancel("both")
+    assert store.of(RITA).delete("both") is False
+    with pytest.raises(RunNotFound):
+        store.of(RITA).status("both")
+    store.of(RUDI).cancel("both")
+    assert store.of(RUDI).delete("both") is True
+    with pytest.raises(RunNotFound):
+        store.status("both")
+    store.of(RITA).submit("both", SMALL, "checksum")
+    with pytest.raises(RunNotFound):  # nothing is left of whose it was
+        store.of(RUDI).status("both")
+
+
+def test_one_person_has_so_many_under_way_and_no_more(store):
+    rita = store.of(RITA)
+    for number in range(2):
+        rita.submit(f"r{number}", replace(SMALL, seed=number), "checksum")
+    with pytest.raises(NotAllowed, match=r"rita@example.org has 2 runs that wait or run, the most that one person may"):
+        rita.submit("r2", replace(SMALL, seed=2), "checksum")
+    with pytest.raises(RunNotFound):
+        store.status("r2")
+    rita.submit("r1", replace(SMALL, seed=1), "checksum")  # it is under way already
+    store.of(RUDI).submit("r2", replace(SMALL, seed=2), "checksum")
+    rita.submit("r2", replace(SMALL, seed=2), "checksum")  # and this one is his
+    rita.cancel("r0")
+    rita.submit("r3", replace(SMALL, seed=3), "checksum")
+
+
+def test_everybody_has_a_turn(store):
+    def ask(person: Person | None, *names: str, batch: bool = False) -> None:
+        for name in names:
+            (store.of(person) if person else store).submit(
+                name, replace(SMALL, seed=len(name)), "checksum", batch=batch
+            )
+
+    many = replace(RITA, limits=Limits(runs=20))
+    ask(many, "ra", "rb", "rc", "rd")
+    ask(many, "rx", batch=True)
+    ask(RUDI, "ua", "ub")
+    ask(None, "n")
+    asked = [each.run_id for each in store.unfinished()]
+    assert asked == ["ra", "ua", "n", "rb", "ub", "rc", "rd", "rx"]
+    assert [store.status(name).queue_place for name in asked] == list(range(1, 9))
+    assert {run.run_id: run.status.queue_place for run in store.newest(10)[0]} == {
+        name: place for place, name in enumerate(asked, start=1)
+    }
+    store.claim("ra", "here")
+    store.claim("rb", "here")
+    assert [each.run_id for each in store.unfinished() if each.state == RunState.QUEUED] == [
+        "ua",
+        "n",
+        "ub",
+        "rc",
+        "rd",
+        "rx",
+    ]
+    store.cancel("rb")  # what is over counts no more
+    assert [each.run_id for each in store.unfinished()][-4:] == ["rc", "ub", "rd", "rx"]
+    assert store.status("ua").queue_place == 1
+
+
+def test_a_corpus_is_somebodys(store):
+    for person in (RITA, RUDI):
+        Belongings(store.of(person)).keep_corpus(f"my-{person.name[:4]}")
+    rita, rudi = Belongings(store.of(RITA)), Belongings(store.of(RUDI))
+    assert rita.own_corpora() == {"my-rita"}
+    rita.share(holding.CORPUS, "my-rita", shared=True)
+    assert rudi.own_corpora() == {"my-rita", "my-rudi"}
+    with pytest.raises(NotAllowed, match="The corpus my-rita is somebody else's"):
+        rudi.own(holding.CORPUS, "my-rita")
+    rita.forget_corpus("my-rita", "my-new")
+    assert rudi.own_corpora() == {"my-new", "my-rudi"}
+    rudi.keep_corpus("my-new")  # the same content under the same name
+    assert not rita.give_up_corpus("my-new")
+    assert rudi.give_up_corpus("my-new")
+    rudi.forget_corpus("my-new")
+    assert rudi.own_corpora() == {"my-rudi"}
+
+
+def test_the_log_has_all_of_it_in_order_whatever_somebody_is_called(store):
+    book = Belongings(store)
+    book.write_deed(RITA.name, "upload", "odd\0name\ud800" + "x" * 1000)
+    book.write_deed(RUDI.name, "run", "r", refused=True)
+    newest, oldest = book.deeds(10)
+    assert (newest.person, newest.deed, newest.subject, newest.refused) == (RUDI.name, "run", "r", True)
+    assert oldest.subject.startswith("oddname?")
+    assert len(oldest.subject) == 500
+    assert oldest.number < newest.number
+    assert oldest.at <= newest.at
+    assert len(book.deeds(1)) == 1
