@@ -6,7 +6,7 @@ from streamlit.navigation.page import StreamlitPage
 from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
 from engine.errors import EpsilonError
 from pages.shared import address
-from pages.startup import look, set_up, terms
+from pages.startup import look, set_up, sign_in, terms
 
 st.set_page_config(page_title="Epsilon Explorer", page_icon="static/mark.svg", layout="wide")
 st.logo("static/wordmark.svg", size="large", icon_image="static/mark.svg")
@@ -17,6 +17,7 @@ def _page(name: str, title: str, icon: str, folder: str = "") -> StreamlitPage:
     return st.Page(f"pages/{folder or name}/page.py", title=title, icon=icon, url_path=name, default=name == "explore")
 
 
+person = sign_in.required()
 # By what people come for.
 GROUPS = {
     "": [_page("explore", "Explore", ":material/query_stats:")],
@@ -48,6 +49,8 @@ GROUPS = {
         _page("glossary", "Glossary", ":material/menu_book:"),
     ],
 }
+if person:
+    GROUPS["Account"] = [_page("account", person.name, ":material/account_circle:")]
 page = st.navigation(GROUPS, position="top")
 st.set_page_config(page_title="Epsilon Explorer" if page.url_path == "" else f"{page.title} · Epsilon Explorer")
 look.apply(page.title, here=next(place for place, pages in enumerate(GROUPS.values()) if page in pages))

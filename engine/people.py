@@ -27,6 +27,7 @@ from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from engine.errors import InvalidConfig, NotAllowed
 from engine.validation import integer
@@ -76,6 +77,19 @@ class Person:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Deed:
+    """Something that somebody did, or (refused) was not allowed to do. at: seconds since 1970 UTC; subject: a run, a
+    corpus, a file's name."""
+
+    number: int
+    at: float
+    person: str
+    deed: str
+    subject: str
+    refused: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Access:
     """What the keeper's file says. roles: by name, or by ``*@`` and a domain, or by ``*``. claim: what of a person
     the provider is asked for."""
@@ -85,7 +99,7 @@ class Access:
     limits: Limits
 
     def person(self, claims: Mapping[str, Any]) -> Person:
-        """Who the provider says somebody is (OpenID Connect Core 1.0, section 5.1). Raises NotAllowed."""
+        """Who the provider says somebody is (OpenID Connect Core 1.0, sections 2 and 5.1). Raises NotAllowed."""
         name = claims.get(self.claim)
         if not isinstance(name, str) or not name or len(name) > _LONGEST_NAME or not name.isprintable():
             raise NotAllowed(
@@ -95,11 +109,21 @@ class Access:
             if claims.get("email_verified") is not True:
                 raise NotAllowed(f"The sign-in does not vouch for {name}: its provider has not verified the address.")
             name = name.lower()
+        return Person(name=name, role=self.role(name), limits=self.limits)
+
+    def role(self, name: str) -> Role:
+        """What somebody may do. Raises NotAllowed."""
         domain = f"*@{name.rpartition('@')[2]}" if "@" in name else ""
-        role = next((self.roles[each] for each in (name, domain, EVERYBODY) if each in self.roles), None)
-        if role is None or name == EVERYBODY:
+        found = next((self.roles[each] for each in (name, domain, EVERYBODY) if each in self.roles), None)
+        if found is None or name == EVERYBODY:
             raise NotAllowed(f"{name} has no role here. Whoever keeps this dashboard can give one.")
-        return Person(name=name, role=role, limits=self.limits)
+        return found
+
+
+def is_current(claims: Mapping[str, Any], now: float) -> bool:
+    """Whether somebody signed in so lately that it still holds; now: seconds since 1970 UTC."""
+    signed_in = claims.get("iat")
+    return isinstance(signed_in, int | float) and 0 <= now + 300 - signed_in < 3600 * HOURS + 300
 
 
 def read(path: Path) -> Access:
@@ -138,6 +162,13 @@ def _of(found: Mapping[str, Any]) -> Access:
             raise InvalidConfig(f"auth.{name} is missing, expected what Streamlit's sign-in needs")
     if len(auth["cookie_secret"]) < _SHORTEST:
         raise InvalidConfig(f"auth.cookie_secret has {len(auth['cookie_secret'])} characters, expected {_SHORTEST}")
+    where = urlsplit(auth["redirect_uri"])
+    if where.scheme != "https" and not (where.scheme == "http" and where.hostname in ("localhost", "127.0.0.1")):
+        raise InvalidConfig(
+            f"auth.redirect_uri={auth['redirect_uri']!r}, expected https://, but for this machine alone"
+        )
+    if where.path != "/oauth2callback":
+        raise InvalidConfig(f"auth.redirect_uri={auth['redirect_uri']!r}, expected /oauth2callback at its end")
     claim = people.get("claim", "email")
     if claim not in ("email", "sub", "oid"):
         raise InvalidConfig(f"people.claim={claim!r}, expected email, sub or oid")

@@ -6,6 +6,7 @@ Ctrl-C, a closed terminal or a plain kill, ends them all; if it is killed outrig
 is gone and ends by itself, and set-up ends when it is done.
 """
 
+import ipaddress
 import os
 import re
 import signal
@@ -15,13 +16,16 @@ import threading
 import time
 from pathlib import Path
 
-from engine import readiness
+from engine import people, readiness
 from engine.errors import EpsilonError, InvalidConfig
 from engine.launch.telling import say
 from engine.settings import REPOSITORY, Settings
 
 SET_UP = [sys.executable, "-m", "engine.launch.background"]
 """The command that makes what is left of set-up."""
+
+HERE = "localhost"
+"""The address that no other machine reaches."""
 
 POLL = 0.1
 """Seconds between looks at the server, the signals and the parent."""
@@ -38,15 +42,16 @@ def main() -> int:
             continue  # started by nohup: stays when the terminal closes
         signal.signal(number, lambda received, _frame: told.append(received))
     try:
-        command = server_command(os.environ)
         settings = Settings.from_environment()
+        command = server_command(os.environ, settings.access)
     except InvalidConfig as error:
         say(str(error))
         return 2
     parent = Parent()
     background = start_set_up()
-    # On this machine only: who wants the dashboard seen from others says so in streamlit's own variable.
-    environment = {"STREAMLIT_SERVER_ADDRESS": "localhost", **os.environ}
+    # On this machine only: who wants the dashboard seen from others says so in streamlit's own variable, and who they
+    # may be in EPSILON_ACCESS.
+    environment = {"STREAMLIT_SERVER_ADDRESS": HERE, **os.environ}
     server = subprocess.Popen(command, cwd=REPOSITORY, env=environment)
     cluster = threading.Thread(target=start_cluster, args=(settings,), daemon=True)
     cluster.start()
@@ -63,21 +68,38 @@ def main() -> int:
         stop_cluster(settings, cluster)
 
 
-def server_command(environment: os._Environ[str] | dict[str, str]) -> list[str]:
+def server_command(environment: os._Environ[str] | dict[str, str], access: Path | None = None) -> list[str]:
     """Streamlit's command line. PORT: the port, when one is set; else 8501 or the next that is free.
 
     Streamlit opens a browser by itself where there is a display. In CI it must not, and it must never stop to ask for
-    an e-mail address. Raises InvalidConfig for a port that is none.
+    an e-mail address. access: the file that says who may use it. Raises InvalidConfig for a port that is none, and
+    where others would reach a dashboard that asks nobody who they are.
     """
+    if access:
+        people.read(access)
+    elif not _only_here(where := environment.get("STREAMLIT_SERVER_ADDRESS", HERE)):
+        raise InvalidConfig(
+            f"STREAMLIT_SERVER_ADDRESS={where} without EPSILON_ACCESS: whoever reaches the dashboard could do all that "
+            "it can; docs/deploy.md says how people sign in"
+        )
     command = [sys.executable, "-m", "pages.startup.server", "run", "app.py", "--server.showEmailPrompt", "false"]
     if environment.get("CI"):
         command += ["--server.headless", "true"]
+    if access:
+        command += ["--secrets.files", str(access)]
     port = environment.get("PORT")
     if port:
         if not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65535:
             raise InvalidConfig(f"PORT={port}, expected a number from 1 to 65535")
         command += ["--server.port", port]
     return command
+
+
+def _only_here(address: str) -> bool:
+    try:
+        return address == HERE or ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 def start_set_up() -> subprocess.Popen[bytes] | None:

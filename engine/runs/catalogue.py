@@ -9,11 +9,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from engine import corpus as corpora
+from engine import people
 from engine.config import SimulationConfig, but_for_noise, run_id
 from engine.corpus import AnyCorpus
 from engine.embeddings.apart import NONE, Overlap, believable, overlap
 from engine.errors import CorpusError, EpsilonError, NotAllowed, RunNotFound, StoreError
-from engine.people import Person, Role
+from engine.people import Deed, Person, Role
 from engine.records import RoundRecord, Run, RunKind, RunState, RunStatus
 from engine.runs.repeats import Outcome, Repeat, outcome, repeat_id
 from engine.settings import Settings
@@ -23,7 +24,6 @@ from engine.store.published import Published
 if TYPE_CHECKING:
     from engine.store.belongings import Belongings
     from engine.store.database import Store
-    from engine.store.holding import Deed
 
 
 @dataclass(frozen=True)
@@ -81,20 +81,28 @@ class Catalogue:
         Raises NotAllowed, StoreError."""
         if self.settings.access is None:
             return
-        person = self.person
-        refused = person is not None and not person.role.may(needed)
-        self._belongings.write_deed(person.name if person else _at_the_shell(), deed, subject, refused=refused)
-        if person is not None and refused:
-            raise NotAllowed(f"{person.name} is a {person.role} here, and this takes the role {needed}: {deed}.")
+        if self.person is None:
+            self._belongings.write_deed(_at_the_shell(), deed, subject)
+            return
+        name = self.person.name
+        role = people.read(self.settings.access).role(name)  # as it is now, however long a page has been open
+        self._belongings.write_deed(name, deed, subject, refused=not role.may(needed))
+        if not role.may(needed):
+            raise NotAllowed(f"{name} is a {role} here, and this takes the role {needed}: {deed}.")
 
     def close(self) -> None:
         """Let go of the database."""
         if "_every" in self.__dict__:
             self._every.close()
 
+    def note_sign_in(self) -> None:
+        """Write down that the person came."""
+        self.allow("sign in", needed=Role.VIEWER)
+
     def own(self, kind: str, name: str) -> None:
         """Nothing where a run or a corpus ("run", "corpus") is theirs to change. Raises NotAllowed."""
-        self._belongings.own(kind, name)
+        if self.person:
+            self._belongings.own(kind, name)
 
     def seen(self, identities: Collection[str]) -> set[str]:
         """Those of these runs that are there for whoever asks, and any that were deleted, for who keeps the machine."""
@@ -111,7 +119,7 @@ class Catalogue:
         """Names of the runs, or corpora, that everybody who may sign in may use."""
         return self._belongings.shared(kind)
 
-    def deeds(self, limit: int = 10_000) -> "Sequence[Deed]":
+    def deeds(self, limit: int = 10_000) -> Sequence[Deed]:
         """Who did what, newest first. Raises NotAllowed for all but those who keep the dashboard."""
         if self.person and not self.person.role.may(Role.ADMIN):
             raise NotAllowed(f"{self.person.name} is a {self.person.role} here, and the log is for admins.")

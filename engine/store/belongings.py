@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from engine.people import EVERYBODY
+from engine.people import EVERYBODY, Deed
 from engine.store import holding
 from engine.store.database import Store
 
@@ -48,11 +48,9 @@ class Belongings:
             return frozenset(map(str, connection.execute(holding.of_person(kind, EVERYBODY)).scalars()))
 
     def give_up_corpus(self, name: str) -> bool:
-        """A corpus is the person's no longer; whether it is nobody's now, but for everybody."""
+        """A corpus is the person's no longer; whether its file may go: it is nobody else's, or an admin says so."""
         with self._store.alone() as connection:
-            if self._store.person:
-                holding.withdraw(connection, holding.CORPUS, name, self._store.person.name)
-            return not holding.holders(connection, holding.CORPUS, name) - {EVERYBODY}
+            return not holding.is_others_too(connection, holding.CORPUS, name, self._store.person)
 
     def forget_corpus(self, name: str, new: str | None = None) -> None:
         """Whose a corpus was, which is gone or (new) has another name now."""
@@ -66,7 +64,7 @@ class Belongings:
         with self._store.begin() as connection:
             holding.write(connection, person, deed, subject, refused=refused)
 
-    def deeds(self, limit: int) -> Sequence[holding.Deed]:
+    def deeds(self, limit: int) -> Sequence[Deed]:
         """The log, newest first."""
         with self._store.begin() as connection:
             return holding.newest(connection, limit)

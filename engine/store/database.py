@@ -21,7 +21,7 @@ from sqlalchemy import text as sql
 
 from engine.config import SimulationConfig
 from engine.errors import RunNotFound, RunStopped, StoreError
-from engine.people import EVERYBODY, Person
+from engine.people import Person
 from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
 from engine.store import bookings, holding, reading
 from engine.store.bookings import Wish
@@ -197,8 +197,7 @@ class Store:
         with self.alone() as connection:
             self._existing(connection, run_id, alone=True)
             holding.refuse_others(connection, holding.RUN, run_id, self.person)
-            if self.person and holding.holders(connection, holding.RUN, run_id) - {self.person.name, EVERYBODY}:
-                holding.withdraw(connection, holding.RUN, run_id, self.person.name)
+            if holding.is_others_too(connection, holding.RUN, run_id, self.person):
                 return False
             holding.withdraw(connection, holding.RUN, run_id)
             unfinished = (runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))

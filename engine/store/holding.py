@@ -6,32 +6,18 @@ who ask for the same run both have it: it is one computation, and each could hav
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Select, delete, func, insert, select
 
 from engine.errors import NotAllowed
-from engine.people import EVERYBODY, Person, Role
+from engine.people import EVERYBODY, Deed, Person, Role
 from engine.records import RunState
 from engine.store.tables import deeds, grants, runs
 
 RUN, CORPUS = "run", "corpus"
 _LONGEST = 500
 """Characters of a subject."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Deed:
-    """Something that somebody did, or (refused) was not allowed to do. at: seconds since 1970 UTC; subject: a run, a
-    corpus, a file's name."""
-
-    number: int
-    at: float
-    person: str
-    deed: str
-    subject: str
-    refused: bool
 
 
 def of_person(kind: str, person: str) -> Select[tuple[str]]:
@@ -73,6 +59,16 @@ def refuse_others(connection: Connection, kind: str, name: str, person: Person |
         raise NotAllowed(f"The {kind} {name} is somebody else's: it can be seen, not changed.")
     if alone and every - {person.name, EVERYBODY}:
         raise NotAllowed(f"Somebody else asked for the {kind} {name} too, so it goes on.")
+
+
+def is_others_too(connection: Connection, kind: str, name: str, person: Person | None) -> bool:
+    """Whether somebody else has it too; then it is the person's no longer. Never for an admin, who decides for all."""
+    if person is None or person.role.may(Role.ADMIN):
+        return False
+    if not holders(connection, kind, name) - {person.name, EVERYBODY}:
+        return False
+    withdraw(connection, kind, name, person.name)
+    return True
 
 
 def refuse_more(connection: Connection, person: Person | None) -> None:

@@ -32,9 +32,9 @@ def queue() -> Subquery:
     theirs = func.coalesce(runs.c.owner, "")
     turn = func.row_number().over(partition_by=theirs, order_by=(running_first, *ORDER)).label("turn")
     unfinished = runs.c.state.in_((RunState.QUEUED, RunState.RUNNING))
-    return (
-        select(runs.c["run_id", "state", "batch", "created", "holder", "heartbeat"], turn).where(unfinished).subquery()
-    )
+    of = runs.c
+    asked: list[ColumnElement[Any]] = [of.run_id, of.state, of.batch, of.created, of.holder, of.heartbeat, turn]
+    return select(*asked).where(unfinished).subquery()
 
 
 def in_turn(found: Subquery) -> tuple[ColumnElement[Any], ...]:

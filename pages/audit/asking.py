@@ -11,7 +11,7 @@ from engine.records import Run, RunState, RunStatus
 from engine.reports.audits import audit_command
 from engine.runs import Runs, auditing
 from pages.audit import words
-from pages.shared import address, one_run
+from pages.shared import address, door, one_run, submitting
 
 POLL_SECONDS = 2.0
 USUAL = SimulationConfig.from_flat({"corpus": "synthetic"})
@@ -45,8 +45,7 @@ def _job(runs: Runs, run: Run) -> None:
             where = f"place {status.queue_place} in the queue" if status.queue_place else "waiting"
             st.progress(min(1.0, status.progress), text=f"{status.stage or where} · {status.progress:.0%}")
             if st.button("Cancel", icon=":material/stop:", key="audit_cancel"):
-                runs.cancel(status.run_id)
-                st.rerun()
+                submitting.cancel(runs, status.run_id)
         return
     if st.session_state.pop(_WATCHED, None) == run.run_id:
         if status and status.state == RunState.DONE:
@@ -61,7 +60,14 @@ def _job(runs: Runs, run: Run) -> None:
         st.info(address.plain(str(error)), icon=":material/info:")
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        pressed = st.button("Attack it", type="primary", icon=":material/policy:", key="attack")
+        pressed = st.button(
+            "Attack it",
+            type="primary",
+            icon=":material/policy:",
+            key="attack",
+            disabled=not door.may_run(),
+            help=door.why_not(),
+        )
         st.caption(said, width="stretch")
     st.code(audit_command(run.config, canaries, references, run.run_id), language="bash", wrap_lines=True)
     if pressed:

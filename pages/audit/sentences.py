@@ -11,7 +11,7 @@ from pages.shared import address, tables
 def at_risk(runs: Runs, corpus: str, found: MembershipAudit) -> None:
     """A table; what of the text cannot be had is said."""
     try:
-        texts = _texts(runs, corpus, tuple(number for number, _ in found.at_risk))
+        texts = _texts(runs, repr(runs.person), corpus, tuple(number for number, _ in found.at_risk))
     except EpsilonError as error:
         texts = {}
         st.caption(f"Their text is not here: {address.plain(str(error))}")
@@ -27,6 +27,7 @@ def at_risk(runs: Runs, corpus: str, found: MembershipAudit) -> None:
 
 
 @st.cache_data(show_spinner="Reading the corpus …", max_entries=4)
-def _texts(_runs: Runs, corpus: str, numbers: tuple[int, ...]) -> dict[int, str]:
+def _texts(_runs: Runs, person: str, corpus: str, numbers: tuple[int, ...]) -> dict[int, str]:
+    """person: who reads it, whom nobody else's corpus is shown."""
     found = _runs.training_sentences(corpus, numbers)
     return {number: " ".join(sentence.tokens) for number, sentence in found.items()}

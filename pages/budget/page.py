@@ -9,7 +9,7 @@ from engine.privacy.budget import UNITS
 from engine.reports.budgets import account_fields
 from engine.runs import budgets
 from pages.budget import charts, words
-from pages.shared import address, door, tables, titles
+from pages.shared import address, door, downloads, tables, titles
 from pages.shared.picture import show
 
 runs = door.runs()
@@ -71,9 +71,9 @@ with st.expander(
 st.markdown(words.HOLDS)
 if now.budget:
     st.caption(f"Seal of the last entry: `{now.seal}`")
-    st.download_button(
+    downloads.button(
         "Take it away as JSON",
-        json.dumps(account_fields(now, possible), ensure_ascii=False, indent=1),
+        lambda: json.dumps(account_fields(now, possible), ensure_ascii=False, indent=1),
         f"budget-{now.name}.json",
         "application/json",
         icon=":material/download:",

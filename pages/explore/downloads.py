@@ -13,6 +13,7 @@ from engine.records import Run
 from engine.reports.commands import command_line
 from engine.reports.runs import record_fields, run_fields
 from pages.explore import curves
+from pages.shared import downloads as taking
 from pages.shared import metrics, tables
 
 
@@ -111,21 +112,17 @@ def offer(run: Run | None, config: SimulationConfig, seeds: Sequence[Run]) -> No
     if run and run.records:
         name = f"epsilon-explorer-{run.run_id}"
         with st.container(horizontal=True):
-            # Made on the click: a file for each record of a run that goes on would be gone before anybody asks for it.
-            st.download_button(
-                "CSV", lambda: csv(run), f"{name}.csv", "text/csv", on_click="ignore", icon=":material/table:"
-            )
-            st.download_button(
-                "JSON",
-                lambda: as_json(run),
-                f"{name}.json",
-                "application/json",
-                on_click="ignore",
-                icon=":material/data_object:",
+            taking.button("CSV", lambda: csv(run), f"{name}.csv", "text/csv", icon=":material/table:")
+            taking.button(
+                "JSON", lambda: as_json(run), f"{name}.json", "application/json", icon=":material/data_object:"
             )
             if (frame := _seeds(seeds)) is not None:
-                text, file = frame.to_csv(index=False), f"{name}-seeds.csv"
-                st.download_button(
-                    "Seeds, CSV", text, file, "text/csv", on_click="ignore", icon=":material/table:", key="seeds_csv"
+                taking.button(
+                    "Seeds, CSV",
+                    lambda: frame.to_csv(index=False),
+                    f"{name}-seeds.csv",
+                    "text/csv",
+                    icon=":material/table:",
+                    key="seeds_csv",
                 )
         st.caption("PNG: the camera above each picture.")

@@ -12,7 +12,7 @@ from engine.experiments import over_seeds
 from engine.records import RoundRecord, Run, RunState
 from engine.runs import Preview, Runs
 from pages.explore import charts, curves, downloads, persons, pinned, platforms, words
-from pages.shared import address, submitting
+from pages.shared import address, door, submitting
 from pages.shared.picture import show as show_picture
 from pages.shared.words import origin
 
@@ -199,7 +199,14 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
     label = "Run" if run is None else "Go on" if run.status.state == RunState.CANCELLED else "Try again"
     about = words.estimate(preview.estimate) if preview.estimate else ""
     with st.container(horizontal=True, vertical_alignment="center"):
-        pressed = st.button(label, type="primary", icon=":material/play_arrow:", key="run")
+        pressed = st.button(
+            label,
+            type="primary",
+            icon=":material/play_arrow:",
+            key="run",
+            disabled=not door.may_run(),
+            help=door.why_not(),
+        )
         st.caption(f"{about} · {preview.train_sentences:,} sentences, {preview.steps:,} steps".strip(" ·"))
         _more(runs, config)
     if takes := _outlook(runs, config):
@@ -233,8 +240,7 @@ def _progress(runs: Runs, run: Run) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(min(1.0, status.progress), text=text)
         if st.button("Cancel", icon=":material/stop:", key="cancel"):
-            runs.cancel(run.run_id)
-            st.rerun()
+            submitting.cancel(runs, run.run_id)
 
 
 def _details(

@@ -6,9 +6,9 @@ import streamlit as st
 
 from engine.config import SimulationConfig
 from engine.corpus import OWN, CorpusInfo
-from engine.errors import EpsilonError
+from engine.errors import EpsilonError, NotAllowed
 from engine.runs import Intake, Runs
-from pages.shared import address
+from pages.shared import address, door
 
 _NEXT, _TAKEN, _REFUSED, _READ = "corpus_next", "upload_taken", "upload_refused", "upload_read"
 
@@ -20,15 +20,19 @@ def follow() -> None:
 
 
 def bring(runs: Runs) -> None:
-    """The place for a file; what is wrong with it is said there."""
+    """The place for a file; what is wrong with it is said there. Nothing for those who may run nothing."""
     state = st.session_state
+    if not door.may_run():
+        return
+    whose = "**everybody who opens this dashboard** sees it and its runs, until it is deleted here"
+    if runs.person:
+        whose = "nobody but you, and the admins, sees it until you share it"
     with st.popover("Use a corpus of your own", type="tertiary", icon=":material/upload_file:"):
         st.markdown(
             "A column file: one token a line, its tag in the last column (IOB1, BIO2 or BIOES), a blank line between "
             "sentences. Or a zip: column files called train, test and perhaps dev; brat's .txt and .ann files; or "
             ".rel files such as DRUG-AE.rel. What comes without parts is split 80 / 10 / 10. It stays on this "
-            "server, in the data folder of whoever runs it, and **everybody who opens this dashboard** sees it and its "
-            "runs, until it is deleted here."
+            f"server, in the data folder of whoever runs it, and {whose}."
         )
         file = st.file_uploader("Column file, .rel or zip, up to 50 MB", key="upload")
         if file is not None and file.file_id != state.get(_TAKEN):
@@ -66,10 +70,17 @@ def summary(found: Intake) -> str:
 
 
 def manage(runs: Runs, info: CorpusInfo) -> None:
-    """Another name for the chosen corpus, or its end, where it is the user's own."""
+    """Another name for the chosen corpus, its end, or others who may use it, where it is the user's own."""
     if not info.name.startswith(OWN):
         return
+    try:
+        runs.own("corpus", info.name)
+    except NotAllowed:
+        st.caption("Somebody else shares this corpus with you.")
+        return
     with st.popover("Rename or delete it", type="tertiary", icon=":material/edit:"):
+        if runs.person:
+            _share(runs, info)
         try:
             number = len(runs.runs_of(info.name))
         except EpsilonError as error:
@@ -83,13 +94,31 @@ def manage(runs: Runs, info: CorpusInfo) -> None:
             _do(lambda: runs.rename_corpus(info.name, title))
         st.divider()
         with_runs = f" and its {number:,} runs" if number > 1 else " and its run" if number else ""
-        st.markdown(f"Its file{with_runs} and all that was worked out from its sentences are removed, for everybody.")
+        st.markdown(f"Its file{with_runs} and all that was worked out from its sentences are removed{_for_all(runs)}.")
         sure = st.checkbox("It cannot be undone: I am sure", key="corpus_sure")
         if st.button(
             f"Delete this corpus{with_runs}", type="primary", key="delete_corpus", disabled=not sure,
             icon=":material/delete:",
         ):  # fmt: skip
             _do(lambda: runs.delete_corpus(info.name))
+
+
+def _for_all(runs: Runs) -> str:
+    return "" if runs.person else ", for everybody"
+
+
+def _share(runs: Runs, info: CorpusInfo) -> None:
+    shared = info.name in runs.shared("corpus")
+    wanted = st.toggle(
+        "Everybody who may sign in may use it",
+        shared,
+        key=f"share_{info.name}",
+        help="They can train on it, and see sentences of it where pages show some. Your runs stay your own: they are "
+        "shared one by one, on the page Runs.",
+    )
+    if wanted != shared:
+        runs.share("corpus", info.name, shared=wanted)
+        st.rerun()
 
 
 def _do(change: Callable[[], str | None]) -> None:

@@ -13,7 +13,7 @@ from engine.settings import Settings
 from pages.learn import classroom, histogram, moving
 from pages.learn.lesson import Lesson
 from pages.learn.link import Place
-from pages.shared import address
+from pages.shared import address, door
 from pages.shared.picture import show as show_picture
 
 POLL_SECONDS = 1.0
@@ -99,6 +99,7 @@ def _open(lesson: Lesson) -> None:
     if where is None:
         return
     try:
+        door.runs().allow("open a poll", lesson.name)
         _server(*where)
     except EpsilonError as error:
         st.session_state[_PROBLEM] = str(error)

@@ -42,7 +42,7 @@ def show(guess: float | None) -> None:
         epsilon = math.inf if signed == SIGNED[-1] else float(signed)
         st.markdown(promise(epsilon))
     here = door.runs().settings
-    points = _points(str(here.published), here.store_url, corpus)
+    points = _points(str(here.published), here.store_url, repr(door.who()), corpus)
     said = answer(points, epsilon)
     with left:
         st.markdown(f"#### {said}")
@@ -116,8 +116,9 @@ def _of_100(point: Point | None) -> int:
 
 
 @st.cache_data(show_spinner="Reading what is published …", max_entries=8, ttl=60)
-def _points(published: str, stored: str, corpus: str) -> tuple[Point, ...]:
-    """The runs that are known, looked up once a minute. published, stored: where they are."""
+def _points(published: str, stored: str, person: str, corpus: str) -> tuple[Point, ...]:
+    """The runs that are known, looked up once a minute. published, stored: where they are; person: who
+    may see them."""
     runs = door.runs()
     return price.curve(corpus, runs.train_sentences(corpus), runs.find)
 

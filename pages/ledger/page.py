@@ -12,7 +12,7 @@ from engine.reports.ledger import ledger_epsilon, ledger_fields
 from engine.reports.numbers import epsilon_text
 from pages.ledger import charts
 from pages.ledger.choosing import choices, subject
-from pages.shared import address, door, tables
+from pages.shared import address, door, downloads, tables
 from pages.shared.picture import show
 
 runs = door.runs()
@@ -66,9 +66,9 @@ tables.show(
     ]
 )
 st.markdown("\n".join(f"- **{title}**: {why(name, training.unit)}" for name, title in TITLES.items()))
-st.download_button(
+downloads.button(
     "Take it away as JSON",
-    json.dumps(ledger_fields(every, path), ensure_ascii=False, indent=1),
+    lambda: json.dumps(ledger_fields(every, path), ensure_ascii=False, indent=1),
     "ledger.json",
     "application/json",
     icon=":material/download:",

@@ -15,7 +15,7 @@ from engine.runs import Runs
 from engine.taggers import splits_of
 from pages.medical import charts, words
 from pages.medical.leaving import drawing
-from pages.shared import address, titles
+from pages.shared import address, door, submitting, titles
 from pages.shared.picture import show as show_picture
 
 POLL_SECONDS = 1.0
@@ -126,16 +126,18 @@ def _watch(runs: Runs, both: Sequence[SimulationConfig]) -> None:
     missing = [config for config, run in zip(both, found, strict=True) if run is None or _ended_early(run)]
     with st.container(horizontal=True, vertical_alignment="center"):
         if missing and st.button(
-            "Run" if len(missing) == 1 else "Run both", type="primary", icon=":material/play_arrow:"
+            "Run" if len(missing) == 1 else "Run both",
+            type="primary",
+            icon=":material/play_arrow:",
+            disabled=not door.may_run(),
+            help=door.why_not(),
         ):
             _submit(runs, missing)
         for run in going_on:
             text = f"{'together' if run.config == both[0] else 'without the others'}: {run.status.stage or 'waiting'}"
             st.progress(min(1.0, run.status.progress), text=f"{text} · {run.status.progress:.0%}")
         if going_on and st.button("Cancel", icon=":material/stop:"):
-            for run in going_on:
-                runs.cancel(run.run_id)
-            st.rerun()
+            submitting.cancel(runs, *(run.run_id for run in going_on))
     for error in dict.fromkeys(run.status.error for run in found if run and run.status.error):
         st.error(address.plain(error), icon=":material/error:")
     apart = address.ledger(*(run for run in found if run and run.final))

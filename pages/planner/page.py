@@ -9,7 +9,7 @@ from engine.experiments.planner import curve, evidence
 from engine.reports import planning as words
 from engine.runs import planning
 from pages.planner import chart, choosing, rows
-from pages.shared import address, door, tables, titles
+from pages.shared import address, door, downloads, tables, titles
 from pages.shared.picture import show
 
 SHOWN = 12
@@ -67,19 +67,11 @@ left = words.left_out_lines(plan)
 st.markdown("\n".join(f"- {each}" for each in left) or "Nothing: every finished run on this corpus was compared.")
 tables.older(one.run for each in plan.evidence.settings for one in each.done)
 with st.container(horizontal=True):
-    st.download_button(
-        "All settings, CSV",
-        lambda: rows.csv(plan),
-        "plan.csv",
-        "text/csv",
-        on_click="ignore",
-        icon=":material/table:",
-    )
-    st.download_button(
+    downloads.button("All settings, CSV", lambda: rows.csv(plan), "plan.csv", "text/csv", icon=":material/table:")
+    downloads.button(
         "JSON",
         lambda: json.dumps(words.plan_fields(plan), ensure_ascii=False, indent=1),
         "plan.json",
         "application/json",
-        on_click="ignore",
         icon=":material/data_object:",
     )

@@ -10,6 +10,7 @@ from engine.reports.document.formats import FORMATS
 from engine.reports.document.model import Document
 from engine.reports.privacy_report import writing
 from engine.runs import Runs, reporting
+from pages.shared import downloads
 
 _KEPT = "report"
 """The last document: nothing is looked up again while its reader only reads."""
@@ -21,13 +22,11 @@ def show(runs: Runs, chosen: Run, beside: Run | None) -> None:
     name = f"privacy-report-{chosen.run_id}" + (f"-{beside.run_id}" if beside else "")
     with st.container(horizontal=True, vertical_alignment="center"):
         for each in FORMATS.values():
-            # Made on the click: nobody waits for four files who wants one.
-            st.download_button(
+            downloads.button(
                 each.title,
                 partial(each.draw, document),
                 f"{name}.{each.name}",
                 each.mime,
-                on_click="ignore",
                 icon=":material/download:",
                 key=f"report_{each.name}",
             )

@@ -15,7 +15,7 @@ from engine.records import EntityScores, RoundRecord, Run, RunKind, RunState
 from engine.reports.numbers import epsilon_text
 from engine.runs import Overview, Runs, exporting
 from pages.runs import acting
-from pages.shared import address, chosen_settings, metrics, tables, titles
+from pages.shared import address, chosen_settings, downloads, metrics, tables, titles
 
 POLL_SECONDS = 2.0
 _ORDER = "runs_order"
@@ -49,8 +49,8 @@ def summary(found: Sequence[Overview]) -> str:
     return text + (f"; {older:,} of an older engine." if older else ".")
 
 
-def row(each: Overview) -> dict[str, Any]:
-    """A run as a row."""
+def row(each: Overview, me: str | None = None) -> dict[str, Any]:
+    """A run as a row. me: who has signed in, if anybody has to."""
     run, last, config = each.run, each.last, each.run.config
     scores = _scores(last)
     return {
@@ -75,7 +75,7 @@ def row(each: Overview) -> dict[str, Any]:
         "engine": _engine(run),
         "seconds": _seconds(run, last),
         "asked for": datetime.fromtimestamp(run.status.created) if run.status.created else None,
-        "whose": _whose(run),
+        "whose": _whose(run, me),
         "note": each.note or run.status.error or (each.outcome.text if each.outcome else ""),
         "id": run.run_id,
     }
@@ -111,7 +111,9 @@ def _seconds(run: Run, last: RoundRecord | None) -> float | None:
     return last.seconds if last else None
 
 
-def _whose(run: Run) -> str:
+def _whose(run: Run, me: str | None = None) -> str:
+    if me and run.owner != me and not run.published:
+        return run.owner or "nobody's"
     if run.kind != RunKind.RUN:
         return "again" if run.kind == RunKind.REPEAT else "attack"
     return "published" if run.published else "yours"
@@ -122,7 +124,9 @@ def _engine(run: Run) -> str:
     return f"{version}, older" if engine_of(run) else version
 
 
-def matching(found: Sequence[Overview], words: str, states: Sequence[RunState], whose: str | None) -> list[Overview]:
+def matching(
+    found: Sequence[Overview], words: str, states: Sequence[RunState], whose: str | None, me: str | None = None
+) -> list[Overview]:
     """Runs whose row holds all of the words, in one of the states (none chosen: all).
 
     A word with = asks for a column's very value: seed=3, σ=1. Corpora and models are found by their titles and by the
@@ -132,15 +136,19 @@ def matching(found: Sequence[Overview], words: str, states: Sequence[RunState], 
         each
         for each in found
         if (not states or each.run.status.state in states)
-        and (not whose or whose == _whose(each.run))
-        and _has(each, words.lower().split())
+        and (not whose or whose == _whose(each.run, me) or (whose == "others'" and _of_others(each.run, me)))
+        and _has(each, words.lower().split(), me)
     ]
 
 
-def _has(each: Overview, words: Sequence[str]) -> bool:
+def _of_others(run: Run, me: str | None) -> bool:
+    return bool(me) and run.owner != me and not run.published
+
+
+def _has(each: Overview, words: Sequence[str], me: str | None) -> bool:
     if not words:
         return True
-    cells = {name.lower(): _plain(value) for name, value in row(each).items() if name not in _LINKS}
+    cells = {name.lower(): _plain(value) for name, value in row(each, me).items() if name not in _LINKS}
     raw = {"corpus": each.run.config.corpus.lower(), "model": each.run.config.tagger.name}
     text = " ".join((*cells.values(), *raw.values()))
     for word in words:
@@ -168,11 +176,11 @@ def _view(runs: Runs) -> None:
     states = middle.multiselect(
         "State", list(RunState), key="runs_states", placeholder="all", format_func=SIGNS.__getitem__
     )
-    whose = right.selectbox(
-        "Whose", [None, "yours", "published", "again", "attack"], key="runs_whose", format_func=lambda w: w or "all"
-    )
+    me = runs.person.name if runs.person else None
+    kinds = ["yours", "published", "again", "attack", *(["others'"] if me else [])]
+    whose = right.selectbox("Whose", [None, *kinds], key="runs_whose", format_func=lambda w: w or "all")
     chosen_before = st.session_state.get(acting.table_key(), {}).get("selection", {}).get("rows", [])
-    shown = {each.run.run_id: each for each in matching(found, words, states, whose)}
+    shown = {each.run.run_id: each for each in matching(found, words, states, whose, me)}
     # Rows are chosen by their place: while some are, the list keeps its order, and new runs come last.
     order = [run_id for run_id in st.session_state.get(_ORDER, ()) if run_id in shown] if chosen_before else []
     order += [run_id for run_id in shown if run_id not in set(order)]
@@ -180,7 +188,7 @@ def _view(runs: Runs) -> None:
     if not order:
         st.caption("No run is like that." if found else "")
         return
-    frame = pd.DataFrame([row(shown[run_id]) for run_id in order])
+    frame = pd.DataFrame([row(shown[run_id], me) for run_id in order])
     event = st.dataframe(
         frame,
         hide_index=True,
@@ -218,13 +226,12 @@ def _offer(listed: Sequence[Overview]) -> None:
     """The list to take away, with every setting."""
     with st.container(horizontal=True, vertical_alignment="center"):
         for ending, kind in exporting.KINDS.items():
-            st.download_button(
+            downloads.button(
                 "CSV" if ending == ".csv" else "Parquet",
                 partial(_content, listed, ending),
                 f"runs{ending}",
                 kind,
                 icon=":material/download:",
-                on_click="ignore",
             )
         st.caption("These runs with every setting. `python -m engine export` sends them to MLflow too.")
 
@@ -258,7 +265,21 @@ def _actions(runs: Runs, chosen: Sequence[Overview]) -> None:
         if st.button(f"Note on {len(mine)}" if mine else "Note", disabled=not mine, icon=":material/edit_note:"):
             before = next(each.note for each in chosen if each.run.run_id in mine)
             acting.ask(partial(acting.note, runs, mine, before))
+        if runs.person:
+            _sharing(runs, mine)
         if not chosen:
             st.caption("Choose rows to cancel, delete, compare, run again or annotate them.")
         elif len(mine) < len(chosen):
             st.caption("Published runs stay as they are.")
+
+
+def _sharing(runs: Runs, mine: Sequence[str]) -> None:
+    """Let everybody who may sign in see them, or nobody else any longer."""
+    shared = bool(mine) and set(mine) <= runs.shared("run")
+    if st.button(
+        "Keep to yourself" if shared else f"Share {len(mine)}" if mine else "Share",
+        disabled=not mine,
+        icon=":material/lock:" if shared else ":material/group:",
+        help="Everybody who may sign in here sees what is shared, with its note; only you can change it.",
+    ):
+        acting.each(lambda run_id: runs.share("run", run_id, shared=not shared), mine)

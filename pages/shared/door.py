@@ -1,20 +1,62 @@
-"""The engine's door, opened once for all sessions of this server."""
+"""The engine's door, opened once for all sessions of this server, and for each person who signed in."""
 
 import os
 import threading
+import time
 
 import streamlit as st
 
-from engine.errors import EpsilonError
+from engine import people
+from engine.errors import EpsilonError, NotAllowed
+from engine.people import Person, Role
 from engine.runs import Runs
 
 
-@st.cache_resource(show_spinner=False)
+class NotSignedIn(NotAllowed):
+    """Nobody has signed in, or too long ago."""
+
+
 def runs() -> Runs:
+    """The runs that whoever looks may see. Raises NotAllowed."""
+    person = who()
+    return _every() if person is None else _of(person)
+
+
+def who() -> Person | None:
+    """Who has signed in; None where nobody has to. Raises NotAllowed, InvalidConfig."""
+    access = _every().settings.access
+    if access is None:
+        return None
+    found, claims = people.read(access), st.user.to_dict()
+    if not claims.get("is_logged_in"):
+        raise NotSignedIn("Nobody has signed in.")
+    if not people.is_current(claims, time.time()):
+        raise NotSignedIn(f"Signing in holds for {people.HOURS} hours, and they are over.")
+    return found.person(claims)
+
+
+def may_run() -> bool:
+    """Whether whoever looks may have anything computed."""
+    person = who()
+    return person is None or person.role.may(Role.RUNNER)
+
+
+def why_not() -> str | None:
+    """What to say beside a button that would have something computed, where whoever looks may not press it."""
+    return None if may_run() else "You may look at everything that is shared; to run something takes the role runner."
+
+
+@st.cache_resource(show_spinner=False)
+def _every() -> Runs:
     """The runs of this server. What is slow to import is fetched behind the first paint."""
     opened = Runs.from_environment()
     threading.Thread(target=_behind_the_scenes, args=(opened,), daemon=True).start()
     return opened
+
+
+@st.cache_resource(show_spinner=False, max_entries=1000, hash_funcs={Person: repr})
+def _of(person: Person) -> Runs:
+    return _every().of(person)
 
 
 def _behind_the_scenes(opened: Runs) -> None:

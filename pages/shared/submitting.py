@@ -9,7 +9,7 @@ from engine.config import SimulationConfig
 from engine.errors import EpsilonError
 from engine.records import Run, RunState
 from engine.runs import Runs, repeats
-from pages.shared import address
+from pages.shared import address, door
 
 POLL_SECONDS = 2.0
 
@@ -28,7 +28,13 @@ def button(runs: Runs, configs: Sequence[SimulationConfig], what: str, *, key: s
     """Offer to run what is missing ``what`` ("of this table"); says so where nothing is."""
     if not configs:
         st.caption(f"All runs {what} are there or under way.")
-    elif st.button(f"Run what is missing {what} ({_plural(configs)})", icon=":material/play_arrow:", key=key):
+    elif st.button(
+        f"Run what is missing {what} ({_plural(configs)})",
+        icon=":material/play_arrow:",
+        key=key,
+        disabled=not door.may_run(),
+        help=door.why_not(),
+    ):
         _ask(runs, configs, again=False)
 
 
@@ -45,12 +51,24 @@ def again(runs: Runs, configs: Sequence[SimulationConfig], what: str, *, key: st
         f"Run {what} again ({_plural(done)})",
         icon=":material/replay:",
         key=key,
+        disabled=not door.may_run(),
         help="Computes them once more on this machine, beside the first runs, which stay, and says whether they come "
         f"out the same. The first ones took {max(minutes, 0.1):.2g} minutes one after another.",
     ):
         _ask(runs, [run.config for run in done], again=True)
     under_way = _under_way(runs.repeated(done).values())
     st.fragment(_progress, run_every=POLL_SECONDS if under_way else None)(runs, done, under_way)
+
+
+def cancel(runs: Runs, *run_ids: str) -> None:
+    """Stop runs, or say why not."""
+    try:
+        for run_id in run_ids:
+            runs.cancel(run_id)
+    except EpsilonError as error:
+        st.toast(address.plain(str(error)), icon=":material/error:")
+    else:
+        st.rerun()
 
 
 def _progress(runs: Runs, done: Sequence[Run], under_way: bool) -> None:

@@ -19,10 +19,18 @@ def _runs() -> Any:
     return Runs.from_environment()
 
 
-async def _answer(_: Request) -> Response:
+async def _answer(request: Request) -> Response:
     from engine.runs import metrics  # not before somebody asks: every import holds up the first page
 
+    if _runs().settings.access and not _from_here(request):
+        return Response("Ask on the machine itself: this names corpora.", 403)
     return Response(await run_in_threadpool(lambda: metrics.text(_runs())), media_type="text/plain; version=0.0.4")
+
+
+def _from_here(request: Request) -> bool:
+    """Whether it was asked on this machine, and not handed on by a proxy."""
+    handed_on = any(name.startswith("x-forwarded") or name == "forwarded" for name in request.headers)
+    return not handed_on and request.client is not None and request.client.host in ("127.0.0.1", "::1")
 
 
 def stand() -> None:

@@ -7,6 +7,7 @@ import streamlit as st
 
 from engine.tagging.entities import Tagged
 from engine.tagging.redaction import REPLACEMENTS, redact
+from pages.shared import downloads
 
 _TITLES = {"type": "its type", "pseudonym": "a pseudonym", "mask": "a mask"}
 
@@ -27,15 +28,12 @@ def show(text: str, tagged: Mapping[str, Tagged]) -> None:
     new = redact(text, tagged[which].entities, replace)
     st.code(new.text, language=None, wrap_lines=True, height=260)
     with st.container(horizontal=True):
-        st.download_button(
-            "Text", new.text, "redacted.txt", "text/plain", on_click="ignore", icon=":material/description:"
-        )
-        st.download_button(
+        downloads.button("Text", lambda: new.text, "redacted.txt", "text/plain", icon=":material/description:")
+        downloads.button(
             "JSON, with places in both texts",
-            json.dumps(new.fields, ensure_ascii=False, indent=1),
+            lambda: json.dumps(new.fields, ensure_ascii=False, indent=1),
             "redacted.json",
             "application/json",
-            on_click="ignore",
             icon=":material/data_object:",
         )
     st.caption("A name that the tagger missed is still there. Copy: the sign at the upper right of the text.")

@@ -32,6 +32,7 @@ RANKS = (
     ("engine.command_line",),
     ("engine.__main__", "pages.shared"),
     (
+        "pages.account",
         "pages.audit",
         "pages.budget",
         "pages.compare",

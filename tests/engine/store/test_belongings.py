@@ -156,6 +156,7 @@ def test_a_corpus_is_somebodys(store):
     rudi.keep_corpus("my-new")  # the same content under the same name
     assert not rita.give_up_corpus("my-new")
     assert rudi.give_up_corpus("my-new")
+    assert Belongings(store).give_up_corpus("my-new")
     rudi.forget_corpus("my-new")
     assert rudi.own_corpora() == {"my-rudi"}
 

@@ -1,0 +1,20 @@
+"""Who you are here, what you may do, what you have under way; for admins, who did what."""
+
+import streamlit as st
+
+from engine.people import Role
+from pages.account import log, words
+from pages.shared import address, door
+
+runs, person = door.runs(), door.who()
+if person is None:
+    st.info("Nobody signs in on this dashboard: whoever reaches it may do everything.", icon=":material/info:")
+    st.stop()
+with st.container(horizontal=True, vertical_alignment="center"):
+    st.markdown(f"### {address.plain(words.who(person))}", width="stretch")
+    st.button("Sign out", icon=":material/logout:", on_click=st.logout)
+st.markdown("\n".join(f"- {each}" for each in words.allowed(person.role)))
+own = [run for run in runs.runs_of() if run.owner == person.name]
+st.markdown(address.plain(words.holds(person, own, sum(info.where == "your files" for info in runs.corpora()))))
+if person.role.may(Role.ADMIN):
+    log.show(runs)
