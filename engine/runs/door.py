@@ -284,8 +284,10 @@ class Runs(Corpora):
         return {identity: each for identity, each in found.items() if identity in seen}
 
     def studies(self) -> dict[str, Study]:
-        """Searches for a recipe by name, the user's own, which the shell alone can make, before the published ones."""
-        return studies.read_all(self.settings.home, self.settings.published)
+        """Searches for a recipe by name, the user's own before the published ones. The shell alone can make any, so of
+        those who sign in admins see them."""
+        own = [] if self.person and not self.person.role.may(Role.ADMIN) else [self.settings.home]
+        return studies.read_all(*own, self.settings.published)
 
     def resume(self, *, owner_pid: int | None = None) -> None:
         """See that workers are there for runs that wait, or were left by an app that crashed. Raises ClusterError."""

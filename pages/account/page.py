@@ -11,7 +11,7 @@ if person is None:
     st.info("Nobody signs in on this dashboard: whoever reaches it may do everything.", icon=":material/info:")
     st.stop()
 with st.container(horizontal=True, vertical_alignment="center"):
-    st.markdown(f"### {address.plain(words.who(person))}", width="stretch")
+    st.markdown(f"### {words.who(person)}", width="stretch")
     st.button("Sign out", icon=":material/logout:", on_click=st.logout)
 st.markdown("\n".join(f"- {each}" for each in words.allowed(person.role)))
 own = [run for run in runs.runs_of() if run.owner == person.name]

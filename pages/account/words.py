@@ -16,7 +16,8 @@ _ALLOWED = {
 def who(person: Person) -> str:
     """A heading."""
     article = "an" if person.role == Role.ADMIN else "a"
-    return f"You are {person.name}, {article} {person.role} here"
+    name = person.name.replace("`", "'")
+    return f"You are `{name}`, {article} {person.role} here"
 
 
 def allowed(role: Role) -> list[str]:

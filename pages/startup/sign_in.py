@@ -5,8 +5,7 @@ import streamlit as st
 from engine.errors import EpsilonError
 from engine.people import Person
 from pages.shared import address, door
-
-_GREETED = "signed_in_as"
+from pages.startup import look
 
 
 def required() -> Person | None:
@@ -21,13 +20,19 @@ def required() -> Person | None:
         if st.user.get("is_logged_in"):
             st.button("Sign in as somebody else", on_click=st.logout, icon=":material/logout:")
         st.stop()
-    if person and st.session_state.get(_GREETED) != person.name:
-        door.runs().note_sign_in()
-        st.session_state[_GREETED] = person.name
+    if person:
+        _came(person.name, st.user.get("iat"))
     return person
 
 
+@st.cache_resource(show_spinner=False, max_entries=10_000)
+def _came(name: str, when: object) -> None:
+    """Write down each sign-in once, however many pages it opens. name, when: of whom it is, and of what time."""
+    door.runs().note_sign_in()
+
+
 def _ask(why: str) -> None:
+    look.apply("Sign in", here=0)
     st.markdown("### See what privacy costs a name finder, and whether a claimed privacy is real")
     st.markdown("This dashboard is shared: what you run and upload is yours alone until you share it. " + why)
     st.button("Sign in", type="primary", on_click=st.login, icon=":material/login:", key="sign_in")

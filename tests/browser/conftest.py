@@ -5,6 +5,9 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
@@ -18,18 +21,12 @@ PATIENCE = 120_000
 expect.set_options(timeout=PATIENCE)
 
 
-@pytest.fixture(scope="module")
-def dashboard(encoded, tmp_path_factory):
+@contextmanager
+def serving(home: Path, port: int, **environment: str) -> Iterator[str]:
     """A started dashboard: its address; at the end Ctrl-C, after which nothing of it may be left."""
-    home = tmp_path_factory.mktemp("home")
-    for name in ("encoded", "vectors"):
-        (encoded / name).mkdir(exist_ok=True)
-        (home / name).symlink_to(encoded / name)
-    port, poll = free_port(), free_port()
-    environment = os.environ | {"EPSILON_HOME": str(home), "PORT": str(port), "CI": "true"}
-    environment["EPSILON_POLL"] = f"127.0.0.1:{poll}"
-    environment.pop("EPSILON_STORE_URL", None)
-    server = subprocess.Popen([sys.executable, "-m", "engine.launch.serve"], cwd=ROOT, env=environment)
+    given = os.environ | {"EPSILON_HOME": str(home), "PORT": str(port), "CI": "true"} | environment
+    given.pop("EPSILON_STORE_URL", None)
+    server = subprocess.Popen([sys.executable, "-m", "engine.launch.serve"], cwd=ROOT, env=given)
     address = f"http://localhost:{port}/"
     wait_for(lambda: answers(address + "_stcore/health"))
     wait_for((home / "cluster" / "ready.json").exists)
@@ -40,6 +37,23 @@ def dashboard(encoded, tmp_path_factory):
     assert server.wait(30) == 0
     _, left = psutil.wait_procs(set(family), 5)
     assert left == []
+
+
+@pytest.fixture(scope="module")
+def home(encoded, tmp_path_factory):
+    """A home whose corpora and vectors are encoded already."""
+    home = tmp_path_factory.mktemp("home")
+    for name in ("encoded", "vectors"):
+        (encoded / name).mkdir(exist_ok=True)
+        (home / name).symlink_to(encoded / name)
+    return home
+
+
+@pytest.fixture(scope="module")
+def dashboard(home):
+    """The address of a started dashboard, where nobody signs in."""
+    with serving(home, free_port(), EPSILON_POLL=f"127.0.0.1:{free_port()}") as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

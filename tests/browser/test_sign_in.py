@@ -1,0 +1,148 @@
+"""A shared dashboard: people sign in with a provider, do what their role allows, and see what is theirs."""
+
+import urllib.error
+import urllib.request
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import PATIENCE, serving
+from tests.browser.driving import answer, free_port, wait_for
+from tests.provider import Provider
+
+pytestmark = pytest.mark.browser
+
+SMALL = "?corpus=synthetic&data_fraction=0.05&noise_multiplier=1&batch_size=8&hidden_size=8&epochs=8"
+ROLES = '[people]\nadmin = ["ada@example.org"]\nrunner = ["*@lab.example.org"]\nviewer = ["*"]\n[limits]\nruns = 3\n'
+
+
+@pytest.fixture(scope="module")
+def provider():
+    with Provider() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def shared(home, provider):
+    """The address of a dashboard that asks who comes."""
+    port = free_port()
+    access = home / "access.toml"
+    access.write_text(provider.secrets_file(f"http://localhost:{port}/oauth2callback") + ROLES)
+    access.chmod(0o600)
+    with serving(home, port, EPSILON_ACCESS=str(access)) as address:
+        yield address
+
+
+@pytest.fixture
+def signed_in(browser, shared):
+    """A page of its own for each person, who has signed in."""
+    contexts = []
+
+    def sign_in(name: str) -> Page:
+        context = browser.new_context(viewport={"width": 1280, "height": 800}, accept_downloads=True)
+        context.set_default_timeout(PATIENCE)
+        contexts.append(context)
+        page = context.new_page()
+        page.goto(shared)
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("link", name=name, exact=True).click()
+        return page
+
+    yield sign_in
+    for context in contexts:
+        context.close()
+
+
+def opened(page: Page, address: str) -> Page:
+    page.goto(address)
+    wait_for(lambda: answer(page))
+    page.wait_for_selector("[data-test-script-state='notRunning']")
+    return page
+
+
+def test_who_has_not_signed_in_sees_nothing(browser, shared):
+    context = browser.new_context()
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    for name in ("", "runs", "account", "budget", "report?run=0"):
+        page.goto(shared + name)
+        page.get_by_role("button", name="Sign in").wait_for()
+        assert page.locator(".stApp a[href*='runs']").count() == 0
+        assert "Nobody has signed in" in page.inner_text("body")
+        assert "σ" not in page.inner_text("body")
+    context.close()
+
+
+def test_from_signing_in_to_the_log(signed_in, shared):
+    rita, rudi = signed_in("Rita"), signed_in("Rudi")
+    opened(rita, shared + SMALL)
+    rita.get_by_role("button", name="Run", exact=True).click()
+    wait_for(lambda: answer(rita).startswith("At ε = "), 300)
+    opened(rudi, shared + SMALL)
+    assert answer(rudi).startswith("Nobody has run this yet")
+    opened(rudi, shared + "runs")
+    assert "of yours" not in answer(rudi)
+
+    opened(rita, shared + "account")
+    assert answer(rita) == "You are rita@lab.example.org, a runner here"
+    expect(rita.get_by_text("Under way: 0 of 3 runs at a time; 1 are kept.")).to_be_visible()
+    assert "Who did what" not in rita.inner_text("body")
+
+    vera = opened(signed_in("Vera"), shared + SMALL)
+    expect(vera.get_by_role("button", name="Run", exact=True)).to_be_disabled()
+    expect(vera.get_by_text("Use a corpus of your own")).to_have_count(0)
+
+    opened(rita, shared + SMALL)
+    rita.get_by_role("tab", name="Download and repeat").click()
+    with rita.expect_download():
+        rita.get_by_role("button", name="CSV", exact=True).click()
+
+    ada = opened(signed_in("Ada"), shared + "account")
+    assert answer(ada) == "You are ada@example.org, an admin here"
+    with ada.expect_download() as taken:
+        ada.get_by_role("button", name="CSV", exact=True).click()
+    log = taken.value.path().read_text()
+    lines = [line.split(",")[1:3] for line in log.splitlines()[1:]]
+    assert lines.count(["rita@lab.example.org", "sign in"]) == 1  # however many pages she opened
+    assert ["rita@lab.example.org", "run"] in lines
+    assert ["rita@lab.example.org", "export"] in lines
+    ada.get_by_role("button", name="Sign out").click()
+    ada.get_by_role("button", name="Sign in").wait_for()
+
+
+def test_whom_the_provider_does_not_vouch_for_is_told_so(signed_in):
+    page = signed_in("Mallory, who says she is Ada")
+    expect(page.get_by_text("its provider has not verified the address")).to_be_visible()
+    assert "σ" not in page.inner_text("body")
+    page.get_by_role("button", name="Sign in as somebody else").click()
+    page.get_by_role("button", name="Sign in", exact=True).wait_for()
+
+
+def test_after_half_a_day_somebody_signs_in_again(signed_in, provider):
+    provider.age = 13 * 3600
+    try:
+        page = signed_in("Rita")
+        expect(page.get_by_text("Signing in holds for 12 hours, and they are over.")).to_be_visible()
+    finally:
+        provider.age = 0
+
+
+def test_a_cookie_that_somebody_made_lets_nobody_in(browser, shared):
+    context = browser.new_context()
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(shared)
+    page.get_by_role("button", name="Sign in").wait_for()
+    made = '{"email":"ada@example.org","email_verified":true,"iat":9999999999,"is_logged_in":true,"origin":"%s"}'
+    context.add_cookies([{"name": "_streamlit_user", "value": made % shared.rstrip("/"), "url": shared}])
+    page.reload()
+    page.get_by_role("button", name="Sign in").wait_for()
+    assert "σ" not in page.inner_text("body")
+    context.close()
+
+
+def test_metrics_are_told_on_the_machine_alone(shared):
+    assert b"epsilon_runs" in urllib.request.urlopen(shared + "metrics", timeout=30).read()
+    handed_on = urllib.request.Request(shared + "metrics", headers={"X-Forwarded-For": "192.0.2.1"})
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(handed_on, timeout=30)

@@ -1,0 +1,135 @@
+"""Who may use a shared dashboard: what the keeper's file may say, and whom a sign-in is believed to be."""
+
+import pytest
+
+from engine import people
+from engine.errors import InvalidConfig, NotAllowed
+from engine.people import Limits, Role
+
+AUTH = {
+    "redirect_uri": "https://epsilon.example.org/oauth2callback",
+    "cookie_secret": "c" * 32,
+    "client_id": "epsilon",
+    "client_secret": "s",
+    "server_metadata_url": "https://login.example.org/.well-known/openid-configuration",
+}
+PEOPLE = 'admin = ["Ada@example.org"]\nrunner = ["*@lab.example.org"]\nviewer = ["*"]'
+
+
+def text(people: str = PEOPLE, limits: str = "", **auth: str) -> str:
+    every = "\n".join(f'{name} = "{value}"' for name, value in (AUTH | auth).items() if value)
+    return f"[auth]\n{every}\n[people]\n{people}\n{limits}"
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Writes the keeper's file, and says where it is."""
+
+    def write(content: str, mode: int = 0o600):
+        path = tmp_path / "access.toml"
+        path.write_text(content)
+        path.chmod(mode)
+        return path
+
+    return write
+
+
+def claims(email: object = "ada@example.org", **more: object) -> dict[str, object]:
+    return {"sub": "1", "email": email, "email_verified": True} | more
+
+
+def test_roles_by_name_by_domain_and_for_all(file):
+    access = people.read(file(text(limits="[limits]\nruns = 3")))
+    assert access.person(claims("ADA@example.org")).role == Role.ADMIN
+    assert access.person(claims("rita@lab.example.org")).role == Role.RUNNER
+    assert access.person(claims("vera@example.net")).role == Role.VIEWER
+    person = access.person(claims("Rita@Lab.example.org"))
+    assert (person.name, person.limits) == ("rita@lab.example.org", Limits(runs=3, uploads=20))
+    assert [each for each in Role if Role.RUNNER.may(each)] == [Role.VIEWER, Role.RUNNER]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("rita@evil-lab.example.org.example.net", "has no role here"),
+        ("rita@sub.lab.example.org", "has no role here"),
+        ("x@y@lab.example.org.", "has no role here"),
+        ("*", "has no role here"),
+        ("", "has no email"),
+        (None, "has no email"),
+        (["ada@example.org"], "has no email"),
+        ("a" * 60 + "@example.org", "has no email"),
+        ("ada@example.org\n", "has no email"),
+        ("ada@example.org\u202e", "has no email"),
+    ],
+)
+def test_nobody_else_is_let_in(file, name, told):
+    access = people.read(file(text('admin = ["ada@example.org"]\nrunner = ["*@lab.example.org"]')))
+    with pytest.raises(NotAllowed, match=told):
+        access.person(claims(name))
+
+
+@pytest.mark.parametrize("verified", [False, None, "true", 1, "missing"])
+def test_an_address_that_nobody_verified_is_nobodys(file, verified):
+    asked = claims(email_verified=verified)
+    if verified == "missing":
+        del asked["email_verified"]
+    with pytest.raises(NotAllowed, match="has not verified the address"):
+        people.read(file(text())).person(asked)
+
+
+def test_a_provider_that_verifies_no_addresses_is_asked_for_something_else(file):
+    access = people.read(file(text('claim = "oid"\nadmin = ["B7"]\nrunner = ["b7"]')))
+    assert access.person({"oid": "B7", "email": "ada@example.org"}).role == Role.ADMIN
+    assert access.person({"oid": "b7"}).role == Role.RUNNER
+    with pytest.raises(NotAllowed, match="has no oid"):
+        access.person(claims())
+
+
+def test_signing_in_holds_for_half_a_day():
+    assert people.is_current({"iat": 1000}, 1000 + 3600 * people.HOURS - 1)
+    assert not people.is_current({"iat": 1000}, 1000 + 3600 * people.HOURS + 1)
+    assert people.is_current({"iat": 1000}, 900)  # clocks differ
+    assert not people.is_current({"iat": 10_000}, 1000)
+    for missing in ({}, {"iat": None}, {"iat": "1000"}):
+        assert not people.is_current(missing, 1000)
+
+
+def test_what_the_file_says_now_holds(file):
+    assert people.read(file(text())).role("ada@example.org") == Role.ADMIN
+    changed = file(text('admin = ["rudi@example.org"]\nviewer = ["ada@example.org"]'))
+    assert people.read(changed).role("ada@example.org") == Role.VIEWER
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("[auth", "is no TOML"),
+        ("auth = 3", "auth=3, expected a section"),
+        (text(client_secret=""), "auth.client_secret is missing"),
+        (text(cookie_secret="short"), "auth.cookie_secret has 5 characters, expected 32"),
+        (text(redirect_uri="http://epsilon.example.org/oauth2callback"), "expected https://"),
+        (text(redirect_uri="https://epsilon.example.org/"), "expected /oauth2callback"),
+        (text('viewer = ["*"]'), "people.admin is empty"),
+        (text('admin = ["*"]'), 'people.admin has "*"'),
+        (text('admin = ["a"]\nowner = ["b"]'), "people.owner, expected claim, viewer, runner, admin"),
+        (text('admin = "a"'), "people.admin='a', expected a list of names"),
+        (text('admin = ["a", 3]'), "expected a list of names"),
+        (text('admin = ["a"]\nviewer = ["A"]'), "people.viewer has 'a' once more"),
+        (text('claim = "name"\nadmin = ["a"]'), "people.claim='name', expected email, sub or oid"),
+        (text(limits="[limits]\nruns = 0"), "limits.runs=0, expected a whole number from 1"),
+        (text(limits="[limits]\ndisk = 3"), "limits.disk, expected runs or uploads"),
+    ],
+)
+def test_a_file_that_says_nothing_clear_is_refused(file, content, told):
+    with pytest.raises(InvalidConfig) as refused:
+        people.read(file(content))
+    assert str(refused.value).startswith("EPSILON_ACCESS=")
+    assert told in str(refused.value)
+
+
+def test_a_file_that_others_may_read_or_that_is_not_there_is_refused(file, tmp_path):
+    with pytest.raises(InvalidConfig, match="may be read by others, who could be anybody: chmod 600 it"):
+        people.read(file(text(), 0o644))
+    with pytest.raises(InvalidConfig, match="cannot be read: No such file"):
+        people.read(tmp_path / "none.toml")
