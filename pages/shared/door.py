@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from typing import Any
 
 import streamlit as st
 
@@ -27,12 +28,17 @@ def who() -> Person | None:
     access = _every().settings.access
     if access is None:
         return None
-    found, claims = people.read(access), st.user.to_dict()
-    if not claims.get("is_logged_in"):
+    found, said = people.read(access), claims()
+    if not said.get("is_logged_in"):
         raise NotSignedIn("Nobody has signed in.")
-    if not people.is_current(claims, time.time()):
+    if not people.is_current(said, time.time()):
         raise NotSignedIn(f"Signing in holds for {people.HOURS} hours, and they are over.")
-    return found.person(claims)
+    return found.person(said)
+
+
+def claims() -> dict[str, Any]:
+    """What the provider said of whoever looks."""
+    return dict(st.user.to_dict())
 
 
 def may_run() -> bool:

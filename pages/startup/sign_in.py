@@ -17,11 +17,11 @@ def required() -> Person | None:
         st.stop()
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
-        if st.user.get("is_logged_in"):
+        if door.claims().get("is_logged_in"):
             st.button("Sign in as somebody else", on_click=st.logout, icon=":material/logout:")
         st.stop()
     if person:
-        _came(person.name, st.user.get("iat"))
+        _came(person.name, door.claims().get("iat"))
     return person
 
 

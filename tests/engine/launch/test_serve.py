@@ -9,6 +9,7 @@ import pytest
 from engine.errors import InvalidConfig
 from engine.launch import serve
 from engine.settings import Settings
+from tests.engine.test_people import text as access_text
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -23,6 +24,25 @@ def test_the_port_reaches_the_server():
     command = serve.server_command({"PORT": "9000"})
     assert command[command.index("--server.port") + 1] == "9000"
     assert "--server.port" not in serve.server_command({})
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "", "192.168.1.5", "example.org", "localhost.example.org"])
+def test_others_reach_no_dashboard_that_asks_nobody_who_they_are(address):
+    with pytest.raises(InvalidConfig, match="without EPSILON_ACCESS: whoever reaches the dashboard could do all"):
+        serve.server_command({"STREAMLIT_SERVER_ADDRESS": address})
+
+
+def test_others_reach_one_that_asks(tmp_path):
+    file = tmp_path / "access.toml"
+    file.write_text(access_text())
+    file.chmod(0o600)
+    command = serve.server_command({"STREAMLIT_SERVER_ADDRESS": "0.0.0.0"}, file)
+    assert command[command.index("--secrets.files") + 1] == str(file)
+    for here in ("localhost", "127.0.0.1", "::1"):
+        assert "--secrets.files" not in serve.server_command({"STREAMLIT_SERVER_ADDRESS": here})
+    file.chmod(0o640)
+    with pytest.raises(InvalidConfig, match="may be read by others"):
+        serve.server_command({}, file)
 
 
 def test_a_bad_port_ends_with_2_and_one_sentence():

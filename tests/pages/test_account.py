@@ -1,0 +1,129 @@
+"""A shared dashboard's pages, run without a browser, for people with different roles."""
+
+import time
+from dataclasses import replace
+
+import pytest
+import streamlit as st
+
+from engine.config import run_id
+from engine.people import Limits, Person, Role
+from engine.runs import Runs
+from pages.account import words
+from pages.runs import listing
+from pages.shared import door
+from tests.engine.runs_for_tests import SMALL, provenance, record
+from tests.engine.test_people import text
+
+ROLES = 'admin = ["ada@example.org"]\nrunner = ["rita@example.org", "rudi@example.org"]\nviewer = ["*"]'
+
+
+@pytest.fixture
+def shared(settings, tmp_path):
+    file = tmp_path / "access.toml"
+    file.write_text(text(ROLES, "[limits]\nruns = 3"))
+    file.chmod(0o600)
+    return replace(settings, access=file)
+
+
+@pytest.fixture
+def open_as(open_page, shared, monkeypatch):
+    """Opens a page for somebody who has signed in just now."""
+
+    def open_at(name: str, page: str, **claims: object):
+        said = {"is_logged_in": True, "iat": time.time(), "email": f"{name}@example.org", "email_verified": True}
+        monkeypatch.setattr(door, "claims", lambda: said | claims)
+        return open_page(page, shared)
+
+    return open_at
+
+
+@pytest.fixture
+def hers(shared):
+    """A run of Rita's that is done."""
+    runs = Runs(shared).of(Person(name="rita@example.org", role=Role.RUNNER))
+    identity = run_id(SMALL, "0" * 64)
+    runs._store.submit(identity, SMALL, "0" * 64)
+    claim = runs._every.claim(identity, "me/1")
+    for number in range(3):
+        runs._every.append(claim, record(number))
+    runs._every.finish(claim, provenance())
+    return identity
+
+
+def said(elements) -> str:
+    return "\n".join(element.value for element in elements)
+
+
+def test_who_has_not_signed_in_is_asked_to_and_sees_nothing(open_as, hers):
+    for claims in ({"is_logged_in": False}, {"iat": time.time() - 13 * 3600}, {"iat": None}):
+        test = open_as("rita", "runs", **claims)
+        assert [button.label for button in test.button] == ["Sign in"]
+        assert not test.dataframe
+
+
+def test_a_sign_in_that_is_not_believed_is_said(open_as):
+    test = open_as("ada", "runs", email_verified=False)
+    assert "has not verified the address" in said(test.error)
+    assert not test.dataframe
+
+
+def test_a_run_is_seen_by_its_owner_then_by_all_then_by_its_owner(open_as, hers, shared):
+    assert "1 of yours done" in said(open_as("rita", "runs").markdown)
+    assert "No runs yet" in said(open_as("rudi", "runs").markdown)
+    of_rita = Runs(shared).of(Person(name="rita@example.org", role=Role.RUNNER))
+    of_rita.share("run", hers, shared=True)
+    seen = open_as("rudi", "runs")
+    assert list(seen.dataframe[0].value["whose"]) == ["rita@example.org"]
+    of_rita.share("run", hers, shared=False)
+    assert "No runs yet" in said(open_as("rudi", "runs").markdown)
+
+
+def test_a_list_is_searched_by_whose_runs_are(hers, shared):
+    found = Runs(shared).overview()
+    assert listing.matching(found, "", (), "others'", "rudi@example.org") == found
+    assert listing.matching(found, "", (), "others'", "rita@example.org") == []
+    assert listing.matching(found, "whose=rita@example.org", (), None, "rudi@example.org") == found
+    assert listing.matching(found, "", (), "yours", "rita@example.org") == found
+    assert listing.matching(found, "", (), "yours", "rudi@example.org") == []
+
+
+def test_an_account_says_what_one_may_and_has(open_as, hers):
+    test = open_as("rita", "account")
+    assert "You are `rita@example.org`, a runner here" in said(test.markdown)
+    assert "0 of 3 runs at a time; 1 are kept" in said(test.markdown)
+    assert "Who did what" not in said(test.markdown)
+    test = open_as("vera", "account")
+    assert "a viewer here" in said(test.markdown)
+    assert "bring corpora" not in said(test.markdown)
+
+
+def test_an_admin_reads_the_log(open_as, hers):
+    open_as("rita", "runs")
+    test = open_as("ada", "account")
+    log = test.dataframe[-1].value
+    assert list(log["person"]) == ["ada@example.org", "rita@example.org"]
+    assert list(log["deed"]) == ["sign in", "sign in"]
+    test.selectbox[0].set_value("rita@example.org").run()
+    assert list(test.dataframe[-1].value["person"]) == ["rita@example.org"]
+
+
+def test_a_viewer_is_not_offered_what_would_be_refused(open_as):
+    test = open_as("vera", "practice")
+    (run,) = (button for button in test.button if button.label.startswith("Run what is missing"))
+    assert run.disabled
+    assert "takes the role runner" in run.help
+
+
+def test_nothing_of_it_is_there_where_nobody_signs_in(open_page):
+    assert door.claims() == {}
+    test = open_page("explore")
+    assert not any(button.label == "Sign in" for button in test.button)
+    st.cache_resource.clear()
+
+
+def test_words_of_limits():
+    person = Person(name="a`b", role=Role.ADMIN, limits=Limits(runs=1000, uploads=7))
+    assert words.who(person) == "You are `a'b`, an admin here"
+    assert len(words.allowed(Role.ADMIN)) == 3
+    assert "0 of 1,000 runs" in words.holds(person, [], 3)
