@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from engine import corpus as corpora
 from engine.config import FEATURES, JOIN
-from engine.corpus import CorpusInfo, files
+from engine.corpus import CorpusInfo
 from engine.corpus.sentences import Sentence
 from engine.embeddings import own_model
 from engine.embeddings.apart import Overlap, overlap
@@ -49,8 +49,8 @@ class Corpora(Catalogue):
         """Keep an uploaded corpus, a file or a zip; returns its name and what was read of it, in a process of its own.
         tell: is told what is going on. Raises CorpusError, NotAllowed, StoreError."""
         self.allow("upload", filename)
-        if self.person and len(files.own_files(self.settings)) >= self.person.limits.uploads:
-            most = f"{self.person.limits.uploads:,} corpora, the most that one person may use"
+        if self.person and len(self.brought()) >= self.person.limits.uploads:
+            most = f"{self.person.limits.uploads:,} corpora, the most that one person may have"
             raise NotAllowed(f"{self.person.name} has {most}: delete one first.")
         found: list[Intake] = []
         name = corpora.add_upload(
@@ -61,6 +61,10 @@ class Corpora(Catalogue):
         )
         self._belongings.keep_corpus(name)
         return name, found[0]
+
+    def brought(self) -> frozenset[str]:
+        """Names of the corpora that the person who signed in brought."""
+        return self._belongings.brought()
 
     def runs_of(self, corpus: str | None = None) -> list[Run]:
         """The user's own runs, or those on a corpus, alone or as one of several platforms', without their records."""

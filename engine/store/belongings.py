@@ -22,6 +22,14 @@ class Belongings:
                 map(str, connection.execute(holding.of_person(holding.CORPUS, self._store.person.name)).scalars())
             )
 
+    def brought(self) -> frozenset[str]:
+        """Names of the corpora that are the person's own."""
+        if self._store.person is None:
+            return frozenset()
+        mine = holding.of_person(holding.CORPUS, self._store.person.name, shared=False)
+        with self._store.begin() as connection:
+            return frozenset(map(str, connection.execute(mine).scalars()))
+
     def keep_corpus(self, name: str) -> None:
         """Make a corpus that was just uploaded the person's."""
         if self._store.person:

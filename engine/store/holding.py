@@ -20,9 +20,10 @@ _LONGEST = 500
 """Characters of a subject."""
 
 
-def of_person(kind: str, person: str) -> Select[tuple[str]]:
-    """Names of what somebody may use."""
-    return select(grants.c.name).where(grants.c.kind == kind, grants.c.person.in_((person, EVERYBODY)))
+def of_person(kind: str, person: str, *, shared: bool = True) -> Select[tuple[str]]:
+    """Names of what somebody may use. shared: what is everybody's too."""
+    who = (person, EVERYBODY) if shared else (person,)
+    return select(grants.c.name).where(grants.c.kind == kind, grants.c.person.in_(who))
 
 
 def in_sight(person: Person | None, run_id: Column[Any]) -> tuple[ColumnElement[bool], ...]:

@@ -4,7 +4,7 @@ import streamlit as st
 
 from engine.people import Role
 from pages.account import log, words
-from pages.shared import address, door
+from pages.shared import door
 
 runs, person = door.runs(), door.who()
 if person is None:
@@ -14,7 +14,8 @@ with st.container(horizontal=True, vertical_alignment="center"):
     st.markdown(f"### {words.who(person)}", width="stretch")
     st.button("Sign out", icon=":material/logout:", on_click=st.logout)
 st.markdown("\n".join(f"- {each}" for each in words.allowed(person.role)))
-own = [run for run in runs.runs_of() if run.owner == person.name]
-st.markdown(address.plain(words.holds(person, own, sum(info.where == "your files" for info in runs.corpora()))))
+if person.role.may(Role.RUNNER):
+    own = [run for run in runs.runs_of() if run.owner == person.name]
+    st.markdown(words.holds(person, own, len(runs.brought())))
 if person.role.may(Role.ADMIN):
     log.show(runs)

@@ -30,6 +30,6 @@ def holds(person: Person, own: Sequence[Run], corpora: int) -> str:
     going_on = sum(not run.status.state.final for run in own)
     limits = person.limits
     return (
-        f"Under way: {going_on:,} of {limits.runs:,} runs at a time; {len(own):,} are kept. Corpora brought by people, "
-        f"that you may use: {corpora:,} of {limits.uploads:,}."
+        f"Under way: {going_on:,} of {limits.runs:,} runs at a time; {len(own):,} are kept. Corpora that you "
+        f"brought: {corpora:,} of {limits.uploads:,}."
     )

@@ -209,6 +209,8 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
         )
         st.caption(f"{about} · {preview.train_sentences:,} sentences, {preview.steps:,} steps".strip(" ·"))
         _more(runs, config)
+    if reason := door.why_not():
+        st.caption(reason)
     if takes := _outlook(runs, config):
         st.caption(f"[Budget](/budget): {address.plain(takes)}")
     if pressed:

@@ -78,7 +78,8 @@ def manage(runs: Runs, info: CorpusInfo) -> None:
     except NotAllowed:
         st.caption("Somebody else shares this corpus with you.")
         return
-    with st.popover("Rename or delete it", type="tertiary", icon=":material/edit:"):
+    label = "Share, rename or delete it" if runs.person else "Rename or delete it"
+    with st.popover(label, type="tertiary", icon=":material/edit:"):
         if runs.person:
             _share(runs, info)
         try:

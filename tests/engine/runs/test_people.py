@@ -87,7 +87,19 @@ CHANGES: dict[str, tuple[Any, ...]] = {
     "write_note": ("run", "mine"),
 }
 READS = {
-    *("allow", "audits", "book", "close", "corpora", "corpus", "corpus_overlap", "deeds", "find", "from_environment"),
+    *(
+        "allow",
+        "audits",
+        "book",
+        "brought",
+        "close",
+        "corpora",
+        "corpus",
+        "corpus_overlap",
+        "deeds",
+        "find",
+        "from_environment",
+    ),
     *("get", "has_model", "holdings", "identity", "inventory", "language_models", "longest_document", "measurements"),
     *("model", "models", "noise_multiplier_for", "note_sign_in", "of", "offers", "overlap", "overview", "own"),
     *(
@@ -202,7 +214,11 @@ class TestRuns:
         of("rudi").submit(replace(SMALL, seed=3))
         upload(rita, "a.conll")
         upload(rita, "b.conll")
-        with pytest.raises(NotAllowed, match="rita has 2 corpora, the most that one person may use: delete one first"):
+        for name in rita.brought():
+            rita.share("corpus", name, shared=True)
+        upload(of("rudi"), "c.conll")  # what others share is none of his
+        assert len(of("rudi").brought()) == 1
+        with pytest.raises(NotAllowed, match="rita has 2 corpora, the most that one person may have: delete one first"):
             upload(rita, "c.conll")
 
     def test_a_repetition_belongs_to_whoever_asked_for_it(self, of):
