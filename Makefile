@@ -2,6 +2,7 @@
 #                  only runs need is set up behind it
 # make test        sets up what is missing, then runs all tests, those in a browser included
 # make lint        ruff and mypy
+# make sbom        lists what is installed, with licences, as CycloneDX has it: sbom.json
 # make setup       only sets up: the virtual environment .venv, the pinned packages, the word vectors
 # make results     makes what is missing of the published runs, cached_results/; five hours on two cores
 # make coverage    runs all tests, those in a browser left out, and says which lines and branches they run through
@@ -11,7 +12,7 @@
 
 PYTHON := .venv/bin/python
 
-.PHONY: run test lint coverage lock results setup setup-tests vectors-lg postgresql
+.PHONY: run test lint sbom coverage lock results setup setup-tests vectors-lg postgresql
 
 run: $(PYTHON)
 	@$(PYTHON) -m engine.launch.install --pages
@@ -24,6 +25,13 @@ lint: setup-tests
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
+	git ls-files -z -- . ':!cached_results' ':!*requirements.txt' ':!engine/launch/*.txt' | xargs -0 $(PYTHON) -m \
+	  detect_secrets.pre_commit_hook --disable-plugin HexHighEntropyString --disable-plugin Base64HighEntropyString \
+	  --exclude-lines CHANGE-ME
+
+# Without what changes each time: the same packages give the same file.
+sbom: setup-tests
+	$(PYTHON) -m cyclonedx_py environment .venv --output-reproducible --output-file sbom.json
 
 coverage: setup-tests
 	$(PYTHON) -m pytest --cov -m "not browser"

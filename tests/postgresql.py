@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-USER, PASSWORD = "epsilon", "not:to/be seen"
+USER, PASSWORD = "epsilon", "not:to/be seen"  # pragma: allowlist secret
 """The password has signs that an address must write in another way."""
 
 

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-CLIENT, SECRET = "epsilon-explorer", "the-secret-of-the-client"
+CLIENT, SECRET = "epsilon-explorer", "the-secret-of-the-client"  # pragma: allowlist secret
 PEOPLE: dict[str, dict[str, Any]] = {
     "Ada": {"sub": "1", "email": "ada@example.org", "email_verified": True},
     "Rita": {"sub": "2", "email": "Rita@lab.example.org", "email_verified": True},

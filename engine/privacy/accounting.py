@@ -36,6 +36,7 @@ SHUFFLE = (
     "batch it comes to, by up to 2C, and the last one, into which it pushes another, by up to C, once an epoch. The "
     "number of batches is the same either way."
 )
+# pragma: allowlist nextline secret
 SECRET_SAMPLE = "Who was in which batch stays secret; losses and gradient norms, shown here without noise, would too."
 SEEDED = (
     "The noise comes from a seed, for simulation: this very tagger is not protected, since whoever knows the seed, "

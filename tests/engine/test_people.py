@@ -107,7 +107,7 @@ def test_what_the_file_says_now_holds(file):
         ("[auth", "is no TOML"),
         ("auth = 3", "auth=3, expected a section"),
         (text(client_secret=""), "auth.client_secret is missing"),
-        (text(cookie_secret="short"), "auth.cookie_secret has 5 characters, expected 32"),
+        (text(cookie_secret="short"), "auth.cookie_secret has 5 characters, expected 32"),  # pragma: allowlist secret
         (text(redirect_uri="http://epsilon.example.org/oauth2callback"), "expected https://"),
         (text(redirect_uri="https://epsilon.example.org/"), "expected /oauth2callback"),
         (text('viewer = ["*"]'), "people.admin is empty"),

@@ -189,7 +189,7 @@ def test_what_is_no_server_is_said(published):
     with pytest.raises(InvalidConfig, match="mlflow='ftp://here', expected the address"):
         tracking.send_all([], "ftp://here", "mine")
     with pytest.raises(StoreError, match=r"could not be reached at 127\.0\.0\.1:9 .*is the tracking server running"):
-        tracking.send_all([], "http://me:secret@127.0.0.1:9", "mine")
+        tracking.send_all([], "http://me:secret@127.0.0.1:9", "mine")  # pragma: allowlist secret
 
 
 def test_the_verb(published, mlflow, tmp_path, monkeypatch, capsys):

@@ -152,7 +152,7 @@ class TestAnAddressThatLeadsNowhere:
     @pytest.mark.parametrize(
         ("changes", "sentence"),
         [
-            ({"password": "wrong:secret"}, "refuses this user or this password"),
+            ({"password": "wrong:secret"}, "refuses this user or this password"),  # pragma: allowlist secret
             ({"password": ""}, "asks for a password"),
             ({"database": "nowhere"}, "does not exist"),
             ({"port": 1}, "nothing answers there"),
@@ -170,9 +170,9 @@ class TestAnAddressThatLeadsNowhere:
     @pytest.mark.parametrize(
         "address",
         [
-            "postgresql://u:se@cret@127.0.0.1:1/d",
+            "postgresql://u:se@cret@127.0.0.1:1/d",  # pragma: allowlist secret
             "postgresql://u@127.0.0.1:1/d?password=cret",
-            "postgresql://u:cret@h:x/d",
+            "postgresql://u:cret@h:x/d",  # pragma: allowlist secret
         ],
     )
     def test_a_password_that_stands_in_the_wrong_place_is_not_shown(self, address):
@@ -183,7 +183,7 @@ class TestAnAddressThatLeadsNowhere:
     def test_without_the_driver(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "psycopg", None)
         with pytest.raises(StoreAddressError, match="make postgresql"):
-            Store("postgresql://u:secret@127.0.0.1:1/d").newest(1)
+            Store("postgresql://u:secret@127.0.0.1:1/d").newest(1)  # pragma: allowlist secret
 
     def test_the_shell_says_so_in_one_line(self, postgresql_server, tmp_path, monkeypatch):
         url = make_url(postgresql_server.fresh()).set(password="secret")
