@@ -51,7 +51,9 @@ def _do(verb: str, agreement: Agreement, file: Path) -> int:
         from federation.client import split
 
         for number, sentences in enumerate(split(agreement.config, Settings.from_environment()), 1):
-            text = "\n".join("".join(f"{token}\t{tag}\n" for token, tag in zip(*both, strict=True)) for both in sentences)
+            text = "\n".join(
+                "".join(f"{token}\t{tag}\n" for token, tag in zip(*both, strict=True)) for both in sentences
+            )
             file.with_name(f"client-{number}.conll").write_text(text, encoding="utf-8")
         return 0
     from federation.flower import processes

@@ -126,7 +126,9 @@ class Client:
         overlap = apart.overlap(own, self.config.features)
         arrays = embeddings.encode(own, self.config.embeddings, self.config.features, lambda share: None, None)
         if own is not public:
-            tags = embeddings.encode(public, self.config.embeddings, self.config.features, lambda share: None, None).tags
+            tags = embeddings.encode(
+                public, self.config.embeddings, self.config.features, lambda share: None, None
+            ).tags
             if strange := sorted(set(arrays.tags) - set(tags)):
                 raise CorpusError(
                     f"data={str(agreement.data)!r} has the tag {strange[0]}, expected those of corpus="
@@ -152,7 +154,9 @@ class Client:
         """
         plan, visit = self.plan, self._visit(round)
         if common.shape != (self.holding.shared,) or not np.isfinite(common).all():
-            raise TrainingFailed(f"The server sent {common.size:,} weights, expected {self.holding.shared:,} finite ones")
+            raise TrainingFailed(
+                f"The server sent {common.size:,} weights, expected {self.holding.shared:,} finite ones"
+            )
         epsilon = own_epsilon(plan, round + 1) if self._believable else math.inf
         self.ledger.book(self._entry(round, epsilon))
         streams = self._streams()
@@ -224,7 +228,7 @@ class Client:
         )
 
     def _monitor(self, size: int) -> NoiseMonitor | None:
-        """The noise check of this run, with what it saw in earlier rounds. Where it looks comes from a key of its own."""
+        """The noise check of this run, with what it saw in earlier rounds; a key of its own says where it looks."""
         if not self.plan.private:
             return None
         folder = self.agreement.client / self.run

@@ -95,7 +95,9 @@ def _table(values: dict[str, Any], name: str) -> dict[str, Any]:
 def _known(where: str, values: dict[str, Any]) -> None:
     if unknown := sorted(set(values) - _FIELDS[where]):
         table = f"[{where}]" if where else "the file"
-        raise InvalidConfig(f"{table} has the unknown field {unknown[0]!r}, expected {', '.join(sorted(_FIELDS[where]))}")
+        raise InvalidConfig(
+            f"{table} has the unknown field {unknown[0]!r}, expected {', '.join(sorted(_FIELDS[where]))}"
+        )
 
 
 def _check(config: SimulationConfig) -> None:

@@ -43,7 +43,7 @@ class Server:
 
     def _scores(self, part: str) -> dict[str, object]:
         scores = self._side.scores(part, self._run.average.weights, lambda: None)
-        return {"f1": scores.micro.f1, "epsilon": None if math.isinf(self._epsilon) else self._epsilon}
+        return {"f1": scores.f1, "epsilon": None if math.isinf(self._epsilon) else self._epsilon}
 
     def finish(self) -> None:
         """Score on the test part, and keep the tagger."""

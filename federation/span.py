@@ -10,8 +10,8 @@ _PLAIN = 8.0
 
 
 def span(config: SimulationConfig) -> float:
-    """The largest change of a weight, on either side of zero, that an upload has room for; what is beyond is cut off,
-    after the noise. Where whole clients are protected: the clip norm and ten standard deviations of a client's noise."""
+    """The largest change of a weight, on either side of zero, that an upload has room for; more is cut off, after the
+    noise. Where whole clients are protected: the clip norm and ten standard deviations of a client's noise."""
     privacy, clients = config.privacy, config.federation.clients
     if not (privacy.kind.whole_clients and privacy.private and privacy.clip_norm):
         return _PLAIN

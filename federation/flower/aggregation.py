@@ -4,19 +4,23 @@
 has the uploads can try all of them. Here a mask is made by ChaCha20 from all 32 bytes, as in the simulation.
 
 *Clients that vanish.* Flower asks for the shares of all clients that were called, also of those who vanished before
-they had given out any, and the round is lost. Here those are forgotten: they masked nothing, and nobody masked for them.
+they had given out any, and the round is lost. Here those are forgotten: they masked nothing, and
+nobody masked for them.
 """
 
+import importlib
 from hashlib import sha256
 
 import numpy as np
-from flwr.client.mod.secure_aggregation import secaggplus_mod
-from flwr.server.workflow.secure_aggregation import secaggplus_workflow
 from flwr.server.workflow.secure_aggregation.secaggplus_workflow import SecAggPlusWorkflow, WorkflowState
 
 from engine.federated.masks import mask
 
 MODULUS = 1 << 32
+_DRAW_MASKS = (
+    "flwr.client.mod.secure_aggregation.secaggplus_mod",  # by name: its package has a function that is called the same
+    "flwr.server.workflow.secure_aggregation.secaggplus_workflow",
+)
 
 
 def masks(seed: bytes, modulus: int, shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
@@ -31,9 +35,12 @@ def masks(seed: bytes, modulus: int, shapes: list[tuple[int, ...]]) -> list[np.n
 
 
 def mend() -> None:
-    """Put these masks in the place of Flower's, in this process."""
-    secaggplus_mod.pseudo_rand_gen = masks
-    secaggplus_workflow.pseudo_rand_gen = masks
+    """Put these masks in the place of Flower's, in this process. Raises AttributeError where another version of Flower
+    draws them elsewhere."""
+    for name in _DRAW_MASKS:
+        module = importlib.import_module(name)
+        module.pseudo_rand_gen  # noqa: B018
+        vars(module)["pseudo_rand_gen"] = masks
 
 
 class Aggregation(SecAggPlusWorkflow):

@@ -42,4 +42,6 @@ def app_of(agreement: Agreement) -> ClientApp:
     def made(context: Context) -> FlowerClient:
         return _Trains(agreement)
 
-    return ClientApp(client_fn=made, mods=[Guard(agreement.config.federation.clients, span(agreement.config)), secaggplus_mod])
+    return ClientApp(
+        client_fn=made, mods=[Guard(agreement.config.federation.clients, span(agreement.config)), secaggplus_mod]
+    )

@@ -43,6 +43,6 @@ class Guard:
                     raise SumFailed(f"The server asks for {name}={asked.get(name)!r}, expected {value!r}, as agreed")
         if stage == Stage.UNMASK:
             there, gone = asked[Key.ACTIVE_NODE_ID_LIST], asked[Key.DEAD_NODE_ID_LIST]
-            if set(there) & set(gone) or len(set(there)) < least(self._clients):  # type: ignore[arg-type]
+            if set(there) & set(gone) or len(set(there)) < least(self._clients):
                 raise SumFailed("The server asks for shares that would open a single client's update")
         return call_next(message, context)

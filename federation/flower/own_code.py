@@ -16,7 +16,6 @@ from federation.configuration import FILE
 from federation.flower.client_app import app_of
 
 
-
 def main() -> None:
     """Answer one message."""
     agreement = configuration.read(Path(os.environ[FILE]))

@@ -1,6 +1,7 @@
 """Flower's processes, started with what is agreed: TLS, keys, no telemetry, no code from elsewhere."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -15,8 +16,8 @@ from federation.keys import CERTIFICATE, KEY
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _BIN = Path(sys.prefix) / "bin"
-_WAIT = 60.0
-"""Seconds for the server to answer."""
+_WAIT, _AGAIN = 60.0, 2.0
+"""Seconds for the server to answer, and until a client tries again."""
 
 
 def run_server(agreement: Agreement, file: Path) -> int:
@@ -38,17 +39,26 @@ def run_server(agreement: Agreement, file: Path) -> int:
     )
     env = _environment(file, home)
     host, _, port = host_port.rpartition(":")
-    tls = ["--ssl-certfile", certificate, "--ssl-keyfile", folder / KEY, "--ssl-ca-certfile", certificate]
+    tls: list[str | Path] = [
+        "--ssl-certfile",
+        certificate,
+        "--ssl-keyfile",
+        folder / KEY,
+        "--ssl-ca-certfile",
+        certificate,
+    ]
     options = ["--enable-supernode-auth", "--disable-runtime-dependency-installation", "--host", host, "--port", port]
     link = subprocess.Popen([_BIN / "flower-superlink", *tls, *options], env=env)
     try:
         _answers(link, host, int(port))
         for key in keys:
             subprocess.run([_BIN / "flwr", "supernode", "register", key, "federation"], env=env, check=True)
-        command = [_BIN / "flwr", "run", REPOSITORY / "federation" / "app", "federation", "--stream"]
+        command: list[str | Path] = [_BIN / "flwr", "run", REPOSITORY / "federation" / "app", "federation", "--stream"]
         subprocess.run(command, env=env, check=True)
     except subprocess.CalledProcessError as error:
-        raise ClusterError(f"{Path(error.cmd[0]).name} ended with {error.returncode}; the lines above say why") from error
+        raise ClusterError(
+            f"{Path(error.cmd[0]).name} ended with {error.returncode}; the lines above say why"
+        ) from error
     finally:
         link.terminate()
         link.wait()
@@ -58,7 +68,7 @@ def run_server(agreement: Agreement, file: Path) -> int:
 
 
 def run_client(agreement: Agreement, file: Path) -> NoReturn:
-    """Take part until it is ended: this process becomes Flower's. What Flower starts for a message is this installation's own code."""
+    """Take part until it is ended. What Flower starts for a message is this installation's own code."""
     folder = agreement.client
     certificate = _there(folder / CERTIFICATE, f"copy the server's {CERTIFICATE}")
     key = _there(folder / KEY, "python -m federation client-keys FILE")
@@ -69,11 +79,20 @@ def run_client(agreement: Agreement, file: Path) -> NoReturn:
     program.chmod(0o700)
     home = folder / "flower"
     home.mkdir(exist_ok=True, mode=0o700)
-    command = [
+    command: list[str | Path] = [
         *(_BIN / "flower-supernode", "--superlink", agreement.address, "--root-certificates", certificate),
         *("--auth-supernode-private-key", key, "--host", "127.0.0.1", "--port", str(agreement.port)),
     ]
-    os.execve(_BIN / "flower-supernode", [str(word) for word in command], _environment(file, home, own))
+    env = _environment(file, home, own)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    while True:  # the server may not know the key yet, or not be there
+        node = subprocess.Popen(command, env=env)
+        try:
+            node.wait()
+        finally:
+            node.terminate()
+            node.wait()
+        time.sleep(_AGAIN)
 
 
 def _environment(file: Path, home: Path, *first: Path) -> Mapping[str, str]:

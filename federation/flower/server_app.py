@@ -40,7 +40,7 @@ class _Rounds(FedAvg):
         ins = FitIns(parameters, {"round": server_round - 1})
         return [(proxy, ins) for proxy in client_manager.all().values()]
 
-    def aggregate_fit(  # type: ignore[override,no-untyped-def]
+    def aggregate_fit(  # type: ignore[no-untyped-def]
         self, server_round: int, results: list[tuple[ClientProxy, FitRes]], failures
     ):
         (mean,) = parameters_to_ndarrays(results[0][1].parameters)
