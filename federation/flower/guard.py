@@ -5,6 +5,7 @@ one that is gone: with both, that client's upload is open.
 """
 
 from flwr.app import Context, Message
+from flwr.app.message_type import MessageType
 from flwr.clientapp.typing import ClientAppCallable
 from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
 
@@ -26,7 +27,7 @@ class Guard:
     def __call__(self, message: Message, context: Context, call_next: ClientAppCallable) -> Message:
         """Pass a message on. Raises SumFailed for one that nobody who follows the protocol sends."""
         asked = message.content.config_records.get(RECORD_KEY_CONFIGS)
-        if asked is None:
+        if asked is None or message.metadata.message_type != MessageType.TRAIN:
             raise SumFailed("The server asks for an update without a mask, which nothing here sends")
         stage = asked.get(Key.STAGE)
         if stage == Stage.SETUP:

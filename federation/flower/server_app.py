@@ -30,6 +30,7 @@ class _Rounds(FedAvg):
     def __init__(self, server: Server) -> None:
         super().__init__()
         self._server = server
+        self._clients: dict[str, ClientProxy] = {}
 
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters:
         return ndarrays_to_parameters([self._server.weights])
@@ -37,8 +38,10 @@ class _Rounds(FedAvg):
     def configure_fit(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
     ) -> list[tuple[ClientProxy, FitIns]]:
+        """Who was there once is asked in each round: as many as were agreed, and who is back takes part again."""
         ins = FitIns(parameters, {"round": server_round - 1})
-        return [(proxy, ins) for proxy in client_manager.all().values()]
+        self._clients |= client_manager.all()
+        return [(proxy, ins) for proxy in self._clients.values()]
 
     def aggregate_fit(  # type: ignore[no-untyped-def]
         self, server_round: int, results: list[tuple[ClientProxy, FitRes]], failures
