@@ -2,7 +2,8 @@
 
 *Whose noise counts.* Under ``dp-sgd`` and ``local`` each client adds all of its noise itself: its promise rests on
 nobody. Under ``secure-sum`` it adds a share, and the sum has what was planned where at most a third vanish; the ledger
-counts the share alone all the same, so that it is true even where all others vanish, or the masks are lifted.
+counts the share alone all the same, so that it is true even where all others vanish, or the masks are lifted. Seeded
+noise counts as none on a client's own sentences: the seed stands in the file that all have.
 """
 
 import datetime
@@ -136,7 +137,9 @@ class Client:
                 )
             arrays = with_tags(arrays, tags)
         (side,) = sides_of(self.config, (own,), (overlap,), (arrays,), settings.backend)
-        self._believable = not overlap.shared[0]
+        # All parties have the seed, and can subtract noise that comes from it. A public corpus has nothing to hide.
+        known = agreement.data is not None and self.config.privacy.noise_source == "seeded"
+        self._believable = not overlap.shared[0] and not known
         self._secrets = seeded_secrets(self.config, public.checksum)
         sentences = np.arange(len(side.holding.split))
         if own is public:

@@ -79,8 +79,19 @@ def test_a_file_of_its_own_is_trained_on_as_the_same_shard_of_a_corpus(tmp_path,
     (tmp_path / "own").mkdir()
     of_shard = Client(agreement(tmp_path, 2, **whole), settings).train(start, 0)
     of_file = Client(agreement(tmp_path / "own", 2, data, **whole), settings).train(start, 0)
-    assert (of_file.examples, of_file.epsilon) == (of_shard.examples, of_shard.epsilon)
+    assert of_file.examples == of_shard.examples
+    assert of_shard.epsilon < of_file.epsilon == math.inf, "all have the seed, and can subtract the noise"
     np.testing.assert_array_equal(of_file.update, of_shard.update)
+
+
+def test_noise_of_the_system_on_own_sentences_is_worth_its_epsilon(tmp_path, settings):
+    whole = {"data_fraction": 1.0, "epochs": 0.2, "noise_source": "system"}
+    config = agreement(tmp_path, **whole).config
+    data = tmp_path / "own.conll"
+    data.write_text("Ada\tB-PER\nspoke\tO\n\n" * 100)
+    client = Client(agreement(tmp_path, 2, data, **whole), settings)
+    sent = client.train(prepare(config, settings).run.weights.copy(), 0)
+    assert sent.epsilon == accounting.epsilon(own_plan(config, 100).parts[0], 1) < math.inf
 
 
 def test_a_tag_that_the_others_do_not_have_is_said(tmp_path, settings):
