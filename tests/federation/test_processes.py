@@ -22,7 +22,7 @@ from engine.errors import TrainingFailed
 from engine.federated.federation import Federation
 from engine.preparation import prepare
 from engine.settings import Settings
-from federation.keys import make_server_keys
+from federation.keys import make_client_keys, make_server_keys
 from federation.ledger import Ledger
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,10 +93,11 @@ class Parties:
         self.python, self.folder = python, folder
         self.running = {}
         self.environment = os.environ | {"EPSILON_HOME": str(folder / "home"), "NUMBA_NUM_THREADS": "1"}
+        self.environment["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "0.1"  # seconds; else 1
 
     def file(self, name, ports, client=""):
         settings = "\n".join(f"{key} = {json.dumps(value)}" for key, value in FIELDS.items())
-        server = f'[server]\naddress = "127.0.0.1:{ports[0]}"\nfolder = "server"\nseconds = 25'
+        server = f'[server]\naddress = "127.0.0.1:{ports[0]}"\nfolder = "server"\nseconds = 18'
         (self.folder / name).write_text(f'name = "a try"\n[settings]\n{settings}\n{server}\n{client}')
         return name
 
@@ -143,8 +144,11 @@ def ended(python, tmp_path_factory):
     for number in (1, 2, 3):
         own = f'[client]\nnumber = {number}\nfolder = "hospital-{number}"\nport = {ports[number]}\n'
         parties.file(f"{number}.toml", ports, own if number == KILLED + 1 else f'{own}data = "client-{number}.conll"\n')
-        parties.verb("client-keys", f"{number}.toml")
         home = folder / f"hospital-{number}"
+        if number == 1:
+            parties.verb("client-keys", "1.toml")
+        else:
+            make_client_keys(home)
         (home / "certificate.pem").write_bytes((folder / "server" / "certificate.pem").read_bytes())
         (folder / "server" / "clients" / f"{number}.pub").write_bytes((home / "key.pub").read_bytes())
     try:
