@@ -97,7 +97,7 @@ class Parties:
 
     def file(self, name, ports, client=""):
         settings = "\n".join(f"{key} = {json.dumps(value)}" for key, value in FIELDS.items())
-        server = f'[server]\naddress = "127.0.0.1:{ports[0]}"\nfolder = "server"\nseconds = 18'
+        server = f'[server]\naddress = "127.0.0.1:{ports[0]}"\nfolder = "server"\nseconds = 40'
         (self.folder / name).write_text(f'name = "a try"\n[settings]\n{settings}\n{server}\n{client}')
         return name
 
@@ -156,7 +156,7 @@ def ended(python, tmp_path_factory):
         for number in (1, 2, 3):
             parties.start(str(number), "client", f"{number}.toml")
         ledger = Ledger(folder / f"hospital-{KILLED + 1}")
-        until = time.monotonic() + 240
+        until = time.monotonic() + 600
         while parties.running["server"].poll() is None and time.monotonic() < until:
             if str(KILLED + 1) in parties.running and len(ledger.entries()) == 2:
                 parties.end(str(KILLED + 1))
