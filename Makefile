@@ -7,12 +7,13 @@
 # make results     makes what is missing of the published runs, cached_results/; five hours on two cores
 # make coverage    runs all tests, those in a browser left out, and says which lines and branches they run through
 # make postgresql  adds the driver for a store of runs on PostgreSQL (docs/deploy.md)
+# make federation  makes .venv-federation: what a party of a real federation runs (docs/deploy.md)
 # make lock        makes the lists of pinned packages anew from the short ones, *.in (UPGRADE="--upgrade" for newer ones)
 # make vectors-lg  adds the larger word vectors, en_core_web_lg (400 MB, from spaCy's release page)
 
 PYTHON := .venv/bin/python
 
-.PHONY: run test lint sbom coverage lock results setup setup-tests vectors-lg postgresql
+.PHONY: run test lint sbom coverage lock results setup setup-tests vectors-lg postgresql federation
 
 run: $(PYTHON)
 	@$(PYTHON) -m engine.launch.install --pages
@@ -45,6 +46,7 @@ lock: setup-tests
 	$(PYTHON) $(LOCK) --python-version 3.11 -c requirements.txt engine/launch/builders.in -o engine/launch/builders.txt
 	$(PYTHON) $(LOCK) --python-version 3.11 -c requirements.txt tests/requirements.in -o tests/requirements.txt
 	$(PYTHON) $(LOCK) --python-version 3.11 -c requirements.txt engine/launch/postgresql.in -o engine/launch/postgresql.txt
+	$(PYTHON) $(LOCK) --python-version 3.11 federation/requirements.in -o federation/requirements.txt
 	$(PYTHON) $(LOCK) $(DATA) engine/launch/vectors.in -o engine/launch/vectors.txt
 	$(PYTHON) $(LOCK) $(DATA) engine/launch/language_model.in -o engine/launch/language_model.txt
 
@@ -62,6 +64,21 @@ vectors-lg: setup
 
 postgresql: setup
 	$(PYTHON) -m pip install --disable-pip-version-check --require-hashes -r engine/launch/postgresql.txt
+
+# Flower's pins are not those of the product, hence an environment of its own; it needs no .venv. Whole or not at all.
+FEDERATION := .venv-federation
+FEDERATION_LISTS := federation/requirements.txt engine/launch/vectors.txt
+FEDERATION_PIP := $(FEDERATION)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes
+federation: $(FEDERATION)/installed
+$(FEDERATION)/installed: $(FEDERATION_LISTS)
+	@for python in python3.11 python3 .venv/bin/python; do \
+	  if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then \
+	    "$$python" -m venv --clear $(FEDERATION) && exit 0; \
+	  fi; \
+	done; echo "Python 3.11 with its venv module is missing." >&2; exit 1
+	$(FEDERATION_PIP) -r federation/requirements.txt
+	$(FEDERATION_PIP) --no-deps --ignore-requires-python -r engine/launch/vectors.txt
+	@touch $@
 
 # TensorFlow Privacy has no release for Python 3.12 or later, so the environment is made with 3.11, wherever it is.
 $(PYTHON):

@@ -100,7 +100,7 @@ def prepare(
     secrets = secrets or secrets_of(config, corpus.checksum)
     identity, seeds = run_id(config, corpus.checksum), Seeds(config.seed)
     plan = plan_of(config, corpus, secrets)
-    sides = tuple(_sides(config, corpus.parts, shared, encoded, settings.backend))
+    sides = tuple(sides_of(config, corpus.parts, shared, encoded, settings.backend))
     weights = _first_weights(sides, seeds)
     kind = GradientFederation if config.federation.schedule == "gradients" else Federation
     run = kind(plan, [side.holding for side in sides], weights, config.training, seeds=seeds, secrets=secrets)
@@ -131,7 +131,7 @@ def compile_parts(settings: Settings, tell: Callable[[str], None]) -> None:
         compile_what_is_missing(tell)
 
 
-def _sides(
+def sides_of(
     config: SimulationConfig,
     parts: Sequence[CorpusHandle],
     shared: Sequence[Overlap],

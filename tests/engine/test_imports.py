@@ -55,6 +55,7 @@ RANKS = (
     ),
     ("app",),
     ("engine.launch",),
+    ("federation",),
 )
 """From the bottom up: a part imports only what stands above its line here, or its own package."""
 RANK = {name: rank for rank, names in enumerate(RANKS) for name in names}
@@ -64,7 +65,7 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-FILES = {module_name(path): path for part in ("engine", "pages") for path in (ROOT / part).rglob("*.py")}
+FILES = {module_name(path): path for part in ("engine", "federation", "pages") for path in (ROOT / part).rglob("*.py")}
 FILES["app"] = ROOT / "app.py"
 
 

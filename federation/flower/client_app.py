@@ -1,0 +1,47 @@
+"""The client's half: Flower's SecAgg+ around one round of :class:`federation.client.Client`.
+
+Each message is read by a process of its own, which ends with it.
+"""
+
+import numpy as np
+from flwr.app import Context
+from flwr.client.mod.secure_aggregation.secaggplus_mod import secaggplus_mod
+from flwr.clientapp import ClientApp
+from flwr.common import Code, FitIns, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
+from flwr.compat.client.client import Client as FlowerClient
+
+from engine.settings import Settings
+from federation.client import Client
+from federation.configuration import Agreement
+from federation.flower.aggregation import mend
+from federation.flower.guard import Guard
+from federation.span import span
+
+
+class _Trains(FlowerClient):
+    def __init__(self, agreement: Agreement) -> None:
+        self._agreement = agreement
+
+    def fit(self, ins: FitIns) -> FitRes:
+        """A round, as the server counts it, from the common weights."""
+        client = Client(self._agreement, Settings.from_environment())
+        (common,) = parameters_to_ndarrays(ins.parameters)
+        trained = client.train(np.asarray(common, dtype=np.float32), int(ins.config["round"]))
+        return FitRes(
+            status=Status(Code.OK, ""),
+            parameters=ndarrays_to_parameters([trained.update]),
+            num_examples=1 if client.plan.equal else trained.examples,
+            metrics={"epsilon": trained.epsilon},
+        )
+
+
+def app_of(agreement: Agreement) -> ClientApp:
+    """What answers the server's messages."""
+    mend()
+
+    def made(context: Context) -> FlowerClient:
+        return _Trains(agreement)
+
+    return ClientApp(
+        client_fn=made, mods=[Guard(agreement.config.federation.clients, span(agreement.config)), secaggplus_mod]
+    )

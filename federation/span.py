@@ -1,0 +1,21 @@
+"""Which numbers a secure sum has room for."""
+
+from engine.config import SimulationConfig
+from engine.federated.fixed_point import DEVIATIONS
+from engine.federated.noise_shares import noise_share
+from engine.federated.secure_round import may_vanish
+
+_PLAIN = 8.0
+"""Weights of a tagger, and so their changes, stay well within."""
+
+
+def span(config: SimulationConfig) -> float:
+    """The largest change of a weight, on either side of zero, that an upload has room for; more is cut off, after the
+    noise. Where whole clients are protected: the clip norm and ten standard deviations of a client's noise."""
+    privacy, clients = config.privacy, config.federation.clients
+    if not (privacy.kind.whole_clients and privacy.private and privacy.clip_norm):
+        return _PLAIN
+    std = privacy.noise_multiplier * privacy.clip_norm
+    if privacy.kind.noise == "shares":
+        std = noise_share(std, clients, may_vanish(clients))
+    return privacy.clip_norm + DEVIATIONS * std
