@@ -1,6 +1,7 @@
 # make run         sets up what pages need, then opens the dashboard on localhost (PORT=9000 for another port); what
 #                  only runs need is set up behind it
 # make test        sets up what is missing, then runs all tests, those in a browser included
+# make nightly     runs what takes long too: processes killed at 50 moments, 500 runs in a row, 100 sessions, long fuzzing
 # make lint        ruff and mypy
 # make setup       only sets up: the virtual environment .venv, the pinned packages, the word vectors
 # make results     makes what is missing of the published runs, cached_results/; five hours on two cores
@@ -11,7 +12,7 @@
 
 PYTHON := .venv/bin/python
 
-.PHONY: run test lint coverage lock results setup setup-tests vectors-lg postgresql
+.PHONY: run test nightly lint coverage lock results setup setup-tests vectors-lg postgresql
 
 run: $(PYTHON)
 	@$(PYTHON) -m engine.launch.install --pages
@@ -19,6 +20,9 @@ run: $(PYTHON)
 
 test: setup-tests
 	@chromium=$$($(PYTHON) -m tests.browser.chromium) && EPSILON_CHROMIUM="$$chromium" $(PYTHON) -m pytest
+
+nightly: setup-tests
+	@chromium=$$($(PYTHON) -m tests.browser.chromium) && EPSILON_CHROMIUM="$$chromium" $(PYTHON) -m pytest --nightly
 
 lint: setup-tests
 	$(PYTHON) -m ruff check .

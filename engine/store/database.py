@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Engine, Row, and_, case, delete, func, insert
 from sqlalchemy import text as sql
 
 from engine.config import SimulationConfig
-from engine.errors import RunNotFound, RunStopped, StoreError
+from engine.errors import UNREADABLE, RunNotFound, RunStopped, StoreError
 from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
 from engine.store import bookings, reading
 from engine.store.bookings import Wish
@@ -152,7 +152,7 @@ class Store:
             same = and_(records.c.run_id == newest.c.run_id, records.c.round == newest.c.round)
             with self._begin() as connection:
                 for row in connection.execute(select(records.c.run_id, records.c.body).join(newest, same)):
-                    with suppress(ValueError, TypeError, KeyError):
+                    with suppress(*UNREADABLE):
                         found[row.run_id] = RoundRecord.from_dict(json.loads(row.body))
         return found
 

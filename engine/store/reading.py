@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select, tuple_
 
 from engine.config import SimulationConfig
-from engine.errors import InvalidConfig, StoreError
+from engine.errors import UNREADABLE, StoreError
 from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
 from engine.store.tables import records, runs
 
@@ -20,7 +20,7 @@ def records_of(connection: Connection, run_id: str, after: int) -> tuple[RoundRe
     query = select(records.c.body).where(records.c.run_id == run_id, records.c.round > after).order_by(records.c.round)
     try:
         return tuple(RoundRecord.from_dict(json.loads(body)) for body in connection.execute(query).scalars())
-    except (ValueError, TypeError, KeyError) as error:
+    except UNREADABLE as error:
         raise StoreError(f"The records of the run {run_id} cannot be read: {error}.") from error
 
 
@@ -50,7 +50,7 @@ def config_of(row: Row[Any]) -> SimulationConfig:
     """What a run was asked to do. Raises StoreError."""
     try:
         return _read_config(row.config)
-    except (InvalidConfig, ValueError, TypeError) as error:
+    except UNREADABLE as error:
         raise StoreError(f"The configuration of the run {row.run_id} cannot be read: {error}.") from error
 
 
@@ -65,7 +65,7 @@ def run_of(row: Row[Any], status: RunStatus, found: tuple[RoundRecord, ...]) -> 
     try:
         provenance = Provenance(**json.loads(row.provenance)) if row.provenance else None
         kind = RunKind(row.kind)
-    except (ValueError, TypeError) as error:
+    except UNREADABLE as error:
         raise StoreError(f"How the run {row.run_id} came about cannot be read: {error}.") from error
     return Run(
         run_id=row.run_id,
