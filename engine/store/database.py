@@ -236,7 +236,7 @@ class Store:
         if claimed:
             config = reading.config_of(row)
             return Claim(run_id, token, holder, config, row.corpus_checksum, RunKind(row.kind), row.parent)
-        if not RunState(row.state).final and row.attempts >= ATTEMPTS:
+        if not reading.state_of(row).final and row.attempts >= ATTEMPTS:
             where = f" while {row.stage}" if row.stage else ""
             self.fail(run_id, f"The worker process ended {ATTEMPTS} times{where}; the memory may be too small.")
         raise RunStopped(f"The run {run_id} is {row.state}.")

@@ -43,7 +43,15 @@ def status_at(row: Row[Any], place: int | None) -> RunStatus:
     """The same, its place in the queue known."""
     names = ("progress", "stage", "error", "created", "started", "finished", "heartbeat")
     known = {name: getattr(row, name) for name in names}
-    return RunStatus(run_id=row.run_id, state=RunState(row.state), queue_place=place, **known)
+    return RunStatus(run_id=row.run_id, state=state_of(row), queue_place=place, **known)
+
+
+def state_of(row: Row[Any]) -> RunState:
+    """Its state. Raises StoreError where it is none that this version knows."""
+    try:
+        return RunState(row.state)
+    except ValueError as error:
+        raise StoreError(f"The state of the run {row.run_id} cannot be read: {error}.") from error
 
 
 def config_of(row: Row[Any]) -> SimulationConfig:

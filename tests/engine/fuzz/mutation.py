@@ -66,7 +66,8 @@ def altered(draw: st.DrawFn, valid: Any) -> Any:
                 inside = inside[key]
                 continue
             if draw(st.integers(0, 5)):
-                inside[key] = draw(st.sampled_from(ODD_VALUES) | st.integers() | st.floats() | st.text(max_size=5))
+                odd = st.sampled_from(ODD_VALUES) | st.integers() | st.floats() | st.text(max_size=5)
+                inside[key] = copy.deepcopy(draw(odd))
             elif isinstance(inside, dict):
                 del inside[key]
             else:

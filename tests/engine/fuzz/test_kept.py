@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 import zipfile
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.config import SimulationConfig, run_id
-from engine.errors import InvalidConfig
 from engine.experiments import sweeps
 from engine.records import Run, RunState, RunStatus, Study, Trial
 from engine.store import audits, published, studies
@@ -60,10 +60,7 @@ def test_configurations(value):
 @pytest.mark.parametrize("value", ODD_VALUES, ids=lambda value: repr(value)[:20])
 def test_each_field_of_a_configuration_with_each_odd_value(value):
     for name in SMALL.flat():
-        try:
-            hash(SimulationConfig.from_flat(SMALL.flat() | {name: value}))
-        except InvalidConfig as error:
-            assert str(error)  # noqa: PT017
+        answered(partial(SimulationConfig.from_flat, SMALL.flat() | {name: value}))
 
 
 @fuzzed
@@ -93,7 +90,7 @@ def test_studies(tmp_path, data):
     answered(lambda: studies.read_all(tmp_path))
 
 
-SWEEP = b'seeds = [0, 7]\n[base]\ncorpus = "conll2003"\nepochs = 1.5\n[grid]\nnoise_multiplier = [0, 1, 2]\nclients = [1, 5]\n'
+SWEEP = b'seeds = [0, 7]\n[base]\ncorpus = "conll2003"\nepochs = 1.5\n[grid]\nnoise_multiplier = [0, 1]\n'
 TABLES = {"seeds": [0, 7], "base": {"corpus": "conll2003", "epochs": 1.5}, "grid": {"noise_multiplier": [0, 1]}}
 
 

@@ -18,8 +18,7 @@ NUMBER = 500
 WARM = 100
 """Runs after which a worker has compiled and cached what it ever will."""
 MOST_A_RUN = 50_000
-"""Bytes that a worker may grow by for each run: 25 MB in 500 runs, which the allocator's pools alone may take. A run that
-kept its corpus of 88 encoded sentences, or one step's gradients, would take more."""
+"""Bytes that a process may grow by for each run: 25 MB in 500 runs."""
 
 
 @pytest.mark.nightly
