@@ -37,8 +37,8 @@ brought up when it is opened."""
 BUSY_SECONDS = 5
 """How long a statement waits for another process's write, or for a server to answer, before it gives up."""
 MAKING_SECONDS = 20
-"""How long whoever opens an SQLite file waits for another program that makes or brings up its tables: a busy disk may take
-longer for that than for any write."""
+"""How long whoever opens an SQLite file waits for another program that makes or brings up its tables: a busy disk may
+take longer for that than for any write."""
 _BRINGING_UP = 0x65707369
 """The lock of PostgreSQL that is held while tables are made or brought up; any number, the same for all programs."""
 
