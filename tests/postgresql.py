@@ -47,13 +47,6 @@ class Server:
         ) as connection:
             connection.execute(statement.encode())
 
-    def start(self) -> None:
-        """Start it after it was killed."""
-        (self.folder / "data" / "postmaster.pid").unlink(missing_ok=True)
-        options = (self.folder / "data" / "postmaster.opts").read_text().split(" ", 1)[1].strip().replace('"', "'")
-        log = str(self.folder / "log")
-        _run([str(self.programs / "pg_ctl"), "-D", str(self.folder / "data"), "-w", "-l", log, "-o", options, "start"])
-
     def restart(self) -> None:
         """Stop the server, which ends all connections, and start it again."""
         _run([str(self.programs / "pg_ctl"), "-D", str(self.folder / "data"), "-m", "fast", "-w", "restart"])

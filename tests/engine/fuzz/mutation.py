@@ -81,9 +81,10 @@ def as_json(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def answered(read: Callable[[], object]) -> object:
+def answered(read: Callable[[], Any]) -> Any:
     """What a reader gives, or the error that it says in a sentence; nothing else, soon, and in little memory."""
     before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    found: Any
     try:
         found = read()
     except EpsilonError as error:

@@ -1,4 +1,4 @@
-"""kill -9 at random moments: of a worker, the cluster process, the app, the database server.
+"""kill -9 at random moments: of a worker, the cluster process, what the app does.
 
 What was shown once stays as it was shown, nothing is there twice, ε is never smaller than what was spent, and each run
 comes to an end.
@@ -13,7 +13,6 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from engine.cluster import dispatch
@@ -22,7 +21,6 @@ from engine.errors import EpsilonError
 from engine.records import RoundRecord, RunState
 from engine.runs import Runs
 from engine.simulation import simulate
-from tests import postgresql
 from tests.engine.runs_for_tests import SMALL
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -73,19 +71,13 @@ def comparable(records) -> list[RoundRecord]:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("kind", ["SQLite", "PostgreSQL"])
-def test_a_kill_at_any_moment_loses_nothing_that_was_shown(trained_settings, undisturbed, kind, moment, request):
-    if kind == "SQLite":
-        story(trained_settings, undisturbed, moment, None)
-        return
-    request.getfixturevalue("postgresql_server")  # says where none is here
-    with postgresql.running() as server:
-        story(dataclasses.replace(trained_settings, store_url=server.fresh()), undisturbed, moment, server)
+def test_a_kill_at_any_moment_loses_nothing_that_was_shown(trained_settings, undisturbed, moment):
+    story(trained_settings, undisturbed, moment)
 
 
-def story(settings, undisturbed, moment: int, server) -> None:
+def story(settings, undisturbed, moment: int) -> None:
     draws = random.Random(moment)
-    victims = ["worker", "cluster", "app"] + ["database"] * (server is not None)
+    victims = ["worker", "cluster", "app"]
     app, runs, shown = App(settings), Runs(settings), {}
     try:
         identities = {config.seed: runs.identity(config) for config in CONFIGS}
@@ -98,8 +90,6 @@ def story(settings, undisturbed, moment: int, server) -> None:
             if victim == "app":
                 app.end()
                 app = App(settings)
-            elif victim == "database":
-                crash(server)
             else:
                 kill(settings, victim)
             if victim == "cluster":
@@ -151,13 +141,3 @@ def kill(settings, victim: str) -> None:
     chosen = [each for each in children if "spawn_main" in " ".join(each.cmdline())][:1]
     for process in chosen if victim == "worker" else [cluster]:
         process.send_signal(signal.SIGKILL)
-
-
-def crash(server: postgresql.Server) -> None:
-    """kill -9 of all of the server, and its start as by whoever looks after it."""
-    first = int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
-    family = [psutil.Process(first), *psutil.Process(first).children(recursive=True)]
-    for process in family:
-        process.kill()
-    psutil.wait_procs(family, 20)
-    server.start()
