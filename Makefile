@@ -1,6 +1,7 @@
 # make run         sets up what pages need, then opens the dashboard on localhost (PORT=9000 for another port); what
 #                  only runs need is set up behind it
 # make test        sets up what is missing, then runs all tests, those in a browser included
+# make nightly     runs what takes long too: processes killed at 50 moments, 500 runs in a row, long fuzzing
 # make lint        ruff and mypy
 # make sbom        lists what is installed, with licences, as CycloneDX has it: sbom.json
 # make setup       only sets up: the virtual environment .venv, the pinned packages, the word vectors
@@ -13,7 +14,7 @@
 
 PYTHON := .venv/bin/python
 
-.PHONY: run test lint sbom coverage lock results setup setup-tests vectors-lg postgresql federation
+.PHONY: run test nightly lint sbom coverage lock results setup setup-tests vectors-lg postgresql federation
 
 run: $(PYTHON)
 	@$(PYTHON) -m engine.launch.install --pages
@@ -21,6 +22,9 @@ run: $(PYTHON)
 
 test: setup-tests
 	@chromium=$$($(PYTHON) -m tests.browser.chromium) && EPSILON_CHROMIUM="$$chromium" $(PYTHON) -m pytest
+
+nightly: setup-tests
+	@chromium=$$($(PYTHON) -m tests.browser.chromium) && EPSILON_CHROMIUM="$$chromium" $(PYTHON) -m pytest --nightly
 
 lint: setup-tests
 	$(PYTHON) -m ruff check .

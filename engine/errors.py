@@ -1,5 +1,9 @@
 """What a page or a shell may catch: every message is one sentence for the person in front of it."""
 
+UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
+"""What Python may raise where values that were read from JSON or TOML are not what they should be: numbers too large
+for a float, lists in place of tables, thousands of brackets."""
+
 
 class EpsilonError(Exception):
     """Base of all errors whose text may be shown to a user as it is."""

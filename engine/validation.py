@@ -1,6 +1,6 @@
 """Checks of single fields, each with a sentence that names the field and the value: InvalidConfig."""
 
-import math
+import sys
 from typing import Any
 
 from engine.errors import InvalidConfig
@@ -10,7 +10,7 @@ def number(
     name: str, value: Any, low: float, high: float, expected: str, *, low_open: bool = False, high_open: bool = False
 ) -> None:
     """A finite number within these bounds; expected: what the sentence says of them."""
-    ok = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    ok = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     if ok:
         ok = (value > low if low_open else value >= low) and (value < high if high_open else value <= high)
     if not ok:

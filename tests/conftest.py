@@ -14,12 +14,42 @@ os.environ |= {
     "TF_NUM_INTEROP_THREADS": "1",
 }
 
+import hypothesis
 import numba
 import pytest
 
 from engine.settings import Settings
 from tests import postgresql
 from tests.browser import chromium as browsers
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--nightly", action="store_true", help="run what takes hours too, with 50 times the examples")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--nightly"):
+        hypothesis.settings.register_profile("nightly", max_examples=5_000)
+        hypothesis.settings.load_profile("nightly")
+
+
+LEFT_OUT = pytest.StashKey[int]()
+"""How many tests wait for the night."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--nightly"):
+        return
+    waiting = [item for item in items if item.get_closest_marker("nightly")]
+    config.stash[LEFT_OUT] = len(waiting)
+    if waiting:
+        config.hook.pytest_deselected(items=waiting)
+        items[:] = [item for item in items if item not in waiting]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if number := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(f"left out: {number} tests that take long; `make nightly` runs them too")
 
 
 def _left_out(reason: str) -> None:

@@ -11,8 +11,10 @@ side; where a text has several ``.ann`` of its name (CADEC's ``sct/`` and ``medd
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import PurePosixPath
 
 from engine.corpus import standoff
@@ -33,12 +35,12 @@ def read(files: Mapping[str, bytes]) -> tuple[tuple[Sentence, ...], Counter[str]
     sentences: list[Sentence] = []
     for document, (text_name, mentions_name) in enumerate(pairs(list(files))):
         text = text_of(files[text_name], text_name)
-        mentions = _mentions(files[mentions_name], mentions_name, text, left_out)
+        mentions = sorted(_mentions(files[mentions_name], mentions_name, text, left_out))
+        starts = [each.start for each in mentions]
         for start, end in _sentences(text, mentions):
             inside = [
                 Mention(each.start - start, each.end - start, each.kind)
-                for each in mentions
-                if start <= each.start < end
+                for each in mentions[bisect_left(starts, start) : bisect_left(starts, end)]
             ]
             if sentence := standoff.tagged(text[start:end], inside, document, left_out):
                 sentences.append(sentence)
@@ -97,9 +99,11 @@ def _mentions(data: bytes, name: str, text: str, left_out: Counter[str]) -> list
 
 
 def _sentences(text: str, mentions: Sequence[Mention]) -> Iterator[tuple[int, int]]:
-    start = 0
+    """mentions: by where they start."""
+    start, starts = 0, [each.start for each in mentions]
+    reach = [0, *accumulate((each.end for each in mentions), max)]  # of so many mentions, where the last one ends
     for found in _END.finditer(text):
-        if any(each.start < found.end() and found.start() < each.end for each in mentions):
+        if reach[bisect_left(starts, found.end())] > found.start():
             continue
         yield start, found.start()
         start = found.end()

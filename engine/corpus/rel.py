@@ -22,6 +22,8 @@ from engine.errors import CorpusError
 
 SUFFIX = ".rel"
 _COLUMNS = 8
+_DIGITS = 9
+"""Most that an offset has."""
 _TYPES = {"AE": "ADE", "DOSE": "Dosage", "DRUG": "Drug"}
 """What the parts of the corpus's file names are called as types; others are called as they stand."""
 
@@ -89,7 +91,8 @@ def _lines(name: str, data: bytes) -> Iterator[tuple[str, str, _Placed, _Placed]
 
 def _mention(name: str, line: int, columns: Sequence[str], kind: str) -> _Placed:
     text, start, end = columns
-    if not (start.isdecimal() and end.isdecimal() and int(end) - int(start) == len(text) and text.strip()):
+    numbers = all(each.isdecimal() and len(each) <= _DIGITS for each in (start, end))
+    if not (numbers and int(end) - int(start) == len(text) and text.strip()):
         raise CorpusError(
             f"{name} has the mention {shown(text)} from {shown(start)} to {shown(end)} in line "
             f"{line:,}, expected numbers as far apart as it is long"

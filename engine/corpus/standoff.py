@@ -8,6 +8,7 @@ out is counted, by reason.
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -32,10 +33,9 @@ def tagged(text: str, mentions: Iterable[Mention], document: int | None, left_ou
     """One sentence; None where it has no token. left_out: counts up what is not kept."""
     tokens = list(_TOKEN.finditer(text))
     tags = ["O"] * len(tokens)
+    starts, ends = [token.start() for token in tokens], [token.end() for token in tokens]
     for mention in sorted(set(mentions), key=lambda each: (each.start - each.end, each.start, each.kind)):
-        covered = [
-            place for place, token in enumerate(tokens) if token.start() < mention.end and mention.start < token.end()
-        ]
+        covered = range(bisect_right(ends, mention.start), bisect_left(starts, mention.end))
         if not covered:
             left_out[ASTRAY] += 1
         elif any(tags[place] != "O" for place in covered):

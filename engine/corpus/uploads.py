@@ -2,10 +2,12 @@
 
 import errno
 import io
+import lzma
 import os
 import re
 import shutil
 import stat
+import struct
 import tempfile
 import zipfile
 import zlib
@@ -24,6 +26,11 @@ from engine.settings import Settings
 ARCHIVE = ".zip"
 _NAMES = 10_000
 """Corpora of one name that are told apart by a number."""
+_DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, OSError, RuntimeError, EOFError, ValueError)
+"""What reading a zip may raise that lies in memory; OSError is what bzip2 says, ValueError a name or a place that
+cannot be."""
+_UNWRITABLE = re.compile(r"[\x00-\x1f\ud800-\udfff]")
+"""Characters that no file's name has."""
 _ODD = re.compile(r"[\\:\x00-\x1f]|.{200}")
 
 
@@ -35,7 +42,7 @@ def add_upload(filename: str, data: bytes, settings: Settings, check: Callable[[
     reads what is about to be kept, and is told what it is called in messages; by default it is read here. Raises
     CorpusError when it cannot be read as a corpus, StoreError when it cannot be written.
     """
-    shown = Path(filename.replace("\\", "/")).name or "upload"
+    shown = _UNWRITABLE.sub("_", Path(filename.replace("\\", "/")).name) or "upload"
     if len(data) > MAX_BYTES:
         raise CorpusError(f"{shown} has more than {MAX_BYTES:,} bytes, the largest file that is read")
     folder, slug = settings.home / "corpora", _slug(Path(shown).stem)
@@ -97,7 +104,7 @@ def _unpacked(data: bytes, shown: str) -> dict[str, bytes]:
                 size += len(found[entry.filename])
                 if size > MAX_BYTES:
                     raise CorpusError(f"{shown} unpacks to more than {MAX_BYTES:,} bytes, the most that is read")
-    except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as error:
+    except _DAMAGED as error:
         raise CorpusError(f"{shown} is no zip file that can be read: {error}") from error
     around = {PurePosixPath(name).parts[0] for name in found if "/" in name}
     if len(around) == 1 and all("/" in name for name in found):

@@ -27,7 +27,9 @@ def read(path: Path) -> list[SimulationConfig]:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidConfig(f"{path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except InvalidConfig:
+        raise
+    except (ValueError, RecursionError) as error:
         raise InvalidConfig(f"{path} is no TOML file: {error}") from error
     try:
         return configurations(values)

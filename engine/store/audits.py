@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.artefacts import Artefacts
 from engine.config import SimulationConfig
-from engine.errors import InvalidConfig
+from engine.errors import UNREADABLE
 from engine.records import RATES, SHOWN, Audit
 
 FOLDER = "audits"
@@ -48,7 +48,7 @@ def read_all(*folders: Path) -> dict[str, Audit]:
                 if path.stat().st_size <= _MAX_BYTES:
                     audit = _audit(path.read_bytes())
                     found.setdefault(audit.run_id, audit)
-            except (OSError, ValueError, KeyError, TypeError, RecursionError, InvalidConfig):
+            except (OSError, *UNREADABLE):
                 continue
     return found
 

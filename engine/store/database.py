@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, case, delete, func,
 from sqlalchemy import text as sql
 
 from engine.config import SimulationConfig
-from engine.errors import RunNotFound, RunStopped, StoreError
+from engine.errors import UNREADABLE, RunNotFound, RunStopped, StoreError
 from engine.people import Person
 from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
 from engine.store import bookings, holding, reading
@@ -170,7 +170,7 @@ class Store:
             same = and_(records.c.run_id == newest.c.run_id, records.c.round == newest.c.round)
             with self.begin() as connection:
                 for row in connection.execute(select(records.c.run_id, records.c.body).join(newest, same)):
-                    with suppress(ValueError, TypeError, KeyError):
+                    with suppress(*UNREADABLE):
                         found[row.run_id] = RoundRecord.from_dict(json.loads(row.body))
         return found
 
@@ -263,7 +263,7 @@ class Store:
         if claimed:
             config = reading.config_of(row)
             return Claim(run_id, token, holder, config, row.corpus_checksum, RunKind(row.kind), row.parent)
-        if not RunState(row.state).final and row.attempts >= ATTEMPTS:
+        if not reading.state_of(row).final and row.attempts >= ATTEMPTS:
             where = f" while {row.stage}" if row.stage else ""
             self.fail(run_id, f"The worker process ended {ATTEMPTS} times{where}; the memory may be too small.")
         raise RunStopped(f"The run {run_id} is {row.state}.")

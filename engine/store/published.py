@@ -16,7 +16,7 @@ from typing import Any
 from engine.artefacts import written_whole
 from engine.config import JOIN, SimulationConfig, engine_version, run_id
 from engine.embeddings import apart
-from engine.errors import InvalidConfig
+from engine.errors import UNREADABLE, InvalidConfig
 from engine.records import Provenance, RoundRecord, Run, RunState, RunStatus
 
 FORMAT = 1
@@ -90,7 +90,7 @@ def _read(path: Path, size: int, changed: int) -> Run | str:
         return from_dict(json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse))
     except OSError as error:
         return f"The published result {path.name} was skipped: {error.strerror}."
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except UNREADABLE as error:
         reason = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
         return f"The published result {path.name} was skipped: {reason}."
 

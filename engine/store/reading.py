@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Subquery, case, func, select
 
 from engine.config import SimulationConfig
-from engine.errors import InvalidConfig, StoreError
+from engine.errors import UNREADABLE, StoreError
 from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
 from engine.store.tables import records, runs
 
@@ -21,7 +21,7 @@ def records_of(connection: Connection, run_id: str, after: int) -> tuple[RoundRe
     query = select(records.c.body).where(records.c.run_id == run_id, records.c.round > after).order_by(records.c.round)
     try:
         return tuple(RoundRecord.from_dict(json.loads(body)) for body in connection.execute(query).scalars())
-    except (ValueError, TypeError, KeyError) as error:
+    except UNREADABLE as error:
         raise StoreError(f"The records of the run {run_id} cannot be read: {error}.") from error
 
 
@@ -66,14 +66,22 @@ def status_at(row: Row[Any], place: int | None) -> RunStatus:
     """The same, its place in the queue known."""
     names = ("progress", "stage", "error", "created", "started", "finished", "heartbeat")
     known = {name: getattr(row, name) for name in names}
-    return RunStatus(run_id=row.run_id, state=RunState(row.state), queue_place=place, **known)
+    return RunStatus(run_id=row.run_id, state=state_of(row), queue_place=place, **known)
+
+
+def state_of(row: Row[Any]) -> RunState:
+    """Its state. Raises StoreError where it is none that this version knows."""
+    try:
+        return RunState(row.state)
+    except ValueError as error:
+        raise StoreError(f"The state of the run {row.run_id} cannot be read: {error}.") from error
 
 
 def config_of(row: Row[Any]) -> SimulationConfig:
     """What a run was asked to do. Raises StoreError."""
     try:
         return _read_config(row.config)
-    except (InvalidConfig, ValueError, TypeError) as error:
+    except UNREADABLE as error:
         raise StoreError(f"The configuration of the run {row.run_id} cannot be read: {error}.") from error
 
 
@@ -88,7 +96,7 @@ def run_of(row: Row[Any], status: RunStatus, found: tuple[RoundRecord, ...]) -> 
     try:
         provenance = Provenance(**json.loads(row.provenance)) if row.provenance else None
         kind = RunKind(row.kind)
-    except (ValueError, TypeError) as error:
+    except UNREADABLE as error:
         raise StoreError(f"How the run {row.run_id} came about cannot be read: {error}.") from error
     return Run(
         run_id=row.run_id,

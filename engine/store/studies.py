@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.artefacts import written_whole
 from engine.config import FLAT, SimulationConfig
-from engine.errors import InvalidConfig
+from engine.errors import UNREADABLE
 from engine.records import Study, Trial
 
 FOLDER = "tuning"
@@ -39,7 +39,7 @@ def read_all(*folders: Path) -> dict[str, Study]:
                 if path.stat().st_size <= _MAX_BYTES:
                     study = _study(json.loads(path.read_text(encoding="utf-8")))
                     found.setdefault(study.name, study)
-            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, InvalidConfig):
+            except (OSError, *UNREADABLE):
                 continue
     return found
 

@@ -5,6 +5,7 @@ SQLite in WAL mode is the default; the statements of this package run on Postgre
 
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,9 @@ SCHEMA, OLDER = "6", ("1", "2", "3", "4", "5")
 brought up when it is opened."""
 BUSY_SECONDS = 5
 """How long a statement waits for another process's write, or for a server to answer, before it gives up."""
+MAKING_SECONDS = 20
+"""How long whoever opens an SQLite file waits for another program that makes or brings up its tables: a busy disk may
+take longer for that than for any write."""
 _BRINGING_UP = 0x65707369
 """The lock of PostgreSQL that is held while tables are made or brought up; any number, the same for all programs."""
 
@@ -197,13 +201,20 @@ def _set_pragmas(connection: Any, _record: Any) -> None:
 
 
 def _prepare(engine: Engine, name: str) -> None:
-    try:
-        if _version(engine) != SCHEMA:
-            _bring_up(engine, name)
-    except DBAPIError:
-        # Another process may be making the same tables at this moment; what counts is whether they are there now.
-        if _version(engine) != SCHEMA:
-            raise
+    end = time.monotonic() + MAKING_SECONDS
+    while True:
+        try:
+            if _version(engine) != SCHEMA:
+                _bring_up(engine, name)
+            return
+        except DBAPIError as error:
+            # Another process may be making the same tables at this moment, and is waited for; in the end it counts
+            # whether they are there.
+            if "is locked" in str(error.orig) and time.monotonic() < end:
+                continue
+            if _version(engine) != SCHEMA:
+                raise
+            return
 
 
 def _version(engine: Engine) -> str | None:

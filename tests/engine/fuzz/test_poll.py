@@ -1,0 +1,58 @@
+"""The poll's server is sent what no browser sends: it answers, or hangs up, and goes on."""
+
+import socket
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.poll.server import PollServer
+from tests.engine.fuzz.mutation import damaged, fuzzed
+
+BODY = b"round=abc&guess=12"
+
+
+@pytest.fixture(scope="module")
+def server():
+    from engine.poll.rounds import Poll
+
+    opened = PollServer(Poll(), "127.0.0.1", 0)
+    yield opened
+    opened.close()
+
+
+def said(server: PollServer, data: bytes, *, whole: bool) -> bytes:
+    """What comes back until the server hangs up; TimeoutError where it does neither. whole: it knows where the request
+    ends, else it is told that no more comes."""
+    host, _, port = server.address.partition(":")
+    with socket.create_connection((host, int(port)), timeout=8) as line:
+        try:
+            line.sendall(data)
+            if not whole:
+                line.shutdown(socket.SHUT_WR)
+            found = b""
+            while some := line.recv(65_536):
+                found += some
+        except ConnectionError:
+            return b""
+    return found
+
+
+@fuzzed
+@given(data=st.data())
+def test_requests(server, data):
+    from engine.poll import limits
+
+    request = (
+        f"POST / HTTP/1.1\r\nHost: {server.address}\r\nConnection: close\r\nCookie: phone={'a' * 22}\r\n"
+        f"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {len(BODY)}\r\n\r\n"
+    ).encode() + BODY
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "BURST", 10**9)
+        answer = said(server, data.draw(damaged(request)), whole=False)
+        assert not answer or answer[:9] == b"HTTP/1.1 ", answer[:40]
+        assert answer[9:12] != b"500", answer
+        fine = said(
+            server, f"GET / HTTP/1.1\r\nHost: {server.address}\r\nConnection: close\r\n\r\n".encode(), whole=True
+        )
+        assert fine[:12] == b"HTTP/1.1 200"
