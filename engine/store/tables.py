@@ -35,8 +35,11 @@ from engine.errors import StoreAddressError, StoreError
 SCHEMA, OLDER = "6", ("1", "2", "3", "4", "5")
 """The last step of :mod:`engine.store.migrations`, which ends with the tables below, and those from which a database is
 brought up when it is opened."""
-BUSY_SECONDS = 5
-"""How long a statement waits for another process's write, or for a server to answer, before it gives up."""
+BUSY_SECONDS = 15
+"""How long a statement waits for another process's write before it gives up: a virtual machine may stand still for some
+seconds, whoever has the lock."""
+ANSWER_SECONDS = 5
+"""How long a server may take to answer."""
 MAKING_SECONDS = 20
 """How long whoever opens an SQLite file waits for another program that makes or brings up its tables: a busy disk may
 take longer for that than for any write."""
@@ -184,7 +187,7 @@ def _options(url: URL) -> dict[str, Any]:
         return {}
     limits = {"lock_timeout": BUSY_SECONDS, "idle_in_transaction_session_timeout": 60, "statement_timeout": 60}
     chosen: dict[str, Any] = {
-        "connect_timeout": BUSY_SECONDS,
+        "connect_timeout": ANSWER_SECONDS,
         "application_name": "epsilon-explorer",
         "options": " ".join(f"-c {name}={seconds}s" for name, seconds in limits.items()),
     }
@@ -259,8 +262,8 @@ _OF_THE_ADDRESS = (
     ("could not translate host name", "cannot be reached: there is no host of this name"),
     ("failed to resolve host", "cannot be reached: there is no host of this name"),
     ("connection refused", "cannot be reached: nothing answers there"),
-    ("timeout expired", f"cannot be reached: nothing has answered for {BUSY_SECONDS} s"),
-    ("connection timeout", f"cannot be reached: nothing has answered for {BUSY_SECONDS} s"),
+    ("timeout expired", f"cannot be reached: nothing has answered for {ANSWER_SECONDS} s"),
+    ("connection timeout", f"cannot be reached: nothing has answered for {ANSWER_SECONDS} s"),
     ("no such file or directory", "cannot be reached: nothing answers there"),
     (r'database ".*" does not exist', "does not exist on that server; `createdb` makes an empty one"),
 )
