@@ -256,7 +256,7 @@ class TestPoll:
         test = learn(here, **{"lesson": "one", "class": "yes"})
         test.button(key="open_poll").click().run()
         asked = f"http://127.0.0.1:{here.poll[1]}/"
-        assert "How many?" in urllib.request.urlopen(asked, timeout=10).read().decode()
+        assert "How many?" in urllib.request.urlopen(asked, timeout=60).read().decode()
         assert any(f"QR code of {asked}" in each.proto.body for each in test.get("html"))
         assert test.button(key="class_answer").disabled
         poll = class_poll._poll()

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from engine.errors import EpsilonError
 
-SECONDS = 1.0
-"""Of processor time, that a reader may take for a file of some kilobytes."""
+SECONDS = 30.0
+"""Of processor time, that a reader may take for a file of some kilobytes: it finds what never ends or grows with the
+square of its input. How long a reader takes where nothing is wrong is not measured here: the first use of a library,
+or a collection of garbage among the objects of five thousand tests, takes a second by itself."""
 BYTES = 300_000_000
 """That the process may grow by meanwhile."""
 

@@ -26,7 +26,7 @@ def said(server: PollServer, data: bytes, *, whole: bool) -> bytes:
     """What comes back until the server hangs up; TimeoutError where it does neither. whole: it knows where the request
     ends, else it is told that no more comes."""
     host, _, port = server.address.partition(":")
-    with socket.create_connection((host, int(port)), timeout=8) as line:
+    with socket.create_connection((host, int(port)), timeout=60) as line:
         try:
             line.sendall(data)
             if not whole:
