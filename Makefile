@@ -6,6 +6,7 @@
 # make sbom        lists what is installed, with licences, as CycloneDX has it: sbom.json
 # make setup       only sets up: the virtual environment .venv, the pinned packages, the word vectors
 # make results     makes what is missing of the published runs, cached_results/; five hours on two cores
+# make audit       asks today's list of known weaknesses of packages (OSV=address for another than osv.dev)
 # make coverage    runs all tests, those in a browser left out, and says which lines and branches they run through
 # make postgresql  adds the driver for a store of runs on PostgreSQL (docs/deploy.md)
 # make federation  makes .venv-federation: what a party of a real federation runs (docs/deploy.md)
@@ -14,17 +15,19 @@
 
 PYTHON := .venv/bin/python
 
-.PHONY: run test nightly lint sbom coverage lock results setup setup-tests vectors-lg postgresql federation
+.PHONY: run test nightly lint sbom audit coverage lock results setup setup-tests vectors-lg postgresql federation
 
 run: $(PYTHON)
 	@$(PYTHON) -m engine.launch.install --pages
 	@$(PYTHON) -m engine.launch.serve
 
+# Two processes, each with a file at a time: fixtures of a file are made once, and memory stays below 8 GB.
+PYTEST := $(PYTHON) -m pytest --numprocesses 2 --dist loadfile
 test: setup-tests
-	@chromium=$$($(PYTHON) -m tests.browser.chromium) && EPSILON_CHROMIUM="$$chromium" $(PYTHON) -m pytest
+	@chromium=$$($(PYTHON) -m tests.browser.chromium) && EPSILON_CHROMIUM="$$chromium" $(PYTEST)
 
 nightly: setup-tests
-	@chromium=$$($(PYTHON) -m tests.browser.chromium) && EPSILON_CHROMIUM="$$chromium" $(PYTHON) -m pytest --nightly
+	@chromium=$$($(PYTHON) -m tests.browser.chromium) && EPSILON_CHROMIUM="$$chromium" $(PYTEST) --nightly
 
 lint: setup-tests
 	$(PYTHON) -m ruff check .
@@ -38,8 +41,17 @@ lint: setup-tests
 sbom: setup-tests
 	$(PYTHON) -m cyclonedx_py environment .venv --output-reproducible --output-file sbom.json
 
+# An environment of its own, made by uv: what pip-audit needs does not go with TensorFlow's pins.
+OSV := https://api.osv.dev/v1/query
+audit: setup-tests
+	@failed=0; for list in requirements.txt tests/requirements.txt federation/requirements.txt engine/launch/*.txt; do \
+	  echo "$$list" >&2; \
+	  $(PYTHON) -m uv tool run --quiet --from pip-audit==2.10.1 pip-audit --vulnerability-service osv --osv-url $(OSV) \
+	    --disable-pip --require-hashes --progress-spinner off --requirement "$$list" || failed=1; \
+	done; exit $$failed
+
 coverage: setup-tests
-	$(PYTHON) -m pytest --cov -m "not browser"
+	$(PYTEST) --cov -m "not browser"
 
 # What a list says already stays as it is. The Python of the vectors is what they declare, not what they need.
 LOCK := -m uv pip compile --quiet --generate-hashes --python-platform linux --annotation-style line \

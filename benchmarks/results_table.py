@@ -44,7 +44,9 @@ def table() -> str:
 
 
 def _on_the_slider(config: SimulationConfig) -> bool:
-    """Whether only corpus, tagger and noise multiplier were chosen."""
+    """Whether only corpus, tagger and noise multiplier were chosen, of one of the paper's taggers."""
+    if config.tagger.name not in paper.TAGGERS:
+        return False  # some of them do not read what is usual
     privacy = PrivacyConfig(noise_multiplier=config.privacy.noise_multiplier)
     usual = SimulationConfig(corpus=config.corpus, tagger=TaggerConfig(name=config.tagger.name), privacy=privacy)
     return config == usual and privacy.noise_multiplier in NOISE_MULTIPLIERS

@@ -4,6 +4,7 @@ First plain processes: runs after one another with all cores, side by side with 
 all threads each, which collide. Then a cluster as the dashboard has it: two runs one after the other and two at once,
 how soon a warm worker starts the next run after it was asked for, and the most memory that a worker took. Last steps
 with the memory of each given back to the system, as the C library would have it, and kept: three processes of each.
+``--throughput`` measures 1, 2 and 4 runs side by side alone, in turns.
 """
 
 import argparse
@@ -31,6 +32,7 @@ from engine.runs import Runs
 from engine.settings import Settings
 
 EPOCHS = 3.0
+WORKERS, TURNS = (1, 2, 4), 3
 STARTS = 5
 """Short runs whose delay is looked at."""
 COMMAND = [sys.executable, "-m", "benchmarks.workers"]
@@ -42,7 +44,7 @@ def configured(corpus: str, seed: int, epochs: float) -> SimulationConfig:
 
 
 def alone(corpus: str, seed: int) -> None:
-    """One run in this process; says when it is warm, waits for a line, and says how many seconds it took."""
+    """One run in this process; says when it is warm, waits for a line, and says how many processor seconds it took."""
     from engine import preparation, simulation
 
     settings = Settings.from_environment()
@@ -52,13 +54,14 @@ def alone(corpus: str, seed: int) -> None:
     sys.stdout.write("warm\n")
     sys.stdout.flush()
     sys.stdin.readline()
-    start = time.perf_counter()
+    processor = time.process_time()
     list(simulation.simulate(config, settings))
-    sys.stdout.write(f"{time.perf_counter() - start}\n")
+    sys.stdout.write(f"{time.process_time() - processor}\n")
 
 
-def side_by_side(corpus: str, runs: int, threads: int) -> float:
-    """Wall seconds until as many runs are done, each in a process with so many threads, all started at once."""
+def side_by_side(corpus: str, runs: int, threads: int) -> tuple[float, float]:
+    """Wall seconds until as many runs are done, each in a process with so many threads, all started at once; and the
+    processor seconds that a run took, mean."""
     command = [*COMMAND, "--corpus", corpus, "--alone"]
     processes = [
         subprocess.Popen(
@@ -78,10 +81,23 @@ def side_by_side(corpus: str, runs: int, threads: int) -> float:
         if process.stdin:
             process.stdin.write("\n")
             process.stdin.flush()
-    for process in processes:
-        if process.wait() != 0:
-            raise SystemExit("A run failed.")
-    return time.perf_counter() - start
+    took = [float(process.communicate()[0] or 0) for process in processes]
+    if any(process.returncode for process in processes):
+        raise SystemExit("A run failed.")
+    return time.perf_counter() - start, statistics.fmean(took)
+
+
+def throughput(corpus: str) -> list[dict[str, float]]:
+    """Of each number of workers, with one thread each: wall seconds until each has done a run, and processor seconds of
+    a run; medians of turns. On a machine with other work the second tells more."""
+    found: dict[int, list[tuple[float, float]]] = {number: [] for number in WORKERS}
+    for number in WORKERS * TURNS:
+        found[number].append(side_by_side(corpus, number, 1))
+    return [
+        {"workers": number}
+        | dict(zip(("wall_s", "processor_s"), map(statistics.median, zip(*each, strict=True)), strict=True))
+        for number, each in found.items()
+    ]
 
 
 class Cluster:
@@ -166,9 +182,9 @@ def measure(corpus: str) -> dict[str, Any]:
     """Everything, seconds and milliseconds by name."""
     cores = os.cpu_count() or 1
     values: dict[str, Any] = {"corpus": corpus, "epochs": EPOCHS, "cores": cores}
-    values["in_turn_s"] = round(sum(side_by_side(corpus, 1, cores) for _ in range(cores)), 1)
-    values["one_thread_each_s"] = round(side_by_side(corpus, cores, 1), 1)
-    values["all_threads_each_s"] = round(side_by_side(corpus, cores, cores), 1)
+    values["in_turn_s"] = round(sum(side_by_side(corpus, 1, cores)[0] for _ in range(cores)), 1)
+    values["one_thread_each_s"] = round(side_by_side(corpus, cores, 1)[0], 1)
+    values["all_threads_each_s"] = round(side_by_side(corpus, cores, cores)[0], 1)
     values |= in_cluster(corpus)
     steps: dict[str, list[float]] = {"kept": [], "given": []}
     for choice in ("kept", "given") * 3:
@@ -185,6 +201,7 @@ def main() -> None:
     parser.add_argument("--corpus", default="conll2003", help="default: conll2003")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--save", action="store_true", help="keep the result for the page Speed")
+    parser.add_argument("--throughput", action="store_true", help="1, 2 and 4 runs side by side, and nothing else")
     parser.add_argument("--alone", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--steps", choices=("kept", "given"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -193,6 +210,14 @@ def main() -> None:
         return
     if options.steps:
         sys.stdout.write(json.dumps(steps_ms(options.steps == "kept")) + "\n")
+        return
+    if options.throughput:
+        each = throughput(options.corpus)
+        lines = [(row["workers"], *(f"{row[name]:.1f}" for name in ("wall_s", "processor_s"))) for row in each]
+        text = markdown(("workers, one thread each", "s until each has done a run", "processor, s a run"), lines)
+        finish(
+            "throughput", {"corpus": options.corpus, "by_workers": each}, text, as_json=options.json, save=options.save
+        )
         return
     values = measure(options.corpus)
     cores = values["cores"]

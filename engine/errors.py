@@ -38,6 +38,11 @@ class StoreAddressError(StoreError):
     driver, or tables of another version."""
 
 
+class StoreAway(StoreAddressError):
+    """The database's server does not answer, is only just starting, or has ended the connection: it may be back in a
+    moment."""
+
+
 class RunNotFound(EpsilonError):
     """No run has this identity, neither published nor in the store."""
 

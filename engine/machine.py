@@ -5,6 +5,7 @@ import platform
 import re
 import subprocess
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,19 @@ FIRST_CACHE, SECOND_CACHE = 32 * 2**10, 512 * 2**10
 """Bytes for a thread where nothing says how large the caches are: common sizes, rather small ones."""
 _CPUS = "sys/devices/system/cpu"
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+
+
+def give_way(niceness: int) -> None:
+    """Let others that want the processor have more of it than this process and those that it starts: where both want
+    one core, three times as much at a niceness of 5, ten times at 10.
+
+    Linux shares cores out among sessions before it looks at the nice values within each (autogroups, sched(7)). So
+    where this process leads a session, that one gets the value too.
+    """
+    os.nice(niceness)
+    if os.getsid(0) == os.getpid():
+        with suppress(OSError):  # not Linux, or one that does not do so
+            Path("/proc/self/autogroup").write_text(str(niceness))
 
 
 @dataclass(frozen=True)

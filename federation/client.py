@@ -114,6 +114,19 @@ def own_epsilon(plan: FederatedPlan, rounds: int) -> float:
     return accounting.price(events.of(replace(plan.server, noise_multiplier=own), rounds), plan.server.delta)
 
 
+def coarse(update: np.ndarray, noise_std: float) -> np.ndarray:
+    """What a client sends, on a grid as wide as the last digit of the largest noise, of 9.5 standard deviations.
+
+    Noise is drawn in float32. Without this the digits of the update below the noise's last one would leave as they are,
+    and tell for certain which of two updates it was, however strong the noise.
+    """
+    if not noise_std:
+        return update
+    width = math.ldexp(1.0, math.frexp(noise_std)[1] - 20)
+    rounded: np.ndarray = np.rint(update / width) * width
+    return rounded
+
+
 class Client:
     """One client of an agreement. Raises InvalidConfig, CorpusError, VectorsMissing, StoreError."""
 
@@ -178,6 +191,9 @@ class Client:
             verdict = monitor.verdict()
             if verdict.failed:
                 raise TrainingFailed(f"round={round + 1}: the noise check failed, nothing is sent: {verdict.faults[0]}")
+        if plan.server:
+            secure = plan.secure_round(round, common.size)
+            update = coarse(update, secure.share if secure else plan.server.noise_std)
         return Trained(update=update, examples=len(self.holding.split), epsilon=epsilon)
 
     def _visit(self, round: int) -> Visit:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # Libraries look at these as they are loaded. Threads that wait for one another spin, on cores that the other processes
 # of a test, or other programs, could use: half of what all tests computed was that. Workers set their own.
@@ -42,9 +43,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     waiting = [item for item in items if item.get_closest_marker("nightly")]
     config.stash[LEFT_OUT] = len(waiting)
+    if hasattr(config, "workeroutput"):  # one of several processes, each of which collects all
+        config.workeroutput["left out"] = len(waiting)
     if waiting:
         config.hook.pytest_deselected(items=waiting)
         items[:] = [item for item in items if item not in waiting]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """What one of several processes left out, for the one that sums up."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", 0)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

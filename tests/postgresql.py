@@ -1,5 +1,6 @@
 """A PostgreSQL server for the tests: Debian's package, in a folder of its own, on a free port of this machine."""
 
+import contextlib
 import glob
 import os
 import secrets
@@ -12,18 +13,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 USER, PASSWORD = "epsilon", "not:to/be seen"  # pragma: allowlist secret
 """The password has signs that an address must write in another way."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A server that runs. programs: the folder of PostgreSQL's programs."""
+    """A server that runs. programs: the folder of PostgreSQL's programs. within: see :func:`running`."""
 
     port: int
     folder: Path
     programs: Path
     host: str = "127.0.0.1"
+    within: tuple[str, ...] = ()
 
     def address(self, database: str) -> str:
         """Of a database on this server, with the password."""
@@ -47,9 +51,34 @@ class Server:
         ) as connection:
             connection.execute(statement.encode())
 
+    def start(self) -> None:
+        """Start it, or start it again, and wait until it answers."""
+        options = f"-p {self.port} -c listen_addresses={self.host} -c unix_socket_directories='' -c fsync=off"
+        _run([*self._control, "-l", str(self.folder / "log"), "-o", options, "start"], self.within)
+
+    def stop(self) -> None:
+        """Stop it where it runs."""
+        if (self.folder / "data" / "postmaster.pid").exists():
+            _run([*self._control, "-m", "immediate", "stop"])
+
+    def kill(self) -> None:
+        """kill -9 of all of its processes: what was committed is in its files, and :meth:`start` mends them."""
+        first = psutil.Process(int((self.folder / "data" / "postmaster.pid").read_text().splitlines()[0]))
+        family = [first, *first.children()]
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        _, left = psutil.wait_procs(family, 30)
+        assert left == []
+        (self.folder / "data" / "postmaster.pid").unlink()
+
+    @property
+    def _control(self) -> list[str]:
+        return [str(self.programs / "pg_ctl"), "-D", str(self.folder / "data"), "-w"]
+
     def restart(self) -> None:
         """Stop the server, which ends all connections, and start it again."""
-        _run([str(self.programs / "pg_ctl"), "-D", str(self.folder / "data"), "-m", "fast", "-w", "restart"])
+        _run([*self._control, "-m", "fast", "restart"])
 
 
 def missing() -> str | None:
@@ -83,14 +112,12 @@ def running(host: str = "127.0.0.1", within: Sequence[str] = ()) -> Iterator[Ser
         _run([str(programs / "initdb"), "-D", data, *who, "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"])
         if host != "127.0.0.1":
             _run(["sh", "-c", f"echo 'host all all all scram-sha-256' >> {data}/pg_hba.conf"])
-        port = _free_port()
-        options = f"-p {port} -c listen_addresses={host} -c unix_socket_directories='' -c fsync=off"
-        control = [str(programs / "pg_ctl"), "-D", data, "-w"]
-        _run([*control, "-l", str(folder / "log"), "-o", options, "start"], within)
+        server = Server(port=_free_port(), folder=folder, programs=programs, host=host, within=tuple(within))
+        server.start()
         try:
-            yield Server(port=port, folder=folder, programs=programs, host=host)
+            yield server
         finally:
-            _run([*control, "-m", "immediate", "stop"])
+            server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -12,6 +12,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -42,8 +43,18 @@ class Place:
 
     def make(self) -> None:
         """Create the folders. Raises ClusterError."""
-        try:
+        with self._writing():
             self.owners.mkdir(parents=True, exist_ok=True)
+
+    def empty_log(self) -> None:
+        """Begin the log anew. Raises ClusterError."""
+        with self._writing():
+            self.log.write_bytes(b"")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise ClusterError(
                 f"The workers cannot start: {self.folder} cannot be written ({error.strerror})."
@@ -65,14 +76,21 @@ class Place:
         """The cluster's process if it is ready for work."""
         try:
             identity = json.loads(self.ready.read_text())
-            return _same(int(identity["pid"]), float(identity["started"]))
+            return _same(int(identity["pid"]), str(identity["started"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def say_ready(self) -> None:
-        """Called by the cluster once its workers are there."""
+    def workers(self) -> int:
+        """How many workers the cluster's process hands runs to; 0 where it is not there."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return int(json.loads(self.ready.read_text())["workers"]) if self.process() else 0
+        return 0
+
+    def say_ready(self, workers: int) -> None:
+        """Called by the cluster once its workers are there, and when there are more or fewer of them."""
         with written_whole(self.ready, "What tells that the workers are ready") as passing:
-            passing.write_text(json.dumps({"pid": os.getpid(), "started": psutil.Process().create_time()}))
+            said = {"pid": os.getpid(), "started": _started(psutil.Process()), "workers": workers}
+            passing.write_text(json.dumps(said))
 
     def ring(self) -> None:
         """Have the cluster look for runs at once. Where none is there, or it was told already, nothing happens."""
@@ -102,30 +120,56 @@ class Place:
             self.bell.unlink(missing_ok=True)
 
     def add_owner(self, pid: int) -> None:
-        """The cluster shall live as long as this process."""
-        with suppress(psutil.NoSuchProcess):
-            (self.owners / str(pid)).write_text(str(psutil.Process(pid).create_time()))
+        """The cluster shall live as long as this process. Raises ClusterError.
+
+        Written beside the owners and moved to them whole: the cluster, woken by one request, looks at them during the
+        next, and would take an owner whose file is empty at that moment for one that has ended.
+        """
+        with self._writing(), suppress(psutil.NoSuchProcess):
+            with tempfile.NamedTemporaryFile("w", dir=self.folder, prefix="owner-", delete=False) as passing:
+                passing.write(_started(psutil.Process(pid)))
+            os.replace(passing.name, self.owners / str(pid))
 
     def living_owners(self) -> list[int]:
         """Owners that have not ended; the others are forgotten."""
         living = []
         for path in self.owners.iterdir():
             try:
-                process = _same(int(path.name), float(path.read_text() or "nan"))
+                process = _same(int(path.name), path.read_text())
             except (OSError, ValueError):
                 process = None
             if process:
                 living.append(process.pid)
             else:
-                path.unlink(missing_ok=True)
+                self.forget_owner(path.name)
         return living
 
+    def forget_owner(self, pid: int | str) -> None:
+        """The cluster shall live no longer for this process; one that has ended is no owner where it cannot be
+        forgotten, because the disk has become read-only."""
+        with suppress(OSError):
+            (self.owners / str(pid)).unlink()
 
-def _same(pid: int, started: float) -> psutil.Process | None:
+
+def _started(process: psutil.Process) -> str:
+    """What tells a process from a later one with its number, however the clock of the machine is set meanwhile: on
+    Linux which start of the machine it belongs to, and the ticks from there to its own; elsewhere seconds since 1970.
+
+    The time of day at which a process started, as psutil has it, moves with the clock there.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        ticks = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19]  # proc(5), field 22
+    except OSError:
+        return f"{process.create_time():.2f}"
+    return f"{boot} {ticks}"
+
+
+def _same(pid: int, started: str) -> psutil.Process | None:
     """The process with this number, if it is still the one that started then."""
     try:
         process = psutil.Process(pid)
-        alive = abs(process.create_time() - started) < 1 and process.status() != psutil.STATUS_ZOMBIE
+        alive = _started(process) == started and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return None
     return process if alive else None
@@ -143,7 +187,7 @@ def ensure_cluster(settings: Settings, owner_pid: int | None = None) -> None:
     if place.process():
         place.ring()
         return
-    place.log.write_bytes(b"")
+    place.empty_log()
     process = _start(place, settings)
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
@@ -196,9 +240,9 @@ def stop_cluster(settings: Settings, owner_pid: int) -> None:
     Runs that were under way are queued again and go on with the next cluster.
     """
     place = Place(settings)
-    (place.owners / str(owner_pid)).unlink(missing_ok=True)
+    place.forget_owner(owner_pid)
     process = place.process()
-    if process is None or not place.owners.is_dir() or place.living_owners():
+    if process is None or not place.owners.is_dir() or set(place.living_owners()) - {owner_pid}:
         return
     try:
         family = [process, *process.children(recursive=True)]

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -19,7 +19,7 @@ import psutil
 from engine import readiness
 from engine.cluster.dispatch import Place
 from engine.errors import EpsilonError, StoreError
-from engine.machine import processor
+from engine.machine import give_way, processor
 from engine.records import RunState
 from engine.settings import Settings
 from engine.store.database import Store, Unfinished
@@ -35,11 +35,16 @@ QUIET = {
     "distributed.client.scheduler-info-interval": "1m",
     "distributed.scheduler.active-memory-manager.start": False,
     "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.worker-ttl": None,
     "distributed.worker.profile.enabled": False,
 }
-"""What Dask does all the time for large graphs of small tasks, which runs are not: it took a tenth of a core."""
+"""What Dask does all the time for large graphs of small tasks, which runs are not: it took a tenth of a core. Nor does
+it end workers that were silent for five minutes: so is everybody on a laptop that slept, and a worker that died is told
+by its connection."""
 SHUT: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 """Dask's pages for whoever asks: they need no key, and nothing here looks at them."""
+NICENESS = 5
+"""Of workers on this machine: on the same cores pages are drawn that somebody looks at."""
 IDLE_SECONDS = 60
 """After so long without work a cluster that never had an owner ends."""
 MOST_WORKERS, WORKER_BYTES = 8, 1_200_000_000
@@ -49,6 +54,10 @@ FOR_WARMTH = (readiness.VECTORS, readiness.TRAINING)
 meanwhile could not say that it does so too."""
 SILENT_SECONDS = 30
 """A running run whose worker, on another machine, has not been heard of for so long is given to another."""
+ENDED_AGAIN = "The worker process ended again and again; its memory may be too small."
+MOST_BETWEEN_LOOKS = 2 * LOOK_SECONDS
+"""A longer time between two looks is none in which a worker was silent: this process stood still itself, with all
+others where a laptop slept."""
 
 log = logging.getLogger("epsilon.cluster")
 
@@ -65,6 +74,8 @@ def main() -> int:
         if not alone:
             return 0
         place.ready.unlink(missing_ok=True)
+        if not settings.scheduler:
+            give_way(NICENESS)
         with ExitStack() as stack:
             wait = stack.enter_context(place.listening())
             try:
@@ -72,7 +83,8 @@ def main() -> int:
             except EpsilonError as error:
                 sys.stderr.write(f"{error}\n")  # its last line is what whoever started it is told
                 return 1
-            place.say_ready()
+            told = dispatcher.workers
+            place.say_ready(told)
             stack.callback(place.ready.unlink, missing_ok=True)
             owned, busy = False, time.monotonic()
             while not stop:
@@ -84,8 +96,11 @@ def main() -> int:
                     busy = time.monotonic()
                 elif not owned and time.monotonic() - busy > IDLE_SECONDS:
                     break
+                if dispatcher.workers != told:
+                    told = dispatcher.workers
+                    place.say_ready(told)
                 wait(LOOK_SECONDS if settings.store_url.startswith("sqlite") else SHARED_SECONDS)
-            dispatcher.store.release(dispatcher.holder, in_order=True)
+            dispatcher.let_go()
     return 0
 
 
@@ -153,10 +168,15 @@ class Dispatcher:
                 cluster.sync(_stop, cluster.scheduler.periodic_callbacks[name])  # type: ignore[union-attr]
             self._client = stack.enter_context(Client(cluster))
         self._worker, self._membership = worker, membership
+        self.workers = 0 if settings.scheduler else slots
+        """How many there are; of those on other machines, as of the last look."""
         self._number = 0
         self._given: dict[str, object] = {}
         self._warm: set[str] = set()
         """Addresses of workers that have been told to warm up."""
+        self._heard: dict[str, tuple[float | None, float]] = {}
+        """Of runs of other machines: the heartbeat that was seen last, and for how many seconds it has stayed so."""
+        self._looked = time.monotonic()
 
     def step(self) -> bool:
         """Look once; returns whether anything is queued or running here."""
@@ -164,20 +184,21 @@ class Dispatcher:
             return True
         if self.settings.scheduler or not (self._warm or readiness.being_made(FOR_WARMTH)):
             self._warm_up()
-        for run_id, future in list(self._given.items()):
-            if future.done():  # type: ignore[attr-defined]
-                del self._given[run_id]
-                if future.status == "error":  # type: ignore[attr-defined]
-                    self.store.fail(run_id, "The worker process ended again and again; its memory may be too small.")
         try:
+            for run_id, future in list(self._given.items()):
+                if future.done():  # type: ignore[attr-defined]
+                    if future.status == "error":  # type: ignore[attr-defined]
+                        self.store.fail(run_id, ENDED_AGAIN)
+                    del self._given[run_id]
             waiting = self.store.unfinished()
+            self._listen(waiting)
             slots = self._slots() if waiting else 0  # one question to Dask, however many runs wait
             for run in waiting:
                 if run.run_id in self._given:
                     continue
                 if run.state == RunState.RUNNING:
                     if self._abandoned(run):
-                        self.store.release(str(run.holder), in_order=False)
+                        self.store.release(str(run.holder), in_order=False, run_id=run.run_id)
                 elif len(self._given) < slots:
                     self._number += 1
                     future = self._client.submit(
@@ -197,6 +218,13 @@ class Dispatcher:
             return True
         return bool(waiting or self._given)
 
+    def let_go(self) -> None:
+        """Queue again what is under way here: the workers end."""
+        try:
+            self.store.release(self.holder, in_order=True)
+        except StoreError as error:  # the next cluster finds that this one is gone
+            log.warning("%s", error)
+
     def _connected_anew(self) -> bool:
         """The scheduler on another machine was away for long; what was given out is cancelled, and given again."""
         try:
@@ -213,9 +241,21 @@ class Dispatcher:
                 self._worker.warm_up, self.settings.addresses, workers=[address], key=f"warm-{address}", priority=1
             )
         self._warm = members
+        self.workers = len(members)
 
     def _slots(self) -> int:
         return len(self._membership.members(self._client))
+
+    def _listen(self, unfinished: Sequence[Unfinished]) -> None:
+        """Note for how long each heartbeat has stayed as it was, by this machine's own clock: those of two machines
+        may differ by hours, and any may be set."""
+        now = time.monotonic()
+        passed, self._looked = min(now - self._looked, MOST_BETWEEN_LOOKS), now
+        heard = {}
+        for run in unfinished:
+            before, silent = self._heard.get(run.run_id, (None, 0.0))
+            heard[run.run_id] = (run.heartbeat, silent + passed if before == run.heartbeat else 0.0)
+        self._heard = heard
 
     def _abandoned(self, run: Unfinished) -> bool:
         """Whether nobody computes a run that is marked as running."""
@@ -224,7 +264,7 @@ class Dispatcher:
         host, _, pid = run.holder.rpartition("/")
         if host == socket.gethostname() and not psutil.pid_exists(int(pid)):
             return True
-        return run.heartbeat is None or time.time() - run.heartbeat > SILENT_SECONDS
+        return run.heartbeat is None or self._heard[run.run_id][1] > SILENT_SECONDS
 
 
 if __name__ == "__main__":

@@ -9,10 +9,12 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 
@@ -20,7 +22,7 @@ from engine import corpus as corpora
 from engine import embeddings
 from engine.config import MINILM, SimulationConfig, engine_version
 from engine.corpus import AnyCorpus
-from engine.errors import EpsilonError, RunNotFound, RunStopped, StoreError
+from engine.errors import EpsilonError, RunNotFound, RunStopped, StoreAway, StoreError
 from engine.machine import machine_class
 from engine.privacy.audit import extent
 from engine.records import Provenance, RunKind, RunState
@@ -36,8 +38,11 @@ from engine.training.model import Model
 
 HEARTBEAT_SECONDS = 0.5
 """Also how soon a run notices that it was cancelled."""
+AWAY_SECONDS = 1.0
+"""Between two attempts to reach a database that is away."""
 
 log = logging.getLogger("epsilon.worker")
+_T = TypeVar("_T")
 
 
 def environment(cores: int) -> dict[str, str]:
@@ -82,12 +87,12 @@ def compute(run_id: str, settings: Settings, holder: str) -> None:
     """Compute a run from where it stands and write its records; what goes wrong is written beside them."""
     store = Store(settings.store_url)
     try:
-        claim = store.claim(run_id, holder)
+        claim = patiently(partial(store.claim, run_id, holder))
     except RunStopped:
         return
     pulse = Pulse(store, claim)
     try:
-        key_file.sweep(key_path(settings, run_id).parent, lambda known: _is_done(store, known))
+        key_file.sweep(key_path(settings, run_id).parent, lambda known: patiently(partial(_is_done, store, known)))
         with pulse:
             if claim.kind == RunKind.AUDIT:
                 _audit(store, claim, settings, pulse)
@@ -101,6 +106,20 @@ def compute(run_id: str, settings: Settings, holder: str) -> None:
         _give_up(store, claim, str(error) if isinstance(error, EpsilonError) else _unexpected(error))
     finally:
         store.close()
+
+
+def patiently(ask: Callable[[], _T]) -> _T:
+    """What the database answers, asked again while its server is away: nothing is lost by waiting for it, and whoever
+    was given the run meanwhile has taken it from this worker by then. Raises what asking raises, but StoreAway."""
+    told = ""
+    while True:
+        try:
+            return ask()
+        except StoreAway as error:
+            if str(error) != told:
+                log.warning("%s Trying again and again.", error)
+                told = str(error)
+            time.sleep(AWAY_SECONDS)
 
 
 def _is_done(store: Store, run_id: str) -> bool:
@@ -118,7 +137,7 @@ def _unexpected(error: Exception) -> str:
 
 def _give_up(store: Store, claim: Claim, sentence: str) -> None:
     try:
-        store.give_up(claim, sentence)
+        patiently(partial(store.give_up, claim, sentence))
     except (RunStopped, StoreError) as error:
         log.warning("Run %s: %s Could not be written: %s", claim.run_id, sentence, error)
 
@@ -130,9 +149,10 @@ def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None
     corpus = corpora.of_run(config, settings, claim.corpus_checksum)
     artefacts, checkpoint = settings.artefacts, checkpoint_name(claim.run_id)
     keys, secrets = key_path(settings, claim.run_id), None
+    written = partial(patiently, partial(store.records, claim.run_id))
     resume = _resume(artefacts.find(checkpoint, changes=True))
     if config.privacy.noise_source == "system":
-        secrets = key_file.secrets_for(keys, begun=bool(resume or store.records(claim.run_id)))
+        secrets = key_file.secrets_for(keys, begun=bool(resume or written()))
     latest: list[Checkpoint] = []
     models: list[Model] = []
 
@@ -154,15 +174,15 @@ def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None
     )
     record = None
     for record in records:
-        store.append(claim, record)
+        patiently(partial(store.append, claim, record))
         with artefacts.making(checkpoint, "The checkpoint") as path:
             latest.pop().save(path)
     if record is None:  # it had died between its last record and its end
-        record = store.records(claim.run_id)[-1]
+        record = written()[-1]
     for number, model in enumerate(models):
         with artefacts.making(model_name(claim.run_id, number), "The tagger") as path:
             model.save(path)
-    store.finish(claim, provenance(config, corpus, record.seconds))
+    patiently(partial(store.finish, claim, provenance(config, corpus, record.seconds)))
     artefacts.remove(checkpoint)
     key_file.destroy(keys)
 
@@ -185,7 +205,7 @@ def _audit(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> No
     command = audit_command(config, canaries, references, claim.parent)
     found = audits.audit(config, settings, canaries, references, command=command, tell=tell)
     kept_audits.write(found, settings.artefacts)
-    store.finish(claim, provenance(config, corpus, time.monotonic() - start))
+    patiently(partial(store.finish, claim, provenance(config, corpus, time.monotonic() - start)))
 
 
 def share_cores(under_way: int, others: float) -> None:
@@ -243,6 +263,7 @@ class Pulse:
         return self._stopped.is_set()
 
     def _beat(self) -> None:
+        told = ""
         while not self._end.is_set():
             try:
                 self.under_way = self._store.heartbeat(self._claim, self._stage, self._progress)
@@ -250,7 +271,9 @@ class Pulse:
                 self._stopped.set()
                 return
             except StoreError as error:  # a locked database may be free at the next beat; a record would not pass it by
-                log.warning("%s", error)
+                if str(error) != told:
+                    log.warning("%s", error)
+                    told = str(error)
             self._end.wait(HEARTBEAT_SECONDS)
             self._look_around()
 

@@ -11,6 +11,7 @@ from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 from engine.privacy.audit.extent import CANARIES
 from engine.reports.audits import audit_command, audit_fields, audit_text
+from engine.reports.numbers import delta_text
 from engine.runs import Runs
 
 GAUSSIAN = "gaussian"
@@ -77,6 +78,7 @@ def _known(epsilon: float | None, repetitions: int, canaries: int, as_json: bool
     fields = {"coverage": found.coverage, "bound_median": found.median, "epsilon": found.epsilon}
     text = (
         f"{repetitions:,} audits, {canaries:,} canaries each, of a Gaussian mechanism with ε = {epsilon:g} at "
-        f"δ = {found.delta:g}: the bound held in {100 * found.coverage:.1f} %, its median is {found.median:.3g}"
+        f"δ = {delta_text(found.delta)}: the bound held in {100 * found.coverage:.1f} %, its median is "
+        f"{found.median:.3g}"
     )
     say(as_json, fields, text)

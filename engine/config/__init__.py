@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION
@@ -293,6 +294,13 @@ def with_noise(config: SimulationConfig, noise_multiplier: float) -> SimulationC
     return dataclasses.replace(config, privacy=changed)
 
 
+@lru_cache(maxsize=4096)
+def but_for_seed(config: SimulationConfig) -> SimulationConfig:
+    """What runs have in common that differ in nothing but their seeds."""
+    return dataclasses.replace(config, seed=0)
+
+
+@lru_cache(maxsize=4096)
 def but_for_noise(config: SimulationConfig) -> SimulationConfig:
     """The configuration with a noise multiplier of 1 and seed 0, so that runs along a trade-off curve are equal."""
     clip_norm = config.privacy.clip_norm or DEFAULT_CLIP_NORM
@@ -303,11 +311,16 @@ def but_for_noise(config: SimulationConfig) -> SimulationConfig:
 def _known_fields(cls: type, values: Any, where: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InvalidConfig(f"{where}={values!r}, expected a table of fields")
-    names = {f.name for f in dataclasses.fields(cls)}
-    unknown = sorted(set(map(str, values)) - names)
-    if unknown:
+    names = _names(cls)
+    if not values.keys() <= names:
+        unknown = sorted(str(name) for name in values if name not in names)
         raise InvalidConfig(f"{where} has the unknown field {unknown[0]!r}, expected only {', '.join(sorted(names))}")
     return dict(values)
+
+
+@lru_cache
+def _names(cls: type) -> frozenset[str]:
+    return frozenset(each.name for each in dataclasses.fields(cls))
 
 
 def engine_version(config: SimulationConfig) -> str:

@@ -198,7 +198,8 @@ class FederationConfig:
         wants: by examples where sentences are protected, equal where whole clients are.
     shared: what platforms share of their tagger, as names of its parts with commas between (see
         :attr:`engine.taggers.Tagger.splits`), or "nothing"; None is all but what depends on the tags.
-    masked: share of the names that several platforms train on whose words are masked in training (FedNER, section 4.5).
+    masked: share of the names that several platforms train on whose words are masked in training (FedNER, section
+        4.5); without noise only, since one sentence may change many by it.
     together: share of the steps that platforms go together, where gradients travel; from then on each goes on by itself
         with what it has, and nothing is sent.
     """

@@ -6,7 +6,9 @@ BILOU and IOBES. Which one a file uses is seen from the tags; what is returned i
 """
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from engine.corpus.sentences import Sentence
 from engine.corpus.texts import lines_of, shown
@@ -26,13 +28,17 @@ _EMPTY_TOKEN = "\ufffd"
 _CLOSING = str.maketrans({"L": "E", "U": "S"})
 
 
-@dataclass(frozen=True)
+_Row = tuple[int, list[str]]
+"""A line's number, from 1, and its columns, none where it is blank."""
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """A sentence as it stands in the file. line: number of its first token's line, from 1. document: its number,
     from 0, None where the file does not tell."""
 
-    tokens: list[str]
-    tags: list[str]
+    tokens: tuple[str, ...]
+    tags: tuple[str, ...]
     line: int
     document: int | None
 
@@ -49,19 +55,35 @@ def read(data: bytes, name: str, *, entities: bool = True) -> tuple[Sentence, ..
     types = {tag[2:] for block in blocks for tag in block.tags if tag != "O"}
     if len(types) > MAX_TYPES:
         raise CorpusError(f"{name} has {len(types):,} entity types, expected at most {MAX_TYPES}")
-    return tuple(Sentence(tuple(block.tokens), tuple(to_bio2(block.tags)), block.document) for block in blocks)
+    return tuple(Sentence(block.tokens, _in_bio2(block.tags), block.document) for block in blocks)
+
+
+def _in_bio2(tags: tuple[str, ...]) -> tuple[str, ...]:
+    """The very same where that is what they are: a large corpus is in memory once."""
+    found = tuple(to_bio2(tags))
+    return tags if found == tags else found
 
 
 def parse(data: bytes, name: str) -> list[Block]:
     """Tokens and tags as they stand, ``-DOCSTART-`` and comment lines left out. Raises CorpusError."""
-    rows = [(number, _columns(line)) for number, line in enumerate(lines_of(data, name), start=1)]
-    _drop_header(rows)
-    width, first = _width(rows, name)
+    width, first = _width(_rows(data, name), name)
     blocks: list[Block] = []
-    open_block, document = False, None
-    for number, columns in rows:
+    tokens: list[str] = []
+    tags: list[str] = []
+    known: dict[str, str] = {}  # each word is in memory once, however often it stands in the file
+    checked: set[str] = set()
+    document: int | None = None
+    begun: tuple[int, int | None] = 0, None  # the open sentence's first line, and its document
+
+    def close() -> None:
+        if tokens:
+            blocks.append(Block(tuple(tokens), tuple(tags), *begun))
+            tokens.clear()
+            tags.clear()
+
+    for number, columns in _rows(data, name):
         if not columns:
-            open_block = False
+            close()
             continue
         if columns[0] == "-DOCSTART-":
             document = 0 if document is None else document + 1
@@ -72,26 +94,34 @@ def parse(data: bytes, name: str) -> list[Block]:
             raise CorpusError(
                 f"{name} has {len(columns)} columns in line {number:,}, expected {width} as in line {first:,}"
             )
-        if not _TAG.fullmatch(columns[-1]):
-            raise CorpusError(
-                f"{name} has {shown(columns[-1])} in the last column of line {number:,}, expected a tag: "
-                "O, or B- or I- and an entity type"
-            )
-        if not open_block:
-            blocks.append(Block([], [], number, document))
-            open_block = True
-        blocks[-1].tokens.append(columns[0] or _EMPTY_TOKEN)
-        blocks[-1].tags.append(columns[-1])
+        token, tag = columns[0] or _EMPTY_TOKEN, columns[-1]
+        if tag not in checked:
+            if not _TAG.fullmatch(tag):
+                raise CorpusError(
+                    f"{name} has {shown(tag)} in the last column of line {number:,}, expected a tag: "
+                    "O, or B- or I- and an entity type"
+                )
+            checked.add(tag)
+        if not tokens:
+            begun = number, document
+        tokens.append(known.setdefault(token, token))
+        tags.append(known.setdefault(tag, tag))
+    close()
     if not blocks:
         raise CorpusError(f"{name} has no sentences, expected lines with a token and its tag")
     return blocks
 
 
-def _drop_header(rows: list[tuple[int, list[str]]]) -> None:
-    """Leave out a first line that names the columns."""
-    first = next((place for place, (_, columns) in enumerate(rows) if columns), None)
-    if first is not None and len(rows[first][1]) > 1 and rows[first][1][-1].lower() in _HEADINGS:
-        del rows[first]
+def _rows(data: bytes, name: str) -> Iterator[_Row]:
+    """Line by line, but for a first one that names the columns."""
+    begun = False
+    for number, line in enumerate(lines_of(data, name), start=1):
+        columns = _columns(line)
+        if columns and not begun:
+            begun = True
+            if len(columns) > 1 and columns[-1].lower() in _HEADINGS:
+                continue
+        yield number, columns
 
 
 def scheme(blocks: list[Block], name: str) -> str | None:
@@ -148,7 +178,7 @@ def _checked(way: str, found: tuple[list[tuple[int, str]], int], name: str) -> s
     return way
 
 
-def to_bio2(tags: list[str]) -> list[str]:
+def to_bio2(tags: Sequence[str]) -> list[str]:
     """One sentence's tags in BIO2, from any of the schemes: in all of them an entity begins where B or S stands, and
     where the type changes."""
     result, before = [], "O"
@@ -158,9 +188,15 @@ def to_bio2(tags: list[str]) -> list[str]:
             before = tag
             continue
         kind, name = tag[0].translate(_CLOSING), tag[2:]
-        result.append(("B-" if kind in "BS" or before != name else "I-") + name)
+        result.append(_tag("B-" if kind in "BS" or before != name else "I-", name))
         before = "O" if kind in "ES" else name
     return result
+
+
+@lru_cache(maxsize=1024)
+def _tag(prefix: str, name: str) -> str:
+    """One text for all tags that are alike."""
+    return prefix + name
 
 
 def _columns(line: str) -> list[str]:
@@ -172,13 +208,20 @@ def _columns(line: str) -> list[str]:
     return [column for column in line.split(" ") if column]
 
 
-def _width(rows: list[tuple[int, list[str]]], name: str) -> tuple[int, int]:
+def _width(rows: Iterable[_Row], name: str) -> tuple[int, int]:
     """Number of columns and the line that shows it: the first token line, or a line with # if there is no other."""
-    tokens = [(number, columns) for number, columns in rows if columns and columns[0] != "-DOCSTART-"]
-    plain = [row for row in tokens if not row[1][0].startswith("#")] or tokens
-    if not plain:
+    found: _Row | None = None
+    for row in rows:
+        if not row[1] or row[1][0] == "-DOCSTART-":
+            continue
+        plain = not row[1][0].startswith("#")
+        if plain or found is None:
+            found = row
+        if plain:
+            break
+    if found is None:
         raise CorpusError(f"{name} has no sentences, expected lines with a token and its tag")
-    number, columns = plain[0]
+    number, columns = found
     if len(columns) < 2:
         raise CorpusError(
             f"{name} has one column in line {number:,} ({shown(columns[0])}), expected a token and its tag"

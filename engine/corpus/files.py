@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from engine.corpus import brat, rel
 from engine.corpus.catalogue import NAMED, NAMES, Entry
-from engine.corpus.texts import MAX_BYTES
+from engine.corpus.texts import LARGEST_FILE
 from engine.errors import CorpusError
 from engine.settings import Settings
 
@@ -244,9 +244,9 @@ def content(path: Path) -> bytes:
     """A file's content. Raises CorpusError when it is too large or cannot be read."""
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(LARGEST_FILE + 1)
     except OSError as error:
         raise CorpusError(f"{path} cannot be read: {error.strerror}") from error
-    if len(data) > MAX_BYTES:
-        raise CorpusError(f"{path} has more than {MAX_BYTES:,} bytes, the largest file that is read")
+    if len(data) > LARGEST_FILE:
+        raise CorpusError(f"{path} has more than {LARGEST_FILE:,} bytes, the largest file that is read")
     return data

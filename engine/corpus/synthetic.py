@@ -24,7 +24,7 @@ the training part; some notes have no capitals at all.
 import hashlib
 import random
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -334,6 +334,18 @@ def _generate() -> dict[str, tuple[Sentence, ...]]:
                     sentences.append(sentence)
         result[split] = tuple(sentences)
     return result
+
+
+def more(seed: int) -> Iterator[Sentence]:
+    """Sentences from all templates with names of the training part, without end; the same one may come again. For
+    measurements: none of the corpus's own draws is made."""
+    rng = random.Random(seed)
+    every = templates()
+    names = _Names("train", _vocabulary(rng)["train"], set(), rng)
+    writer = _Writer(names, names, _OWN_NAMES["train"], rng)
+    while True:
+        rng.shuffle(every)
+        yield from map(writer.write, every)
 
 
 def content_checksum(splits: dict[str, tuple[Sentence, ...]]) -> str:

@@ -1,31 +1,48 @@
 """Bytes from outside → text: what all readers of corpora refuse, in the same sentences."""
 
 import re
+from collections.abc import Iterator
 
 from engine.errors import CorpusError
 
 MAX_BYTES = 50_000_000
-"""Largest file that is read."""
+"""Largest upload."""
+LARGEST_FILE = 500_000_000
+"""Bytes that are read of a file that lies on this machine."""
 MAX_LINE = 1_000_000
 """Longest line in bytes; a longer one is not a token and its tag."""
 
 
-def lines_of(data: bytes, name: str) -> list[str]:
-    """The lines of a text file, whatever ends them there. name: is used in messages. Raises CorpusError with the file
-    and what is wrong with it."""
+_AT_ONCE = 1_000_000
+"""Characters that are cut into lines at once."""
+
+
+def lines_of(data: bytes, name: str) -> Iterator[str]:
+    """The lines of a text file one after another, whatever ends them there: of a large file never all at once. name: is
+    used in messages. Raises CorpusError with the file and what is wrong with it, with the first line."""
     data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    if not data.strip():
+    if not data or data.isspace():
         raise CorpusError(f"{name} is empty")
-    return text_of(data, name).split("\n")
+    text = text_of(data, name)
+    del data
+    start = 0
+    while (end := text.rfind("\n", start, start + _AT_ONCE)) >= 0 or (end := text.find("\n", start)) >= 0:
+        yield from text[start:end].split("\n")
+        start = end + 1
+    yield text[start:]
 
 
 def text_of(data: bytes, name: str) -> str:
     """A text file character by character, for those who count them; it may be empty. Raises CorpusError."""
-    if len(data) > MAX_BYTES:
-        raise CorpusError(f"{name} has {len(data):,} bytes, expected at most {MAX_BYTES:,}")
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        if len(line) > MAX_LINE:
-            raise CorpusError(f"{name} has {len(line):,} bytes in line {number:,}, expected at most {MAX_LINE:,}")
+    if len(data) > LARGEST_FILE:
+        raise CorpusError(f"{name} has {len(data):,} bytes, expected at most {LARGEST_FILE:,}")
+    start = 0
+    while len(data) - start > MAX_LINE:
+        end = data.rfind(b"\n", start, start + MAX_LINE + 1)
+        if end < 0:
+            number, length = data.count(b"\n", 0, start) + 1, len(data[start:].split(b"\n", 1)[0])
+            raise CorpusError(f"{name} has {length:,} bytes in line {number:,}, expected at most {MAX_LINE:,}")
+        start = end + 1
     control = re.search(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]", data)
     if control:
         line_number = data.count(b"\n", 0, control.start()) + 1

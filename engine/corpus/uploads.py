@@ -44,7 +44,7 @@ def add_upload(filename: str, data: bytes, settings: Settings, check: Callable[[
     """
     shown = _UNWRITABLE.sub("_", Path(filename.replace("\\", "/")).name) or "upload"
     if len(data) > MAX_BYTES:
-        raise CorpusError(f"{shown} has more than {MAX_BYTES:,} bytes, the largest file that is read")
+        raise CorpusError(f"{shown} has more than {MAX_BYTES:,} bytes, the largest upload that is read")
     folder, slug = settings.home / "corpora", _slug(Path(shown).stem)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ from engine.config import SimulationConfig, run_id
 from engine.embeddings.encoded import EncodedSplit, subset, token_positions
 from engine.errors import InvalidConfig
 from engine.preparation import Prepared, prepare
-from engine.privacy.accounting import epsilon
+from engine.privacy.accounting import spent
 from engine.privacy.audit import one_run, trials
 from engine.privacy.audit.extent import refuse_canaries
 from engine.privacy.audit.families import of_noise
@@ -199,20 +199,19 @@ def measure(
     scores, members, monitor = attack.scores(), attack.members, attack.learner.monitor
     tried = one_run.guesses_of(scores, members)
     alone = isinstance(attack, WhiteBox)
-    error = ERROR / (3 if plan.private and alone else 2 if plan.private else 1)  # the highest bound is what is believed
+    drawn = plan.private and plan.sampling == "poisson"  # fixed batches are no steps that draw by chance
+    error = ERROR / (3 if drawn and alone else 2 if drawn else 1)  # the highest bound is what is believed
     rates = trials.errors(scores, members, error)
     return CanaryAudit(
         kind=kind,
-        claimed=epsilon(plan, plan.steps),
+        claimed=spent(plan, plan.steps).epsilon,
         delta=plan.delta,
         canaries=canaries,
         made=tried[-1].made,
         right=tried[-1].right,
         bound=one_run.best(tried, one_run.epsilon_bound, plan.delta, error),
-        bound_of_steps=one_run.steps_bound(tried, plan, error) if plan.private else 0.0,
-        bound_of_trials=of_noise(plan, lambda curve: trials.ruled_out(rates, curve))
-        if plan.private and alone
-        else None,
+        bound_of_steps=one_run.steps_bound(tried, plan, error) if drawn else 0.0,
+        bound_of_trials=of_noise(plan, lambda curve: trials.ruled_out(rates, curve)) if drawn and alone else None,
         check_failed=monitor.verdict().failed if plan.private and monitor else None,
     )
 

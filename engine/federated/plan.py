@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 MOST_VISITS = 1_000_000
 """Largest rounds · participants."""
+MASKED = (
+    "which names are masked follows from the sentences of all platforms, so that one sentence more may change the "
+    "words of many others, which noise for one of them does not hide"
+)
+"""Why ε is ∞ where names are masked."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +167,8 @@ def federated_plan(
     holds what. secrets: of the run, asked for where they decide who takes part. platforms: numbers of
     the sentences that each platform trains on, where each client is one. Raises InvalidConfig if they do not fit."""
     federation, privacy, seeds = config.federation, config.privacy, Seeds(config.seed)
+    if federation.masked and privacy.private:
+        raise InvalidConfig(f"masked={federation.masked:g}, expected 0 with noise: {MASKED}")
     held = held_by_clients(every, layout, platforms, config.data_fraction, federation, seeds)
     participants = participants_of_rounds(federation, privacy, seeds, secrets)
     if federation.schedule == "gradients":

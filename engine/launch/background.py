@@ -5,13 +5,13 @@ in each virtual environment: another one waits, and finds that all is there. End
 next start where it was.
 """
 
-import os
 import signal
 import sys
 
 from engine import readiness
 from engine.launch.install import make_missing
 from engine.launch.telling import say
+from engine.machine import give_way
 
 NICENESS = 10
 """What a process of low priority usually has."""
@@ -20,7 +20,7 @@ NICENESS = 10
 def main() -> int:
     """Make what is missing; returns the exit code, 1 when something failed."""
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-    os.nice(NICENESS)
+    give_way(NICENESS)
     try:
         with readiness.alone(lambda: None):
             failed = make_missing(over=False)

@@ -35,7 +35,8 @@ class Budget:
 class Booking:
     """What one stream of noise costs a corpus. stream: its name: runs that share it give the same noise, and count
     once. run: the last that used it. what: it was, in words. booked: Rényi divergence at the budget's order; open:
-    whether that is of a run that has not ended, whole. at: when it was booked last."""
+    whether that is of a run that has not ended, whole. at: when it was booked last. parties: by what its clients are
+    told from those of another run, empty where that is not known."""
 
     stream: str
     run: str
@@ -43,6 +44,7 @@ class Booking:
     booked: float
     open: bool
     at: str
+    parties: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

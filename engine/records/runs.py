@@ -1,5 +1,6 @@
 """A run as a whole: where it stands, how it came about, what it recorded."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -88,7 +89,7 @@ class Run:
     run_id: str
     config: SimulationConfig
     status: RunStatus
-    records: tuple[RoundRecord, ...] = field(default=())
+    records: Sequence[RoundRecord] = field(default=())
     provenance: Provenance | None = None
     published: bool = False
     outdated: bool = False

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 from engine.privacy.budget import Account, Budget
+from engine.reports.numbers import delta_text
 
 
 class Fits(Protocol):
@@ -21,7 +22,7 @@ class Fits(Protocol):
 
 def total_text(budget: Budget) -> str:
     """The promise that a total is."""
-    return f"ε = {budget.epsilon:g} at δ = {budget.delta:g} of each {budget.unit}"
+    return f"ε = {budget.epsilon:g} at δ = {delta_text(budget.delta)} of each {budget.unit}"
 
 
 def account_text(now: Account, possible: Sequence[Fits]) -> str:

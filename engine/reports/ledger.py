@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.privacy.ledger import TITLES, Row, Step
-from engine.reports.numbers import epsilon_text
+from engine.reports.numbers import delta_text, epsilon_text
 
 UNKNOWN = "no sound number is known"
 
@@ -56,7 +56,7 @@ def ledger_text(rows: Sequence[Row], steps: Sequence[Step], own: Sequence[Step] 
             lines.append(f"    if instead: {row.choice}: {ledger_epsilon(row.epsilon, row.at_least)}")
     promised = next(row for row in rows if row.claimed)
     first, *others = steps
-    lines.append(f"Promised: {ledger_epsilon(promised.epsilon, promised.at_least)} at δ = {promised.delta:g}")
+    lines.append(f"Promised: {ledger_epsilon(promised.epsilon, promised.at_least)} at δ = {delta_text(promised.delta)}")
     if others:
         way = "; ".join(map(_step_text, others))
         lines.append(f"A paper would print {ledger_epsilon(first.epsilon)}. Set right: {way}")

@@ -8,8 +8,10 @@ system each submission counts, since a new one may draw anew.
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from engine.config import JOIN, PrivacyConfig, SimulationConfig
@@ -82,6 +84,11 @@ def set_total(runs: "Runs", corpus: str, epsilon: float, delta: float = 1e-5, un
         with runs.book.alone() as connection:
             stamp = bookings.stamp(connection)
         earlier = [] if now.budget else list(_earlier(runs, base, found))
+        if unit == "client" and len({each["parties"] for each in earlier if "parties" in each}) > 1:
+            raise InvalidConfig(
+                f"unit='client', expected 'sentence': runs on {base} split it among different clients, and what those "
+                "lost together is not known of any of them"
+            )
         with runs.book.alone() as connection:
             if bookings.stamp(connection) == stamp:  # else a run came in between, and would be booked by nobody
                 bookings.set_total(connection, key, base, found, earlier)
@@ -100,8 +107,11 @@ def outlook(runs: "Runs", config: SimulationConfig) -> str:
         if now.budget is None:
             continue
         share = now.with_more(wish.stream, wish.cost(now.budget), again=wish.again)
+        others = any(each.parties not in ("", wish.parties) for each in now.bookings)
         if wish.looks:
             said.append(f"{wish.name} has a budget, and this run has no noise: it would be listed as a look.")
+        elif now.budget.unit == "client" and others:
+            said.append(f"The budget of {wish.name} does not admit it: {bookings.OTHER_CLIENTS}.")
         elif share <= 1:
             said.append(f"{share - now.share:.0%} of the budget of {wish.name}; {now.share:.0%} is booked.")
         else:
@@ -131,7 +141,6 @@ def wishes(
     if again and federation.participants is not None and config.privacy.kind.noise != "server":
         # Who takes part will be drawn anew: somebody may join every round.
         plan = runs.plan(replace(config, federation=replace(federation, participants=None)))
-    even = plan.alone or (federation.participants is None and federation.schedule != "incremental")
     return [
         Wish(
             corpus=key,
@@ -142,12 +151,30 @@ def wishes(
             cost=lambda budget: accounting.divergence(plan, budget.unit, budget.order),
             looks=unprotected,
             again=again,
-            even=even,
+            even=_even(config),
             steps=plan.steps,
             ended=ended,
+            parties=_parties(runs, config, plan),
         )
         for key, base in _corpora(runs, config)
     ]
+
+
+def _parties(runs: "Runs", config: SimulationConfig, plan: FederatedPlan) -> str:
+    """By what the clients of a run are told from those of another on the same corpus: which sentences each has. Of
+    platforms one has all of it."""
+    if config.platforms:
+        return "the corpus"
+    shards = sorted(sha256(plan.chosen[shard].tobytes()).hexdigest() for shard in plan.shards)
+    return sha256("\n".join([runs.corpus(config).checksum, *shards]).encode()).hexdigest()[:16]
+
+
+def _even(config: SimulationConfig) -> bool:
+    """Whether what a run costs the one who pays most grows evenly with its steps: not where a piece is paid for whole
+    in its own round, an epoch of fixed batches with its first step, or a round by whom chance draws."""
+    federation, shuffled = config.federation, config.privacy.sampling == "shuffle"
+    pieces = federation.schedule == "incremental" and federation.rounds > 1
+    return federation.participants is None and not pieces and not shuffled
 
 
 def looks(runs: "Runs", identity: str, config: SimulationConfig, what: str) -> list[Wish]:
@@ -210,21 +237,27 @@ def _usual(corpus: str, sentences: int, epsilon: float) -> PrivacyPlan:
 
 
 def _earlier(runs: "Runs", corpus: str, budget: Budget) -> Iterator[dict[str, Any]]:
-    """Entries of the user's own runs on a corpus from before it had a budget: what they took, whole where they were
-    stopped. What was deleted is not known any more."""
+    """Entries of the user's own runs on a corpus, whatever it was called, from before it had a budget: what they took,
+    whole where they were stopped. What was deleted is not known any more."""
+    key, known = key_of(runs, corpus)[0], {corpus: True}
     for run in runs.runs_of():
-        if corpus not in [without_split(name)[0] for name in run.config.corpus.split(JOIN)]:
+        names = {without_split(name)[0] for name in run.config.corpus.split(JOIN)}
+        for name in names - known.keys():
+            with suppress(CorpusError):  # what is not here any more is not this one
+                known[name] = key_of(runs, name)[0] == key
+        if not any(known.get(name) for name in names):
             continue
         try:
             plan = runs.plan(run.config)
             cost = accounting.divergence(plan, budget.unit, budget.order)
+            parties = _parties(runs, run.config, plan)
         except EpsilonError:
-            cost = math.inf
+            cost, parties = math.inf, ""
         entry = {"run": run.run_id, "what": f"{_what(run.config)}, before there was a budget"}
         if not math.isfinite(cost) or runs.overlap(run.config).breaks_privacy:
             yield {**entry, "kind": LOOK}
             continue
-        parts = {"stream": _stream(run), "cost": cost}
+        parts = {"stream": _stream(run), "cost": cost, "parties": parties}
         if run.status.state.final:
             never = run.status.state == RunState.CANCELLED and run.status.started is None
             yield {**entry, **parts, "kind": SPENT, "cost": 0.0 if never else cost}

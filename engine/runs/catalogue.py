@@ -2,6 +2,8 @@
 
 import getpass
 import math
+import threading
+import time
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,20 +12,27 @@ from typing import TYPE_CHECKING, Self
 
 from engine import corpus as corpora
 from engine import people
-from engine.config import SimulationConfig, but_for_noise, run_id
+from engine.config import SimulationConfig, but_for_noise, but_for_seed, run_id
 from engine.corpus import AnyCorpus
 from engine.embeddings.apart import NONE, Overlap, believable, overlap
 from engine.errors import CorpusError, EpsilonError, NotAllowed, RunNotFound, StoreError
+from engine.federated.plan import MASKED
 from engine.people import Deed, Person, Role
-from engine.records import RoundRecord, Run, RunKind, RunState, RunStatus
+from engine.records import PrivacySpent, RoundRecord, Run, RunKind, RunState, RunStatus
 from engine.runs.repeats import Outcome, Repeat, outcome, repeat_id
 from engine.settings import Settings
-from engine.store import published
+from engine.store import published, published_index
 from engine.store.published import Published
 
 if TYPE_CHECKING:
     from engine.store.belongings import Belongings
     from engine.store.database import Store
+
+LOOK_SECONDS = 0.5
+"""For so long an answer holds that many sessions ask for all the time: how a run is that they follow."""
+
+_MOST_ENDS = 20_000
+"""Last records that are kept in memory, some 10 kB each."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,8 @@ class Catalogue:
         self.settings = replace(settings, own=own)
         self._ends: dict[str, RoundRecord] = {}
         self._seen = (Published((), ()), Published((), ()))
+        self._looks: dict[str, tuple[float, Run | StoreError]] = {}
+        self._looking = threading.Lock()
 
     def of(self, person: Person) -> Self:
         """The same for one person, for whom the runs and corpora of others are not there."""
@@ -171,28 +182,61 @@ class Catalogue:
             return tuple(record for record in known.records if record.round > after)
         return self._store.records(identity, after)
 
-    def recent(self, limit: int = 200) -> list[Run]:
-        """All runs without their records, newest first."""
-        stored, _ = self._store.newest(limit)
-        known = {run.run_id for run in stored}
-        every = stored + [replace(run, records=()) for run in self.published() if run.run_id not in known]
-        return sorted(every, key=lambda run: run.status.created or 0.0, reverse=True)[:limit]
+    def newer(self, run: Run) -> Run:
+        """A run of the store with what has been recorded since. Whoever follows it shares one look at the database,
+        which is ``LOOK_SECONDS`` old at most; and its failure, which may have taken seconds. Raises RunNotFound."""
+        with self._looking:
+            at, found = self._looks.get(run.run_id, (-math.inf, run))
+            if time.monotonic() - at > LOOK_SECONDS:
+                try:
+                    found = self._look(run)
+                except StoreError as error:
+                    found = error
+                self._looks = {each: look for each, look in self._looks.items() if look[0] > time.monotonic() - 60}
+                self._looks[run.run_id] = time.monotonic(), found
+        if isinstance(found, StoreError):
+            raise found
+        return found if len(found.records) >= len(run.records) else replace(run, status=found.status)
 
-    def overview(self, limit: int = 5000, *, repeats: bool = False) -> list[Overview]:
-        """All runs, newest first, each with its newest record; those that repeat or attack another only where asked
-        for."""
-        every = [run for run in self.recent(limit) if repeats or run.kind == RunKind.RUN]
-        published = {run.run_id: run.records[-1] for run in self.published()}
+    def _look(self, run: Run) -> Run:
+        status = self._store.status(run.run_id)
+        new = self._store.records(run.run_id, run.records[-1].round if run.records else -1)
+        return replace(run, status=status, records=(*run.records, *new))
+
+    def recent(self, limit: int = 200, before: Run | None = None) -> list[Run]:
+        """So many runs without their records, newest first; only those older than ``before``, where one is given."""
+        place = _age(before) if before else None
+        stored, _ = self._store.newest(limit, before=place and (-place[0], place[1]))
+        known = {run.run_id for run in stored}
+        published = (run for run in self.published() if run.run_id not in known and (not place or _age(run) > place))
+        return sorted([*stored, *(replace(run, records=()) for run in published)], key=_age)[:limit]
+
+    def number(self) -> int:
+        """How many runs there are, published ones included; one that is stored too counts twice."""
+        return self._store.number() + len(self._published.runs)
+
+    def going_on(self) -> bool:
+        """Whether anything waits or runs."""
+        return bool(self._store.newest(1, RunState.QUEUED, RunState.RUNNING)[0])
+
+    def overview(self, limit: int = 5000, *, repeats: bool = False, before: Run | None = None) -> list[Overview]:
+        """So many runs, newest first, each with its newest record; those that repeat or attack another only where asked
+        for. before: as in :meth:`recent`."""
+        every = [run for run in self.recent(limit, before) if repeats or run.kind == RunKind.RUN]
+        there = self._published.by_id
+        published = {run.run_id: there[run.run_id].records[-1] for run in every if run.run_id in there}
         known, notes = published | self._ends, self._store.notes()
         new = self._store.last_records({run.run_id for run in every} - known.keys())
         # A run that has ended says nothing more, unless it is taken up again, which its state shows.
-        self._ends |= {run.run_id: new[run.run_id] for run in every if run.run_id in new and run.status.state == "done"}
+        ended = {run.run_id: new[run.run_id] for run in every if run.run_id in new and run.status.state == "done"}
+        self._ends = (self._ends if len(self._ends) < _MOST_ENDS else {}) | ended
         known |= new
         firsts = {repeat_id(run.run_id): known.get(run.run_id) for run in every if run.kind != RunKind.REPEAT}
+        judged: dict[tuple[str, str], Overlap] = {}  # a corpus is looked for once, not for each of its runs
         return [
             Overview(
                 run,
-                self._believable(run.config, last),
+                self._believable(run.config, last, judged),
                 notes.get(run.run_id, ""),
                 outcome(firsts.get(run.run_id), last),
             )
@@ -219,7 +263,8 @@ class Catalogue:
             found = {run.run_id: run for run in self._stored_done(config)}
         except EpsilonError:
             found = {}  # what is published can be seen all the same; problems() says what is wrong
-        found |= {run.run_id: run for run in self.published() if but_for_noise(run.config) == but_for_noise(config)}
+        wanted = but_for_noise(config)
+        found |= {run.run_id: run for run in self._published.alike(config) if but_for_noise(run.config) == wanted}
         by_noise: dict[float, Run] = {}
         for run in sorted(found.values(), key=lambda run: _preference(run, config)):
             check = run.records[-1].noise_check
@@ -233,12 +278,12 @@ class Catalogue:
     def seeds(self, config: SimulationConfig) -> list[Run]:
         """The runs of a configuration with whatever seed, done or under way, the smallest seed first: one for each, of
         today's engine where there is any."""
-        wanted = replace(config, seed=0)
-        alike = [run for run in self.published() if replace(run.config, seed=0) == wanted]
+        wanted = but_for_seed(config)
+        alike = [run for run in self._published.alike(config) if but_for_seed(run.config) == wanted]
         try:
             for run in self._store.newest(1000)[0]:
                 under_way = not run.status.state.final or run.status.state == RunState.DONE
-                same = replace(run.config, seed=0) == wanted
+                same = but_for_seed(run.config) == wanted
                 if same and under_way and run.kind == RunKind.RUN and run.run_id == self.identity(run.config):
                     alike.append(self.get(run.run_id))
         except EpsilonError:
@@ -261,15 +306,27 @@ class Catalogue:
         """One of the user's runs with the ε that may be believed."""
         return replace(run, records=tuple(filter(None, (self._believable(run.config, each) for each in run.records))))
 
-    def _believable(self, config: SimulationConfig, record: RoundRecord | None) -> RoundRecord | None:
-        """The record, ε = ∞ where the features were fitted on its sentences: older runs did not look at that."""
+    def _believable(
+        self, config: SimulationConfig, record: RoundRecord | None, judged: dict[tuple[str, str], Overlap] | None = None
+    ) -> RoundRecord | None:
+        """The record, ε = ∞ where the features were fitted on its sentences, or names were masked by those of all
+        platforms: older runs did not look at that. judged: what corpora and features share, as far as it is known; what
+        is found out joins it."""
         if record is None or not config.privacy.private or math.isinf(record.privacy.epsilon):
             return record
-        return replace(record, privacy=believable(record.privacy, self.overlap(config)))
+        if config.federation.masked:
+            why = f"{MASKED[0].upper()}{MASKED[1:]}: ε is ∞."
+            nothing = PrivacySpent(epsilon=math.inf, delta=record.privacy.delta, assumptions=(why,))
+            return replace(record, privacy=nothing)
+        of, judged = (config.corpus, config.features), {} if judged is None else judged
+        if of not in judged:
+            judged[of] = self.overlap(config)
+        privacy = believable(record.privacy, judged[of])
+        return record if privacy is record.privacy else replace(record, privacy=privacy)
 
     def problems(self) -> list[str]:
         """What could not be read, a sentence each; nothing of it is touched."""
-        found = list(published.read_all(self.settings.published).problems)
+        found = list(self._files.problems)
         try:
             return found + self._store.newest(1000)[1]
         except EpsilonError as error:
@@ -280,8 +337,12 @@ class Catalogue:
         return list(self._published.runs)
 
     @property
+    def _files(self) -> Published:
+        return published.lately(self.settings.published, self.settings.home / published_index.NAME)
+
+    @property
     def _published(self) -> Published:
-        every = published.read_all(self.settings.published)
+        every = self._files
         before, ours = self._seen
         if before is not every:
             ours = every.today()
@@ -295,6 +356,11 @@ class Catalogue:
             return overlap(self.corpus(config), config.features)
         except CorpusError:
             return NONE
+
+
+def _age(run: Run) -> tuple[float, str]:
+    """Newest first; of those that were asked for at the same moment by identity, as the store has them."""
+    return -(run.status.created or 0.0), run.run_id
 
 
 def _at_the_shell() -> str:

@@ -126,6 +126,7 @@ class Runs(Corpora):
         NotAllowed where it is somebody else's too."""
         self.allow("cancel", identity)
         self._store.cancel(identity)
+        self._looks.pop(identity, None)
         return self.status(identity)
 
     def delete(self, identity: str) -> None:

@@ -24,8 +24,10 @@ class _Watched(Collector):
         about = GaugeMetricFamily("epsilon_explorer", "The version of the program", labels=["version"])
         about.add_metric([VERSION], 1)
         yield about
-        there = Place(self._runs.settings).process() is not None
+        place = Place(self._runs.settings)
+        there = place.process() is not None
         yield GaugeMetricFamily("epsilon_cluster_up", "Whether the process that hands out runs is there", there)
+        yield GaugeMetricFamily("epsilon_workers", "Workers that it hands runs to", place.workers())
         try:
             with self._runs.book.alone() as connection:
                 found, accounts = counts.read(connection), bookings.accounts(connection)

@@ -22,6 +22,10 @@ from engine.privacy.budget import Account, Booking, Budget, Look
 from engine.store.tables import bookings, records, runs
 
 BUDGET, BOOKED, SPENT, LOOK = "budget", "booked", "spent", "look"
+OTHER_CLIENTS = (
+    "what is booked was counted for other clients than this run's, each of which has sentences of several of those, so "
+    "that no sum holds for any of them: split the corpus as before (partition, clients, share of the data, seed)"
+)
 _FINAL = ("done", "failed", "cancelled")
 
 
@@ -30,7 +34,8 @@ class Wish:
     """What a run is to be booked as on one corpus. corpus: checksum of its content; name: of it. stream: of its noise;
     again: whether it has new noise although the stream's name was used. what: it is, in words. cost: its Rényi
     divergence under a budget, ∞ where nothing is promised. looks: whether it is only listed. even: whether its cost
-    grows evenly with its steps; steps: of the whole run. ended: whether it counts whole, whatever becomes of it."""
+    grows evenly with its steps; steps: of the whole run. ended: whether it counts whole, whatever becomes of it.
+    parties: by what its clients are told from those of another run, empty where that is not known."""
 
     corpus: str
     name: str
@@ -43,6 +48,7 @@ class Wish:
     even: bool
     steps: int
     ended: bool = False
+    parties: str = ""
 
 
 def stamp(connection: Connection) -> tuple[int, float]:
@@ -99,13 +105,22 @@ def book(connection: Connection, wishes: Sequence[Wish]) -> None:
         if wish.looks:
             _append(connection, {**entry, "kind": LOOK})
             continue
+        if budget.unit == "client" and any(each.parties not in ("", wish.parties) for each in now.bookings):
+            raise BudgetExceeded(f"{_total_text(now.name, budget)}; {OTHER_CLIENTS}")
         cost = wish.cost(budget)
         share = now.with_more(wish.stream, cost, again=wish.again)
         if not share <= 1:
             raise BudgetExceeded(refusal(now, share))
         earlier = next((each.booked for each in now.bookings if each.stream == wish.stream), 0.0)
         whole = earlier + cost if wish.again else max(earlier, cost)
-        steps = {"steps": wish.steps, "even": wish.even, "before": earlier, "again": wish.again, "own": cost}
+        steps: dict[str, Any] = {
+            "steps": wish.steps,
+            "even": wish.even,
+            "before": earlier,
+            "again": wish.again,
+            "own": cost,
+        }
+        steps["parties"] = wish.parties
         kind = SPENT if wish.ended else BOOKED
         _append(connection, {**entry, "kind": kind, "stream": wish.stream, "cost": whole, **steps})
 
@@ -132,7 +147,7 @@ def refusal(now: Account, share: float) -> str:
     budget = now.budget
     if budget is None:
         return ""
-    total = f"The budget of {now.name} is ε = {budget.epsilon:g} at δ = {budget.delta:g} of each {budget.unit}"
+    total = _total_text(now.name, budget)
     if share == float("inf"):
         return f"{total}; this run promises nothing to a {budget.unit}, so it cannot be booked"
     whole = f"{share:.0%}" if share < 10 else "more than ten times all of it"
@@ -140,6 +155,10 @@ def refusal(now: Account, share: float) -> str:
         f"{total}. {now.share:.0%} of it is booked, and this run would make that {whole}: more noise, fewer epochs "
         "or another total may help"
     )
+
+
+def _total_text(name: str, budget: Budget) -> str:
+    return f"The budget of {name} is ε = {budget.epsilon:g} at δ = {budget.delta:g} of each {budget.unit}"
 
 
 def _folded(corpus: str, name: str, entries: Sequence[dict[str, Any]], seal: str) -> Account:
@@ -159,6 +178,7 @@ def _folded(corpus: str, name: str, entries: Sequence[dict[str, Any]], seal: str
                 booked=float(entry["cost"]),
                 open=entry["kind"] == BOOKED,
                 at=entry["at"],
+                parties=entry.get("parties", ""),
             )
     called = entries[-1]["name"] if entries else name
     return Account(
@@ -178,7 +198,8 @@ def _open(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _head(entry: dict[str, Any]) -> dict[str, Any]:
-    return {name: entry[name] for name in ("corpus", "name", "run", "what", "stream")}
+    names = ("corpus", "name", "run", "what", "stream", "parties")
+    return {name: entry[name] for name in names if name in entry}
 
 
 def _spent(connection: Connection, entry: dict[str, Any]) -> float | None:

@@ -144,20 +144,32 @@ class Store:
                 self._existing(connection, run_id)
             return reading.records_of(connection, run_id, after)
 
-    def newest(self, limit: int, *states: RunState) -> tuple[list[Run], list[str]]:
-        """Runs without records, newest first, in ``states`` (default: all); and a sentence for each unreadable one."""
+    def newest(
+        self, limit: int, *states: RunState, before: tuple[float, str] | None = None
+    ) -> tuple[list[Run], list[str]]:
+        """Runs without records, newest first, in ``states`` (default: all); and a sentence for each unreadable one.
+        before: when the last one that is known already was asked for, and its identity; only what comes after it."""
         query = select(runs).where(*self._sight).order_by(runs.c.created.desc(), runs.c.run_id).limit(limit)
         if states:
             query = query.where(runs.c.state.in_(states))
+        if before:
+            created, run_id = before
+            at_once = and_(runs.c.created == created, runs.c.run_id > run_id)
+            query = query.where(or_(runs.c.created < created, at_once))
         found, problems = [], []
         with self.begin() as connection:
             places = reading.places(connection)
             for row in connection.execute(query).all():
                 try:
-                    found.append(reading.run_of(row, reading.status_at(row, places.get(row.run_id)), ()))
+                    found.append(reading.listed(row, places.get(row.run_id)))
                 except StoreError as error:
                     problems.append(str(error))
         return found, problems
+
+    def number(self) -> int:
+        """How many runs there are."""
+        with self.begin() as connection:
+            return int(connection.execute(select(func.count()).select_from(runs).where(*self._sight)).scalar_one())
 
     def last_records(self, run_ids: Collection[str]) -> dict[str, RoundRecord]:
         """The newest record of each of these runs that has one and can be read."""
@@ -219,16 +231,18 @@ class Store:
                 for row in connection.execute(query)
             ]
 
-    def release(self, holder: str, *, in_order: bool) -> None:
-        """Queue again what the workers of ``holder`` were computing when they ended, in good order or by a crash.
+    def release(self, holder: str, *, in_order: bool, run_id: str | None = None) -> None:
+        """Queue again what the workers of ``holder`` were computing when they ended, in good order or by a crash: all
+        of it, or one run.
 
         Only a crash counts as an attempt: a run that takes its workers down must not do so for ever.
         """
+        one = () if run_id is None else (runs.c.run_id == run_id,)
         again = {"state": RunState.QUEUED, "stage": "", "token": None, "heartbeat": None}
         with self.begin() as connection:
             connection.execute(
                 update(runs)
-                .where(runs.c.holder == holder, runs.c.state == RunState.RUNNING)
+                .where(runs.c.holder == holder, runs.c.state == RunState.RUNNING, *one)
                 .values(**again, **({"attempts": 0} if in_order else {}))
             )
 

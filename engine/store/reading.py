@@ -91,6 +91,13 @@ def _read_config(text: str) -> SimulationConfig:
     return SimulationConfig.from_dict(json.loads(text))
 
 
+@lru_cache(maxsize=16_384)
+def listed(row: Row[Any], place: int | None) -> Run:
+    """The run without its records; place: in the queue. Pages ask for the same thousands again and again: as long as
+    nothing in its row changes it is the same run. Raises StoreError."""
+    return run_of(row, status_at(row, place), ())
+
+
 def run_of(row: Row[Any], status: RunStatus, found: tuple[RoundRecord, ...]) -> Run:
     """The run with these records. Raises StoreError."""
     try:

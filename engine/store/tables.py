@@ -30,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from engine.errors import StoreAddressError, StoreError
+from engine.errors import StoreAddressError, StoreAway, StoreError
 
 SCHEMA, OLDER = "6", ("1", "2", "3", "4", "5")
 """The last step of :mod:`engine.store.migrations`, which ends with the tables below, and those from which a database is
@@ -261,15 +261,22 @@ _OF_THE_ADDRESS = (
     ("no password supplied", "asks for a password, which EPSILON_STORE_URL does not have"),
     ("could not translate host name", "cannot be reached: there is no host of this name"),
     ("failed to resolve host", "cannot be reached: there is no host of this name"),
-    ("connection refused", "cannot be reached: nothing answers there"),
-    ("timeout expired", f"cannot be reached: nothing has answered for {ANSWER_SECONDS} s"),
-    ("connection timeout", f"cannot be reached: nothing has answered for {ANSWER_SECONDS} s"),
     ("no such file or directory", "cannot be reached: nothing answers there"),
     (r'database ".*" does not exist', "does not exist on that server; `createdb` makes an empty one"),
 )
+_AWAY = (
+    ("connection refused", "cannot be reached: nothing answers there"),
+    ("timeout expired", f"cannot be reached: nothing has answered for {ANSWER_SECONDS} s"),
+    ("connection timeout", f"cannot be reached: nothing has answered for {ANSWER_SECONDS} s"),
+    ("starting up|in recovery mode|not yet accepting", "is only just starting, or mends itself after a crash"),
+    ("shutting down", "is being stopped"),
+    (
+        "terminating connection|server closed the connection|connection reset|connection is lost|connection is closed"
+        "|ssl syscall error|broken pipe|no connection to the server",
+        "ended the connection; the next attempt opens a new one",
+    ),
+)
 _EXPLANATIONS = (
-    ("terminating connection", "ended the connection; the next attempt opens a new one"),
-    ("server closed the connection", "ended the connection; the next attempt opens a new one"),
     ("lock timeout", f"is locked: another program has held it for more than {BUSY_SECONDS} s"),
     ("permission denied", "may not be used in this way by this user"),
     ("not a database", "is damaged or is not a database; move it away to start with an empty one, it was not changed"),
@@ -295,7 +302,8 @@ def sentences(name: str) -> Iterator[None]:
                 "psycopg, for addresses that begin with postgresql://."
             ) from error
         whole = str(cause).strip()
-        for explanations, kind in ((_OF_THE_ADDRESS, StoreAddressError), (_EXPLANATIONS, StoreError)):
+        kinds = ((_OF_THE_ADDRESS, StoreAddressError), (_AWAY, StoreAway), (_EXPLANATIONS, StoreError))
+        for explanations, kind in kinds:
             for part, explanation in explanations:
                 if re.search(part, whole, re.IGNORECASE):
                     raise kind(f"{name} {explanation}.") from error

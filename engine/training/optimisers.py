@@ -8,6 +8,8 @@ from engine.privacy.measuring import picked
 
 _MOMENTUM = 0.9
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
+_TINY = 1e-37
+"""Below which float32 keeps fewer digits of a square."""
 
 
 class Optimiser:
@@ -31,15 +33,18 @@ class Optimiser:
         """The gradient [k + m] that was applied between two looks, and how far rounding may have moved it, float64.
 
         Found by solving the update for it: from the weights where that is possible, in Adam from the first moment;
-        NaN where the weights did not follow the moments.
+        NaN where the weights did not follow the moments, or these the gradient: what was put into a moment beside it
+        moves the weights later.
         """
         rate, weights = self.config.learning_rate, (before["weights"], after["weights"])
         if self.config.optimiser == "sgd":
             return _sgd_gradient(*weights, rate)
         if self.config.optimiser == "momentum":
-            return _momentum_gradient(*weights, before["velocity"], rate)
+            return _momentum_gradient(*weights, before["velocity"], after["velocity"], rate)
         moments = (before["mean"], after["mean"], after["square"])
-        return _adam_gradient(*weights, *moments, rate, 1 - _BETA1 ** (step + 1), 1 - _BETA2 ** (step + 1))
+        found = _adam_gradient(*weights, *moments, rate, 1 - _BETA1 ** (step + 1), 1 - _BETA2 ** (step + 1))
+        _hold_against(before["square"], after["square"], *found)
+        return found
 
     def move(self, weights: np.ndarray, gradient: np.ndarray, step: int) -> None:
         """Change ``weights`` [size] in place by one step; ``step`` counts from 0."""
@@ -76,12 +81,14 @@ def _sgd_gradient(before, after, rate):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _momentum_gradient(before, after, velocity, rate):  # type: ignore[no-untyped-def]
+def _momentum_gradient(before, after, velocity, new_velocity, rate):  # type: ignore[no-untyped-def]
     gradient, error = _sgd_gradient(before, after, rate)
     for i in range(before.size):
-        kept = _MOMENTUM * np.float64(velocity[i])
+        kept, moved = _MOMENTUM * np.float64(velocity[i]), gradient[i]
         gradient[i] -= kept
         error[i] += 2.0**-22 * abs(kept)
+        if not abs(moved - np.float64(new_velocity[i])) <= error[i]:
+            gradient[i] = np.nan
     return gradient, error
 
 
@@ -98,9 +105,21 @@ def _adam_gradient(before, after, mean, new_mean, new_square, rate, mean_share, 
     return gradient, error
 
 
+@njit(cache=True, nogil=True)
+def _hold_against(square, new_square, gradient, error):  # type: ignore[no-untyped-def]
+    """NaN in place of a gradient that Adam's second moment did not follow."""
+    for i in range(gradient.size):
+        past, now = np.float64(square[i]), np.float64(new_square[i])
+        learned = (1 - _BETA2) * gradient[i] ** 2
+        unsure = (1 - _BETA2) * error[i] * (2 * abs(gradient[i]) + error[i]) + 2.0**-21 * (max(past, now) + learned)
+        if not abs(now - (_BETA2 * past + learned)) <= unsure + _TINY:
+            gradient[i] = np.nan
+
+
 def compile_optimisers() -> None:
     """Compile for float32 and keep the result on disk."""
     some = np.zeros(2, dtype=np.float32)
     _sgd_gradient(some, some, 1.0)
-    _momentum_gradient(some, some, some, 1.0)
+    _momentum_gradient(some, some, some, some, 1.0)
     _adam_gradient(some, some, some, some, some, 1.0, 1.0, 1.0)
+    _hold_against(some, some, some.astype(np.float64), some.astype(np.float64))

@@ -5,6 +5,7 @@ from typing import Any
 
 from engine.privacy.budget import Account
 from engine.reports.budgets import total_text
+from engine.reports.numbers import delta_text
 from engine.runs.budgets import Possible
 from pages.shared import address
 
@@ -17,7 +18,8 @@ WHAT = (
 HOLDS = (
     "**What it holds against, and what not.** A run that was cancelled or failed counts as far as its last record; one "
     "that was deleted stays booked; runs with the same noise count once, and with noise from the operating system each "
-    "counts. Noise from a printed seed is for simulation: whoever knows the seed subtracts it, and no budget helps. "
+    "counts. A budget of each client is for one split: runs with other clients are refused. Noise from a printed seed "
+    "is for simulation: whoever knows the seed subtracts it, and no budget helps. "
     "Scores on the validation and test parts have no noise: each run is also a look at these. Copies of the corpus "
     "with other content, programs beside this one, and whoever may write to the database are outside of it. Entries "
     "are sealed one by one: a change by hand is found, and who keeps the last seal finds a book that was rewritten."
@@ -58,7 +60,12 @@ def looks(now: Account) -> list[dict[str, Any]]:
 def totals(now: Account) -> list[dict[str, Any]]:
     """A row for each that was ever set."""
     return [
-        {"set": each.set_at[:16].replace("T", " "), "ε": each.epsilon, "δ": f"{each.delta:g}", "of each": each.unit}
+        {
+            "set": each.set_at[:16].replace("T", " "),
+            "ε": each.epsilon,
+            "δ": delta_text(each.delta),
+            "of each": each.unit,
+        }
         for each in now.totals
     ]
 

@@ -9,6 +9,8 @@ from pages.compare import parallel
 from pages.shared import tables, titles
 from pages.shared.picture import show
 
+ROWS = 500
+"""Of the table, where no more are asked for."""
 _RESETS = "every_run_resets"
 """How often the marks were taken off: the picture is made anew each time."""
 
@@ -42,7 +44,9 @@ def choose(found: Sequence[Overview]) -> None:
         return
     how_many = f"All {len(done):,} runs" if len(kept) == len(done) else f"{len(kept):,} of {len(done):,} runs"
     st.markdown(f"**{how_many}**, the best first")
-    tables.show(parallel.rows(kept), {"data, %": tables.number(format="%g")}, height=min(420, 38 + 35 * len(kept)))
+    every = len(kept) <= ROWS or st.toggle(f"All {len(kept):,} rows, not {ROWS:,} alone", key="compare_all_rows")
+    rows = parallel.rows(kept, most=None if every else ROWS)
+    tables.show(rows, {"data, %": tables.number(format="%g")}, height=min(420, 38 + 35 * len(rows)))
 
 
 def _reset() -> None:

@@ -118,10 +118,10 @@ def between(found: Sequence[Axis], marks: Marks) -> list[int]:
     ]
 
 
-def rows(done: Sequence[tuple[Overview, RoundRecord]]) -> list[dict[str, Any]]:
-    """Runs as a table, the best first."""
+def rows(done: Sequence[tuple[Overview, RoundRecord]], most: int | None = None) -> list[dict[str, Any]]:
+    """Runs as a table, the best first. most: rows, None for all."""
     shown = []
-    for each, last in sorted(done, key=lambda one: -one[1].test.f1 if one[1].test else 0.0):
+    for each, last in sorted(done, key=lambda one: -one[1].test.f1 if one[1].test else 0.0)[:most]:
         config = each.run.config
         shown.append(
             {

@@ -7,12 +7,13 @@ from dataclasses import replace
 import streamlit as st
 
 from engine.config import NOISE, SimulationConfig, with_noise
-from engine.errors import EpsilonError
+from engine.errors import EpsilonError, StoreError
 from engine.experiments import over_seeds
 from engine.records import RoundRecord, Run, RunState
 from engine.runs import Preview, Runs
 from pages.explore import charts, curves, downloads, persons, pinned, platforms, words
 from pages.shared import address, door, submitting
+from pages.shared.picture import once
 from pages.shared.picture import show as show_picture
 from pages.shared.words import origin
 
@@ -62,15 +63,16 @@ def _view(runs: Runs, config: SimulationConfig, preview: Preview, title: str, fi
     records = run.records if run else ()
     key = run.run_id if run else config.canonical_json()
     running = run is not None and run.status.state == RunState.RUNNING
-    picture = charts.utility_by_epsilon(
+    shown = (
         curves.path(records),
         curves.finish(records),
         curves.tradeoff(finished),
         curves.seeds(seeds),
         curves.finish(kept.records) if kept and not (run and run.run_id == kept.run_id) else (),
-        planned=preview.privacy.epsilon,
-        key=key,
-        running=running,
+    )
+    epsilon = preview.privacy.epsilon
+    picture = once(
+        charts.utility_by_epsilon, *map(tuple, shown), planned=epsilon, key=key, running=running, label=answer
     )
     show_picture(picture, key="picture", label=answer)
     st.caption(_legend(bool(records), bool(finished)))
@@ -88,10 +90,12 @@ def _newer_seeds(runs: Runs) -> list[Run]:
 
 
 def _newer(runs: Runs, run: Run) -> Run:
-    """The run with what has been recorded since."""
-    status = runs.status(run.run_id)
-    after = run.records[-1].round if run.records else -1
-    return replace(run, status=status, records=run.records + runs.rounds(run.run_id, after))
+    """The run with what has been recorded since; as it was, and a sentence, where the database does not say."""
+    try:
+        return runs.newer(run)
+    except StoreError as error:
+        st.warning(address.plain(str(error)), icon=":material/warning:")
+        return run
 
 
 def _legend(this: bool, finished: bool) -> str:
@@ -257,8 +261,9 @@ def _details(
         else:
             reference = curves.without_privacy(finished) if latest.final else None
             scores = curves.by_type((latest.test if latest.final else None) or latest.scores, reference)
-            picture = charts.f1_by_type(scores, private=config.privacy.private, key=config.canonical_json())
-            show_picture(picture, key="types", label="F1 by entity type")
+            label, private = "F1 by entity type", config.privacy.private
+            picture = once(charts.f1_by_type, tuple(scores), private=private, key=config.canonical_json(), label=label)
+            show_picture(picture, key="types", label=label)
             part = "test" if latest.final else "validation"
             st.caption(f"Strict F1 by type on the {part} part; in brackets how many names there are.")
     with table:

@@ -23,14 +23,16 @@ class Guess:
 class Lesson:
     """One lesson.
 
-    name: in links. title: a few words. question: asked first, in Markdown. guess: how it is answered. show: draws
-    controls, picture and the sentence that answers, with the learner's guess drawn into the picture (None where it was
-    left out). words: what the picture cannot say, in Markdown. simplifies: what the primer says too simply, and what
-    is so; None where it does not. note: for the teacher, in Markdown: sources, pitfalls, a question for the class.
+    name: in links. title: a few words. about: what one does in it, a sentence. question: asked first, in Markdown.
+    guess: how it is answered. show: draws controls, picture and the sentence that answers, with the learner's guess
+    drawn into the picture (None where it was left out). words: what the picture cannot say, in Markdown. simplifies:
+    what the primer says too simply, and what is so; None where it does not. note: for the teacher, in Markdown:
+    sources, pitfalls, a question for the class.
     """
 
     name: str
     title: str
+    about: str
     question: str
     guess: Guess
     show: Callable[[float | None], None]

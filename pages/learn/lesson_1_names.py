@@ -167,6 +167,7 @@ def _eccentricities(found: Matches, order: np.ndarray, place: int, guess: float 
 LESSON = Lesson(
     name="names",
     title="Removing names is not enough",
+    about="Find people in a file that has no names, as Netflix's customers were found.",
     question=(
         "A film club publishes 4,000 people's ratings **without names**. Somebody knows eight of yours: two are "
         "wrong, the dates are right to within two weeks. Of 100 people like you, how many does that somebody find?"

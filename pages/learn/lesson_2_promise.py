@@ -270,6 +270,7 @@ def _percent(share: float) -> str:
 LESSON = Lesson(
     name="promise",
     title="The promise",
+    about="Read one answer as a curious neighbour would, and see what ε lets her believe.",
     question=(
         "A clinic counts the letters that mention depression and publishes the count **plus noise**, with ε = 1. Your "
         "neighbour thinks it 50 : 50 that a letter of yours is among them. How sure can the published number make her, "

@@ -225,6 +225,7 @@ def _percent(share: float) -> str:
 LESSON = Lesson(
     name="noise",
     title="Noise that fits",
+    about="Add noise to a real count: how much one answer takes, and when a budget is gone.",
     question=(
         "An archive counts how many of its 3,468 letters mention a hospital. No family may be noticed, at ε = 1, and a "
         "family has up to three such letters. The archive adds **as much noise as that takes**. By how many letters is "

@@ -130,6 +130,7 @@ def _points(error: float) -> str:
 LESSON = Lesson(
     name="trust",
     title="Whom do you trust?",
+    about="Compare one noise by somebody whom all trust with noise by everybody.",
     question=(
         "*Have you ever …?* 1,000 people answer, each with ε = 1. A curator whom all trust adds one noise to the sum. "
         "Now nobody trusts anybody: **each flips a coin** and sometimes lies. How many times larger is the error of "

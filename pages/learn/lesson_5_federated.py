@@ -175,6 +175,7 @@ def marked(sentence: Sequence[tuple[str, bool | None]]) -> str:
 LESSON = Lesson(
     name="federated",
     title="The data stays, the model travels",
+    about="Watch devices learn together, then read words back from what one of them sent.",
     question=(
         "A phone learns from two sentences of its owner. They never leave it: what it sends is **a gradient**, "
         "322,609 numbers in which nobody ever found a word by looking. The server keeps every rule, and is curious. "

@@ -117,6 +117,7 @@ def _larger(
 LESSON = Lesson(
     name="step",
     title="DP-SGD, one step at a time",
+    about="Take a step of private training apart: clip, add up, add noise; leave one out.",
     question=(
         "A tagger learns names, about 32 sentences a step. Each sentence's gradient, the way it pulls the weights, is "
         "cut to a length of C = 1.5, and all are added up. Then **noise is added once** to the sum, on each weight as "

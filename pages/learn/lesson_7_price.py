@@ -126,6 +126,7 @@ def _points(published: str, stored: str, person: str, corpus: str) -> tuple[Poin
 LESSON = Lesson(
     name="price",
     title="What does ε = 1 buy?",
+    about="Weigh names found against ε, and say what you would sign.",
     question=(
         "A tagger learns names from 14,041 news sentences, and promises each of them **ε = 1**. Without any privacy it "
         "finds 87 of 100 names in other news. How many does it find with the promise, if it is trained well?"

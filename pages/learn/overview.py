@@ -26,4 +26,5 @@ def show(place: Place, lessons: tuple[Lesson, ...]) -> None:
                 args=(lesson,),
                 kwargs={"in_class": place.in_class},
             )
+            st.caption(address.plain(lesson.about))
     moving.links(place, lessons)

@@ -9,7 +9,7 @@ from engine.errors import EpsilonError
 from engine.privacy.accounting import SEEDED
 from engine.privacy.ledger import TITLES, at_least, epsilon, rows, waterfall, why
 from engine.reports.ledger import ledger_epsilon, ledger_fields
-from engine.reports.numbers import epsilon_text
+from engine.reports.numbers import delta_text, epsilon_text
 from pages.ledger import charts
 from pages.ledger.choosing import choices, subject
 from pages.shared import address, door, downloads, tables
@@ -32,7 +32,7 @@ with st.spinner("Accounting …"):
     own = waterfall(training, promised, chosen)[1:]
     every = rows(training)
 path = [replace(steps[0], choice="as printed"), *steps[1:], *own]
-said = f"Promised: {ledger_epsilon(epsilon(training, promised))} at δ = {promised.delta:g}."
+said = f"Promised: {ledger_epsilon(epsilon(training, promised))} at δ = {delta_text(promised.delta)}."
 if chosen != promised:
     said += f" As you assume: {ledger_epsilon(epsilon(training, chosen))}."
 heading.markdown(f"### {said}")
@@ -60,10 +60,12 @@ tables.show(
             "": "✓ promised" if row.claimed else "",
             "ε": ledger_epsilon(row.epsilon).removeprefix("ε = "),
             "at least": epsilon_text(row.at_least) if row.at_least else "",
-            "δ": f"{row.delta:g}",
+            "δ": delta_text(row.delta),
         }
         for row in every
-    ]
+    ],
+    {"choice": st.column_config.TextColumn(width="large"), "": st.column_config.TextColumn(width="small")},
+    height="content",
 )
 st.markdown("\n".join(f"- **{title}**: {why(name, training.unit)}" for name, title in TITLES.items()))
 downloads.button(

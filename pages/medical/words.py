@@ -28,8 +28,8 @@ def answer(found: Sequence[Row]) -> str:
     gains, parted = (_gains(found, way) for way in (fedner.FEDERATED, fedner.PARTED))
     if not gains:
         return _so_far(found)
-    sentence = f"What sharing is worth here, in points of F1: {_verdict(gains)}"
-    return sentence + (f". Where platforms part after a while: {_verdict(parted)}" if parted else "")
+    sentence = f"Sharing is worth, in points of F1: {_verdict(gains)}"
+    return sentence + (f". If platforms part after a while: {_verdict(parted)}" if parted else "")
 
 
 def _gains(found: Sequence[Row], way: str) -> list[tuple[str, PairedDifference]]:
@@ -47,14 +47,12 @@ def _verdict(gains: Sequence[tuple[str, PairedDifference]]) -> str:
     number = min(gain.number for _, gain in gains)
     shown = [platform for platform, gain in gains if gain.shown and gain.mean > 0]
     lost = [platform for platform, gain in gains if gain.shown and gain.mean < 0]
-    verdict = (
-        "more than chance on each"
-        if len(shown) == len(gains)
-        else _where(shown, "more than chance on")
-        or _where(lost, "less than without on")
-        or "which chance alone could give"
-    )
-    return f"{', '.join(told)}; over {number} seeds, {verdict}"
+    if len(shown) == len(gains):
+        verdict = "a gain beyond chance on each"
+    else:
+        beyond = [_where(shown, "a gain beyond chance on"), _where(lost, "a cost beyond chance on")]
+        verdict = " and ".join(filter(None, beyond)) or "no more than chance alone could give"
+    return f"{', '.join(told)}. Over {number} seeds that is {verdict}"
 
 
 def _so_far(found: Sequence[Row]) -> str:
@@ -72,7 +70,7 @@ def _so_far(found: Sequence[Row]) -> str:
     if not told:
         return NOT_RUN
     return (
-        f"What sharing was worth with the one seed so far, in points of F1: {', '.join(told)}; how much of it is "
+        f"Sharing was worth, with the one seed so far, in points of F1: {', '.join(told)}. How much of it is "
         "chance, more seeds will tell"
     )
 

@@ -18,7 +18,8 @@ _ACTED = "runs_acted"
 
 
 def table_key() -> str:
-    """Of the list: another one after each act, since a browser keeps what is chosen in a list whose key stays."""
+    """Of the list: another one after each act and each step, since a browser keeps what is chosen in one whose key
+    stays."""
     return f"runs_table_{st.session_state.get(_ACTED, 0)}"
 
 
@@ -29,8 +30,13 @@ def each(do: Callable[[str], object], run_ids: Sequence[str]) -> None:
             do(run_id)
         except EpsilonError as error:
             st.toast(address.plain(str(error)), icon=":material/error:")
-    st.session_state[_ACTED] = st.session_state.get(_ACTED, 0) + 1
+    choose_nothing()
     st.rerun()
+
+
+def choose_nothing() -> None:
+    """Another list, none of whose rows is chosen."""
+    st.session_state[_ACTED] = st.session_state.get(_ACTED, 0) + 1
 
 
 def ask(question: Callable[[], None]) -> None:

@@ -14,7 +14,7 @@ from engine.experiments.over_seeds import engine_of
 from engine.records import EntityScores, RoundRecord, Run, RunKind, RunState
 from engine.reports.numbers import epsilon_text
 from engine.runs import Overview, Runs, exporting
-from pages.runs import acting
+from pages.runs import acting, older
 from pages.shared import address, chosen_settings, downloads, metrics, tables, titles
 
 POLL_SECONDS = 2.0
@@ -30,9 +30,7 @@ SIGNS = {
 
 def show(runs: Runs) -> None:
     """The whole page. Raises StoreError."""
-    found = runs.overview(repeats=True)
-    going_on = any(not each.run.status.state.final for each in found)
-    st.fragment(_view, run_every=POLL_SECONDS if going_on else None)(runs)
+    st.fragment(_view, run_every=POLL_SECONDS if runs.going_on() else None)(runs)
     acting.show_question()
 
 
@@ -169,45 +167,69 @@ def _plain(value: Any) -> str:
 
 
 def _view(runs: Runs) -> None:
-    found = runs.overview(repeats=True)
-    st.markdown(f"### {summary(found)}")
+    found = older.looked_at(runs)
+    st.markdown(f"### {older.among(found, runs.number())}{summary(found)}")
     left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
-    words = left.text_input("Find", placeholder="crf conll2003 seed=3", key="runs_words", icon=":material/search:")
+    words = left.text_input(
+        "Find",
+        placeholder="crf conll2003 seed=3",
+        key="runs_words",
+        icon=":material/search:",
+        on_change=older.to_the_newest,
+    )
     states = middle.multiselect(
-        "State", list(RunState), key="runs_states", placeholder="all", format_func=SIGNS.__getitem__
+        "State",
+        list(RunState),
+        key="runs_states",
+        placeholder="all",
+        format_func=SIGNS.__getitem__,
+        on_change=older.to_the_newest,
     )
     me = runs.person.name if runs.person else None
     kinds = ["yours", "published", "again", "attack", *(["others'"] if me else [])]
-    whose = right.selectbox("Whose", [None, *kinds], key="runs_whose", format_func=lambda w: w or "all")
-    chosen_before = st.session_state.get(acting.table_key(), {}).get("selection", {}).get("rows", [])
-    shown = {each.run.run_id: each for each in matching(found, words, states, whose, me)}
-    # Rows are chosen by their place: while some are, the list keeps its order, and new runs come last.
-    order = [run_id for run_id in st.session_state.get(_ORDER, ()) if run_id in shown] if chosen_before else []
-    order += [run_id for run_id in shown if run_id not in set(order)]
-    st.session_state[_ORDER] = order
-    if not order:
-        st.caption("No run is like that." if found else "")
-        return
-    frame = pd.DataFrame([row(shown[run_id], me) for run_id in order])
-    event = st.dataframe(
-        frame,
-        hide_index=True,
-        column_config=tables.explained(frame.columns, _columns()),
-        key=acting.table_key(),
-        on_select="rerun",
-        selection_mode="multi-row",
-        placeholder="",
-        height=min(560, 38 + 35 * len(frame)),
+    whose = right.selectbox(
+        "Whose",
+        [None, *kinds],
+        key="runs_whose",
+        format_func=lambda w: w or "all",
+        on_change=older.to_the_newest,
     )
-    rows = event["selection"]["rows"]
-    _actions(runs, [shown[order[number]] for number in rows if number < len(order)])
-    _offer([shown[run_id] for run_id in order])
+    chosen_before = st.session_state.get(acting.table_key(), {}).get("selection", {}).get("rows", [])
+    matches = {each.run.run_id: each for each in matching(found, words, states, whose, me)}
+    # Rows are chosen by their place: while some are, the list keeps its order, and new runs come last.
+    order = [run_id for run_id in st.session_state.get(_ORDER, ()) if run_id in matches] if chosen_before else []
+    before = set(order)
+    order += [run_id for run_id in matches if run_id not in before]
+    st.session_state[_ORDER] = order
+    listed = older.shown(order)
+    if listed:
+        frame = pd.DataFrame([row(matches[run_id], me) for run_id in listed])
+        event = st.dataframe(
+            frame,
+            hide_index=True,
+            column_config=tables.explained(frame.columns, _columns()),
+            key=acting.table_key(),
+            on_select="rerun",
+            selection_mode="multi-row",
+            placeholder="",
+            height=min(560, 38 + 35 * len(frame)),
+        )
+        rows = event["selection"]["rows"]
+        _actions(runs, [matches[listed[number]] for number in rows if number < len(listed)])
+    else:
+        st.caption("No run is like that." if found else "")
+    older.steps(runs, order, found, lambda some: bool(matching(some, words, states, whose, me)))
+    if listed:
+        _offer([matches[run_id] for run_id in order])
 
 
 def _columns() -> dict[str, Any]:
     column = st.column_config
     return {
         "progress": column.ProgressColumn("progress", format="percent", min_value=0, max_value=1, width=90),
+        # So that ε and F1 can be seen without scrolling, whatever a federation of three corpora is called.
+        "corpus": column.TextColumn(width=230),
+        "model": column.TextColumn(width=130),
         "σ": column.NumberColumn(format="%g"),
         "share": column.NumberColumn(format="percent"),
         "epochs": column.NumberColumn(format="%g"),

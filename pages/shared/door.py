@@ -1,5 +1,6 @@
 """The engine's door, opened once for all sessions of this server, and for each person who signed in."""
 
+import gc
 import os
 import threading
 import time
@@ -74,3 +75,5 @@ def _behind_the_scenes(opened: Runs) -> None:
     import engine.privacy.accounting as accounting
 
     accounting.warm_up()
+    gc.collect()
+    gc.freeze()  # what is there by now stays, and need not be looked through for what nobody uses any more

@@ -4,8 +4,8 @@
 its zoom with every record. Here plotly.js changes the picture that is there (``Plotly.react`` with ``uirevision``).
 """
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Hashable, Mapping
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -135,12 +135,24 @@ def _component() -> ComponentRenderer:
     return st.components.v2.component("picture", html=_HTML, css=_CSS, js=_JS, isolate_styles=False)
 
 
-def show(figure: go.Figure, *, key: str, label: str, marked: bool = False) -> Mapping[str, Any]:
-    """Draw ``figure``; ``label`` says in words what it shows, for those who cannot see it. marked: whether marks on
-    parallel axes come back, as ranges by the name of an axis; else nothing comes back."""
+@lru_cache(maxsize=256)
+def once(make: Callable[..., go.Figure], *what: Hashable, label: str, **how: Hashable) -> str:
+    """What ``make`` draws, for :func:`show`: once for all who look at the same, and for all polls that find nothing
+    new."""
+    return _written(make(*what, **how), label)
+
+
+def _written(figure: go.Figure, label: str) -> str:
     figure.update_layout(template="none", meta={"label": label})
+    return str(figure.to_json())
+
+
+def show(figure: go.Figure | str, *, key: str, label: str, marked: bool = False) -> Mapping[str, Any]:
+    """Draw ``figure``, or what :func:`once` gave; ``label`` says in words what it shows, for those who cannot see it.
+    marked: whether marks on parallel axes come back, as ranges by the name of an axis; else nothing comes back."""
+    written = figure if isinstance(figure, str) else _written(figure, label)
     config = charts.CONFIG | ({"modeBarButtons": [["toImage"]]} if marked else {})  # nothing to zoom
-    data = {"figure": figure.to_json(), "config": config, "script": _script_address(), "marked": marked}
+    data = {"figure": written, "config": config, "script": _script_address(), "marked": marked}
     if not marked:
         _component()(key=key, data=data)
         return {}

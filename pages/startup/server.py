@@ -3,6 +3,7 @@
 Before its first session Streamlit takes a folder ``pages`` for the navigation of its first version, and a link to a
 page would open that page without ours. ``app.py`` says otherwise by ``st.navigation``, but only once it has run.
 Each answer has the headers of :mod:`pages.startup.guard`, and :mod:`pages.startup.watch` has an address of its own.
+Polls stand in nobody's way (:mod:`pages.startup.polls`).
 """
 
 import sys
@@ -10,10 +11,11 @@ import sys
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.web.cli import main
 
-from pages.startup import guard, watch
+from pages.startup import guard, polls, watch
 
 if __name__ == "__main__":
     PagesManager.uses_pages_directory = False
     guard.stand()
     watch.stand()
+    polls.stand()
     sys.exit(main())

@@ -5,6 +5,8 @@ import sys
 import pytest
 
 from benchmarks import results_table
+from engine.config import SimulationConfig
+from engine.experiments import fedner
 from engine.settings import REPOSITORY
 
 
@@ -32,3 +34,10 @@ def test_only_the_table_asked_for_is_made_and_written(tmp_path, monkeypatch):
     assert file.read_text() == (
         "<!-- speed:begin -->\nquick\n<!-- speed:end -->\n<!-- paper:begin -->\nstays\n<!-- paper:end -->\n"
     )
+
+
+def test_a_run_of_another_papers_tagger_is_no_row_of_the_sliders_table():
+    """LM-NER reads no plain word vectors, which is what the slider's runs have."""
+    assert not results_table._on_the_slider(fedner.federated())
+    assert not results_table._on_the_slider(fedner.setting("ade@0", "cnn-crf"))
+    assert results_table._on_the_slider(SimulationConfig())

@@ -1,5 +1,6 @@
 """What the server tells a browser to forbid, and what it says of itself."""
 
+import re
 import urllib.request
 
 import pytest
@@ -50,6 +51,7 @@ def test_every_answer_has_the_headers(dashboard):
 def test_a_prometheus_reads_how_it_is(dashboard):
     said = urllib.request.urlopen(dashboard + "metrics", timeout=30).read().decode()
     assert "epsilon_cluster_up 1.0" in said
+    assert re.search(r"^epsilon_workers [1-9]", said, re.MULTILINE)
     assert 'epsilon_runs{state="queued"}' in said
 
 

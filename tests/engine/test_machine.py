@@ -1,5 +1,8 @@
 """What kind of machine this is, read from the files and answers of emulated ones."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -134,3 +137,28 @@ def test_this_machine_has_a_name_cores_and_caches():
     assert 1 <= here.cores <= here.threads
     assert min(here.first_cache, here.second_cache) >= 4 * KB
     assert machine_class().startswith(f"{here.name}, {here.cores_text}, ")
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_session_gives_way_whole_and_no_other_session_does(leads):
+    """Among sessions a nice value says nothing where Linux shares out by them (`autogroup`); a terminal that somebody
+    works in must not get slower for it. The session is one of the test's own: that of the test may have no group, and
+    then its file is empty."""
+    program = """if True:
+        import os
+        from pathlib import Path
+        from engine.machine import give_way
+        group = Path("/proc/self/autogroup")
+        share = lambda: group.read_text().split()[-1:] if group.exists() else []
+        before = share()
+        give_way(5)
+        print(os.nice(0), *before, *share())
+    """
+    command = [sys.executable, "-c", program]
+    if not leads:
+        command = ["sh", "-c", '"$@"; exit $?', "sh", *command]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, start_new_session=True).stdout.split()
+    nice, *shares = (int(number) for number in answer)
+    assert nice == os.nice(0) + 5
+    if shares:  # Linux that shares out by sessions
+        assert shares == [0, 5 if leads else 0]

@@ -8,6 +8,7 @@ import pytest
 
 from engine.config import SimulationConfig
 from engine.errors import BudgetExceeded, CorpusError, TrainingFailed
+from engine.federated.clients import clip
 from engine.preparation import prepare
 from engine.privacy import accounting
 from engine.settings import Settings
@@ -150,6 +151,35 @@ def test_a_ledger_counts_the_clients_own_noise_alone(mechanism):
     for rounds in (1, 2):
         expected = accounting.gaussian_epsilon(2 * math.sqrt(rounds) / sigma, 1e-5)
         assert own_epsilon(own_plan(config, 80), rounds) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("mechanism", ["local", "secure-sum"])
+def test_no_digit_of_an_update_leaves_beside_its_noise(tmp_path, settings, mechanism, monkeypatch):
+    """Whoever knows two updates, one of which was sent, takes each from the message: what is left is a number that the
+    noise may have been for the one that was not sent as well."""
+    updates, honest = [], module.message
+
+    def watched(plan, common, trained, *more):
+        updates.append(clip(trained.astype(np.float64) - common, plan.server.clip_norm))
+        return honest(plan, common, trained, *more)
+
+    monkeypatch.setattr(module, "message", watched)
+    mine = Client(agreement(tmp_path, mechanism=mechanism, noise_source="system"), settings)
+    common = prepare(mine.config, settings).run.weights
+    sent = mine.train(common, 0).update
+    (true,) = updates
+    false = true + np.random.default_rng(0).normal(0, 0.01, true.size)
+    secure = mine.plan.secure_round(0, common.size)
+    scale = secure.scale if secure else 1.0
+    off = []
+    for update in (true, false):
+        noise = (sent - update) * scale  # of all, as it is drawn in float32
+        digit = np.spacing(np.abs(noise).astype(np.float32)).astype(np.float64)
+        large = digit >= np.quantile(digit, 0.95)
+        off.append(np.abs(noise / digit - np.rint(noise / digit))[large])
+    assert np.mean(off[1]) == pytest.approx(0.25, abs=0.03)  # as any number lies between two others
+    assert np.mean(off[0]) == pytest.approx(np.mean(off[1]), abs=0.03)
+    assert (sent - true).std() * scale == pytest.approx(mine.plan.server.noise_std, rel=0.05)
 
 
 def test_weights_that_do_not_fit_are_refused_before_anything_is_booked(tmp_path, settings):

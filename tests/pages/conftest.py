@@ -48,7 +48,7 @@ def open_page(settings, monkeypatch):
         monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls: here))
         st.cache_resource.clear()
         monkeypatch.setattr(st, "navigation", functools.partial(opened_with, st_navigation, page))
-        test = AppTest.from_file(str(REPOSITORY / "app.py"), default_timeout=60)
+        test = AppTest.from_file(str(REPOSITORY / "app.py"), default_timeout=600)
         for name, value in fields.items():
             test.query_params[name] = value
         test.run()

@@ -34,6 +34,7 @@ def two(guess: float | None) -> None:
 
 FIRST = Lesson(
     name="one",
+    about="What it is about.",
     title="The *first*",
     question="How **many**?",
     guess=Guess(label="Share", low=0, high=100, step=5, unit=" %"),

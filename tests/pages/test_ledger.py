@@ -20,7 +20,7 @@ def heading(page) -> str:
 def test_what_is_promised_and_what_is_assumed(open_page):
     page = open_page("ledger")
     assert not page.exception
-    assert heading(page) == "### Promised: ε = 2.62 at δ = 1e-05."
+    assert heading(page) == "### Promised: ε = 2.62 at δ = 1e-5."
     page.selectbox(key="sampling-poisson").set_value("none").run()
     page.selectbox(key="neighbours-add-or-remove").set_value("zero-out").run()
     assert not page.exception

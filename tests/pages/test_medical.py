@@ -37,14 +37,14 @@ def measured(known: dict[SimulationConfig, Run]) -> list[fedner.Row]:
 def test_whether_sharing_pays_is_in_the_first_sentence() -> None:
     assert words.answer(measured({})) == words.NOT_RUN
     gained = words.answer(measured(found(6, 5, 3)))
-    assert "ADE +10.0, PsyTAR +10.0, BC5CDR +10.0; over 3 seeds, more than chance on each" in gained
-    assert "less than without on ADE, PsyTAR, BC5CDR" in words.answer(measured(found(4, 5, 3)))
+    assert "ADE +10.0, PsyTAR +10.0, BC5CDR +10.0. Over 3 seeds that is a gain beyond chance on each" in gained
+    assert "that is a cost beyond chance on ADE, PsyTAR, BC5CDR" in words.answer(measured(found(4, 5, 3)))
     known = found(6, 5, 3)
     one = {config: made for config, made in known.items() if not config.seed}
     assert "with the one seed so far, in points of F1: ADE +10.0, PsyTAR +10.0" in words.answer(measured(one))
     known = found(5, 5, 3)
     mixed = {config: made for config, made in known.items() if config.seed or config.federation.shared != NOTHING}
-    assert "over 2 seeds" in words.answer(measured(mixed))
+    assert "Over 2 seeds" in words.answer(measured(mixed))
 
 
 def test_rows_are_in_per_cent_beside_what_was_printed() -> None:

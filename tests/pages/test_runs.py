@@ -11,7 +11,7 @@ from engine.records import RunKind, RunState
 from engine.runs import Runs
 from engine.runs.repeats import repeat_id
 from engine.store import places
-from pages.runs import listing
+from pages.runs import listing, older
 from tests.engine.runs_for_tests import SMALL, provenance, record, scores
 
 
@@ -212,3 +212,65 @@ class TestNoting:
         dialog.button(key="keep_no_note").click().run()
         assert not dialog.exception
         assert kept == []
+
+
+class TestOlderRuns:
+    """With a list of two rows, of three runs that are looked through at once."""
+
+    @pytest.fixture
+    def page(self, open_page, settings, monkeypatch):
+        monkeypatch.setattr(older, "ROWS", 2)
+        monkeypatch.setattr(older, "LOOKED_AT", 3)
+        runs = Runs(settings)
+        for seed in range(7):
+            stored(runs, seed, done=seed > 0)
+        return open_page("runs")
+
+    def seeds(self, page) -> list[int]:
+        return page.dataframe[0].value["seed"].tolist()
+
+    def step(self, page, where: str):
+        return next(button for button in page.button if button.key == f"runs_{where}").click().run()
+
+    def test_all_runs_can_be_reached_and_none_comes_twice(self, page):
+        assert "Of the newest 3 of 7 runs: 3 of yours done" in said(page.markdown)
+        met = [self.seeds(page)]
+        for _ in range(4):
+            page = self.step(page, "older")
+            met.append(self.seeds(page))
+        assert met == [[6, 5], [4], [3, 2], [1], [0]]
+        assert "Of 1 older runs, of 7 in all: 1 queued" in said(page.markdown)
+        assert next(button for button in page.button if button.key == "runs_older").disabled
+        assert [self.seeds(self.step(page, "newer")) for _ in range(2)] == [[3, 2], [6, 5]]
+        assert next(button for button in page.button if button.key == "runs_newer").disabled
+
+    def test_a_search_goes_on_until_it_finds_one(self, page):
+        page.text_input(key="runs_words").set_value("seed=0").run()
+        assert "No run is like that." in said(page.caption)
+        page = self.step(page, "older")
+        assert self.seeds(page) == [0]
+        page.text_input(key="runs_words").set_value("seed=5").run()
+        assert self.seeds(page) == [5]
+
+    def test_a_search_that_finds_none_says_so_and_stays(self, page):
+        page.text_input(key="runs_words").set_value("seed=99").run()
+        page = self.step(page, "older")
+        assert "No older run is like that." in [toast.value for toast in page.toast]
+        page.text_input(key="runs_words").set_value("").run()
+        assert self.seeds(page) == [6, 5]
+
+    def test_where_all_are_shown_there_is_nothing_to_step_to(self, open_page, settings):
+        stored(Runs(settings), 1)
+        assert not [button for button in open_page("runs").button if button.key in ("runs_older", "runs_newer")]
+
+
+def test_runs_of_the_same_moment_are_all_there_wherever_the_list_is_cut(settings, monkeypatch):
+    monkeypatch.setattr("time.time", lambda: 1e9)
+    runs = Runs(settings)
+    wanted = {stored(runs, seed, done=False) for seed in range(5)}
+    met, last = [], None
+    while some := runs.recent(2, last):
+        met += [run.run_id for run in some]
+        last = some[-1]
+    assert sorted(met) == sorted(wanted)
+    assert runs.number() == 5

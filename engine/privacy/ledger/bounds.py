@@ -113,7 +113,8 @@ def _of_exchange(probability: float, sigma: float, steps: int, delta: float) -> 
         )
         return _between(below, above)
 
-    return _composed(chances(1.0), chances(-1.0), steps, delta)
+    # The other direction is the mirror image of this one.
+    return _of_losses(chances(1.0), chances(-1.0), steps, delta)
 
 
 def _composed(one: NDArray[np.float64], other: NDArray[np.float64], times: int, delta: float) -> float:

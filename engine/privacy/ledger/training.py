@@ -71,6 +71,11 @@ class Training:
         if not equal or privacy.kind.whole_clients or federation.schedule != "averaging":
             raise InvalidConfig("the ledger of such a federation needs its corpus, to see who holds what")
         own = sentences // federation.clients
+        parts: tuple[Part, ...] = ()
+        if federation.rounds > 1:  # each round has whole steps
+            sizes = {max(1, own), -(-sentences // federation.clients)}
+            each = [PrivacyPlan.of_piece(config, size, sentences) for size in sorted(sizes)]
+            parts = tuple(Part(plan.examples, plan.batch_size, plan.steps * federation.rounds) for plan in each)
         return cls(
             examples=own * federation.clients,
             batch_size=min(config.training.batch_size, max(1, own)),
@@ -79,6 +84,7 @@ class Training:
             delta=privacy.delta,
             shuffled=privacy.sampling == "shuffle",
             clients=federation.clients,
+            parts=parts,
         )
 
     @property

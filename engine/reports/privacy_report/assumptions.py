@@ -171,6 +171,9 @@ def _clients(evidence: Evidence) -> list[Assumption]:
     if config.federation.central:
         return []
     found = [Assumption("Each party does what is said of it", Held.CLAIMED, config.privacy.kind.trusted)]
+    if evidence.shared_alone:
+        why = "The parts that a platform keeps learned without noise: its whole tagger has ε = ∞."
+        found.append(Assumption("What is given away holds what the platforms share, and no more", Held.NOT, why))
     if not config.privacy.kind.whole_clients and config.federation.clients > 1:
         why = next((text for text in evidence.privacy.assumptions if text.startswith("Each sentence is")), "")
         found.append(Assumption("No sentence is held by two clients", Held.CLAIMED, why or "So the split is made."))

@@ -130,6 +130,13 @@ class Evidence:
         return self.verdict in (Verdict.SIMULATED, Verdict.RELEASED)
 
     @property
+    def shared_alone(self) -> bool:
+        """Whether the promise is for what platforms share, and for none of their taggers: where whole platforms are
+        protected, what is kept learns without noise."""
+        config = self.run.config
+        return self.promises and bool(config.platforms) and config.privacy.kind.whole_clients
+
+    @property
     def passed(self) -> bool:
         """Whether the noise check showed that what was planned was done."""
         return self.check is not None and self.check.passed

@@ -105,6 +105,9 @@ def _against(evidence: Evidence) -> tuple[tuple[str, str], ...]:
     kind, seeded = config.privacy.kind, evidence.verdict is Verdict.SIMULATED
     seen = "only if the noise were secret: here its seed is printed" if seeded else "yes"
     found = [("Whoever gets the weights, after any step", seen)]
+    if evidence.shared_alone:
+        found = [("Whoever gets what the platforms share, after any round", seen)]
+        found.append(("Whoever gets a platform's tagger", "no: the parts that it keeps learned without noise"))
     if config.federation.clients > 1 or kind.whole_clients:
         found.append(("The other clients", seen))
         found.append(("The server", f"{'no' if kind.noise == 'server' else seen}. {kind.trusted}"))

@@ -19,6 +19,11 @@ ALARM = (
     "NOT PRIVATE: the noise check of run {run} failed. What was done to the weights is not what was planned; no ε "
     "holds."
 )
+SHARED_ALONE = (
+    "That is for what the platforms share. No platform's tagger is protected: the parts that it keeps to itself, such "
+    "as those that score its tags, learned without noise, and its ε is ∞. The scores are those of such taggers."
+)
+"""Of a run that protects whole platforms."""
 HELPS = (
     "This report draws no legal conclusion. It helps to answer what those who must decide will ask, with the source of "
     "each figure. What it does not know it says."
@@ -54,6 +59,10 @@ def verdict_text(evidence: Evidence) -> str:
         )
     if evidence.verdict is Verdict.BROKEN:
         return f"This tagger promises no privacy, whatever noise was added. {' '.join(privacy.assumptions)}"
+    if evidence.shared_alone:
+        seeded = f" The noise comes from seed {config.seed}, which is printed: not even that is protected here."
+        simulated = evidence.verdict is Verdict.SIMULATED
+        return f"Training in this way keeps ({spent}) for {privacy.unit}. {SHARED_ALONE}{seeded if simulated else ''}"
     if evidence.verdict is Verdict.SIMULATED:
         return (
             f"A simulation. Training in this way keeps ({spent}) for {privacy.unit}, but this very tagger is not "
@@ -68,6 +77,7 @@ def label(evidence: Evidence) -> tuple[tuple[str, str], ...]:
     """Eight lines, the same in every report."""
     privacy, config, made = evidence.privacy, evidence.run.config, evidence.made
     promised = f"ε = {epsilon_text(privacy.epsilon)}, δ = {delta_text(privacy.delta)}"
+    promised += ", for what platforms share; none for their taggers" if evidence.shared_alone else ""
     none = "nobody: nothing is promised"
     tagger = KINDS[config.tagger.name].title
     return (
@@ -127,8 +137,9 @@ def odds_text(evidence: Evidence) -> str:
         if not evidence.run.config.privacy.kind.whole_clients
         else "and knows what every other client has"
     )
+    holds = "what the platforms share" if evidence.shared_alone else "the trained weights"
     return (
-        f"What that means. Somebody who holds the trained weights {knows} wants to tell whether {privacy.unit} was "
+        f"What that means. Somebody who holds {holds} {knows} wants to tell whether {privacy.unit} was "
         f"there. Guessing is right half of the time. With ε = {epsilon_text(privacy.epsilon)} they are right at most "
         f"{right_text(privacy.epsilon)} of the time, and δ = {delta_text(privacy.delta)} above it."
     )
@@ -153,6 +164,7 @@ def open_points(evidence: Evidence) -> tuple[str, ...]:
         )
     missed = sum(counts.gold - counts.correct for counts in evidence.test.strict.values())
     found = [
+        *([SHARED_ALONE] if evidence.shared_alone else []),
         f"Of {evidence.test.names:,} names in the test part it misses {missed:,}: as a redactor it would leave them.",
         *_person_points(evidence),
     ]

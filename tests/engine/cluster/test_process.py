@@ -1,17 +1,20 @@
 """How queued runs are handed to workers."""
 
+import os
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from typing import Any
 
+import psutil
 import pytest
 
 from engine import readiness
 from engine.cluster import membership, process, worker
 from engine.cluster.dispatch import Place
-from engine.errors import ClusterError
+from engine.errors import ClusterError, RunStopped, StoreAway
 from engine.readiness import Progress
 from engine.records import RunState
 from engine.settings import REPOSITORY
@@ -76,6 +79,7 @@ def dispatcher(settings):
     client: Any = Workers(2)
     made._client, made._given, made._number, made._warm = client, {}, 0, {"worker 0", "worker 1"}
     made._worker, made._membership, made._ring = worker, membership, Place(settings).ring
+    made._heard, made._looked = {}, time.monotonic()
     yield made
     made.store.close()
 
@@ -168,6 +172,7 @@ def test_workers_on_other_machines_are_warmed_up_at_once(dispatcher, tmp_path, m
         readiness.tell(Progress(parts=(readiness.VECTORS, readiness.TRAINING)))
         dispatcher.step()
     assert len(dispatcher._client.given) == 1
+    assert dispatcher.workers == 2
 
 
 def test_a_scheduler_that_was_away_for_long_is_connected_to_again_and_runs_are_given_again(dispatcher, monkeypatch):
@@ -188,3 +193,118 @@ def test_a_scheduler_that_was_away_for_long_is_connected_to_again_and_runs_are_g
     dispatcher.step()
     dispatcher.step()
     assert [run_id for run_id, *_ in again.given] == ["a" * 16]
+
+
+class TestAWorkerOfAnotherMachine:
+    """Whether it is alive is told by its heartbeats' going on, never by their time of day."""
+
+    RUN = "a" * 16
+
+    @pytest.fixture
+    def clock(self, monkeypatch):
+        """This machine's own clock: what passes between two looks of the dispatcher."""
+        hand = [1000.0]
+        monkeypatch.setattr(process.time, "monotonic", lambda: hand[0])
+        return hand
+
+    @pytest.fixture
+    def claim(self, dispatcher):
+        dispatcher.store.submit(self.RUN, SMALL, "checksum")
+        return dispatcher.store.claim(self.RUN, "elsewhere/1")
+
+    def beat(self, dispatcher, claim, monkeypatch, hours):
+        """A heartbeat by a machine whose clock is off by so many hours. Raises RunStopped where the run was taken."""
+        honest = time.time
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "time", lambda: honest() + 3600 * hours)
+            dispatcher.store.heartbeat(claim, "training", 0.5)
+
+    @pytest.mark.parametrize("hours", [-1, 1])
+    def test_its_clock_may_be_an_hour_off(self, dispatcher, claim, clock, monkeypatch, hours):
+        for _ in range(20):
+            self.beat(dispatcher, claim, monkeypatch, hours)
+            clock[0] += process.LOOK_SECONDS
+            dispatcher.step()
+        self.beat(dispatcher, claim, monkeypatch, hours)
+        for _ in range(int(process.SILENT_SECONDS / process.LOOK_SECONDS)):
+            clock[0] += process.LOOK_SECONDS
+            dispatcher.step()
+        assert dispatcher.store.status(self.RUN).state == RunState.RUNNING
+        for _ in range(3):  # one look notes the last heartbeat, one passes the limit, one gives the run out
+            clock[0] += process.LOOK_SECONDS
+            dispatcher.step()
+        assert [run_id for run_id, *_ in dispatcher._client.given] == [self.RUN]
+        with pytest.raises(RunStopped):
+            dispatcher.store.heartbeat(claim, "training", 0.5)
+
+    def test_who_slept_itself_takes_nothing_from_others_that_did_too(self, dispatcher, claim, clock, monkeypatch):
+        """All processes of a laptop stand still, and go on together."""
+        for _ in range(3):
+            clock[0] += 3600.0
+            dispatcher.step()
+            self.beat(dispatcher, claim, monkeypatch, 0)
+        assert dispatcher._client.given == []
+
+    def test_a_run_that_is_taken_costs_the_others_of_its_machine_nothing(self, dispatcher, claim, clock, monkeypatch):
+        dispatcher.store.submit("b" * 16, SMALL, "checksum")
+        other = dispatcher.store.claim("b" * 16, "elsewhere/1")
+        for _ in range(10):
+            self.beat(dispatcher, other, monkeypatch, 0)
+            clock[0] += process.LOOK_SECONDS
+            dispatcher.step()
+        assert [run_id for run_id, *_ in dispatcher._client.given] == [self.RUN]
+        self.beat(dispatcher, other, monkeypatch, 0)
+
+
+def test_a_database_that_is_away_ends_nothing(dispatcher, monkeypatch):
+    """What could not be written is written once it is back."""
+    dispatcher.store.submit("a" * 16, SMALL, "checksum")
+    dispatcher.step()
+    dispatcher._given["a" * 16].status = "error"
+
+    def away(*_: Any, **__: Any) -> Any:
+        raise StoreAway("The database postgresql://there cannot be reached: nothing answers there.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(process.time, "sleep", lambda _: None)
+        for name in ("fail", "unfinished", "release"):
+            patch.setattr(dispatcher.store, name, away)
+        assert dispatcher.step()  # it goes on trying
+        dispatcher.let_go()
+    dispatcher.step()
+    assert "ended again and again" in dispatcher.store.status("a" * 16).error
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the time at which a process started does not move")
+def test_a_clock_that_is_set_ends_no_cluster(settings, monkeypatch):
+    """psutil's time at which a process started moves with the machine's clock, by the hour that it is set."""
+    place, honest = Place(settings), psutil.Process.create_time
+    place.make()
+    place.add_owner(os.getpid())
+    place.say_ready(1)
+    monkeypatch.setattr(psutil.Process, "create_time", lambda self: honest(self) + 3600)
+    assert place.living_owners() == [os.getpid()]
+    assert place.process().pid == os.getpid()
+
+
+def test_an_owner_is_there_whole_while_it_says_again_that_it_is(settings):
+    """Each request says so, and wakes the cluster, which looks during the next: an owner that was half written was
+    taken for one that has ended, and the cluster ended with it."""
+    place = Place(settings)
+    place.make()
+    place.add_owner(os.getpid())
+    over = threading.Event()
+
+    def say() -> None:
+        while not over.is_set():
+            place.add_owner(os.getpid())
+
+    saying = threading.Thread(target=say)
+    saying.start()
+    try:
+        seen = [place.living_owners() for _ in range(5_000)]
+    finally:
+        over.set()
+        saying.join()
+    assert all(found == [os.getpid()] for found in seen)
+    assert [path.name for path in place.folder.glob("owner-*")] == []

@@ -598,7 +598,7 @@ def test_a_ledger_for_programs(shell):
     assert fixed["epsilon"] == pytest.approx(17.9, abs=0.05)
     assert 10 < fixed["at_least"] < 11
     code, out, _ = shell(*LEDGER)
-    assert "Promised: ε = 2.62 at δ = 1e-05" in out
+    assert "Promised: ε = 2.62 at δ = 1e-5" in out
     assert "a person with 10 sentences: ε = 42.3" in out
 
 

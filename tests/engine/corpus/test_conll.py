@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.corpus import conll
+from engine.corpus import conll, texts
 from engine.errors import CorpusError
 
 IOB1 = ["I-PER", "I-PER", "O", "I-LOC", "B-LOC", "I-ORG"]
@@ -99,9 +99,42 @@ def test_what_cannot_be_read_is_refused_in_one_sentence(data, words):
     assert len(str(refusal.value)) < 300
 
 
-def test_more_than_fifty_megabytes_are_refused():
-    with pytest.raises(CorpusError, match=r"50,000,001 bytes, expected at most 50,000,000"):
-        conll.read(b"a" * 50_000_001, "file")
+def test_what_is_larger_than_any_file_is_refused(monkeypatch):
+    monkeypatch.setattr(texts, "LARGEST_FILE", 1_000)
+    with pytest.raises(CorpusError, match=r"1,001 bytes, expected at most 1,000"):
+        conll.read(b"a" * 1_001, "file")
+
+
+def test_lines_are_the_same_however_many_are_cut_at_once(monkeypatch):
+    data = b"a\n\nlonger than a few characters\r\nb\rc\n\n"
+    expected = ["a", "", "longer than a few characters", "b", "c", "", ""]
+    for number in (1, 2, 7, 1_000):
+        monkeypatch.setattr(texts, "_AT_ONCE", number)
+        assert list(texts.lines_of(data, "file")) == expected
+
+
+def test_a_long_line_is_found_wherever_it_stands(monkeypatch):
+    monkeypatch.setattr(texts, "MAX_LINE", 10)
+    for lines in (["x" * 10] * 5, ["a", "x" * 9, "", "x" * 10, "b"]):
+        assert texts.text_of("\n".join(lines).encode(), "file") == "\n".join(lines)
+    for place in range(6):
+        lines = ["x" * 7] * 6
+        lines[place] = "x" * 11
+        with pytest.raises(CorpusError, match=f"11 bytes in line {place + 1}, expected at most 10"):
+            texts.text_of("\n".join(lines).encode(), "file")
+
+
+def test_each_word_and_each_tag_is_in_memory_once():
+    found = conll.read(column_file(["B-X", "I-X", "O"], copies=3), "file")
+    for some in ([sentence.tokens for sentence in found], [sentence.tags for sentence in found]):
+        every = [each for row in some for each in row]
+        assert len({id(each) for each in every}) == len(set(every))
+
+
+def test_a_document_line_within_a_sentence_ends_no_sentence():
+    """As it has always been read; who wants two sentences puts a blank line between them."""
+    (found,) = conll.read(b"-DOCSTART- O\n\na B-X\n-DOCSTART- O\nb O\n", "file")
+    assert (found.tokens, found.document) == (("a", "b"), 0)
 
 
 def test_a_few_stray_prefixes_do_not_make_a_second_scheme():

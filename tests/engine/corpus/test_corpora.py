@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine import corpus
-from engine.corpus import Corpus
+from engine.corpus import Corpus, uploads
 from engine.errors import CorpusError, StoreError
 from engine.settings import Settings
 
@@ -191,3 +191,13 @@ def with_data(settings, data_dir: Path):
     import dataclasses
 
     return dataclasses.replace(settings, data_dir=data_dir)
+
+
+def test_a_file_may_be_larger_than_an_upload(settings, tmp_path, monkeypatch):
+    monkeypatch.setattr(uploads, "MAX_BYTES", 100)
+    data = b"Ada B-PER\nsang O\n\n" * 20
+    path = tmp_path / "large.conll"
+    path.write_bytes(data)
+    assert len(corpus.resolve(str(path), settings).load().train) == 16
+    with pytest.raises(CorpusError, match=r"more than 100 bytes, the largest upload"):
+        corpus.add_upload("large.conll", data, settings)

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from engine import corpus
-from engine.config import FederationConfig, SimulationConfig
+from engine.config import FederationConfig, PrivacyConfig, SimulationConfig
 from engine.corpus import Sentence
 from engine.corpus.masked import MASK, chosen_names, known_twice, masked, names
 from engine.errors import InvalidConfig
+from engine.federated.plan import plan_of
 from engine.settings import Settings
 
 
@@ -104,3 +105,17 @@ def test_without_platforms_there_is_nothing_in_common() -> None:
         SimulationConfig(federation=FederationConfig(masked=0.5))
     with pytest.raises(InvalidConfig, match="masked"):
         FederationConfig(masked=1.5)
+
+
+def test_with_noise_nothing_is_masked(two: str, settings: Settings) -> None:
+    """One sentence of another platform changes the words of many: no noise for one sentence hides that."""
+    config = config_of(two, 1.0)
+    assert config.privacy.private
+    found = corpus.of_run(config, settings)
+    with pytest.raises(InvalidConfig, match=r"masked=1, expected 0 with noise: which names are masked follows"):
+        plan_of(config, found)
+    whole = replace(config.privacy, mechanism="dp-fedavg")
+    with pytest.raises(InvalidConfig, match="masked=1, expected 0 with noise"):
+        plan_of(replace(config, privacy=whole), found)
+    training = replace(config.training, batch_size=1)
+    assert plan_of(replace(config, privacy=PrivacyConfig(noise_multiplier=0.0), training=training), found).steps

@@ -14,6 +14,7 @@ from engine.errors import InvalidConfig
 from engine.experiments import canaries
 from engine.experiments.canaries import CanaryBackend, Directions, SentenceBackend
 from engine.preparation import prepare
+from engine.privacy.accounting import gaussian_epsilon
 from engine.seeds import Secrets
 from engine.training.dpsgd import DPSGD
 from tests.engine.privacy.runs_to_sabotage import central
@@ -100,6 +101,15 @@ def test_without_noise_everything_is_told() -> None:
     assert found.bound > 2
     assert found.right > 0.9 * found.made, "all but those that no step drew"
     assert found.check_failed is None
+    assert not found.contradicted
+
+
+def test_of_fixed_batches_what_is_promised_is_claimed_and_no_bound_supposes_draws() -> None:
+    """A Gaussian mechanism of sensitivity √(5E)·C over E epochs (Balle and Wang 2018), not steps that draw."""
+    found = measured(number=100, sampling="shuffle", epochs=2.0)
+    sigma = SimulationConfig.from_flat(SETTING).privacy.noise_multiplier
+    assert found.claimed == pytest.approx(gaussian_epsilon(10**0.5 / sigma, found.delta))
+    assert (found.bound_of_steps, found.bound_of_trials) == (0.0, None)
     assert not found.contradicted
 
 

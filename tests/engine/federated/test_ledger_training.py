@@ -55,6 +55,24 @@ def test_what_the_ledger_promises_is_what_the_run_does(config, settings):
     assert all(row.epsilon is None or row.epsilon >= 0 for row in rows)
 
 
+@pytest.mark.parametrize(
+    ("clients", "rounds", "batch_size", "sampling"),
+    [(6, 10, 480, "poisson"), (7, 10, 64, "poisson"), (1, 3, 1000, "poisson"), (6, 10, 480, "shuffle")],
+)
+def test_of_equal_clients_it_promises_the_same_without_their_corpus(clients, rounds, batch_size, sampling, settings):
+    """Each round has whole steps: of 733 sentences in batches of 480 two, not 1.53."""
+    config = SimulationConfig(
+        training=TrainingConfig(epochs=1, batch_size=batch_size),
+        federation=FederationConfig(clients=clients, rounds=rounds),
+        privacy=PrivacyConfig(noise_multiplier=2.0, sampling=sampling),
+    )
+    found = corpus.of_run(config, settings)
+    plan = plan_of(config, found)
+    made = ledger.Training.of(config, found.train_sentences)
+    privacy = spent(plan, plan.steps, len(plan.rounds))
+    assert ledger.epsilon(made, made.promised) == pytest.approx(privacy.epsilon, rel=1e-9)
+
+
 def test_many_kinds_are_looked_at():
     assert len(EVERY) > 20
 

@@ -15,6 +15,7 @@ from engine.config import SimulationConfig, run_id
 from engine.experiments import sweeps
 from engine.records import Run, RunState, RunStatus, Study, Trial
 from engine.store import audits, published, studies
+from engine.store.published_index import File
 from engine.training.checkpoint import Checkpoint, Tally
 from engine.training.model import Model
 from pages.shared import address
@@ -68,7 +69,7 @@ def test_each_field_of_a_configuration_with_each_odd_value(value):
 def test_published_runs(tmp_path, data):
     (tmp_path / "a.json").write_bytes(data)
     published._read.cache_clear()
-    found = answered(lambda: published._read(tmp_path / "a.json", len(data), 0))
+    found = answered(lambda: published._read(File(str(tmp_path / "a.json"), len(data), 0, 0)))
     assert isinstance(found, Run) or found.startswith("The published result a.json was skipped: ")
 
 

@@ -478,6 +478,32 @@ def test_sabotage_of_weights_that_do_not_follow_adam_is_seen(monkeypatch: Patch)
     assert checked(central("linear-1024"), 2).failed
 
 
+@pytest.mark.parametrize(("optimiser", "moment"), [("momentum", "velocity"), ("adam", "square")])
+def test_sabotage_of_a_moment_that_the_sum_reaches_without_noise_is_seen(
+    optimiser: str, moment: str, monkeypatch: Patch
+) -> None:
+    """The weights follow the moments: the sum is in them before the step (Adam), or for the next one (momentum)."""
+    update, move, clean = DPSGD._update, Optimiser.move, np.zeros(0)
+
+    def remembered(self: DPSGD, total: np.ndarray, step: int) -> None:
+        nonlocal clean
+        clean = total / np.float32(self.plan.batch_size)
+        update(self, total, step)
+
+    def broken(self: Optimiser, weights: np.ndarray, gradient: np.ndarray, step: int) -> None:
+        if moment == "square":
+            self.state[moment] += np.float32(0.001) * clean**2
+        move(self, weights, gradient, step)
+        if moment == "velocity":
+            self.state[moment] += clean
+
+    monkeypatch.setattr(DPSGD, "_update", remembered)
+    monkeypatch.setattr(Optimiser, "move", broken)
+    run = central("linear-1024")
+    run.optimiser = Optimiser(TrainingConfig(optimiser=optimiser, learning_rate=0.05), run.weights.size)
+    assert checked(run, 4).failed
+
+
 # Samples
 
 

@@ -25,9 +25,9 @@ from engine.reports.scores import f1_text
 from engine.runs import Runs, reporting
 from engine.settings import REPOSITORY
 from engine.store import published
-from tests.engine.reports.runs_published import FEDERATED, PLAIN, PLATFORMS, PRIVATE, SYNTHETIC, paths
+from tests.engine.reports.runs_published import FEDERATED, PLAIN, PLATFORMS, PRIVATE, SYNTHETIC, WHOLE, paths
 
-EVERY = (PRIVATE, PLAIN, FEDERATED, PLATFORMS, SYNTHETIC)
+EVERY = (PRIVATE, PLAIN, FEDERATED, PLATFORMS, SYNTHETIC, WHOLE)
 WRITTEN = "2026-11-23T05:00+00:00"
 
 
@@ -248,6 +248,20 @@ class TestEvidence:
         rows = table(writing.of_run(of(PLATFORMS)), "Each platform by itself").rows
         for row, each in zip(rows, stored(PLATFORMS).final.platforms, strict=True):
             assert row[3] == f"{(each.test or each.scores).recall:.3f}"
+
+    def test_where_whole_platforms_are_protected_their_taggers_are_not(self, of):
+        for evidence in (of(WHOLE), released(of(WHOLE))):
+            assert evidence.promises
+            assert "No platform's tagger is protected" in summary.verdict_text(evidence)
+            assert "This tagger keeps" not in summary.verdict_text(evidence)
+            assert dict(summary.label(evidence))["Promise"].endswith("for what platforms share; none for their taggers")
+            against = dict(table(writing.of_run(evidence), "Against whom").rows)
+            assert against["Whoever gets a platform's tagger"].startswith("no")
+            assert "Whoever gets the weights, after any step" not in against
+            row = next(each for each in assumptions.rows(evidence) if each.name.startswith("What is given away"))
+            assert row.held is Held.NOT
+            assert "holds the trained weights" not in summary.odds_text(evidence)
+        assert not of(PLATFORMS).shared_alone
 
     def test_the_noise_check_is_told_whole(self, of):
         text = said(writing.of_run(of(PRIVATE)))

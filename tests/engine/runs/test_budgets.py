@@ -9,6 +9,7 @@ from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import BudgetExceeded, InvalidConfig
 from engine.federated import accounting
 from engine.runs import Runs, budgets
+from tests.engine.runs_for_tests import record
 
 CONFIG = SimulationConfig.from_flat(
     {"tagger": "linear-crf", "noise_multiplier": 6.0, "batch_size": 1024, "epochs": 10.0, "features": "vectors"}
@@ -82,10 +83,47 @@ def test_splits_of_a_corpus_and_other_names_share_its_budget(runs, data_dir):
     runs.close()
 
 
+def test_what_ran_before_counts_whatever_the_corpus_was_called(runs):
+    text = b"".join(f"Anna B-PER\nsees O\nw{number} O\n\n".encode() for number in range(60))
+    first, _ = runs.add_corpus("one.conll", text)
+    other, _ = runs.add_corpus("other.conll", text.replace(b"Anna", b"Ada"))
+    for name in (first, other):
+        runs.submit(replace(CONFIG, corpus=name, training=TrainingConfig(batch_size=8, epochs=2.0)))
+    again, _ = runs.add_corpus("again.conll", text)
+    (booking,) = budgets.set_total(runs, again, 30.0).bookings
+    assert booking.run == runs.runs_of(first)[0].run_id
+
+
 def test_of_a_budget_of_clients_sentences_are_refused(runs):
     budgets.set_total(runs, "synthetic", 8.0, unit="client")
     with pytest.raises(BudgetExceeded, match="promises nothing to a client"):
         runs.submit(CONFIG)
+
+
+WHOLE = {"clients": 5, "rounds": 2, "mechanism": "dp-fedavg", "noise_multiplier": 20.0, "epochs": 1.0}
+
+
+@pytest.mark.parametrize("changes", [{"seed": 1}, {"clients": 6}, {"partition": "unequal"}, {"data_fraction": 0.9}])
+def test_of_a_budget_of_clients_other_clients_are_refused(runs, changes):
+    """Each of theirs has sentences of several of the first ones: it is a group of clients to the run before."""
+    first = SimulationConfig.from_flat({"tagger": "linear-crf", "features": "vectors", **WHOLE})
+    other = SimulationConfig.from_flat(first.flat() | changes)
+    budgets.set_total(runs, "synthetic", 60.0, unit="client")
+    runs.submit(first)
+    before = budgets.account(runs, "synthetic").booked
+    assert "does not admit it" in budgets.outlook(runs, other)
+    with pytest.raises(BudgetExceeded, match="what is booked was counted for other clients"):
+        runs.submit(other)
+    runs.submit(SimulationConfig.from_flat(first.flat() | {"rounds": 3}))
+    assert budgets.account(runs, "synthetic").booked == pytest.approx(2.5 * before)
+
+
+def test_what_different_clients_lost_before_has_no_sum(runs):
+    for seed in (0, 1):
+        runs.submit(SimulationConfig.from_flat({"tagger": "linear-crf", "features": "vectors", "seed": seed, **WHOLE}))
+    with pytest.raises(InvalidConfig, match="different clients"):
+        budgets.set_total(runs, "synthetic", 60.0, unit="client")
+    assert len(budgets.set_total(runs, "synthetic", 60.0).bookings) == 2
 
 
 @pytest.mark.parametrize(
@@ -139,3 +177,30 @@ def test_what_a_run_would_take_is_told_before_it_is_asked_for(runs):
     assert "more than ten times all of it" in budgets.outlook(runs, loud)
     plain = replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0))
     assert "listed as a look" in budgets.outlook(runs, plain)
+
+
+@pytest.mark.parametrize(
+    ("values", "whole"),
+    [
+        ({"epochs": 1.0}, False),
+        ({"epochs": 1.0, "rounds": 10}, False),
+        ({"epochs": 1.0, "rounds": 10, "schedule": "incremental", "batch_size": 32}, True),
+        ({"epochs": 1.0, "sampling": "shuffle", "batch_size": 440}, True),
+    ],
+)
+def test_a_run_that_was_stopped_counts_what_it_cost_whom_it_cost_most(runs, values, whole):
+    """Who is in the first piece, or in the first of an epoch's fixed batches, has paid all after a tenth of the
+    steps."""
+    budgets.set_total(runs, "synthetic", 8.0)
+    config = SimulationConfig.from_flat(CONFIG.flat() | {"noise_multiplier": 40.0} | values)
+    identity, plan = runs.submit(config).run_id, runs.plan(config)
+    store = runs._store
+    claim = store.claim(identity, "here")
+    taken = round(plan.steps / 10)
+    store.append(claim, replace(record(0), step=taken, steps_total=plan.steps))
+    runs.cancel(identity)
+    now = budgets.account(runs, "synthetic")
+    cost = accounting.divergence(plan, "sentence", now.budget.order)
+    assert now.booked == pytest.approx(cost if whole else cost * taken / plan.steps)
+    spent = [accounting.spent(plan, steps, 0).epsilon for steps in (taken, plan.steps)]
+    assert (spent[0] == pytest.approx(spent[1])) == whole, "what ε says of it"

@@ -45,7 +45,7 @@ def test_what_is_wrong_is_said_with_the_name_of_the_file(settings, data):
 
 
 def test_a_file_that_takes_all_memory_takes_nothing_along(settings, monkeypatch):
-    program = "import sys; from engine.runs import intake; intake.BYTES = 900_000_000; sys.exit(intake.main())"
+    program = "import sys; from engine.runs import intake; intake.BYTES = 500_000_000; sys.exit(intake.main())"
     honest = intake.subprocess.Popen
 
     def small(command, **more):

@@ -33,7 +33,7 @@ def test_queue_states_and_budgets_are_told(settings):
     assert 0 < found["epsilon_queue_seconds",] < 600
     assert 0 <= found["epsilon_silent_seconds",] < 600
     assert found["epsilon_store_up",] == 1
-    assert found["epsilon_cluster_up",] == 0
+    assert found["epsilon_cluster_up",] == found["epsilon_workers",] == 0
     assert found["epsilon_budget", "synthetic", "1e-05", "sentence"] == 3
     assert found["epsilon_budget_booked", "synthetic", "1e-05", "sentence"] == 0
     runs.close()

@@ -82,7 +82,7 @@ def test_a_run_survives_its_worker_and_its_cluster(runs, trained_settings):
     wait_for(lambda: len(runs.rounds(status.run_id)) >= so_far + 2)
     family = [cluster, *cluster.children(recursive=True)]
     cluster.send_signal(signal.SIGKILL)
-    _, left = psutil.wait_procs(family, 20)
+    _, left = psutil.wait_procs(family, 120)
     assert left == []
     assert not runs.status(status.run_id).state.final
     Runs(trained_settings).resume()  # what the next start of the app does
@@ -397,6 +397,21 @@ class TestAsking:
         with pytest.raises(InvalidConfig, match=r"its ε is ∞. 1 of 4,400 training sentences|2 of 4,400"):
             runs.publish(runs.identity(config))
         store.close()
+
+    def test_an_older_run_of_platforms_that_masked_names_is_not_believed(self, settings):
+        from engine.store.database import Store
+
+        runs, store = Runs(settings), Store(settings.store_url)
+        config = SimulationConfig.from_flat({"corpus": "wnut17 + btc", "masked": 0.5})
+        store.submit("0123456789abcdef", config, "0" * 64)
+        claim = store.claim("0123456789abcdef", "here")
+        store.append(claim, record(0, of=1))
+        store.finish(claim, provenance())
+        (last,) = runs.get("0123456789abcdef").records
+        assert math.isinf(last.privacy.epsilon)
+        assert last.privacy.assumptions[0].startswith("Which names are masked follows from the sentences of all")
+        store.close()
+        runs.close()
 
     def test_a_preview_warns_of_a_delta_that_is_too_large(self, settings):
         config = SimulationConfig(privacy=PrivacyConfig(delta=0.01))

@@ -77,6 +77,24 @@ def test_a_private_run_without_a_passed_noise_check_is_neither_published_nor_bel
     assert "without a noise check that passed" in problems[0]
 
 
+@pytest.mark.parametrize(
+    ("privacy", "words"),
+    [
+        (PrivacyConfig(noise_multiplier=0.0), "it claims privacy without noise"),
+        (PrivacyConfig(noise_multiplier=0.1), "its noise check is of other noise than its settings have"),
+        (PrivacyConfig(noise_multiplier=0.5, clip_norm=3.0), "its noise check is of other noise"),
+    ],
+)
+def test_settings_that_the_epsilon_cannot_be_of_are_not_believed(tmp_path, privacy, words):
+    """σ · C is 1.5 and C 1.5 in the check of the run."""
+    config = dataclasses.replace(SMALL, privacy=privacy)
+    run = dataclasses.replace(finished(), run_id=run_id(config, "0" * 64, "1"), config=config)
+    (tmp_path / "claimed.json").write_text(published.to_text(run))
+    every = published.read_all(tmp_path)
+    assert not every.runs
+    assert words in every.problems[0]
+
+
 def test_a_run_whose_epsilon_is_infinite_is_not_published_as_private(tmp_path):
     run = finished()
     nothing = PrivacySpent(epsilon=math.inf, delta=1e-5, assumptions=("The features knew its sentences.",))
@@ -100,6 +118,16 @@ def test_what_claims_privacy_for_the_corpus_that_its_features_were_fitted_on_is_
     assert believed or "sentences that its features were fitted on" in every.problems[0]
 
 
+def test_what_claims_privacy_although_names_were_masked_is_not_believed(tmp_path):
+    config = SimulationConfig.from_flat({"corpus": "wnut17 + btc", "masked": 0.5})
+    identity = run_id(config, "0" * 64, "1")
+    run = dataclasses.replace(finished(), run_id=identity, config=config)
+    (tmp_path / "claimed.json").write_text(published.to_text(run))
+    every = published.read_all(tmp_path)
+    assert not every.runs
+    assert "although names were masked" in every.problems[0]
+
+
 def test_a_private_run_whose_noise_could_not_be_measured_is_neither_published_nor_believed(tmp_path):
     run = finished()
     last = dataclasses.replace(run.records[-1], noise_check=check(noise_std=None))
@@ -115,7 +143,9 @@ def of_engine(version: str, config: SimulationConfig = SMALL, *, day: int = 21, 
     """The same run by another engine."""
     identity = run_id(config, checksum, version)
     made = dataclasses.replace(provenance(checksum, version), created=f"2026-11-{day}T10:00:00+00:00")
-    return dataclasses.replace(finished(), run_id=identity, config=config, provenance=made)
+    epsilon = 0.5 if config.privacy.private else math.inf
+    records = tuple(record(number, epsilon=epsilon) for number in range(3))
+    return dataclasses.replace(finished(), run_id=identity, config=config, provenance=made, records=records)
 
 
 class TestOlderEngines:

@@ -102,7 +102,7 @@ def test_rounding_of_sgd_by_hand() -> None:
 @pytest.mark.parametrize("velocity", [8.0, -8.0])
 def test_rounding_of_momentum_by_hand(velocity: float) -> None:
     """As of SGD, and 2⁻²² of the velocity that is taken off."""
-    gradient, error = between("momentum", 0.5, weights=(1.0, -4.0), velocity=(velocity, 99.0))
+    gradient, error = between("momentum", 0.5, weights=(1.0, -4.0), velocity=(velocity, 10.0))
     assert gradient == pytest.approx(10 - 0.9 * velocity, rel=1e-15)
     assert error == pytest.approx(2**-23 * 4 / 0.5 + 2**-22 * 10 + 2**-22 * 0.9 * 8, rel=1e-12)
 
@@ -112,13 +112,19 @@ def adam_moved(mean: float, square: float, rate: float, step: int) -> float:
     return rate * mean / (1 - 0.9 ** (step + 1)) / (math.sqrt(square / (1 - 0.999 ** (step + 1))) + 1e-8)
 
 
+def square_before(gradient: float, after: float) -> float:
+    """Adam's second moment before a step with this gradient, which made it ``after``."""
+    return (after - 0.001 * gradient**2) / 0.999
+
+
 @pytest.mark.parametrize(("old", "new"), [(1.0, 2.0), (2.0, 1.0), (-1.0, -2.0), (-2.0, 1.0), (1.0, -2.0)])
 @pytest.mark.parametrize("step", [0, 4])
 def test_rounding_of_adam_by_hand(old: float, new: float, step: int) -> None:
     """The gradient from the first moment, which it is a tenth of: ten times 2⁻²² of the larger, and 2⁻²² of itself."""
     moved = adam_moved(new, 4.0, 0.5, step)
-    gradient, error = between("adam", 0.5, step, weights=(1.0, 1.0 - moved), mean=(old, new), square=(99.0, 4.0))
     exact = old + 10 * (new - old)
+    kept = {"mean": (old, new), "square": (square_before(exact, 4.0), 4.0)}
+    gradient, error = between("adam", 0.5, step, weights=(1.0, 1.0 - moved), **kept)
     assert gradient == pytest.approx(exact, rel=1e-12)
     assert error == pytest.approx(2**-22 * (10 * 2 + abs(exact)), rel=1e-12)
 
@@ -128,13 +134,13 @@ def test_rounding_of_adam_by_hand(old: float, new: float, step: int) -> None:
 def test_weights_that_do_not_follow_adams_moments_are_no_number(side: int, way: int) -> None:
     """Allowed: 1e-4 of the step, and 2⁻²³ of the larger weight."""
     moved = way * adam_moved(2.0, 4.0, 0.5, 3)
-    kept = {"mean": (1.0 * way, 2.0 * way), "square": (0.0, 4.0)}
+    kept = {"mean": (1.0 * way, 2.0 * way), "square": (square_before(11.0, 4.0), 4.0)}
     for off, followed in ((0.9e-4, True), (1.1e-4, False), (0.5, False), (-1.0, False), (-2.0, False)):
         after = -moved * (1 + side * off)
         found, _ = between("adam", 0.5, 3, weights=(0.0, after), **kept)
         assert math.isnan(found) != followed, off
     # A large weight, in last digits: 2⁻²³ of it is one or two of them.
-    still = {"mean": (0.0, 0.0), "square": (0.0, 1.0)}
+    still = {"mean": (0.0, 0.0), "square": (square_before(0.0, 1.0), 1.0)}
     digit = 2.0**-23
     for old, new, followed in (
         (side * 1.5, side * (1.5 + digit), True),
@@ -153,6 +159,31 @@ def test_weights_that_do_not_follow_adams_moments_are_no_number(side: int, way: 
         assert math.isnan(between("adam", 0.5, 3, weights=(old, new), **still)[0]) != followed, (old, new)
 
 
+@pytest.mark.parametrize(("off", "followed"), [(0.0, True), (1e-7, True), (1e-4, False), (-1e-4, False), (-2.0, False)])
+def test_moments_that_do_not_follow_the_gradient_are_no_number(off: float, followed: bool) -> None:
+    """What was put beside it into Adam's second moment, or into the velocity, moves the weights at later steps."""
+    moved = adam_moved(2.0, 4.0, 0.5, 3)
+    for before in (0.0, 1.0, 2.0):  # gradients of 20, 11 and 2
+        old = square_before(before + 10 * (2.0 - before), 4.0)
+        kept = {"mean": (before, 2.0), "square": (old * (1 + off), 4.0)}
+        assert math.isnan(between("adam", 0.5, 3, weights=(1.0, 1.0 - moved), **kept)[0]) != followed or not old
+    found, _ = between("momentum", 0.5, weights=(1.0, -4.0), velocity=(8.0, 10.0 * (1 + off)))
+    assert math.isnan(found) != followed
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("scale", [1e-25, 1e-12, 1e-3, 1e9])
+def test_honest_moments_follow_the_gradient_whatever_its_size(name: str, scale: float) -> None:
+    random = np.random.default_rng(3)
+    weights, optimiser = random.standard_normal(4000).astype(np.float32), optimiser_of(name, 4000, 0.02)
+    for step in range(30):
+        gradient = (scale * random.standard_normal(4000) * (random.random(4000) < 0.5)).astype(np.float32)
+        before = optimiser.look(weights, slice(0, 4000), NONE)
+        optimiser.move(weights, gradient * np.float32(100 if step % 7 == 0 else 1), step)
+        after = optimiser.look(weights, slice(0, 4000), NONE)
+        assert np.isfinite(optimiser.gradient_between(before, after, step)[0]).all()
+
+
 def test_what_is_no_number_stays_so() -> None:
     for name, kept in (("sgd", {}), ("momentum", {"velocity": (0.0, 0.0)})):
         assert math.isnan(between(name, 0.5, weights=(0.0, math.nan), **kept)[0])
@@ -169,7 +200,8 @@ def test_state_begins_at_zero_and_is_float32() -> None:
 
 def test_what_is_compiled_beforehand_is_what_a_run_calls() -> None:
     optimisers.compile_optimisers()
-    for function in (optimisers._sgd_gradient, optimisers._momentum_gradient, optimisers._adam_gradient):
+    every = ("_sgd_gradient", "_momentum_gradient", "_adam_gradient", "_hold_against")
+    for function in (vars(optimisers)[name] for name in every):
         compiled = set(function.signatures)
         for name in NAMES:
             zeros = {title: np.zeros(1, dtype=np.float32) for title in ("weights", *optimiser_of(name).state)}

@@ -1,0 +1,166 @@
+"""A browser's session without a browser: HTTP, then Streamlit's messages over a WebSocket, as its own page sends them.
+
+It does what the page does between people and server: it asks for the script, asks for a fragment again as often as it
+was told to (``AutoRerun``), says which large messages it has already, and sends a widget's new value. It draws nothing.
+"""
+
+import asyncio
+import time
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import httpx
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+_INTERRUPTED = ForwardMsg.FINISHED_EARLY_FOR_RERUN
+
+
+class SessionFailed(Exception):
+    """The server closed the connection, or a script did not end in time; the text says which."""
+
+
+class Session:
+    """One session at an address of the dashboard, ``http://host:port/page?query``; open inside ``async with``.
+
+    faults: what the server called an error, and each exception that a page showed. sliders: of the page as it is, by
+    their labels. polls, received: fragments that were asked for by themselves, and bytes that came.
+    """
+
+    def __init__(self, address: str, *, patience: float = 120.0) -> None:
+        parts = urlsplit(address)
+        self._base, self._page, self._query = f"{parts.scheme}://{parts.netloc}", parts.path.strip("/"), parts.query
+        self._patience = patience
+        self.faults: list[str] = []
+        self.sliders: dict[str, tuple[str, list[str]]] = {}
+        self.polls = self.received = 0
+        self._states: dict[str, WidgetState] = {}
+        self._kept: dict[str, ForwardMsg] = {}
+        self._timers: dict[str, tuple[float, asyncio.Task[None]]] = {}
+        self._script, self._whole_begun = "", False
+        self._ended = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        """Load the first page and have the script run once. Raises SessionFailed."""
+        async with httpx.AsyncClient(base_url=self._base, timeout=self._patience) as client:
+            for path in (f"/{self._page}", "/_stcore/health", "/_stcore/host-config"):
+                if (answer := await client.get(path)).status_code != 200:
+                    self.faults.append(f"{answer.status_code} {path}")
+            cookies = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+        where = self._base.replace("http", "ws", 1) + "/_stcore/stream"
+        headers = {"Cookie": cookies} if cookies else {}
+        self._socket: ClientConnection = await connect(
+            where,
+            origin=self._base,  # type: ignore[arg-type]
+            subprotocols=["streamlit"],  # type: ignore[list-item]
+            additional_headers=headers,
+            max_size=None,
+            open_timeout=self._patience,
+            ping_interval=None,
+        )
+        self._reader = asyncio.create_task(self._listen())
+        try:
+            await self._run_whole()
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        await self._close()
+
+    async def slide(self, label: str, value: str) -> float:
+        """Move a slider of words, and wait until the script has ended: the seconds that took. Raises SessionFailed,
+        KeyError for a slider that is not on the page."""
+        identity, _ = self.sliders[label]
+        state = WidgetState(id=identity)
+        state.string_array_value.data.append(value)
+        self._states[identity] = state
+        return await self._run_whole()
+
+    async def _run_whole(self) -> float:
+        begun = time.perf_counter()
+        self._ended.clear()
+        self._whole_begun = False
+        await self._ask()
+        ended = asyncio.create_task(self._ended.wait())
+        await asyncio.wait({ended, self._reader}, timeout=self._patience, return_when="FIRST_COMPLETED")
+        took = time.perf_counter() - begun
+        if not self._ended.is_set():
+            ended.cancel()
+            said = "the connection was closed" if self._reader.done() else f"no end after {self._patience:g} s"
+            raise SessionFailed(f"The script of /{self._page}?{self._query}: {said}.")
+        return took
+
+    async def _ask(self, fragment: str = "") -> None:
+        message = BackMsg()
+        rerun = message.rerun_script
+        rerun.query_string, rerun.page_name, rerun.page_script_hash = self._query, self._page, self._script
+        rerun.widget_states.CopyFrom(WidgetStates(widgets=self._states.values()))
+        rerun.cached_message_hashes.extend(self._kept)
+        rerun.fragment_id, rerun.is_auto_rerun = fragment, bool(fragment)
+        await self._socket.send(message.SerializeToString())
+
+    async def _listen(self) -> None:
+        with suppress(ConnectionClosed):
+            async for payload in self._socket:
+                self.received += len(payload)
+                self._take(ForwardMsg.FromString(payload))
+
+    def _take(self, message: ForwardMsg) -> None:
+        kind = message.WhichOneof("type")
+        if message.metadata.cacheable:
+            self._kept[message.hash] = message
+        if kind == "new_session":
+            self._script = message.new_session.page_script_hash
+            if not message.new_session.fragment_ids_this_run:
+                self._whole_begun = True
+                self._stop(*self._timers)
+        elif kind == "delta" and message.delta.WhichOneof("type") == "new_element":
+            self._see(message.delta.new_element)
+        elif kind == "auto_rerun":
+            self._repeat(message.auto_rerun.fragment_id, message.auto_rerun.interval)
+        elif kind == "stop_auto_rerun":
+            self._stop(*message.stop_auto_rerun.fragment_ids)
+        elif kind == "page_info_changed":
+            self._query = message.page_info_changed.query_string
+        elif kind == "session_event" and message.session_event.HasField("script_compilation_exception"):
+            self.faults.append(message.session_event.script_compilation_exception.message)
+        elif kind == "script_finished" and message.script_finished != _INTERRUPTED and self._whole_begun:
+            # Where a poll follows at once, the server tells of its end alone.
+            self._ended.set()
+
+    def _see(self, element: Any) -> None:
+        kind = element.WhichOneof("type")
+        if kind == "exception":
+            self.faults.append(f"{element.exception.type}: {element.exception.message}")
+        elif kind == "slider" and element.slider.options:
+            self.sliders[element.slider.label] = (element.slider.id, list(element.slider.options))
+
+    def _repeat(self, fragment: str, interval: float) -> None:
+        if fragment in self._timers and self._timers[fragment][0] == interval:
+            return
+        self._stop(fragment)
+        self._timers[fragment] = (interval, asyncio.create_task(self._poll(fragment, interval)))
+
+    async def _poll(self, fragment: str, interval: float) -> None:
+        with suppress(ConnectionClosed):
+            while True:
+                await asyncio.sleep(interval)
+                self.polls += 1
+                await self._ask(fragment)
+
+    def _stop(self, *fragments: str) -> None:
+        for each in list(fragments):
+            if each in self._timers:
+                self._timers.pop(each)[1].cancel()
+
+    async def _close(self) -> None:
+        self._stop(*self._timers)
+        await self._socket.close()
+        await self._reader

@@ -1,0 +1,233 @@
+"""How many browser sessions one server serves while they watch live runs: ``python -m benchmarks.sessions
+[--sessions 5 10 25 50 100] [--minutes N] [--json] [--save]``.
+
+For each size: a dashboard with a home of its own, four runs under way, and so many sessions in front of it
+(:mod:`benchmarks.session_client`), a quarter of them at each run. Each watches its run and now and then moves the noise
+slider and moves it back. Printed: the time from the slider's move until the script has ended, the server's memory and
+how it grows, its processor time, and whatever the logs call an error.
+
+``--address`` measures a dashboard that is there already, several servers behind one address for instance; its runs are
+then submitted by the shell, and its memory is not looked at.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from benchmarks.report import finish, markdown
+from benchmarks.session_client import Session
+from engine.config import SimulationConfig, TrainingConfig
+from engine.runs import Runs
+from engine.settings import REPOSITORY, Settings
+
+SIZES = (5, 10, 25, 50, 100)
+RUNS = 4
+WATCHES_SECONDS = 25.0
+"""Mean time for which a session watches before it moves the slider; and a fifth of that before it moves it back."""
+ARRIVE_SECONDS = 60.0
+"""In which all sessions come, or in a quarter of the time."""
+LOOK_SECONDS = 2.0
+"""Between two looks at the server's memory."""
+WARM = 0.25
+"""Of the time, in which memory still grows by what is loaded and cached once."""
+SLIDER = "Noise multiplier σ"
+_BAD = re.compile(r"Traceback|Error|Exception|Warning", re.IGNORECASE)
+_KNOWN = re.compile(r"Port 8787 is already in use|warnings\.warn\(")
+"""Said where another home on this machine has workers too; nothing is missed by it."""
+
+
+@dataclass
+class Seen:
+    """What one size came to. took: seconds of each interaction. memory: times and bytes of the server, [looks, 2].
+    processor: seconds that the server computed. faults: of sessions and logs."""
+
+    sessions: int
+    seconds: float = 0.0
+    took: list[float] = field(default_factory=list)
+    opened: list[float] = field(default_factory=list)
+    memory: list[tuple[float, int]] = field(default_factory=list)
+    processor: float = 0.0
+    polls: int = 0
+    received: int = 0
+    faults: list[str] = field(default_factory=list)
+
+    def growth(self) -> tuple[float, float]:
+        """Kilobytes a minute once it is warm, and their standard error (least squares; looks taken as independent)."""
+        times, held = np.array(self.memory, dtype=float).reshape(-1, 2).T
+        late = times >= times[0] + WARM * (times[-1] - times[0])
+        minutes, kilobytes = (times[late] - times[late].mean()) / 60, held[late] / 1000
+        slope = float(minutes @ kilobytes / (minutes @ minutes))
+        left = kilobytes - kilobytes.mean() - slope * minutes
+        return slope, float(np.sqrt(left @ left / (len(left) - 2) / (minutes @ minutes)))
+
+    def values(self) -> dict[str, Any]:
+        """Plain fields, for keeping."""
+        found = {
+            "sessions": self.sessions,
+            "interactions": len(self.took),
+            "seconds_median": round(float(np.median(self.took)), 3),
+            "seconds_p95": round(float(np.quantile(self.took, 0.95)), 3),
+            "seconds_most": round(max(self.took), 3),
+            "opened_seconds_median": round(float(np.median(self.opened)), 2),
+            "polls_a_second": round(self.polls / self.seconds, 1),
+            "kilobytes_a_second": round(self.received / self.seconds / 1000, 1),
+            "faults": len(self.faults),
+        }
+        if self.memory:
+            slope, error = self.growth()
+            found |= {
+                "cores": round(self.processor / self.seconds, 2),
+                "megabytes": round(self.memory[-1][1] / 1e6),
+                "kilobytes_a_minute": round(slope),
+                "kilobytes_a_minute_error": round(error),
+            }
+        return found
+
+
+def long_runs() -> list[SimulationConfig]:
+    """Runs that go on for hours, which nobody has published."""
+    return [SimulationConfig(training=TrainingConfig(epochs=100.0), seed=7000 + number) for number in range(RUNS)]
+
+
+@contextmanager
+def serving(home: Path, settings: Settings) -> Iterator[tuple[str, psutil.Process, Path]]:
+    """A dashboard with runs under way: its address, its server's process, its log."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log, environment = home / "server.log", os.environ | {"EPSILON_HOME": str(home), "PORT": str(port), "CI": "true"}
+    environment.pop("EPSILON_STORE_URL", None)
+    with log.open("wb") as said:
+        serve = subprocess.Popen(
+            [sys.executable, "-m", "engine.launch.serve"], cwd=REPOSITORY, env=environment, stdout=said, stderr=said
+        )
+    try:
+        address = f"http://localhost:{port}"
+        while not answers(f"{address}/_stcore/health"):
+            if serve.poll() is not None:
+                raise SystemExit(log.read_text())
+            time.sleep(0.1)
+        runs = Runs(settings)
+        asked = [runs.submit(config, owner_pid=serve.pid) for config in long_runs()]
+        while not any(runs.rounds(each.run_id) for each in asked):
+            time.sleep(0.5)
+        runs.close()
+        found = [each for each in psutil.Process(serve.pid).children() if "pages.startup.server" in each.cmdline()]
+        yield address, found[0], log
+    finally:
+        serve.send_signal(signal.SIGINT)
+        serve.wait(60)
+
+
+def answers(address: str) -> bool:
+    """Whether the server answers there."""
+    try:
+        return bool(urllib.request.urlopen(address, timeout=2).status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+async def watch(address: str, number: int, end: float, seen: Seen) -> None:
+    """One session until ``end``. number: of the session, by which it has its run and its draws."""
+    draws = random.Random(number)
+    seed, own = long_runs()[number % RUNS].seed, "1"
+    arrives = draws.random() * min(ARRIVE_SECONDS, (end - time.monotonic()) / 4)
+    await asyncio.sleep(arrives)
+    begun = time.perf_counter()
+    async with Session(f"{address}/?corpus=synthetic&epochs=100&noise_multiplier={own}&seed={seed}") as session:
+        seen.opened.append(time.perf_counter() - begun)
+        others = [each for each in session.sliders[SLIDER][1] if each != own]
+        at, polls, received = own, session.polls, session.received
+        while True:
+            wait = draws.expovariate(1 / WATCHES_SECONDS) if at == own else WATCHES_SECONDS / 5
+            if time.monotonic() + wait > end:
+                await asyncio.sleep(max(0.0, end - time.monotonic()))
+                break
+            await asyncio.sleep(wait)
+            at = draws.choice(others) if at == own else own
+            seen.took.append(await session.slide(SLIDER, at))
+        seen.polls += session.polls - polls
+        seen.received += session.received - received
+    seen.faults += session.faults
+
+
+async def measure(address: str, sessions: int, seconds: float, server: psutil.Process | None) -> Seen:
+    """So many sessions for so long, together."""
+    seen = Seen(sessions)
+    begun, before = time.monotonic(), sum(server.cpu_times()[:2]) if server else 0.0
+    watching = [
+        asyncio.create_task(watch(address, number, begun + seconds, seen), name=f"session {number}")
+        for number in range(sessions)
+    ]
+    while any(not each.done() for each in watching):
+        if server:
+            seen.memory.append((time.monotonic(), server.memory_info().rss))
+        await asyncio.wait(watching, timeout=LOOK_SECONDS)
+    seen.seconds = time.monotonic() - begun
+    seen.processor = (sum(server.cpu_times()[:2]) if server else 0.0) - before
+    for each in watching:
+        if failed := each.exception():
+            seen.faults.append(f"{each.get_name()}: {type(failed).__name__}: {failed}")
+    return seen
+
+
+def said(*logs: Path) -> list[str]:
+    """Lines of the logs that name an error or a warning."""
+    lines = [line for log in logs if log.exists() for line in log.read_text(errors="replace").splitlines()]
+    return [line for line in lines if _BAD.search(line) and not _KNOWN.search(line)]
+
+
+def of_its_own(sessions: int, seconds: float, folder: Path) -> Seen:
+    """One size, with a dashboard of its own in ``folder``."""
+    settings = replace(Settings.from_environment(), home=folder, store_url=f"sqlite:///{folder / 'runs.sqlite'}")
+    with serving(folder, settings) as (address, server, log):
+        seen = asyncio.run(measure(address, sessions, seconds, server))
+        seen.faults += said(log, folder / "cluster" / "log.txt")
+    return seen
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sessions", type=int, nargs="+", default=list(SIZES))
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--address", help="of a dashboard that is there, with the runs of this benchmark under way")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--save", action="store_true", help="keep the result")
+    options = parser.parse_args()
+    rows = []
+    for sessions in options.sessions:
+        if options.address:
+            seen = asyncio.run(measure(options.address.rstrip("/"), sessions, 60 * options.minutes, None))
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                seen = of_its_own(sessions, 60 * options.minutes, Path(folder))
+        rows.append(seen.values())
+        for fault in sorted(set(seen.faults))[:20]:
+            sys.stderr.write(f"{sessions} sessions: {fault}\n")
+        sys.stderr.write(f"{rows[-1]}\n")
+    table = markdown(tuple(rows[0]), [tuple(row.values()) for row in rows])
+    values = {"minutes": options.minutes, "sizes": rows}
+    finish("sessions", values, table, as_json=options.json, save=options.save)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+"""Many sessions in front of one server, without browsers: each is answered, and no log has an error.
+
+How soon they are answered, and what memory that takes, is measured by ``python -m benchmarks.sessions``.
+"""
+
+import pytest
+
+from benchmarks import sessions
+
+SESSIONS, SECONDS = 20, 120.0
+
+
+@pytest.mark.nightly
+def test_sessions_that_watch_live_runs_are_all_answered(tmp_path, monkeypatch):
+    monkeypatch.setenv("EPSILON_DATA_DIR", "")
+    monkeypatch.setattr(sessions, "WATCHES_SECONDS", 10.0)
+    seen = sessions.of_its_own(SESSIONS, SECONDS, tmp_path)
+    assert seen.faults == []
+    assert len(seen.opened) == SESSIONS
+    assert len(seen.took) >= SESSIONS
+    assert seen.polls > 0
