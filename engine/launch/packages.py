@@ -58,11 +58,11 @@ def install(listed: str, environment: Path, progress: Callable[[str], None], *, 
     fetch(pip_install(BUILDERS), (), progress)
     text = (REPOSITORY / listed).read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
-        shorter, flags = Path(folder) / "list.txt", []
+        shorter = Path(folder) / "list.txt"
         if light:
-            text, flags = without(text, HEAVY), ["--no-deps"]
+            text = without(text, HEAVY)
         shorter.write_text(text, encoding="utf-8")
-        fetch(pip_install(str(shorter), *flags), pins(text), progress)
+        fetch(pip_install(str(shorter)), pins(text), progress)
     for stamp in environment.glob("installed-*"):
         if stamp.read_text() not in {_digest(PRODUCT), _digest(TESTS)}:
             stamp.unlink()  # what it speaks of has just been replaced
@@ -70,9 +70,13 @@ def install(listed: str, environment: Path, progress: Callable[[str], None], *, 
 
 
 def pip_install(listed: str, *flags: str) -> list[str]:
-    """The command that installs a list of packages and refuses files that are not the ones listed, builders too."""
+    """The command that installs a list of packages and refuses files that are not the ones listed, builders too.
+
+    Lists are whole, so pip need not look for what packages ask for. Where one asks for another with extras
+    (``coverage[toml]>=7.10``) it would look at the newest release, not the listed one, and end for want of a hash.
+    """
     pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-compile", "--require-hashes"]
-    return [*pip, "--no-build-isolation", "--use-pep517", *flags, "-r", str(REPOSITORY / listed)]
+    return [*pip, "--no-deps", "--no-build-isolation", "--use-pep517", *flags, "-r", str(REPOSITORY / listed)]
 
 
 def fetch(command: list[str], wanted: Collection[str], progress: Callable[[str], None]) -> None:
