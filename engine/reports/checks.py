@@ -90,7 +90,10 @@ def blind_spots(check: NoiseCheck) -> list[str]:
     found = []
     if check.unit == "sentence":
         few = "few" if looked_less(check) else f"{check.looks:,} of {check.steps:,} steps"
-        found.append(f"Sums that it did not look at: it measures noise at every step, but clipping at {few}.")
+        found.append(
+            f"Sums that it did not look at: it measures noise at every step, but clipping at {few}. A fault of "
+            "clipping that few sentences meet is found if one of them is drawn at such a step."
+        )
     else:
         found.append("What a client does before it sends its update: any update is taken as it comes, and clipped.")
     return [

@@ -2,10 +2,12 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import streamlit as st
 
 from engine.config import SimulationConfig
@@ -20,9 +22,8 @@ from pages.shared import metrics, tables
 def table(run: Run | None, finished: Sequence[Run], seeds: Sequence[Run]) -> None:
     """The records of ``run``, the same with other seeds, and the finished runs of the same setting."""
     if run and run.records:
-        frame = _shown(pd.DataFrame(curves.rows(run.records)))
-        st.dataframe(frame, hide_index=True, column_config=_columns(), key="records")
-    if (others := _seeds(seeds)) is not None:
+        st.dataframe(_shown(curves.rows(run.records)), hide_index=True, column_config=_columns(), key="records")
+    if others := _seeds(seeds):
         st.caption("Runs that differ in their seeds, on the test part")
         st.dataframe(_shown(others), hide_index=True, column_config=_columns(), key="seeds_table")
     if finished:
@@ -39,19 +40,18 @@ def table(run: Run | None, finished: Sequence[Run], seeds: Sequence[Run]) -> Non
             }
             for each, point in zip(finished, curves.tradeoff(finished), strict=True)
         ]
-        st.dataframe(_shown(pd.DataFrame(rows)), hide_index=True, column_config=_columns(), key="finished")
+        st.dataframe(_shown(rows), hide_index=True, column_config=_columns(), key="finished")
         tables.older(finished)
     if not finished and not (run and run.records):
         st.caption("No numbers yet.")
 
 
-def _seeds(seeds: Sequence[Run]) -> pd.DataFrame | None:
-    """A row for each seed that is done; None where fewer than two are."""
+def _seeds(seeds: Sequence[Run]) -> list[dict[str, Any]]:
+    """A row for each seed that is done; none where fewer than two are."""
     done = [run for run in seeds if run.final and run.final.test]
     if len(done) < 2:
-        return None
-    rows = zip(done, curves.seeds(done), strict=True)
-    return pd.DataFrame(
+        return []
+    return [
         {
             "seed": run.config.seed,
             "run": run.run_id,
@@ -62,14 +62,21 @@ def _seeds(seeds: Sequence[Run]) -> pd.DataFrame | None:
             "interval": point.interval,
             "seconds": run.provenance.wall_seconds if run.provenance else None,
         }
-        for run, point in rows
-    )
+        for run, point in zip(done, curves.seeds(done), strict=True)
+    ]
 
 
-def _shown(frame: pd.DataFrame) -> pd.DataFrame:
+def _shown(rows: Sequence[Mapping[str, Hashable]]) -> pa.Table:
+    """Rows as they are drawn; made once for all who look at the same, and for all polls that find nothing new."""
+    return _written(tuple(tuple(row.items()) for row in rows))
+
+
+@lru_cache(maxsize=256)
+def _written(rows: tuple[tuple[tuple[str, Hashable], ...], ...]) -> pa.Table:
     """ε as text: the table has no sign for infinity."""
+    frame = pd.DataFrame([dict(row) for row in rows])
     frame["epsilon"] = ["∞" if math.isinf(value) else f"{value:.4g}" for value in frame["epsilon"]]
-    return frame
+    return pa.Table.from_pandas(frame, preserve_index=False)
 
 
 def _columns() -> dict[str, Any]:
@@ -116,10 +123,10 @@ def offer(run: Run | None, config: SimulationConfig, seeds: Sequence[Run]) -> No
             taking.button(
                 "JSON", lambda: as_json(run), f"{name}.json", "application/json", icon=":material/data_object:"
             )
-            if (frame := _seeds(seeds)) is not None:
+            if rows := _seeds(seeds):
                 taking.button(
                     "Seeds, CSV",
-                    lambda: frame.to_csv(index=False),
+                    lambda: pd.DataFrame(rows).to_csv(index=False),
                     f"{name}-seeds.csv",
                     "text/csv",
                     icon=":material/table:",

@@ -15,7 +15,7 @@ from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, ScriptRequests, ScriptRequestType
 
-MOST_A_SECOND = 20.0
+MOST_A_SECOND = 10.0
 """Polls of all sessions together that are answered: one takes a server some hundredths of a second."""
 GONE_SECONDS = 10.0
 """A session that has not polled for so long looks no longer."""

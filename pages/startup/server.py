@@ -3,7 +3,8 @@
 Before its first session Streamlit takes a folder ``pages`` for the navigation of its first version, and a link to a
 page would open that page without ours. ``app.py`` says otherwise by ``st.navigation``, but only once it has run.
 Each answer has the headers of :mod:`pages.startup.guard`, and :mod:`pages.startup.watch` has an address of its own.
-Polls stand in nobody's way (:mod:`pages.startup.polls`).
+Polls stand in nobody's way (:mod:`pages.startup.polls`), and scripts do not queue up at each message
+(:mod:`pages.startup.messages`).
 """
 
 import sys
@@ -11,11 +12,12 @@ import sys
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.web.cli import main
 
-from pages.startup import guard, polls, watch
+from pages.startup import guard, messages, polls, watch
 
 if __name__ == "__main__":
     PagesManager.uses_pages_directory = False
     guard.stand()
     watch.stand()
     polls.stand()
+    messages.stand()
     sys.exit(main())

@@ -1,0 +1,47 @@
+"""What the noise check is compared with: runs that are not checked, and take the same steps."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from benchmarks import noise_cost
+from engine import preparation, simulation
+from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
+from engine.records import RoundRecord
+from engine.settings import Settings
+
+SMALL = SimulationConfig(
+    tagger=TaggerConfig(name="linear-crf"),
+    training=TrainingConfig(epochs=1.0, batch_size=64),
+    privacy=PrivacyConfig(noise_multiplier=1.0),
+)
+
+
+def last(records: Iterator[RoundRecord]) -> RoundRecord:
+    *_, record = records
+    return record
+
+
+def test_a_run_that_is_not_checked_takes_the_same_steps_and_says_that_nobody_looked():
+    settings = Settings.from_environment()
+    checked = last(simulation.simulate(SMALL, settings))
+    with noise_cost.blind():
+        blind = last(simulation.simulate(SMALL, settings))
+    assert checked.noise_check is not None
+    assert not checked.noise_check.failed
+    assert blind.noise_check is None
+    assert (blind.loss, blind.scores) == (checked.loss, checked.scores)
+    again = last(simulation.simulate(SMALL, settings))
+    assert again.noise_check == checked.noise_check
+
+
+def test_shares_are_of_steps_that_were_looked_at_and_of_a_whole_run():
+    settings = Settings.from_environment()
+    preparation.warm_up(settings)
+    clock = iter(np.arange(0.0, 1e5, 0.5)).__next__
+    parts = noise_cost.by_parts(SMALL, settings, 4, clock)
+    assert parts["times"]["verdict"] > 0
+    assert 4 <= parts["timed_steps"] <= parts["steps"]
+    assert parts["share"] == pytest.approx(sum(parts["shares"].values()), abs=1e-4)
+    assert 0 < noise_cost.training_share(SMALL, settings, clock) < 1
