@@ -76,7 +76,7 @@ def _written(rows: tuple[tuple[tuple[str, Hashable], ...], ...]) -> pa.Table:
     """ε as text: the table has no sign for infinity."""
     frame = pd.DataFrame([dict(row) for row in rows])
     frame["epsilon"] = ["∞" if math.isinf(value) else f"{value:.4g}" for value in frame["epsilon"]]
-    return pa.Table.from_pandas(frame, preserve_index=False)
+    return pa.Table.from_pandas(frame)  # with its index, without which the browser has no rows
 
 
 def _columns() -> dict[str, Any]:

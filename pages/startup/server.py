@@ -3,8 +3,8 @@
 Before its first session Streamlit takes a folder ``pages`` for the navigation of its first version, and a link to a
 page would open that page without ours. ``app.py`` says otherwise by ``st.navigation``, but only once it has run.
 Each answer has the headers of :mod:`pages.startup.guard`, and :mod:`pages.startup.watch` has an address of its own.
-Polls stand in nobody's way (:mod:`pages.startup.polls`), and scripts do not queue up at each message
-(:mod:`pages.startup.messages`).
+Where many look, polls stand in nobody's way (:mod:`pages.startup.polls`), scripts take turns
+(:mod:`pages.startup.turns`) and do not queue up at each message (:mod:`pages.startup.messages`).
 """
 
 import sys
@@ -12,7 +12,7 @@ import sys
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.web.cli import main
 
-from pages.startup import guard, messages, polls, watch
+from pages.startup import guard, messages, polls, turns, watch
 
 if __name__ == "__main__":
     PagesManager.uses_pages_directory = False
@@ -20,4 +20,5 @@ if __name__ == "__main__":
     watch.stand()
     polls.stand()
     messages.stand()
+    turns.stand()
     sys.exit(main())
