@@ -56,7 +56,7 @@ def answer(points: Sequence[Point], epsilon: float) -> str:
     """What the signature costs, in a sentence."""
     good, paper, free = (price.bought(points, *each) for each in ((GOOD, epsilon), (PAPER, epsilon), (GOOD, math.inf)))
     if free is None:
-        return "No run of this is known here: the page Practice can compute them."
+        return "No run of this is known here: the page Good practice can compute them."
     limit = "Without a limit" if math.isinf(epsilon) else f"At ε = {epsilon:g}"
     if good is None:
         best = f"{_of_100(paper)} of 100 names" if paper else "no names that we know of"
@@ -147,7 +147,7 @@ LESSON = Lesson(
     note=(
         "**Sources.** The paper's setting: A. Jana and C. Biemann 2021; good practice: N. Ponomareva et al. 2023, "
         "*How to DP-fy ML*, sections 5 and 5.2.1 (tiers); F. Tramèr and D. Boneh 2021. All points are published runs "
-        "of this repository; the page *Practice* climbs from one curve to the other, rung by rung.\n\n"
+        "of this repository; the page *Good practice* climbs from one curve to the other, rung by rung.\n\n"
         "**Pitfalls.** The unit is one sentence: a person with ten of them has more than ten times ε (lesson 2). "
         "Public vectors in context were tuned on other people's sentences: public is not the same as given freely. "
         "That curves meet at ∞ does not make ε = 8 free of risk; the promise is a bound, not a measurement.\n\n"
