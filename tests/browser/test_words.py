@@ -11,6 +11,12 @@ pytestmark = pytest.mark.browser
 
 PAGES = (
     "",
+    "learn",
+    "learn?lesson=promise&guess=73",
+    "learn?lesson=noise&guess=none",
+    "learn?lesson=step&guess=none",
+    "learn?lesson=price&guess=none",
+    "try",
     "runs",
     "compare",
     "frontier",
