@@ -139,9 +139,9 @@ LESSON = Lesson(
     guess=Guess(label="Times larger", low=1, high=100, step=1),
     show=show,
     words=(
-        "One noise on the sum gets smaller as 1/n, a noise on each answer as 1/√n: trust is paid for in people. A "
-        "secure sum lies between: each adds a small share of the noise, and the server sees the sum alone. You trust "
-        "that not too many work with it, and none of them with all."
+        "One noise on the sum gets smaller as 1/n, a noise on each answer as 1/√n: who trusts nobody needs more people "
+        "for the same error. A secure sum lies between: each adds a small share of the noise, and the server sees the "
+        "sum alone."
     ),
     simplifies=(
         "*Global privacy is more accurate* is true, and by how much depends on how many take part. *Local privacy "

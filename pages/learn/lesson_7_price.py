@@ -134,10 +134,9 @@ LESSON = Lesson(
     guess=Guess(label="Found at ε = 1, of 100", low=0, high=100, step=1),
     show=show,
     words=(
-        "The promise is the same on both curves; what was known in advance is not. Good practice begins with public "
-        "knowledge, few weights and large batches; the paper's setting learns every weight of an LSTM from private "
-        "sentences alone. Which ε would you sign with your own letters among them? And does it matter that one "
-        "person may have written ten?"
+        "Both curves promise the same. Good practice begins with public knowledge, few weights and large batches; the "
+        "paper's setting learns every weight of an LSTM from private sentences alone. Which ε would you sign, if ten "
+        "of these sentences were yours?"
     ),
     simplifies=(
         "*ε buys accuracy at a fixed price*: it does not. At the same ε, the same data and the same promise, names "

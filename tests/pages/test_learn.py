@@ -2,9 +2,11 @@
 
 import math
 import re
+import sys
 import threading
 import urllib.request
 import xml.etree.ElementTree
+from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import unquote
 
@@ -13,7 +15,7 @@ import segno
 import streamlit as st
 
 from engine.poll import Poll, Question, Tally
-from engine.settings import Settings
+from engine.settings import REPOSITORY, Settings
 from pages.learn import class_poll, classroom, histogram, link, qr
 from pages.learn.lesson import MOST_WORDS, Guess, Lesson
 from pages.learn.lessons import LESSONS
@@ -69,14 +71,43 @@ def said(test) -> str:
     return "\n".join(each.value for each in [*test.markdown, *test.caption, *test.warning])
 
 
+_FOLDED = ("expander", "expandable", "status", "popover")
+_TEXTS = ("markdown", "caption", "info", "warning", "error", "success")
+
+
+def in_sight(block) -> Iterator[str]:
+    """What there is to read in a part of the page: not what is folded, the labels of controls, and the picture."""
+    for child in block.children.values():
+        if hasattr(child, "children"):
+            if child.type not in _FOLDED:
+                yield from in_sight(child)
+        elif child.type in _TEXTS and not child.value.startswith("Epsilon Explorer"):
+            yield child.value
+
+
+def words_in(texts) -> int:
+    return len(re.findall(r"\w[\w'’.,-]*", " ".join(texts)))
+
+
 def fields(test) -> dict[str, str]:
     return {name: values[-1] for name, values in test.query_params.items()}
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
 class TestEachLesson:
-    def test_there_is_little_to_read(self, lesson):
-        assert len(re.findall(r"\w[\w'’.,-]*", f"{lesson.question} {lesson.words}")) <= MOST_WORDS
+    def test_there_is_little_to_read_in_any_of_its_views(self, lesson, open_page, settings):
+        here = replace(settings, published=REPOSITORY / "cached_results")
+        asked = list(in_sight(open_page("learn", here, lesson=lesson.name).main))
+        assert lesson.question in asked
+        assert words_in(asked) <= MOST_WORDS
+        views = sys.modules[lesson.show.__module__].VIEWS
+        for view in views:
+            chosen = {f"l{LESSONS.index(lesson) + 1}_view": view}
+            page = open_page("learn", here, lesson=lesson.name, guess=f"{lesson.guess.low:g}", **chosen)
+            answered = list(in_sight(page.main))
+            assert lesson.words in answered
+            assert lesson.question not in answered
+            assert words_in(answered) <= MOST_WORDS, (view, answered)
 
     def test_the_guess_can_be_made(self, lesson):
         asked = lesson.guess
@@ -122,10 +153,21 @@ class TestFrame:
         test.slider[0].set_value(35.0).run()
         test.button(key="guessed").click().run()
         assert CALLS[-1] == (35.0, 3)
-        assert "Your guess: **35 %**" in said(test)
+        assert "Your guess: **35 %** (share)" in said(test)
         assert fields(test) == {"lesson": "one", "guess": "35"}
         assert "Words of the first." in said(test)
-        assert [each.label for each in test.status] == ["What is often said too simply", "Teacher's note"]
+        assert [each.label for each in test.status] == [
+            "The question",
+            "What is often said too simply",
+            "Teacher's note",
+        ]
+
+    def test_the_question_is_folded_once_it_is_answered_but_for_a_class(self, learn):
+        assert "How **many**?" in list(in_sight(learn(lesson="one").main))
+        folded = learn(lesson="one", guess="35")
+        assert "How **many**?" in said(folded)
+        assert "How **many**?" not in list(in_sight(folded.main))
+        assert "How **many**?" in list(in_sight(learn(**{"lesson": "one", "guess": "35", "class": "yes"}).main))
 
     def test_the_answer_is_there_without_a_guess_too(self, learn):
         test = learn(lesson="one")
