@@ -51,10 +51,12 @@ def show(guess: float | None) -> None:
 def answer(found: Matches, known: int, wrong: int) -> str:
     """What the picture shows, in a sentence."""
     right, other, nobody = (round(100 * share) for share in found.shares)
-    return (
-        f"Who knows {known} {'rating' if known == 1 else 'ratings'} ({wrong} wrong) finds {right} of 100 people again, "
-        f"takes {other} for somebody else, and names nobody for {nobody}."
-    )
+    parts = [
+        f"Who knows {known} {'rating' if known == 1 else 'ratings'} ({wrong} wrong) finds {right} of 100 people again"
+    ]
+    parts += [f"takes {other} for somebody else"] if other else []
+    parts += [f"names nobody for {nobody}"] if nobody else []
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1]))) + "."
 
 
 def _by_known(outsider: Outsider, release: Release, guess: float | None) -> go.Figure:

@@ -38,10 +38,8 @@ def show(guess: float | None) -> None:
             "People asked", _PEOPLE, 1000, format_func="{:,}".format, key="l4_people", bind="query-params"
         )
         epsilon = st.select_slider("ε", _EPSILONS, 1.0, format_func="{:g}".format, key="l4_eps", bind="query-params")
-        share = st.slider("Of them would say yes, %", 0, 100, 20, key="l4_yes", bind="query-params") / 100
-        colluding = st.slider(
-            "Of them may work with the server, %", 0, 90, 10, 10, key="l4_collude", bind="query-params"
-        )
+        share = st.slider("Who would say yes, %", 0, 100, 20, key="l4_yes", bind="query-params") / 100
+        colluding = st.slider("Who may work with the server, %", 0, 90, 10, 10, key="l4_collude", bind="query-params")
     survey = Survey(people=people, share=share, epsilon=epsilon, colluding=colluding / 100)
     said = answer(survey)
     with left:

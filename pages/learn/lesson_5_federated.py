@@ -106,7 +106,7 @@ def _chosen() -> tuple[Setting, float]:
 
 def answer(reading: Reading) -> str:
     """What the server reads, in a sentence."""
-    known, names = f"Of {reading.there} words that it knows", f"{reading.names_read} of {reading.names} in names"
+    known, names = f"Of {reading.there} words in its dictionary", f"{reading.names_read} of {reading.names} in names"
     wrong = reading.said - reading.right
     if not reading.by_update:
         return (

@@ -105,7 +105,8 @@ def picture(points: Sequence[Point], epsilon: float, guess: float | None, view: 
     figure.update_xaxes(axis.layout())
     figure.update_yaxes(range=[-3, 103])
     line = {"color": palette.QUIET, "width": 2, "dash": "dot"}
-    figure.add_vline(x=axis.position(epsilon), line=line, annotation={"text": "signed"}, annotation_position="bottom")
+    side = "top right" if epsilon <= 1 else "top left"
+    figure.add_vline(x=axis.position(epsilon), line=line, annotation={"text": "signed"}, annotation_position=side)
     if recall:
         marking.across(figure, guess, "your guess for ε = 1")
     return figure

@@ -6,7 +6,6 @@ import sys
 import threading
 import urllib.request
 import xml.etree.ElementTree
-from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import unquote
 
@@ -20,6 +19,7 @@ from pages.learn import class_poll, classroom, histogram, link, qr
 from pages.learn.lesson import MOST_WORDS, Guess, Lesson
 from pages.learn.lessons import LESSONS
 from pages.learn.link import Place
+from tests.pages.reading import in_sight, words_in
 
 CALLS = []
 
@@ -69,24 +69,6 @@ def headings(test) -> list[str]:
 
 def said(test) -> str:
     return "\n".join(each.value for each in [*test.markdown, *test.caption, *test.warning])
-
-
-_FOLDED = ("expander", "expandable", "status", "popover")
-_TEXTS = ("markdown", "caption", "info", "warning", "error", "success")
-
-
-def in_sight(block) -> Iterator[str]:
-    """What there is to read in a part of the page: not what is folded, the labels of controls, and the picture."""
-    for child in block.children.values():
-        if hasattr(child, "children"):
-            if child.type not in _FOLDED:
-                yield from in_sight(child)
-        elif child.type in _TEXTS and not child.value.startswith("Epsilon Explorer"):
-            yield child.value
-
-
-def words_in(texts) -> int:
-    return len(re.findall(r"\w[\w'’.,-]*", " ".join(texts)))
 
 
 def fields(test) -> dict[str, str]:
