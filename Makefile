@@ -1,7 +1,7 @@
 # make run         sets up what pages need, then opens the dashboard on localhost (PORT=9000 for another port); what
 #                  only runs need is set up behind it
-# make test        sets up what is missing, then runs all tests, those in a browser included
-# make nightly     runs what takes long too: processes killed at 50 moments, 500 runs in a row, long fuzzing
+# make test        sets up what is missing, then runs the tests, those in a browser too, but for what takes hours
+# make nightly     runs that as well: processes killed at 50 moments, 500 runs in a row, long fuzzing
 # make lint        ruff and mypy
 # make sbom        lists what is installed, with licences, as CycloneDX has it: sbom.json
 # make setup       only sets up: the virtual environment .venv, the pinned packages, the word vectors

@@ -29,6 +29,8 @@ DOCS = REPOSITORY / "docs"
 TUTORIALS = ("teacher", "engineer", "compliance")
 HOME = "http://localhost:8501/"
 """Where readers of the tutorials have their dashboard."""
+PATIENCE = 400_000
+"""Milliseconds in which a page is drawn: *Try a sentence* loads taggers first, beside whatever else is done here."""
 _COLOURS = 256
 """Of a picture's palette: the pages have few, and files stay small."""
 _COARSE = (64, 40)
@@ -56,6 +58,7 @@ PICTURES = (
     Picture(file="tutorials/noise.png", link="?corpus=synthetic&noise_multiplier=5"),
     Picture(file="tutorials/word.png", then=lambda page: word(page, "δ")),
     Picture(file="tutorials/practice.png", link="practice"),
+    Picture(file="tutorials/lesson.png", link="learn?lesson=promise&guess=90", then=lambda page: drawn(page)),
     Picture(file="tutorials/compare.png", link="compare", then=lambda page: to(page, "All finished runs")),
     Picture(file="tutorials/promise.png", then=lambda page: to(press(page, "What does this promise?"))),
     Picture(file="tutorials/check.png", then=lambda page: to(press(page, "Noise check passed"))),
@@ -66,14 +69,14 @@ PICTURES = (
 def step(page: Page, address: str) -> None:
     """Open an address and wait until it is drawn: its answer, its pictures, and no script under way."""
     page.goto(address)
-    page.wait_for_selector(".stMain h3", timeout=60_000)
+    page.wait_for_selector(".stMain h3", timeout=PATIENCE)
     at_rest(page)
 
 
 def at_rest(page: Page) -> None:
     """Wait until the page was computed to its end and its pictures stand."""
-    page.wait_for_selector("[data-test-script-state='notRunning']", timeout=60_000)
-    expect(page.locator(".stMain [data-testid=stSkeleton], .stSpinner")).to_have_count(0, timeout=60_000)
+    page.wait_for_selector("[data-test-script-state='notRunning']", timeout=PATIENCE)
+    expect(page.locator(".stMain [data-testid=stSkeleton], .stSpinner")).to_have_count(0, timeout=PATIENCE)
     page.evaluate("() => document.fonts.ready")
 
 
@@ -96,6 +99,11 @@ def to(page: Page | Locator, text: str | None = None) -> None:
     if isinstance(found, Locator):
         found.evaluate("each => each.scrollIntoView({ block: 'start' })")
         found.page.evaluate("() => document.querySelector('.stMain').scrollBy(0, -80)")
+
+
+def drawn(page: Page) -> None:
+    """Wait for the first picture of the page, whose program comes after the page."""
+    page.locator(".stMain .js-plotly-plot .main-svg").first.wait_for(timeout=PATIENCE)
 
 
 def word(page: Page, form: str) -> None:

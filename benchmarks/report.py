@@ -75,6 +75,26 @@ def markdown(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
+def lessons_table(values: Mapping[str, Any]) -> str:
+    """How long each lesson takes to answer; below it the live run."""
+    rows = [
+        (each["lesson"], each["moved"], f"{each['first']:.2f}", f"{each['again']:.2f}") for each in values["lessons"]
+    ]
+    text = markdown(("lesson", "what is moved", "first look, s", "seen before, s"), rows)
+    return f"{text}\n\nLesson 5's live run: first point {values['first_point']:.1f} s after the page was opened."
+
+
+def tagging_table(values: Mapping[str, Any]) -> str:
+    """How fast texts are tagged."""
+    rows: list[tuple[Any, ...]] = [
+        ("first text of a fresh process", f"{values['start_seconds']:.1f} s"),
+        ("500 words, five taggers, warm", f"{values['seconds_500_words']:.2f} s"),
+        ("one linear tagger, features there", f"{values['sentences_a_second']:,} sentences a second"),
+        ("the same, features computed", f"{values['sentences_a_second_with_features']:,} sentences a second"),
+    ]
+    return markdown(("texts", "measured"), rows)
+
+
 def step_table(medians: Mapping[str, float]) -> str:
     """Milliseconds and ratios."""
     bases = ((1, 1), (medians["keras_ms"], 2), (medians["ours_private_ms"], 1))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks import audits, figures
 from benchmarks.cached_results import NOISE_MULTIPLIERS
-from benchmarks.report import markdown, step_table
+from benchmarks.report import lessons_table, markdown, step_table, tagging_table
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.experiments import diagnosis, fedner, paper, recipes
 from engine.experiments.over_seeds import OverSeeds, older_text, over_seeds, seeds_text
@@ -153,6 +153,16 @@ def speed() -> str:
     return f"{step_table(kept.values)}\n\nOn {kept.machine}." if kept else "Not measured yet."
 
 
+def classroom() -> str:
+    """How long lessons and *Try a sentence* take to answer, each with its machine."""
+    kept = measured.read_all(Settings.from_environment().published)
+    said = []
+    for name, draw in (("lessons", lessons_table), ("tagging", tagging_table)):
+        if found := kept.get(name):
+            said += [draw(found.values), f"On {found.machine} (`{found.command.removesuffix(' --save')}`)."]
+    return "\n\n".join(said) or "Not measured yet."
+
+
 def attacked() -> str:
     """What attacks found, beside what is claimed."""
     return audits.table(Runs.from_environment())
@@ -173,6 +183,7 @@ TABLES = {
     "medical": medical,
     "audits": attacked,
     "speed": speed,
+    "classroom": classroom,
 }
 """Names of the marks → what is put between them."""
 

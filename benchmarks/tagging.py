@@ -9,7 +9,7 @@ import argparse
 import statistics
 import time
 
-from benchmarks.report import finish, markdown
+from benchmarks.report import finish, tagging_table
 from engine.runs import Runs
 from engine.tagging.examples import examples
 from engine.tagging.tagging import TextTagger, read_off
@@ -66,13 +66,7 @@ def main() -> None:
         "sentences_a_second": round(ready),
         "sentences_a_second_with_features": round(whole),
     }
-    rows = [
-        ("first text of a fresh process", f"{first:.1f} s"),
-        (f"{WORDS} words, five taggers, warm", f"{warm:.2f} s"),
-        ("one linear tagger, features there", f"{ready:,.0f} sentences a second"),
-        ("the same, features computed", f"{whole:,.0f} sentences a second"),
-    ]
-    finish("tagging", values, markdown(("what", "measured"), rows), as_json=options.json, save=options.save)
+    finish("tagging", values, tagging_table(values), as_json=options.json, save=options.save)
 
 
 if __name__ == "__main__":

@@ -201,7 +201,7 @@ class Recorder:
         """How often the planned noise is in the sum of so many clients, as a variance."""
         if not self._plan.local or not clients:
             return 1.0
-        return clients / (clients - may_vanish(clients)) if self._plan.mechanism.noise == "shares" else clients
+        return clients / (clients - may_vanish(clients)) if self._plan.mechanism.in_shares else clients
 
     def _summary(self) -> dict[str, Any]:
         """Means over the sentences sampled since the last record; 0 if there were none."""

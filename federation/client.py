@@ -9,7 +9,6 @@ noise counts as none on a client's own sentences: the seed stands in the file th
 import datetime
 import json
 import math
-import os
 import secrets as system
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ import numpy as np
 
 from engine import corpus as corpora
 from engine import embeddings
+from engine.artefacts import written_whole
 from engine.config import SimulationConfig, run_key
 from engine.corpus import CorpusHandle
 from engine.corpus.sentences import Corpus
@@ -266,9 +266,8 @@ class Client:
 
     def _keep(self, monitor: NoiseMonitor) -> None:
         path = self.agreement.client / self.run / "check.npz"
-        with open(path.with_suffix(".new"), "wb") as file:
-            np.savez(file, **monitor.state)
-        os.replace(path.with_suffix(".new"), path)
+        with written_whole(path, "The noise check") as passing:
+            np.savez(passing, **monitor.state)
         (path.parent / "check.json").write_text(json.dumps({"faults": monitor.verdict().faults}), encoding="utf-8")
 
 

@@ -2,10 +2,10 @@
 
 import json
 import math
-import os
 
 import numpy as np
 
+from engine.artefacts import written_whole
 from engine.errors import InvalidConfig
 from engine.preparation import prepare
 from engine.settings import Settings
@@ -63,7 +63,5 @@ class Server:
         ).save(self._agreement.server / "tagger.npz")
 
     def _write(self) -> None:
-        path = self._agreement.server / "rounds.json"
-        new = path.with_suffix(".new")
-        new.write_text(json.dumps(self._rounds, indent=1), encoding="utf-8")
-        os.replace(new, path)
+        with written_whole(self._agreement.server / "rounds.json", "What the rounds gave") as passing:
+            passing.write_text(json.dumps(self._rounds, indent=1), encoding="utf-8")

@@ -16,6 +16,6 @@ def span(config: SimulationConfig) -> float:
     if not (privacy.kind.whole_clients and privacy.private and privacy.clip_norm):
         return _PLAIN
     std = privacy.noise_multiplier * privacy.clip_norm
-    if privacy.kind.noise == "shares":
+    if privacy.kind.in_shares:
         std = noise_share(std, clients, may_vanish(clients))
     return privacy.clip_norm + DEVIATIONS * std

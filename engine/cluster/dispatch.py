@@ -12,7 +12,6 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ from pathlib import Path
 import psutil
 
 from engine.artefacts import written_whole
-from engine.errors import ClusterError
+from engine.errors import ClusterError, StoreError
 from engine.settings import REPOSITORY, Settings
 
 START_SECONDS = 60
@@ -55,6 +54,8 @@ class Place:
     def _writing(self) -> Iterator[None]:
         try:
             yield
+        except StoreError as error:
+            raise ClusterError(f"The workers cannot start. {error}") from error
         except OSError as error:
             raise ClusterError(
                 f"The workers cannot start: {self.folder} cannot be written ({error.strerror})."
@@ -122,18 +123,18 @@ class Place:
     def add_owner(self, pid: int) -> None:
         """The cluster shall live as long as this process. Raises ClusterError.
 
-        Written beside the owners and moved to them whole: the cluster, woken by one request, looks at them during the
-        next, and would take an owner whose file is empty at that moment for one that has ended.
+        Written whole: the cluster, woken by one request, looks at the owners during the next, and would take one whose
+        file is empty at that moment for one that has ended.
         """
         with self._writing(), suppress(psutil.NoSuchProcess):
-            with tempfile.NamedTemporaryFile("w", dir=self.folder, prefix="owner-", delete=False) as passing:
-                passing.write(_started(psutil.Process(pid)))
-            os.replace(passing.name, self.owners / str(pid))
+            started = _started(psutil.Process(pid))
+            with written_whole(self.owners / str(pid), "Whom the workers are for") as passing:
+                passing.write_text(started)
 
     def living_owners(self) -> list[int]:
         """Owners that have not ended; the others are forgotten."""
         living = []
-        for path in self.owners.iterdir():
+        for path in self.owners.glob("[!.]*"):  # what begins with a dot is being written
             try:
                 process = _same(int(path.name), path.read_text())
             except (OSError, ValueError):

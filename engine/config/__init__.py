@@ -161,7 +161,7 @@ class SimulationConfig:
                 f"sampling={self.privacy.sampling!r}, expected 'poisson', since mechanism={mechanism!r} draws the "
                 "clients of a round independently"
             )
-        if self.privacy.kind.noise == "shares" and federation.participants == 1:
+        if self.privacy.kind.in_shares and federation.participants == 1:
             raise InvalidConfig(
                 f"participants=1, expected at least 2, since mechanism={mechanism!r} hides each among others"
             )

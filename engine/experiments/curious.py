@@ -81,8 +81,8 @@ def measure(
     return ServerAudit(
         claimed=spent(plan, plan.steps, len(plan.rounds)).epsilon,
         delta=config.privacy.delta,
-        sums=config.privacy.kind.noise == "shares",
-        clients=1 if config.privacy.kind.noise == "shares" else min(CLIENTS, len(visits)),
+        sums=config.privacy.kind.in_shares,
+        clients=1 if config.privacy.kind.in_shares else min(CLIENTS, len(visits)),
         sentences=round(sum(len(plan.sentences[visit.part]) for visit in visits) / len(visits)),
         steps=max(visit.steps for visit in visits),
         readings=tuple(readings),
@@ -182,7 +182,7 @@ def _sent(
     which it trains on in their place."""
     run, holding = prepared.run, prepared.run.holdings[0]
     visits = _visits(run.plan.rounds)
-    sums = run.plan.mechanism.noise == "shares" and run.plan.server is not None
+    sums = run.plan.mechanism.in_shares and run.plan.server is not None
     tries = range(1 if sums or own is None else OWN)
     for number in tries:
         total = np.zeros(holding.shared)
@@ -261,7 +261,7 @@ def _update(
     if run.plan.server is None or not run.plan.local:  # a server that clips and adds noise sees it before
         return update
     update = clip(update, run.plan.server.clip_norm)
-    if run.plan.mechanism.noise == "shares":
+    if run.plan.mechanism.in_shares:
         return update
     if own is None:
         sent = message(run.plan, common, learner.weights[: holding.shared], _secrets(config, 0), visit.client, 0)

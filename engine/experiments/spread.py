@@ -69,8 +69,14 @@ class PairedDifference:
 
 def paired_difference(differences: Sequence[float]) -> PairedDifference:
     """Of at least two differences. Raises StatisticsError where there are fewer."""
-    mean, reach = statistics.fmean(differences), reach_of_mean(statistics.stdev(differences), len(differences))
-    return PairedDifference(mean, Interval(mean - reach, mean + reach), len(differences))
+    return PairedDifference(statistics.fmean(differences), interval_of_mean(differences), len(differences))
+
+
+def interval_of_mean(values: Sequence[float], level: float = 0.95) -> Interval:
+    """Of the value that is expected, by Student's t, which takes the values for normal. Raises StatisticsError where
+    there are fewer than two."""
+    mean, reach = statistics.fmean(values), reach_of_mean(statistics.stdev(values), len(values), level)
+    return Interval(mean - reach, mean + reach)
 
 
 def reach_of_mean(sd: float, number: int, level: float = 0.95) -> float:

@@ -97,7 +97,7 @@ class FederatedPlan:
 
     def secure_round(self, round: int, weights: int) -> "SecureRound | None":
         """The secure sum of so many weights in a round, where the mechanism has one."""
-        if self.server is None or self.mechanism.noise != "shares":
+        if self.server is None or not self.mechanism.in_shares:
             return None
         from engine.federated.secure_round import secure_round
 

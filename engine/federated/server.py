@@ -53,7 +53,7 @@ class Server:
 
     def receive(self, client: int, update: np.ndarray, examples: int) -> None:
         """What a client sent, float64 [size], after its training on so many sentences."""
-        if self.plan.mechanism.noise == "shares" and self.plan.server:
+        if self.plan.mechanism.in_shares and self.plan.server:
             self._clients.append(client)
             self._hidden.append(update)  # for its masks, in :meth:`finish`; the server looks at none of them
             return

@@ -38,6 +38,11 @@ class MechanismKind:
         """Whether clients add the noise themselves to what they send."""
         return self.noise in ("messages", "shares")
 
+    @property
+    def in_shares(self) -> bool:
+        """Whether each client of a round adds a share of the noise, and nobody sees more than the sum."""
+        return self.noise == "shares"
+
 
 _CLIENT = "one client, with all its sentences"
 

@@ -69,9 +69,9 @@ def _main_choices(start: Mapping[str, Any]) -> DeltaGenerator:
         IN_CONTEXT if KINDS[state.tagger].in_context else FEATURES,
         "features",
         names=titles.FEATURES,
-        help="What a token is told by, from public data; each has what stands above it too. The last three were "
-        "fitted on Wikigold's sentences, the last two on its labels too, spaCy's finder on OntoNotes'. A corpus "
-        "that shares sentences with it is told so.",
+        help="What the tagger knows of each word, from public data; each choice has those above it too. The last three "
+        "were fitted on Wikigold's sentences, the last two on its labels too, spaCy's finder on OntoNotes'. Where a "
+        "corpus shares sentences with Wikigold, the page says so.",
     )
     st.select_slider(
         "Noise multiplier σ",

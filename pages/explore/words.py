@@ -131,7 +131,7 @@ def assumptions(privacy: PrivacySpent, config: SimulationConfig) -> str:
         return f"Not private: nothing is promised to anybody · seed {config.seed}"
     drawn = "Poisson sampling" if config.privacy.sampling == "poisson" else "fixed batches, no amplification"
     if config.privacy.kind.by_clients:
-        share = "a share of the noise" if config.privacy.kind.noise == "shares" else "noise"
+        share = "a share of the noise" if config.privacy.kind.in_shares else "noise"
         drawn = f"{share} on each update"
     accountant = "exact accounting" if privacy.accountant == "exact" else f"{privacy.accountant.upper()} accountant"
     drawn += " · noise from the operating system" if config.privacy.noise_source == "system" else ""

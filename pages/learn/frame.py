@@ -9,11 +9,16 @@ from pages.shared import address
 
 
 def show(place: Place, lesson: Lesson, lessons: tuple[Lesson, ...]) -> None:
-    """The lesson of ``place``."""
+    """The lesson of ``place``. Its question is folded once it is answered, so that little is left to read; a class
+    goes on seeing it."""
     if place.in_class:
         class_poll.close_others(lesson)
     st.markdown(f"### {lessons.index(lesson) + 1}. {address.plain(lesson.title)}")
-    st.markdown(lesson.question)
+    if place.answered and not place.in_class:
+        with st.expander("The question", type="compact", icon=":material/help:", key="question"):
+            st.markdown(lesson.question)
+    else:
+        st.markdown(lesson.question)
     if place.answered:
         _answer(place, lesson)
     elif place.in_class and class_poll.allowed():
@@ -53,7 +58,9 @@ def _answer(place: Place, lesson: Lesson) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if place.guess is not None:
             whose = "The class's median" if found and found.median == place.guess else "Your guess"
-            st.markdown(f"{whose}: **{address.plain(shown(place.guess, lesson.guess.unit))}**", width="content")
+            asked = lesson.guess.label[0].lower() + lesson.guess.label[1:]
+            value = address.plain(shown(place.guess, lesson.guess.unit))
+            st.markdown(f"{whose}: **{value}** ({address.plain(asked)})", width="content")
         st.button(
             "Guess again", type="tertiary", icon=":material/undo:", key="again", on_click=moving.ask, args=(place,)
         )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 MOST_WORDS = 120
-"""On the screen, the question and the words under the picture together."""
+"""On the screen: question and guess before the answer; picture, its sentence, captions and the words under it after."""
 
 
 @dataclass(frozen=True, kw_only=True)

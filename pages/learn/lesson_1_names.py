@@ -51,10 +51,12 @@ def show(guess: float | None) -> None:
 def answer(found: Matches, known: int, wrong: int) -> str:
     """What the picture shows, in a sentence."""
     right, other, nobody = (round(100 * share) for share in found.shares)
-    return (
-        f"Who knows {known} {'rating' if known == 1 else 'ratings'} ({wrong} wrong) finds {right} of 100 people again, "
-        f"takes {other} for somebody else, and names nobody for {nobody}."
-    )
+    parts = [
+        f"Who knows {known} {'rating' if known == 1 else 'ratings'} ({wrong} wrong) finds {right} of 100 people again"
+    ]
+    parts += [f"takes {other} for somebody else"] if other else []
+    parts += [f"names nobody for {nobody}"] if nobody else []
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1]))) + "."
 
 
 def _by_known(outsider: Outsider, release: Release, guess: float | None) -> go.Figure:
@@ -127,7 +129,7 @@ def _standing_out(found: Matches, outsider: Outsider, release: Release, guess: f
         return
     st.markdown(
         f"The best match of no. {place} is **{whose}**, {ahead}. It shares {len(clues)} of the {outsider.known} known "
-        f"films; most telling: {'; '.join(clue_text(clue) for clue in clues[:3])}."
+        f"films; most telling: {'; '.join(clue_text(clue) for clue in clues[:2])}."
     )
 
 
@@ -175,9 +177,9 @@ LESSON = Lesson(
     guess=Guess(label="Found again, of 100", low=0, high=100, step=1),
     show=show,
     words=(
-        "All people here are simulated; the attack is the published one. It needs no name: few people watched the same "
-        "rare films in the same weeks, so a handful of ratings is as good as a fingerprint. Coarser data helps, and "
-        "costs: try which column you would give up."
+        "These people are simulated; the attack is the published one. It needs no name: few people watched the same "
+        "rare films in the same weeks, so a handful of ratings is a fingerprint. Coarser data helps, and costs: which "
+        "column would you give up?"
     ),
     simplifies=(
         "It is often said that *99 % of the removed personal information* was recovered. The paper says something "

@@ -25,6 +25,8 @@ GROUP = (1, 2, 3, 5, 7, 10, 15, 20)
 _EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0)
 _DELTAS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-2, 1e-1)
 _DRAWS = 2000
+_NEAR = 0.08
+"""Of how sure somebody is: two lines so close have no room for words between them."""
 _WITH, _WITHOUT = palette.RECALL, palette.PRECISION
 
 
@@ -66,14 +68,11 @@ def believed(noise: Noise, epsilon: float, prior: float, seen: float) -> str:
     """What the bound says, and what one answer does."""
     _, high = promise.bounds(epsilon, prior)
     after = float(promise.belief(noise, seen, prior))
-    bound = f"can become surer than {_percent(high)}"
-    limit = (
-        f"no answer {bound}".replace("can become", "makes her") if noise.kind == "laplace" else f"she seldom {bound}"
-    )
-    limit = limit.replace("can become", "becomes")
+    limit = f"{'never' if noise.kind == 'laplace' else 'seldom'} becomes surer than {_percent(high)}"
+    before, then = (odds(each).replace(" ", "\N{NO-BREAK SPACE}") for each in (prior, after))
     return (
-        f"From {_percent(prior)}, {limit}. The answer {COUNT + seen:.1f} takes the odds from {odds(prior)} to "
-        f"{odds(after)}: {_percent(after)}."
+        f"Your neighbour, {_percent(prior)} sure before, {limit}. The answer {COUNT + seen:.1f} takes her odds from "
+        f"{before} to {then}: {_percent(after)}."
     )
 
 
@@ -87,7 +86,7 @@ def told_apart(noise: Noise, epsilon: float) -> str:
     """How often a bet is right."""
     return (
         f"At ε = {epsilon_text(epsilon)}, whoever bets on the likelier world is right in "
-        f"{_percent(promise.right_bets(noise))} of all cases; a coin is in 50 %."
+        f"{_percent(promise.right_bets(noise))} of all cases; a coin is in {_percent(0.5)}."
     )
 
 
@@ -99,7 +98,7 @@ def of_delta(noise: Noise, epsilon: float, delta: float) -> str:
         f"with {100 * out:.5g} %."
     )
     if noise.kind == "laplace":
-        return f"Laplace noise keeps ε = {epsilon_text(epsilon)} with δ = 0."
+        return f"Laplace noise keeps ε = {epsilon_text(epsilon)} with δ = 0. Choose Gaussian noise to see what δ is."
     return f"This noise keeps ε = {epsilon_text(epsilon)} at δ = {_unbroken(delta)}. {other}"
 
 
@@ -135,6 +134,8 @@ def _beliefs(noise: Noise, epsilon: float, prior: float, sure: float | None, see
     )
     marking.layout(figure, "l2-belief", x="the published answer", y="how sure, %")
     for bound, place in zip(promise.bounds(epsilon, prior), ("bottom right", "top right"), strict=True):
+        if place == "top right" and sure is not None and 0 <= sure - bound < _NEAR:
+            place = "bottom right"  # the guess would run through the words
         marking.level(figure, 100 * bound, f"{_percent(bound)}: the bound", position=place)
     marking.across(figure, None if sure is None else 100 * sure)
     figure.update_xaxes(range=[COUNT + points[0], COUNT + points[-1]])
@@ -174,7 +175,8 @@ def _worlds(noise: Noise, prior: float, sure: float | None) -> go.Figure:
         at = promise.answer_of(noise, sure, prior)
         if at is None:
             text = "no answer makes her as sure as you guessed"
-            figure.add_annotation(x=0.5, y=0.97, xref="paper", yref="paper", text=text, showarrow=False)
+            place = {"x": 0.5, "y": 1, "xref": "paper", "yref": "paper", "yanchor": "bottom"}
+            figure.add_annotation(**place, text=text, showarrow=False)
         elif points[0] <= at <= points[-1]:
             marking.upright(figure, COUNT + at, "as sure as you guessed")
     return figure
@@ -264,7 +266,7 @@ def _unbroken(delta: float) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+    return f"{100 * share:.3g}\N{NO-BREAK SPACE}%"
 
 
 LESSON = Lesson(

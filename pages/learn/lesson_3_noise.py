@@ -93,14 +93,14 @@ def _one(found: Clipped, epsilon: float, clip: int, guess: float | None) -> tupl
     figure.add_vline(x=truth, line={"color": palette.QUIET, "width": 2})
     figure.update_xaxes(range=[points[0], points[-1]])
     if guess is not None:
-        marking.upright(figure, truth + guess, "your guess", side="top right")
+        marking.upright(figure, truth + guess, "your guess", side="top left" if guess > reach / 2 else "top right")
         marking.upright(figure, truth - guess, "", side="top left")
         if guess > reach:
             figure.update_xaxes(range=[truth - 1.1 * guess, truth + 1.1 * guess])
-    lost = f"; clipping loses {found.lost:,} more" if found.lost else ""
+    lost, far = f"; clipping loses {found.lost:,} more" if found.lost else "", noise.beyond(_FAR)
     return (
-        f"Of {truth:,} letters the answer is off by {_number(noise.mean_error)} on average{lost}. Off by more than "
-        f"{_FAR}: {_percent(noise.beyond(_FAR))}; with {other.kind.title()} noise at the same ε, "
+        f"Of {truth:,} letters the answer is off by {_number(noise.mean_error)} on average{lost}. {_percent(far)} of "
+        f"answers are off by more than {_FAR}; with {other.kind.title()} noise at the same ε, "
         f"{_percent(other.beyond(_FAR))}."
     ), figure
 

@@ -38,10 +38,8 @@ def show(guess: float | None) -> None:
             "People asked", _PEOPLE, 1000, format_func="{:,}".format, key="l4_people", bind="query-params"
         )
         epsilon = st.select_slider("ε", _EPSILONS, 1.0, format_func="{:g}".format, key="l4_eps", bind="query-params")
-        share = st.slider("Of them would say yes, %", 0, 100, 20, key="l4_yes", bind="query-params") / 100
-        colluding = st.slider(
-            "Of them may work with the server, %", 0, 90, 10, 10, key="l4_collude", bind="query-params"
-        )
+        share = st.slider("Who would say yes, %", 0, 100, 20, key="l4_yes", bind="query-params") / 100
+        colluding = st.slider("Who may work with the server, %", 0, 90, 10, 10, key="l4_collude", bind="query-params")
     survey = Survey(people=people, share=share, epsilon=epsilon, colluding=colluding / 100)
     said = answer(survey)
     with left:
@@ -139,9 +137,9 @@ LESSON = Lesson(
     guess=Guess(label="Times larger", low=1, high=100, step=1),
     show=show,
     words=(
-        "One noise on the sum gets smaller as 1/n, a noise on each answer as 1/√n: trust is paid for in people. A "
-        "secure sum lies between: each adds a small share of the noise, and the server sees the sum alone. You trust "
-        "that not too many work with it, and none of them with all."
+        "One noise on the sum gets smaller as 1/n, a noise on each answer as 1/√n: who trusts nobody needs more people "
+        "for the same error. A secure sum lies between: each adds a small share of the noise, and the server sees the "
+        "sum alone."
     ),
     simplifies=(
         "*Global privacy is more accurate* is true, and by how much depends on how many take part. *Local privacy "

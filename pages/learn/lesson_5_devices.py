@@ -70,7 +70,8 @@ def _watch(setting: Setting) -> None:
     said = answer(rounds)
     st.markdown(f"#### {said}")
     draw(picture(rounds, setting), key="l5_rounds", label=said)
-    st.caption(travelled(rounds[-1]))
+    with st.expander("What travels", type="compact", icon=":material/sync_alt:", key="l5_travels"):
+        st.markdown(travelled(rounds[-1]))
 
 
 def answer(rounds: tuple[Round, ...]) -> str:

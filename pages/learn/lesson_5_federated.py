@@ -106,7 +106,7 @@ def _chosen() -> tuple[Setting, float]:
 
 def answer(reading: Reading) -> str:
     """What the server reads, in a sentence."""
-    known, names = f"Of {reading.there} words that it knows", f"{reading.names_read} of {reading.names} in names"
+    known, names = f"Of {reading.there} words in its dictionary", f"{reading.names_read} of {reading.names} in names"
     wrong = reading.said - reading.right
     if not reading.by_update:
         return (
@@ -155,14 +155,13 @@ def _share(reading: Reading, what: str) -> float:
 
 def _sentences(reading: Reading) -> None:
     """What the first client has, with what was read."""
-    some, whose = reading.sentences[:_SHOWN], "The first client’s" if reading.setting.clients > 1 else "The client’s"
+    some, whose = reading.sentences[:_SHOWN], "The first client’s sentences. " if reading.setting.clients > 1 else ""
     left = len(reading.sentences) - len(some)
     st.html(f"<style>{_STYLE}</style>{''.join(map(marked, some))}")
-    more = f" {left} more are not shown." if left else ""
+    more = f" {left} more sentences are not shown." if left else ""
     st.caption(
-        f"{whose} sentences: framed words were named by the server, dotted ones not. The others are in no public "
-        f"dictionary: they all have one vector, of zeros.{more} Open symbols: the update adds nothing to knowing which "
-        "words are frequent."
+        f"{whose}Framed: the server named it; dotted: it did not; other words are in no public dictionary.{more} Open "
+        "symbols: frequent words, named without the update."
     )
 
 
@@ -184,9 +183,9 @@ LESSON = Lesson(
     guess=Guess(label="Words read back, of 100", low=0, high=100, step=5),
     show=show,
     words=(
-        "Where word vectors meet weights, a gradient is a mix of the vectors of its words, and of no others. Clipping "
-        "and more steps change the mix, not what is in it. Noise does, and a sum over so many words that the mix could "
-        "be of anything. Who is never on Wi-Fi while charging keeps every secret, and gets a model made for others."
+        "Where word vectors meet weights, a gradient mixes the vectors of its words, and of no others. Clipping and "
+        "more steps change the mix, not what is in it. Noise does, and a sum over so many words that the mix could be "
+        "of anything. Who is never on Wi-Fi while charging keeps every secret, and gets a model made for others."
     ),
     simplifies=(
         "*Federated learning works without breaking privacy, since data never leave the device*: that is data "
@@ -205,7 +204,8 @@ LESSON = Lesson(
         "threshold on sentences of its own.\n\n"
         "**Pitfalls.** *σ = 0.01 hides the words, so it is private*: other attacks need less; σ = 0.01 has no ε worth "
         "the name. A secure sum of few clients, or of clients whom the server made up, hides nothing. A personal part "
-        "helps only where owners want different things, and never a device that is not heard.\n\n"
+        "helps only where owners want different things, and never a device that is not heard. Words in no public "
+        "dictionary cannot be told apart: they all have one vector, of zeros.\n\n"
         "**Ask the class.** Whose sentences does a keyboard learn from at night, and whose not? Should the server take "
         "part in choosing?"
     ),

@@ -126,9 +126,9 @@ LESSON = Lesson(
     guess=Guess(label="Noise, times the sum", low=0, high=100, step=1),
     show=show,
     words=(
-        "Still it learns: noise points another way at each step and cancels out, what was learned adds up. Clipping "
-        "bounds one sentence, noise hides it, chance decides who joins: leave one out, and the ε that is "
-        "printed does not hold. More weights, more noise; more sentences a step, more signal."
+        "Still it learns: noise points another way each step and cancels out, what was learned adds up. Clipping "
+        "bounds one sentence, noise hides it, chance decides who joins: without one of them ε does not hold. More "
+        "weights, more noise; more sentences a step, more signal."
     ),
     simplifies=(
         "*Noise is added to the data*, says the primer. Not here: the sentences stay as they are, and noise comes to "

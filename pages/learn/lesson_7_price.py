@@ -56,7 +56,7 @@ def answer(points: Sequence[Point], epsilon: float) -> str:
     """What the signature costs, in a sentence."""
     good, paper, free = (price.bought(points, *each) for each in ((GOOD, epsilon), (PAPER, epsilon), (GOOD, math.inf)))
     if free is None:
-        return "No run of this is known here: the page Practice can compute them."
+        return "No run of this is known here: the page Good practice can compute them."
     limit = "Without a limit" if math.isinf(epsilon) else f"At ε = {epsilon:g}"
     if good is None:
         best = f"{_of_100(paper)} of 100 names" if paper else "no names that we know of"
@@ -105,7 +105,8 @@ def picture(points: Sequence[Point], epsilon: float, guess: float | None, view: 
     figure.update_xaxes(axis.layout())
     figure.update_yaxes(range=[-3, 103])
     line = {"color": palette.QUIET, "width": 2, "dash": "dot"}
-    figure.add_vline(x=axis.position(epsilon), line=line, annotation={"text": "signed"}, annotation_position="bottom")
+    side = "top right" if epsilon <= 1 else "top left"
+    figure.add_vline(x=axis.position(epsilon), line=line, annotation={"text": "signed"}, annotation_position=side)
     if recall:
         marking.across(figure, guess, "your guess for ε = 1")
     return figure
@@ -134,10 +135,9 @@ LESSON = Lesson(
     guess=Guess(label="Found at ε = 1, of 100", low=0, high=100, step=1),
     show=show,
     words=(
-        "The promise is the same on both curves; what was known in advance is not. Good practice begins with public "
-        "knowledge, few weights and large batches; the paper's setting learns every weight of an LSTM from private "
-        "sentences alone. Which ε would you sign with your own letters among them? And does it matter that one "
-        "person may have written ten?"
+        "Both curves promise the same. Good practice begins with public knowledge, few weights and large batches; the "
+        "paper's setting learns every weight of an LSTM from private sentences alone. Which ε would you sign, if ten "
+        "of these sentences were yours?"
     ),
     simplifies=(
         "*ε buys accuracy at a fixed price*: it does not. At the same ε, the same data and the same promise, names "
@@ -147,7 +147,7 @@ LESSON = Lesson(
     note=(
         "**Sources.** The paper's setting: A. Jana and C. Biemann 2021; good practice: N. Ponomareva et al. 2023, "
         "*How to DP-fy ML*, sections 5 and 5.2.1 (tiers); F. Tramèr and D. Boneh 2021. All points are published runs "
-        "of this repository; the page *Practice* climbs from one curve to the other, rung by rung.\n\n"
+        "of this repository; the page *Good practice* climbs from one curve to the other, rung by rung.\n\n"
         "**Pitfalls.** The unit is one sentence: a person with ten of them has more than ten times ε (lesson 2). "
         "Public vectors in context were tuned on other people's sentences: public is not the same as given freely. "
         "That curves meet at ∞ does not make ε = 8 free of risk; the promise is a bound, not a measurement.\n\n"

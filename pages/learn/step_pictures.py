@@ -149,7 +149,7 @@ def larger(now: Price, curves: dict[int, tuple[Price, ...]], guess: float | None
         marker={"size": 15, "symbol": "star", "color": palette.PRIVATE, "line": {"width": 1.5, "color": "white"}},
         hovertemplate=f"ε ≤ %{{x:.3g}}, noise %{{y:.3g}} × the sum<extra>yours, σ = {now.noise_multiplier:g}</extra>",
     )
-    marking.layout(figure, "l6-larger", x="ε, at most", y="noise ÷ sum, of a step")
+    marking.layout(figure, "l6-larger", x="ε, at most (δ = 1e-5)", y="noise ÷ sum, of a step")
     every = [price for prices in curves.values() for price in (*prices, now)]
     _log(figure.update_xaxes, [price.epsilon for price in every])
     _log(figure.update_yaxes, [price.times for price in every] + ([guess] if guess else []))
@@ -186,9 +186,10 @@ def _better(now: Price, curves: dict[int, tuple[Price, ...]]) -> str:
     here = f"Now ε ≤ {epsilon_text(now.epsilon)}, and the noise is {_times(now.times)} as long as the sum."
     if best is now:
         return f"{here} No larger batch here has less noise for that ε."
+    taken = "" if best.steps == now.steps else f", in {_steps(best.steps)}"
     return (
         f"{here} For no more ε, batches of {best.batch_size:,} with σ = {best.noise_multiplier:g} bring it to "
-        f"{_times(best.times)}, in {_steps(best.steps)}."
+        f"{_times(best.times)}{taken}."
     )
 
 
@@ -196,12 +197,12 @@ def _over_all(now: Price, curves: dict[int, tuple[Price, ...]]) -> str:
     """What the steps come to together, since fewer steps have less to cancel out."""
     best = _best(now, curves)
     if best is now:
-        return "Each point is one σ. ε is a bound by Rényi accounting (δ = 1e-5)."
+        return "Each point is one σ; ε by Rényi accounting."
     whole = [np.sqrt(price.steps) / price.times for price in (now, best)]
     read = round(best.steps * best.batch_size / (now.steps * now.batch_size))
     return (
-        "Each point is one σ. ε is a bound by Rényi accounting (δ = 1e-5). Over all steps, if each pulled the same "
-        f"way, signal to noise would be {whole[0]:.2g} now and {whole[1]:.2g} then, "
+        "Each point is one σ. Over all steps, if each pulled the same way, signal to noise would be "
+        f"{whole[0]:.2g} now and {whole[1]:.2g} then, "
         f"{f'for {read} times the' if read > 1 else 'for no more'} sentences read."
     )
 
@@ -249,9 +250,8 @@ def left_out(watched: Watched) -> Drawn:
         _verdict(watched),
         figure,
         (
-            f"A real run of the paper's size, watched by the noise check that each private run has: σ = "
-            f"{watching.SIGMA:g}, C = {watching.CLIP:g}, {watching.BATCH} sentences a step. It accuses an honest "
-            "run less than once in a million."
+            f"A real run of the paper's size (σ = {watching.SIGMA:g}, C = {watching.CLIP:g}), watched by its noise "
+            "check, which accuses an honest run less than once in a million."
         ),
     )
 

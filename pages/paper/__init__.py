@@ -1,1 +1,1 @@
-"""Paper: the published tables beside ours."""
+"""News: the published tables beside ours."""

@@ -1,4 +1,4 @@
-"""Paper: the six tables as printed, beside what the same settings give here."""
+"""News: the six tables as printed, beside what the same settings give here."""
 
 import streamlit as st
 

@@ -4,10 +4,11 @@ import json
 
 import numba
 
-from benchmarks import figures, report, results_table
+from benchmarks import figures, lessons, report, results_table
 from engine.machine import Processor
 from engine.records import Measurement
 from engine.store import measured
+from pages.learn.lessons import LESSONS
 
 HERE = Processor(name="Some Processor", cores=1, threads=2, first_cache=16 * 2**10, second_cache=512 * 2**10)
 STEP = {"keras_ms": 40.0, "ours_private_ms": 8.0, "tensorflow_privacy_ms": 640.0}
@@ -49,3 +50,26 @@ def test_figures_and_tables_name_the_processor(monkeypatch):
     [(_, figure, *_)] = figures.speed()
     assert figure.startswith("8.0 ms on Some Processor; ")
     assert results_table.speed().endswith("\n\nOn Some Processor.")
+
+
+def test_lessons_and_texts_stand_in_the_tables_with_their_machines(monkeypatch):
+    timed = {"lesson": "1. One", "moved": "Known", "first": 0.51, "again": 0.2}
+    about = {"created": "2026-11-24", "machine": "Some Processor", "engine_version": "6"}
+    read = {"start_seconds": 9.5, "seconds_500_words": 0.4, "sentences_a_second": 5000}
+    kept = {
+        "lessons": Measurement(values={"lessons": [timed], "first_point": 1.25}, command="l --save", **about),
+        "tagging": Measurement(values=read | {"sentences_a_second_with_features": 90}, command="t --save", **about),
+    }
+    monkeypatch.setattr(measured, "read_all", lambda _: kept)
+    said = results_table.classroom()
+    assert "| 1. One | Known | 0.51 | 0.20 |" in said
+    assert "first point 1.2 s" in said
+    assert "| 500 words, five taggers, warm | 0.40 s |" in said
+    assert said.count("On Some Processor (`") == 2
+    assert "--save" not in said
+    monkeypatch.setattr(measured, "read_all", lambda _: {})
+    assert results_table.classroom() == "Not measured yet."
+
+
+def test_a_control_of_every_lesson_is_timed():
+    assert list(lessons.CONTROLS) == [lesson.name for lesson in LESSONS]

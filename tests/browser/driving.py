@@ -14,6 +14,20 @@ FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
+MARKED = "() => [...(CSS.highlights.get('terms') ?? [])].map(range => range.toString())"
+"""Words of the page that open an entry of the glossary."""
+UNEXPLAINED = """() => {
+  const marked = new Set([...CSS.highlights.get("terms")].flatMap(range => [...range.toString()]));
+  const walk = document.createTreeWalker(document.querySelector(".stMain"), NodeFilter.SHOW_TEXT);
+  const left = [];
+  while (walk.nextNode()) {
+    const node = walk.currentNode;
+    if (node.parentElement.closest("svg, canvas, button, a, summary, label:has(input), input, code, style")) continue;
+    left.push(...(node.data.match(/[α-ωΑ-Ω]/g) ?? []).filter(letter => !marked.has(letter)).map(() => node.data));
+  }
+  return left;
+}"""
+"""Greek letters of the page that do not."""
 
 
 def free_port() -> int:

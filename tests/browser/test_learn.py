@@ -12,6 +12,8 @@ from pages.learn.lessons import LESSONS
 from tests.browser.driving import address, answer, wait_for
 
 FIRST, SECOND = LESSONS[:2]
+PLAYED = [(1, 1280), (1, 390), (2, 1280), (2, 390)]
+"""Lessons that are played, by their numbers, each in windows of these widths."""
 
 pytestmark = pytest.mark.browser
 
@@ -48,17 +50,18 @@ def test_who_knows_epsilon_is_not_greeted_again(page, dashboard):
     assert page.get_by_text("New here?").count() == 0
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_a_lesson_goes_from_the_guess_to_the_picture_and_its_link_restores_it(page, dashboard, browser, width):
+@pytest.mark.parametrize(("number", "width"), PLAYED)
+def test_a_lesson_goes_from_the_guess_to_the_picture_and_its_link_restores_it(page, dashboard, browser, number, width):
+    lesson, following = LESSONS[number - 1 : number + 1]
     page.set_viewport_size({"width": width, "height": 844})
     page.goto(dashboard + "learn")
-    page.get_by_role("button", name=f"1. {FIRST.title}").click()
+    page.get_by_role("button", name=f"{number}. {lesson.title}").click()
     slider = page.get_by_role("slider").first
     slider.wait_for()
     assert page.locator(".js-plotly-plot").count() == 0, "the answer was there before the guess"
     slider.focus()
     before = slider.get_attribute("aria-valuetext")
-    for _ in range(other_than_the_middle(FIRST.guess)):
+    for _ in range(other_than_the_middle(lesson.guess)):
         page.keyboard.press("ArrowRight")
     wait_for(lambda: slider.get_attribute("aria-valuetext") != before)
     page.get_by_role("button", name="That is my guess").click()
@@ -72,7 +75,7 @@ def test_a_lesson_goes_from_the_guess_to_the_picture_and_its_link_restores_it(pa
         if control.get_attribute("aria-valuenow") != control.get_attribute("aria-valuemax")
         else "ArrowLeft"
     )
-    wait_for(lambda: any(name.startswith("l1_") for name in fields(page)))
+    wait_for(lambda: any(name.startswith(f"l{number}_") for name in fields(page)))
     wide = page.evaluate("() => document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth")
     assert wide <= 0, "something is wider than the window"
     wanted = control.get_attribute("aria-valuetext")
@@ -83,10 +86,10 @@ def test_a_lesson_goes_from_the_guess_to_the_picture_and_its_link_restores_it(pa
     wait_for(lambda: other.get_by_role("slider").first.get_attribute("aria-valuetext") == wanted)
     other.context.close()
     page.get_by_role("button", name="Next: ").click()
-    wait_for(lambda: answer(page) == f"2. {SECOND.title}")
-    wait_for(lambda: fields(page) == {"lesson": SECOND.name})
+    wait_for(lambda: answer(page) == f"{number + 1}. {following.title}")
+    wait_for(lambda: fields(page) == {"lesson": following.name})
     page.go_back()
-    wait_for(lambda: answer(page) == f"1. {FIRST.title}")
+    wait_for(lambda: answer(page) == f"{number}. {lesson.title}")
     wait_for(
         lambda: (
             page.get_by_text("Your guess:").count() and page.get_by_text("Your guess:").first.inner_text() == guessed

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import PATIENCE, serving
-from tests.browser.driving import answer, free_port, wait_for
+from tests.browser.driving import MARKED, UNEXPLAINED, answer, free_port, wait_for
 from tests.provider import Provider
 
 pytestmark = pytest.mark.browser
@@ -71,6 +71,12 @@ def test_who_has_not_signed_in_sees_nothing(browser, shared):
         assert "Nobody has signed in" in page.inner_text("body")
         assert "σ" not in page.inner_text("body")
     context.close()
+
+
+def test_letters_and_words_of_the_account_page_are_explained(signed_in, shared):
+    ada = opened(signed_in("Ada"), shared + "account")
+    wait_for(lambda: ada.evaluate(MARKED))
+    wait_for(lambda: ada.evaluate(UNEXPLAINED) == [], 15)
 
 
 def test_from_signing_in_to_the_log(signed_in, shared):

@@ -36,6 +36,14 @@ def test_a_tutorial_is_read_as_steps(tmp_path, monkeypatch):
     assert list(pictures.steps("one")) == [("open", "runs?a=1"), ("see", "two words"), ("press", "Go")]
 
 
+def test_the_teacher_is_led_through_lessons_a_poll_and_a_redaction():
+    done = list(pictures.steps("teacher"))
+    assert ("press", "That is my guess") in done
+    assert ("press", "Let the class guess") in done
+    assert done.index(("open", "try")) < done.index(("press", "a mask"))
+    assert "EPSILON_POLL=8600 make run" in (pictures.DOCS / "tutorials" / "teacher.md").read_text(encoding="utf-8")
+
+
 def drawn(left: int) -> bytes:
     image = Image.new("RGB", (1280, 800), "white")
     ImageDraw.Draw(image).rectangle((left, 100, left + 500, 700), fill="black")

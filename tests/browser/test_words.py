@@ -5,12 +5,18 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.driving import answer, wait_for
+from tests.browser.driving import MARKED, UNEXPLAINED, answer, wait_for
 
 pytestmark = pytest.mark.browser
 
 PAGES = (
     "",
+    "learn",
+    "learn?lesson=promise&guess=73",
+    "learn?lesson=noise&guess=none",
+    "learn?lesson=step&guess=none",
+    "learn?lesson=price&guess=none",
+    "try",
     "runs",
     "compare",
     "frontier",
@@ -27,8 +33,9 @@ PAGES = (
     "speed",
     "glossary",
 )
+SECONDS = 400_000
+"""In which a page is computed: *Try* and lesson 6 load taggers, beside whatever else the machine does; in ms."""
 EPSILON = "How much one record may change what comes out."
-MARKED = "() => [...(CSS.highlights.get('terms') ?? [])].map(range => range.toString())"
 PLACE = """([form, within]) => {
   for (const range of CSS.highlights.get("terms") ?? []) {
     const box = range.getBoundingClientRect();
@@ -37,17 +44,6 @@ PLACE = """([form, within]) => {
       return [box.left + box.width / 2, box.top + box.height / 2];
     }
   }
-}"""
-UNEXPLAINED = """() => {
-  const marked = new Set([...CSS.highlights.get("terms")].flatMap(range => [...range.toString()]));
-  const walk = document.createTreeWalker(document.querySelector(".stMain"), NodeFilter.SHOW_TEXT);
-  const left = [];
-  while (walk.nextNode()) {
-    const node = walk.currentNode;
-    if (node.parentElement.closest("svg, canvas, button, a, summary, label:has(input), input, code, style")) continue;
-    left.push(...(node.data.match(/[α-ωΑ-Ω]/g) ?? []).filter(letter => !marked.has(letter)).map(() => node.data));
-  }
-  return left;
 }"""
 
 
@@ -64,7 +60,7 @@ def place_of(page: Page, form: str, within: str = ".stMain") -> list[float]:
 def opened(page: Page, address: str) -> None:
     page.goto(address)
     wait_for(lambda: answer(page))
-    page.wait_for_selector("[data-test-script-state='notRunning']")
+    page.wait_for_selector("[data-test-script-state='notRunning']", timeout=SECONDS)
 
 
 def test_a_click_on_a_letter_opens_its_entry_and_the_page_goes_on(page, dashboard):

@@ -2,6 +2,7 @@
 
 import math
 import re
+import sys
 import threading
 import urllib.request
 import xml.etree.ElementTree
@@ -13,11 +14,12 @@ import segno
 import streamlit as st
 
 from engine.poll import Poll, Question, Tally
-from engine.settings import Settings
+from engine.settings import REPOSITORY, Settings
 from pages.learn import class_poll, classroom, histogram, link, qr
 from pages.learn.lesson import MOST_WORDS, Guess, Lesson
 from pages.learn.lessons import LESSONS
 from pages.learn.link import Place
+from tests.pages.reading import in_sight, words_in
 
 CALLS = []
 
@@ -75,8 +77,19 @@ def fields(test) -> dict[str, str]:
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
 class TestEachLesson:
-    def test_there_is_little_to_read(self, lesson):
-        assert len(re.findall(r"\w[\w'’.,-]*", f"{lesson.question} {lesson.words}")) <= MOST_WORDS
+    def test_there_is_little_to_read_in_any_of_its_views(self, lesson, open_page, settings):
+        here = replace(settings, published=REPOSITORY / "cached_results")
+        asked = list(in_sight(open_page("learn", here, lesson=lesson.name).main))
+        assert lesson.question in asked
+        assert words_in(asked) <= MOST_WORDS
+        views = sys.modules[lesson.show.__module__].VIEWS
+        for view in views:
+            chosen = {f"l{LESSONS.index(lesson) + 1}_view": view}
+            page = open_page("learn", here, lesson=lesson.name, guess=f"{lesson.guess.low:g}", **chosen)
+            answered = list(in_sight(page.main))
+            assert lesson.words in answered
+            assert lesson.question not in answered
+            assert words_in(answered) <= MOST_WORDS, (view, answered)
 
     def test_the_guess_can_be_made(self, lesson):
         asked = lesson.guess
@@ -122,10 +135,21 @@ class TestFrame:
         test.slider[0].set_value(35.0).run()
         test.button(key="guessed").click().run()
         assert CALLS[-1] == (35.0, 3)
-        assert "Your guess: **35 %**" in said(test)
+        assert "Your guess: **35 %** (share)" in said(test)
         assert fields(test) == {"lesson": "one", "guess": "35"}
         assert "Words of the first." in said(test)
-        assert [each.label for each in test.status] == ["What is often said too simply", "Teacher's note"]
+        assert [each.label for each in test.status] == [
+            "The question",
+            "What is often said too simply",
+            "Teacher's note",
+        ]
+
+    def test_the_question_is_folded_once_it_is_answered_but_for_a_class(self, learn):
+        assert "How **many**?" in list(in_sight(learn(lesson="one").main))
+        folded = learn(lesson="one", guess="35")
+        assert "How **many**?" in said(folded)
+        assert "How **many**?" not in list(in_sight(folded.main))
+        assert "How **many**?" in list(in_sight(learn(**{"lesson": "one", "guess": "35", "class": "yes"}).main))
 
     def test_the_answer_is_there_without_a_guess_too(self, learn):
         test = learn(lesson="one")

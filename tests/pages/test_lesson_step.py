@@ -127,7 +127,7 @@ def test_larger_batches_have_less_noise_for_the_same_epsilon(learn, drawn):
     (epsilon,), (now,) = yours.x, yours.y
     best = min(y for curve in curves for x, y in zip(curve.x, curve.y, strict=True) if x <= epsilon)
     assert best < now
-    assert f"bring it to {best:.0f} times, in 1,000 steps" in heading(page)
+    assert f"bring it to {best:.0f} times." in heading(page)
     assert "for 32 times the sentences" in page.caption[0].value
     page.segmented_control(key="l6_same").set_value("sentences").run()
     assert "in 31 steps" in heading(page)

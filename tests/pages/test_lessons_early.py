@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from engine.lessons import queries
+from engine.lessons import linkage, queries
 from pages.learn import lesson_1_names, lesson_2_promise, lesson_3_noise, lesson_4_trust, marking
 from pages.learn.lesson import MOST_WORDS, Lesson
 
@@ -89,7 +89,8 @@ def test_each_control_goes_to_its_ends(lesson, key, view, open_page, drawn):
 
 
 def heading(page) -> str:
-    return next(each.value for each in page.markdown if each.value.startswith("####"))
+    said = next(each.value for each in page.markdown if each.value.startswith("####"))
+    return said.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_knowing_more_finds_more_people(open_page, drawn):
@@ -101,6 +102,26 @@ def test_knowing_more_finds_more_people(open_page, drawn):
     assert 50 < int(re.search(r"finds (\d+)", heading(page))[1]) < 100
     printed = next(trace for trace in drawn[-1][0].data if "printed" in trace.name)
     assert list(printed.y) == [99, 68]
+
+
+def test_what_does_not_happen_is_not_said():
+    outsider = linkage.Outsider(known=8, wrong=2, days_off=14)
+    found = linkage.attack(linkage.ratings(), outsider, linkage.Release())
+    assert found.shares == (1, 0, 0)
+    assert lesson_1_names.answer(found, 8, 2) == "Who knows 8 ratings (2 wrong) finds 100 of 100 people again."
+    one = linkage.attack(linkage.ratings(), linkage.Outsider(known=1, wrong=0, days_off=14), linkage.Release())
+    said = lesson_1_names.answer(one, 1, 0)
+    assert re.search(r"finds \d+ of 100 people again, takes \d+ for somebody else and names nobody for \d+\.$", said)
+
+
+def test_words_stand_clear_of_the_guess(open_page, drawn):
+    open_page("learn", lesson="promise", guess="75")
+    bound = next(each for each in drawn[-1][0].layout.annotations if each.text.startswith("73.1"))
+    assert bound.yanchor == "top"  # below its line, since the guess is right above it
+    open_page("learn", lesson="promise", guess="90")
+    assert next(each for each in drawn[-1][0].layout.annotations if "73.1" in each.text).yanchor == "bottom"
+    open_page("learn", lesson="noise", guess="100")
+    assert next(each for each in drawn[-1][0].layout.annotations if each.text == "your guess").xanchor == "right"
 
 
 def test_an_answer_never_makes_anybody_surer_than_the_bound(open_page, drawn):

@@ -14,6 +14,7 @@ from engine.lessons.price import GOOD, PAPER
 from engine.settings import REPOSITORY
 from pages.learn import lesson_5_devices, lesson_5_federated, lesson_7_price, marking
 from pages.learn.lesson import MOST_WORDS
+from tests.pages.reading import in_sight, words_in
 
 MODULES = (lesson_5_federated, lesson_7_price)
 each_lesson = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.LESSON.name)
@@ -68,7 +69,7 @@ class TestFederated:
     def test_without_noise_every_word_comes_back(self, federated_page, drawn, lesson_settings):
         page = federated_page(guess="40")
         figure, label = drawn[-1]
-        assert "Of 20 words that it knows, the server reads 20 (7 of 7 in names), and no other" in heading(page)
+        assert "Of 20 words in its dictionary, the server reads 20 (7 of 7 in names), and no other" in heading(page)
         assert label in heading(page)
         assert [line.y0 for line in guessed(figure)] == [40]
         assert [trace.y[0] for trace in figure.data] == [100, 100, 100]
@@ -85,14 +86,14 @@ class TestFederated:
         assert "the server reads none" in heading(page)
         assert "<span>" in self.marks(page)
         page.toggle(key="l5_clip").set_value(False).run()
-        assert "Of 62 words that it knows, the server reads 62" in heading(page)
+        assert "Of 62 words in its dictionary, the server reads 62" in heading(page)
         assert page.select_slider(key="l5_sigma").disabled
         assert len(drawn[-1][0].data[0].x) == 1
         page.select_slider(key="l5_clients").set_value(50).run()
         assert "the server reads none" in heading(page)
         page.select_slider(key="l5_clients").set_value(1).run()
         page.select_slider(key="l5_steps").set_value(4).run()
-        assert re.search(r"Of (\d+) words that it knows, the server reads \1 ", heading(page))
+        assert re.search(r"Of (\d+) words in its dictionary, the server reads \1 ", heading(page))
 
     def test_what_one_slider_leads_to_is_worked_out_ahead(self):
         here = lesson_5_federated.Setting()
@@ -133,15 +134,16 @@ class TestFederated:
         assert sum(bars[1].y) == 0  # nobody on the road is ever heard
         assert sum(bars[0].y) > 0
         assert label in heading(page)
-        assert "43,770 weights (175 kB)" in "".join(each.value for each in page.caption)
+        assert "43,770 weights (175 kB)" in "".join(each.value for each in page.markdown)
+        assert words_in(in_sight(page.main)) <= MOST_WORDS
 
     def test_without_conditions_and_with_a_part_of_ones_own(self, short, federated_page, drawn):
         fields = {"l5_idle": "false", "l5_charging": "false", "l5_wifi": "false", "l5_personal": "true", "l5_road": "0"}
         page = self.to_the_end(federated_page(guess="40", l5_view="The model travels", **fields))
         assert not page.checkbox(key="l5_wifi").value
         assert [each.name for each in drawn[-1][0].data if each.type == "scatter"] == ["at home"]
-        assert "10 of the 40 devices" in "".join(each.value for each in page.caption)
-        assert "43,770" not in "".join(each.value for each in page.caption)  # the upper part does not travel
+        assert "10 of the 40 devices" in "".join(each.value for each in page.markdown)
+        assert "43,770" not in "".join(each.value for each in page.markdown)  # the upper part does not travel
 
     def test_what_goes_wrong_is_said(self, federated_page, drawn, monkeypatch):
         def fails(*given):

@@ -1,7 +1,6 @@
 """Which settings reach a target, how surely, and at what price; how near the rest comes."""
 
 import math
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -9,7 +8,7 @@ from functools import cached_property
 
 from engine.experiments.planner.evidence import Evidence, Setting
 from engine.experiments.planner.targets import Measure, Target, Threshold
-from engine.experiments.spread import Spread, reach_of_mean, spread
+from engine.experiments.spread import Spread, interval_of_mean, spread
 from engine.records import Interval
 
 
@@ -139,8 +138,8 @@ def mean_over_seeds(values: Sequence[float], level: float = 0.95) -> Interval | 
     """Interval of the score that is expected over seeds, by Student's t, cut off at 0 and 1; None for one value."""
     if len(values) < 2:
         return None
-    mean, reach = statistics.fmean(values), reach_of_mean(statistics.stdev(values), len(values), level)
-    return Interval(max(0.0, mean - reach), min(1.0, mean + reach))
+    found = interval_of_mean(values, level)
+    return Interval(max(0.0, found.low), min(1.0, found.high))
 
 
 def unbeaten(found: Iterable[Judged], target: Target) -> list[Judged]:

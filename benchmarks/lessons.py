@@ -1,0 +1,115 @@
+"""How long a class waits in a lesson: ``python -m benchmarks.lessons [--turns N] [--json] [--save]``.
+
+Starts a dashboard with a home of its own and drives it in Chromium. In each lesson one control is moved by an arrow
+key, place by place, and back: seconds from the key to the new sentence above the picture, for places that nobody looked
+at before and for those that were seen. Lesson 5 works out neighbouring places while nobody moves anything; its live run
+is timed from opening the page to the first point, each time with another setting.
+"""
+
+import argparse
+import statistics
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from benchmarks.pictures import a_dashboard, step
+from benchmarks.report import finish, lessons_table
+from pages.learn.lessons import LESSONS
+from tests.browser import chromium
+from tests.browser.driving import FLAGS
+
+CONTROLS = {
+    "names": "Ratings that an outsider knows",
+    "promise": "Sure before, %",
+    "noise": "Letters of a family that count",
+    "trust": "People asked",
+    "federated": "Sentences in a batch",
+    "step": "Noise multiplier σ",
+    "price": "I would sign for ε up to",
+}
+"""Of each lesson, what is moved: each of its places says something else."""
+MOVES = 6
+"""Places that are gone to, each once for the first time."""
+ROADS = (0, 5, 10)
+"""Settings of lesson 5's live run, in per cent of owners on the road, which nothing else asks for."""
+_WATCH = """() => { window.answered = new Promise(done => {
+  const heading = () => document.querySelector(".stMain h4")?.innerText;
+  const before = heading();
+  let begun = 0;
+  document.addEventListener("keydown", () => { begun = performance.now(); }, { capture: true, once: true });
+  const watch = new MutationObserver(() => {
+    if (!begun || !heading() || heading() === before) return;
+    watch.disconnect();
+    done((performance.now() - begun) / 1000);
+  });
+  watch.observe(document.body, { childList: true, subtree: true, characterData: true });
+}); }"""
+_DRAWN = "() => document.querySelector('.js-plotly-plot')?.data?.some(each => each.name === 'at home' && each.y.length)"
+_SECONDS = 300_000
+
+
+def moved(page: Page, label: str, key: str) -> float:
+    """Seconds from a key on a control to the sentence that answers."""
+    page.get_by_role("slider", name=label).focus()
+    page.evaluate(_WATCH)
+    page.keyboard.press(key)
+    took = float(page.evaluate("() => window.answered"))
+    page.wait_for_selector("[data-test-script-state='notRunning']", timeout=_SECONDS)
+    page.wait_for_timeout(300)
+    return took
+
+
+def lesson(page: Page, dashboard: str, name: str, turns: int) -> dict[str, float]:
+    """Median seconds of first looks and of later ones. The control is put to its left end before anything is timed."""
+    step(page, f"{dashboard}learn?lesson={name}&guess=none")
+    page.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=_SECONDS)
+    page.get_by_role("slider", name=CONTROLS[name]).focus()
+    before = page.locator(".stMain h4").first.inner_text()
+    page.keyboard.press("Home")
+    page.wait_for_function("before => document.querySelector('.stMain h4').innerText !== before", arg=before)
+    page.wait_for_selector("[data-test-script-state='notRunning']", timeout=_SECONDS)
+    page.wait_for_timeout(1000)
+    first = [moved(page, CONTROLS[name], "ArrowRight") for _ in range(MOVES)]
+    again = []
+    for _ in range(turns):
+        again += [moved(page, CONTROLS[name], key) for key in ("ArrowLeft",) * MOVES + ("ArrowRight",) * MOVES]
+    return {"first": round(statistics.median(first), 2), "again": round(statistics.median(again), 2)}
+
+
+def first_points(browser: Browser, dashboard: str) -> float:
+    """Median seconds from opening lesson 5's live run to its first point, with a new setting each time."""
+    times = []
+    for road in ROADS:
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.goto("about:blank")
+        link = f"{dashboard}learn?lesson=federated&guess=none&l5_view=The+model+travels&l5_road={road}"
+        page.goto(link, wait_until="commit")
+        page.wait_for_function(_DRAWN, timeout=_SECONDS)
+        times.append(float(page.evaluate("() => performance.now() / 1000")))
+        page.close()
+    return round(statistics.median(times), 2)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--turns", type=int, default=3, metavar="N", help="ways back and forth over seen places")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--save", action="store_true", help="keep the result")
+    options = parser.parse_args()
+    values: dict[str, Any] = {"lessons": []}
+    with a_dashboard() as dashboard, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium.find(), args=FLAGS)
+        for number, each in enumerate(LESSONS, start=1):
+            page = browser.new_page(viewport={"width": 1280, "height": 800})
+            page.set_default_timeout(_SECONDS)
+            about = {"lesson": f"{number}. {each.title}", "moved": CONTROLS[each.name]}
+            values["lessons"].append(about | lesson(page, dashboard, each.name, options.turns))
+            page.close()
+        values["first_point"] = first_points(browser, dashboard)
+        browser.close()
+    finish("lessons", values, lessons_table(values), as_json=options.json, save=options.save)
+
+
+if __name__ == "__main__":
+    main()
