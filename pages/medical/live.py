@@ -176,7 +176,8 @@ def _link(config: SimulationConfig) -> str:
 
 
 def _ends(found: Sequence[Run | None], both: Sequence[SimulationConfig]) -> list[dict[str, object]]:
-    """A row for each hospital: F1 with and without the others, and its ε."""
+    """A row for each hospital: F1 with and without the others, and what it spends together with them: who sends nothing
+    may learn without noise, and then has ε = ∞ for a tagger that nobody gets."""
     rows: dict[str, dict[str, object]] = {}
     spent: dict[str, str] = {}
     for run in found:
@@ -184,10 +185,11 @@ def _ends(found: Sequence[Run | None], both: Sequence[SimulationConfig]) -> list
             row = rows.setdefault(platform.name, {"hospital": titles.corpus(platform.name)})
             scores = platform.test or platform.scores
             part = "test" if platform.test else "so far"
-            way = "together" if run and run.config == both[0] else "without the others"
-            row[f"F1 {way}"] = f"{100 * scores.f1:.1f} ({part})"
-            spent[platform.name] = epsilon_text(platform.privacy.epsilon)
-    return [row | {"ε": spent[name]} for name, row in rows.items()]
+            together = run is not None and run.config == both[0]
+            row[f"F1 {'together' if together else 'without the others'}"] = f"{100 * scores.f1:.1f} ({part})"
+            if together:
+                spent[platform.name] = epsilon_text(platform.privacy.epsilon)
+    return [row | {"ε together": spent.get(name, "")} for name, row in rows.items()]
 
 
 def _fetch(runs: Runs, names: Sequence[str]) -> None:

@@ -1,5 +1,6 @@
 """The page Medical, run without a browser: what it says follows from the runs and from what is chosen."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from engine.experiments import fedner, leaving
 from engine.records import Run
 from engine.runs import Runs
 from engine.settings import REPOSITORY, Settings
-from pages.medical import charts, tables, words
+from pages.medical import charts, live, tables, words
 from pages.medical.leaving import drawing
 from tests.engine.experiments.test_fedner import run
 
@@ -144,3 +145,24 @@ def test_what_noise_on_what_is_sent_alone_is_worth_is_told_as_it_was_measured(op
     assert f"**{kept.values['trap']['right']} of {kept.values['trials']}** trials" in said
     assert kept.values["trap"]["moved_most"] > 10 > 1.01 > kept.values["honest"]["moved_most"]
     assert kept.values["trap"]["right"] / kept.values["trials"] > kept.values["right_at_most"]
+
+
+def test_what_a_hospital_spends_is_what_it_spends_together_whatever_it_learns_alone() -> None:
+    """Whole hospitals protected: alone nothing is sent, so the other run has no noise and ε = ∞."""
+    together = fedner.live(list(fedner.PLATFORMS), fedner.SMALL, "hidden", fedner.PLATFORM)
+    both = [together, fedner.without_the_others(together)]
+    runs = [_spending(config, epsilon) for config, epsilon in zip(both, (28.4, math.inf), strict=True)]
+    for known in (runs, runs[:1]):
+        rows = live._ends([*known, *[None] * (2 - len(known))], both)
+        assert [row["ε together"] for row in rows] == ["28.4"] * 3
+    assert [set(row) for row in live._ends(runs, both)] == [
+        {"hospital", "F1 together", "F1 without the others", "ε together"}
+    ] * 3
+    assert [row["ε together"] for row in live._ends([None, runs[1]], both)] == [""] * 3
+
+
+def _spending(config: SimulationConfig, epsilon: float) -> Run:
+    made = run(config, dict.fromkeys(config.platforms, 5))
+    (last,) = made.records
+    each = [replace(one, privacy=replace(one.privacy, epsilon=epsilon)) for one in last.platforms]
+    return replace(made, records=(replace(last, platforms=tuple(each)),))
