@@ -42,12 +42,13 @@ def show(runs: Runs) -> None:
     config, epsilon = _chosen(runs, offered)
     if config is None:
         return
-    types = max(len(NAMED[name.partition("@")[0]].entity_types) for name in config.platforms)
-    parts = leaving.parts(config, types)
+    types = [NAMED[name.partition("@")[0]].entity_types for name in config.platforms]
+    parts = leaving.parts(config, types, platform=max(range(len(types)), key=lambda each: len(types[each])))
     inputs = "Word vectors" if config.features == "vectors" else "Word vectors, and vectors of a public language model"
     whole = fedner.PLATFORM if config.privacy.kind.whole_clients else fedner.SENTENCE
     scope = whole if config.privacy.private else fedner.NOBODY
-    st.html(drawing(parts, inputs, scope, each_step=config.federation.schedule == "gradients"))
+    each_step = config.federation.schedule == "gradients"
+    st.html(drawing(parts, inputs, scope, each_step=each_step, together=config.federation.together))
     if tried := runs.measurements().get("trap"):
         with st.expander("What if only what is sent had noise?", type="compact", icon=":material/help:"):
             st.markdown(words.trap(tried))

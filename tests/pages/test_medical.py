@@ -95,6 +95,17 @@ def test_who_shares_nothing_sends_nothing_and_who_shares_all_has_common_types() 
     assert "leaves ⇢" not in alone
     every = drawing([replace(part, leaves=True) for part in PARTS], "Word vectors", fedner.NOBODY, each_step=True)
     assert "Its entity types are known to all" in every
+    assert "Scores of the entity types of all" in every
+
+
+def test_hospitals_that_part_send_nothing_from_then_on() -> None:
+    parted = {scope: drawing(PARTS, "Word vectors", scope, each_step=True, together=0.6) for scope in fedner.SCOPES[:2]}
+    for scope, text in parted.items():
+        assert "That ends after <b>60% of the steps</b>. From then on nothing is sent" in text
+        assert ("ε counts them" in text) == (scope == fedner.SENTENCE)
+    assert "That ends" not in drawing(PARTS, "Word vectors", fedner.NOBODY, each_step=True)
+    nothing = [replace(part, leaves=False) for part in PARTS]
+    assert "That ends" not in drawing(nothing, "Word vectors", fedner.NOBODY, each_step=True, together=0.6)
 
 
 def test_before_anything_was_run_the_printed_numbers_are_there_and_the_corpora_can_be_fetched(
