@@ -323,11 +323,16 @@ def on_platform(run: Run, platform: str) -> EntityScores | None:
 def gain(one: Row, other: Row) -> PairedDifference | None:
     """By how much strict F1 of ``one`` is above that of ``other``, seed by seed; None where fewer than two seeds have
     both."""
+    found = differences(one, other)
+    return paired_difference(found) if len(found) > 1 else None
+
+
+def differences(one: Row, other: Row) -> list[float]:
+    """The same of each seed that both have."""
     mine, theirs = (
         {run.config.seed: score.f1 for run, score in zip(row.runs, row.scores, strict=True)} for row in (one, other)
     )
-    both = sorted(mine.keys() & theirs.keys())
-    return paired_difference([mine[seed] - theirs[seed] for seed in both]) if len(both) > 1 else None
+    return [mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())]
 
 
 def gains(rows: Sequence[Row]) -> list[tuple[Row, Row, PairedDifference]]:

@@ -96,6 +96,6 @@ def _parting(found: Sequence[Part], scope: str, together: float) -> str:
         return ""
     noise = " Noise is added in these steps too, and ε counts them." if scope == SENTENCE else ""
     return (
-        f"<p>That ends after <b>{together:.0%} of the steps</b>. From then on nothing is sent: each hospital trains "
-        f"all parts by itself, from what all have learned, and what it learns then stays with it.{noise}</p>"
+        f"<p>That ends after <b>{100 * together:.0f} % of the steps</b>. From then on nothing is sent: each hospital "
+        f"trains all parts by itself, from what all have learned, and what it learns then stays with it.{noise}</p>"
     )

@@ -7,7 +7,7 @@ from engine.experiments import fedner
 from engine.experiments.fedner import Row
 from engine.experiments.spread import PairedDifference
 from engine.records import Measurement
-from pages.medical.tables import TITLES
+from engine.reports.medical import TITLES
 
 NOT_RUN = "FedNER on three medical corpora has not been run here yet"
 CORPORA = (
@@ -77,6 +77,11 @@ def _so_far(found: Sequence[Row]) -> str:
 
 def _where(platforms: Sequence[str], what: str) -> str:
     return f"{what} {', '.join(TITLES[each] for each in platforms)}" if platforms else ""
+
+
+def points(sentences: Sequence[str]) -> str:
+    """Sentences one below the other."""
+    return "\n".join(f"- {each}" for each in sentences)
 
 
 STORIES = {

@@ -8,6 +8,7 @@ import pytest
 from engine.config import NOTHING, SimulationConfig
 from engine.experiments import fedner, leaving
 from engine.records import Run
+from engine.reports import medical
 from engine.runs import Runs
 from engine.settings import REPOSITORY, Settings
 from pages.medical import charts, live, tables, words
@@ -101,7 +102,7 @@ def test_who_shares_nothing_sends_nothing_and_who_shares_all_has_common_types() 
 def test_hospitals_that_part_send_nothing_from_then_on() -> None:
     parted = {scope: drawing(PARTS, "Word vectors", scope, each_step=True, together=0.6) for scope in fedner.SCOPES[:2]}
     for scope, text in parted.items():
-        assert "That ends after <b>60% of the steps</b>. From then on nothing is sent" in text
+        assert "That ends after <b>60 % of the steps</b>. From then on nothing is sent" in text
         assert ("ε counts them" in text) == (scope == fedner.SENTENCE)
     assert "That ends" not in drawing(PARTS, "Word vectors", fedner.NOBODY, each_step=True)
     nothing = [replace(part, leaves=False) for part in PARTS]
@@ -114,6 +115,7 @@ def test_before_anything_was_run_the_printed_numbers_are_there_and_the_corpora_c
     empty = open_page("medical")
     said = "\n".join(element.value for element in (*empty.markdown, *empty.caption, *empty.info))
     assert words.NOT_RUN in said
+    assert said.count(medical.NOTHING_YET) == len(fedner.TABLES)
     assert "The medical corpora are not on this machine yet" in said
     assert len(empty.dataframe) == len(fedner.TABLES)
     assert empty.dataframe[0].value["printed strict"].tolist()[0] == pytest.approx(61.46)
