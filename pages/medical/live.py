@@ -49,6 +49,8 @@ def show(runs: Runs) -> None:
     scope = whole if config.privacy.private else fedner.NOBODY
     each_step = config.federation.schedule == "gradients"
     st.html(drawing(parts, inputs, scope, each_step=each_step, together=config.federation.together))
+    if common := _in_common(runs, config.corpus):
+        st.caption(words.common(*common))
     if tried := runs.measurements().get("trap"):
         with st.expander("What if only what is sent had noise?", type="compact", icon=":material/help:"):
             st.markdown(words.trap(tried))
@@ -63,6 +65,15 @@ def show(runs: Runs) -> None:
     both = [config, fedner.without_the_others(config)]
     both = both[:1] if config.federation.shared == NOTHING else both
     st.fragment(_watch, run_every=POLL_SECONDS if _under_way(runs, both) else None)(runs, both)
+
+
+@st.cache_data(show_spinner="Comparing the hospitals' sentences …", max_entries=64)
+def _in_common(_runs: Runs, name: str) -> tuple[int, int] | None:
+    """Training sentences that are left out, and all; None where the corpora cannot be read."""
+    try:
+        return _runs.in_common(name), _runs.train_sentences(name)
+    except EpsilonError:
+        return None  # a run says why
 
 
 def _chosen(runs: Runs, offered: Sequence[str]) -> tuple[SimulationConfig | None, float | None]:

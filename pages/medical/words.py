@@ -79,6 +79,14 @@ def _where(platforms: Sequence[str], what: str) -> str:
     return f"{what} {', '.join(TITLES[each] for each in platforms)}" if platforms else ""
 
 
+def common(left_out: int, every: int) -> str:
+    """What hospitals leave out since others have it too."""
+    return (
+        f"{left_out:,} of {every:,} training sentences are left out: another hospital has the same one, to train or to "
+        "test with, but for case and punctuation. To find them hospitals compare checksums of their sentences."
+    )
+
+
 def points(sentences: Sequence[str]) -> str:
     """Sentences one below the other."""
     return "\n".join(f"- {each}" for each in sentences)

@@ -1,6 +1,7 @@
 """The page Medical, run without a browser: what it says follows from the runs and from what is chosen."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -132,6 +133,8 @@ def test_what_is_chosen_is_run_together_and_without_the_others(
     asked: list[list[SimulationConfig]] = []
     monkeypatch.setattr(Runs, "submit_all", lambda self, configs, owner_pid: asked.append(list(configs)))
     next(button for button in page.button if button.label == "Run both").click().run()
+    said = "\n".join(caption.value for caption in page.caption)
+    assert re.search(r"[1-9]\d* of 12,4\d\d training sentences are left out: another hospital has the same one", said)
     (together, alone) = asked[0]
     assert together.platforms == ("ade@0", "psytar@0", "bc5cdr")
     assert (together.federation.shared, alone.federation.shared) == ("hidden", NOTHING)
