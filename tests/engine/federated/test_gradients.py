@@ -66,7 +66,7 @@ def by_equation_2(start: Federation, shares: np.ndarray, optimiser: str, steps: 
             own = np.concatenate([weights[:common], weights[holding.own]])
             total = np.zeros(own.size)
             for each in sentences:
-                alone = batch_of(holding.split, holding.table, each[None])
+                alone = batch_of(learner.split, holding.table, each[None])
                 total += holding.backend.clipped_gradient(own, alone, None).total
             gradient = total / start.plan.parts[number].batch_size
             joined += share * gradient[:common]
@@ -193,6 +193,7 @@ def test_weights_that_stop_being_finite_end_the_run(monkeypatch: pytest.MonkeyPa
 def test_a_platform_that_fails_ends_the_run_which_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """All wait for each other at each step: one that is left out would make it another training."""
     run, step = federation(**PLAIN), DPSGD.step
+    assert isinstance(run, GradientFederation)
 
     def failing(self: DPSGD, number: int) -> Any:
         if self.optimiser is run.uploads[1] and number == 4:
