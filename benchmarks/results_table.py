@@ -15,6 +15,7 @@ from engine.experiments import diagnosis, fedner, paper, recipes
 from engine.experiments.over_seeds import OverSeeds, older_text, over_seeds, seeds_text
 from engine.experiments.spread import ScoreSpread
 from engine.records import Run
+from engine.reports.medical import all_time_text, verdict
 from engine.reports.numbers import epsilon_text
 from engine.reports.tables import gain_lines
 from engine.runs import Runs
@@ -134,7 +135,9 @@ def medical() -> str:
         if not rows:
             continue
         said += [f"**{title}**", markdown(("method", *head, "printed for ade", "seeds"), rows)]
+        said.append("\n".join(f"- {line}" for line in verdict(found, table)))
     gains = [f"- {line}" for line in gain_lines(found)]
+    said.append(all_time_text(found))
     return "\n\n".join([*said, *(["**What sharing is worth**, paired by seed", "\n".join(gains)] if gains else [])])
 
 

@@ -8,7 +8,7 @@ from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 from engine.experiments import fedner, over_seeds, paper
 from engine.records import Run
-from engine.reports.tables import fedner_text, paper_text
+from engine.reports.tables import fedner_fields, fedner_text, paper_text
 
 _Cell = paper.Cell | fedner.Cell
 
@@ -56,7 +56,7 @@ def measured(
     if known.name == fedner.NAME:
         rows = [fedner.measure(cell, find, seeds) for cell in cells if isinstance(cell, fedner.Cell)]
         return Measured(
-            [fedner.fields(row) for row in rows], fedner_text(rows), [run for row in rows for run in row.runs]
+            [fedner_fields(row) for row in rows], fedner_text(rows), [run for row in rows for run in row.runs]
         )
     news = [paper.measure(cell, find, seeds or over_seeds.SEEDS) for cell in cells if isinstance(cell, paper.Cell)]
     return Measured(

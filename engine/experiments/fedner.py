@@ -180,7 +180,9 @@ def live(
     elif scope == PLATFORM:
         federation = replace(federation, schedule="averaging", rounds=_ROUNDS)
         privacy = PrivacyConfig(clip_norm=1.0, mechanism="secure-sum")
-        base = replace(base, training=replace(base.training, epochs=base.training.epochs / _ROUNDS))
+        # Averaged over five rounds, a platform's own part would stand above shared weights that it never learned with.
+        training = replace(base.training, epochs=base.training.epochs / _ROUNDS, averaging=0.0)
+        base = replace(base, training=training)
     corpus = JOIN.join(map(corpus_of, platforms))
     return replace(base, corpus=corpus, federation=federation, privacy=privacy)
 
@@ -273,7 +275,8 @@ def _figure6() -> Iterable[Cell]:
 
 def _private() -> Iterable[Cell]:
     """Each sentence protected: with a shared hidden layer, with one for each, and with none at all; FedNER's own
-    tagger, whose 1.2 million weights each get noise, at the largest ε alone. Whole platforms: the shared layer."""
+    tagger, whose 1.2 million weights each get noise, at the largest ε alone. Whole platforms: the shared layer, against
+    each alone without noise, since who sends nothing spends nothing."""
     kinds = [(SMALL, FEDERATED, SENTENCE), (SMALL, ALONE_AS_OFTEN, SENTENCE), (LINEAR, ALONE_AS_OFTEN, SENTENCE)]
     for tagger, way, scope in (*kinds, (SMALL, FEDERATED, PLATFORM), (TAGGER, FEDERATED, SENTENCE)):
         for epsilon in EPSILONS if tagger != TAGGER else EPSILONS[-1:]:
@@ -282,6 +285,9 @@ def _private() -> Iterable[Cell]:
             for platform in PLATFORMS:
                 said = {"protects": scope, "epsilon": epsilon, "trained": way}
                 yield Cell("private", tagger, platform, said, None, config)
+    silent = live(list(PLATFORMS), SMALL, NOTHING, NOBODY)
+    for platform in PLATFORMS:
+        yield Cell("private", SMALL, platform, {"protects": NOBODY, "trained": ALONE_AS_OFTEN}, None, silent)
 
 
 def measure(cell: Cell, find: Callable[[SimulationConfig], Run | None], seeds: int | None = None) -> Row:
@@ -317,11 +323,16 @@ def on_platform(run: Run, platform: str) -> EntityScores | None:
 def gain(one: Row, other: Row) -> PairedDifference | None:
     """By how much strict F1 of ``one`` is above that of ``other``, seed by seed; None where fewer than two seeds have
     both."""
+    found = differences(one, other)
+    return paired_difference(found) if len(found) > 1 else None
+
+
+def differences(one: Row, other: Row) -> list[float]:
+    """The same of each seed that both have."""
     mine, theirs = (
         {run.config.seed: score.f1 for run, score in zip(row.runs, row.scores, strict=True)} for row in (one, other)
     )
-    both = sorted(mine.keys() & theirs.keys())
-    return paired_difference([mine[seed] - theirs[seed] for seed in both]) if len(both) > 1 else None
+    return [mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())]
 
 
 def gains(rows: Sequence[Row]) -> list[tuple[Row, Row, PairedDifference]]:
@@ -340,6 +351,8 @@ def gains(rows: Sequence[Row]) -> list[tuple[Row, Row, PairedDifference]]:
 
 def _like(one: Cell, other: Cell) -> bool:
     mine, theirs = ({name: value for name, value in cell.setting.items() if name != "trained"} for cell in (one, other))
+    if mine.get("protects") == PLATFORM:
+        mine = {"protects": NOBODY}  # who sends nothing needs no noise on it
     same_tagger = other.method == (TAGGER if one.method == FEDERATED else one.method)
     return one.table == other.table and one.platform == other.platform and mine == theirs and same_tagger
 
@@ -358,36 +371,12 @@ def what(cell: Cell) -> str:
         elif name == "epsilon":
             told.append(f"ε = {value:g} for each {cell.setting['protects']}")
         elif name == "protects":
-            continue
+            told += ["no noise"] if value == NOBODY else []
         elif name == "masked":
             told.append(f"{100 * value:.0f} % masked")
         else:
             told.append("nothing shared" if value == NOTHING else f"shared: {value.replace(',', ', ')}")
     return ", ".join(told)
-
-
-def fields(row: Row) -> dict[str, Any]:
-    """A row for other programs."""
-    measured = None
-    if row.strict and row.relaxed and row.one_to_one:
-        each = {"strict": row.strict, "relaxed": row.relaxed, "relaxed_one_to_one": row.one_to_one}
-        measured = {
-            f"{name}_{score}_{kind}": getattr(getattr(found, score), kind)
-            for name, found in each.items()
-            for score in ("f1", "precision", "recall")
-            for kind in ("mean", "sd")
-        }
-    cell = row.cell
-    return {
-        "table": cell.table,
-        "method": cell.method,
-        "platform": cell.platform,
-        "setting": dict(cell.setting),
-        "published": None if cell.published is None else dict(cell.published),
-        "measured": measured,
-        "seeds": [run.config.seed for run in row.runs],
-        "runs": [run.run_id for run in row.runs],
-    }
 
 
 def wanted(seeds: int | None = None, tables: Sequence[str] = tuple(TABLES)) -> list[SimulationConfig]:

@@ -1,13 +1,13 @@
 """What leaves a platform of a federation, and what stays: its tagger part by part, from the one at the bottom up."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from engine.config import SimulationConfig
 from engine.corpus.schemes import PREFIXES
 from engine.embeddings.features import IN_CONTEXT
 from engine.embeddings.shapes import SIZE as SHAPES
-from engine.taggers import build
+from engine.taggers import build, splits_of
 
 WORD_VECTOR = 300
 """Dimensions of the word vectors that the pages offer."""
@@ -23,9 +23,11 @@ class Part:
     leaves: bool
 
 
-def parts(config: SimulationConfig, entity_types: int, platform: int = 0) -> list[Part]:
-    """Of a platform's tagger with so many entity types. platform: its number, from 0. Raises InvalidConfig for parts
-    that it does not have."""
+def parts(config: SimulationConfig, types: Sequence[Collection[str]], platform: int = 0) -> list[Part]:
+    """Of a platform's tagger. types: the entity types of each platform; who shares the scores has those of all.
+    platform: its number, from 0. Raises InvalidConfig for parts that it does not have."""
+    known = splits_of(config.tagger.name)[-1] in (config.federation.shared_parts or ())
+    entity_types = len({name for each in types for name in each} if known else set(types[platform]))
     spelling = 0 if config.features == "vectors" else SHAPES
     copied = WORD_VECTOR + spelling
     tags = len(PREFIXES[config.schemes[platform]]) * entity_types + 1

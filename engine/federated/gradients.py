@@ -21,9 +21,10 @@ import numpy as np
 from engine.config import TrainingConfig
 from engine.errors import TrainingFailed
 from engine.federated.federation import Federation, Holding, Progress
-from engine.federated.plan import FederatedPlan
+from engine.federated.plan import FederatedPlan, Visit
 from engine.federated.server import Server
 from engine.privacy.measuring import picked
+from engine.training.dpsgd import DPSGD, StepStatistics
 from engine.training.optimisers import Optimiser
 
 
@@ -125,7 +126,7 @@ class GradientFederation(Federation):
                 holding = self.holding(visit.client)
                 if together or number == parting:
                     learner.weights[:size] = self._common
-                last = learner.step(visit.first)
+                last = self._step(learner, visit)
                 self.weights[holding.own] = learner.weights[holding.shared :]
                 if together:
                     sent = self.uploads[visit.client].sent[:size].astype(np.float64)
@@ -143,6 +144,15 @@ class GradientFederation(Federation):
                     f"smaller learning rate than {self._training.learning_rate:g} or less noise may help"
                 )
             yield Progress(taken, last, number, exchange)
+
+    def _step(self, learner: DPSGD, visit: Visit) -> StepStatistics:
+        """One platform's. All wait for it at each step, so a run without it would be another: it ends. Raises
+        TrainingFailed."""
+        try:
+            return learner.step(visit.first)
+        except TrainingFailed as error:
+            who = "Platform" if self.plan.platforms else "Client"
+            raise TrainingFailed(f"{who} {visit.client + 1} of {len(self.plan.shards)}: {error}") from error
 
     def _move(self, round: int) -> None:
         """The server moves what is shared by what it has joined, and all get it."""

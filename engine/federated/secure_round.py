@@ -7,7 +7,7 @@ nobody does, there is a little more (:mod:`engine.federated.noise_shares`).
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,10 +38,15 @@ class SecureRound:
         values: np.ndarray = self.grid.values(self.grid.integers(self.grid.shortened(clipped) + noise))
         return values
 
-    def opened(self, uploads: Sequence[np.ndarray], secrets: Secrets) -> Opened:
-        """The sum, by the protocol. Raises TrainingFailed where too few are left, or an upload does not fit."""
+    def opened(self, uploads: Mapping[int, np.ndarray], secrets: Secrets) -> Opened:
+        """The sum, by the protocol, of uploads by the numbers of their parties. Who has none has vanished after its
+        letters, when others have put masks on theirs for it. Raises TrainingFailed where too few are left, or an upload
+        does not fit."""
+        vanished = [number for number in range(self.plan.parties) if number not in uploads]
+        nothing = np.zeros(self.plan.weights)
+        every = dict.fromkeys(vanished, nothing) | dict(uploads)
         try:
-            return play(self.plan, self.grid, dict(enumerate(uploads)), secrets=secrets)
+            return play(self.plan, self.grid, every, secrets=secrets, vanish={"masked": vanished})
         except SumFailed as error:
             raise TrainingFailed(str(error)) from error
 

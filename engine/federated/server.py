@@ -8,6 +8,7 @@ the expected number of participants. *Local*: each client adds that noise to its
 server opens their sum alone (:mod:`engine.federated.secure_round`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,7 +73,7 @@ class Server:
         """Join what was received into the weights. Without a client they stay, but for the server's noise. Raises
         TrainingFailed where a secure sum stays closed."""
         if secure := self.plan.secure_round(round, self.weights.size):
-            return self._opened(secure)
+            return self._opened(secure, [visit.client for visit in self.plan.rounds[round]])
         received, server = len(self._clients), self.plan.server
         if server and not self.plan.local:
             noise = server_noise(self.plan, self.weights.size, self._streams, round=round)
@@ -93,11 +94,13 @@ class Server:
         self.begin()
         return exchange
 
-    def _opened(self, secure: SecureRound) -> Exchange:
-        """The mean of updates that nobody saw: neither their norms nor how far apart they are."""
+    def _opened(self, secure: SecureRound, parties: Sequence[int]) -> Exchange:
+        """The mean of updates that nobody saw: neither their norms nor how far apart they are. parties: the clients of
+        the round; of those who have sent nothing it goes on without."""
         if not isinstance(self._streams, Secrets):
             raise TypeError("streams of a seed alone are shared between runs: masks need Secrets")
-        opened = secure.opened(self._hidden, self._streams)
+        uploads = {parties.index(client): upload for client, upload in zip(self._clients, self._hidden, strict=True)}
+        opened = secure.opened(uploads, self._streams)
         self.weights[:] = self.weights + opened.total / len(opened.arrived)
         down, up = bytes_of(opened)
         exchange = Exchange(

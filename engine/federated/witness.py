@@ -37,7 +37,10 @@ class Witness:
         self._watched: list[np.ndarray] = []
 
     def saw(self, client: int, trained: np.ndarray | None, message: np.ndarray | None) -> None:
-        """A participant's own weights after its training, None if it diverged, and what it sent."""
+        """A participant's own weights after its training, None if it diverged, and what it sent. A local one that sent
+        nothing has vanished: it is in no sum."""
+        if self._plan.local and message is None:
+            return
         update = np.zeros(self._before.size) if trained is None else trained.astype(np.float64) - self._before
         norm, bound = math.sqrt(float(update @ update)), float(self._server.clip_norm or 0.0)
         clipped = update * min(1.0, bound / norm) if norm else update

@@ -1,6 +1,7 @@
 """The papers' tables beside what was measured, as text."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from engine.experiments import fedner
 from engine.experiments.over_seeds import older_text
@@ -64,3 +65,27 @@ def gain_lines(rows: Sequence[fedner.Row]) -> list[str]:
             f"{100 * difference.interval.high:+.1f}, {difference.number} seeds"
         )
     return found
+
+
+def fedner_fields(row: fedner.Row) -> dict[str, Any]:
+    """A row of FedNER's for other programs."""
+    measured = None
+    if row.strict and row.relaxed and row.one_to_one:
+        each = {"strict": row.strict, "relaxed": row.relaxed, "relaxed_one_to_one": row.one_to_one}
+        measured = {
+            f"{name}_{score}_{kind}": getattr(getattr(found, score), kind)
+            for name, found in each.items()
+            for score in ("f1", "precision", "recall")
+            for kind in ("mean", "sd")
+        }
+    cell = row.cell
+    return {
+        "table": cell.table,
+        "method": cell.method,
+        "platform": cell.platform,
+        "setting": dict(cell.setting),
+        "published": None if cell.published is None else dict(cell.published),
+        "measured": measured,
+        "seeds": [run.config.seed for run in row.runs],
+        "runs": [run.run_id for run in row.runs],
+    }

@@ -106,6 +106,12 @@ class Corpora(Catalogue):
         """How many sentences a corpus has to train on. Raises CorpusError."""
         return corpora.resolve(name, self.settings).train_sentences
 
+    def in_common(self, name: str) -> int:
+        """How many training sentences of several corpora no platform trains on, or one alone of those that have them.
+        Raises CorpusError, StoreError."""
+        found = corpora.resolve(name, self.settings)
+        return found.train_sentences - sum(map(len, found.own))
+
     def training_sentences(self, name: str, numbers: Collection[int]) -> dict[int, Sentence]:
         """Those of a corpus' training sentences with these numbers, as far as there are any. Raises CorpusError."""
         train = corpora.resolve(name, self.settings).parts[0].load().train

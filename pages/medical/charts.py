@@ -78,7 +78,9 @@ def _style(cell: Cell) -> tuple[str, str, str, str]:
     kinds = list(dict.fromkeys((each.method, *_kind(each)) for each in fedner.cells() if each.table == "private"))
     number = kinds.index((cell.method, *_kind(cell)))
     together = "together" if way == fedner.FEDERATED else "alone"
-    title = f"{KINDS[cell.method].short}, {together}, protects each {cell.setting['protects']}"
+    protects = cell.setting["protects"]
+    promise = "no noise" if protects == fedner.NOBODY else f"protects each {protects}"
+    title = f"{KINDS[cell.method].short}, {together}, {promise}"
     return title, palette.TYPES[number], palette.SYMBOLS[number], palette.DASHES[number]
 
 
@@ -91,7 +93,7 @@ def _place(cell: Cell) -> str:
     if cell.table == "figure3":
         return f"{100 * cell.setting['share']:.0f} %"
     if cell.table == "private":
-        return f"ε = {cell.setting['epsilon']:g}"
+        return f"ε = {cell.setting['epsilon']:g}" if "epsilon" in cell.setting else "no noise"
     if cell.table == "figure5":
         return f"{100 * cell.setting['masked']:.0f} % masked"
     if cell.table == "figure4":

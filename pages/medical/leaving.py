@@ -48,9 +48,10 @@ _STYLE = """
 """
 
 
-def drawing(found: Sequence[Part], inputs: str, scope: str, *, each_step: bool) -> str:
+def drawing(found: Sequence[Part], inputs: str, scope: str, *, each_step: bool, together: float = 1.0) -> str:
     """Parts from the top down, with what happens to each; beside it the server. inputs: what is public below them all.
-    scope: whom noise protects. each_step: whether gradients travel, not weights once a round."""
+    scope: whom noise protects. each_step: whether gradients travel, not weights once a round. together: share of the
+    steps after which each hospital goes on alone."""
     rows = "".join(_row(part) for part in reversed(found))
     known = found[-1].leaves
     stays = "Its sentences never leave. " + (
@@ -61,13 +62,16 @@ def drawing(found: Sequence[Part], inputs: str, scope: str, *, each_step: bool) 
         f'<div class="hospital"><h4>Inside each hospital</h4>{rows}'
         f'<div class="part public"><span>{inputs}</span><span>public, fixed</span></div>'
         f"<p>{stays}</p></div>"
-        f'<div class="server"><h4>What the server sees</h4>{_server(found, scope, each_step)}</div></div>'
+        f'<div class="server"><h4>What the server sees</h4>{_server(found, scope, each_step)}'
+        f"{_parting(found, scope, together)}</div></div>"
     )
 
 
 def _row(part: Part) -> str:
     kind, said = ("sent", "leaves ⇢") if part.leaves else ("kept", "stays")
     title = _TITLES.get(part.name, part.name)
+    if part.name == "scores" and part.leaves:
+        title = "Scores of the entity types of all, CRF"
     return f'<div class="part {kind}"><span>{title}</span><span>{part.weights:,} weights · <b>{said}</b></span></div>'
 
 
@@ -84,3 +88,14 @@ def _server(found: Sequence[Part], scope: str, each_step: bool) -> str:
     weights = "equally" if scope == PLATFORM else "by how many sentences each has"
     said.append(f"It joins them, {weights}, and sends the result back to all.")
     return "".join(f"<p>{text}</p>" for text in said)
+
+
+def _parting(found: Sequence[Part], scope: str, together: float) -> str:
+    """What is said of hospitals that go on alone after a while; empty where they do not."""
+    if together == 1 or not sent(found):
+        return ""
+    noise = " Noise is added in these steps too, and ε counts them." if scope == SENTENCE else ""
+    return (
+        f"<p>That ends after <b>{100 * together:.0f} % of the steps</b>. From then on nothing is sent: each hospital "
+        f"trains all parts by itself, from what all have learned, and what it learns then stays with it.{noise}</p>"
+    )

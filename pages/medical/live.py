@@ -42,12 +42,15 @@ def show(runs: Runs) -> None:
     config, epsilon = _chosen(runs, offered)
     if config is None:
         return
-    types = max(len(NAMED[name.partition("@")[0]].entity_types) for name in config.platforms)
-    parts = leaving.parts(config, types)
+    types = [NAMED[name.partition("@")[0]].entity_types for name in config.platforms]
+    parts = leaving.parts(config, types, platform=max(range(len(types)), key=lambda each: len(types[each])))
     inputs = "Word vectors" if config.features == "vectors" else "Word vectors, and vectors of a public language model"
     whole = fedner.PLATFORM if config.privacy.kind.whole_clients else fedner.SENTENCE
     scope = whole if config.privacy.private else fedner.NOBODY
-    st.html(drawing(parts, inputs, scope, each_step=config.federation.schedule == "gradients"))
+    each_step = config.federation.schedule == "gradients"
+    st.html(drawing(parts, inputs, scope, each_step=each_step, together=config.federation.together))
+    if common := _in_common(runs, config.corpus):
+        st.caption(words.common(*common))
     if tried := runs.measurements().get("trap"):
         with st.expander("What if only what is sent had noise?", type="compact", icon=":material/help:"):
             st.markdown(words.trap(tried))
@@ -62,6 +65,15 @@ def show(runs: Runs) -> None:
     both = [config, fedner.without_the_others(config)]
     both = both[:1] if config.federation.shared == NOTHING else both
     st.fragment(_watch, run_every=POLL_SECONDS if _under_way(runs, both) else None)(runs, both)
+
+
+@st.cache_data(show_spinner="Comparing the hospitals' sentences …", max_entries=64)
+def _in_common(_runs: Runs, name: str) -> tuple[int, int] | None:
+    """Training sentences that are left out, and all; None where the corpora cannot be read."""
+    try:
+        return _runs.in_common(name), _runs.train_sentences(name)
+    except EpsilonError:
+        return None  # a run says why
 
 
 def _chosen(runs: Runs, offered: Sequence[str]) -> tuple[SimulationConfig | None, float | None]:
@@ -176,7 +188,8 @@ def _link(config: SimulationConfig) -> str:
 
 
 def _ends(found: Sequence[Run | None], both: Sequence[SimulationConfig]) -> list[dict[str, object]]:
-    """A row for each hospital: F1 with and without the others, and its ε."""
+    """A row for each hospital: F1 with and without the others, and what it spends together with them: who sends nothing
+    may learn without noise, and then has ε = ∞ for a tagger that nobody gets."""
     rows: dict[str, dict[str, object]] = {}
     spent: dict[str, str] = {}
     for run in found:
@@ -184,10 +197,11 @@ def _ends(found: Sequence[Run | None], both: Sequence[SimulationConfig]) -> list
             row = rows.setdefault(platform.name, {"hospital": titles.corpus(platform.name)})
             scores = platform.test or platform.scores
             part = "test" if platform.test else "so far"
-            way = "together" if run and run.config == both[0] else "without the others"
-            row[f"F1 {way}"] = f"{100 * scores.f1:.1f} ({part})"
-            spent[platform.name] = epsilon_text(platform.privacy.epsilon)
-    return [row | {"ε": spent[name]} for name, row in rows.items()]
+            together = run is not None and run.config == both[0]
+            row[f"F1 {'together' if together else 'without the others'}"] = f"{100 * scores.f1:.1f} ({part})"
+            if together:
+                spent[platform.name] = epsilon_text(platform.privacy.epsilon)
+    return [row | {"ε together": spent.get(name, "")} for name, row in rows.items()]
 
 
 def _fetch(runs: Runs, names: Sequence[str]) -> None:

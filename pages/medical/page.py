@@ -3,6 +3,7 @@
 import streamlit as st
 
 from engine.experiments import fedner
+from engine.reports import medical
 from pages.medical import charts, live, tables, words
 from pages.shared import address, door, submitting
 from pages.shared import tables as shown
@@ -14,6 +15,7 @@ rows = [fedner.measure(cell, runs.find) for cell in fedner.cells()]
 st.markdown(f"### {address.plain(words.answer(rows))}")
 st.caption(f"{about['title']}. {about['authors']}, {about['venue']}.")
 st.markdown(words.CORPORA)
+st.caption(address.plain(medical.all_time_text(rows)))
 names = {name: f"{name[:-1].capitalize()} {name[-1]}" for name in fedner.TABLES if name[-1].isdigit()}
 names |= {"private": "Privately"}
 trying, *tabs = st.tabs(["Try it", *names.values()])
@@ -29,9 +31,9 @@ for tab, table in zip(tabs, names, strict=True):
         with st.container(horizontal=True):
             platform = st.segmented_control(
                 "Platform",
-                list(tables.TITLES),
+                list(medical.TITLES),
                 default="ade",
-                format_func=tables.TITLES.__getitem__,
+                format_func=medical.TITLES.__getitem__,
                 required=True,
                 key=f"platform-{table}",
             )
@@ -40,7 +42,7 @@ for tab, table in zip(tabs, names, strict=True):
             )
         every = [row for row in rows if row.cell.table == table]
         here = [row for row in every if row.cell.platform == platform]
-        label = f"{fedner.TABLES[table]}: {score} F1 on {tables.TITLES[platform]}"
+        label = f"{fedner.TABLES[table]}: {score} F1 on {medical.TITLES[platform]}"
         if any(row.runs for row in here):
             show(
                 charts.picture(here, table, score, key=f"{table}-{platform}-{score}"),
@@ -48,6 +50,7 @@ for tab, table in zip(tabs, names, strict=True):
                 label=label,
             )
         st.markdown(words.STORIES[table])
+        st.markdown("**What our runs say**\n\n" + words.points(medical.verdict(every, table)))
         if found := tables.gains(every):
             st.markdown("**What sharing is worth**, on all platforms, paired by seed:")
             shown.show(found, {"gain, points": shown.number(format="%+.1f")}, key=f"gains-{table}")

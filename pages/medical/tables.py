@@ -6,10 +6,8 @@ from typing import Any
 from engine.experiments import fedner
 from engine.experiments.fedner import Row
 from engine.experiments.over_seeds import seeds_text
+from engine.reports.medical import TITLES
 from pages.shared import address
-
-TITLES = {"ade": "ADE", "psytar": "PsyTAR", "bc5cdr": "BC5CDR"}
-"""Of the platforms, short."""
 
 
 def rows(found: Sequence[Row]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from engine.experiments import fedner
 from engine.experiments.fedner import Row
 from engine.experiments.spread import PairedDifference
 from engine.records import Measurement
-from pages.medical.tables import TITLES
+from engine.reports.medical import TITLES
 
 NOT_RUN = "FedNER on three medical corpora has not been run here yet"
 CORPORA = (
@@ -77,6 +77,19 @@ def _so_far(found: Sequence[Row]) -> str:
 
 def _where(platforms: Sequence[str], what: str) -> str:
     return f"{what} {', '.join(TITLES[each] for each in platforms)}" if platforms else ""
+
+
+def common(left_out: int, every: int) -> str:
+    """What hospitals leave out since others have it too."""
+    return (
+        f"{left_out:,} of {every:,} training sentences are left out: another hospital has the same one, to train or to "
+        "test with, but for case and punctuation. To find them hospitals compare checksums of their sentences."
+    )
+
+
+def points(sentences: Sequence[str]) -> str:
+    """Sentences one below the other."""
+    return "\n".join(f"- {each}" for each in sentences)
 
 
 STORIES = {

@@ -1,5 +1,7 @@
 """The page Medical, run without a browser: what it says follows from the runs and from what is chosen."""
 
+import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -7,9 +9,10 @@ import pytest
 from engine.config import NOTHING, SimulationConfig
 from engine.experiments import fedner, leaving
 from engine.records import Run
+from engine.reports import medical
 from engine.runs import Runs
 from engine.settings import REPOSITORY, Settings
-from pages.medical import charts, tables, words
+from pages.medical import charts, live, tables, words
 from pages.medical.leaving import drawing
 from tests.engine.experiments.test_fedner import run
 
@@ -94,6 +97,17 @@ def test_who_shares_nothing_sends_nothing_and_who_shares_all_has_common_types() 
     assert "leaves ⇢" not in alone
     every = drawing([replace(part, leaves=True) for part in PARTS], "Word vectors", fedner.NOBODY, each_step=True)
     assert "Its entity types are known to all" in every
+    assert "Scores of the entity types of all" in every
+
+
+def test_hospitals_that_part_send_nothing_from_then_on() -> None:
+    parted = {scope: drawing(PARTS, "Word vectors", scope, each_step=True, together=0.6) for scope in fedner.SCOPES[:2]}
+    for scope, text in parted.items():
+        assert "That ends after <b>60 % of the steps</b>. From then on nothing is sent" in text
+        assert ("ε counts them" in text) == (scope == fedner.SENTENCE)
+    assert "That ends" not in drawing(PARTS, "Word vectors", fedner.NOBODY, each_step=True)
+    nothing = [replace(part, leaves=False) for part in PARTS]
+    assert "That ends" not in drawing(nothing, "Word vectors", fedner.NOBODY, each_step=True, together=0.6)
 
 
 def test_before_anything_was_run_the_printed_numbers_are_there_and_the_corpora_can_be_fetched(
@@ -102,6 +116,7 @@ def test_before_anything_was_run_the_printed_numbers_are_there_and_the_corpora_c
     empty = open_page("medical")
     said = "\n".join(element.value for element in (*empty.markdown, *empty.caption, *empty.info))
     assert words.NOT_RUN in said
+    assert said.count(medical.NOTHING_YET) == len(fedner.TABLES)
     assert "The medical corpora are not on this machine yet" in said
     assert len(empty.dataframe) == len(fedner.TABLES)
     assert empty.dataframe[0].value["printed strict"].tolist()[0] == pytest.approx(61.46)
@@ -118,6 +133,8 @@ def test_what_is_chosen_is_run_together_and_without_the_others(
     asked: list[list[SimulationConfig]] = []
     monkeypatch.setattr(Runs, "submit_all", lambda self, configs, owner_pid: asked.append(list(configs)))
     next(button for button in page.button if button.label == "Run both").click().run()
+    said = "\n".join(caption.value for caption in page.caption)
+    assert re.search(r"[1-9]\d* of 12,4\d\d training sentences are left out: another hospital has the same one", said)
     (together, alone) = asked[0]
     assert together.platforms == ("ade@0", "psytar@0", "bc5cdr")
     assert (together.federation.shared, alone.federation.shared) == ("hidden", NOTHING)
@@ -144,3 +161,24 @@ def test_what_noise_on_what_is_sent_alone_is_worth_is_told_as_it_was_measured(op
     assert f"**{kept.values['trap']['right']} of {kept.values['trials']}** trials" in said
     assert kept.values["trap"]["moved_most"] > 10 > 1.01 > kept.values["honest"]["moved_most"]
     assert kept.values["trap"]["right"] / kept.values["trials"] > kept.values["right_at_most"]
+
+
+def test_what_a_hospital_spends_is_what_it_spends_together_whatever_it_learns_alone() -> None:
+    """Whole hospitals protected: alone nothing is sent, so the other run has no noise and ε = ∞."""
+    together = fedner.live(list(fedner.PLATFORMS), fedner.SMALL, "hidden", fedner.PLATFORM)
+    both = [together, fedner.without_the_others(together)]
+    runs = [_spending(config, epsilon) for config, epsilon in zip(both, (28.4, math.inf), strict=True)]
+    for known in (runs, runs[:1]):
+        rows = live._ends([*known, *[None] * (2 - len(known))], both)
+        assert [row["ε together"] for row in rows] == ["28.4"] * 3
+    assert [set(row) for row in live._ends(runs, both)] == [
+        {"hospital", "F1 together", "F1 without the others", "ε together"}
+    ] * 3
+    assert [row["ε together"] for row in live._ends([None, runs[1]], both)] == [""] * 3
+
+
+def _spending(config: SimulationConfig, epsilon: float) -> Run:
+    made = run(config, dict.fromkeys(config.platforms, 5))
+    (last,) = made.records
+    each = [replace(one, privacy=replace(one.privacy, epsilon=epsilon)) for one in last.platforms]
+    return replace(made, records=(replace(last, platforms=tuple(each)),))

@@ -12,6 +12,7 @@ from engine.experiments.spread import paired_difference
 from engine.federated.accounting import spent
 from engine.federated.plan import federated_plan
 from engine.records import Counts, EntityScores, PlatformRecord, Run, RunState, RunStatus, SidedCounts
+from engine.reports.tables import fedner_fields
 from engine.seeds import Secrets
 from engine.taggers import splits_of
 from tests.engine.runs_for_tests import record, scores
@@ -21,6 +22,10 @@ CELLS = fedner.cells()
 
 def cells(table: str, **setting) -> list[fedner.Cell]:
     return [cell for cell in CELLS if cell.table == table and cell.setting == setting]
+
+
+def cells_of(table: str) -> list[fedner.Cell]:
+    return [cell for cell in CELLS if cell.table == table]
 
 
 def run(config: SimulationConfig, right: dict[str, int]) -> Run:
@@ -103,7 +108,7 @@ def test_with_fewer_sentences_no_run_is_cut_short() -> None:
 
 def test_all_runs_are_asked_for_once_the_first_seeds_first() -> None:
     wanted = fedner.wanted()
-    assert len(wanted) == len(set(wanted)) == 252
+    assert len(wanted) == len(set(wanted)) == 255
     assert [config.seed for config in wanted] == sorted(config.seed for config in wanted)
     assert {config.seed for config in fedner.wanted(tables=["table2"])} == set(range(5))
     assert set(fedner.wanted(tables=["figure6"])) < set(wanted)
@@ -119,7 +124,8 @@ def test_private_rows_spend_what_they_say() -> None:
     """On as many sentences as the three corpora train on, of which a seed moves a handful."""
     sizes = (3_383, 4_472, 4_540)
     platforms = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
-    told = {(cell.config, cell.setting["epsilon"]) for cell in CELLS if cell.table == "private"}
+    noised = [cell for cell in CELLS if cell.table == "private" and cell.setting["protects"] != fedner.NOBODY]
+    told = {(cell.config, cell.setting["epsilon"]) for cell in noised}
     assert {epsilon for _, epsilon in told} == set(fedner.EPSILONS)
     for noise in {(c.privacy.mechanism, epsilon): c for c, epsilon in told}.items():
         (_, epsilon), config = noise
@@ -127,6 +133,23 @@ def test_private_rows_spend_what_they_say() -> None:
             config, sum(sizes), lambda: pytest.fail("not needed"), lambda: Secrets.seeded(0, "run"), platforms=platforms
         )
         assert 0.97 * epsilon < spent(plan, plan.steps, len(plan.rounds)).epsilon <= epsilon
+
+
+def test_who_sends_nothing_needs_no_noise_and_is_what_protected_platforms_are_held_against() -> None:
+    found = {}
+    for seed in range(2):
+        config = fedner.with_seed(fedner.private(fedner.SMALL, "hidden", fedner.PLATFORM, 8.0), seed)
+        assert config.training.averaging == 0  # own parts and shared weights of other rounds would not fit
+        assert config.federation.rounds * config.training.epochs == pytest.approx(20)
+        found[config] = run(config, dict.fromkeys(config.platforms, 3 + seed))
+    assert not fedner.gains([fedner.measure(cell, found.get) for cell in cells_of("private")])
+    for seed in range(2):
+        silent = fedner.with_seed(fedner.live(list(fedner.PLATFORMS), fedner.SMALL, NOTHING, fedner.NOBODY), seed)
+        assert not silent.privacy.private
+        found[silent] = run(silent, dict.fromkeys(silent.platforms, 5))
+    gains = fedner.gains([fedner.measure(cell, found.get) for cell in cells_of("private")])
+    assert [gain.mean for _, _, gain in gains] == pytest.approx([-0.15] * 3)
+    assert {fedner.what(alone.cell) for _, alone, _ in gains} == {"MLP, CRF, no noise, alone, as many updates"}
 
 
 def test_names_are_masked_with_and_without_the_others() -> None:
@@ -145,7 +168,7 @@ def test_a_platforms_own_scores_are_taken() -> None:
     assert row.strict.f1.mean == 0.5
     by_platform = {cell.platform: fedner.on_platform(found, cell.platform).f1 for cell in CELLS}
     assert by_platform == {"ade": 0.5, "psytar": 0.2, "bc5cdr": 0.9}
-    assert fedner.fields(row)["measured"]["strict_f1_mean"] == 0.5
+    assert fedner_fields(row)["measured"]["strict_f1_mean"] == 0.5
 
 
 def test_gains_are_paired_by_seed() -> None:

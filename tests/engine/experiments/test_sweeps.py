@@ -37,6 +37,29 @@ def test_all_combinations_of_one_seed_come_together(tmp_path: Path) -> None:
     assert found[0].training.epochs == 3
 
 
+def test_platforms_are_a_corpus_each(tmp_path: Path) -> None:
+    found = sweeps.read(
+        written(
+            tmp_path,
+            """
+            [base]
+            corpus = "ade@0 + bc5cdr"
+            tagger = "mlp-crf"
+            schedule = "gradients"
+            [grid]
+            shared = ["nothing", "hidden"]
+            noise_multiplier = [0, 2.0]
+            """,
+        )
+    )
+    assert len(found) == 4
+    assert {config.platforms for config in found} == {("ade@0", "bc5cdr")}
+    assert {config.federation.clients for config in found} == {2}
+    assert [config.federation.shared_parts for config in found] == [(), (), ("hidden",), ("hidden",)]
+    with pytest.raises(InvalidConfig, match="expected the name of another corpus for each platform"):
+        sweeps.read(written(tmp_path, '[base]\ncorpus = "ade@0 + ade@0"'))
+
+
 def test_an_empty_file_is_the_default(tmp_path: Path) -> None:
     assert sweeps.read(written(tmp_path, "")) == [SimulationConfig()]
 

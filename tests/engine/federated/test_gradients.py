@@ -52,6 +52,30 @@ class Adam:
         return self.m / (1 - 0.9**self.t) / (np.sqrt(self.v / (1 - 0.999**self.t)) + 1e-8)
 
 
+def by_equation_2(start: Federation, shares: np.ndarray, optimiser: str, steps: int) -> np.ndarray:
+    """All weights after so many steps at a learning rate of 0.02, sentence by sentence, in float64. shares: of each
+    platform in the sum."""
+    weights = start.weights.astype(np.float64)
+    common = start.holdings[0].shared
+    movers = [Adam(common), *(Adam(holding.own.stop - holding.own.start) for holding in start.holdings)]
+    for step in range(steps):
+        joined = np.zeros(common)
+        for number, (holding, share, mover) in enumerate(zip(start.holdings, shares, movers[1:], strict=True)):
+            learner = start.learner(Visit(number, number, step, 1))
+            sentences = learner.sample(step)
+            own = np.concatenate([weights[:common], weights[holding.own]])
+            total = np.zeros(own.size)
+            for each in sentences:
+                alone = batch_of(learner.split, holding.table, each[None])
+                total += holding.backend.clipped_gradient(own, alone, None).total
+            gradient = total / start.plan.parts[number].batch_size
+            joined += share * gradient[:common]
+            gradient = gradient[common:]
+            weights[holding.own] -= 0.02 * (mover.move(gradient) if optimiser == "adam" else gradient)
+        weights[:common] -= 0.02 * (movers[0].move(joined) if optimiser == "adam" else joined)
+    return weights
+
+
 @pytest.mark.parametrize("weighting", ["examples", "equal"])
 @pytest.mark.parametrize("shared", [None, "nothing", "lstm,scores"])
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
@@ -60,27 +84,31 @@ def test_three_steps_are_those_of_equation_2(optimiser: str, shared: str | None,
     changes = {**PLAIN, "optimiser": optimiser, "shared": shared, "weighting": weighting, "learning_rate": 0.02}
     run = after(federation(tags, **changes), 3)
     start = federation(tags, **changes)
-    weights = start.weights.astype(np.float64)
-    common = start.holdings[0].shared
-    movers = [Adam(common), *(Adam(holding.own.stop - holding.own.start) for holding in start.holdings)]
     shares = np.array(SIZES if weighting == "examples" else (1, 1, 1)) / (sum(SIZES) if weighting == "examples" else 3)
-    for step in range(3):
-        joined = np.zeros(common)
-        for number, (holding, share, mover) in enumerate(zip(start.holdings, shares, movers[1:], strict=True)):
-            learner = start.learner(Visit(number, number, step, 1))
-            sentences = learner.sample(step)
-            own = np.concatenate([weights[:common], weights[holding.own]])
-            total = np.zeros(own.size)
-            for each in sentences:
-                alone = batch_of(holding.split, holding.table, each[None])
-                total += holding.backend.clipped_gradient(own, alone, None).total
-            gradient = total / start.plan.parts[number].batch_size
-            joined += share * gradient[:common]
-            gradient = gradient[common:]
-            weights[holding.own] -= 0.02 * (mover.move(gradient) if optimiser == "adam" else gradient)
-        weights[:common] -= 0.02 * (movers[0].move(joined) if optimiser == "adam" else joined)
+    weights = by_equation_2(start, shares, optimiser, 3)
     np.testing.assert_allclose(run.weights, weights, rtol=2e-4, atol=2e-6)
     assert np.abs(run.weights - start.weights).max() > 0.002
+
+
+def test_all_shared_is_federated_averaging_of_one_step_each_round() -> None:
+    """Under SGD the mean of weights that moved once is the weights moved by the mean gradient (McMahan et al. 2017)."""
+    changes = {"noise_multiplier": 0.0, "clip_norm": None, "shared": "lstm,scores", "optimiser": "sgd"}
+    gradients = federation((4, 4, 4), **PLAIN | changes)
+    rounds = 3
+    averaging = federation((4, 4, 4), **changes, rounds=rounds)
+    for number, (part, batch) in enumerate(zip(averaging.plan.parts, gradients.plan.parts, strict=True)):
+        # A step of the same batches each round, where the schedule has so many epochs of its own.
+        assert (part.examples, part.noise_multiplier) == (batch.examples, batch.noise_multiplier)
+        assert averaging.plan.parts_of(number) == gradients.plan.parts_of(number)
+    averaging.plan = dataclasses.replace(
+        averaging.plan, parts=gradients.plan.parts, rounds=gradients.plan.rounds[:rounds]
+    )
+    averaging._server.plan = averaging.plan
+    start = averaging.weights.copy()
+    after(gradients, rounds)
+    after(averaging, rounds)
+    np.testing.assert_allclose(averaging.weights, gradients.weights, rtol=1e-5, atol=1e-7)
+    assert np.abs(averaging.weights - start).max() > 0.002
 
 
 def test_one_platform_trains_as_if_it_were_alone() -> None:
@@ -160,6 +188,23 @@ def test_weights_that_stop_being_finite_end_the_run(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Optimiser, "move", explode)
     with pytest.raises(TrainingFailed, match=f"shared weights are no longer finite after step 1 of {STEPS}"):
         after(run, 1)
+
+
+def test_a_platform_that_fails_ends_the_run_which_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All wait for each other at each step: one that is left out would make it another training."""
+    run, step = federation(**PLAIN), DPSGD.step
+    assert isinstance(run, GradientFederation)
+
+    def failing(self: DPSGD, number: int) -> Any:
+        if self.optimiser is run.uploads[1] and number == 4:
+            self.weights[:] = np.nan
+        return step(self, number)
+
+    monkeypatch.setattr(DPSGD, "step", failing)
+    with pytest.raises(
+        TrainingFailed, match=f"^Platform 2 of 3: The weights are no longer finite after step 5 of {STEPS}"
+    ):
+        after(run, STEPS)
 
 
 class TestPrivacyOfSentences:
@@ -298,6 +343,23 @@ class TestARun:
         assert [dataclasses.replace(record, seconds=0.0) for record in rest] == [
             dataclasses.replace(record, seconds=0.0) for record in whole[4:]
         ]
+
+    def test_characters_and_convolution_are_shared_by_equation_2(
+        self, config: SimulationConfig, trained_settings: Any
+    ) -> None:
+        """The paper's own split, on the real tagger: what lies above is each platform's own. No chance but samples."""
+        still = {"dropout": 0.0, "optimiser": "sgd", "learning_rate": 0.02, "noise_multiplier": 0.0, "clip_norm": None}
+        flat = SimulationConfig.from_flat(config.flat() | still)
+        run, start = (prepare(flat, trained_settings).run for _ in range(2))
+        sizes = np.array([len(shard) for shard in start.plan.shards])
+        weights = by_equation_2(start, sizes / sizes.sum(), "sgd", 2)
+        after(run, 2)
+        np.testing.assert_allclose(run.weights, weights, rtol=2e-4, atol=2e-6)
+        tagger = prepare(flat, trained_settings).sides[0].tagger
+        shared = {node.part for node, kept in zip(tagger.nodes, tagger.private, strict=False) if not kept}
+        assert {"characters", "convolution"} <= shared
+        assert run.holdings[0].shared == tagger.shared.stop > 0
+        assert np.abs(run.weights - start.weights)[: tagger.shared.stop].max() > 1e-4
 
     @pytest.mark.parametrize("scheme", ["bio2", "bioes"])
     def test_who_shares_what_belongs_to_tags_has_the_types_of_all(

@@ -19,6 +19,7 @@ from engine.preparation import prepare
 from engine.privacy import accounting
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Counts, EntityScores, RoundRecord
+from engine.runs import Runs
 from engine.scoring import score
 from engine.simulation import simulate
 from engine.taggers.layers import Dense, Softmax
@@ -320,6 +321,14 @@ class TestJoinedCorpora:
         for ask in ("checksum", "train_sentences", "own"):
             with pytest.raises(CorpusError, match=r"^corpus='ade' is not here yet.*; corpus='bc5cdr' is not here yet"):
                 getattr(corpus.resolve("synthetic + ade@0 + bc5cdr", trained_settings), ask)
+
+    def test_what_platforms_leave_out_is_counted(self, trained_settings, tmp_path) -> None:
+        for name, words in (("one", ("Aspirin", "Zinc")), ("other", ("Zinc", "Iron"))):
+            (tmp_path / name).mkdir()
+            for part in ("train", "valid", "test"):
+                text = "".join(f"take O\nthis O\n{w} B-Drug\n{part} O\n\n" for w in words)
+                (tmp_path / name / f"{part}.conll").write_text(text)
+        assert Runs(trained_settings).in_common(f"{tmp_path / 'one'} + {tmp_path / 'other'}") == 1
 
     def test_its_checksum_knows_each_of_them_and_their_order(self, joined, trained_settings) -> None:
         found, file = joined

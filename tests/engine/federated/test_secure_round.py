@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -10,12 +10,14 @@ from scipy import stats
 
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig, TrainingFailed
+from engine.federated import federation
 from engine.federated import secure_round as rounds
-from engine.federated.clients import message
+from engine.federated.clients import clip, message
 from engine.federated.secure_sum import Party
 from engine.federated.server import Server
 from engine.simulation import simulate
 from engine.training.checkpoint import Checkpoint
+from tests.engine.federated import platforms
 from tests.engine.federated.test_server import SECRETS, plan_of
 
 SIZE = 5000
@@ -149,3 +151,49 @@ class TestARun:
     def test_one_alone_cannot_hide(self) -> None:
         with pytest.raises(InvalidConfig, match="participants=1, expected at least 2"):
             SimulationConfig.from_flat(FLAT | {"participants": 1})
+
+
+class TestAPlatformVanishes:
+    """One of three, before its upload is sent: keys and letters are there, so its masks are in the others' uploads."""
+
+    CHANGES: ClassVar = {"mechanism": "secure-sum", "noise_multiplier": 0.8, "clip_norm": 0.5, "epochs": 1.0}
+
+    def test_the_round_goes_on_with_two_and_has_the_noise_that_was_planned(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sent: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
+
+        def vanishing(
+            plan: Any, common: np.ndarray, trained: np.ndarray, streams: Any, client: int, round: int
+        ) -> np.ndarray | None:
+            found = message(plan, common, trained, streams, client, round)
+            assert found is not None
+            sent[round, client] = found, clip(trained.astype(np.float64) - common, 0.5)
+            return None if (client, round) == (1, 1) else found
+
+        monkeypatch.setattr(federation, "message", vanishing)
+        run = platforms.federation(**self.CHANGES)
+        common, moved, exchanges = run.weights[: run.holdings[0].shared], [], []
+        before = common.astype(np.float64)
+        for progress in run.train():
+            if progress.exchange:
+                moved.append(common - before)
+                before = common.astype(np.float64)
+                exchanges.append(progress.exchange)
+        assert [exchange.clients for exchange in exchanges] == [(0, 1, 2), (0, 2), (0, 1, 2)]
+        uploads = [sent[1, client] for client in (0, 2)]
+        np.testing.assert_allclose(moved[1], sum(upload for upload, _ in uploads) / 2, rtol=1e-4, atol=1e-5)
+        noise = sum(upload - clipped for upload, clipped in uploads)
+        planned = 0.8 * 0.5
+        assert noise.std() == pytest.approx(planned, rel=0.08)  # of all three shares √1.5 of that
+        (check,) = (monitor.verdict() for monitor in run.monitors)
+        assert not check.failed, check.faults
+        assert exchanges[1].bytes_up < exchanges[0].bytes_up
+
+    def test_without_a_second_one_the_sum_stays_closed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(
+            federation, "message", lambda *found: None if found[-2] and found[-1] == 1 else message(*found)
+        )
+        with pytest.raises(TrainingFailed, match="1 of 3 parties are left, expected at least 2"):
+            for _ in platforms.federation(**self.CHANGES).train():
+                pass

@@ -1,0 +1,249 @@
+"""What our runs say of FedNER's table and figures, in sentences: all of it follows from the rows."""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+
+from engine.config import SimulationConfig
+from engine.experiments import fedner
+from engine.experiments.fedner import Row
+from engine.experiments.spread import paired_difference
+from engine.records import Run
+from engine.taggers import KINDS
+
+TITLES = {"ade": "ADE", "psytar": "PsyTAR", "bc5cdr": "BC5CDR"}
+"""Of the platforms, short."""
+NOTHING_YET = "Nothing can be said yet: no run is here with another to be held against."
+_Differences = Mapping[str, Sequence[float]]
+"""Of each platform, seed by seed, by how much F1 is above that of something else."""
+
+
+def verdict(rows: Sequence[Row], table: str) -> list[str]:
+    """Sentences on one of :data:`fedner.TABLES`, each of which can stand alone. rows: of all tables, or of that one."""
+    here = [row for row in rows if row.cell.table == table]
+    told = _VERDICTS[table](here)
+    return [*(told or [NOTHING_YET]), here_text(here, figure=table.startswith("figure"))]
+
+
+def here_text(rows: Sequence[Row], *, figure: bool = False) -> str:
+    """How many of the runs behind some rows are here, how long they took, and on what. figure: whether the paper shows
+    these as a picture."""
+    wanted = {config for row in rows for config in row.cell.seeds()}
+    runs = _runs(rows)
+    told = f"{len(runs)} of {len(wanted)} runs are here{time_text(runs.values())}."
+    if len(runs) < len(wanted):
+        told += f" {len(wanted) - len(runs)} are missing, and what is said above may change with them."
+    return told + (" The paper's figure is a picture without numbers." if figure else "")
+
+
+def time_text(runs: Iterable[Run]) -> str:
+    """Wall time of some runs, each by itself, and the machines; empty where none says."""
+    made = [run.provenance for run in runs if run.provenance]
+    if not made:
+        return ""
+    hours = sum(each.wall_seconds for each in made) / 3600
+    return (
+        f": {hours:.1f} hours of wall time, summed over runs, on {'; '.join(sorted({each.machine for each in made}))}"
+    )
+
+
+def all_time_text(rows: Sequence[Row]) -> str:
+    """The same of all tables together, where some share their runs."""
+    runs = _runs(rows)
+    return f"All tables together, each run counted once: {len(runs)} runs{time_text(runs.values())}."
+
+
+def _runs(rows: Sequence[Row]) -> dict[SimulationConfig, Run]:
+    return {run.config: run for row in rows for run in row.runs}
+
+
+def _table2(rows: Sequence[Row]) -> list[str]:
+    together = _trained(rows, fedner.FEDERATED)
+    often, alone = _trained(rows, fedner.ALONE_AS_OFTEN), _trained(rows, fedner.ALONE, fedner.TAGGER)
+    told = [
+        _said(f"Within FedNER, against alone {_way(base)}", _differences(together, others))
+        for base, others in ((fedner.ALONE_AS_OFTEN, often), (fedner.ALONE, alone))
+    ]
+    more = _said("More updates by themselves, against batches of 64, with nothing shared", _differences(often, alone))
+    if more and (printed := _printed_gain(together, alone)):
+        more += f" {printed}"
+    parted = _differences(_trained(rows, fedner.PARTED), often)
+    return list(filter(None, (*told, more, _said("Then alone, against alone with as many updates", parted))))
+
+
+def _printed_gain(together: Mapping[str, Row], alone: Mapping[str, Row]) -> str:
+    """What the paper printed as the gain, where the corpus is its own."""
+    told = [
+        f"{TITLES[name]} {100 * (here['strict_f1'] - there['strict_f1']):+.1f}"
+        for name, row in together.items()
+        if (here := row.cell.published) and name in alone and (there := alone[name].cell.published)
+    ]
+    return f"The paper printed for both together, more updates and sharing: {', '.join(told)}." if told else ""
+
+
+def _figure3(rows: Sequence[Row]) -> list[str]:
+    told, wins = [], []
+    for share in sorted(fedner.EPOCHS):
+        here = [row for row in rows if row.cell.setting["share"] == share]
+        often = _trained(here, fedner.ALONE_AS_OFTEN)
+        found = _differences(_trained(here, fedner.FEDERATED), often)
+        told.append(_said(f"With {_percent(share)} of the sentences, against alone with as many updates", found))
+        wins.append((share, _differences(_trained(here, fedner.PARTED), often)))
+    return [*filter(None, told), *_parted(wins)]
+
+
+def _parted(found: Sequence[tuple[float, _Differences]]) -> list[str]:
+    """At which shares it pays on each platform to go on alone after a while, and at which it does not."""
+    known = [(share, differences) for share, differences in found if len(differences) == len(TITLES)]
+    if not known:
+        return []
+    wins = [share for share, each in known if all(statistics.fmean(values) > 0 for values in each.values())]
+    others = [share for share, _ in known if share not in wins]
+    seeds = sorted({len(values) for _, each in known for values in each.values()})
+    number = " or ".join(map(str, seeds))
+    told = [f"lies above alone with as many updates on each platform at {_shares(wins)}"] if wins else []
+    told += [f"not on each at {_shares(others)}"] if others else []
+    chance = ", which says nothing of chance" if seeds == [1] else ""
+    return [f"*Then alone* {', '.join(told)} of the sentences ({number} {_plural('seed', seeds[-1])}{chance})."]
+
+
+def _figure4(rows: Sequence[Row]) -> list[str]:
+    told = []
+    printed = fedner.paper_split(fedner.TAGGER)
+    for platform, title in TITLES.items():
+        here = {str(row.cell.setting["shared"]): row for row in rows if row.cell.platform == platform and row.runs}
+        both = set.intersection(*({run.config.seed for run in row.runs} for row in here.values())) if here else set()
+        if len(here) < 2 or not both:
+            continue
+        means = {shared: statistics.fmean(_by_seed(row)[seed] for seed in both) for shared, row in here.items()}
+        best = max(means, key=means.__getitem__)
+        tried = f"{len(here)} of {len(fedner.SPLITS)} splits are here"
+        sentence = f"{title}: best with {_split(best)}, F1 {100 * means[best]:.1f}"
+        if best == printed:
+            sentence += ", as the paper has it"
+        elif printed in here:
+            over = _points(fedner.differences(here[best], here[printed]))
+            sentence += f", {over} over the paper's choice, {_split(printed)}"
+        told.append(f"{sentence} ({tried}).")
+    return told
+
+
+def _figure5(rows: Sequence[Row]) -> list[str]:
+    told = []
+    for share in fedner.MASKED:
+        here = [row for row in rows if row.cell.setting["masked"] == share]
+        found = _differences(_trained(here, fedner.FEDERATED), _trained(here, fedner.ALONE_AS_OFTEN))
+        told.append(
+            _said(f"With {_percent(share)} of the common names masked, against alone with as many updates", found)
+        )
+    return list(filter(None, told))
+
+
+def _figure6(rows: Sequence[Row]) -> list[str]:
+    methods = list(dict.fromkeys(row.cell.method for row in rows))
+    found = {
+        method: _differences(
+            _trained(rows, fedner.FEDERATED, method=method), _trained(rows, fedner.ALONE, method=method)
+        )
+        for method in methods
+    }
+    told = []
+    for platform, title in TITLES.items():
+        known = {method: each[platform] for method, each in found.items() if platform in each}
+        if not known:
+            continue
+        gaining = [method for method, values in known.items() if statistics.fmean(values) > 0]
+        beyond = [method for method in gaining if len(known[method]) > 1 and paired_difference(known[method]).shown]
+        each = ", ".join(f"{KINDS[method].short} {_points(values)}" for method, values in known.items())
+        number = (
+            f"{len(gaining)} of {len(known)} {_plural('method', len(known))} {'gains' if len(gaining) == 1 else 'gain'}"
+        )
+        told.append(f"{title}: {number}, {len(beyond)} of them beyond chance ({each}).")
+    absent = [KINDS[method].short for method in methods if not found[method]]
+    if told and absent:
+        told.append(f"Not here yet within FedNER: {', '.join(absent)}.")
+    return told
+
+
+def _private(rows: Sequence[Row]) -> list[str]:
+    told = []
+    silent = _trained([row for row in rows if row.cell.setting["protects"] == fedner.NOBODY], fedner.ALONE_AS_OFTEN)
+    for scope in (fedner.SENTENCE, fedner.PLATFORM):
+        for epsilon in fedner.EPSILONS:
+            here = [
+                row
+                for row in rows
+                if row.cell.method == fedner.SMALL
+                and (row.cell.setting["protects"], row.cell.setting.get("epsilon")) == (scope, epsilon)
+            ]
+            others = silent if scope == fedner.PLATFORM else _trained(here, fedner.ALONE_AS_OFTEN)
+            what = "alone without noise" if scope == fedner.PLATFORM else "alone at the same ε"
+            found = _differences(_trained(here, fedner.FEDERATED), others)
+            said = f"{KINDS[fedner.SMALL].short}, ε = {epsilon:g} for each {scope}: sharing, against {what}"
+            told.append(_said(said, found))
+    return list(filter(None, told))
+
+
+_VERDICTS = {
+    "table2": _table2,
+    "figure3": _figure3,
+    "figure4": _figure4,
+    "figure5": _figure5,
+    "figure6": _figure6,
+    "private": _private,
+}
+
+
+def _trained(rows: Sequence[Row], way: str, method: str | None = None) -> dict[str, Row]:
+    """By platform, the rows with runs that were trained so. method: of that tagger alone, where several are there."""
+    return {
+        row.cell.platform: row
+        for row in rows
+        if row.runs and row.cell.setting.get("trained", fedner.FEDERATED) == way
+        if method in (None, row.cell.method)
+    }
+
+
+def _differences(mine: Mapping[str, Row], others: Mapping[str, Row]) -> dict[str, list[float]]:
+    found = {name: fedner.differences(row, others[name]) for name, row in mine.items() if name in others}
+    return {name: values for name, values in found.items() if values}
+
+
+def _said(what: str, found: _Differences) -> str:
+    """A sentence on the gain of each platform; empty where nothing is known."""
+    told = ", ".join(f"{TITLES[name]} {_points(values)}" for name, values in found.items())
+    return f"{what}, in points of strict F1: {told}." if told else ""
+
+
+def _points(values: Sequence[float]) -> str:
+    """The mean of differences in points, with its interval, or with the remark that there is one seed."""
+    if len(values) < 2:
+        return f"{100 * values[0]:+.1f} (one seed)"
+    gain = paired_difference(values)
+    low, high = 100 * gain.interval.low, 100 * gain.interval.high
+    return f"{100 * gain.mean:+.1f} (95 % interval {low:+.1f} to {high:+.1f}, {gain.number} seeds)"
+
+
+def _by_seed(row: Row) -> dict[int, float]:
+    return {run.config.seed: score.f1 for run, score in zip(row.runs, row.scores, strict=True)}
+
+
+def _way(base: str) -> str:
+    return "with as many updates" if base == fedner.ALONE_AS_OFTEN else "with batches of 64"
+
+
+def _shares(shares: Sequence[float]) -> str:
+    *first, last = map(_percent, shares)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _split(shared: str) -> str:
+    *first, last = shared.split(",")
+    return f"{', '.join(first)} and {last} shared" if first else f"{last} shared"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _plural(word: str, number: int) -> str:
+    return word if number == 1 else f"{word}s"

@@ -1,0 +1,135 @@
+"""What is said of FedNER's figures follows from the rows: made-up ones, with known differences."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from engine.config import NOTHING, SimulationConfig
+from engine.experiments import fedner
+from engine.records import Run
+from engine.reports import medical
+from tests.engine.experiments.test_fedner import run
+from tests.engine.runs_for_tests import provenance
+
+NAMES = list(fedner.PLATFORMS)
+ONLY_COUNTS = 2
+"""Sentences where nothing is known: that, and how many runs are here."""
+
+
+def rows(known: Mapping[SimulationConfig, tuple[int, ...]], seeds: int = 1) -> list[fedner.Row]:
+    """Of all cells, where these settings have so many of 10 names right on each platform, and one more with each
+    seed."""
+    found = {}
+    for config, right in known.items():
+        for seed in range(seeds):
+            each = fedner.with_seed(config, seed)
+            names = each.platforms or (each.corpus,)
+            found[each] = run(each, {name: number + seed for name, number in zip(names, right, strict=True)})
+    return [fedner.measure(cell, found.get) for cell in fedner.cells()]
+
+
+def with_time(made: Run, seconds: float, machine: str) -> Run:
+    return replace(made, provenance=replace(provenance(), wall_seconds=seconds, machine=machine))
+
+
+@pytest.mark.parametrize("table", fedner.TABLES)
+def test_without_runs_nothing_is_said(table: str) -> None:
+    nothing, number = medical.verdict(rows({}), table)
+    assert nothing == medical.NOTHING_YET
+    wanted = len(fedner.wanted(tables=[table]))
+    assert number.startswith(f"0 of {wanted} runs are here. {wanted} are missing")
+    assert ("picture without numbers" in number) == table.startswith("figure")
+
+
+def test_table_2_parts_the_gain_into_more_updates_and_sharing() -> None:
+    own = {fedner.setting(fedner.corpus_of(name)): (3,) for name in NAMES}
+    known = own | {fedner.federated(shared=NOTHING): (5, 4, 3), fedner.federated(): (6, 4, 2)}
+    often, alone, more, number = medical.verdict(rows(known), "table2")
+    assert "with as many updates, in points of strict F1: ADE +10.0 (one seed), PsyTAR +0.0 (one seed)" in often
+    assert "with batches of 64, in points of strict F1: ADE +30.0" in alone
+    assert "ADE +20.0 (one seed), PsyTAR +10.0 (one seed), BC5CDR +0.0 (one seed)" in more
+    assert more.endswith("The paper printed for both together, more updates and sharing: ADE +0.9.")
+    assert number.startswith("5 of 120 runs are here. 115 are missing")
+    often, *_ = medical.verdict(rows(known, seeds=3), "table2")
+    assert "ADE +10.0 (95 % interval +10.0 to +10.0, 3 seeds)" in often
+
+
+def test_figure_3_says_at_which_shares_it_pays_to_part() -> None:
+    known = {}
+    for share, right in ((0.1, (6, 6, 6)), (0.5, (6, 4, 6)), (1.0, (5, 5, 5))):
+        together = fedner.federated(share=share)
+        parted = replace(together, federation=replace(together.federation, together=fedner.TOGETHER))
+        known |= {fedner.federated(share=share, shared=NOTHING): (5, 5, 5), together: (7, 5, 4), parted: right}
+    *shares, parting, _ = medical.verdict(rows(known), "figure3")
+    assert [each.split(" of")[0] for each in shares] == ["With 10 %", "With 50 %", "With 100 %"]
+    assert "ADE +20.0 (one seed), PsyTAR +0.0 (one seed), BC5CDR -10.0 (one seed)" in shares[0]
+    assert "on each platform at 10 %, not on each at 50 % and 100 %" in parting
+    assert "(1 seed, which says nothing of chance)" in parting
+    assert "(2 seeds)" in medical.verdict(rows(known, seeds=2), "figure3")[-2]
+
+
+def test_figure_4_says_which_split_is_best_and_whether_it_is_the_papers() -> None:
+    known = {fedner.federated(shared=NOTHING): (7, 2, 5), fedner.federated(): (5, 4, 5)}
+    ade, psytar, bc5cdr, _ = medical.verdict(rows(known, seeds=2), "figure4")
+    assert "ADE: best with nothing shared, F1 75.0, +20.0 (95 % interval +20.0 to +20.0, 2 seeds) over" in ade
+    assert ade.endswith("the paper's choice, characters and convolution shared (2 of 5 splits are here).")
+    assert "PsyTAR: best with characters and convolution shared, F1 45.0, as the paper has it (2 of 5" in psytar
+    assert bc5cdr.startswith("BC5CDR: best with")
+    assert len(medical.verdict(rows({fedner.federated(): (5, 4, 5)}), "figure4")) == ONLY_COUNTS  # nothing to compare
+
+
+def test_figure_5_has_a_gain_for_each_share_that_is_masked() -> None:
+    known = {}
+    for share, right in ((0.0, 7), (1.0, 6)):
+        for shared, number in ((None, right), (NOTHING, 5)):
+            config = fedner.federated(shared=shared)
+            config = replace(config, federation=replace(config.federation, masked=share))
+            known[config] = (number,) * 3
+    none, every, _ = medical.verdict(rows(known), "figure5")
+    assert none.startswith("With 0 % of the common names masked")
+    assert "ADE +20.0" in none
+    assert every.startswith("With 100 %")
+    assert "BC5CDR +10.0" in every
+
+
+def test_figure_6_counts_the_methods_that_gain() -> None:
+    known = {fedner.federated("cnn-crf"): (5, 3, 4), fedner.federated(): (4, 4, 4)}
+    for method in ("cnn-crf", fedner.TAGGER, "lstm-crf"):
+        known |= {fedner.setting(fedner.corpus_of(name), method): (4,) for name in NAMES}
+    ade, psytar, _, absent, _ = medical.verdict(rows(known), "figure6")
+    assert ade == (
+        "ADE: 1 of 2 methods gains, 0 of them beyond chance (CNN-CRF +10.0 (one seed), LM-NER +0.0 (one seed))."
+    )
+    assert psytar.startswith("PsyTAR: 0 of 2 methods gain, 0")
+    assert absent.startswith("Not here yet within FedNER: LSTM-CRF, ")
+    assert "1 of them beyond chance" in medical.verdict(rows(known, seeds=2), "figure6")[0]
+
+
+def test_privately_sharing_is_held_against_the_same_noise_or_where_nothing_is_sent_against_none() -> None:
+    small, hidden = fedner.SMALL, "hidden"
+    known = {
+        fedner.private(small, hidden, fedner.SENTENCE, 3.0): (4, 4, 4),
+        fedner.private(small, NOTHING, fedner.SENTENCE, 3.0): (5, 4, 3),
+        fedner.private(small, hidden, fedner.PLATFORM, 8.0): (2, 3, 4),
+        fedner.live(NAMES, small, NOTHING, fedner.NOBODY): (7, 7, 7),
+    }
+    sentence, platform, _ = medical.verdict(rows(known), "private")
+    assert sentence.startswith("MLP, CRF, ε = 3 for each sentence: sharing, against alone at the same ε")
+    assert "ADE -10.0 (one seed), PsyTAR +0.0 (one seed), BC5CDR +10.0 (one seed)" in sentence
+    assert platform.startswith("MLP, CRF, ε = 8 for each platform: sharing, against alone without noise")
+    assert "ADE -50.0 (one seed), PsyTAR -40.0 (one seed), BC5CDR -30.0 (one seed)" in platform
+
+
+def test_wall_time_counts_each_run_once_and_names_the_machines() -> None:
+    one, other = (with_time(run(fedner.federated(shared=s), dict.fromkeys(NAMES, 5)), 5400, m) for s, m in TWO)
+    found = {one.config: one, other.config: other}
+    every = [fedner.measure(cell, found.get) for cell in fedner.cells()]  # both stand in several tables
+    time = "2 runs: 3.0 hours of wall time, summed over runs, on one machine; other machine."
+    assert medical.all_time_text(every) == f"All tables together, each run counted once: {time}"
+    assert medical.verdict(every, "figure4")[-1].startswith(
+        "2 of 15 runs are here: 3.0 hours of wall time, summed over runs, on one machine; other machine. 13 are missing"
+    )
+
+
+TWO = ((NOTHING, "one machine"), (None, "other machine"))
