@@ -182,6 +182,7 @@ async def _work_once(settings: Settings, workers: int, limits: Mapping[str, str]
             env=dict(limits),
             local_directory=str(settings.home / "cluster"),
             death_timeout=_CONNECT_SECONDS * 3,
+            preload=["engine.cluster.interrupts"],
         )
         for number in range(workers)
     ]

@@ -9,7 +9,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -25,7 +25,7 @@ from engine.corpus import AnyCorpus
 from engine.errors import EpsilonError, RunNotFound, RunStopped, StoreAway, StoreError
 from engine.machine import machine_class
 from engine.privacy.audit import extent
-from engine.records import Provenance, RunKind, RunState
+from engine.records import Provenance, RoundRecord, RunKind, RunState
 from engine.reports.audits import audit_command
 from engine.reports.commands import command_line
 from engine.settings import REPOSITORY, Settings
@@ -150,9 +150,10 @@ def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None
     artefacts, checkpoint = settings.artefacts, checkpoint_name(claim.run_id)
     keys, secrets = key_path(settings, claim.run_id), None
     written = partial(patiently, partial(store.records, claim.run_id))
-    resume = _resume(artefacts.find(checkpoint, changes=True))
+    kept, records_before = artefacts.find(checkpoint, changes=True), written()
+    resume = _resume(kept, records_before)
     if config.privacy.noise_source == "system":
-        secrets = key_file.secrets_for(keys, begun=bool(resume or written()))
+        secrets = key_file.secrets_for(keys, begun=bool(kept or records_before))
     latest: list[Checkpoint] = []
     models: list[Model] = []
 
@@ -225,11 +226,16 @@ def share_cores(under_way: int, others: float) -> None:
         numba.set_num_threads(threads)
 
 
-def _resume(path: Path | None) -> Checkpoint | None:
+def _resume(path: Path | None, written: Sequence[RoundRecord]) -> Checkpoint | None:
+    """Where the run goes on. One that is ahead of its records is of another time than the database, which was put back
+    from an older copy: the records between them would be missing for ever."""
     if path is None:
         return None
     try:
-        return Checkpoint.load(path)
+        found = Checkpoint.load(path)
+        if not written or written[-1].round < found.round:
+            raise StoreError(f"The checkpoint {path} is ahead of its run's records.")
+        return found
     except StoreError as error:
         log.warning("%s The run starts again and repeats the same steps.", error)
         return None

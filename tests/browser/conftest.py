@@ -8,11 +8,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Response, expect, sync_playwright
 
 from tests.browser.driving import FLAGS, ROOT, answers, free_port, wait_for
 
@@ -75,24 +76,37 @@ def of_others(address: str) -> bool:
     return parts.scheme not in ("data", "blob") and parts.hostname not in ("localhost", "127.0.0.1")
 
 
+@contextmanager
+def profile(browser: Browser, **chosen: Any) -> Iterator[BrowserContext]:
+    """A fresh profile; each request of its pages that goes to another machine fails the test."""
+    context = browser.new_context(**chosen)
+    context.set_default_timeout(PATIENCE)
+    elsewhere: list[str] = []
+
+    def note(address: str) -> None:
+        if of_others(address):
+            elsewhere.append(address)
+
+    context.on("request", lambda asked: note(asked.url))
+    context.on("page", lambda opened: opened.on("websocket", lambda socket: note(socket.url)))
+    yield context
+    context.close()
+    assert elsewhere == []
+
+
 @pytest.fixture
 def page(browser):
-    """A fresh profile; whatever the console or the server calls an error fails the test, and each request that goes to
-    another machine."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(PATIENCE)
-    opened = context.new_page()
+    """A page of a fresh profile; whatever the console or the server calls an error fails the test."""
     faults: list[str] = []
-    opened.on(
-        "console",
-        lambda said: faults.append(said.text) if said.type == "error" and not a_guess(said.location["url"]) else None,
-    )
-    opened.on(
-        "response",
-        lambda got: faults.append(f"{got.status} {got.url}") if got.status >= 400 and not a_guess(got.url) else None,
-    )
-    opened.on("request", lambda asked: faults.append(asked.url) if of_others(asked.url) else None)
-    opened.on("websocket", lambda socket: faults.append(socket.url) if of_others(socket.url) else None)
-    yield opened
-    context.close()
-    assert faults == []
+    refused: list[Response] = []
+    with profile(browser, viewport={"width": 1280, "height": 800}) as context:
+        opened = context.new_page()
+        opened.on(
+            "console",
+            lambda said: (
+                faults.append(said.text) if said.type == "error" and not a_guess(said.location["url"]) else None
+            ),
+        )
+        opened.on("response", lambda got: refused.append(got) if got.status >= 400 and not a_guess(got.url) else None)
+        yield opened
+    assert faults + [f"{got.status} {got.url}" for got in refused] == []

@@ -6,6 +6,7 @@ import urllib.request
 import pytest
 
 from pages.startup import guard
+from tests.browser.conftest import profile
 
 pytestmark = pytest.mark.browser
 
@@ -36,6 +37,18 @@ def test_what_somebody_smuggled_in_runs_nothing_and_reaches_nobody(browser, dash
     assert not tried["smuggled"]
     assert tried["found"] == ["connect-src", "frame-src", "img-src", "script-src-attr", "script-src-elem"]
     context.close()
+
+
+def test_a_request_to_another_machine_is_noticed(browser):
+    """Else no test would fail by one. It is ended before it leaves the browser."""
+    watched = profile(browser)
+    context = watched.__enter__()
+    context.route("https://elsewhere.invalid/**", lambda route: route.abort())
+    page = context.new_page()
+    with page.expect_event("requestfailed"):
+        page.set_content('<img src="https://elsewhere.invalid/seen.png">')
+    with pytest.raises(AssertionError, match=r"https://elsewhere\.invalid/seen\.png"):
+        watched.__exit__(None, None, None)
 
 
 def test_every_answer_has_the_headers(dashboard):

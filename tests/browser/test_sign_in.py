@@ -2,11 +2,12 @@
 
 import urllib.error
 import urllib.request
+from contextlib import ExitStack
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import PATIENCE, serving
+from tests.browser.conftest import profile, serving
 from tests.browser.driving import MARKED, UNEXPLAINED, answer, free_port, wait_for
 from tests.provider import Provider
 
@@ -36,21 +37,18 @@ def shared(home, provider):
 @pytest.fixture
 def signed_in(browser, shared):
     """A page of its own for each person, who has signed in."""
-    contexts = []
+    contexts = ExitStack()
 
     def sign_in(name: str) -> Page:
-        context = browser.new_context(viewport={"width": 1280, "height": 800}, accept_downloads=True)
-        context.set_default_timeout(PATIENCE)
-        contexts.append(context)
-        page = context.new_page()
+        chosen = profile(browser, viewport={"width": 1280, "height": 800}, accept_downloads=True)
+        page = contexts.enter_context(chosen).new_page()
         page.goto(shared)
         page.get_by_role("button", name="Sign in").click()
         page.get_by_role("link", name=name, exact=True).click()
         return page
 
-    yield sign_in
-    for context in contexts:
-        context.close()
+    with contexts:
+        yield sign_in
 
 
 def opened(page: Page, address: str) -> Page:
@@ -61,16 +59,14 @@ def opened(page: Page, address: str) -> Page:
 
 
 def test_who_has_not_signed_in_sees_nothing(browser, shared):
-    context = browser.new_context()
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE)
-    for name in ("", "runs", "account", "budget", "report?run=0"):
-        page.goto(shared + name)
-        page.get_by_role("button", name="Sign in").wait_for()
-        assert page.locator(".stApp a[href*='runs']").count() == 0
-        assert "Nobody has signed in" in page.inner_text("body")
-        assert "σ" not in page.inner_text("body")
-    context.close()
+    with profile(browser) as context:
+        page = context.new_page()
+        for name in ("", "runs", "account", "budget", "report?run=0"):
+            page.goto(shared + name)
+            page.get_by_role("button", name="Sign in").wait_for()
+            assert page.locator(".stApp a[href*='runs']").count() == 0
+            assert "Nobody has signed in" in page.inner_text("body")
+            assert "σ" not in page.inner_text("body")
 
 
 def test_letters_and_words_of_the_account_page_are_explained(signed_in, shared):
@@ -134,17 +130,15 @@ def test_after_half_a_day_somebody_signs_in_again(signed_in, provider):
 
 
 def test_a_cookie_that_somebody_made_lets_nobody_in(browser, shared):
-    context = browser.new_context()
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE)
-    page.goto(shared)
-    page.get_by_role("button", name="Sign in").wait_for()
-    made = '{"email":"ada@example.org","email_verified":true,"iat":9999999999,"is_logged_in":true,"origin":"%s"}'
-    context.add_cookies([{"name": "_streamlit_user", "value": made % shared.rstrip("/"), "url": shared}])
-    page.reload()
-    page.get_by_role("button", name="Sign in").wait_for()
-    assert "σ" not in page.inner_text("body")
-    context.close()
+    with profile(browser) as context:
+        page = context.new_page()
+        page.goto(shared)
+        page.get_by_role("button", name="Sign in").wait_for()
+        made = '{"email":"ada@example.org","email_verified":true,"iat":9999999999,"is_logged_in":true,"origin":"%s"}'
+        context.add_cookies([{"name": "_streamlit_user", "value": made % shared.rstrip("/"), "url": shared}])
+        page.reload()
+        page.get_by_role("button", name="Sign in").wait_for()
+        assert "σ" not in page.inner_text("body")
 
 
 def test_metrics_are_told_on_the_machine_alone(shared):

@@ -121,6 +121,49 @@ def test_runs_and_worker_do_not_know_each_other():
     assert not any(name.startswith("engine.runs") for name in imports(FILES["engine.cluster.worker"]))
 
 
+RUNS_WHAT_IT_READS = {"cloudpickle", "dill", "jsonpickle", "joblib", "marshal", "pickle", "shelve"}
+"""What runs code that stands in a file."""
+
+
+def unpickles(path: Path) -> list[str]:
+    """What in a file of ours could run code that somebody put into a file of data."""
+    found = [name for name in imports(path) if name.split(".")[0] in RUNS_WHAT_IT_READS]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        called, said = ast.unparse(node.func), {each.arg: ast.unparse(each.value) for each in node.keywords}
+        if called in ("np.load", "numpy.load") and said.get("allow_pickle") != "False":
+            found.append(f"{called} without allow_pickle=False")
+        elif called.endswith("cache_data") and "persist" in said:  # Streamlit pickles what it keeps on the disk
+            found.append("cache_data(persist=)")
+        elif called in ("eval", "exec") or called.endswith((".read_pickle", "torch.load")):
+            found.append(called)
+    return found
+
+
+def test_nothing_runs_code_that_stands_in_a_file_of_data():
+    assert not {module: found for module, path in FILES.items() if (found := unpickles(path))}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import pickle",
+        "from joblib import load",
+        "def later():\n    import cloudpickle.compat",
+        "np.load(path)",
+        "np.load(path, allow_pickle=True)",
+        "np.load(path, allow_pickle=chosen)",
+        "@st.cache_data(persist='disk')\ndef f(): ...",
+        "pd.read_pickle(path)",
+        "eval(text)",
+    ],
+)
+def test_what_would_run_it_is_found(tmp_path, code):
+    (tmp_path / "a.py").write_text(code)
+    assert unpickles(tmp_path / "a.py")
+
+
 def test_what_draws_and_what_is_said_know_no_streamlit():
     claimed = {
         module

@@ -3,16 +3,12 @@
 Needs the environment of `make federation`. Skipped where it is not there; in CI that is a failure.
 """
 
-import contextlib
 import json
 import math
-import os
-import signal
 import socket
 import ssl
 import subprocess
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,11 +18,10 @@ from engine.errors import TrainingFailed
 from engine.federated.federation import Federation
 from engine.preparation import prepare
 from engine.settings import Settings
-from federation.keys import make_client_keys, make_server_keys
+from federation.keys import make_server_keys
 from federation.ledger import Ledger
+from tests.federation.parties import ROOT, Parties, free_ports
 
-ROOT = Path(__file__).resolve().parents[2]
-PYTHON = ROOT / ".venv-federation" / "bin" / "python"
 FIELDS = {
     "corpus": "synthetic",
     "hidden_size": 16,
@@ -39,23 +34,6 @@ FIELDS = {
 }
 KILLED = 2
 """The client, from 0, that is killed when it begins to train in the second of three rounds."""
-
-
-@pytest.fixture(scope="module")
-def python():
-    if not PYTHON.exists():
-        if os.environ.get("CI"):
-            pytest.fail("`make federation` has not made .venv-federation")
-        pytest.skip("there is no .venv-federation: `make federation`")
-    return str(PYTHON)
-
-
-def free_ports(number):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 class _Killed(Federation):
@@ -86,76 +64,14 @@ def simulated(home):
     return found, side.scores("test", run.average.weights, lambda: None).f1
 
 
-class Parties:
-    """Files and processes of all of them."""
-
-    def __init__(self, python, folder):
-        self.python, self.folder = python, folder
-        self.running = {}
-        self.environment = os.environ | {"EPSILON_HOME": str(folder / "home"), "NUMBA_NUM_THREADS": "1"}
-        self.environment["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "0.1"  # seconds; else 1
-
-    def file(self, name, ports, client=""):
-        settings = "\n".join(f"{key} = {json.dumps(value)}" for key, value in FIELDS.items())
-        server = f'[server]\naddress = "127.0.0.1:{ports[0]}"\nfolder = "server"\nseconds = 40'
-        (self.folder / name).write_text(f'name = "a try"\n[settings]\n{settings}\n{server}\n{client}')
-        return name
-
-    def verb(self, *words):
-        return subprocess.run(
-            [self.python, "-m", "federation", words[0], self.folder / words[1]],
-            cwd=ROOT,
-            env=self.environment,
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-
-    def start(self, name, *words):
-        with open(self.folder / f"{name}.log", "w") as log:
-            self.running[name] = subprocess.Popen(
-                [self.python, "-m", "federation", words[0], self.folder / words[1]],
-                cwd=ROOT,
-                env=self.environment,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # so that it ends with all that it has started
-            )
-
-    def end(self, name, how=signal.SIGKILL):
-        process = self.running.pop(name)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, how)
-        process.wait()
-
-    def logs(self):
-        return "\n".join(f"== {path.name}\n{path.read_text()[-3000:]}" for path in sorted(self.folder.glob("*.log")))
-
-
 @pytest.fixture(scope="module")
 def ended(python, tmp_path_factory):
     """A run to its end, whose last client was killed when its second round was booked: its parties."""
-    folder = tmp_path_factory.mktemp("federation")
-    parties = Parties(python, folder)
-    ports = free_ports(4)
-    parties.file("server.toml", ports)
-    parties.verb("server-keys", "server.toml")
-    parties.verb("split", "server.toml")
-    for number in (1, 2, 3):
-        own = f'[client]\nnumber = {number}\nfolder = "hospital-{number}"\nport = {ports[number]}\n'
-        parties.file(f"{number}.toml", ports, own if number == KILLED + 1 else f'{own}data = "client-{number}.conll"\n')
-        home = folder / f"hospital-{number}"
-        if number == 1:
-            parties.verb("client-keys", "1.toml")
-        else:
-            make_client_keys(home)
-        (home / "certificate.pem").write_bytes((folder / "server" / "certificate.pem").read_bytes())
-        (folder / "server" / "clients" / f"{number}.pub").write_bytes((home / "key.pub").read_bytes())
+    parties = Parties(python, tmp_path_factory.mktemp("federation"), FIELDS)
     try:
-        parties.start("server", "server", "server.toml")
-        for number in (1, 2, 3):
-            parties.start(str(number), "client", f"{number}.toml")
-        ledger = Ledger(folder / f"hospital-{KILLED + 1}")
+        parties.agree(without={KILLED + 1})
+        parties.begin()
+        ledger = Ledger(parties.folder / f"hospital-{KILLED + 1}")
         until = time.monotonic() + 600
         while parties.running["server"].poll() is None and time.monotonic() < until:
             if str(KILLED + 1) in parties.running and len(ledger.entries()) == 2:
@@ -164,8 +80,7 @@ def ended(python, tmp_path_factory):
         assert parties.running["server"].poll() == 0, parties.logs()
         yield parties
     finally:
-        for name in list(parties.running):
-            parties.end(name)
+        parties.end_all()
 
 
 def test_its_scores_are_those_of_the_simulation_and_who_vanishes_costs_the_round_itself_alone(ended, tmp_path):

@@ -26,6 +26,7 @@ from tests.engine.runs_for_tests import SMALL
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIGS = [dataclasses.replace(SMALL, training=TrainingConfig(batch_size=8, epochs=8.0), seed=seed) for seed in (0, 1)]
+LONG = [dataclasses.replace(config, training=TrainingConfig(batch_size=8, epochs=60.0)) for config in CONFIGS]
 MOST_SECONDS = 240
 """Until a run has ended, on a machine that is busy with other things too."""
 APP = (
@@ -58,7 +59,10 @@ class App:
             [sys.executable, "-c", APP], cwd=ROOT, stdin=subprocess.PIPE, text=True, env=os.environ | given
         )
         for config in configs:
-            self.process.stdin.write(config.canonical_json() + "\n")
+            self.submit(config)
+
+    def submit(self, config: SimulationConfig) -> None:
+        self.process.stdin.write(config.canonical_json() + "\n")
         self.process.stdin.flush()
 
     def end(self) -> None:

@@ -17,7 +17,9 @@ from engine.records import RunState
 from engine.runs import Runs
 from engine.store import tables
 from engine.store.database import Store
+from engine.store.places import checkpoint_name
 from tests.engine.runs_for_tests import SMALL, record
+from tests.engine.steadiness.disturbed import comparable
 
 HOLDS = (
     "import sqlite3, sys, time\n"
@@ -57,6 +59,22 @@ def test_a_disk_that_is_full_fails_the_run_and_keeps_its_records(trained_setting
     compute(waiting, trained_settings, "here")
     assert store.get(waiting).status.state == RunState.DONE
     assert store.get(waiting).records[:1] == kept.records
+    store.close()
+
+
+def test_a_database_of_an_older_copy_than_its_checkpoints_gets_all_records(trained_settings, waiting):
+    """The copies were made while the run went on, the database's first."""
+    checkpoints, store = [], Store(trained_settings.store_url)
+    records = list(simulation.simulate(SMALL, trained_settings, on_checkpoint=checkpoints.append))
+    claim = store.claim(waiting, "there")
+    for each in records[:2]:
+        store.append(claim, each)
+    store.release("there", in_order=True)
+    with trained_settings.artefacts.making(checkpoint_name(waiting), "The checkpoint") as path:
+        checkpoints[4].save(path)
+    compute(waiting, trained_settings, "here")
+    assert store.get(waiting).status.state == RunState.DONE
+    assert comparable(store.get(waiting).records) == comparable(records)
     store.close()
 
 

@@ -6,7 +6,6 @@ see it.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 
@@ -14,7 +13,6 @@ import pytest
 
 from engine.runs import Runs
 from engine.store.database import Store
-from tests.browser.chromium import in_ci
 from tests.engine.runs_for_tests import SMALL, provenance, record
 from tests.engine.steadiness.disturbed import ROOT
 
@@ -37,18 +35,6 @@ page = AppTest.from_file("app.py", default_timeout=300).run()
 assert not page.exception, page.exception[0].value
 print(*(each.value for each in page.warning))
 """
-
-
-@pytest.fixture(scope="module")
-def apart():
-    """What a command begins with that is to have mounts of its own."""
-    for tried in (["unshare", "-m"], ["unshare", "-r", "-m"]):
-        if (
-            shutil.which("unshare")
-            and subprocess.run([*tried, "mount", "--bind", "/", "/mnt"], check=False).returncode == 0
-        ):
-            return tried
-    (pytest.fail if in_ci() else pytest.skip)("this system lets nobody have mounts of their own (unshare -m)")
 
 
 @pytest.fixture

@@ -3,21 +3,19 @@
 import os
 import signal
 import time
-from dataclasses import replace
 
 import psutil
 import pytest
 
 from engine.cluster import dispatch
-from engine.config import TrainingConfig
 from engine.records import RunState
-from tests.engine.steadiness.disturbed import CONFIGS, App, Watch, alone, workers
+from tests.engine.steadiness.disturbed import LONG, App, Watch, alone, workers
 
-LONG = [replace(config, training=TrainingConfig(batch_size=8, epochs=60.0)) for config in CONFIGS]
 IMPATIENT = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "1s"}
 """Dask would end a worker that was silent for five minutes: so would be a short sleep, with this."""
 
 
+@pytest.mark.timeout(2700)
 @pytest.mark.parametrize(
     ("seconds", "limits"), [(6.0, IMPATIENT), pytest.param(330.0, {}, marks=pytest.mark.nightly)], ids=["short", "real"]
 )

@@ -1,0 +1,44 @@
+"""Where the processes of a dashboard listen: at addresses that no other machine reaches, and at those of Dask to nobody
+without the certificates that were made at its start. No browser is needed."""
+
+import ipaddress
+import json
+import socket
+import ssl
+
+import psutil
+import pytest
+
+from tests.engine.cluster.test_machines import answered
+
+
+@pytest.fixture(scope="module")
+def cluster(dashboard, home):
+    """The cluster's process of a started dashboard."""
+    return psutil.Process(json.loads((home / "cluster" / "ready.json").read_text())["pid"])
+
+
+def listening(first: psutil.Process) -> set[tuple[str, int]]:
+    """Addresses and ports at which it, or what it started, waits for connections or datagrams."""
+    found = set()
+    for process in [first, *first.children(recursive=True)]:
+        for each in process.net_connections("inet"):
+            if each.status == psutil.CONN_LISTEN or (each.type == socket.SOCK_DGRAM and not each.raddr):
+                found.add((each.laddr.ip, each.laddr.port))
+    return found
+
+
+def test_no_other_machine_reaches_any_of_them(dashboard, cluster):
+    found = listening(cluster.parent())
+    assert {int(dashboard.rstrip("/").rpartition(":")[2])} < {port for _, port in found}
+    assert listening(cluster) < found
+    assert not [each for each in found if not ipaddress.ip_address(each[0]).is_loopback]
+
+
+def test_the_clusters_have_no_answer_for_who_has_no_certificate(cluster):
+    """They have code run for whoever has one."""
+    stranger = ssl.create_default_context()
+    stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
+    found = listening(cluster)
+    assert len(found) > 1  # scheduler, and workers with who looks after them
+    assert not [each for each in found if answered(*each, None) or answered(*each, stranger)]

@@ -1,0 +1,101 @@
+"""The parties of a real federation on loopback: a server and three clients, with files and processes of their own."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from federation.keys import make_client_keys
+
+ROOT = Path(__file__).resolve().parents[2]
+NUMBERS = (1, 2, 3)
+"""Of the clients."""
+
+
+def free_ports(number: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    ports = [int(one.getsockname()[1]) for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+class Parties:
+    """python: of `make federation`. fields: the settings that all agree on."""
+
+    def __init__(self, python: str, folder: Path, fields: Mapping[str, Any]) -> None:
+        self.python, self.folder, self.fields = python, folder, fields
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.environment = os.environ | {"EPSILON_HOME": str(folder / "home"), "NUMBA_NUM_THREADS": "1"}
+        self.environment["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "0.1"  # seconds; else 1
+
+    def agree(self, without: Collection[int] = ()) -> None:
+        """Write everybody's file, make keys, and give each client its sentences in a file. without: clients that take
+        theirs of the corpus instead."""
+        ports = free_ports(1 + len(NUMBERS))
+        self._file("server.toml", ports)
+        self.verb("server-keys", "server.toml")
+        self.verb("split", "server.toml")
+        for number in NUMBERS:
+            own = f'[client]\nnumber = {number}\nfolder = "hospital-{number}"\nport = {ports[number]}\n'
+            data = "" if number in without else f'data = "client-{number}.conll"\n'
+            self._file(f"{number}.toml", ports, own + data)
+            home = self.folder / f"hospital-{number}"
+            if number == 1:
+                self.verb("client-keys", "1.toml")
+            else:
+                make_client_keys(home)
+            (home / "certificate.pem").write_bytes((self.folder / "server" / "certificate.pem").read_bytes())
+            (self.folder / "server" / "clients" / f"{number}.pub").write_bytes((home / "key.pub").read_bytes())
+
+    def begin(self) -> None:
+        """Start them all."""
+        self.start("server", "server", "server.toml")
+        for number in NUMBERS:
+            self.start(str(number), "client", f"{number}.toml")
+
+    def _file(self, name: str, ports: list[int], client: str = "") -> None:
+        settings = "\n".join(f"{key} = {json.dumps(value)}" for key, value in self.fields.items())
+        server = f'[server]\naddress = "127.0.0.1:{ports[0]}"\nfolder = "server"\nseconds = 40'
+        (self.folder / name).write_text(f'name = "a try"\n[settings]\n{settings}\n{server}\n{client}')
+
+    def verb(self, verb: str, file: str) -> str:
+        """What a verb prints."""
+        return subprocess.run(
+            [self.python, "-m", "federation", verb, self.folder / file],
+            cwd=ROOT,
+            env=self.environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+
+    def start(self, name: str, verb: str, file: str) -> None:
+        """Start a verb that goes on."""
+        with open(self.folder / f"{name}.log", "w") as log:
+            self.running[name] = subprocess.Popen(
+                [self.python, "-m", "federation", verb, self.folder / file],
+                cwd=ROOT,
+                env=self.environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # so that it ends with all that it has started
+            )
+
+    def end(self, name: str) -> None:
+        process = self.running.pop(name)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def end_all(self) -> None:
+        for name in list(self.running):
+            self.end(name)
+
+    def logs(self) -> str:
+        return "\n".join(f"== {path.name}\n{path.read_text()[-3000:]}" for path in sorted(self.folder.glob("*.log")))
