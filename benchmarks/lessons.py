@@ -28,11 +28,12 @@ CONTROLS = {
     "price": "I would sign for ε up to",
 }
 """Of each lesson, what is moved: each of its places says something else."""
-MOVES = 6
-"""Places that are gone to, each once for the first time."""
+MOVES = 4
+"""Places that are gone to, each once for the first time; lesson 5's control has no more."""
 ROADS = (0, 5, 10)
 """Settings of lesson 5's live run, in per cent of owners on the road, which nothing else asks for."""
-_WATCH = """() => { window.answered = new Promise(done => {
+_WATCH = """() => { window.answered = new Promise((done, missed) => {
+  setTimeout(() => missed(new Error("no other sentence within two minutes")), 120000);
   const heading = () => document.querySelector(".stMain h4")?.innerText;
   const before = heading();
   let begun = 0;

@@ -90,7 +90,7 @@ def travelled(last: Round) -> str:
     part = f"{len(last.heard)} of the {last.may} devices that could" if last.may else "none, since none could"
     return (
         f"Each round {last.weights:,} weights ({size:,.0f} kB) go down to each device that takes part, and up again, "
-        f"trained on its 30 sentences; in the last round that were {part}. F1: strict, on other sentences like those "
+        f"trained on its 30 sentences; in the last round these were {part}. F1: strict, on other sentences like those "
         "of each device."
     )
 
