@@ -3,7 +3,7 @@
 from engine.settings import REPOSITORY
 
 PRIVATE, PLAIN = "83a51a9931b3bf9c", "04047bdafeee8eb7"
-WHOLE = "b7444d65a51efda2"
+WHOLE = "7ad57c6e4ea2c987"
 """Of platforms, each of which is protected whole."""
 FEDERATED, PLATFORMS, SYNTHETIC = "119ecce63aa80ab7", "6b9744832342464d", "dbfa379e0440f8f3"
 
