@@ -5,6 +5,7 @@ and its private key in one file, which the scheduler, every worker and every das
 """
 
 import asyncio
+import json
 import logging
 import os
 import socket
@@ -92,9 +93,9 @@ def connect(settings: Settings) -> "Client":
     where it serves another version, or what is set is no use."""
     from distributed import Client
 
-    place, shown = _place(settings), security(settings)  # what they refuse is a ValueError, and no silence
+    address, shown = _address(settings), security(settings)  # what they refuse is a ValueError, and no silence
     try:
-        client = Client(**place, security=shown, timeout=_CONNECT_SECONDS, set_as_default=False)
+        client = Client(address, security=shown, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ClusterError(f"EPSILON_SCHEDULER={settings.scheduler} does not answer, or has another key.") from error
     theirs = client.get_metadata([NAME], default=None)
@@ -108,11 +109,22 @@ def connect(settings: Settings) -> "Client":
     return client
 
 
-def _place(settings: Settings) -> dict[str, str]:
+def _address(settings: Settings) -> str:
+    """Where the scheduler is, read anew each time from a file that says so: Dask would wait for one that is not there
+    without a word, and would not see that a new scheduler has written it. Raises InvalidConfig, ClusterError."""
     if settings.scheduler is None:
         raise InvalidConfig("EPSILON_SCHEDULER is not set, expected tls://HOST:PORT or a scheduler's file")
-    name = "address" if settings.scheduler.startswith("tls://") else "scheduler_file"
-    return {name: settings.scheduler}
+    if settings.scheduler.startswith("tls://"):
+        return settings.scheduler
+    try:
+        address = json.loads(Path(settings.scheduler).expanduser().read_bytes())["address"]
+        if not str(address).startswith("tls://"):
+            raise ValueError
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ClusterError(
+            f"EPSILON_SCHEDULER={settings.scheduler} is no scheduler's file yet, or cannot be read."
+        ) from error
+    return str(address)
 
 
 def members(client: "Client") -> dict[str, Mapping[str, Any]]:
@@ -167,10 +179,13 @@ async def work(settings: Settings, workers: int, limits: Mapping[str, str], say:
 async def _work_once(settings: Settings, workers: int, limits: Mapping[str, str], say: Callable[[str], None]) -> None:
     from distributed import Nanny
 
-    place = {"scheduler_ip" if name == "address" else name: value for name, value in _place(settings).items()}
+    try:
+        address = _address(settings)
+    except ClusterError:  # it was there a moment ago: asked again by whoever called
+        return
     made = [
         Nanny(
-            **place,
+            address,
             nthreads=1,
             name=f"{socket.gethostname()}/{os.getpid()}/{number}",
             security=security(settings),

@@ -216,3 +216,11 @@ class TestTheKey:
         assert str(told.value) == (
             "The workers cannot start: EPSILON_SCHEDULER=tls://127.0.0.1:1 does not answer, or has another key."
         )
+
+    @pytest.mark.parametrize("text", [None, "", "[]", "{}", '{"address": 1}', '{"address": "tcp://127.0.0.1:1"}'])
+    def test_a_schedulers_file_that_is_not_there_or_is_none_is_said(self, joined, tmp_path, text):
+        file = tmp_path / "scheduler.json"
+        if text is not None:
+            file.write_text(text)
+        with pytest.raises(ClusterError, match="is no scheduler's file yet, or cannot be read"):
+            membership.connect(dataclasses.replace(joined, scheduler=str(file)))

@@ -1,0 +1,111 @@
+"""The recipe for Slurm of docs/deploy.md, as it stands there, with stand-ins for Slurm's commands that start jobs at
+once.
+
+dask-jobqueue is in none of our lists: it is installed into a folder of the test's own, beside our Dask.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from engine.cluster import membership
+from engine.records import RunState
+from engine.reports.commands import command_line
+from engine.runs import Runs
+from engine.settings import REPOSITORY
+from tests.browser.driving import free_port, wait_for
+from tests.engine.steadiness.disturbed import CONFIGS
+
+JOBQUEUE = "dask-jobqueue==0.9.0"
+MOST_SECONDS = 300
+SBATCH = """#!/bin/sh
+number=$$
+cp "$1" "$JOBS/$number.sh"
+setsid sh "$JOBS/$number.sh" > "$JOBS/$number.log" 2>&1 < /dev/null &
+echo $! > "$JOBS/$number.pid"
+echo "Submitted batch job $number"
+"""
+SCANCEL = """#!/bin/sh
+for number in "$@"; do
+  [ -f "$JOBS/$number.pid" ] && kill -TERM -- "-$(cat "$JOBS/$number.pid")" 2>/dev/null
+  rm -f "$JOBS/$number.pid"
+done
+exit 0
+"""
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    """The environment of somebody who has Slurm's commands; all of its jobs end with the test."""
+    jobs, programs = tmp_path / "jobs", tmp_path / "programs"
+    for folder in (jobs, programs):
+        folder.mkdir()
+    for name, text in (("sbatch", SBATCH), ("scancel", SCANCEL)):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    environment = {"JOBS": str(jobs), "PATH": f"{programs}:{os.environ['PATH']}"}
+    yield environment
+    left = [path.stem for path in jobs.glob("*.pid")]
+    subprocess.run([programs / "scancel", *left], env=os.environ | environment, check=True)
+
+
+@pytest.fixture
+def jobqueue(tmp_path):
+    """The folder that has it."""
+    folder = tmp_path / "jobqueue"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), JOBQUEUE]
+    if (done := subprocess.run(pip, capture_output=True, text=True, check=False)).returncode:
+        pytest.skip(f"{JOBQUEUE} cannot be installed: {done.stderr.strip().splitlines()[-1]}")
+    return folder
+
+
+def recipe(port: int) -> str:
+    """The code of the text, for loopback."""
+    text = (REPOSITORY / "docs" / "deploy.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?SLURMCluster.*?)```", text, re.DOTALL)
+    here = code.replace('{"port": membership.PORT,', f'{{"host": "127.0.0.1", "port": {port},')
+    assert here != code
+    return here
+
+
+def test_it_is_python_of_this_program():
+    compile(recipe(1), "docs/deploy.md", "exec")
+
+
+@pytest.mark.nightly
+def test_as_many_jobs_as_runs_compute_them(trained_settings, slurm, jobqueue, tmp_path):
+    key, port = tmp_path / "key.pem", free_port()
+    membership.make_key(key)
+    here = os.environ | slurm
+    here |= {
+        "EPSILON_HOME": str(trained_settings.home),
+        "EPSILON_STORE_URL": trained_settings.store_url,
+        "EPSILON_DATA_DIR": "",
+        "EPSILON_CLUSTER_KEY": str(key),
+        "EPSILON_SCHEDULER": f"tls://127.0.0.1:{port}",
+        "PYTHONPATH": f"{jobqueue}:{REPOSITORY}",
+    }
+    runs = Runs(trained_settings)
+    log = (tmp_path / "log").open("wb")
+    keeper = subprocess.Popen(
+        [sys.executable, "-c", recipe(port)], cwd=REPOSITORY, env=here, stdout=log, stderr=log, start_new_session=True
+    )
+    try:
+        for config in CONFIGS:
+            words = shlex.split(command_line(config))[4:]
+            submit = [sys.executable, "-m", "engine", "submit", *words]
+            wait_for(
+                lambda submit=submit: not subprocess.run(submit, cwd=REPOSITORY, env=here).returncode, MOST_SECONDS
+            )
+        wait_for(lambda: all(runs.status(runs.identity(each)).state == RunState.DONE for each in CONFIGS), MOST_SECONDS)
+        assert len(list((tmp_path / "jobs").glob("*.sh"))) == len(CONFIGS)
+    finally:
+        keeper.terminate()
+        keeper.wait()
+        log.close()
+        runs.close()
+        sys.stderr.write((tmp_path / "log").read_text()[-3000:])
