@@ -27,6 +27,9 @@ SET_UP = [sys.executable, "-m", "engine.launch.background"]
 HERE = "localhost"
 """The address that no other machine reaches."""
 
+MEMORY = {"MALLOC_ARENA_MAX": "2"}
+"""Each session's thread would have a heap of its own from glibc, and what one has freed is of no use to the others."""
+
 POLL = 0.1
 """Seconds between looks at the server, the signals and the parent."""
 
@@ -51,7 +54,7 @@ def main() -> int:
     background = start_set_up()
     # On this machine only: who wants the dashboard seen from others says so in streamlit's own variable, and who they
     # may be in EPSILON_ACCESS.
-    environment = {"STREAMLIT_SERVER_ADDRESS": HERE, **os.environ}
+    environment = {"STREAMLIT_SERVER_ADDRESS": HERE, **MEMORY, **os.environ}
     server = subprocess.Popen(command, cwd=REPOSITORY, env=environment)
     cluster = threading.Thread(target=start_cluster, args=(settings,), daemon=True)
     cluster.start()
