@@ -119,7 +119,10 @@ STORIES = {
     ),
     "private": (
         "The paper leaves this for later. **Each sentence**: DP-SGD on all weights of a hospital's tagger, of which a "
-        "part is sent; batches of 1,024 over all hospitals, 30 passes. **A platform whole**: secure sums, 5 rounds. "
+        "part is sent; batches of 1,024 over all hospitals, 30 passes. **A platform whole**: secure sums, 5 rounds; "
+        "who sends nothing needs no noise, so each alone without noise stands beside it. The noise of 77,312 shared "
+        "weights is 748 clip norms long at ε = 8, where three updates together have 3 at most: after a round the "
+        "shared layer is nearly one drawn by chance, and a hospital's own part was learned above the layer before it. "
         "The small taggers read a public language model's frozen vectors; FedNER's own has 1.2 million weights, and "
         "each gets noise. A linear tagger has no part that could be shared: each hospital is alone."
     ),

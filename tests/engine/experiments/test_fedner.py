@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from engine.config import NOTHING, SimulationConfig
-from engine.experiments import fedner
+from engine.experiments import fedner, leaving
 from engine.experiments.spread import paired_difference
 from engine.federated.accounting import spent
 from engine.federated.plan import federated_plan
@@ -150,6 +150,13 @@ def test_who_sends_nothing_needs_no_noise_and_is_what_protected_platforms_are_he
     gains = fedner.gains([fedner.measure(cell, found.get) for cell in cells_of("private")])
     assert [gain.mean for _, _, gain in gains] == pytest.approx([-0.15] * 3)
     assert {fedner.what(alone.cell) for _, alone, _ in gains} == {"MLP, CRF, no noise, alone, as many updates"}
+
+
+def test_noise_that_protects_whole_platforms_is_as_long_as_the_page_says() -> None:
+    config = fedner.private(fedner.SMALL, "hidden", fedner.PLATFORM, 8.0)
+    weights = leaving.sent(leaving.parts(config, [("A",)] * 3))
+    assert weights == 77_312
+    assert round(config.privacy.noise_multiplier * weights**0.5) == 748
 
 
 def test_names_are_masked_with_and_without_the_others() -> None:
