@@ -1,6 +1,7 @@
 """Where the processes of a dashboard listen: at addresses that no other machine reaches, and at those of Dask to nobody
 without the certificates that were made at its start. No browser is needed."""
 
+import http.client
 import ipaddress
 import json
 import socket
@@ -33,6 +34,25 @@ def test_no_other_machine_reaches_any_of_them(dashboard, cluster):
     assert {int(dashboard.rstrip("/").rpartition(":")[2])} < {port for _, port in found}
     assert listening(cluster) < found
     assert not [each for each in found if not ipaddress.ip_address(each[0]).is_loopback]
+
+
+def page(host: str, port: int, path: str) -> int | None:
+    """The status of what is there for a browser; None where nobody speaks HTTP."""
+    asked = http.client.HTTPConnection(host, port, timeout=20)
+    try:
+        asked.request("GET", path)
+        return asked.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        asked.close()
+
+
+def test_the_clusters_have_no_pages(cluster):
+    """Dask listens for those as well, which need no certificate: there are none."""
+    paths = ("/", "/status", "/info/main/workers.html", "/json/counts.json", "/metrics", "/api/v1/get_workers")
+    found = {page(*each, path) for each in listening(cluster) for path in paths}
+    assert found <= {None, 404}
 
 
 def test_the_clusters_have_no_answer_for_who_has_no_certificate(cluster):
