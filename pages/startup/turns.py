@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from streamlit.runtime.scriptrunner import ScriptRunner
-from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
+from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, ScriptRequestType
 
 AT_ONCE = 2
 """Scripts that compute at once: one of them, while the other waits for the database."""
@@ -78,7 +78,10 @@ def stand() -> None:
     turns, run = Turns(), ScriptRunner._run_script
 
     def in_turn(self: ScriptRunner, rerun_data: RerunData) -> None:
+        """A script that was told to stop while it waited does nothing: its session has another by now, and as it begins
+        it would take from that one what it knows of widgets."""
         with turns.turn(poll=rerun_data.is_auto_rerun):
-            run(self, rerun_data)
+            if self._requests._state != ScriptRequestType.STOP:
+                run(self, rerun_data)
 
     ScriptRunner._run_script = in_turn  # type: ignore[method-assign]

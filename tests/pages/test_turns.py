@@ -5,7 +5,7 @@ import time
 
 import pytest
 from streamlit.runtime.scriptrunner import ScriptRunner
-from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
+from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, ScriptRequests
 
 from pages.startup import turns
 from pages.startup.turns import AT_ONCE, LONG_SECONDS, PATIENCE_SECONDS, Turns
@@ -113,6 +113,37 @@ def test_a_script_that_fails_makes_room(began):
     assert began == ["next"]
 
 
+def a_runner():
+    """Of a session's scripts, as far as it is needed."""
+    runner = ScriptRunner.__new__(ScriptRunner)
+    runner._requests = ScriptRequests()
+    return runner
+
+
+def test_a_script_that_was_stopped_while_it_waited_does_nothing(monkeypatch, began):
+    """A poll waits, a widget is moved: Streamlit stops the poll's script and starts another for the same session."""
+    monkeypatch.setattr(ScriptRunner, "_run_script", lambda self, rerun_data: began.append(rerun_data.query_string))
+    monkeypatch.setattr(turns, "Turns", lambda: taking)
+    taking = Turns(1)
+    turns.stand()
+    before = Script(taking, began, "before")
+    until(lambda: began == ["before"])
+    stopped, other = a_runner(), a_runner()
+    poll = RerunData(query_string="poll", is_auto_rerun=True)
+    waiting = [
+        threading.Thread(target=stopped._run_script, args=(poll,)),
+        threading.Thread(target=other._run_script, args=(RerunData(query_string="moved"),)),
+    ]
+    for thread in waiting:
+        thread.start()
+    until(lambda: len(taking._asked) + len(taking._polls) == 2)
+    stopped._requests.request_stop()
+    before.end()
+    for thread in waiting:
+        thread.join()
+    assert began == ["before", "moved"]
+
+
 def test_all_scripts_of_a_server_take_turns(monkeypatch):
     running, most, ended = [], [0], []
 
@@ -125,7 +156,7 @@ def test_all_scripts_of_a_server_take_turns(monkeypatch):
 
     monkeypatch.setattr(ScriptRunner, "_run_script", run)
     turns.stand()
-    runner = ScriptRunner.__new__(ScriptRunner)
+    runner = a_runner()
     asked = [RerunData(query_string=str(number), is_auto_rerun=number % 2 == 0) for number in range(40)]
     threads = [threading.Thread(target=runner._run_script, args=(each,)) for each in asked]
     for thread in threads:
