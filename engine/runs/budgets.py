@@ -94,8 +94,10 @@ def set_total(runs: "Runs", corpus: str, epsilon: float, delta: float = 1e-5, un
         with runs.book.alone() as connection:
             if bookings.stamp(connection) == stamp:  # else a run came in between, and would be booked by nobody
                 bookings.set_total(connection, key, base, found, earlier)
-                return bookings.account(connection, key, base)
-    raise StoreError(f"Runs on {base} come faster than they can be counted: no budget was set. Try again.")
+                break
+    else:
+        raise StoreError(f"Runs on {base} come faster than they can be counted: no budget was set. Try again.")
+    return account(runs, base)
 
 
 def outlook(runs: "Runs", config: SimulationConfig) -> str:
