@@ -258,8 +258,13 @@ def kept(file: Path = TESTED) -> dict[str, dict[str, Any]]:
 
 
 def keep(found: Mapping[str, dict[str, Any]], file: Path = TESTED) -> None:
-    """Write what was found of some modules in place of what stands there of them."""
-    every = kept(file) | found
+    """Write what was found of some modules in place of what stands there of them, unless more of the same text was
+    tested before."""
+    every = kept(file)
+    for module, outcome in found.items():
+        known = every.get(module)
+        if not (known and known["digest"] == outcome["digest"] and known["tested"] > outcome["tested"]):
+            every[module] = outcome
     lines = ["# Which text of each module was tested, by `python -m benchmarks.mutants`. digest: of its text."]
     for module in (name for name in MODULES if name in every):
         lines += ["", "[[tested]]", f"module = {json.dumps(module)}"]

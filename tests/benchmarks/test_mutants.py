@@ -29,6 +29,9 @@ def test_what_was_tested_is_kept_beside_what_was_known(tmp_path):
         *(f"{module}: no outcome is kept of any text of it" for module in others),
     ]
     mutants.keep({first: OUTCOME | {"digest": digest, "tested": 3}}, file)
+    assert mutants.kept(file)[first]["tested"] == 9, "more of the same text was tested before"
+    file.unlink()
+    mutants.keep({first: OUTCOME | {"digest": digest, "tested": 3}}, file)
     assert mutants.changed_since(file)[0] == f"{first}: 3 of 9 mutants tested"
 
 
