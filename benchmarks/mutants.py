@@ -41,14 +41,16 @@ MODULES = {
     "engine/privacy/plan.py": (f"{_PRIVACY}/test_plan.py", f"{_PRIVACY}/test_mechanisms.py"),
     "engine/privacy/mechanisms.py": (f"{_PRIVACY}/test_plan.py", f"{_PRIVACY}/test_mechanisms.py"),
     "engine/privacy/bounds.py": (f"{_PRIVACY}/test_bounds.py",),
-    "engine/privacy/accounting.py": (f"{_PRIVACY}/test_prices.py",),
+    "engine/privacy/accounting.py": (f"{_PRIVACY}/test_prices.py", f"{_FEDERATED}/test_costliest.py"),
     "engine/privacy/losses.py": (f"{_PRIVACY}/test_losses.py", f"{_PRIVACY}/test_prices.py"),
     "engine/privacy/groups.py": (f"{_PRIVACY}/test_mixtures.py",),
     "engine/privacy/booking.py": (f"{_PRIVACY}/test_booking.py",),
     "engine/privacy/noise_watch.py": (f"{_PRIVACY}/test_noise_watch.py",),
     "engine/privacy/noise_check.py": (f"{_PRIVACY}/test_noise_check.py",),
     "engine/privacy/noise_verdict.py": (f"{_PRIVACY}/test_noise_verdict.py",),
-    "engine/federated/accounting.py": (f"{_FEDERATED}/test_costliest.py", f"{_FEDERATED}/test_federated_epsilon.py"),
+    "engine/federated/accounting.py": tuple(
+        f"{_FEDERATED}/test_{name}.py" for name in ("costliest", "divergence", "federated_epsilon")
+    ),
     "engine/training/dpsgd.py": (f"{_TRAINING}/test_step.py",),
     "engine/training/optimisers.py": (f"{_TRAINING}/test_optimisers.py",),
 }
