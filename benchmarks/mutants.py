@@ -3,7 +3,9 @@
 Cosmic Ray makes one small change after another in a copy of the tree; tests that are quick and to the point must
 notice. A change that they let pass is a survivor: it is shown, and has to be killed by a test or explained, one by
 one, in ``mutants_explained.toml``; one that is neither makes the command fail. What was found is kept by the module's
-text, so that a run that was interrupted goes on; when tests have changed, survivors are tried again.
+text, so that a run that was interrupted goes on; when tests have changed, survivors are tried again. Which text of a
+module was tested, when and with which outcome is written to ``mutants_tested.toml``, and the report names modules that
+have changed since.
 
 Each mutant is tested in a fork of this process, which has imported the libraries but not the engine: a tenth of a
 second instead of three. Nothing that Python compiled is kept, and Numba, whose functions are compiled to files of their
@@ -15,6 +17,7 @@ import difflib
 import gc
 import hashlib
 import importlib
+import json
 import os
 import shutil
 import signal
@@ -22,28 +25,32 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from engine.settings import REPOSITORY, Settings
 
 EXPLAINED = Path(__file__).with_name("mutants_explained.toml")
+TESTED = Path(__file__).with_name("mutants_tested.toml")
 _PRIVACY, _FEDERATED, _TRAINING = "tests/engine/privacy", "tests/engine/federated", "tests/engine/training"
 MODULES = {
     "engine/seeds.py": (f"{_PRIVACY}/test_seeds.py", f"{_PRIVACY}/test_mechanisms.py"),
     "engine/privacy/plan.py": (f"{_PRIVACY}/test_plan.py", f"{_PRIVACY}/test_mechanisms.py"),
     "engine/privacy/mechanisms.py": (f"{_PRIVACY}/test_plan.py", f"{_PRIVACY}/test_mechanisms.py"),
     "engine/privacy/bounds.py": (f"{_PRIVACY}/test_bounds.py",),
-    "engine/privacy/accounting.py": (f"{_PRIVACY}/test_prices.py",),
+    "engine/privacy/accounting.py": (f"{_PRIVACY}/test_prices.py", f"{_FEDERATED}/test_costliest.py"),
     "engine/privacy/losses.py": (f"{_PRIVACY}/test_losses.py", f"{_PRIVACY}/test_prices.py"),
     "engine/privacy/groups.py": (f"{_PRIVACY}/test_mixtures.py",),
     "engine/privacy/booking.py": (f"{_PRIVACY}/test_booking.py",),
     "engine/privacy/noise_watch.py": (f"{_PRIVACY}/test_noise_watch.py",),
     "engine/privacy/noise_check.py": (f"{_PRIVACY}/test_noise_check.py",),
     "engine/privacy/noise_verdict.py": (f"{_PRIVACY}/test_noise_verdict.py",),
-    "engine/federated/accounting.py": (f"{_FEDERATED}/test_costliest.py", f"{_FEDERATED}/test_federated_epsilon.py"),
+    "engine/federated/accounting.py": tuple(
+        f"{_FEDERATED}/test_{name}.py" for name in ("costliest", "divergence", "federated_epsilon")
+    ),
     "engine/training/dpsgd.py": (f"{_TRAINING}/test_step.py",),
     "engine/training/optimisers.py": (f"{_TRAINING}/test_optimisers.py",),
 }
@@ -226,9 +233,77 @@ class Session:
                 after = [line[1:].strip() for line in lines if line.startswith("+") and not line.startswith("+++")]
                 yield Mutant(self.module, places[job], "\n".join(before), "\n".join(after))
 
+    def outcome(self) -> dict[str, Any]:
+        """What is kept of it for everybody."""
+        every, tested = self.counts()
+        survived = sorted(self.survivors(), key=lambda mutant: (mutant.line, mutant.after))
+        return {
+            "digest": _digest([self.path]),
+            "date": datetime.now(UTC).date().isoformat(),
+            "mutants": every,
+            "tested": tested,
+            "killed": tested - len(survived),
+            "survivors": [f"{mutant.before} → {mutant.after}" for mutant in survived],
+        }
+
 
 def _digest(files: Iterable[Path]) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+def kept(file: Path = TESTED) -> dict[str, dict[str, Any]]:
+    """What was kept of each module that was ever tested."""
+    if not file.exists():
+        return {}
+    entries = tomllib.loads(file.read_text(encoding="utf-8")).get("tested", [])
+    return {entry.pop("module"): entry for entry in entries}
+
+
+def keep(found: Mapping[str, dict[str, Any]], file: Path = TESTED) -> None:
+    """Write what was found of some modules in place of what stands there of them, unless more of the same text was
+    tested before."""
+    every = kept(file)
+    for module, outcome in found.items():
+        known = every.get(module)
+        if not (known and known["digest"] == outcome["digest"] and known["tested"] > outcome["tested"]):
+            every[module] = outcome
+    lines = ["# Which text of each module was tested, by `python -m benchmarks.mutants`. digest: of its text."]
+    for module in (name for name in MODULES if name in every):
+        lines += ["", "[[tested]]", f"module = {json.dumps(module)}"]
+        for name, value in every[module].items():
+            if isinstance(value, list):  # a line each
+                inner = "".join(f"    {json.dumps(each, ensure_ascii=False)},\n" for each in value)
+                lines.append(f"{name} = [\n{inner}]" if value else f"{name} = []")
+            else:
+                lines.append(f"{name} = {json.dumps(value)}")
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def changed_since(file: Path = TESTED) -> list[str]:
+    """A sentence for each module whose text is another one than that which was tested."""
+    known, lines = kept(file), []
+    for module in MODULES:
+        entry = known.get(module)
+        if entry is None:
+            lines.append(f"{module}: no outcome is kept of any text of it")
+        elif entry["digest"] != _digest([REPOSITORY / module]):
+            lines.append(f"{module}: changed since {entry['date']}")
+        elif entry["tested"] < entry["mutants"]:
+            lines.append(f"{module}: {entry['tested']:,} of {entry['mutants']:,} mutants tested")
+    return lines
+
+
+def gone(entries: Iterable[tuple[str, str, str]], folder: Path = REPOSITORY) -> list[str]:
+    """Explanations of lines that their modules have no longer."""
+    texts: dict[str, str] = {}
+    found = []
+    for module, before, _ in entries:
+        if module not in texts:
+            lines = (folder / module).read_text(encoding="utf-8").splitlines()
+            texts[module] = "\n" + "\n".join(line.strip() for line in lines) + "\n"
+        if f"\n{before}\n" not in texts[module]:
+            found.append(f"{module}: {before}")
+    return found
 
 
 def explained() -> dict[tuple[str, str, str], str]:
@@ -281,8 +356,9 @@ def main() -> None:
     if not options.only_report:
         for session in sessions:
             session.run(options.limit, options.leave_red)
+        keep({session.module: session.outcome() for session in sessions})
     text, unexplained = report(sessions)
-    sys.stdout.write(text + "\n")
+    sys.stdout.write("\n".join([text, *changed_since(), *gone(explained())]) + "\n")
     raise SystemExit(1 if unexplained else 0)
 
 

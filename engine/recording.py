@@ -53,6 +53,12 @@ def _after(tally: Tally, progress: Progress) -> Tally:
     )
 
 
+def worst(checks: Sequence[NoiseCheck | None]) -> NoiseCheck | None:
+    """The first of these noise checks that failed, else one whose noise could not be measured, else the first."""
+    there = [check for check in checks if check]
+    return max(there, key=lambda check: (check.failed, not check.passed), default=None)
+
+
 class Recorder:
     """Follows one run. monitors: its noise checks. done: how far it is, from where it goes on."""
 
@@ -151,7 +157,7 @@ class Recorder:
             nonfinite=self.done.nonfinite,
             test=self._together(test) if test else None,
             seconds=seconds,
-            noise_check=next((check for check in checks if check and not check.passed), checks[0]),
+            noise_check=worst(checks),
             platforms=platforms if len(platforms) > 1 else (),
             federation=self._federated(),
             **self._summary(),

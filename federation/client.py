@@ -258,7 +258,15 @@ class Client:
         plans: Sequence[PrivacyPlan] = [self._alone or self.plan.parts[self._index]]
         unit = self.plan.mechanism.unit
         layers = [(title, where) for title, where in self.holding.layers if where.stop <= size]
-        monitor = NoiseMonitor(plans, size, layers=layers, unit=unit, secrets=Secrets(key.read_bytes()))
+        monitor = NoiseMonitor(
+            plans,
+            size,
+            layers=layers,
+            unit=unit,
+            secrets=Secrets(key.read_bytes()),
+            checks=self.config.federation.clients,
+            verdicts=len(self.plan.rounds),
+        )
         if (folder / "check.npz").exists():
             with np.load(folder / "check.npz", allow_pickle=False) as arrays:
                 monitor.state = {name: arrays[name].copy() for name in monitor.state}

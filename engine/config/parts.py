@@ -136,7 +136,8 @@ class PrivacyConfig:
         of a client's update of all weights.
     noise_source: where the keys of noise and samples come from. "seeded": from the seed and what is run, so that the
         run can be computed again; for simulation, since whoever knows the seed can subtract the noise. "system": from
-        the operating system, destroyed when the run ends; for taggers that are given away. Without noise it is seeded.
+        the operating system, destroyed when the run is done; for taggers that are given away. Without noise it is
+        seeded.
     """
 
     noise_multiplier: float = 1.0

@@ -72,7 +72,7 @@ def measure(
     readings: list[ServerReading] = []
     for number, sigma in enumerate(levels):
         tell(f"what the server reads at σ = {sigma:g}", number / len(levels))
-        if readings and not readings[-1].by_message:  # under more noise it leaves messages alone too
+        if readings and not readings[-1].by_message:  # taken to leave them alone under more noise too, and so shown
             readings.append(replace(readings[-1], noise_multiplier=sigma))
         else:
             readings.append(_reading(prepare(_with(config, sigma), settings), sigma, config))

@@ -71,7 +71,7 @@ def train(
     phi: list[np.ndarray] = []
     client: list[np.ndarray] = []
     types: list[frozenset[str]] = []
-    claimed = math.inf
+    claimed = 0.0
     for number in range(references + 1):
         tell(f"model {number + 1} of {references + 1}", number / (references + 1))
         prepared = prepare(_half(config, number), settings)
@@ -86,7 +86,7 @@ def train(
         whose = _clients(prepared, len(parts[0]))
         client.append(np.concatenate([whose, np.full(len(phi[-1]) - len(whose), -1)]))
         types = types or [each for part in parts for each in _types(side, part)]
-        claimed = spent(run.plan, run.plan.steps, len(run.plan.rounds)).epsilon
+        claimed = max(claimed, spent(run.plan, run.plan.steps, len(run.plan.rounds)).epsilon)
     clients = np.array(client)
     return Known(
         phi=np.array(phi),

@@ -112,7 +112,7 @@ class Federation:
                 for client, holding in enumerate(self.holdings)
             ]
         return tuple(
-            NoiseMonitor(plans, size, layers=layers, unit=plan.mechanism.unit, secrets=own)
+            NoiseMonitor(plans, size, layers=layers, unit=plan.mechanism.unit, secrets=own, checks=len(watched))
             for plans, size, layers, own in watched
         )
 

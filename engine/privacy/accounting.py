@@ -33,8 +33,8 @@ LARGEST_NOISE_MULTIPLIER = 10_000.0
 POISSON = "Each step draws each sentence independently with the same probability (Poisson sampling), as was done here."
 SHUFFLE = (
     "Sentences were shuffled into fixed batches, so ε has no amplification by sampling: a sentence more changes the "
-    "batch it comes to, by up to 2C, and the last one, into which it pushes another, by up to C, once an epoch. The "
-    "number of batches is the same either way."
+    "batch it comes to, by up to 2C, and the last one, into which it pushes another, by up to C, once an epoch. "
+    "Where it begins another batch, an empty one is counted in the corpus without it, which has noise alone."
 )
 # pragma: allowlist nextline secret
 SECRET_SAMPLE = "Who was in which batch stays secret; losses and gradient norms, shown here without noise, would too."
@@ -42,7 +42,10 @@ SEEDED = (
     "The noise comes from a seed, for simulation: this very tagger is not protected, since whoever knows the seed, "
     "which is printed, can subtract the noise."
 )
-SYSTEM = "The keys of noise and samples come from the operating system, and are destroyed when the run ends."
+SYSTEM = (
+    "The keys of noise and samples come from the operating system, and are destroyed when the run is done; one that "
+    "failed or was cancelled keeps them until it is deleted, so that it can go on."
+)
 FLOATING = (
     "Noise is drawn in floating point: its last digits are not quite normally distributed (Mironov 2012), and no δ is "
     "booked for what somebody could read off the weights' last digits."

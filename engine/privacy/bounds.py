@@ -1,8 +1,9 @@
 """How far chance may move what the noise check measures: bounds that an honest run crosses with a known small chance.
 
-One budget, ``FALSE_ALARM``, is for a whole run. It is split evenly among the ``FAMILIES`` of questions that the check
-asks, and within a family among everything that is asked in the run: each step, or each verdict and each weight (union
-bound). The distributions are exact, or bounds that hold for every sample size, so nothing rests on "large enough":
+One budget, ``FALSE_ALARM``, is for a whole run. It is split evenly among its checks, where several parties have one
+each, then among the ``FAMILIES`` of questions that a check asks, and within a family among everything that it asks in
+the run: each step, or each verdict and each weight (union bound). The distributions are exact, or bounds that hold for
+every sample size, so nothing rests on "large enough":
 
 * sums of squares of standard normal draws: χ²;
 * a sum of standard normal draws, or of draws that are no wider: 2·exp(−z²/2) (Hoeffding 1963 for martingales). What a
@@ -47,7 +48,8 @@ FAMILIES = 16
 Lengths of contributions and gaps between sums are not left to chance and take no part of it.
 """
 VERDICTS = 64
-"""Most verdicts of a run: its records, and a few more."""
+"""Most verdicts of a run: its records, and a few more. Clients of a real federation ask each round, which may be more
+(:attr:`engine.privacy.noise_watch.Watch.verdicts`)."""
 _EXACT = 1e7
 """Half as many draws have exact lower quantiles."""
 

@@ -16,9 +16,9 @@ from outside, on the weights before and after each step:
   sentences, and one of the groups from single sentences, each no longer than C.
 * *Sampling.* Batch sizes and how often each sentence came must spread as independent draws with probability q do.
 
-An honest run fails with a chance below 1e-6 over all its verdicts (:mod:`engine.privacy.bounds`). Which share of
-missing noise is found when is measured by ``python -m benchmarks.noise_check``; what cannot be seen stands in
-``docs/numbers.md``.
+An honest run fails with a chance below 1e-6 over all its verdicts, and over all its checks where several parties have
+one each (:mod:`engine.privacy.bounds`). Which share of missing noise is found when is measured by ``python -m
+benchmarks.noise_check``; what cannot be seen stands in ``docs/numbers.md``.
 """
 
 import math
@@ -50,10 +50,10 @@ class NoiseMonitor:
         self._plan = plans[0]
         self._layers = np.array([[layer.start, layer.stop] for _, layer in watch.layers])
         self._spreads = {  # by how many draws a step has: between which values the root of their squares may lie
-            draws: tuple(math.sqrt(bound) for bound in bounds.square_bounds(draws, bounds.share(watch.steps)))
+            draws: tuple(math.sqrt(bound) for bound in bounds.square_bounds(draws, watch.share(watch.steps)))
             for draws in {*np.diff(watch.borders).tolist(), size}
         }
-        self._reuse = bounds.cosine_bound(SKETCH, bounds.share(watch.rows * watch.steps))
+        self._reuse = bounds.cosine_bound(SKETCH, watch.share(watch.rows * watch.steps))
         self.state = {
             "steps": np.zeros(1, dtype=np.int64),
             "squares": np.zeros(size),  # Σ (noise/σC)² of each weight
@@ -151,7 +151,10 @@ class NoiseMonitor:
             spreads[1] += 1
 
     def _judge_direction(self, step: int, part: float, asked: int) -> None:
-        if not abs(part) <= bounds.normal_bound(bounds.share(self.watch.steps * asked)) and self.state["leak"][0] < 0:
+        if (
+            not abs(part) <= bounds.normal_bound(self.watch.share(self.watch.steps * asked))
+            and self.state["leak"][0] < 0
+        ):
             self.state["leak"][:] = [step, part]
 
     def _compare(self, step: int, direction: np.ndarray) -> None:

@@ -46,7 +46,7 @@ class _Verdict:
             steps=int(steps),
             noise_std=ratio * plan.noise_std if measured else None,
             noise_planned=plan.noise_std,
-            noise_tolerance=plan.noise_std * _relative_tolerance(draws, 1),
+            noise_tolerance=plan.noise_std * self._relative_tolerance(draws, 1),
             clipped_norm_max=float(state["sums"][0]),
             clip_norm=float(plan.clip_norm or 0.0),
             sentences_measured=int(state["sums"][1]),
@@ -66,6 +66,10 @@ class _Verdict:
             largest_gap=float(state["sums"][2]),
         )
 
+    def _share(self, asked: int) -> float:
+        """The chance of a false alarm of each of so many questions that are asked at each verdict."""
+        return self.watch.share(self.watch.verdicts * asked)
+
     def _visits(self) -> np.ndarray:
         """How often each weight was measured, int64 [size]."""
         return np.repeat(self._stretch_visits(), np.diff(self.watch.borders))
@@ -79,7 +83,7 @@ class _Verdict:
         for title, layer in self.watch.layers:
             draws = float(visits[layer].sum())
             ratio = math.sqrt(self.state["squares"][layer].sum() / draws) if draws else 0.0
-            tolerance = _relative_tolerance(draws, len(self.watch.layers))
+            tolerance = self._relative_tolerance(draws, len(self.watch.layers))
             found.append(LayerNoise(title, ratio, tolerance))
         return found
 
@@ -111,11 +115,10 @@ class _Verdict:
             return [self._spread_fault("weight", int(place), number, float(squares[place] / visits[place]))]
         return []
 
-    @staticmethod
-    def _spread_bounds(draws: np.ndarray, asked: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def _spread_bounds(self, draws: np.ndarray, asked: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Between which values the root of a sum of so many squares may lie; 0 and 0 where there is none."""
         counts, places = np.unique(draws, return_inverse=True)
-        low, high = bounds.square_bounds(np.maximum(1, counts), bounds.share(bounds.VERDICTS * (asked or len(draws))))
+        low, high = bounds.square_bounds(np.maximum(1, counts), self._share(asked or len(draws)))
         return np.sqrt(np.where(counts, low, 0.0))[places], np.sqrt(np.where(counts, high, 0.0))[places]
 
     def _spread_fault(self, level: str, first: int, number: int, square: float) -> str:
@@ -139,7 +142,7 @@ class _Verdict:
                 f"deviation (steps like this: {number:,.0f})."
             )
         squares, steps = self.state["spreads"]
-        if steps and not _within(squares, steps):
+        if steps and not self._within(squares, steps):
             found.append(
                 f"From step to step the noise's own spread moves {math.sqrt(squares / steps):.2f} times as much as "
                 "that of independent draws would."
@@ -158,7 +161,7 @@ class _Verdict:
         return min(1.0, 0.4 * math.sqrt(float(self.state["slacks"][weights].sum()) / number))
 
     def _shape_faults(self) -> list[str]:
-        chance = bounds.share(bounds.VERDICTS * len(self.watch.layers))
+        chance = self._share(len(self.watch.layers))
         for (title, layer), bins in zip(self.watch.layers, self.state["bins"], strict=True):
             distance, number = self._distance(bins)
             if number and not distance <= bounds.distance_bound(number, chance) + self._moved(layer, number):
@@ -168,7 +171,7 @@ class _Verdict:
                 ]
         every = self.state["bins"].sum(0)
         number, beyond = int(every.sum()), int(every[0] + every[-1])
-        low, high = bounds.count_bounds(number, 2 * float(ndtr(-measuring.REACH)), bounds.share(bounds.VERDICTS))
+        low, high = bounds.count_bounds(number, 2 * float(ndtr(-measuring.REACH)), self._share(1))
         if number and self._moved(slice(0, self.watch.size), number) < 1e-3 and not low <= beyond <= high:
             return [
                 f"Of {number:,} draws of noise {beyond:,} lie beyond {measuring.REACH:g} standard deviations, where "
@@ -187,12 +190,12 @@ class _Verdict:
             if not number:
                 continue
             # Each component is standard normal whatever came before it, and so is their sum but for its scale.
-            if not abs(x) <= math.sqrt(number) * bounds.normal_bound(bounds.share(2 * bounds.VERDICTS)):
+            if not abs(x) <= math.sqrt(number) * bounds.normal_bound(self._share(2)):
                 found.append(
                     f"The noise points {'along' if x > 0 else 'against'} the clipped sum, {abs(x) / number:.2g} "
                     "standard deviations a step on average: independent noise does not."
                 )
-            if not _within(squares, number):
+            if not self._within(squares, number):
                 found.append(
                     f"Along the clipped sum the noise has {100 * math.sqrt(squares / number):.3g} % of the planned "
                     "standard deviation."
@@ -207,13 +210,13 @@ class _Verdict:
         lags, dimensions, steps = self.state["lags"], len(self.watch.fixed), int(self.state["steps"][0])
         number = np.maximum(0, steps - self.watch.stride * np.arange(len(lags)))
         number[0] = steps - -(-steps // self.watch.stride)
-        allowed = bounds.sum_bound(number, bounds.share(2 * bounds.VERDICTS * len(lags))) / math.sqrt(dimensions)
+        allowed = bounds.sum_bound(number, self._share(2 * len(lags))) / math.sqrt(dimensions)
         if not (np.abs(lags) <= allowed + 1e-9).all():
             lag = int(np.argmax(np.abs(lags) - allowed))
             share = lags[lag] / max(1, number[lag])
             return [f"The noise of steps {max(1, lag * self.watch.stride):,} apart is correlated ({share:+.2g})."]
         drift, many = self.state["drift"]
-        if not abs(drift) <= bounds.sum_bound(many, bounds.share(2 * bounds.VERDICTS)):
+        if not abs(drift) <= bounds.sum_bound(many, self._share(2)):
             return ["The noise of all steps has something in common: independent draws do not."]
         return []
 
@@ -235,7 +238,7 @@ class _Verdict:
     def _sample_faults(self) -> list[str]:
         found = []
         x, squares, steps = self.state["scores"]
-        if steps and not abs(x) <= bounds.sum_bound(steps, bounds.share(2 * bounds.VERDICTS)):
+        if steps and not abs(x) <= bounds.sum_bound(steps, self._share(2)):
             places = [place for place, plan in enumerate(self.watch.plans) if drawn(plan)]
             total, _, taken = self.state["sizes"][places].sum(0)
             off = total - sum(self.watch.plans[place].batch_size * self.state["sizes"][place, 2] for place in places)
@@ -243,17 +246,15 @@ class _Verdict:
                 f"Samples hold {abs(off) / taken:.4g} {self.watch.unit}s {'more' if off > 0 else 'fewer'} than planned "
                 "on average, which chance does not allow."
             )
-        if steps and not _within(squares, steps):
+        if steps and not self._within(squares, steps):
             found.append(
                 f"Sample sizes spread {math.sqrt(squares / steps):.3g} times as much as independent draws with "
                 "probability q would."
             )
         scores = self._time_scores()
-        if scores.size and not _within(float(scores @ scores), scores.size):
+        if scores.size and not self._within(float(scores @ scores), scores.size):
             found.append(f"Each {self.watch.unit} comes back too evenly or too unevenly for independent draws.")
-        elif scores.size and not np.abs(scores).max() <= bounds.normal_bound(
-            bounds.share(2 * bounds.VERDICTS * scores.size)
-        ):
+        elif scores.size and not np.abs(scores).max() <= bounds.normal_bound(self._share(2 * scores.size)):
             found.append(f"A {self.watch.unit} comes more often or more rarely than independent draws allow.")
         return found
 
@@ -267,19 +268,17 @@ class _Verdict:
                 found.append(bounds.normal_scores(times, ties, taken, plan.sampling_probability))
         return np.concatenate(found)
 
+    def _within(self, squares: float, number: float) -> bool:
+        """Whether so many squared standard normal draws may have this sum, at one of a run's verdicts."""
+        low, high = bounds.square_bounds(number, self._share(2))
+        return bool(low <= squares <= high)
 
-def _within(squares: float, number: float) -> bool:
-    """Whether so many squared standard normal draws may have this sum, at one of a run's verdicts."""
-    low, high = bounds.square_bounds(number, bounds.share(2 * bounds.VERDICTS))
-    return bool(low <= squares <= high)
-
-
-def _relative_tolerance(draws: float, asked: int) -> float:
-    """How far the standard deviation of so many draws may lie from the planned one, as a share of it."""
-    if not draws:
-        return 0.0
-    _, high = bounds.square_bounds(draws, bounds.share(bounds.VERDICTS * asked))
-    return math.sqrt(float(high) / draws) - 1
+    def _relative_tolerance(self, draws: float, asked: int) -> float:
+        """How far the standard deviation of so many draws may lie from the planned one, as a share of it."""
+        if not draws:
+            return 0.0
+        _, high = bounds.square_bounds(draws, self._share(asked))
+        return math.sqrt(float(high) / draws) - 1
 
 
 def _variance(plan: PrivacyPlan) -> float:

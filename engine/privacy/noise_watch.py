@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from engine.privacy import bounds
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets
 
@@ -29,7 +30,8 @@ class Watch:
     data is in one hand. Steps are numbered in the order in which they are taken, over all parts: noise that one client
     has from another is found like noise that comes again. size: weights. layers: title and stretch of each layer that
     has weights. unit: what is clipped and sampled, "sentence" or "client". secrets: of the run, from which the check
-    draws where it looks.
+    draws where it looks. checks: of the run, this one among them, which share its chance of a false alarm. verdicts:
+    how often it is asked at most, where that is more than usual.
 
     steps: of all parts. fixed: the weights, [64], whose noise is compared from step to step. first: where each part's
     sentences begin when all are counted through, [parts + 1]. stride: of how many steps one direction is kept.
@@ -43,7 +45,10 @@ class Watch:
         layers: Sequence[tuple[str, slice]] = (),
         unit: str = "sentence",
         secrets: Secrets | None = None,
+        checks: int = 1,
+        verdicts: int = 0,
     ) -> None:
+        self._checks, self._verdicts = checks, verdicts
         self.plans, self.size, self.unit = tuple(plans), size, unit
         self.layers = tuple(layers) or (("all weights", slice(0, size)),)
         self.steps = sum(plan.steps for plan in plans)
@@ -63,6 +68,15 @@ class Watch:
         )
         """Uniform draws for each step and for each sentence, which break ties between whole numbers; of the run's own,
         since a bound over chance says nothing about one sequence of draws that all runs share."""
+
+    def share(self, asked: int) -> float:
+        """The part of the run's chance of a false alarm of each of so many questions of one family."""
+        return bounds.share(self._checks * max(1, asked))
+
+    @property
+    def verdicts(self) -> int:
+        """How often the check is asked, at most."""
+        return max(bounds.VERDICTS, self._verdicts)
 
     @property
     def rows(self) -> int:

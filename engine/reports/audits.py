@@ -12,8 +12,13 @@ from engine.reports.numbers import epsilon_text
 KINDS = {"directions": "who reads every step", "sentences": "who has the tagger"}
 """Who attacks, by the kind of canary."""
 
-ERRS = "What an attacker shows is too high in at most one honest run of 20: measure again before you accuse."
+ERRS = (
+    "What one attacker shows is too high in at most one honest run of 20, what one of two shows in at most one of 10: "
+    "measure again before you accuse."
+)
 """Of a bound above the claim."""
+SILENT = "That proves nothing: another attack, more references or other canaries may tell more."
+"""Of bounds below it."""
 
 
 def audit_command(config: SimulationConfig, canaries: int, references: int, run: str | None = None) -> str:
@@ -48,7 +53,7 @@ def audit_text(audit: Audit) -> str:
         lines.append(f"More is shown to be lost than is claimed. {ERRS}")
     elif canaries:
         none = math.isinf(canaries[0].claimed)
-        lines.append("Nothing is claimed." if none else "The claim is not contradicted.")
+        lines.append("Nothing is claimed." if none else f"The claim is not contradicted. {SILENT}")
     return "\n".join(lines)
 
 
@@ -75,6 +80,7 @@ def membership_text(found: MembershipAudit) -> str:
 def server_text(found: ServerAudit, noise_multiplier: float) -> str:
     """What the server reads at this noise multiplier, the run's, and how much noise it takes to end that."""
     own = next(each for each in found.readings if each.noise_multiplier == noise_multiplier)
+    again = "" if measured(found)[found.readings.index(own)] else ", not measured again at this noise"
     what = "the sum of all messages" if found.sums else f"the first messages of {found.clients} clients"
     begins = f"A curious server, from {what} ({found.sentences:,} sentences each, steps: {found.steps})"
     if own.by_message:
@@ -82,7 +88,13 @@ def server_text(found: ServerAudit, noise_multiplier: float) -> str:
         return f"{begins}: {said}; words of names: {own.names_read:,} of {own.names:,}"
     reads = [each.noise_multiplier for each in found.readings if each.by_message]
     why = f"; up to σ = {max(reads):g} it reads something" if reads else ", whatever the noise: too much is summed up"
-    return f"{begins}: nothing beyond frequent words{why}"
+    return f"{begins}: nothing beyond frequent words{why}{again}"
+
+
+def measured(found: ServerAudit) -> list[bool]:
+    """Of each reading, whether messages with its noise were attacked. From the first ones on that are left alone nobody
+    looks again: what stands at more noise is the reading before it."""
+    return [not number or found.readings[number - 1].by_message for number in range(len(found.readings))]
 
 
 def _canaries(found: CanaryAudit | None) -> dict[str, Any] | None:

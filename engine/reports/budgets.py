@@ -37,6 +37,7 @@ def account_text(now: Account, possible: Sequence[Fits]) -> str:
         state = ", under way" if each.open else ""
         lines.append(f"  {each.booked / allowance:7.1%}  {each.run}  {each.what}{state}  {each.at[:16]}")
     lines += [f"     look  {each.run}  {each.what}  {each.at[:16]}" for each in now.looks]
+    lines.append("Each run is also a look at the validation and test parts, which are not listed one by one.")
     lines += [f"  could still be run: {each.title}: {each.share:.1%} each, {each.times:,} times" for each in possible]
     lines.append(f"Seal: {now.seal}")
     return "\n".join(lines)

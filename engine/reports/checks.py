@@ -98,8 +98,23 @@ def blind_spots(check: NoiseCheck) -> list[str]:
         found.append("What a client does before it sends its update: any update is taken as it comes, and clipped.")
     return [
         *found,
+        "In a run of few draws the tails: noise that is cut off beyond four standard deviations passes where few draws "
+        "are expected there.",
+        *_coarse_samples(check),
+        "Where the rounding of the weights adds between 0.01 and 1 % of the noise's variance: what lies along the "
+        "clipped sum is then not judged.",
         "Whether somebody knows the key of the noise. Noise from a printed seed passes, and protects nobody.",
         "A program made to deceive: the check runs in the same program, and believes it as to which sum it used.",
         "What happens outside training: losses and scores shown without noise, other runs on the same sentences, "
         "copies of the data.",
+    ]
+
+
+def _coarse_samples(check: NoiseCheck) -> list[str]:
+    """What of sampling is not seen, where it is left to chance."""
+    if check.batch_std_planned is None:
+        return []
+    return [
+        f"Where few {'steps' if check.unit == 'sentence' else 'rounds'} draw most of the {check.unit}s, one that is in "
+        "each sample, or a sum that is divided by the actual batch: chance does much the same."
     ]

@@ -67,7 +67,9 @@ def account(runs: "Runs", corpus: str) -> Account:
     return replace(
         found,
         bookings=tuple(each if each.run in seen else replace(each, run="", what=_OTHERS) for each in found.bookings),
-        looks=tuple(each if each.run in seen else replace(each, run="", what=_OTHERS) for each in found.looks),
+        looks=tuple(
+            each if not each.run or each.run in seen else replace(each, run="", what=_OTHERS) for each in found.looks
+        ),
     )
 
 
@@ -92,8 +94,10 @@ def set_total(runs: "Runs", corpus: str, epsilon: float, delta: float = 1e-5, un
         with runs.book.alone() as connection:
             if bookings.stamp(connection) == stamp:  # else a run came in between, and would be booked by nobody
                 bookings.set_total(connection, key, base, found, earlier)
-                return bookings.account(connection, key, base)
-    raise StoreError(f"Runs on {base} come faster than they can be counted: no budget was set. Try again.")
+                break
+    else:
+        raise StoreError(f"Runs on {base} come faster than they can be counted: no budget was set. Try again.")
+    return account(runs, base)
 
 
 def outlook(runs: "Runs", config: SimulationConfig) -> str:
@@ -237,16 +241,21 @@ def _usual(corpus: str, sentences: int, epsilon: float) -> PrivacyPlan:
 
 
 def _earlier(runs: "Runs", corpus: str, budget: Budget) -> Iterator[dict[str, Any]]:
-    """Entries of the user's own runs on a corpus, whatever it was called, from before it had a budget: what they took,
-    whole where they were stopped. What was deleted is not known any more."""
+    """Entries of all runs of the store on a corpus, whoever's and whatever it was called, from before it had a budget:
+    what they took, whole where they were stopped. What was deleted is not known any more. Published runs are no
+    releases of the user's: that they are there is listed."""
     key, known = key_of(runs, corpus)[0], {corpus: True}
-    for run in runs.runs_of():
+
+    def is_on_it(run: Run) -> bool:
         names = {without_split(name)[0] for name in run.config.corpus.split(JOIN)}
         for name in names - known.keys():
             with suppress(CorpusError):  # what is not here any more is not this one
                 known[name] = key_of(runs, name)[0] == key
-        if not any(known.get(name) for name in names):
-            continue
+        return any(known.get(name) for name in names)
+
+    if shown := sum(is_on_it(run) for run in runs.published()):
+        yield {"run": "", "what": f"published runs, {shown:,} of them: none is booked", "kind": LOOK}
+    for run in filter(is_on_it, runs.every_run()):
         try:
             plan = runs.plan(run.config)
             cost = accounting.divergence(plan, budget.unit, budget.order)
@@ -259,6 +268,10 @@ def _earlier(runs: "Runs", corpus: str, budget: Budget) -> Iterator[dict[str, An
             continue
         parts = {"stream": _stream(run), "cost": cost, "parties": parties}
         if run.status.state.final:
+            with runs.book.alone() as connection:
+                failed = bookings.failed_check(connection, run.run_id)
+            if failed:
+                yield {**entry, "what": f"{entry['what']}, {bookings.FAILED_CHECK}", "kind": LOOK}
             never = run.status.state == RunState.CANCELLED and run.status.started is None
             yield {**entry, **parts, "kind": SPENT, "cost": 0.0 if never else cost}
         else:

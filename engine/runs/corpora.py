@@ -70,6 +70,10 @@ class Corpora(Catalogue):
         """The user's own runs, or those on a corpus, alone or as one of several platforms', without their records."""
         return self._runs_of(self._store, corpus)
 
+    def every_run(self) -> list[Run]:
+        """All runs of the store, whoever's: what is booked of a corpus does not go by who asks."""
+        return self._runs_of(self._every, None)
+
     def _runs_of(self, store: "Store", corpus: str | None) -> list[Run]:
         every = store.newest(100_000)[0]
         return [run for run in every if corpus is None or corpus in run.config.corpus.split(JOIN)]

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from engine.config import SimulationConfig, with_noise
-from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound
+from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound, StoreError
 from engine.federated.plan import FederatedPlan, plan_of
 from engine.people import Person, Role
 from engine.records import Audit, Measurement, RoundRecord, Run, RunKind, RunState, RunStatus, Study
@@ -203,13 +203,16 @@ class Runs(Corpora):
 
     def model(self, identity: str, platform: int = 0) -> "Model":
         """The tagger of a run that is done, or of one of its platforms, counted from 0: the user's own, else a
-        published one. Raises RunNotFound if none was kept, StoreError."""
+        published one. Raises RunNotFound if none was kept, StoreError, also where the file is another run's."""
         from engine.training.model import Model
 
         self._refuse_unseen(identity)
         name = places.model_name(identity, platform)
         if path := self.settings.artefacts.find(name):
-            return Model.load(path)
+            model = Model.load(path)
+            if identity not in (model.run_id, repeats.repeat_id(model.run_id)):
+                raise StoreError(f"The tagger {path.name} is refused: it is that of run {model.run_id}.")
+            return model
         if not (self.settings.published / name).is_file():
             raise RunNotFound(f"run {identity} has no tagger that was kept: run it again to have one")
         return published_models.read(name, self.settings.published)

@@ -7,9 +7,10 @@ repeated.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from engine.errors import InvalidConfig
-from engine.records import RoundRecord, Run, RunState
+from engine.records import NoiseCheck, PrivacySpent, RoundRecord, Run, RunState
 
 _MARK = "r"  # no hexadecimal digit: no first run has such an identity
 
@@ -47,8 +48,23 @@ def outcome(first: RoundRecord | None, again: RoundRecord | None) -> Outcome | N
     """What the last records of both say; None as long as one of them is not final."""
     if not (first and again and first.test and again.test and first.final and again.final):
         return None
-    same = replace(first, seconds=0.0) == replace(again, seconds=0.0)
+    same = _figures(first) == _figures(again)
     return Outcome(same, again.test.f1 - first.test.f1)
+
+
+def _figures(record: RoundRecord) -> RoundRecord:
+    """What a run drew and computed: not how long it took, nor words, nor how far chance may move the noise, which
+    follow from no draw and may be said otherwise by a newer program."""
+    platforms = (replace(each, **_measured(each.privacy, each.noise_check)) for each in record.platforms)
+    own = _measured(record.privacy, record.noise_check)
+    return replace(record, seconds=0.0, platforms=tuple(platforms), **own)
+
+
+def _measured(privacy: PrivacySpent, check: NoiseCheck | None) -> dict[str, Any]:
+    if check:
+        layers = tuple(replace(layer, tolerance=0.0) for layer in check.layers)
+        check = replace(check, noise_tolerance=0.0, layers=layers)
+    return {"privacy": replace(privacy, assumptions=()), "noise_check": check}
 
 
 def summary(found: Iterable[Repeat]) -> str:

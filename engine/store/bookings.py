@@ -11,6 +11,7 @@ All of it happens on a connection of :meth:`engine.store.database.Store.alone`.
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -26,6 +27,8 @@ OTHER_CLIENTS = (
     "what is booked was counted for other clients than this run's, each of which has sentences of several of those, so "
     "that no sum holds for any of them: split the corpus as before (partition, clients, share of the data, seed)"
 )
+FAILED_CHECK = "failed its noise check: nothing is promised"
+"""Why a run that stays booked is a look too."""
 _FINAL = ("done", "failed", "cancelled")
 
 
@@ -82,13 +85,29 @@ def begun(connection: Connection) -> bool:
 
 
 def settle(connection: Connection, run: str | None = None) -> None:
-    """Book what runs that have ended really took: all, or one."""
+    """Book what runs that have ended really took: all, or one. One whose noise check failed stays booked, as what was
+    meant, and is a look too: no divergence bounds what it took."""
     entries, _ = _entries(connection)
     for entry in _open(entries):
         if run is None or entry["run"] == run:
             spent = _spent(connection, entry)
             if spent is not None:
                 _append(connection, {**_head(entry), "kind": SPENT, "cost": spent})
+                if failed_check(connection, entry["run"]):
+                    what = f"{entry['what']}, {FAILED_CHECK}"
+                    look = {"corpus": entry["corpus"], "name": entry["name"], "run": entry["run"], "what": what}
+                    _append(connection, {**look, "kind": LOOK})
+
+
+def failed_check(connection: Connection, run: str) -> bool:
+    """Whether the noise check of a run, or of one of its platforms, failed at any record. One that cannot be read says
+    nothing here: of it all stays booked."""
+    for body in connection.execute(select(records.c.body).where(records.c.run_id == run)).scalars():
+        with suppress(ValueError, TypeError, AttributeError):
+            record = json.loads(body)
+            if any((each.get("noise_check") or {}).get("faults") for each in (record, *record.get("platforms", ()))):
+                return True
+    return False
 
 
 def book(connection: Connection, wishes: Sequence[Wish]) -> None:

@@ -7,7 +7,7 @@ from engine.reports.numbers import epsilon_text
 from pages.audit import asking, canary_game, charts, ruler, words
 from pages.audit.groups import chosen, groups
 from pages.audit.sentences import at_risk
-from pages.shared import address, door, tables, titles
+from pages.shared import address, door, simulated, tables, titles
 from pages.shared.picture import show
 
 runs = door.runs()
@@ -37,9 +37,13 @@ claimed = runs.find(group.config)
 apart = address.ledger(claimed) if claimed and claimed.final else None
 show(charts.claims(beside, key=f"claims-{group.config.corpus}"), key="claims", label=said)
 st.caption(
-    "A proof says *at most* (diamond); an attack shows *at least*. Where attackers stand right of the diamond, the "
-    "claim is false." + words.ceiling(beside) + (f" [What the ε of this claim rests on]({apart})." if apart else "")
+    "A proof says *at most* (diamond); an attack shows *at least*, at 95 % for each attacker and seed: where one "
+    "stands right of the diamond, the claim is contradicted at 95 %. Symbols of several seeds are means, which are no "
+    "bounds at 95 %; each seed's stand below."
+    + words.ceiling(beside)
+    + (f" [What the ε of this claim rests on]({apart})." if apart else "")
 )
+simulated.caption()
 if inferred := group.membership:
     st.markdown("#### Whose sentence was it?")
     show(charts.caught(inferred, key=f"caught-{group.title}"), key="caught", label=words.members(inferred))

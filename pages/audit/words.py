@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.privacy.audit.one_run import Guesses, epsilon_bound
-from engine.records import SHOWN, MembershipAudit, ServerAudit
-from engine.reports.audits import ERRS, server_text
+from engine.records import SHOWN, MembershipAudit, ServerAudit, ServerReading
+from engine.reports.audits import ERRS, measured, server_text
 from engine.reports.numbers import epsilon_text
 from pages.audit.groups import Group, mean
 from pages.shared.words import duration
@@ -48,7 +48,7 @@ def answer(group: Group) -> str:
         if found
     ]
     seeds = max(len(group.white), len(group.black))
-    means = f" (means of {seeds:,} seeds)" if seeds > 1 else ""
+    means = f" (means of {seeds:,} seeds, each a bound at 95 %; the mean is none)" if seeds > 1 else ""
     parts = [f"{group.title} claimed: {', '.join(told)}{means}." if told else f"{group.title} claimed."]
     if found := group.membership:
         parts.append(members(found))
@@ -97,14 +97,20 @@ def readings(found: ServerAudit, noise_multiplier: float) -> list[dict[str, Any]
         {
             "σ": f"{each.noise_multiplier:g}",
             "": "this run" if each.noise_multiplier == noise_multiplier else "",
-            "the server reads": "the messages" if each.by_message else "nothing: it names frequent words",
+            "the server reads": _reads(each, again),
             "words named": each.said,
             "of them right": 100 * each.precision,
             "found of those there": 100 * each.recall,
             "words of names found": f"{each.names_read:,} of {each.names:,}",
         }
-        for each in found.readings
+        for each, again in zip(found.readings, measured(found), strict=True)
     ]
+
+
+def _reads(reading: ServerReading, again: bool) -> str:
+    if reading.by_message:
+        return "the messages"
+    return "nothing: it names frequent words" if again else "not measured again, as with less noise"
 
 
 def runs(group: Group) -> list[dict[str, Any]]:

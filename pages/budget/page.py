@@ -36,6 +36,7 @@ if now.budget:
     if now.looks:
         st.markdown("#### Looks without any promise")
         tables.show(words.looks(now))
+    st.caption(words.LOOKS)
     if possible:
         st.markdown("#### What could still be run")
         tables.show(words.possible(possible), {"share": share})

@@ -12,17 +12,26 @@ from pages.shared import address
 WHAT = (
     "Each run on the same sentences tells a little more of them, and who chooses the next run after seeing the last "
     "one may not just add up what suits. A **budget** is a total that is fixed beforehand: each run is booked whole "
-    "before its first step, and one that does not fit is refused. What is promised is the total, from the first run to "
-    "the last, whatever was used of it."
+    "before its first step, and one that does not fit is refused. What is promised is the total, over all that is "
+    "booked, whatever was used of it."
 )
 HOLDS = (
     "**What it holds against, and what not.** A run that was cancelled or failed counts as far as its last record; one "
     "that was deleted stays booked; runs with the same noise count once, and with noise from the operating system each "
     "counts. A budget of each client is for one split: runs with other clients are refused. Noise from a printed seed "
     "is for simulation: whoever knows the seed subtracts it, and no budget helps. "
-    "Scores on the validation and test parts have no noise: each run is also a look at these. Copies of the corpus "
-    "with other content, programs beside this one, and whoever may write to the database are outside of it. Entries "
-    "are sealed one by one: a change by hand is found, and who keeps the last seal finds a book that was rewritten."
+    "Copies of the corpus with other content, programs beside this one, and whoever may write to the database are "
+    "outside of it. Entries are sealed one by one: a change by hand is found, and who keeps the last seal finds a book "
+    "that was rewritten.\n\n"
+    "**What is not counted.** Of what came before the first total: runs that were deleted before it, and `simulate` in "
+    "a shell. At any time: the rounds of a real federation, which each client's own ledger counts, `second-opinion`, "
+    "and published runs, which stand among the looks as one line. Whoever raises the total after seeing results has "
+    "chosen it by them, which the theorem on filters does not cover: all totals stay on record."
+)
+LOOKS = (
+    "Scores on the validation and test parts have no noise: each run, with noise or without, is also a look at these, "
+    "and such looks are not listed one by one. A run whose noise check failed stands here and above: its share is what "
+    "was meant, and bounds nothing."
 )
 
 

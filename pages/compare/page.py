@@ -7,7 +7,7 @@ from engine.experiments import paper
 from pages.compare import every_run, groups
 from pages.compare.groups import ALONG, Group
 from pages.compare.overlay import overlay
-from pages.shared import address, chosen_settings, door, finished, tables, titles
+from pages.shared import address, chosen_settings, door, finished, simulated, tables, titles
 from pages.shared.picture import show
 
 runs = door.runs()
@@ -36,3 +36,4 @@ st.caption(address.plain(f"Not beaten at their ε or less: {'; '.join(best)}."))
 st.caption("Which settings reach a score, an ε or a time that you need: [Planner](./planner).")
 st.markdown("#### All finished runs")
 every_run.choose(found)
+simulated.caption()

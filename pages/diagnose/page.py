@@ -3,7 +3,7 @@
 import streamlit as st
 
 from pages.diagnose import answers
-from pages.shared import door, titles
+from pages.shared import door, simulated, titles
 
 QUESTIONS = ("Does a CRF suffer more?", "Does training in phases collapse?", "Any run, record by record")
 
@@ -21,3 +21,4 @@ with second:
     answers.phases(runs, corpus)
 with third:
     answers.any_run(runs, asked)
+simulated.caption()

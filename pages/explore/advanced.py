@@ -97,8 +97,8 @@ def _privacy(start: Mapping[str, Any]) -> None:
         "noise_source",
         names=SOURCE_NAMES,
         help="A seed: the run can be computed again, and whoever knows the seed can subtract the noise, so it is for "
-        "simulation. The operating system: for a tagger that is given away. Its keys are destroyed when the run ends, "
-        "and it cannot be run again.",
+        "simulation. The operating system: for a tagger that is given away. Its keys are destroyed when the run is "
+        "done, and it cannot be run again.",
     )
 
 

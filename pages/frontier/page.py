@@ -6,7 +6,7 @@ from engine.experiments import paper as printed
 from engine.experiments import published_metric
 from pages.frontier import chart
 from pages.frontier import points as frontier
-from pages.shared import door, tables, titles
+from pages.shared import door, simulated, tables, titles
 from pages.shared.metrics import METRICS
 from pages.shared.picture import show
 
@@ -43,6 +43,7 @@ st.caption(
     "that protect sentences, sampled as the accounting has it, are compared. A click on a point opens it in Explore, "
     "where it can be run again. What reaches a score that you need: [Planner](./planner)."
 )
+simulated.caption()
 if not by_tokens:
     st.caption("The printed rows are token scores: choose “As published” to see them at the ε of honest accounting.")
 tables.show(frontier.rows(best, top), {"F1": tables.number(f"F1, {METRICS[metric].lower()}", format="%.3f")})

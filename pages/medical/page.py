@@ -5,7 +5,7 @@ import streamlit as st
 from engine.experiments import fedner
 from engine.reports import medical
 from pages.medical import charts, live, tables, words
-from pages.shared import address, door, submitting
+from pages.shared import address, door, simulated, submitting
 from pages.shared import tables as shown
 from pages.shared.picture import show
 
@@ -16,6 +16,7 @@ st.markdown(f"### {address.plain(words.answer(rows))}")
 st.caption(f"{about['title']}. {about['authors']}, {about['venue']}.")
 st.markdown(words.CORPORA)
 st.caption(address.plain(medical.all_time_text(rows)))
+simulated.caption()
 names = {name: f"{name[:-1].capitalize()} {name[-1]}" for name in fedner.TABLES if name[-1].isdigit()}
 names |= {"private": "Privately"}
 trying, *tabs = st.tabs(["Try it", *names.values()])

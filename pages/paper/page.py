@@ -6,7 +6,7 @@ from engine.experiments import paper as printed
 from engine.experiments.over_seeds import SEEDS, over_seeds
 from pages.paper import stories
 from pages.paper import tables as paper
-from pages.shared import address, door, submitting, tables, titles
+from pages.shared import address, door, simulated, submitting, tables, titles
 from pages.shared.metrics import METRICS
 from pages.shared.picture import show
 
@@ -14,6 +14,7 @@ runs = door.runs()
 about = printed.published()
 st.markdown("### What was printed, and what the same settings give when the noise reaches the weights")
 st.caption(f"{about['title']}. {about['authors']}, {about['venue']}, doi:{about['doi']}.")
+simulated.caption()
 with st.container(horizontal=True, vertical_alignment="bottom"):
     corpus = st.selectbox("Corpus", ["conll2003", "synthetic"], format_func=titles.corpus, width=280)
     metric = st.segmented_control(

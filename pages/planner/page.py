@@ -9,7 +9,7 @@ from engine.experiments.planner import curve, evidence
 from engine.reports import planning as words
 from engine.runs import planning
 from pages.planner import chart, choosing, rows
-from pages.shared import address, door, downloads, tables, titles
+from pages.shared import address, door, downloads, simulated, tables, titles
 from pages.shared.picture import show
 
 SHOWN = 12
@@ -51,6 +51,7 @@ if plan.next_runs:
     st.markdown("#### Runs that might settle it, the cheapest first")
     st.markdown("\n".join(f"- {rows.next_run(each)}" for each in plan.next_runs))
 st.caption(f"{words.chance_text(plan)} {words.OPTIMISTIC}")
+simulated.caption()
 st.info(words.COSTS, icon=":material/receipt_long:")
 drawn = curve.highest(plan.lines, chart.MOST)
 name = words.measure_text(target.main)

@@ -7,7 +7,7 @@ import streamlit as st
 from engine.experiments import recipes
 from engine.experiments.over_seeds import SEEDS, over_seeds, with_seeds
 from pages.practice import ladder
-from pages.shared import door, submitting, tables, titles
+from pages.shared import door, simulated, submitting, tables, titles
 from pages.shared.picture import show
 
 runs = door.runs()
@@ -31,6 +31,7 @@ st.caption(
     "is public. The last rung rests on one more assumption, that public names with labels are there: a language model "
     "was tuned on Wikigold's, and spaCy's name finder learned from those of OntoNotes."
 )
+simulated.caption()
 epsilon = st.segmented_control(
     "Numbers at", recipes.EPSILONS, default=1.0, format_func="ε = {:g}".format, required=True
 )

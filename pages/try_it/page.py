@@ -3,7 +3,7 @@
 import streamlit as st
 
 from engine.errors import EpsilonError
-from pages.shared import address, door
+from pages.shared import address, door, simulated
 from pages.try_it import asking, panels, redacting, words
 
 runs = door.runs()
@@ -33,4 +33,5 @@ else:
     st.html(panels.drawing(text, words.panels(text, answer, offers, known)))
     if answer.tagged:
         redacting.show(text, words.by_title(answer, offers))
+    simulated.caption()
     st.info(words.DEMONSTRATION, icon=":material/info:")

@@ -6,7 +6,7 @@ import streamlit as st
 
 from engine.experiments.over_seeds import over_seeds
 from engine.reports.studies import study_cost, study_origin
-from pages.shared import address, door, tables, titles
+from pages.shared import address, door, simulated, tables, titles
 from pages.shared.picture import show
 from pages.tuning import chart as tuning
 
@@ -38,6 +38,7 @@ if tested:
     tables.older(tested.runs)
 st.info(address.plain(study_cost(named)), icon=":material/receipt_long:")
 st.caption(address.plain(study_origin(study)))
+simulated.caption()
 show(tuning.history(study, key=f"history-{study.name}"), key="history", label="F1 of each trial, and the best so far")
 st.markdown("#### What made the difference")
 field = st.selectbox("F1 by", list(tuning.FIELDS), format_func=titles.heading, width=240)

@@ -10,7 +10,7 @@ from engine.config import SimulationConfig
 from engine.errors import BudgetExceeded, CorpusError, TrainingFailed
 from engine.federated.clients import clip
 from engine.preparation import prepare
-from engine.privacy import accounting
+from engine.privacy import accounting, bounds
 from engine.settings import Settings
 from federation import client as module
 from federation.client import Client, own_epsilon, own_plan, split
@@ -93,6 +93,13 @@ def test_noise_of_the_system_on_own_sentences_is_worth_its_epsilon(tmp_path, set
     client = Client(agreement(tmp_path, 2, data, **whole), settings)
     sent = client.train(prepare(config, settings).run.weights.copy(), 0)
     assert sent.epsilon == accounting.epsilon(own_plan(config, 100).parts[0], 1) < math.inf
+
+
+def test_the_checks_of_all_clients_and_rounds_share_one_chance_of_a_false_alarm(tmp_path, settings):
+    client = Client(agreement(tmp_path, rounds=200), settings)
+    watch = client._monitor(client.holding.shared).watch
+    assert watch.share(1) == bounds.share(3)
+    assert watch.verdicts == 200
 
 
 def test_a_tag_that_the_others_do_not_have_is_said(tmp_path, settings):

@@ -74,6 +74,9 @@ def test_what_a_server_reads_stands_beside_its_noise():
     )
     assert second[""] == "this run"
     assert second["the server reads"].startswith("nothing")
+    more = replace(found, readings=(*found.readings, replace(found.readings[-1], noise_multiplier=9.0)))
+    assert words.readings(more, sigma)[-1]["the server reads"] == "not measured again, as with less noise"
+    assert server_text(more, 9.0).endswith(", not measured again at this noise")
     alone = made_up(0, white=None, black=None, membership=None)
     (only,) = groups({"a": alone})
     assert only.claimed == 3.0
@@ -129,7 +132,8 @@ def measured(settings):
 def test_audits_are_shown_and_a_run_without_is_told_how(open_page, measured):
     page = open_page("audit")
     assert not page.exception
-    assert "means of 2 seeds" in page.markdown[0].value
+    assert "means of 2 seeds, each a bound at 95 %; the mean is none" in page.markdown[0].value
+    assert any("the claim is contradicted at 95 %" in each.value for each in page.caption)
     assert any("silent audit does not prove" in each.value for each in page.markdown)
     page = open_page("audit", run="0123456789abcdef")
     assert "has not been audited" in page.info[0].value

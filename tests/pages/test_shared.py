@@ -294,6 +294,16 @@ class TestNoiseCheck:
         assert "any update is taken as it comes" in opened
         assert "clipping at" not in opened
 
+    def test_what_tests_of_sabotage_do_not_see_is_told(self):
+        lines = "\n".join(check_lines(CLOSE))
+        assert "noise that is cut off beyond four standard deviations passes" in lines
+        assert "Where few steps draw most of the sentences, one that is in each sample" in lines
+        assert "adds between 0.01 and 1 % of the noise's variance" in lines
+        assert "in each sample" not in "\n".join(check_lines(dataclasses.replace(CLOSE, batch_std_planned=None)))
+        assert "Where few rounds draw most of the clients" in "\n".join(
+            check_lines(dataclasses.replace(CLOSE, unit="client"))
+        )
+
     def test_noise_that_rounding_hides_has_not_passed_in_a_shell(self):
         hidden = dataclasses.replace(CLOSE, noise_std=None, layers=())
         assert check_lines(hidden)[0] == "Noise check not possible: rounding hides the noise, 55 steps measured"

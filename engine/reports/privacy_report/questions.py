@@ -2,7 +2,8 @@
 
 Near, Darais, Lefkovitz and Howarth 2025, "Guidelines for Evaluating Differential Privacy Guarantees", final edition of
 March 2025, doi:10.6028/NIST.SP.800-226. The guidelines are prose; the questions are ours, one for each part and hazard
-that bears on a trained model.
+that bears on a trained model. All that are listed here are answered; the final edition may ask more, since only the
+public draft's text could be had.
 """
 
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ from engine.reports.privacy_report.summary import trusted_text
 SOURCE = (
     "NIST SP 800-226, “Guidelines for Evaluating Differential Privacy Guarantees”, final edition, March 2025, "
     "doi:10.6028/NIST.SP.800-226. The wording of the questions is ours: one for each part of its pyramid and each of "
-    "its privacy hazards, the numbers of sections those of the public draft of December 2023. Answering them is no "
-    "certificate."
+    "its privacy hazards, as the public draft of December 2023 numbers them; the final edition may ask more. Answering "
+    "them is no certificate."
 )
 
 
@@ -32,7 +33,7 @@ class Answer:
 
 
 def answers(evidence: Evidence) -> list[Answer]:
-    """All questions, none left out. Where nothing is promised, no answer on the promise is claimed."""
+    """All questions that are listed here. Where nothing is promised, no answer on the promise is claimed."""
     return [*_guarantee(evidence), *_algorithm(evidence), *_deployment(evidence)]
 
 
@@ -209,5 +210,9 @@ def _audit_text(check: NoiseCheck | None) -> str:
     if check.failed:
         return "It was seen not to: " + " ".join(check.faults)
     if not check.passed:
-        return "The rounding of the weights hides the noise; clipping and sampling were measured."
-    return f"The noise check measured noise, clipping and sampling over {check.steps:,} steps of this run, and passed."
+        return "The rounding of the weights hides the noise; sampling was measured, and clipping at some steps."
+    sums = f"the sum of {check.unit}s in {check.looks:,} of them"
+    return (
+        f"The noise check measured noise and sampling over {check.steps:,} steps of this run, clipping by {sums}, and "
+        "passed."
+    )

@@ -120,7 +120,7 @@ def _noise_text(evidence: Evidence) -> str:
 def _checked_text(evidence: Evidence) -> str:
     check, attacked = evidence.check, "attack not measured"
     if evidence.bound is not None:
-        attacked = f"attack measured: ε of at least {evidence.bound:.3g} is lost"
+        attacked = f"attack measured: at 95 % an ε of at least {evidence.bound:.3g} is lost"
     elif evidence.audit:
         attacked = "attack on membership measured"
     if check is None:

@@ -11,7 +11,7 @@ from engine.errors import InvalidConfig
 from engine.experiments import membership
 from engine.preparation import prepare
 from engine.privacy.audit.membership import allowed, area, bayes, phi_of
-from engine.records import RATES, SHOWN
+from engine.records import RATES, SHOWN, PrivacySpent
 from engine.training.dpsgd import losses
 from engine.training.model import Model
 
@@ -50,6 +50,13 @@ def test_each_model_is_trained_on_a_half_of_its_own(known):
     assert len({row.tobytes() for row in known.inside}) == len(known.phi) == 6
     assert np.isinf(known.claimed)
     assert set().union(*known.types) == {"DATE", "LOC", "ORG", "PER"}
+
+
+def test_what_is_claimed_is_the_largest_epsilon_of_all_models(trained_settings, monkeypatch):
+    """Clients of one half may have fewer sentences than those of another."""
+    found = iter([1.0, 3.0, 2.0, 2.0])
+    monkeypatch.setattr(membership, "spent", lambda *_: PrivacySpent(epsilon=next(found), delta=1e-5))
+    assert membership.train(config(epochs=1.0), trained_settings, 3).claimed == 3.0
 
 
 def test_a_tagger_without_noise_betrays_its_sentences(known):

@@ -16,7 +16,7 @@ from engine.federated.accounting import APART, OWN_PARTS, spent
 from engine.federated.federation import Federation
 from engine.federated.plan import plan_of
 from engine.preparation import prepare
-from engine.privacy import accounting
+from engine.privacy import accounting, bounds
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Counts, EntityScores, RoundRecord
 from engine.runs import Runs
@@ -120,6 +120,9 @@ class TestNoiseChecks:
         assert all(check.passed for check in found)
         assert [check.steps for check in found] == [part.steps for part in run.plan.parts]
         assert [monitor.watch.layers[-1][1].stop for monitor in run.monitors] == [tagger(tags).size for tags in TAGS]
+        assert [monitor.watch.share(1) for monitor in run.monitors] == [bounds.share(3)] * 3, (
+            "of one chance in a million"
+        )
 
     def test_a_platform_that_adds_no_noise_to_its_own_parts_is_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
         honest, spared = dpsgd.add_gaussian_noise, tagger(TAGS[2])

@@ -394,3 +394,15 @@ def test_its_verdict_is_on_its_own_state() -> None:
     check.saw_sum(np.array([1.5]), 0.0, TestSums.unasked)
     found = check.verdict()
     assert (found.steps, found.batch_mean, found.clipped_norm_max, found.looks) == (1, 12, 1.5, 1)
+
+
+def test_the_borders_of_single_steps_are_those_of_all_checks_of_a_run() -> None:
+    alone, among = NoiseMonitor([plan_of()], 2000), NoiseMonitor([plan_of()], 2000, checks=1000)
+    assert among._reuse > alone._reuse
+    for draws, (low, high) in alone._spreads.items():
+        assert among._spreads[draws][0] < low
+        assert among._spreads[draws][1] > high
+    part = bounds.normal_bound(bounds.share(alone.watch.steps)) * 1.001
+    for each in (alone, among):
+        each._judge_direction(3, part, 1)
+    assert [each.state["leak"][0] for each in (alone, among)] == [3, -1]

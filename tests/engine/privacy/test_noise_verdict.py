@@ -705,6 +705,15 @@ def test_the_borders_themselves_are_allowed(name: str) -> None:
         assert changed(name, place, float(value)) == ()
 
 
+@pytest.mark.parametrize("name", BORDERS)
+def test_a_check_among_others_and_one_that_is_asked_more_often_allow_more(name: str) -> None:
+    place, values = BORDERS[name]
+    beyond = float(values[-1]) * 1.0001
+    assert len(changed(name, place, beyond)) == 1
+    assert changed(name, place, beyond, checks=2) == ()
+    assert changed(name, place, beyond, verdicts=128) == ()
+
+
 def test_faults_of_noise_sums_and_samples_are_all_said() -> None:
     watch, state = honest()
     state["squares"][:], state["bad"][:], state["reused"][:] = 0, [1, 0, 0.5], [4, 0, 1]

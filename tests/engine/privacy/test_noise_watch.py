@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
+from engine.privacy import bounds
 from engine.privacy.noise_watch import ALONE, GROUP, LOOKS, Watch, drawn
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets
@@ -183,3 +184,11 @@ def test_samples_are_drawn_where_chance_decides() -> None:
     assert not drawn(plan_of(10, 50, 50))
     assert not drawn(dataclasses.replace(plan_of(10, 50, 5), sampling="shuffle"))
     assert not drawn(dataclasses.replace(plan_of(10, 50, 50), sampling="all"))
+
+
+def test_checks_and_verdicts_of_a_run_share_one_chance_of_a_false_alarm() -> None:
+    alone, several = watch(90, 10), Watch([plan_of(10)], 90, checks=5, verdicts=1000)
+    assert (alone.share(3), alone.verdicts) == (bounds.share(3), bounds.VERDICTS)
+    assert (several.share(3), several.verdicts) == (bounds.share(15), 1000)
+    assert several.share(0) == several.share(1)
+    assert Watch([plan_of(10)], 90, verdicts=20).verdicts == bounds.VERDICTS

@@ -305,7 +305,7 @@ class TestAttacks:
     def test_a_measured_bound_stands_everywhere(self, of, runs):
         evidence = self.audited(of, runs, white=self.WHITE)
         text = said(writing.of_run(evidence))
-        assert "ε of at least 0.4 is lost" in dict(summary.label(evidence))["Checked here"]
+        assert "at 95 % an ε of at least 0.4 is lost" in dict(summary.label(evidence))["Checked here"]
         assert "No claim is contradicted" in text
         assert "300 of 500" in text
         assert writing.of_run(evidence).figures["runs"][0]["attack_bound"] == 0.4
@@ -314,6 +314,8 @@ class TestAttacks:
 
     def test_a_contradicted_claim_is_said_first(self, of, runs):
         evidence = self.audited(of, runs, white=self.WHITE, black=replace(self.WHITE, kind="sentences", bound=1.2))
+        assert evidence.bound == 0.4, "the higher of two bounds at 95 % is none"
+        assert self.audited(of, runs, black=replace(self.WHITE, kind="sentences", bound=1.2)).bound == 1.2
         assert any("contradicts" in text for text in summary.open_points(evidence))
         answer = next(each for each in questions.answers(evidence) if "gives away" in each.question)
         assert answer.held is Held.NOT

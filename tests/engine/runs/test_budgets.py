@@ -8,6 +8,7 @@ from engine.cluster import dispatch
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import BudgetExceeded, InvalidConfig
 from engine.federated import accounting
+from engine.records import Run, RunState, RunStatus
 from engine.runs import Runs, budgets
 from tests.engine.runs_for_tests import record
 
@@ -64,6 +65,28 @@ def test_what_ran_before_counts_when_a_budget_is_set(runs):
     assert budgets.account(runs, "synthetic").budget.epsilon == 6.0
     with pytest.raises(InvalidConfig, match="unit='client', expected 'sentence'"):
         budgets.set_total(runs, "synthetic", 6.0, unit="client")
+
+
+def test_a_run_that_failed_its_check_before_there_was_a_budget_is_a_look_too(runs):
+    identity = runs.submit(CONFIG).run_id
+    claim = runs._store.claim(identity, "here")
+    runs._store.append(claim, replace(record(0, faults=("It cheats.",)), step=5, steps_total=50))
+    runs.cancel(identity)
+    now = budgets.set_total(runs, "synthetic", 3.0)
+    assert now.share > 0
+    (look,) = now.looks
+    assert look.run == identity
+    assert look.what.endswith("before there was a budget, failed its noise check: nothing is promised")
+
+
+def test_published_runs_are_listed_once(runs, monkeypatch):
+    shown = Run(run_id="p", config=CONFIG, status=RunStatus(run_id="p", state=RunState.DONE), published=True)
+    elsewhere = replace(shown, config=replace(CONFIG, corpus="ade"))
+    monkeypatch.setattr(runs, "published", lambda: [shown, shown, elsewhere])
+    now = budgets.set_total(runs, "synthetic", 3.0)
+    assert now.share == 0
+    assert [each.what for each in now.looks] == ["published runs, 2 of them: none is booked"]
+    assert [each.what for each in budgets.account(runs, "synthetic").looks] == [now.looks[0].what]
 
 
 def test_splits_of_a_corpus_and_other_names_share_its_budget(runs, data_dir):

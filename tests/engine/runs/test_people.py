@@ -342,6 +342,18 @@ class TestBudgets:
         with pytest.raises(BudgetExceeded):
             of("rudi").submit(replace(SMALL, privacy=replace(SMALL.privacy, noise_multiplier=0.3)))
 
+    def test_counts_what_others_ran_before_there_was_one(self, of):
+        of("rita").submit(SMALL)
+        (booking,) = budgets.set_total(of("ada"), "synthetic", 10.0).bookings
+        assert booking.what.endswith("before there was a budget")
+        his = budgets.account(of("rudi"), "synthetic")
+        assert [(each.run, each.what) for each in his.bookings] == [("", "a run of somebody else")]
+        name = upload(of("rita"))
+        of("rita").submit(replace(SMALL, corpus=name, data_fraction=1.0))
+        assert upload(of("rudi")) == name
+        (booking,) = budgets.set_total(of("rudi"), name, 1000.0).bookings
+        assert booking.what == "a run of somebody else"
+
 
 class TestTheLog:
     def test_says_who_did_what(self, runs, of):

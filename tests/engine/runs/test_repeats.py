@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from engine.records import RunState
+from engine.records import LayerNoise, PlatformRecord, RunState
 from engine.runs.repeats import Outcome, Repeat, outcome, repeat_id, summary
 from tests.engine.runs_for_tests import record, scores
 
@@ -22,6 +22,20 @@ def test_equal_means_every_digit_but_the_time():
     assert worse is not None
     assert worse.f1_difference < 0
     assert worse.text.startswith("F1 -0.")
+
+
+def test_words_and_bounds_that_follow_from_no_draw_are_not_compared():
+    first = record(2)
+    check = replace(first.noise_check, layers=(LayerNoise("one", 1.0, 0.1),))
+    own = PlatformRecord(name="a", privacy=first.privacy, scores=first.scores, noise_check=check)
+    first = replace(first, noise_check=check, platforms=(own,))
+    privacy = replace(first.privacy, assumptions=("said otherwise",))
+    wider = replace(check, noise_tolerance=0.2, layers=(LayerNoise("one", 1.0, 0.2),))
+    again = replace(own, privacy=privacy, noise_check=wider)
+    assert outcome(first, replace(first, privacy=privacy, noise_check=wider, platforms=(again,))).identical
+    for changed in (replace(wider, batch_mean=8.1), replace(wider, layers=(LayerNoise("one", 1.1, 0.2),))):
+        assert not outcome(first, replace(first, noise_check=changed)).identical
+        assert not outcome(first, replace(first, platforms=(replace(again, noise_check=changed),))).identical
 
 
 def test_nothing_is_said_before_both_have_ended():

@@ -234,6 +234,13 @@ def test_a_finished_run_keeps_the_tagger_that_was_scored(trained_settings, avera
     compute(identity, trained_settings, "here")
     last, kept = runs.get(identity).final, runs.model(identity)
     assert (kept.run_id, kept.config, kept.epsilon) == (identity, config, last.privacy.epsilon)
+    of_another = runs.settings.artefacts.find(places.model_name(identity))
+    shutil.copy(of_another, of_another.with_name(f"{'b' * 16}.npz"))
+    with pytest.raises(StoreError, match=f"is refused: it is that of run {identity}"):
+        runs.model("b" * 16)
+    shutil.copy(of_another, of_another.with_name(f"r{identity[1:]}.npz"))
+    assert runs.model(f"r{identity[1:]}").run_id == identity, "one that repeats it"
+    runs.forget_models(["b" * 16, f"r{identity[1:]}"])
 
     encoded = prepare(config, trained_settings).sides[0].encoded
     assert kept.tags == encoded.tags

@@ -28,7 +28,7 @@ LARGE = dataclasses.replace(
     SMALL, tagger=TaggerConfig(hidden_size=1024), training=TrainingConfig(batch_size=200, epochs=2.0), seed=7
 )
 """Its gradients of single sentences alone take more than ``SPARE``."""
-SPARE = 30_000_000
+SPARE = 60_000_000
 """Bytes that the worker may have beside what it has."""
 
 

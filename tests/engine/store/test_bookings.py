@@ -15,6 +15,7 @@ from sqlalchemy import create_engine, text
 
 from engine.errors import BudgetExceeded, RunNotFound, StoreError
 from engine.privacy.budget import Account, Budget
+from engine.records import PlatformRecord
 from engine.store import bookings
 from engine.store.bookings import Wish
 from engine.store.database import Store
@@ -105,6 +106,33 @@ def test_what_ended_counts_what_it_spent(store, how, step, even, share):
     account = account_of(store)
     assert account.share == pytest.approx(share)
     assert not account.bookings[0].open
+
+
+@pytest.mark.parametrize("how", ["done", "cancelled"])
+@pytest.mark.parametrize("whose", ["run", "platform"])
+def test_a_run_whose_noise_check_failed_is_a_look_too(store, how, whose):
+    submit(store, "a", 0.4)
+    claim = store.claim("a", "here")
+    bad = replace(record(0, faults=("It cheats.",)), step=100, steps_total=100)
+    if whose == "platform":
+        own = PlatformRecord(name="b", privacy=bad.privacy, scores=bad.scores, noise_check=bad.noise_check)
+        bad = replace(bad, noise_check=record(0).noise_check, platforms=(own,))
+    store.append(claim, bad)
+    store.append(claim, replace(record(1), step=100, steps_total=100))
+    store.finish(claim, provenance()) if how == "done" else store.cancel("a")
+    account = account_of(store)
+    assert account.share == pytest.approx(0.4)
+    (look,) = account.looks
+    assert (look.run, look.what) == ("a", "a run, failed its noise check: nothing is promised")
+    assert account_of(store).looks == account.looks, "once"
+    store.delete("a")
+    assert account_of(store).looks == account.looks
+
+
+def test_a_run_that_passed_is_no_look(store):
+    submit(store, "a", 0.4)
+    ended(store, "a", 100, "done")
+    assert not account_of(store).looks
 
 
 def test_a_run_that_goes_on_with_the_same_noise_counts_once(store):

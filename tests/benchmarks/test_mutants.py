@@ -1,0 +1,42 @@
+"""What is kept of mutation testing: explanations are of lines that exist, and whose text was tested is known."""
+
+import warnings
+
+from benchmarks import mutants
+
+OUTCOME = {"date": "2026-01-02", "mutants": 9, "tested": 9, "killed": 8, "survivors": ['a = "x" → a = "ε"']}
+
+
+def test_each_explanation_is_of_a_line_that_its_module_has():
+    assert mutants.gone(mutants.explained()) == []
+
+
+def test_an_explanation_whose_line_has_moved_is_found(tmp_path):
+    (tmp_path / "one.py").write_text("def f():\n    return (\n        1\n    )\n")
+    entries = [("one.py", "return (\n1", "return (\n2"), ("one.py", "return 1", "return 2"), ("one.py", "turn (", "")]
+    assert mutants.gone(entries, tmp_path) == ["one.py: return 1", "one.py: turn ("]
+
+
+def test_what_was_tested_is_kept_beside_what_was_known(tmp_path):
+    file = tmp_path / "tested.toml"
+    first, second, *others = mutants.MODULES
+    digest = mutants._digest([mutants.REPOSITORY / first])
+    mutants.keep({second: OUTCOME | {"digest": "old"}}, file)
+    mutants.keep({first: OUTCOME | {"digest": digest, "survivors": []}}, file)
+    assert mutants.kept(file)[second]["survivors"] == OUTCOME["survivors"]
+    assert mutants.changed_since(file) == [
+        f"{second}: changed since 2026-01-02",
+        *(f"{module}: no outcome is kept of any text of it" for module in others),
+    ]
+    mutants.keep({first: OUTCOME | {"digest": digest, "tested": 3}}, file)
+    assert mutants.kept(file)[first]["tested"] == 9, "more of the same text was tested before"
+    file.unlink()
+    mutants.keep({first: OUTCOME | {"digest": digest, "tested": 3}}, file)
+    assert mutants.changed_since(file)[0] == f"{first}: 3 of 9 mutants tested"
+
+
+def test_modules_that_changed_since_they_were_tested_are_listed():
+    """No fault: whoever changes a line need not wait for hours, but sees what is not covered any more."""
+    assert set(mutants.kept()) <= set(mutants.MODULES)
+    for line in mutants.changed_since():
+        warnings.warn(line, stacklevel=1)
