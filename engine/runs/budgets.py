@@ -25,7 +25,7 @@ from engine.people import Role
 from engine.privacy.booking import roomiest
 from engine.privacy.budget import UNITS, Account, Budget
 from engine.privacy.plan import PrivacyPlan
-from engine.records import Run, RunState
+from engine.records import Run, RunKind, RunState
 from engine.store import bookings
 from engine.store.bookings import BOOKED, LOOK, SPENT, Wish
 from engine.validation import number, one_of
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from engine.runs.door import Runs
 
 _TRIES = 20
+AUDIT = "an audit, of models of its own"
+"""What an attack on trainings like a run's is listed as."""
 _OTHERS = "a run of somebody else"
 _WHOLE = PrivacyPlan(
     examples=1, batch_size=1, steps=1, noise_multiplier=1.0, clip_norm=1.0, delta=1e-5, sampling="poisson"
@@ -256,6 +258,9 @@ def _earlier(runs: "Runs", corpus: str, budget: Budget) -> Iterator[dict[str, An
     if shown := sum(is_on_it(run) for run in runs.published()):
         yield {"run": "", "what": f"published runs, {shown:,} of them: none is booked", "kind": LOOK}
     for run in filter(is_on_it, runs.every_run()):
+        if run.kind == RunKind.AUDIT:  # it has noise of its own, which is not that of the run that it attacks
+            yield {"run": run.run_id, "what": f"{AUDIT}, before there was a budget", "kind": LOOK}
+            continue
         try:
             plan = runs.plan(run.config)
             cost = accounting.divergence(plan, budget.unit, budget.order)

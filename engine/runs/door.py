@@ -90,7 +90,7 @@ class Runs(Corpora):
         handle = self.corpus(config)
         handle.share()
         if kind == RunKind.AUDIT:
-            wishes = budgets.looks(self, identity, config, "an audit, of models of its own")
+            wishes = budgets.looks(self, identity, config, budgets.AUDIT)
         else:
             wishes = budgets.wishes(self, parent or identity, identity, config, plan)
         store = self._store
@@ -199,7 +199,7 @@ class Runs(Corpora):
 
         self.allow("audit", audit.run_id)
         audits.write(audit, self.settings.artefacts)
-        budgets.book(self, budgets.looks(self, audit.run_id, audit.config, "an audit, of models of its own"))
+        budgets.book(self, budgets.looks(self, audit.run_id, audit.config, budgets.AUDIT))
 
     def model(self, identity: str, platform: int = 0) -> "Model":
         """The tagger of a run that is done, or of one of its platforms, counted from 0: the user's own, else a

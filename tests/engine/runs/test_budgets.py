@@ -10,7 +10,7 @@ from engine.errors import BudgetExceeded, InvalidConfig
 from engine.federated import accounting
 from engine.records import Run, RunState, RunStatus
 from engine.runs import Runs, budgets
-from tests.engine.runs_for_tests import record
+from tests.engine.runs_for_tests import provenance, record
 
 CONFIG = SimulationConfig.from_flat(
     {"tagger": "linear-crf", "noise_multiplier": 6.0, "batch_size": 1024, "epochs": 10.0, "features": "vectors"}
@@ -77,6 +77,20 @@ def test_a_run_that_failed_its_check_before_there_was_a_budget_is_a_look_too(run
     (look,) = now.looks
     assert look.run == identity
     assert look.what.endswith("before there was a budget, failed its noise check: nothing is promised")
+
+
+def test_an_audit_from_before_a_budget_is_a_look_and_leaves_its_run_booked(runs):
+    identity = runs.submit(CONFIG).run_id
+    store = runs._store
+    claim = store.claim(identity, "here")
+    plan = runs.plan(CONFIG)
+    store.append(claim, replace(record(2), step=plan.steps, steps_total=plan.steps))
+    store.finish(claim, provenance(runs.corpus(CONFIG).checksum))
+    runs.submit_audit("a" + identity[1:], runs.get(identity), None)
+    now = budgets.set_total(runs, "synthetic", 3.0)
+    assert [each.what for each in now.looks] == ["an audit, of models of its own, before there was a budget"]
+    runs.cancel("a" + identity[1:])
+    assert budgets.account(runs, "synthetic").share == now.share > 0
 
 
 def test_published_runs_are_listed_once(runs, monkeypatch):
