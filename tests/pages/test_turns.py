@@ -123,8 +123,8 @@ def a_runner():
 def test_a_script_that_was_stopped_while_it_waited_does_nothing(monkeypatch, began):
     """A poll waits, a widget is moved: Streamlit stops the poll's script and starts another for the same session."""
     monkeypatch.setattr(ScriptRunner, "_run_script", lambda self, rerun_data: began.append(rerun_data.query_string))
-    monkeypatch.setattr(turns, "Turns", lambda: taking)
     taking = Turns(1)
+    monkeypatch.setattr(turns, "Turns", lambda: taking)
     turns.stand()
     before = Script(taking, began, "before")
     until(lambda: began == ["before"])
