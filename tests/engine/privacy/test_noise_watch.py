@@ -190,5 +190,5 @@ def test_checks_and_verdicts_of_a_run_share_one_chance_of_a_false_alarm() -> Non
     alone, several = watch(90, 10), Watch([plan_of(10)], 90, checks=5, verdicts=1000)
     assert (alone.share(3), alone.verdicts) == (bounds.share(3), bounds.VERDICTS)
     assert (several.share(3), several.verdicts) == (bounds.share(15), 1000)
-    assert several.share(0) == several.share(1)
+    assert several.share(0) == several.share(1) == bounds.share(5)
     assert Watch([plan_of(10)], 90, verdicts=20).verdicts == bounds.VERDICTS
