@@ -106,6 +106,7 @@ def test_only_parts_that_may_be_the_costliest_are_priced() -> None:
     # Equal ones once; those that have not begun not at all.
     assert len(costly(federation([PART, PART]), 100)) == 1
     assert costly(plan, 50) == [(parts[0], 50)]
+    assert costly(federation(parts[:2]), 100) == [(parts[1], 50)], "of two as well"
 
 
 def test_whole_clients_pay_round_by_round() -> None:
