@@ -16,7 +16,7 @@ from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
 from engine.taggers.decoding import Decoder
 from engine.training.batches import Batch
-from engine.training.dpsgd import DPSGD, GradientSum, StepStatistics, finite_gradient, predict
+from engine.training.dpsgd import DPSGD, GradientSum, StepStatistics, finite_gradient, losses, predict
 from engine.training.dropout import chances_of
 from engine.training.optimisers import Optimiser
 
@@ -363,6 +363,12 @@ def test_each_token_gets_its_tag_and_between_batches_is_asked_whether_to_go_on(m
     assert len(asked) == 4  # sentences of 1 and 2 tokens in one batch, the others alone
     with np.errstate(invalid="ignore"), pytest.raises(TrainingFailed, match="scores are not finite"):
         predict(Gradients(RANDOM), decoder, np.full(1, np.inf), None, split, TABLE, lambda: None)
+
+
+def test_each_sentence_has_its_own_loss_unclipped() -> None:
+    split, backend = split_of([4, 1, 5, 3, 2]), Gradients(RANDOM)
+    np.testing.assert_array_equal(losses(backend, np.ones(1), split, TABLE), np.arange(5.0))
+    assert {clip_norm for clip_norm, _ in backend.asked} == {None}
 
 
 def test_streams_of_a_seed_alone_are_not_taken_for_a_private_plan() -> None:
