@@ -257,7 +257,7 @@ def _earlier(runs: "Runs", corpus: str, budget: Budget) -> Iterator[dict[str, An
 
     if shown := sum(is_on_it(run) for run in runs.published()):
         yield {"run": "", "what": f"published runs, {shown:,} of them: none is booked", "kind": LOOK}
-    for run in filter(is_on_it, runs.every_run()):
+    for run in filter(is_on_it, runs._every_run()):
         if run.kind == RunKind.AUDIT:  # it has noise of its own, which is not that of the run that it attacks
             yield {"run": run.run_id, "what": f"{AUDIT}, before there was a budget", "kind": LOOK}
             continue

@@ -70,7 +70,7 @@ class Corpora(Catalogue):
         """The user's own runs, or those on a corpus, alone or as one of several platforms', without their records."""
         return self._runs_of(self._store, corpus)
 
-    def every_run(self) -> list[Run]:
+    def _every_run(self) -> list[Run]:
         """All runs of the store, whoever's: what is booked of a corpus does not go by who asks."""
         return self._runs_of(self._every, None)
 

@@ -5,7 +5,7 @@ import inspect
 import io
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -103,7 +103,17 @@ READS = {
         "newer",
         "number",
     ),
-    *("get", "has_model", "holdings", "identity", "inventory", "language_models", "longest_document", "measurements"),
+    *(
+        "get",
+        "has_model",
+        "holdings",
+        "identity",
+        "in_common",
+        "inventory",
+        "language_models",
+        "longest_document",
+        "measurements",
+    ),
     *("model", "models", "noise_multiplier_for", "note_sign_in", "of", "offers", "overlap", "overview", "own"),
     *(
         "person_epsilon",
@@ -162,6 +172,13 @@ def test_who_lost_a_role_while_a_page_was_open_can_do_no_more(runs, of):
     assert len(runs.runs_of()) == 1
 
 
+@dataclass(frozen=True)
+class Kept:
+    """Of a tagger that was kept: whose it is."""
+
+    run_id: str
+
+
 class TestRuns:
     def test_of_somebody_else_are_not_there_by_any_way(self, runs, of):
         rita, rudi = of("rita"), of("rudi")
@@ -193,8 +210,10 @@ class TestRuns:
     def test_a_tagger_that_is_shared_can_be_used(self, runs, of, monkeypatch):
         run = done(of("rita"))
         of("rita").share("run", run, shared=True)
-        monkeypatch.setattr(Model, "load", classmethod(lambda cls, path: path.name))
-        assert of("vera").model(run) == places.model_name(run).rpartition("/")[2]
+        loaded = []
+        monkeypatch.setattr(Model, "load", classmethod(lambda cls, path: loaded.append(path) or Kept(run)))
+        assert of("vera").model(run) == Kept(run)
+        assert [path.name for path in loaded] == [places.model_name(run).rpartition("/")[2]]
         assert of("vera").models() == {run: 8}
         assert of("vera").find(SMALL).run_id == run
         of("rita").share("run", run, shared=False)
@@ -250,6 +269,7 @@ class TestCorpora:
             lambda: rudi.train_sentences(name),
             lambda: rudi.train_sentences(by_path),
             lambda: rudi.train_sentences(joined),
+            lambda: rudi.in_common(joined),
             lambda: rudi.training_sentences(name, [0]),
             lambda: rudi.training_sentences(by_path, [0]),
             lambda: rudi.training_sentences("/etc/passwd", [0]),

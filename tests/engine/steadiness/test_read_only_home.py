@@ -98,8 +98,9 @@ def test_workers_that_cannot_start_are_said(apart, there):
     settings, _ = there
     said = asked(apart, settings, "-c", CLUSTER)
     assert said.returncode == 0, said.stderr
-    folder = settings.home / "cluster"
-    assert said.stdout == f"The workers cannot start: {folder} cannot be written (Read-only file system).\n"
+    folder = settings.home / "cluster" / "owners"
+    assert said.stdout.startswith(f"The workers cannot start. Whom the workers are for cannot be written to {folder}/")
+    assert said.stdout.endswith(": Read-only file system.\n")
 
 
 def test_pages_open(apart, there):
