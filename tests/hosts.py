@@ -3,10 +3,12 @@
 Where namespaces are refused, loopback addresses of their own, and who is cut off stands still instead.
 """
 
+import fcntl
 import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +18,17 @@ import psutil
 
 BRIDGE = "eps-br"
 NETWORK = "10.233.77.0/24"
+_LOCK = Path(tempfile.gettempdir()) / "epsilon-tests-network"
+
+
+@contextmanager
+def network(*, changes: bool) -> Iterator[None]:
+    """Nobody else changes this machine's network until the block ends; where it changes it, nobody else rests on it. A
+    browser that is loading a page gives up when a link comes or goes (ERR_NETWORK_CHANGED), and tests run side by
+    side."""
+    with _LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if changes else fcntl.LOCK_SH)
+        yield
 
 
 @dataclass
@@ -96,6 +109,11 @@ class Host:
 @contextmanager
 def hosts(names: Sequence[str], folder: Path) -> Iterator[dict[str, Host]]:
     """So many machines until the block ends."""
+    with network(changes=True):
+        yield from _hosts(names, folder)
+
+
+def _hosts(names: Sequence[str], folder: Path) -> Iterator[dict[str, Host]]:
     apart = _namespaces()
     made = {}
     for number, name in enumerate(names, 1):

@@ -16,6 +16,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Response, expect, sync_playwright
 
 from tests.browser.driving import FLAGS, ROOT, answers, free_port, wait_for
+from tests.hosts import network
 
 PATIENCE = 120_000
 """Milliseconds in which something shows itself, on a machine that is busy with other things too."""
@@ -63,6 +64,13 @@ def browser(chromium):
         opened = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         yield opened
         opened.close()
+
+
+@pytest.fixture(autouse=True)
+def still_network():
+    """No test beside this one makes or removes links between machines."""
+    with network(changes=False):
+        yield
 
 
 def a_guess(address: str) -> bool:
