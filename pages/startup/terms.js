@@ -111,15 +111,16 @@ export default function ({ data, parentElement }) {
     const same = rows.length === toolbar.children.length && rows.every((term, at) => toolbar.children[at].term.entry === term.entry);
     if (same) rows.forEach((term, at) => (toolbar.children[at].term = term));
     else if (!toolbar.contains(parentElement.getRootNode().activeElement)) {
-      toolbar.replaceChildren(...rows.map((term, at) => button(term, at === 0)));
+      const back = Math.max(0, rows.findIndex(term => term.entry === open?.entry)); // from its entry, with Escape
+      toolbar.replaceChildren(...rows.map((term, at) => button(term, at === back)));
     }
   }
 
-  function button(term, first) {
+  function button(term, stops) {
     const made = document.createElement("button");
     made.type = "button";
     made.term = term;
-    made.tabIndex = first ? 0 : -1;
+    made.tabIndex = stops ? 0 : -1; // Tab stops at one of them, arrows walk on from there
     made.setAttribute("aria-label", `${term.entry.term}: what it means`);
     made.setAttribute("aria-haspopup", "dialog");
     return made;
@@ -137,6 +138,7 @@ export default function ({ data, parentElement }) {
 
   function focused(event) {
     const one = event.target;
+    for (const each of toolbar.children) each.tabIndex = each === one ? 0 : -1;
     one.term.range.startContainer.parentElement?.scrollIntoView({ block: "nearest" });
     over(one);
   }
@@ -149,9 +151,7 @@ export default function ({ data, parentElement }) {
     }[event.key];
     if (to === undefined) return;
     event.preventDefault();
-    const next = all[(to + all.length) % all.length];
-    all.forEach(each => (each.tabIndex = each === next ? 0 : -1));
-    next.focus();
+    all[(to + all.length) % all.length].focus();
   }
 
   function show(term) {

@@ -46,6 +46,12 @@ PLACE = """([form, within]) => {
   }
 }"""
 
+ONE_WORD_MORE = """() => {
+  const more = document.createElement("p");
+  more.textContent = "A linkage attack";
+  document.querySelector(".stMain [data-testid=stVerticalBlock]").prepend(more);
+}"""
+
 
 def card(page: Page) -> Locator:
     return page.locator(".card")
@@ -126,6 +132,8 @@ def test_words_are_reached_with_the_keyboard_alone(page, dashboard):
     dialog = page.get_by_role("dialog", name="epsilon (ε)")
     expect(dialog).to_be_focused()
     expect(dialog).to_contain_text(EPSILON)
+    page.evaluate(ONE_WORD_MORE)  # as a page does that still loads
+    expect(words.get_by_role("button", name="linkage attack: what it means")).to_have_count(1)
     page.keyboard.press("Escape")
     expect(card(page)).to_be_hidden()
     expect(letter).to_be_focused()
