@@ -1,8 +1,9 @@
 """What the noise check costs.
 
 By parts: what it adds to a step is the time of the checked update less that of the plain update within. Medians of
-that, for steps that look at a stretch of the weights, for those that look at all of them and for those that make their
-sum once more, and of a verdict, are multiplied with how many a whole run has. That is a share of the training; one run
+that, for steps that look at a stretch of the weights, of so many in a row as are judged together, for those that look
+at all of them and for those that make their sum once more, and of a verdict, are multiplied with how many a whole run
+has. That is a share of the training; one run
 from end to end says which share of its time the steps are, for it also scores its tagger. Or whole runs in turns with
 the check and with a stand-in that sees nothing, whose difference is smaller than what a busy machine does to them
 unless there are many turns.
@@ -25,7 +26,7 @@ from engine.corpus import resolve
 from engine.errors import CorpusError
 from engine.experiments.recipes import good_practice
 from engine.federated import federation
-from engine.privacy.noise_check import NoiseMonitor
+from engine.privacy.noise_check import WAITING, NoiseMonitor
 from engine.settings import Settings
 from engine.training import dpsgd
 from engine.training.dpsgd import DPSGD
@@ -133,11 +134,19 @@ def by_parts(config: SimulationConfig, settings: Settings, steps: int, clock: Ca
     for name in ("_measured", "_update"):
         _watch(learner, name, clock, inside)
     gc.disable()
+    row: list[float] = []  # of steps that wait to be judged together
     for step in _timed_steps(kinds, steps):
-        monitor.state["steps"][0] = step  # which it would be if no step had been left out
+        kind = kinds[step]
+        if step != monitor.steps_seen or kind != "stretch":
+            monitor.state["steps"][0] = step  # which it would be if no step had been left out
+            row.clear()
         whole = _timed(clock, learner.step, step)
-        more[kinds[step]].append(inside.pop("_measured") - inside.pop("_update"))
-        plain.append(whole - more[kinds[step]][-1])
+        row.append(inside.pop("_measured") - inside.pop("_update"))
+        plain.append(whole - row[-1])
+        if kind != "stretch" or len(row) == WAITING:
+            more[kind].append(statistics.mean(row))
+            row.clear()
+            monitor.settle()
     gc.enable()
     verdicts = [_timed(clock, monitor.verdict) for _ in range(_VERDICTS)]
     costs = {kind: statistics.median(each) if each else 0.0 for kind, each in more.items()}

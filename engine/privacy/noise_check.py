@@ -37,10 +37,13 @@ _QUIET = 1e-4
 """Share of the noise's variance that rounding may add where it is judged in finer ways."""
 _CHAOS = 30
 """The same, in units of how far it moves with the last digit of the weights: up to where that may account for it."""
+WAITING = 16
+"""So many steps are judged together, at most."""
 
 
 class NoiseMonitor:
-    """Measures one run; ``state`` is kept in checkpoints, so that a resumed run knows what came before.
+    """Measures one run. What it has of it is its ``state``, which is kept in checkpoints, so that a resumed run knows
+    what came before.
 
     For the arguments see :class:`Watch`, which says what is wanted of each step.
     """
@@ -54,7 +57,8 @@ class NoiseMonitor:
             for draws in {*np.diff(watch.borders).tolist(), size}
         }
         self._reuse = bounds.cosine_bound(SKETCH, watch.share(watch.rows * watch.steps))
-        self.state = {
+        self._waiting: list[Callable[[], None]] = []
+        self._state = {
             "steps": np.zeros(1, dtype=np.int64),
             "squares": np.zeros(size),  # Σ (noise/σC)² of each weight
             "slacks": np.zeros(size),  # Σ of the squares of what rounding may have added to each
@@ -79,18 +83,44 @@ class NoiseMonitor:
     @property
     def steps_seen(self) -> int:
         """How many steps were measured, which is the number of the next one."""
-        return int(self.state["steps"][0])
+        return int(self._state["steps"][0]) + len(self._waiting)
+
+    @property
+    def state(self) -> dict[str, np.ndarray]:
+        """What was measured so far, by name."""
+        self.settle()
+        return self._state
+
+    @state.setter
+    def state(self, state: dict[str, np.ndarray]) -> None:
+        self._waiting.clear()
+        self._state = state
+
+    def later(self, tell: Callable[[], None]) -> None:
+        """Take what was seen of the next step, which ``tell`` tells by :meth:`saw_noise` and :meth:`saw_sample`: soon,
+        and before anything is asked. Several steps told one after another take little more than half the time, since
+        training between them drives all that the check needs out of the processor's caches."""
+        whole = self.watch.is_whole(self.steps_seen)  # which nobody would hold for long: all weights, some times over
+        self._waiting.append(tell)
+        if whole or len(self._waiting) == WAITING:
+            self.settle()
+
+    def settle(self) -> None:
+        """Judge the steps that wait."""
+        waiting, self._waiting = self._waiting, []
+        for tell in waiting:
+            tell()
 
     def saw_sample(self, sentences: np.ndarray, part: int = 0) -> None:
         """Which sentences of a part a step used; the last thing that is told of a step."""
-        state, plan, number = self.state, self.watch.plans[part], len(sentences)
+        state, plan, number = self._state, self.watch.plans[part], len(sentences)
         sizes = state["sizes"][part]
         sizes[0] += number
         sizes[1] += (number - plan.batch_size) ** 2
         sizes[2] += 1
         measuring.count(state["times"], self.watch.first[part], sentences)
         if drawn(plan):
-            tie = float(self.watch.ties[0][self.steps_seen % self.watch.steps])
+            tie = float(self.watch.ties[0][int(state["steps"][0]) % self.watch.steps])
             score = bounds.normal_score(number, tie, plan.examples, plan.sampling_probability)
             _add(state["scores"], score)
         state["steps"][0] += 1
@@ -99,7 +129,7 @@ class NoiseMonitor:
         """norms: L2 norms of the contributions that were looked at alone; gap: L2 distance of the sum that was used
         from the one that was made anew; unsure: says how far that moves with the last digit of the weights, which is
         no fault, and is asked where the gap is one."""
-        sums, bound = self.state["sums"], float(self._plan.clip_norm or 0.0)
+        sums, bound = self._state["sums"], float(self._plan.clip_norm or 0.0)
         counts = gap <= GAP * bound or not gap <= _CHAOS * unsure()
         if counts:
             sums[2] = max(sums[2], gap / bound) if math.isfinite(gap) else math.inf
@@ -109,7 +139,7 @@ class NoiseMonitor:
     def saw_noise(self, step: int, noise: np.ndarray, error: np.ndarray, directions: Sequence[np.ndarray]) -> None:
         """noise: at the weights that the watch has for the step and then at the fixed ones, float64 [k + 64]; error:
         how far rounding may have moved it; directions: of what it was added to, the sum first; both there too."""
-        state, std, where = self.state, self._plan.noise_std, self.watch.stretch(step)
+        state, std, where = self._state, self._plan.noise_std, self.watch.stretch(step)
         draws, whole = where.stop - where.start, self.watch.is_whole(step)
         square, far, dot, length = measuring.measure(
             noise[:draws],
@@ -139,7 +169,7 @@ class NoiseMonitor:
             self._compare(step, noise[draws:])
 
     def _judge_step(self, step: int, square: float, draws: int, far: float) -> None:
-        state = self.state
+        state = self._state
         low, high = self._spreads[draws]
         if not low - math.sqrt(far) <= math.sqrt(square) <= high + math.sqrt(far):
             if state["bad"][0] == 0:
@@ -153,12 +183,12 @@ class NoiseMonitor:
     def _judge_direction(self, step: int, part: float, asked: int) -> None:
         if (
             not abs(part) <= bounds.normal_bound(self.watch.share(self.watch.steps * asked))
-            and self.state["leak"][0] < 0
+            and self._state["leak"][0] < 0
         ):
-            self.state["leak"][:] = [step, part]
+            self._state["leak"][:] = [step, part]
 
     def _compare(self, step: int, direction: np.ndarray) -> None:
-        state, place = self.state, step // self.watch.stride
+        state, place = self._state, step // self.watch.stride
         cosine, row, drift = measuring.compare(direction, place, state["directions"], state["lags"], state["mean"])
         if not abs(cosine) <= self._reuse and state["reused"][0] < 0:
             before = min(step - 1, row * self.watch.stride + self.watch.stride - 1)

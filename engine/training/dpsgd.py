@@ -133,7 +133,7 @@ class DPSGD:
 
     def _measured(self, monitor: NoiseMonitor, step: int, sentences: np.ndarray, total: np.ndarray) -> None:
         """The update, with the noise check's eyes on it."""
-        number, size = monitor.steps_seen, self.plan.batch_size
+        number = monitor.steps_seen
         if monitor.watch.looks_closely(number):
             self._look_closely(monitor, number, sentences, total)
         where, fixed = monitor.watch.stretch(number), monitor.watch.fixed
@@ -141,10 +141,14 @@ class DPSGD:
         before = self.optimiser.look(self.weights, where, fixed)
         self._update(total, step)
         after = self.optimiser.look(self.weights, where, fixed)
-        gradient, error = self.optimiser.gradient_between(before, after, step - self.first)
-        to_noise(gradient, error, clipped, size)
-        monitor.saw_noise(number, gradient, error, [clipped])
-        monitor.saw_sample(sentences, self.part)
+
+        def tell() -> None:
+            gradient, error = self.optimiser.gradient_between(before, after, step - self.first)
+            to_noise(gradient, error, clipped, self.plan.batch_size)
+            monitor.saw_noise(number, gradient, error, [clipped])
+            monitor.saw_sample(sentences, self.part)
+
+        monitor.later(tell)
 
     def _look_closely(self, monitor: NoiseMonitor, number: int, sentences: np.ndarray, total: np.ndarray) -> None:
         """Make the sum that is about to be used once more, from groups of its sentences and from single ones."""

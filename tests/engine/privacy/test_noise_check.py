@@ -2,6 +2,7 @@
 ``test_noise_verdict.py``, and on runs that are broken on purpose in ``test_sabotage.py``."""
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -386,6 +387,56 @@ def test_a_run_that_takes_more_steps_than_planned_is_still_counted() -> None:
         check.saw_sample(np.arange(12))
     below = stats.binom.cdf(11, 50, 0.2) + check.watch.ties[0][[0, 1, 0]] * stats.binom.pmf(12, 50, 0.2)
     assert check.state["scores"][0] == pytest.approx(stats.norm.ppf(below).sum())
+
+
+class TestLater:
+    """Steps that wait are judged as if they had not, and before anybody asks."""
+
+    @staticmethod
+    def told(check: NoiseMonitor, step: int) -> None:
+        told(check, step, gaussian(step), gaussian(STEPS + step))
+        check.saw_sample(np.arange(5 + step % 10))
+
+    def test_nothing_is_changed_by_waiting(self) -> None:
+        at_once, later = monitor(), monitor()
+        for step in range(STEPS):
+            self.told(at_once, step)
+            assert later.steps_seen == step
+            later.later(partial(self.told, later, step))
+        assert later.steps_seen == STEPS
+        for name, array in later.state.items():
+            assert np.array_equal(array, at_once.state[name]), name
+        assert later.verdict() == at_once.verdict()
+
+    def test_so_many_wait_and_a_step_that_looks_at_all_weights_does_not(self) -> None:
+        """Every tenth of 320 steps looks at all weights; of 3,200 every hundredth."""
+        for steps, judged in ((320, [10, 20]), (3200, [16, 32, 48, 64, 80, 96, 100, 116])):
+            check, seen = monitor(plan_of(steps=steps)), []
+            found = []
+            for step in range(judged[-1] + 1):
+                check.later(partial(seen.append, step))
+                if len(seen) == step + 1:
+                    found.append(len(seen))
+                    check.state["steps"][0] = step + 1  # which a sample would have counted
+            assert found == judged
+            assert seen == list(range(judged[-1]))
+
+    def test_whoever_asks_has_what_waits(self) -> None:
+        check = monitor()
+        check.later(lambda: self.told(check, 0))
+        assert check.verdict().steps == 1
+        check.later(lambda: self.told(check, 1))
+        assert check.state["steps"][0] == 2
+        assert check.steps_seen == 2
+
+    def test_what_waited_is_no_part_of_a_state_that_is_taken_up(self) -> None:
+        check, before = monitor(), monitor()
+        self.told(before, 0)
+        check.later(lambda: self.told(check, 0))
+        check.later(lambda: self.told(check, 1))
+        check.state = {name: array.copy() for name, array in before.state.items()}
+        assert check.steps_seen == 1
+        assert np.array_equal(check.state["squares"], before.state["squares"])
 
 
 def test_its_verdict_is_on_its_own_state() -> None:

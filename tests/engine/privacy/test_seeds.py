@@ -37,6 +37,14 @@ def test_streams_cannot_be_changed(streams: object, field: str) -> None:
         setattr(streams, field, 0)
 
 
+def test_what_noise_comes_from_is_in_no_message() -> None:
+    """A secret that is printed stands in logs and in what a fault tells."""
+    key = bytes(range(32))
+    assert repr(key) not in repr(Secrets(key))
+    assert repr(key) not in repr(Secrets(key).of(client=3))
+    assert repr(key) not in repr(KeyStream(key))
+
+
 def test_a_key_stream_is_that_of_chacha20() -> None:
     """RFC 8439, appendix A.1, first vector: key, nonce and counter of zeros."""
     block = bytes.fromhex("76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7")

@@ -174,6 +174,7 @@ def test_the_check_is_shown_the_noise_the_sum_and_the_sample(optimiser: str) -> 
     whole = 0
     for number, step in enumerate(range(5, 12)):
         run.step(step)
+        monitor.settle()
         where = monitor.watch.stretch(number)
         whole += where.stop - where.start == SIZE
         sentences = poisson_sample(SECRETS.stream("sampling", step=step), 40, 0.25)
