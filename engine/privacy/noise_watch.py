@@ -19,7 +19,7 @@ SKETCH = 64
 """Coordinates by which directions are compared."""
 _KEPT = 1024
 """Steps whose direction is remembered; with more steps, every so many of them and always the last."""
-LOOKS, ALONE, GROUP, GROUPS = 6, 12, (16, 64), 16
+LOOKS, ALONE, GROUP, GROUPS = 6, 12, (16, 64), 8
 """How many steps of a run look at sums, at most; sentences that are then looked at alone; size of groups of others, or
 as large as keeps them at so many at least: of thousands, small ones would take half as long again as their sum did."""
 
