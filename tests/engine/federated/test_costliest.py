@@ -6,12 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.federated import accounting
-from engine.federated.accounting import costly, event, most_rounds, spent
+from engine.federated.accounting import costly, event, most_rounds, spent, training
 from engine.federated.plan import FederatedPlan, Visit
 from engine.privacy import accounting as prices
 from engine.privacy import events
 from engine.privacy.kinds import DP_FEDAVG, DP_SGD, LOCAL, MechanismKind
+from engine.privacy.ledger.training import Part, Training
 from engine.privacy.plan import PrivacyPlan
 
 PART = PrivacyPlan(
@@ -159,3 +161,53 @@ def test_the_event_is_that_of_the_one_who_pays_most() -> None:
     assert event(federation([PART]), 50, 0) == events.of(PART, 50)
     assert event(federation([PART, small]), 100, 0) == events.of(small, 50)
     assert event(federation([PART, small]), 0, 0) == events.none()
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "shuffle"])
+def test_the_ledger_is_of_the_parts_and_of_all_that_was_drawn(sampling: str) -> None:
+    """Of 400 + 400 sentences, 50 batches of 8 and 30 of 16 were drawn: 1.1 epochs."""
+    other = replace(PART, examples=300, batch_size=16, steps=30)
+    config = SimulationConfig(
+        training=TrainingConfig(batch_size=24),
+        privacy=PrivacyConfig(noise_multiplier=3.0, delta=1e-6, sampling=sampling),
+    )
+    assert training(config, federation([PART, other]), 17) == Training(
+        examples=800,
+        batch_size=24,
+        epochs=1.1,
+        parts=(Part(300, 16, 30), Part(400, 8, 50)),
+        clients=2,
+        noise_multiplier=3.0,
+        delta=1e-6,
+        shuffled=sampling == "shuffle",
+        longest_document=17,
+    )
+    assert training(config, federation([PART])).longest_document is None
+
+
+def test_the_ledger_of_whole_clients_is_of_rounds_or_of_messages() -> None:
+    """Of 3 clients two are expected in each of 5 rounds; where each sends messages, the busiest one's count."""
+    server = PrivacyPlan(
+        examples=3, batch_size=2, steps=5, noise_multiplier=4.0, clip_norm=1.0, delta=1e-3, sampling="poisson"
+    )
+    config = SimulationConfig()
+    rounds = federation([PART] * 3, rounds=4, server=server, mechanism=DP_FEDAVG)
+    assert training(config, rounds) == Training(
+        examples=3,
+        batch_size=2,
+        epochs=5 * 2 / 3,
+        parts=(Part(3, 2, 5),),
+        noise_multiplier=4.0,
+        delta=1e-3,
+        unit="client",
+    )
+    assert training(config, replace(rounds, mechanism=LOCAL)) == Training(
+        examples=3,
+        batch_size=3,
+        epochs=4.0,
+        parts=(Part(3, 3, 4),),
+        noise_multiplier=4.0,
+        delta=1e-3,
+        unit="client",
+        messages=True,
+    )

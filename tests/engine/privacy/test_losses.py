@@ -85,3 +85,10 @@ def test_the_delta_of_each_epsilon_is_the_librarys(probability: float, sigma: fl
     expected = np.max([pmf.get_delta_for_epsilon(epsilons) for pmf in theirs], axis=0)
     np.testing.assert_allclose(ours.get_delta_for_epsilon(epsilons), expected, rtol=1e-9, atol=1e-15)
     assert ours.get_delta_for_epsilon(1.0) == pytest.approx(expected[3], rel=1e-9)
+
+
+def test_no_delta_is_below_0_where_rounding_would_make_it_so() -> None:
+    """The far tail of a Fourier transform is noise around 0: here −5e-18 at ε = 12.76, where all mass is 1e-15."""
+    ours = losses.on_grid(0.1, 1.0, 1e-3).self_compose(50)
+    deltas = ours.get_delta_for_epsilon(np.linspace(12.0, 16.3, 500).tolist())
+    assert np.min(deltas) >= max(ours._pmf_remove._infinity_mass, ours._pmf_add._infinity_mass)
