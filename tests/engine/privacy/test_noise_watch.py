@@ -153,6 +153,7 @@ def test_looks_are_drawn_one_in_each_equal_stretch_and_the_first_step_is_one_of_
     [
         (4096, 12, 128, 512),
         (1024, 12, 32, 128),
+        (200, 12, 16, 64),
         (128, 12, 16, 64),
         (100, 12, 16, 50),
         (40, 12, 10, 20),
