@@ -69,8 +69,9 @@ def test_a_worker_whose_memory_the_system_bounds_says_so_and_goes_on(trained_set
         watch.until(10_000)  # to its end: the worker is warm
         assert watch.over()
         before = workers(trained_settings)
-        for worker in before:
-            worker.rlimit(psutil.RLIMIT_AS, (most := worker.memory_info().vms + SPARE, most))
+        unbounded = [worker.rlimit(psutil.RLIMIT_AS) for worker in before]
+        for worker, (_, most) in zip(before, unbounded, strict=True):
+            worker.rlimit(psutil.RLIMIT_AS, (worker.memory_info().vms + SPARE, most))
         app.submit(LARGE)
         large = Watch(trained_settings, [LARGE])
         large.until(10_000)
@@ -80,6 +81,8 @@ def test_a_worker_whose_memory_the_system_bounds_says_so_and_goes_on(trained_set
         assert status.error == (
             "The machine has too little memory for this run; a smaller batch size or hidden size needs less."
         )
+        for worker, limits in zip(before, unbounded, strict=True):
+            worker.rlimit(psutil.RLIMIT_AS, limits)  # the next run may go to one that is cold
         app.submit(CONFIGS[1])
         small = Watch(trained_settings, CONFIGS[1:])
         small.until(10_000)
