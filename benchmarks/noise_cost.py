@@ -3,10 +3,9 @@
 By parts: what it adds to a step is the time of the checked update less that of the plain update within. Medians of
 that, for steps that look at a stretch of the weights, of so many in a row as are judged together, for those that look
 at all of them and for those that make their sum once more, and of a verdict, are multiplied with how many a whole run
-has. That is a share of the training; one run
-from end to end says which share of its time the steps are, for it also scores its tagger. Or whole runs in turns with
-the check and with a stand-in that sees nothing, whose difference is smaller than what a busy machine does to them
-unless there are many turns.
+has. That is a share of the training; one run from end to end says which share of its time the steps are, for it also
+scores its tagger. Or whole runs in turns with the check and with a stand-in that sees nothing, whose difference is
+smaller than what a busy machine does to them unless there are many turns.
 """
 
 import gc

@@ -14,6 +14,7 @@ import yaml
 
 from engine.command_line.verbs import app
 from engine.settings import REPOSITORY
+from tests.browser.chromium import in_ci
 
 FOLDER = REPOSITORY / "docs" / "deploy"
 IMAGE = (FOLDER / "Containerfile").read_text(encoding="utf-8")
@@ -69,7 +70,7 @@ class TestTheImage:
         assert all((REPOSITORY / each).exists() for each in copied)
         listed = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
         if listed.returncode:
-            pytest.skip("this is no checkout of git")
+            (pytest.fail if in_ci() else pytest.skip)("this is no checkout of git")
         folders = {Path(line).parts[0] for line in listed.stdout.splitlines() if "/" in line}
         assert folders - NOT_IN_THE_IMAGE == {
             Path(each).parts[0] for each in copied if not (REPOSITORY / each).is_file()

@@ -19,9 +19,8 @@ SKETCH = 64
 """Coordinates by which directions are compared."""
 _KEPT = 1024
 """Steps whose direction is remembered; with more steps, every so many of them and always the last."""
-LOOKS, ALONE, GROUP, GROUPS = 6, 12, (16, 64), 8
-"""How many steps of a run look at sums, at most; sentences that are then looked at alone; size of groups of others, or
-as large as keeps them at so many at least: of thousands, small ones would take half as long again as their sum did."""
+LOOKS, ALONE, GROUP = 6, 12, (16, 64)
+"""How many steps of a run look at sums, at most; sentences that are then looked at alone; size of groups of others."""
 
 
 class Watch:
@@ -120,8 +119,8 @@ class Watch:
         alone."""
         stream = self._secrets.stream("groups", step=step)
         order = sentences[stream.permutation(len(sentences))]
-        high = min(max(GROUP[1], len(order) // GROUPS), max(1, len(order) // 2))
-        low = min(max(GROUP[0], high // 4), max(1, high // 2))
+        high = min(GROUP[1], max(1, len(order) // 2))
+        low = min(GROUP[0], max(1, high // 2))
         sizes = low + (stream.random(len(order) // low + 1) * (high + 1 - low)).astype(np.int64)
         return [group for group in np.split(order, np.cumsum([min(ALONE, high), *sizes])) if len(group)]
 

@@ -17,6 +17,7 @@ from engine.records import RunState
 from engine.reports.commands import command_line
 from engine.runs import Runs
 from engine.settings import REPOSITORY
+from tests.browser.chromium import in_ci
 from tests.browser.driving import free_port, wait_for
 from tests.engine.steadiness.disturbed import CONFIGS
 
@@ -59,7 +60,9 @@ def jobqueue(tmp_path):
     folder = tmp_path / "jobqueue"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), JOBQUEUE]
     if (done := subprocess.run(pip, capture_output=True, text=True, check=False)).returncode:
-        pytest.skip(f"{JOBQUEUE} cannot be installed: {done.stderr.strip().splitlines()[-1]}")
+        (pytest.fail if in_ci() else pytest.skip)(
+            f"{JOBQUEUE} cannot be installed: {done.stderr.strip().splitlines()[-1]}"
+        )
     return folder
 
 
