@@ -405,6 +405,26 @@ def test_sabotage_of_the_sum_is_found_where_it_is_looked_at(fault: str, kind: st
     assert "longer than the clip norm" in " ".join(found.faults) or "clip norms apart" in " ".join(found.faults)
 
 
+@pytest.mark.parametrize("kind", ["linear-1024", "linear-4096"])
+def test_sabotage_of_large_batches_is_found_where_few_sentences_are_long(kind: str, monkeypatch: Patch) -> None:
+    """Where one sentence in a hundred is longer than C, those that are looked at alone are not, and only small groups
+    show it: in groups of more than 64 clipping would be left out as in the sum that they are held against."""
+    run = central(kind)
+    _, seen = run.clipped_sum(np.arange(run.plan.examples))
+    bound = float(np.quantile(seen.norms, 0.99))
+
+    honest = central(kind, clip_norm=bound)
+    found = checked(honest, first_look(honest))
+    assert not found.failed, found.faults
+    assert found.clipped_norm_max < bound
+
+    no_clipping_of_large_batches(monkeypatch)
+    run = central(kind, clip_norm=bound)
+    found = checked(run, first_look(run))
+    assert found.clipped_norm_max < bound
+    assert "clip norms apart" in " ".join(found.faults)
+
+
 # The update
 
 
