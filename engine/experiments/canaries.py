@@ -31,8 +31,8 @@ from engine.privacy.plan import PrivacyPlan
 from engine.records import CanaryAudit
 from engine.seeds import Secrets, Seeds
 from engine.settings import Settings
-from engine.training.batches import Batch
-from engine.training.dpsgd import DPSGD, Backend, GradientSum, StepStatistics, losses
+from engine.training.batches import Batch, physical_batches
+from engine.training.dpsgd import DPSGD, Backend, Cut, GradientSum, StepStatistics, losses
 from engine.training.optimisers import Optimiser
 
 LENGTH = 10.0
@@ -128,10 +128,10 @@ class _Attacked(DPSGD):
         return super().sample(step)
 
     def clipped_sum(
-        self, sentences: np.ndarray, weights: np.ndarray | None = None
+        self, sentences: np.ndarray, weights: np.ndarray | None = None, cut: Cut = physical_batches
     ) -> tuple[np.ndarray, StepStatistics]:
         self.canaries.added[:] = 0
-        found = super().clipped_sum(sentences, weights)
+        found = super().clipped_sum(sentences, weights, cut)
         if self._added is None:  # the step's own sum: the noise check makes it again from pieces
             self._added = self.canaries.added.copy()
         return found

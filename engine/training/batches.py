@@ -126,19 +126,29 @@ def physical_batches(
     split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, chance: int | None = None
 ) -> Iterator[Batch]:
     """The chosen sentences by length, cut at ``MAX_TOKENS``; nothing if none was chosen. chance: as in a batch."""
+    return _cut(split, table, sentences, _cached(table, MAX_TOKENS), chance)
+
+
+def batches_of_few(
+    split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, chance: int | None = None
+) -> Iterator[Batch]:
+    """The same for a few dozen sentences, long ones among short ones: these have so few tokens that they stay in the
+    cache together, though sentences · longest is above the bound for wide features."""
     return _cut(split, table, sentences, MAX_TOKENS, chance)
 
 
 def prediction_batches(split: EncodedSplit, table: np.ndarray) -> Iterator[Batch]:
     """All sentences by length, cut at ``CACHED_TOKENS``."""
-    return _cut(split, table, np.arange(len(split)), CACHED_TOKENS, None)
+    return _cut(split, table, np.arange(len(split)), _cached(table, CACHED_TOKENS), None)
+
+
+def _cached(table: np.ndarray, tokens: int) -> int:
+    return min(tokens, WIDE_VALUES // table.shape[1]) if table.dtype == np.uint16 else tokens
 
 
 def _cut(
     split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, tokens: int, chance: int | None
 ) -> Iterator[Batch]:
-    if table.dtype == np.uint16:
-        tokens = min(tokens, WIDE_VALUES // table.shape[1])
     order = sentences[np.argsort(split.lengths[sentences], kind="stable")]
     lengths = split.lengths[order].tolist()
     start = 0

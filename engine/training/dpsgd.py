@@ -5,7 +5,7 @@ is ordinary SGD. Sampling, noise and optimiser are the same for every back end.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -20,7 +20,7 @@ from engine.privacy.noise_check import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
 from engine.taggers.decoding import Decoder
-from engine.training.batches import Batch, physical_batches, prediction_batches
+from engine.training.batches import Batch, batches_of_few, physical_batches, prediction_batches
 from engine.training.optimisers import Optimiser
 
 
@@ -37,6 +37,10 @@ class GradientSum:
     def norms(self) -> np.ndarray:
         """‖G_i‖ before clipping, [B]."""
         return np.asarray(np.sqrt((self.parts**2).sum(0)))
+
+
+Cut = Callable[[EncodedSplit, np.ndarray, np.ndarray, int | None], Iterator[Batch]]
+"""Sentences → what is worked on at once."""
 
 
 class Backend(Protocol):
@@ -159,7 +163,7 @@ class DPSGD:
         for gradient in alone:
             left -= gradient
         for group in groups[1:]:
-            left -= self.clipped_sum(group)[0]
+            left -= self.clipped_sum(group, cut=batches_of_few)[0]
         gap = float(np.linalg.norm(left))
         monitor.saw_sum(norms, gap, lambda: self._unsure(groups))
 
@@ -181,13 +185,17 @@ class DPSGD:
         return shuffled_batch(self.streams, self.plan.examples, self.plan.batch_size, step)
 
     def clipped_sum(
-        self, sentences: np.ndarray, weights: np.ndarray | None = None
+        self,
+        sentences: np.ndarray,
+        weights: np.ndarray | None = None,
+        cut: Cut = physical_batches,
     ) -> tuple[np.ndarray, StepStatistics]:
-        """Σ over the sentences of their clipped gradients, at the weights as they are unless others are given."""
+        """Σ over the sentences of their clipped gradients, at the weights as they are unless others are given. cut:
+        into what is worked on at once."""
         weights = self.weights if weights is None else weights
         total = np.zeros(self.weights.size, dtype=np.float32)
         found, nonfinite = [], 0
-        for batch in physical_batches(self.split, self.table, sentences, self._chance):
+        for batch in cut(self.split, self.table, sentences, self._chance):
             part, bad = finite_gradient(self.backend, weights, batch, self.plan)
             nonfinite += bad
             if part:

@@ -7,6 +7,7 @@ from numba import njit, prange
 
 from engine.taggers.layers import Dropout, Tanh, Window
 from engine.training.batches import Batch
+from engine.training.compiled.arithmetic import PARTS
 
 
 class _Weightless:
@@ -43,18 +44,19 @@ class WindowLayer(_Weightless):
 @njit(cache=True, nogil=True, parallel=True)
 def _show(inputs, places, offsets, lengths, copied, reach, outputs):  # type: ignore[no-untyped-def]
     own = inputs.shape[1]
-    for k in prange(lengths.size):
-        first, end = offsets[k], offsets[k] + lengths[k]
-        for row in range(first, end):
-            outputs[row, :own] = inputs[places[row]]
-            start = own
-            for distance in range(1, reach + 1):
-                for neighbour in (row - distance, row + distance):
-                    if first <= neighbour < end:
-                        outputs[row, start : start + copied] = inputs[places[neighbour], :copied]
-                    else:
-                        outputs[row, start : start + copied] = 0
-                    start += copied
+    for part in prange(PARTS):  # each with long sentences and short ones
+        for k in range(part, lengths.size, PARTS):
+            first, end = offsets[k], offsets[k] + lengths[k]
+            for row in range(first, end):
+                outputs[row, :own] = inputs[places[row]]
+                start = own
+                for distance in range(1, reach + 1):
+                    for neighbour in (row - distance, row + distance):
+                        if first <= neighbour < end:
+                            outputs[row, start : start + copied] = inputs[places[neighbour], :copied]
+                        else:
+                            outputs[row, start : start + copied] = 0
+                        start += copied
 
 
 @njit(cache=True, nogil=True, parallel=True)

@@ -8,20 +8,25 @@ cores.
 import numpy as np
 from numba import njit, prange
 
-from engine.training.compiled.arithmetic import ARITHMETIC, affine, square_of_bias
+from engine.training.compiled.arithmetic import ARITHMETIC, PARTS, square_of_bias
+from engine.training.compiled.products import add_product, packed
 
 LEAST_INPUTS, MOST_OUTPUTS = 512, 32
 _STRETCH = 512
 """Inputs that are worked on together: their gradient of up to 32 outputs fills the first-level cache."""
-_ROWS = 64
+_ROWS = 16
 
 
 @njit(cache=True, nogil=True, parallel=True, fastmath=ARITHMETIC)
 def affine_wide(inputs, kernel, bias, out):  # type: ignore[no-untyped-def]
     """out = inputs · kernel + bias, [N, I] · [I, O] + [O]."""
+    panels = packed(kernel)
     for block in prange((inputs.shape[0] + _ROWS - 1) // _ROWS):
-        rows = slice(block * _ROWS, min(inputs.shape[0], (block + 1) * _ROWS))
-        affine(inputs[rows], kernel, bias, out[rows])
+        first, stop = block * _ROWS, min(inputs.shape[0], (block + 1) * _ROWS)
+        for row in range(first, stop):
+            for j in range(out.shape[1]):
+                out[row, j] = bias[j]
+        add_product(inputs[first:stop], panels, out[first:stop])
 
 
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)
@@ -49,18 +54,19 @@ def _gather(inputs, slopes, first, end, start, stop, gradient):  # type: ignore[
 def squared_norms_wide(inputs, slopes, offsets, lengths, squares):  # type: ignore[no-untyped-def]
     """Add each sentence's squared gradient norm, bias included, to squares [B]."""
     size, outputs = inputs.shape[1], slopes.shape[1]
-    for k in prange(lengths.size):
+    for part in prange(PARTS):  # each with long sentences and short ones
         gradient = np.empty((outputs, _STRETCH), inputs.dtype)
-        first, end = offsets[k], offsets[k] + lengths[k]
-        total = square_of_bias(slopes[first:end])
-        for start in range(0, size, _STRETCH):
-            stop = min(size, start + _STRETCH)
-            gradient[:] = 0
-            _gather(inputs, slopes, first, end, start, stop, gradient)
-            for o in range(outputs):
-                for i in range(stop - start):
-                    total += gradient[o, i] * gradient[o, i]
-        squares[k] += total
+        for k in range(part, lengths.size, PARTS):
+            first, end = offsets[k], offsets[k] + lengths[k]
+            total = square_of_bias(slopes[first:end])
+            for start in range(0, size, _STRETCH):
+                stop = min(size, start + _STRETCH)
+                gradient[:] = 0
+                _gather(inputs, slopes, first, end, start, stop, gradient)
+                for o in range(outputs):
+                    for i in range(stop - start):
+                        total += gradient[o, i] * gradient[o, i]
+            squares[k] += total
 
 
 @njit(cache=True, nogil=True, parallel=True, fastmath=ARITHMETIC)

@@ -271,9 +271,9 @@ def no_clipping_of_large_batches(patch: Patch) -> None:
     """What the check of engine version 5 was blind to: it looked at 64 sentences at most."""
     clipped_sum, gradient, whole = DPSGD.clipped_sum, CompiledBackend.clipped_gradient, [False]
 
-    def marked(self: DPSGD, sentences: np.ndarray, weights: np.ndarray | None = None) -> Any:
+    def marked(self: DPSGD, sentences: np.ndarray, *more: Any, **how: Any) -> Any:
         whole[0] = len(sentences) > 64 or (self.plan.batch_size == 32 and len(sentences) > 20)
-        return clipped_sum(self, sentences, weights)
+        return clipped_sum(self, sentences, *more, **how)
 
     def broken(self: CompiledBackend, weights: np.ndarray, batch: Batch, clip: float | None, by: bool) -> Any:
         return gradient(self, weights, batch, None if whole[0] else clip, by)
@@ -299,7 +299,7 @@ def _summed(patch: Patch, change: Callable[[Any, DPSGD, np.ndarray, np.ndarray],
     """Let a sum be another one: change(clipped_sum, self, sentences, weights) → total."""
     honest = DPSGD.clipped_sum
 
-    def broken(self: DPSGD, sentences: np.ndarray, weights: np.ndarray | None = None) -> Any:
+    def broken(self: DPSGD, sentences: np.ndarray, weights: np.ndarray | None = None, cut: Any = None) -> Any:
         weights = self.weights if weights is None else weights
         ones = np.ones(len(sentences))
         total = change(honest, self, sentences, weights)
