@@ -8,6 +8,7 @@ from engine.experiments import fedner
 from engine.experiments.fedner import Row
 from engine.experiments.spread import paired_difference
 from engine.records import Run
+from engine.reports.numbers import points_text
 from engine.taggers import KINDS
 
 TITLES = {"ade": "ADE", "psytar": "PsyTAR", "bc5cdr": "BC5CDR"}
@@ -73,7 +74,7 @@ def _table2(rows: Sequence[Row]) -> list[str]:
 def _printed_gain(together: Mapping[str, Row], alone: Mapping[str, Row]) -> str:
     """What the paper printed as the gain, where the corpus is its own."""
     told = [
-        f"{TITLES[name]} {100 * (here['strict_f1'] - there['strict_f1']):+.1f}"
+        f"{TITLES[name]} {points_text(here['strict_f1'] - there['strict_f1'])}"
         for name, row in together.items()
         if (here := row.cell.published) and name in alone and (there := alone[name].cell.published)
     ]
@@ -117,6 +118,8 @@ def _figure4(rows: Sequence[Row]) -> list[str]:
         means = {shared: statistics.fmean(_by_seed(row)[seed] for seed in both) for shared, row in here.items()}
         best = max(means, key=means.__getitem__)
         tried = f"{len(here)} of {len(fedner.SPLITS)} splits are here"
+        if any(len(row.runs) > len(both) for row in here.values()):
+            tried += f", held against each other on the {len(both)} {_plural('seed', len(both))} that all of them have"
         sentence = f"{title}: best with {_split(best)}, F1 {100 * means[best]:.1f}"
         if best == printed:
             sentence += ", as the paper has it"
@@ -217,10 +220,10 @@ def _said(what: str, found: _Differences) -> str:
 def _points(values: Sequence[float]) -> str:
     """The mean of differences in points, with its interval, or with the remark that there is one seed."""
     if len(values) < 2:
-        return f"{100 * values[0]:+.1f} (one seed)"
+        return f"{points_text(values[0])} (one seed)"
     gain = paired_difference(values)
-    low, high = 100 * gain.interval.low, 100 * gain.interval.high
-    return f"{100 * gain.mean:+.1f} (95 % interval {low:+.1f} to {high:+.1f}, {gain.number} seeds)"
+    low, high = points_text(gain.interval.low), points_text(gain.interval.high)
+    return f"{points_text(gain.mean)} (95 % interval {low} to {high}, {gain.number} seeds)"
 
 
 def _by_seed(row: Row) -> dict[int, float]:

@@ -26,3 +26,8 @@ def right_text(epsilon: float) -> str:
     wrong = 100 / (1 + math.exp(epsilon))  # per cent
     digits = max(0, math.ceil(-math.log10(wrong)))
     return f"{100 - wrong:.{digits}f}\u00a0%"
+
+
+def points_text(share: float) -> str:
+    """A difference of shares in points, with its sign: +0.2, −0.2."""
+    return f"{100 * share:+.1f}".replace("-", "−")

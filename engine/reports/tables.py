@@ -6,7 +6,7 @@ from typing import Any
 from engine.experiments import fedner
 from engine.experiments.over_seeds import older_text
 from engine.experiments.paper import TABLES, Row, setting_text
-from engine.reports.numbers import epsilon_text
+from engine.reports.numbers import epsilon_text, points_text
 
 
 def paper_text(rows: Iterable[Row]) -> str:
@@ -61,8 +61,9 @@ def gain_lines(rows: Sequence[fedner.Row]) -> list[str]:
         cell = together.cell
         found.append(
             f"{cell.table}: {fedner.what(cell)}, {cell.platform}, above {alone.cell.setting['trained']}: "
-            f"{100 * difference.mean:+.1f} points of strict F1, 95 % interval {100 * difference.interval.low:+.1f} to "
-            f"{100 * difference.interval.high:+.1f}, {difference.number} seeds"
+            f"{points_text(difference.mean)} points of strict F1, 95 % interval "
+            f"{points_text(difference.interval.low)} to {points_text(difference.interval.high)}, "
+            f"{difference.number} seeds"
         )
     return found
 

@@ -122,7 +122,7 @@ def curves(learned: Sequence[tuple[str, bool, Sequence[tuple[float, float]]]], *
                 x=[100 * x for x, _ in points],
                 y=[100 * y for _, y in points],
                 mode="lines+markers",
-                name=platform if together else f"{platform} without the others",
+                name=platform if together else f"{platform}, without the others",
                 line={"color": colours[platform], "dash": "solid" if together else "dot", "width": 2},
                 marker={"symbol": "circle" if together else "circle-open", "size": 6, "color": colours[platform]},
                 hovertemplate="%{x:.0f} % of the steps<br>F1 %{y:.1f}<extra></extra>",

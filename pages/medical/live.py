@@ -10,6 +10,7 @@ from engine.corpus.catalogue import NAMED
 from engine.errors import EpsilonError
 from engine.experiments import fedner, leaving
 from engine.records import Run
+from engine.reports.medical import TITLES
 from engine.reports.numbers import epsilon_text
 from engine.runs import Runs
 from engine.taggers import splits_of
@@ -155,7 +156,7 @@ def _watch(runs: Runs, both: Sequence[SimulationConfig]) -> None:
     apart = address.ledger(*(run for run in found if run and run.final))
     st.caption(" · ".join([*map(_link, both), *([f"[what ε rests on]({apart})"] if apart else [])]))
     learned = [
-        (titles.corpus(platform.name), run.config == both[0], points)
+        (_short(platform.name), run.config == both[0], points)
         for run in found
         if run and run.records
         for number, platform in enumerate(run.records[-1].platforms)
@@ -167,6 +168,11 @@ def _watch(runs: Runs, both: Sequence[SimulationConfig]) -> None:
         st.dataframe(_ends(found, both), hide_index=True, placeholder="")
     else:
         st.caption("F1 of each hospital will be drawn here as it learns: solid together, dotted without the others.")
+
+
+def _short(platform: str) -> str:
+    """A legend on a phone has room for a word."""
+    return TITLES.get(platform.partition("@")[0]) or titles.corpus(platform)
 
 
 def _ended_early(run: Run) -> bool:
@@ -201,7 +207,7 @@ def _ends(found: Sequence[Run | None], both: Sequence[SimulationConfig]) -> list
             row[f"F1 {'together' if together else 'without the others'}"] = f"{100 * scores.f1:.1f} ({part})"
             if together:
                 spent[platform.name] = epsilon_text(platform.privacy.epsilon)
-    return [row | {"ε together": spent.get(name, "")} for name, row in rows.items()]
+    return [row | ({"ε together": spent.get(name, "")} if spent else {}) for name, row in rows.items()]
 
 
 def _fetch(runs: Runs, names: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ from engine.experiments import fedner
 from engine.experiments.fedner import Row
 from engine.experiments.over_seeds import seeds_text
 from engine.reports.medical import TITLES
+from engine.reports.numbers import points_text
 from pages.shared import address
 
 
@@ -41,7 +42,7 @@ def gains(found: Sequence[Row]) -> list[dict[str, Any]]:
             "platform": TITLES[together.cell.platform],
             "compared with": str(alone.cell.setting["trained"]),
             "gain, points": 100 * gain.mean,
-            "95 % interval": f"{100 * gain.interval.low:+.1f} to {100 * gain.interval.high:+.1f}",
+            "95 % interval": f"{points_text(gain.interval.low)} to {points_text(gain.interval.high)}",
             "told from chance": "yes" if gain.shown else "no",
             "seeds": gain.number,
         }

@@ -8,6 +8,7 @@ from engine.experiments.fedner import Row
 from engine.experiments.spread import PairedDifference
 from engine.records import Measurement
 from engine.reports.medical import TITLES
+from engine.reports.numbers import points_text
 
 NOT_RUN = "FedNER on three medical corpora has not been run here yet"
 CORPORA = (
@@ -28,8 +29,12 @@ def answer(found: Sequence[Row]) -> str:
     gains, parted = (_gains(found, way) for way in (fedner.FEDERATED, fedner.PARTED))
     if not gains:
         return _so_far(found)
-    sentence = f"Sharing is worth, in points of F1: {_verdict(gains)}"
-    return sentence + (f". If platforms part after a while: {_verdict(parted)}" if parted else "")
+    sentence = f"Sharing brings {_verdict(gains)}: {_told(gains)} points of F1 over {_seeds(gains)} seeds"
+    if not parted:
+        return sentence
+    same = (_verdict(gains), _seeds(gains)) == (_verdict(parted), _seeds(parted))
+    more = "" if same else f"{_verdict(parted)}, over {_seeds(parted)} seeds: "
+    return f"{sentence}. Where platforms part after a while, {more}{_told(parted)}"
 
 
 def _gains(found: Sequence[Row], way: str) -> list[tuple[str, PairedDifference]]:
@@ -43,16 +48,20 @@ def _gains(found: Sequence[Row], way: str) -> list[tuple[str, PairedDifference]]
 
 
 def _verdict(gains: Sequence[tuple[str, PairedDifference]]) -> str:
-    told = [f"{TITLES[platform]} {100 * gain.mean:+.1f}" for platform, gain in gains]
-    number = min(gain.number for _, gain in gains)
     shown = [platform for platform, gain in gains if gain.shown and gain.mean > 0]
     lost = [platform for platform, gain in gains if gain.shown and gain.mean < 0]
     if len(shown) == len(gains):
-        verdict = "a gain beyond chance on each"
-    else:
-        beyond = [_where(shown, "a gain beyond chance on"), _where(lost, "a cost beyond chance on")]
-        verdict = " and ".join(filter(None, beyond)) or "no more than chance alone could give"
-    return f"{', '.join(told)}. Over {number} seeds that is {verdict}"
+        return "a gain beyond chance on each platform"
+    beyond = [_where(shown, "a gain beyond chance on"), _where(lost, "a cost beyond chance on")]
+    return " and ".join(filter(None, beyond)) or "no more than chance could"
+
+
+def _told(gains: Sequence[tuple[str, PairedDifference]]) -> str:
+    return ", ".join(f"{TITLES[platform]} {points_text(gain.mean)}" for platform, gain in gains)
+
+
+def _seeds(gains: Sequence[tuple[str, PairedDifference]]) -> int:
+    return min(gain.number for _, gain in gains)
 
 
 def _so_far(found: Sequence[Row]) -> str:
@@ -66,7 +75,7 @@ def _so_far(found: Sequence[Row]) -> str:
             if row.cell.table == "table2" and row.cell.platform == platform and row.strict
             if row.cell.setting.get("trained", fedner.FEDERATED) == way
         ]
-        told += [f"{title} {100 * (both[0] - both[1]):+.1f}"] if len(both) == 2 else []
+        told += [f"{title} {points_text(both[0] - both[1])}"] if len(both) == 2 else []
     if not told:
         return NOT_RUN
     return (
