@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -47,7 +48,7 @@ def picture(found: Sequence[Row], table: str, score: str, *, key: str) -> go.Fig
         )
     printed = [(row, value) for row in found if (value := _printed(row.cell, score)) is not None]
     if printed:
-        seen: dict[str, float] = {}
+        seen: dict[str | float, float] = {}
         for row, value in printed:
             seen[_place(row.cell)] = value  # alone in either meaning: the paper has one
         figure.add_trace(
@@ -64,10 +65,17 @@ def picture(found: Sequence[Row], table: str, score: str, *, key: str) -> go.Fig
         **charts.plain_layout(key, height=380),
         margin={"l": 52, "r": 8, "t": 72, "b": 40},
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        xaxis={"categoryorder": "array", "categoryarray": names, "gridcolor": palette.GRID, "automargin": True},
+        xaxis=_axis(table, names),
         yaxis={"title": {"text": f"{score} F1, %"}, "gridcolor": palette.GRID, "zeroline": False},
     )
     return figure
+
+
+def _axis(table: str, names: Sequence[str | float]) -> dict[str, Any]:
+    if table == "figure3":
+        title = {"text": "share of the training sentences"}
+        return {"title": title, "ticksuffix": " %", "rangemode": "tozero", "gridcolor": palette.GRID}
+    return {"categoryorder": "array", "categoryarray": names, "gridcolor": palette.GRID, "automargin": True}
 
 
 def _style(cell: Cell) -> tuple[str, str, str, str]:
@@ -88,10 +96,10 @@ def _kind(cell: Cell) -> tuple[str, str]:
     return str(cell.setting["trained"]), str(cell.setting["protects"])
 
 
-def _place(cell: Cell) -> str:
+def _place(cell: Cell) -> str | float:
     """Where it stands on the axis."""
     if cell.table == "figure3":
-        return f"{100 * cell.setting['share']:.0f} %"
+        return 100 * float(cell.setting["share"])
     if cell.table == "private":
         return f"ε = {cell.setting['epsilon']:g}" if "epsilon" in cell.setting else "no noise"
     if cell.table == "figure5":

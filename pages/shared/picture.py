@@ -66,12 +66,19 @@ function themed(layout, place) {
   };
 }
 
-// On a phone: two names a line in a legend, and names of parallel axes aslant, so that they do not meet.
+// On a phone: two short names a line in a legend, or a long one, and names of parallel axes aslant, so that they do not
+// meet.
 function narrowed(traces, layout) {
-  layout.legend = { ...layout.legend, entrywidth: 0.5, entrywidthmode: "fraction" };
+  const names = traces.filter(trace => trace.showlegend !== false).map(trace => (trace.name ?? "").length);
+  const across = Math.max(0, ...names) > 19 ? 1 : 2;
+  const lines = Math.ceil(names.length / across);
+  layout.legend = { ...layout.legend, entrywidth: 1 / across, entrywidthmode: "fraction" };
   if (layout.legend.y > 1) {  // above the picture, where the buttons are too
-    layout.margin = { ...layout.margin, t: layout.margin.t + 28 };
-    layout.height += 28;
+    const top = Math.max(layout.margin.t + 28, 36 + 20 * larger() * lines);
+    layout.height += top - layout.margin.t;
+    layout.margin = { ...layout.margin, t: top };
+  } else if (across < 2 && layout.showlegend !== false) {
+    layout.height += 10 * larger() * lines;
   }
   for (const trace of traces) if (trace.type === "parcoords") trace.labelangle = -35;
 }
