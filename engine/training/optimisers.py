@@ -1,7 +1,7 @@
 """How a gradient moves the weights: SGD, momentum (Polyak) and Adam (Kingma and Ba 2015), on one flat vector."""
 
 import numpy as np
-from numba import njit
+from numba import njit, prange
 
 from engine.config import TrainingConfig
 from engine.privacy.measuring import picked
@@ -52,19 +52,38 @@ class Optimiser:
         weights, gradient = weights[self.first :], gradient[self.first :]
         state = {name: array[self.first :] for name, array in self.state.items()}
         if self.config.optimiser == "sgd":
-            weights -= rate * gradient
+            _sgd(weights, gradient, rate)
         elif self.config.optimiser == "momentum":
-            velocity = state["velocity"]
-            velocity *= np.float32(_MOMENTUM)
-            velocity += gradient
-            weights -= rate * velocity
+            _momentum(weights, gradient, state["velocity"], rate)
         else:
-            mean, square = state["mean"], state["square"]
-            mean += np.float32(1 - _BETA1) * (gradient - mean)
-            square += np.float32(1 - _BETA2) * (gradient * gradient - square)
-            unbiased_mean = mean / np.float32(1 - _BETA1 ** (step + 1))
-            unbiased_square = square / np.float32(1 - _BETA2 ** (step + 1))
-            weights -= rate * unbiased_mean / (np.sqrt(unbiased_square) + np.float32(_EPSILON))
+            mean_share, square_share = (np.float32(1 - beta ** (step + 1)) for beta in (_BETA1, _BETA2))
+            _adam(weights, gradient, state["mean"], state["square"], rate, mean_share, square_share)
+
+
+# A weight at a time, while it and what belongs to it are in the cache: with a million weights a tenth of the time that
+# one operation after the other on all of them takes. Each is rounded by itself, so the digits are the same.
+
+
+@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
+def _sgd(weights, gradient, rate):  # type: ignore[no-untyped-def]
+    for i in prange(weights.size):
+        weights[i] -= rate * gradient[i]
+
+
+@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
+def _momentum(weights, gradient, velocity, rate):  # type: ignore[no-untyped-def]
+    for i in prange(weights.size):
+        velocity[i] = velocity[i] * np.float32(_MOMENTUM) + gradient[i]
+        weights[i] -= rate * velocity[i]
+
+
+@njit(cache=True, nogil=True, parallel=True, error_model="numpy")
+def _adam(weights, gradient, mean, square, rate, mean_share, square_share):  # type: ignore[no-untyped-def]
+    for i in prange(weights.size):
+        mean[i] += np.float32(1 - _BETA1) * (gradient[i] - mean[i])
+        square[i] += np.float32(1 - _BETA2) * (gradient[i] * gradient[i] - square[i])
+        moved = rate * (mean[i] / mean_share)
+        weights[i] -= moved / (np.sqrt(square[i] / square_share) + np.float32(_EPSILON))
 
 
 # Sums are rounded by at most half their last digit, a share of 2⁻²⁴ of them; twice that leaves room.
@@ -118,7 +137,10 @@ def _hold_against(square, new_square, gradient, error):  # type: ignore[no-untyp
 
 def compile_optimisers() -> None:
     """Compile for float32 and keep the result on disk."""
-    some = np.zeros(2, dtype=np.float32)
+    some, one = np.zeros(2, dtype=np.float32), np.float32(1)
+    _sgd(some, some, one)
+    _momentum(some, some, some, one)
+    _adam(some, some, some, some, one, one, one)
     _sgd_gradient(some, some, 1.0)
     _momentum_gradient(some, some, some, some, 1.0)
     _adam_gradient(some, some, some, some, some, 1.0, 1.0, 1.0)

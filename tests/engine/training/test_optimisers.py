@@ -46,6 +46,39 @@ def test_weights_move_as_the_formulas_say(name: str, scale: float) -> None:
         np.testing.assert_allclose(weights, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
 
 
+def by_operations(name: str, weights: np.ndarray, state: list[np.ndarray], gradient: np.ndarray, step: int) -> None:
+    """One step as operations on whole arrays, each rounded by itself: what published runs were computed with."""
+    rate, float32 = np.float32(RATE), np.float32
+    if name == "sgd":
+        weights -= rate * gradient
+    elif name == "momentum":
+        (velocity,) = state
+        velocity *= float32(0.9)
+        velocity += gradient
+        weights -= rate * velocity
+    else:
+        mean, square = state
+        mean += float32(1 - 0.9) * (gradient - mean)
+        square += float32(1 - 0.999) * (gradient * gradient - square)
+        unbiased = square / float32(1 - 0.999 ** (step + 1))
+        weights -= rate * (mean / float32(1 - 0.9 ** (step + 1))) / (np.sqrt(unbiased) + float32(1e-8))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_move_to_the_last_digit_as_whole_arrays_would(name: str) -> None:
+    """Of a tagger's size, with gradients of all sizes: nothing is contracted to one rounding, whatever compiles it."""
+    random, size = np.random.default_rng(3), 300_000
+    optimiser, weights = optimiser_of(name, size), random.standard_normal(size).astype(np.float32)
+    expected, state = weights.copy(), [array.copy() for array in optimiser.state.values()]
+    for step in range(5):
+        gradient = (10.0 ** random.uniform(-12, 3, size) * random.standard_normal(size)).astype(np.float32)
+        optimiser.move(weights, gradient, step)
+        by_operations(name, expected, state, gradient, step)
+        np.testing.assert_array_equal(weights, expected)
+        for mine, its in zip(optimiser.state.values(), state, strict=True):
+            np.testing.assert_array_equal(mine, its)
+
+
 @pytest.mark.parametrize(("name", "kept"), [("sgd", []), ("momentum", ["velocity"]), ("adam", ["mean", "square"])])
 def test_a_look_has_the_weights_and_what_is_kept_beside_them(name: str, kept: list[str]) -> None:
     optimiser, weights = optimiser_of(name, 8), np.arange(8, dtype=np.float32)
@@ -200,10 +233,11 @@ def test_state_begins_at_zero_and_is_float32() -> None:
 
 def test_what_is_compiled_beforehand_is_what_a_run_calls() -> None:
     optimisers.compile_optimisers()
-    every = ("_sgd_gradient", "_momentum_gradient", "_adam_gradient", "_hold_against")
+    every = ("_sgd", "_momentum", "_adam", "_sgd_gradient", "_momentum_gradient", "_adam_gradient", "_hold_against")
     for function in (vars(optimisers)[name] for name in every):
         compiled = set(function.signatures)
         for name in NAMES:
             zeros = {title: np.zeros(1, dtype=np.float32) for title in ("weights", *optimiser_of(name).state)}
             optimiser_of(name).gradient_between(zeros, zeros, 0)
+            optimiser_of(name).move(np.zeros(1, dtype=np.float32), np.zeros(1, dtype=np.float32), 0)
         assert set(function.signatures) == compiled
