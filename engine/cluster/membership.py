@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +27,8 @@ RESOURCE = f"epsilon-explorer-{VERSION}-{PRIVATE_VERSION}-{PLAIN_VERSION}"
 NAME = "epsilon-explorer"
 """Under which a scheduler keeps the version of those who came first."""
 OURS = f"Epsilon Explorer {VERSION} (engine {PRIVATE_VERSION} with noise, {PLAIN_VERSION} without)"
+WARM = "warm-"
+"""How the names of tasks begin by which workers get ready; other tasks are runs."""
 PORT = 8786
 _DAYS = 3650
 _CONNECT_SECONDS = 10
@@ -134,6 +136,14 @@ def members(client: "Client") -> dict[str, Mapping[str, Any]]:
         workers = client.scheduler_info()["workers"]
         return {address: each for address, each in workers.items() if each.get("resources", {}).get(RESOURCE)}
     return {}
+
+
+def doing(tasks: Sequence[str]) -> str:
+    """What a worker with these tasks is at. The scheduler knows them at once; what workers tell themselves comes late
+    while they compile."""
+    if any(task.startswith(WARM) for task in tasks):
+        return "gets ready: compiles what runs need"
+    return "computes a run" if tasks else "idle"
 
 
 async def schedule(settings: Settings, host: str, port: int, file: Path | None, say: Callable[[str], None]) -> None:

@@ -237,9 +237,8 @@ class Dispatcher:
     def _warm_up(self) -> None:
         members = set(self._membership.members(self._client))
         for address in members - self._warm:
-            self._client.submit(
-                self._worker.warm_up, self.settings.addresses, workers=[address], key=f"warm-{address}", priority=1
-            )
+            key = f"{self._membership.WARM}{address}"
+            self._client.submit(self._worker.warm_up, self.settings.addresses, workers=[address], key=key, priority=1)
         self._warm = members
         self.workers = len(members)
 

@@ -54,18 +54,19 @@ def show(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for ot
     """The workers that the scheduler of EPSILON_SCHEDULER knows."""
     with membership.connect(Settings.from_environment()) as client:
         ours = membership.members(client)
-        every = client.scheduler_info()["workers"]
+        every, tasks = client.scheduler_info()["workers"], client.processing()
     rows = [
         {
             "worker": str(each["name"]),
             "address": address,
             "fits": address in ours,
-            "runs": int(each["metrics"]["task_counts"].get("executing", 0)),
+            "runs": sum(not task.startswith(membership.WARM) for task in tasks.get(address, ())),
+            "doing": membership.doing(tasks.get(address, ())),
         }
         for address, each in sorted(every.items())
     ]
     lines = [
-        f"{row['worker']}  {row['address']}  {'computes a run' if row['runs'] else 'idle'}"
+        f"{row['worker']}  {row['address']}  {row['doing']}"
         if row["fits"]
         else f"{row['worker']}  {row['address']}  gets no runs: it is not {membership.OURS}"
         for row in rows

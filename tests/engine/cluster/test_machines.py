@@ -73,9 +73,13 @@ class Site:
 
     def workers(self) -> list[str]:
         """Machines with a worker that the scheduler knows and gives runs to."""
+        return sorted(self.doing())
+
+    def doing(self) -> dict[str, str]:
+        """What each of them is at."""
         rows = json.loads(self.engine("app", "cluster", "show", "--json"))["workers"]
         by_address = {host.address: name for name, host in self.machines.items()}
-        return sorted(by_address[row["address"].split("/")[2].rsplit(":")[0]] for row in rows if row["fits"])
+        return {by_address[row["address"].split("/")[2].rsplit(":")[0]]: row["doing"] for row in rows if row["fits"]}
 
     def said(self) -> str:
         """The logs of all machines, for a test that fails."""
@@ -106,6 +110,12 @@ def site(tmp_path, postgresql_server, monkeypatch):
             store.close()
 
 
+def test_a_worker_that_compiles_is_not_idle():
+    assert membership.doing([]) == "idle"
+    assert membership.doing(["1a2b-app/7-1"]) == "computes a run"
+    assert membership.doing([f"{membership.WARM}tls://10.0.0.4:4711", "1a2b-app/7-1"]).startswith("gets ready")
+
+
 @pytest.mark.timeout(1500)
 def test_a_machine_is_cut_off_and_comes_back(site, trained_settings):
     site.begin("sched", "cluster", "scheduler", "--host", site.machines["sched"].address)
@@ -121,6 +131,7 @@ def test_a_machine_is_cut_off_and_comes_back(site, trained_settings):
     configs = [dataclasses.replace(LONG, seed=seed) for seed in (0, 1)]
     first, second = (site.submit(config) for config in configs)
     wait_for(lambda: all(len(site.store.records(each)) >= 2 for each in (first, second)), site)
+    assert site.doing() == dict.fromkeys(("one", "two"), "computes a run")
     site.machines["one"].cut_off()
     try:
         wait_for(lambda: all(site.store.status(each).state == RunState.DONE for each in (first, second)), site)
