@@ -166,7 +166,8 @@ class Federation:
         self.weights[:] = arrays["weights"]
         self.optimiser.state = {name: arrays[name].copy() for name in self.optimiser.state}
         for place, monitor in self._checks():
-            monitor.state = {name: arrays[place + name].copy() for name in monitor.state}
+            known = (name for name in monitor.state if place + name in arrays)  # a checkpoint may be older
+            monitor.state = {name: arrays[place + name].copy() for name in known}
         self.average.state = {name: arrays[name].copy() for name in self.average.state}
 
     def _checks(self) -> Iterator[tuple[str, NoiseMonitor]]:

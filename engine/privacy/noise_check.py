@@ -12,6 +12,8 @@ from outside, on the weights before and after each step:
   that slipped past the noise, or noise that spares that direction, shows here.
 * *Fresh noise.* Directions of the noise of different steps are compared on a fixed few coordinates: a pair of them,
   all pairs so many steps apart, and each with the mean of all before it.
+* *Nothing else.* Before each step the weights and moments that were measured last are as the update left them, to the
+  last digit.
 * *Clipping.* At some steps, drawn by chance, the sum that was used is made once more from small groups of all its
   sentences, and one of the groups from single sentences, each no longer than C.
 * *Sampling.* Batch sizes and how often each sentence came must spread as independent draws with probability q do.
@@ -73,6 +75,7 @@ class NoiseMonitor:
             "mean": np.zeros(len(watch.fixed)),  # Σ directions
             "drift": np.zeros(2),  # Σ x of each direction with the mean before it, how many
             "directions": np.zeros((watch.rows, len(watch.fixed))),
+            "touched": np.array([0.0, -1.0]),  # steps before which weights had been moved, and the first of them
             "rounding": np.zeros(1),  # largest share of variance by rounding
             "sums": np.zeros(5),  # largest contribution, how many alone, largest gap ÷ C, looks, looks that counted
             "sizes": np.zeros((len(plans), 3)),  # of each part: Σ b, Σ (b − nq)², steps
@@ -94,7 +97,7 @@ class NoiseMonitor:
     @state.setter
     def state(self, state: dict[str, np.ndarray]) -> None:
         self._waiting.clear()
-        self._state = state
+        self._state |= state  # what an older checkpoint does not have yet begins here
 
     def later(self, tell: Callable[[], None]) -> None:
         """Take what was seen of the next step, which ``tell`` tells by :meth:`saw_noise` and :meth:`saw_sample`: soon,
@@ -135,6 +138,13 @@ class NoiseMonitor:
             sums[2] = max(sums[2], gap / bound) if math.isfinite(gap) else math.inf
         sums[:2] = [max(sums[0], norms.max(initial=0.0)), sums[1] + len(norms)]
         sums[3:] += [1, counts]
+
+    def saw_touched(self, step: int) -> None:
+        """That weights or moments are not as the update before this step left them."""
+        touched = self._state["touched"]
+        if touched[0] == 0:
+            touched[1] = step
+        touched[0] += 1
 
     def saw_noise(self, step: int, noise: np.ndarray, error: np.ndarray, directions: Sequence[np.ndarray]) -> None:
         """noise: at the weights that the watch has for the step and then at the fixed ones, float64 [k + 64]; error:

@@ -55,7 +55,12 @@ class _Verdict:
             batch_std=math.sqrt(spread / max(1, steps)),
             batch_std_planned=math.sqrt(variance / max(1, steps)) if plan.sampling == "poisson" else None,
             unit=self.watch.unit,
-            faults=(*(self._noise_faults(visits) if measured else ()), *self._sum_faults(), *self._sample_faults()),
+            faults=(
+                *(self._noise_faults(visits) if measured else ()),
+                *self._touched_faults(),
+                *self._sum_faults(),
+                *self._sample_faults(),
+            ),
             layers=tuple(self._layer_noise(visits)) if measured else (),
             least_visits=int(visits.min()),
             shape_distance=self._distance(state["bins"].sum(0))[0],
@@ -219,6 +224,15 @@ class _Verdict:
         if not abs(drift) <= bounds.sum_bound(many, self._share(2)):
             return ["The noise of all steps has something in common: independent draws do not."]
         return []
+
+    def _touched_faults(self) -> list[str]:
+        number, step = self.state["touched"]
+        if not number:
+            return []
+        return [
+            f"Before step {step + 1:,.0f} something else than an update had moved weights or the optimiser's moments "
+            f"(steps like this: {number:,.0f})."
+        ]
 
     def _sum_faults(self) -> list[str]:
         bound, (largest, _, gap, *_) = float(self._plan.clip_norm or 0.0), self.state["sums"]

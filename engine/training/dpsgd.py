@@ -102,6 +102,9 @@ class DPSGD:
         self.split, self.table, self.weights = split, table, weights
         self.part, self.first = part, first
         self.monitor = monitor
+        self._left: tuple[slice, int, dict[str, np.ndarray]] | None = None
+        """How the last update left what was looked at: at which weights, of which others set the first so many, and the
+        look."""
         self._chance: int | None = None
         """What dropout draws from at the step that is under way."""
         if plan.private and monitor is None:
@@ -141,10 +144,13 @@ class DPSGD:
         if monitor.watch.looks_closely(number):
             self._look_closely(monitor, number, sentences, total)
         where, fixed = monitor.watch.stretch(number), monitor.watch.fixed
+        if self._left and self._touched(*self._left, fixed):
+            monitor.saw_touched(number)
         clipped = picked(total, where.start, where.stop, fixed).astype(np.float64)
         before = self.optimiser.look(self.weights, where, fixed)
         self._update(total, step)
         after = self.optimiser.look(self.weights, where, fixed)
+        self._left = where, self.optimiser.first, after
 
         def tell() -> None:
             gradient, error = self.optimiser.gradient_between(before, after, step - self.first)
@@ -153,6 +159,12 @@ class DPSGD:
             monitor.saw_sample(sentences, self.part)
 
         monitor.later(tell)
+
+    def _touched(self, where: slice, first: int, left: dict[str, np.ndarray], fixed: np.ndarray) -> bool:
+        """Whether something but the update moved weights or moments since they were left so."""
+        now = self.optimiser.look(self.weights, where, fixed)
+        own = np.concatenate([np.arange(where.start, where.stop), fixed]) >= first if first else slice(None)
+        return any(not np.array_equal(now[name][own], left[name][own]) for name in ("weights", *self.optimiser.state))
 
     def _look_closely(self, monitor: NoiseMonitor, number: int, sentences: np.ndarray, total: np.ndarray) -> None:
         """Make the sum that is about to be used once more, from groups of its sentences and from single ones."""

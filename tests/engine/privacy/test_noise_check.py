@@ -62,6 +62,7 @@ def test_it_begins_with_nothing() -> None:
         "mean": [0.0] * 64,
         "drift": [0.0, 0.0],
         "directions": [[0.0] * 64] * 640,
+        "touched": [0.0, -1.0],
         "rounding": [0.0],
         "sums": [0.0] * 5,
         "sizes": [[0.0] * 3] * 2,
@@ -210,6 +211,20 @@ class TestDirections:
         check._judge_direction(0, 9.0, 1)
         check._judge_direction(1, 12.0, 1)
         assert check.state["leak"].tolist() == [0, 9]
+
+    def test_the_first_step_before_which_something_moved_is_remembered(self) -> None:
+        check = monitor()
+        for step in (0, 7, 9):
+            check.saw_touched(step)
+        assert check.state["touched"].tolist() == [3, 0]
+
+    def test_a_state_that_is_older_begins_what_it_does_not_have(self) -> None:
+        check, older = monitor(), monitor().state
+        del older["touched"]
+        older["bad"][0] = 2
+        check.state = older
+        assert check.state["touched"].tolist() == [0, -1]
+        assert check.state["bad"][0] == 2
 
     def test_what_has_no_length_has_no_direction(self) -> None:
         check = monitor()

@@ -538,6 +538,19 @@ class TestFreshness:
         assert len(faults(watch, state)) == 1
 
 
+class TestTouched:
+    @pytest.mark.parametrize("rounding", [0.0, 1.0])
+    def test_what_moves_beside_the_updates_is_a_fault_whether_noise_is_measured_or_not(self, rounding: float) -> None:
+        watch, state = honest()
+        state["rounding"][0] = rounding
+        assert faults(watch, state) == ()
+        state["touched"][:] = [3, 4]
+        assert faults(watch, state) == (
+            "Before step 5 something else than an update had moved weights or the optimiser's moments (steps like "
+            "this: 3).",
+        )
+
+
 class TestSums:
     @pytest.mark.parametrize(("unit", "what"), [("sentence", "gradient"), ("client", "update")])
     def test_contributions_are_no_longer_than_the_clip_norm(self, unit: str, what: str) -> None:

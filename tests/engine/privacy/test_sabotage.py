@@ -524,6 +524,51 @@ def test_sabotage_of_a_moment_that_the_sum_reaches_without_noise_is_seen(
     assert checked(run, 4).failed
 
 
+# Between two updates
+
+
+def _between(change: Callable[[DPSGD, np.ndarray], None]) -> Callable[[Patch], None]:
+    """Let something happen before each step but the first: change(self, gradient of 50 sentences without noise)."""
+
+    def breaks(patch: Patch) -> None:
+        honest = DPSGD.step
+
+        def broken(self: DPSGD, step: int) -> StepStatistics:
+            if step:
+                change(self, self.clipped_sum(np.arange(50))[0] / np.float32(self.plan.batch_size))
+            return honest(self, step)
+
+        patch.setattr(DPSGD, "step", broken)
+
+    return breaks
+
+
+def _move_weights(self: DPSGD, gradient: np.ndarray) -> None:
+    self.weights -= np.float32(0.02) * gradient
+
+
+def _move_the_last_weight(self: DPSGD, gradient: np.ndarray) -> None:
+    self.weights[-1] -= np.float32(0.1)
+
+
+def _move_a_moment(self: DPSGD, gradient: np.ndarray) -> None:
+    next(iter(self.optimiser.state.values()))[:] += np.float32(0.05) * gradient
+
+
+@pytest.mark.parametrize("kind", CENTRAL)
+@pytest.mark.parametrize("change", [_move_weights, _move_the_last_weight, _move_a_moment])
+def test_sabotage_between_two_updates_is_found(
+    change: Callable[[DPSGD, np.ndarray], None], kind: str, monkeypatch: Patch
+) -> None:
+    _between(change)(monkeypatch)
+    run = central(kind)
+    if change is _move_a_moment and kind == "bilstm":
+        run.optimiser = Optimiser(TrainingConfig(optimiser="momentum", learning_rate=0.05), run.weights.size)
+    found = checked(run, 2)
+    assert found.failed
+    assert "Before step 2 something else than an update had moved weights" in " ".join(found.faults)
+
+
 # Samples
 
 

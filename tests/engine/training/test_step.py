@@ -194,6 +194,57 @@ def test_the_check_is_shown_the_noise_the_sum_and_the_sample(optimiser: str) -> 
     assert monitor.steps_seen == 7
 
 
+@pytest.mark.parametrize("optimiser", ["sgd", "momentum", "adam"])
+def test_what_moves_between_two_updates_is_seen_where_the_last_one_was_measured(optimiser: str) -> None:
+    """Of all weights the stretch that was measured then, and the fixed ones."""
+    plan = plan_of(40, 10, steps=640)
+    run = learner(Gradients(RANDOM), plan, SIZE, optimiser)
+    assert run.monitor
+    watch, touched = run.monitor.watch, run.monitor.state["touched"]
+    for step in range(3):
+        run.step(step)
+    assert touched.tolist() == [0, -1]
+    where = watch.stretch(2)
+    assert (where.start, where.stop) == (2000, SIZE)
+    unseen = np.setdiff1d(np.arange(where.start), watch.fixed)[1]
+    run.weights[unseen] += 1
+    run.step(3)
+    assert touched.tolist() == [0, -1]
+    for step, (name, place) in enumerate(
+        [(name, place) for name in ("weights", *run.optimiser.state) for place in ("first", "last", "fixed")], start=4
+    ):
+        before, where = touched.copy(), watch.stretch(step - 1)
+        at = {"first": where.start, "last": where.stop - 1, "fixed": int(watch.fixed[-2])}[place]
+        array = run.weights if name == "weights" else run.optimiser.state[name]
+        array[at] = np.nextafter(array[at], np.float32(np.inf))
+        run.step(step)
+        assert touched.tolist() == [before[0] + 1, 4], (name, place)
+
+
+def test_weights_that_others_set_may_change_between_two_updates() -> None:
+    """The first 100; those that they were when it ended, whatever they are now."""
+    plan = plan_of(40, 10)
+    run = learner(Gradients(RANDOM), plan, SIZE)
+    assert run.monitor
+    run.optimiser.first = 100
+    touched = run.monitor.state["touched"]
+    assert run.monitor.watch.stretch(3) == slice(0, SIZE)
+    run.step(0)
+    run.weights[:100] += 1
+    run.optimiser.first = 0
+    run.step(1)
+    assert touched.tolist() == [0, -1]
+    run.step(2)
+    run.optimiser.first = 100
+    run.weights[int(run.monitor.watch.fixed[1])] += 1
+    assert run.monitor.watch.fixed[1] < 100
+    run.step(3)
+    assert touched.tolist() == [1, 3]
+    run.weights[100] += 1
+    run.step(4)
+    assert touched.tolist() == [2, 3]
+
+
 def closely(run: DPSGD, more: np.ndarray | float = 0.0) -> tuple[np.ndarray, np.ndarray, float, float]:
     """The sample of a step, and norms, gap and doubt that are shown of it when the sum was off by ``more``."""
     assert isinstance(run.monitor, Shown)
