@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import tarfile
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,9 @@ import typer.main
 import yaml
 
 from engine.command_line.verbs import app
-from engine.settings import REPOSITORY
+from engine.settings import REPOSITORY, Settings
+from engine.store import key_file
+from engine.store.places import key_path
 from tests.browser.chromium import in_ci
 
 FOLDER = REPOSITORY / "docs" / "deploy"
@@ -155,3 +158,28 @@ class TestKubernetes:
 def test_files_that_are_told_in_the_text_are_there():
     for name in ("Containerfile", "compose.yaml", "kubernetes.yaml"):
         assert f"deploy/{name}" in TEXT
+
+
+def test_a_copy_has_no_keys_of_noise_and_is_its_owners_alone(tmp_path: Path) -> None:
+    """A key in a copy would outlive the run that destroys its own."""
+    home = tmp_path / "runs"
+    for name in ("runs.sqlite", "checkpoints/RUN.npz", "encoded/rows.npy"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).touch()
+    key_file.secrets_for(key_path(Settings(home=home, data_dir=None, store_url="sqlite://"), "RUN"), begun=False)
+    copy = re.search(r"^umask 077\ntar (?:.*\\\n)?.*runs$", TEXT, re.M)
+    assert copy
+    command = copy.group(0).replace("/var/lib/epsilon-explorer", str(tmp_path))
+    subprocess.run(["sh", "-ec", command], cwd=tmp_path, check=True)
+    made = tmp_path / "epsilon.tar.gz"
+    with tarfile.open(made) as archive:
+        kept = {Path(name).name for name in archive.getnames()}
+    assert {"runs.sqlite", "RUN.npz"} <= kept
+    assert not kept & {"RUN.key", "rows.npy"}
+    assert made.stat().st_mode & 0o077 == 0
+
+
+def test_streamlit_started_by_hand_listens_here_alone() -> None:
+    """Only ``engine.launch.serve`` refuses other addresses until people sign in."""
+    settings = tomllib.loads((REPOSITORY / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
+    assert settings["server"]["address"] == "localhost"

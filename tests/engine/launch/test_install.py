@@ -170,10 +170,11 @@ class TestFetching:
         assert not psutil.pid_exists(int(number.read_text()))
 
 
-def test_vectors_are_tried_from_each_place_in_turn():
+def test_vectors_are_tried_from_each_place_in_turn_and_first_from_the_one_whose_files_are_known():
     places = install.vector_commands("en_core_web_md")
-    assert "spacy" in places[0]
-    assert "pip" in places[1]
+    assert "pip" in places[0]
+    assert "--require-hashes" in places[0]
+    assert "spacy" in places[1]
     assert len(install.vector_commands("en_core_web_lg")) == 1
 
 
