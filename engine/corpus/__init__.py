@@ -4,6 +4,7 @@ Light to import: what generates or downloads is imported when it is asked for.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from engine.config import JOIN, SYNTHETIC, SimulationConfig
@@ -14,6 +15,7 @@ from engine.corpus.handle import CorpusHandle
 from engine.corpus.joined import JoinedCorpora
 from engine.corpus.sentences import Corpus, Sentence
 from engine.corpus.uploads import add_upload, delete, rename
+from engine.errors import CorpusError
 from engine.settings import Settings
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "Sentence",
     "add_upload",
     "catalogue",
+    "checksums_of",
     "delete",
     "fetch",
     "of_run",
@@ -47,6 +50,22 @@ def of_run(config: SimulationConfig, settings: Settings, expected: str | None = 
     if config.platforms:
         return JoinedCorpora(config.corpus, settings, expected, config.federation.masked)
     return CorpusHandle(config.corpus, settings, expected)
+
+
+def checksums_of(name: str, config: SimulationConfig, settings: Settings) -> set[str]:
+    """Checksums under which a run keeps what it works out from the sentences of the corpus ``name``, whatever split of
+    it the run uses, and with whichever others: as far as all that such a checksum is of is here, whoever's it is.
+
+    Of platforms with masked names these are the checksums of all: which names they are, each corpus decides.
+    """
+    every = files.of_all(settings)
+    whole = of_run(config, every)
+    splits = [CorpusHandle(part, every) for part in config.corpus.split(JOIN) if name in files.names_in(part)]
+    found = set()
+    for handle in (whole, *splits, *(whole.parts if config.federation.masked else ())):
+        with suppress(CorpusError):
+            found.add(handle.checksum)
+    return found
 
 
 def fetch(name: str, settings: Settings, progress: Callable[[float], None] = lambda share: None) -> Path:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
+from engine.config import JOIN
 from engine.corpus import brat, rel
 from engine.corpus.catalogue import NAMED, NAMES, Entry
 from engine.corpus.texts import LARGEST_FILE
@@ -73,6 +74,11 @@ def without_split(name: str) -> tuple[str, int | None]:
     return (base, int(number)) if known and int(number) <= _MOST_SPLITS else (name, None)
 
 
+def names_in(corpus: str) -> frozenset[str]:
+    """Names of the corpora that a run trains on, each without its split: ``ade@3 + btc`` → ``ade``, ``btc``."""
+    return frozenset(without_split(part)[0] for part in corpus.split(JOIN))
+
+
 def locate(name_or_path: str, settings: Settings) -> Located:
     """The files of a name, with or without a split, or of a path. Raises CorpusError when they are not here or not what
     the name promises."""
@@ -129,6 +135,11 @@ def find_named(entry: Entry, settings: Settings) -> Located | None:
 def fetched_folder(name: str, settings: Settings) -> Path:
     """Where the files of a fetched corpus go."""
     return settings.home / "fetched" / name
+
+
+def of_all(settings: Settings) -> Settings:
+    """The same with the corpora of everybody."""
+    return replace(settings, own=None)
 
 
 def own_files(settings: Settings) -> dict[str, Path]:

@@ -11,16 +11,16 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from engine.corpus import rel
-from engine.corpus.files import MOST_FILES, OWN, checksum, located_at, own_files, parts_of
+from engine.corpus import rel, traces
+from engine.corpus.files import MOST_FILES, OWN, checksum, located_at, of_all, own_files, parts_of
 from engine.corpus.reading import read
 from engine.corpus.texts import MAX_BYTES
 from engine.corpus.texts import shown as text_shown
-from engine.errors import CorpusError, StoreError
+from engine.errors import CorpusError, NotAllowed, StoreError
 from engine.settings import Settings
 
 ARCHIVE = ".zip"
@@ -34,33 +34,56 @@ _UNWRITABLE = re.compile(r"[\x00-\x1f\ud800-\udfff]")
 _ODD = re.compile(r"[\\:\x00-\x1f]|.{200}")
 
 
-def add_upload(filename: str, data: bytes, settings: Settings, check: Callable[[Path, str], None] | None = None) -> str:
+def add_upload(
+    filename: str,
+    data: bytes,
+    settings: Settings,
+    check: Callable[[Path, str], None] | None = None,
+    keep: Callable[[Callable[[], str]], str] = lambda place: place(),
+) -> str:
     """Keep a file among the user's own corpora, whole or not at all, and return its name there: a column file, a
     ``.rel`` file, or a zip of what makes a corpus (see :func:`engine.corpus.files.parts_of`).
 
     The same content under the same file name keeps its name, whoever's it is; other content gets a number. check:
-    reads what is about to be kept, and is told what it is called in messages; by default it is read here. Raises
-    CorpusError when it cannot be read as a corpus, StoreError when it cannot be written.
+    reads what is about to be kept, and is told what it is called in messages; by default it is read here. keep: is
+    given what puts it in its place and returns its name, and does that, or raises NotAllowed: then nothing is left of
+    it. Raises CorpusError when it cannot be read as a corpus, StoreError when it cannot be written.
     """
     shown = _UNWRITABLE.sub("_", Path(filename.replace("\\", "/")).name) or "upload"
     if len(data) > MAX_BYTES:
         raise CorpusError(f"{shown} has more than {MAX_BYTES:,} bytes, the largest upload that is read")
     folder, slug = settings.home / "corpora", _slug(Path(shown).stem)
-    try:
+    with _unkept(shown, folder):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".upload-") as passing:
             made = _written(Path(passing), slug, shown, data)
             (check or _checked)(made, shown)
             content = checksum(located_at(made))
-            for number in range(1, _NAMES):
-                name = f"{OWN}{slug}" + (f"-{number}" if number > 1 else "")
-                taken = own_files(_of_all(settings)).get(name)
-                if taken is None and _placed(made, folder / f"{name}{made.suffix}"):
-                    return name
-                if taken is not None and checksum(located_at(taken)) == content:
-                    return name
+            try:
+                return keep(lambda: _called(made, content, folder, slug, shown, settings))
+            except NotAllowed:
+                traces.forget(content, settings.artefacts, copies=False)  # others may have the same content
+                raise
+
+
+@contextmanager
+def _unkept(shown: str, folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise StoreError(f"{shown} cannot be kept in {folder}: {error.strerror}") from error
+
+
+def _called(made: Path, content: str, folder: Path, slug: str, shown: str, settings: Settings) -> str:
+    """Put it where the first name is free, or find it under one that it has already; its name."""
+    with _unkept(shown, folder):  # within whatever keeps it, which would take the disk's failure for its own
+        for number in range(1, _NAMES):
+            name = f"{OWN}{slug}" + (f"-{number}" if number > 1 else "")
+            taken = own_files(of_all(settings)).get(name)
+            if taken is None and _placed(made, folder / f"{name}{made.suffix}"):
+                return name
+            if taken is not None and checksum(located_at(taken)) == content:
+                return name
     raise StoreError(f"{shown} cannot be kept in {folder}: too many corpora have this name")
 
 
@@ -148,9 +171,9 @@ def _slug(title: str) -> str:
 def rename(name: str, title: str, settings: Settings) -> str:
     """Give one of the user's own corpora another name, made from ``title``; returns it. Raises CorpusError,
     StoreError."""
-    path, new = _own_file(name, settings), f"{OWN}{_slug(title)}"
+    path, new = own_file(name, settings), f"{OWN}{_slug(title)}"
     target = path.with_name(f"{new}{path.suffix}" if path.is_file() else new)
-    if new in own_files(_of_all(settings)):
+    if new in own_files(of_all(settings)):
         raise CorpusError(f"name={title!r}, expected one that no corpus has: {new.removeprefix(OWN)} is there")
     try:
         path.rename(target)
@@ -161,7 +184,7 @@ def rename(name: str, title: str, settings: Settings) -> str:
 
 def delete(name: str, settings: Settings) -> None:
     """Remove one of the user's own corpora. Raises CorpusError, StoreError."""
-    path = _own_file(name, settings)
+    path = own_file(name, settings)
     try:
         if path.is_dir():
             shutil.rmtree(path)
@@ -171,12 +194,8 @@ def delete(name: str, settings: Settings) -> None:
         raise StoreError(f"{name} cannot be deleted: {error.strerror}") from error
 
 
-def _of_all(settings: Settings) -> Settings:
-    """Names are given once, whoever's corpus it is."""
-    return replace(settings, own=None)
-
-
-def _own_file(name: str, settings: Settings) -> Path:
+def own_file(name: str, settings: Settings) -> Path:
+    """Where one of the user's own corpora lies. Raises CorpusError where it is none."""
     path = own_files(settings).get(name)
     if path is None:
         raise CorpusError(f"corpus={name!r} is none of your own corpora")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.config import JOIN, PrivacyConfig, SimulationConfig
 from engine.corpus import CorpusHandle
-from engine.corpus.files import OWN, without_split
+from engine.corpus.files import OWN, names_in, without_split
 from engine.errors import CorpusError, EpsilonError, InvalidConfig, StoreError
 from engine.experiments import recipes
 from engine.federated import accounting
@@ -249,7 +249,7 @@ def _earlier(runs: "Runs", corpus: str, budget: Budget) -> Iterator[dict[str, An
     key, known = key_of(runs, corpus)[0], {corpus: True}
 
     def is_on_it(run: Run) -> bool:
-        names = {without_split(name)[0] for name in run.config.corpus.split(JOIN)}
+        names = names_in(run.config.corpus)
         for name in names - known.keys():
             with suppress(CorpusError):  # what is not here any more is not this one
                 known[name] = key_of(runs, name)[0] == key

@@ -5,8 +5,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from engine import corpus as corpora
-from engine.config import FEATURES, JOIN
-from engine.corpus import CorpusInfo
+from engine.config import FEATURES
+from engine.corpus import CorpusInfo, traces, uploads
+from engine.corpus.files import names_in
 from engine.corpus.sentences import Sentence
 from engine.embeddings import own_model
 from engine.embeddings.apart import Overlap, overlap
@@ -49,17 +50,15 @@ class Corpora(Catalogue):
         """Keep an uploaded corpus, a file or a zip; returns its name and what was read of it, in a process of its own.
         tell: is told what is going on. Raises CorpusError, NotAllowed, StoreError."""
         self.allow("upload", filename)
-        if self.person and len(self.brought()) >= self.person.limits.uploads:
-            most = f"{self.person.limits.uploads:,} corpora, the most that one person may have"
-            raise NotAllowed(f"{self.person.name} has {most}: delete one first.")
+        self._belongings.refuse_more_corpora()  # before minutes of reading, and once more when it is kept
         found: list[Intake] = []
         name = corpora.add_upload(
             filename,
             data,
             self.settings,
             lambda path, shown: found.append(intake.read(path, shown, self.settings, tell)),
+            self._belongings.keep_corpus,
         )
-        self._belongings.keep_corpus(name)
         return name, found[0]
 
     def brought(self) -> frozenset[str]:
@@ -67,7 +66,8 @@ class Corpora(Catalogue):
         return self._belongings.brought()
 
     def runs_of(self, corpus: str | None = None) -> list[Run]:
-        """The user's own runs, or those on a corpus, alone or as one of several platforms', without their records."""
+        """The user's own runs, or those on a corpus or a split of it, alone or as one of several platforms', without
+        their records."""
         return self._runs_of(self._store, corpus)
 
     def _every_run(self) -> list[Run]:
@@ -76,7 +76,7 @@ class Corpora(Catalogue):
 
     def _runs_of(self, store: "Store", corpus: str | None) -> list[Run]:
         every = store.newest(100_000)[0]
-        return [run for run in every if corpus is None or corpus in run.config.corpus.split(JOIN)]
+        return [run for run in every if corpus is None or corpus in names_in(run.config.corpus)]
 
     def rename_corpus(self, name: str, title: str) -> str:
         """Give one of the user's own corpora another name; returns it. Raises InvalidConfig where runs are called by
@@ -90,12 +90,13 @@ class Corpora(Catalogue):
         return new
 
     def delete_corpus(self, name: str) -> None:
-        """Remove one of the user's own corpora, all runs on it with what they kept, and what was worked out from its
-        sentences. What somebody else uploaded too, or runs that are somebody else's, stay for them. Raises CorpusError,
-        NotAllowed, StoreError."""
+        """Remove one of the user's own corpora, all runs on it, or on a split of it, with what they kept, and what was
+        worked out from its sentences: of splits and of several platforms, what there are runs on. What somebody else
+        uploaded too, or runs that are somebody else's, stay for them. Raises CorpusError, NotAllowed, StoreError."""
         self.allow("delete corpus", name)
         self.own("corpus", name)
-        checksum = corpora.resolve(name, self.settings).checksum
+        uploads.own_file(name, self.settings)  # of what is none no run ends
+        checksums = self._checksums(name)
         for run in self.runs_of(name):
             with suppress(NotAllowed):
                 self.delete(run.run_id)
@@ -103,8 +104,17 @@ class Corpora(Catalogue):
             return
         corpora.delete(name, self.settings)
         self._belongings.forget_corpus(name)
-        for folder in ("characters", "corpora-by-checksum", "encoded", "layouts", "locks/encoded", "overlaps"):
-            self.settings.artefacts.forget(folder, checksum[:16])
+        for checksum in checksums:
+            traces.forget(checksum, self.settings.artefacts)
+
+    def _checksums(self, name: str) -> set[str]:
+        """Those under which something was worked out from the sentences of one of the user's own corpora, by runs of
+        whomever. Raises CorpusError, StoreError."""
+        found, asked = {corpora.resolve(name, self.settings).checksum}, self._every.checksums()
+        on_it = self._runs_of(self._every, name)
+        for config in {(run.config.corpus, run.config.federation.masked): run.config for run in on_it}.values():
+            found |= corpora.checksums_of(name, config, self.settings)
+        return found | {asked[run.run_id] for run in on_it if run.run_id in asked}
 
     def train_sentences(self, name: str) -> int:
         """How many sentences a corpus has to train on. Raises CorpusError."""

@@ -130,15 +130,16 @@ class Runs(Corpora):
         return self.status(identity)
 
     def delete(self, identity: str) -> None:
-        """Forget one of the user's runs with its records, its note and its checkpoint. Raises RunNotFound, NotAllowed,
-        or InvalidConfig for a published run."""
+        """Forget one of the user's runs with its records, its note, its checkpoint, its taggers and its audit. Raises
+        RunNotFound, NotAllowed, or InvalidConfig for a published run."""
         if identity in self._published.by_id:
             raise InvalidConfig(f"run {identity} is published: its file is in {self.settings.published.name}/")
         self.allow("delete", identity)
         self._ends.pop(identity, None)
         if not self._store.delete(identity):
             return
-        self.settings.artefacts.remove(places.checkpoint_name(identity))
+        for name in (places.checkpoint_name(identity), audits.name_of(identity)):
+            self.settings.artefacts.remove(name)
         self._forget_models([identity])
         key_file.destroy(places.key_path(self.settings, identity))
 

@@ -21,9 +21,14 @@ FOLDER = "audits"
 _MAX_BYTES = 1_000_000
 
 
+def name_of(run_id: str) -> str:
+    """What the audit of a run is called among the files that runs share."""
+    return f"{FOLDER}/{run_id}.json"
+
+
 def write(audit: Audit, artefacts: Artefacts) -> Path:
     """Keep an audit in place of the one of the same run. Raises StoreError."""
-    name = f"{FOLDER}/{audit.run_id}.json"
+    name = name_of(audit.run_id)
     values = _without_infinities(dataclasses.asdict(audit) | {"config": audit.config.to_dict()})
     with artefacts.making(name, "The audit") as passing:
         passing.write_text(json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")

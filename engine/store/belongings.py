@@ -1,6 +1,6 @@
 """What belongs to whom, asked and changed for one person or for whoever keeps the machine."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from engine.people import EVERYBODY, Deed
 from engine.store import holding
@@ -30,11 +30,23 @@ class Belongings:
         with self._store.begin() as connection:
             return frozenset(map(str, connection.execute(mine).scalars()))
 
-    def keep_corpus(self, name: str) -> None:
-        """Make a corpus that was just uploaded the person's."""
+    def refuse_more_corpora(self) -> None:
+        """Raise NotAllowed where the person has as many corpora as one person may."""
         if self._store.person:
-            with self._store.alone() as connection:
-                holding.grant(connection, holding.CORPUS, name, self._store.person.name)
+            with self._store.begin() as connection:
+                holding.refuse_more_corpora(connection, self._store.person)
+
+    def keep_corpus(self, place: Callable[[], str]) -> str:
+        """Make a corpus that is being uploaded the person's; returns its name. place: puts it in its place and says its
+        name; nobody else keeps one meanwhile, so that two at once are not more than one may have. Raises NotAllowed,
+        in which case it is not put anywhere."""
+        if self._store.person is None:
+            return place()
+        with self._store.alone() as connection:
+            holding.refuse_more_corpora(connection, self._store.person)
+            name = place()
+            holding.grant(connection, holding.CORPUS, name, self._store.person.name)
+        return name
 
     def own(self, kind: str, name: str) -> None:
         """Nothing where a run or a corpus is the person's to change. Raises NotAllowed."""

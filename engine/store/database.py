@@ -171,6 +171,12 @@ class Store:
         with self.begin() as connection:
             return int(connection.execute(select(func.count()).select_from(runs).where(*self._sight)).scalar_one())
 
+    def checksums(self) -> dict[str, str]:
+        """The checksum of the corpus that each run was asked for on, which may have changed since."""
+        with self.begin() as connection:
+            rows = connection.execute(select(runs.c.run_id, runs.c.corpus_checksum).where(*self._sight))
+            return {row.run_id: row.corpus_checksum for row in rows}
+
     def last_records(self, run_ids: Collection[str]) -> dict[str, RoundRecord]:
         """The newest record of each of these runs that has one and can be read."""
         found, wanted = {}, sorted(run_ids)

@@ -85,6 +85,13 @@ def refuse_more(connection: Connection, person: Person | None) -> None:
         )
 
 
+def refuse_more_corpora(connection: Connection, person: Person) -> None:
+    """Raise NotAllowed where somebody has as many corpora of their own as one person may."""
+    if len(connection.execute(of_person(CORPUS, person.name, shared=False)).all()) >= person.limits.uploads:
+        most = f"{person.limits.uploads:,} corpora, the most that one person may have"
+        raise NotAllowed(f"{person.name} has {most}: delete one first.")
+
+
 def write(connection: Connection, person: str, deed: str, subject: str, *, refused: bool) -> None:
     """Add to the log."""
     said = subject.replace("\0", "")[:_LONGEST].encode("utf-8", "replace").decode("utf-8")

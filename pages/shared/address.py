@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
-from engine.config import JOIN, SimulationConfig
-from engine.corpus.files import without_split
+from engine.config import SimulationConfig
+from engine.corpus.files import names_in
 from engine.errors import InvalidConfig
 from engine.records import Run
 
@@ -118,7 +118,7 @@ def read(fields: Mapping[str, str], corpora: Collection[str]) -> tuple[Simulatio
         try:
             if name not in FIELDS:
                 raise InvalidConfig(f"the link has the unknown field {_shown(name)}")
-            if name == "corpus" and not {without_split(part)[0] for part in text.split(JOIN)}.issubset(corpora):
+            if name == "corpus" and not names_in(text).issubset(corpora):
                 raise InvalidConfig(f"corpus={_shown(text)} is not in the catalogue here")
             config = _with(config, name, text)
         except InvalidConfig as error:

@@ -4,16 +4,25 @@ import dataclasses
 import os
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from engine import corpus
 from engine.cluster.worker import compute
+from engine.config import FEATURES, JOIN, FederationConfig, with_noise
+from engine.embeddings.apart import overlap
 from engine.errors import CorpusError, InvalidConfig
+from engine.records import Audit, RunState
 from engine.runs import Runs, intake
+from engine.settings import Settings
 from engine.store.database import Store
 from tests.engine.runs_for_tests import SMALL
 
 SENTENCES = "".join(f"{name} B-PER\nlives O\nin O\nNew B-LOC\nUlm I-LOC\n\n" for name in ("Rosa", "Ada", "Max") * 20)
+
+
+TWO = {"notes": SENTENCES, "other": SENTENCES.replace("lives", "sings")}
+"""Two corpora with names in common."""
 
 
 def test_what_was_read_is_told_and_pages_need_not_read_it_again(settings, monkeypatch):
@@ -63,17 +72,34 @@ def test_one_that_takes_too_long_is_given_up(settings, monkeypatch):
         Runs(settings).add_corpus("notes.conll", SENTENCES.encode())
 
 
+def asked(runs: Runs, name: str, masked: float = 0.0) -> str:
+    """A run on a corpus that waits, with what pages work out before it."""
+    config = dataclasses.replace(SMALL, corpus=name, data_fraction=1.0)
+    if masked:
+        config = dataclasses.replace(with_noise(config, 0.0), federation=FederationConfig(masked=masked))
+    identity, on = runs.identity(config), runs.corpus(config)
+    on.share()
+    Store(runs.settings.store_url).submit(identity, config, on.checksum)
+    assert len(runs.plan(config).shards) == len(on.parts)
+    assert len(on.layout) == on.train_sentences
+    overlap(on, FEATURES[-1])
+    return identity
+
+
+def done(runs: Runs, name: str) -> str:
+    identity = asked(runs, name)
+    compute(identity, runs.settings, "here")
+    assert runs.status(identity).state == RunState.DONE
+    return identity
+
+
 class TestItsEnd:
     @pytest.fixture
     def kept(self, trained_settings):
         """A corpus with a run on it."""
         runs = Runs(trained_settings)
         name, _ = runs.add_corpus("notes.conll", SENTENCES.encode())
-        config = dataclasses.replace(SMALL, corpus=name, data_fraction=1.0)
-        identity = runs.identity(config)
-        Store(trained_settings.store_url).submit(identity, config, runs.corpus(config).checksum)
-        compute(identity, trained_settings, "here")
-        return runs, name, identity
+        return runs, name, done(runs, name)
 
     def test_nothing_of_it_remains(self, kept, trained_settings):
         runs, name, identity = kept
@@ -84,6 +110,66 @@ class TestItsEnd:
         assert _named(trained_settings.home, known) == []
         assert runs.runs_of(name) == []
         assert name not in {info.name for info in runs.corpora()}
+
+    def test_nothing_remains_of_its_splits_and_of_what_it_was_joined_with(self, settings):
+        settings = dataclasses.replace(settings, shared="memory://ends")
+        runs = Runs(settings)
+        (name, _), (other, _) = (runs.add_corpus(f"{title}.conll", text.encode()) for title, text in TWO.items())
+        joined = f"{name}@4{JOIN}{other}"
+        on = {asked(runs, each) for each in (f"{name}@3", joined, f"{other}{JOIN}{name}", f"synthetic{JOIN}{name}@7")}
+        on.add(asked(runs, joined, masked=0.5))
+        apart = asked(runs, other)
+        folders = {each.partition("/")[0] for each in _there(settings)}
+        assert folders == {"layouts", "overlaps", "platforms", "corpora-by-checksum"}
+        assert {run.run_id for run in runs.runs_of(name)} == on
+        assert {run.run_id for run in runs.runs_of(other)} > {apart}
+        theirs = [corpus.resolve(each, settings).checksum[:16] for each in (other, "synthetic")]
+        runs.delete_corpus(name)
+        left = _there(settings)
+        assert {each.partition("/")[0] for each in left} == folders - {"platforms"}
+        assert [each for each in left if not any(checksum in each for checksum in theirs)] == []
+        assert [run.run_id for run in runs.runs_of()] == [apart]
+
+    def test_nothing_remains_of_a_split_that_a_worker_trained_on(self, kept, trained_settings):
+        runs, name, _ = kept
+        checksum = corpus.resolve(f"{name}@3", trained_settings).checksum[:16]
+        known = (done(runs, f"{name}@3"), checksum)
+        assert len({Path(path).parent.name for path in _named(trained_settings.home, known)}) > 3
+        runs.delete_corpus(name)
+        assert _named(trained_settings.home, known) == []
+
+    def test_nothing_remains_where_what_it_was_joined_with_is_gone(self, settings):
+        runs = Runs(settings)
+        (name, _), (other, _) = (runs.add_corpus(f"{title}.conll", text.encode()) for title, text in TWO.items())
+        asked(runs, f"{name}@4{JOIN}{other}")
+        (settings.home / "corpora" / f"{other}.conll").unlink()
+        assert len(list((settings.home / "platforms").iterdir())) == 1
+        runs.delete_corpus(name)
+        assert list((settings.home / "platforms").iterdir()) == []
+
+    def test_a_run_takes_its_audit_along(self, kept, trained_settings):
+        runs, name, identity = kept
+        audit = Audit(
+            run_id=identity, config=runs.get(identity).config, created="", machine="", command="", engine_version=""
+        )
+        for number, end in enumerate((lambda: runs.delete(identity), lambda: runs.delete_corpus(name))):
+            if number:
+                assert done(runs, name) == identity
+            runs.keep_audit(audit)
+            assert runs.audits() == {identity: audit}
+            end()
+            assert runs.audits() == {}
+            assert _named(trained_settings.home, (identity,)) == []
+
+    @pytest.mark.parametrize("called", ["{}@3", "{}@3 + synthetic", "synthetic + {}@3"])
+    def test_a_name_stays_while_runs_on_a_split_are_called_by_it(self, called, settings):
+        runs = Runs(settings)
+        name, _ = runs.add_corpus("notes.conll", SENTENCES.encode())
+        identity = asked(runs, called.format(name))
+        with pytest.raises(InvalidConfig, match="has 1 runs, which are called by its name"):
+            runs.rename_corpus(name, "Letters")
+        runs.delete(identity)
+        assert runs.rename_corpus(name, "Letters") == "my-letters"
 
     def test_a_name_stays_while_runs_are_called_by_it(self, kept):
         runs, name, identity = kept
@@ -99,14 +185,27 @@ class TestItsEnd:
         runs.add_corpus("other.conll", SENTENCES.encode())
         with pytest.raises(CorpusError, match="expected one that no corpus has: other is there"):
             runs.rename_corpus(name, "Other!")
-        for strange in ("synthetic", "btc", "my-nothing", "../x"):
+        for strange in ("synthetic", "btc", "my-nothing", "../x", f"{name}@3"):
             with pytest.raises(CorpusError):
                 runs.delete_corpus(strange)
             with pytest.raises(CorpusError):
                 runs.rename_corpus(strange, "mine")
+        public = asked(runs, "synthetic")
+        with pytest.raises(CorpusError, match="none of your own corpora"):
+            runs.delete_corpus("synthetic")
+        assert [run.run_id for run in runs.runs_of()] == [public]
 
 
 def _named(home: Path, words: tuple[str, ...]) -> list[str]:
     """All that lies below and is called by one of these; links are followed: encoded corpora are shared by tests."""
     every = [Path(folder, name) for folder, below, files in os.walk(home, followlinks=True) for name in below + files]
     return [str(path) for path in every if any(word in path.name for word in words)]
+
+
+def _there(settings: Settings) -> list[str]:
+    """All that was worked out from sentences, here and where runs share their files, by folder and name."""
+    folders = ("characters", "corpora-by-checksum", "encoded", "layouts", "overlaps", "platforms")
+    shared = [each.removeprefix("/ends/") for each in fsspec.filesystem("memory").find("/ends")]
+    here = settings.artefacts.folder
+    every = [*shared, *(str(path.relative_to(here)) for path in here.glob("*/*"))]
+    return [each for each in every if each.partition("/")[0] in folders]

@@ -3,8 +3,10 @@ or link asks for it."""
 
 import inspect
 import io
+import threading
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +18,7 @@ from engine.config import JOIN, SimulationConfig
 from engine.errors import BudgetExceeded, CorpusError, EpsilonError, InvalidConfig, NotAllowed, RunNotFound
 from engine.people import Person
 from engine.records import RunState
-from engine.runs import Runs, auditing, budgets
+from engine.runs import Runs, auditing, budgets, intake
 from engine.runs.repeats import repeat_id
 from engine.store import places
 from engine.training.model import Model
@@ -242,6 +244,34 @@ class TestRuns:
         assert len(of("rudi").brought()) == 1
         with pytest.raises(NotAllowed, match="rita has 2 corpora, the most that one person may have: delete one first"):
             upload(rita, "c.conll")
+
+    def test_two_uploads_at_once_are_no_more_than_one_person_may_have(self, runs, of, monkeypatch):
+        rita, meet = of("rita"), threading.Barrier(2)
+        upload(rita, "first.conll", OTHERS)
+        read = intake.read
+
+        def read_together(*given):
+            found = read(*given)
+            meet.wait(60)  # both were let in, and none is kept yet
+            return found
+
+        monkeypatch.setattr(intake, "read", read_together)
+
+        def kept(title: str) -> str:
+            try:
+                return upload(rita, f"{title}.conll", f"{title} O\n\n".encode() + COLUMNS)
+            except NotAllowed as refused:
+                return str(refused)
+
+        with ThreadPoolExecutor(2) as both:
+            name, refusal = sorted(both.map(kept, ["second", "third"]))
+        assert refusal == "rita has 2 corpora, the most that one person may have: delete one first."
+        assert rita.brought() == {"my-first", name}
+        home = runs.settings.home
+        assert sorted(path.stem for path in (home / "corpora").iterdir()) == ["my-first", name]
+        worked_out = {rita.corpus(replace(SMALL, corpus=each)).checksum[:16] for each in rita.brought()}
+        for folder in ("layouts", "overlaps"):
+            assert {path.name[:16] for path in (home / folder).iterdir()} == worked_out, folder
 
     def test_a_repetition_belongs_to_whoever_asked_for_it(self, of):
         run = done(of("rita"))

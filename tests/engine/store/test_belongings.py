@@ -1,5 +1,7 @@
 """Whose runs and corpora are, in every database alike."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -142,9 +144,13 @@ def test_everybody_has_a_turn(store):
     assert store.status("ua").queue_place == 1
 
 
+def keep(store: Store, name: str) -> str:
+    return Belongings(store).keep_corpus(lambda: name)
+
+
 def test_a_corpus_is_somebodys(store):
     for person in (RITA, RUDI):
-        Belongings(store.of(person)).keep_corpus(f"my-{person.name[:4]}")
+        keep(store.of(person), f"my-{person.name[:4]}")
     rita, rudi = Belongings(store.of(RITA)), Belongings(store.of(RUDI))
     assert rita.own_corpora() == {"my-rita"}
     rita.share(holding.CORPUS, "my-rita", shared=True)
@@ -153,12 +159,35 @@ def test_a_corpus_is_somebodys(store):
         rudi.own(holding.CORPUS, "my-rita")
     rita.forget_corpus("my-rita", "my-new")
     assert rudi.own_corpora() == {"my-new", "my-rudi"}
-    rudi.keep_corpus("my-new")  # the same content under the same name
+    keep(store.of(RUDI), "my-new")  # the same content under the same name
     assert not rita.give_up_corpus("my-new")
     assert rudi.give_up_corpus("my-new")
     assert Belongings(store).give_up_corpus("my-new")
     rudi.forget_corpus("my-new")
     assert rudi.own_corpora() == {"my-rudi"}
+
+
+def test_of_two_corpora_at_once_no_more_are_kept_than_one_person_may_have(store):
+    one = store.of(replace(RITA, limits=Limits(uploads=1)))
+    keep(store.of(RUDI), "my-his")
+    placed: list[str] = []
+
+    def place(name: str) -> str:
+        time.sleep(0.2)  # both are at it by now
+        placed.append(name)
+        return name
+
+    def kept(name: str) -> str:
+        try:
+            return Belongings(one).keep_corpus(lambda: place(name))
+        except NotAllowed as refused:
+            return str(refused)
+
+    with ThreadPoolExecutor(2) as both:
+        found = sorted(both.map(kept, ["my-a", "my-b"]))
+    assert found == [*placed, "rita@example.org has 1 corpora, the most that one person may have: delete one first."]
+    assert Belongings(one).brought() == set(placed)
+    keep(store, "my-of-the-keeper")
 
 
 def test_the_log_has_all_of_it_in_order_whatever_somebody_is_called(store):
