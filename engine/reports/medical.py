@@ -61,14 +61,14 @@ def _table2(rows: Sequence[Row]) -> list[str]:
     together = _trained(rows, fedner.FEDERATED)
     often, alone = _trained(rows, fedner.ALONE_AS_OFTEN), _trained(rows, fedner.ALONE, fedner.TAGGER)
     told = [
-        _said(f"Within FedNER, against alone {_way(base)}", _differences(together, others))
+        _said(f"Within FedNER, against alone {_way(base)}", together, others)
         for base, others in ((fedner.ALONE_AS_OFTEN, often), (fedner.ALONE, alone))
     ]
-    more = _said("More updates by themselves, against batches of 64, with nothing shared", _differences(often, alone))
+    more = _said("More updates by themselves, against batches of 64, with nothing shared", often, alone)
     if more and (printed := _printed_gain(together, alone)):
         more += f" {printed}"
-    parted = _differences(_trained(rows, fedner.PARTED), often)
-    return list(filter(None, (*told, more, _said("Then alone, against alone with as many updates", parted))))
+    parted = _said("Then alone, against alone with as many updates", _trained(rows, fedner.PARTED), often)
+    return list(filter(None, (*told, more, parted)))
 
 
 def _printed_gain(together: Mapping[str, Row], alone: Mapping[str, Row]) -> str:
@@ -86,8 +86,8 @@ def _figure3(rows: Sequence[Row]) -> list[str]:
     for share in sorted(fedner.EPOCHS):
         here = [row for row in rows if row.cell.setting["share"] == share]
         often = _trained(here, fedner.ALONE_AS_OFTEN)
-        found = _differences(_trained(here, fedner.FEDERATED), often)
-        told.append(_said(f"With {_percent(share)} of the sentences, against alone with as many updates", found))
+        what = f"With {_percent(share)} of the sentences, against alone with as many updates"
+        told.append(_said(what, _trained(here, fedner.FEDERATED), often))
         wins.append((share, _differences(_trained(here, fedner.PARTED), often)))
     return [*filter(None, told), *_parted(wins)]
 
@@ -134,10 +134,8 @@ def _figure5(rows: Sequence[Row]) -> list[str]:
     told = []
     for share in fedner.MASKED:
         here = [row for row in rows if row.cell.setting["masked"] == share]
-        found = _differences(_trained(here, fedner.FEDERATED), _trained(here, fedner.ALONE_AS_OFTEN))
-        told.append(
-            _said(f"With {_percent(share)} of the common names masked, against alone with as many updates", found)
-        )
+        what = f"With {_percent(share)} of the common names masked, against alone with as many updates"
+        told.append(_said(what, _trained(here, fedner.FEDERATED), _trained(here, fedner.ALONE_AS_OFTEN)))
     return list(filter(None, told))
 
 
@@ -180,9 +178,8 @@ def _private(rows: Sequence[Row]) -> list[str]:
             ]
             others = silent if scope == fedner.PLATFORM else _trained(here, fedner.ALONE_AS_OFTEN)
             what = "alone without noise" if scope == fedner.PLATFORM else "alone at the same ε"
-            found = _differences(_trained(here, fedner.FEDERATED), others)
             said = f"{KINDS[fedner.SMALL].short}, ε = {epsilon:g} for each {scope}: sharing, against {what}"
-            told.append(_said(said, found))
+            told.append(_said(said, _trained(here, fedner.FEDERATED), others))
     return list(filter(None, told))
 
 
@@ -211,10 +208,20 @@ def _differences(mine: Mapping[str, Row], others: Mapping[str, Row]) -> dict[str
     return {name: values for name, values in found.items() if values}
 
 
-def _said(what: str, found: _Differences) -> str:
-    """A sentence on the gain of each platform; empty where nothing is known."""
-    told = ", ".join(f"{TITLES[name]} {_points(values)}" for name, values in found.items())
-    return f"{what}, in points of strict F1: {told}." if told else ""
+def _said(what: str, mine: Mapping[str, Row], others: Mapping[str, Row]) -> str:
+    """A sentence on the gain of each platform, and one on all together; empty where nothing is known."""
+    told = ", ".join(f"{TITLES[name]} {_points(values)}" for name, values in _differences(mine, others).items())
+    return f"{what}, in points of strict F1: {told}.{_on_average(mine, others)}" if told else ""
+
+
+def _on_average(mine: Mapping[str, Row], others: Mapping[str, Row]) -> str:
+    """A sentence on the mean over all platforms, seed by seed, which chance moves less than each of them; empty where
+    there are no two seeds that all have."""
+    both = [(_by_seed(mine[name]), _by_seed(others[name])) for name in TITLES if name in mine and name in others]
+    seeds = set.intersection(*(set(each) for pair in both for each in pair)) if len(both) == len(TITLES) else set()
+    if len(seeds) < 2:
+        return ""
+    return f" On average over all {_points([statistics.fmean(a[seed] - b[seed] for a, b in both) for seed in seeds])}."
 
 
 def _points(values: Sequence[float]) -> str:

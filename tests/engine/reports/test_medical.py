@@ -55,6 +55,21 @@ def test_table_2_parts_the_gain_into_more_updates_and_sharing() -> None:
     assert "ADE +10.0 (95 % interval +10.0 to +10.0, 3 seeds)" in often
 
 
+def test_platforms_are_taken_together_seed_by_seed_where_all_have_two() -> None:
+    known = {fedner.federated(): (7, 6, 8), fedner.federated(shared=NOTHING): (5, 5, 5)}
+    first, *_ = medical.verdict(rows(known, seeds=2), "table2")
+    assert first.endswith(" On average over all +20.0 (95 % interval +20.0 to +20.0, 2 seeds).")
+    assert "On average" not in medical.verdict(rows(known), "table2")[0]
+    alone = fedner.federated(shared=NOTHING)
+    several = [
+        one if row.cell.platform == "psytar" and row.cell.config.federation.shared == alone.federation.shared else row
+        for row, one in zip(rows(known, seeds=2), rows(known), strict=True)
+    ]
+    first, *_ = medical.verdict(several, "table2")
+    assert "PsyTAR +10.0 (one seed)" in first
+    assert "On average" not in first
+
+
 def test_figure_3_says_at_which_shares_it_pays_to_part() -> None:
     known = {}
     for share, right in ((0.1, (6, 6, 6)), (0.5, (6, 4, 6)), (1.0, (5, 5, 5))):
