@@ -95,7 +95,7 @@ def manage(runs: Runs, info: CorpusInfo) -> None:
             _do(lambda: runs.rename_corpus(info.name, title))
         st.divider()
         with_runs = f" and its {number:,} runs" if number > 1 else " and its run" if number else ""
-        st.markdown(f"Its file{with_runs} and all that was worked out from its sentences are removed{_for_all(runs)}.")
+        st.markdown(f"Its file{with_runs} and what was worked out from its sentences are removed{_for_all(runs)}.")
         sure = st.checkbox("It cannot be undone: I am sure", key="corpus_sure")
         if st.button(
             f"Delete this corpus{with_runs}", type="primary", key="delete_corpus", disabled=not sure,
