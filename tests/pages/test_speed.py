@@ -33,13 +33,19 @@ def test_what_was_measured_is_shown_with_its_command(page):
 
 def test_each_part_names_its_processor_before_its_figures(page):
     test = page(Settings.from_environment().published)
-    machine = measured.read_all(Settings.from_environment().published)["step"].machine
+    known = measured.read_all(Settings.from_environment().published)
     parts = [element.value.replace("\\", "") for element in test.main if element.type in ("markdown", "caption")]
     text = "\n".join(parts)
-    headings = ("### On", "#### A whole run", "#### How the cost grows", "#### Several runs at once", "#### A step of")
-    for heading in headings:
+    headings = {
+        "### On": "step",
+        "#### A whole run": "whole_run",
+        "#### How the cost grows": "growth",
+        "#### Several runs at once": "workers",
+        "#### A step of": "fedner_step",
+    }
+    for heading, name in headings.items():
         begin = text.index(heading)
-        assert machine in text[begin : begin + 200], heading
+        assert known[name].machine in text[begin : begin + 200], heading
 
 
 def test_what_was_not_measured_says_how_to(page, tmp_path):
