@@ -24,7 +24,7 @@ from engine.simulation import simulate
 from engine.training import dpsgd
 from engine.training.batches import batch_of
 from engine.training.checkpoint import Checkpoint
-from engine.training.dpsgd import DPSGD
+from engine.training.dpsgd import DPSGD, StepStatistics
 from engine.training.optimisers import Optimiser
 from tests.engine.federated.platforms import FLAT, SIZES, TAGS, federation, tagger
 
@@ -175,6 +175,30 @@ def test_a_run_that_is_interrupted_goes_on_as_it_was(together: int, moment: int)
     np.testing.assert_array_equal(again.average.weights, whole.average.weights)
     assert [one.verdict() for one in again.monitors] == [one.verdict() for one in whole.monitors]
     assert not any(one.verdict().failed for one in again.monitors)
+
+
+def test_a_checkpoint_of_an_older_check_is_gone_on_from() -> None:
+    """It does not say what moved between two updates: that begins anew."""
+    changes = {**PLAIN, "noise_multiplier": 1.0, "clip_norm": 0.4}
+    half, again = after(federation(**changes), 3), federation(**changes)
+    again.restore({name: array.copy() for name, array in half.state.items() if not name.endswith("/touched")})
+    after(again, 5, 3)
+    assert not any(one.verdict().failed for one in again.monitors)
+    np.testing.assert_array_equal(again.weights, after(federation(**changes), 5).weights)
+
+
+def test_sabotage_of_what_a_platform_keeps_between_two_steps_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What all share moves there, by the server; what one keeps may not."""
+    honest = DPSGD.step
+
+    def broken(self: DPSGD, step: int) -> StepStatistics:
+        self.weights[-1] += np.float32(0.01) * bool(step)
+        return honest(self, step)
+
+    monkeypatch.setattr(DPSGD, "step", broken)
+    run = after(federation(**{**PLAIN, "noise_multiplier": 1.0, "clip_norm": 0.4}), 2)
+    for one in run.monitors:
+        assert "something else than an update" in " ".join(one.verdict().faults)
 
 
 def test_weights_that_stop_being_finite_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

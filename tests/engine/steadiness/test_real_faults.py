@@ -14,6 +14,7 @@ from engine.config import TaggerConfig, TrainingConfig
 from engine.records import RunState
 from engine.runs import Runs
 from engine.store.database import Store
+from tests.browser.chromium import in_ci
 from tests.engine.runs_for_tests import SMALL
 from tests.engine.steadiness.disturbed import CONFIGS, ROOT, App, Watch, alone, comparable, workers
 
@@ -63,7 +64,9 @@ def test_a_disk_that_is_really_full_at_a_checkpoint(apart, trained_settings, enc
 
 def test_a_worker_whose_memory_the_system_bounds_says_so_and_goes_on(trained_settings):
     if not hasattr(psutil, "RLIMIT_AS"):
-        pytest.skip("this system bounds the memory of no process that runs already (prlimit)")
+        (pytest.fail if in_ci() else pytest.skip)(
+            "this system bounds the memory of no process that runs already (prlimit)"
+        )
     app, watch = App(trained_settings, CONFIGS[:2]), Watch(trained_settings, CONFIGS[:2])
     try:
         watch.until(10_000)  # to their ends: two workers are warm, and a cold one would want more than SPARE
