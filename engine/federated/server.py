@@ -42,13 +42,16 @@ class Server:
 
     def __init__(self, plan: FederatedPlan, weights: np.ndarray, streams: Secrets | Seeds) -> None:
         self.plan, self.weights, self._streams = plan, weights, streams
+        self._sum, self._plain = np.zeros(weights.size), np.zeros(weights.size)
+        self._clients: list[int] = []
         self.begin()
 
     def begin(self) -> None:
         """A round begins; what was received and not finished is forgotten."""
-        self._sum, self._plain = np.zeros(self.weights.size), np.zeros(self.weights.size)
+        if self._clients:
+            self._sum[:], self._plain[:] = 0, 0
         self._squares, self._share = 0.0, 0.0
-        self._clients: list[int] = []
+        self._clients = []
         self._norms: list[float] = []
         self._hidden: list[np.ndarray] = []
 
@@ -75,19 +78,21 @@ class Server:
         if secure := self.plan.secure_round(round, self.weights.size):
             return self._opened(secure, [visit.client for visit in self.plan.rounds[round]])
         received, server = len(self._clients), self.plan.server
+        signal = float(np.linalg.norm(self._sum))
         if server and not self.plan.local:
             noise = server_noise(self.plan, self.weights.size, self._streams, round=round)
             self.weights[:] = self.weights + (self._sum + noise) / server.batch_size
         elif received:
-            self.weights[:] = self.weights + self._sum / self._share
-        mean = self._plain / max(1, received)
-        drift = self._squares / max(1, received) - float(mean @ mean)
+            self._sum /= self._share
+            self.weights += self._sum
+        self._plain /= max(1, received)
+        drift = self._squares / max(1, received) - float(self._plain @ self._plain)
         sent = BYTES_PER_WEIGHT * self.weights.size * received
         exchange = Exchange(
             clients=tuple(self._clients),
             drift=float(np.sqrt(max(0.0, drift))),
             norms=tuple(self._norms),
-            signal=float(np.linalg.norm(self._sum)),
+            signal=signal,
             bytes_down=sent,
             bytes_up=sent,
         )

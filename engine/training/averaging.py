@@ -5,6 +5,7 @@ released already, so it costs no privacy.
 """
 
 import numpy as np
+from numba import njit, prange
 
 
 class Average:
@@ -21,7 +22,7 @@ class Average:
         """Take the weights as they are now into the average."""
         if self._decay:
             own = 1 - self._decay
-            self.state["average"] += np.float32(own) * (self._followed - self.state["average"])
+            _follow(self.state["average"], self._followed, np.float32(own))
             self.state["average weight"] += own * (1 - self.state["average weight"])
 
     @property
@@ -29,3 +30,17 @@ class Average:
         """The average so far, of what was followed alone: the zeros that it began with are divided out."""
         share = float(self.state["average weight"][0]) if self._decay else 0.0
         return self.state["average"] / np.float32(share) if share else self._followed
+
+
+# A weight at a time, and each is rounded by itself: the digits of one array operation after the other, in a third of
+# the time where there are millions of them.
+@njit(cache=True, nogil=True, parallel=True)
+def _follow(average, followed, own):  # type: ignore[no-untyped-def]
+    for i in prange(average.size):
+        average[i] += own * (followed[i] - average[i])
+
+
+def compile_averaging() -> None:
+    """Compile it for float32 and keep the result on disk."""
+    some = np.zeros(2, dtype=np.float32)
+    _follow(some, some, np.float32(1))

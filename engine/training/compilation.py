@@ -15,6 +15,7 @@ from engine.privacy.mechanisms import add_gaussian_noise
 from engine.seeds import Secrets
 from engine.taggers.decoding import Decoder
 from engine.training import compiled_stamp
+from engine.training.averaging import compile_averaging
 from engine.training.compiled.backend import compile_layers
 from engine.training.dropout import compile_dropout
 from engine.training.gathering import compile_gathering
@@ -35,6 +36,7 @@ def compile_everything(tell: Callable[[str], None] = lambda step: None) -> None:
         add_gaussian_noise(np.zeros(8, dtype=np.float32), Secrets.seeded(0, "").stream("noise"), 1.0)
         compile_measuring()
         compile_optimisers()
+        compile_averaging()
         scores = np.zeros((3, 3), dtype=np.float32)
         Decoder(("O", "B-X", "I-X"), well_formed=True).best(scores, np.array([2, 1]), None)
     compiled_stamp.renew()

@@ -44,15 +44,21 @@ def _begin(chance, sentences, found):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True, parallel=True)
 def _draw(chances, offsets, lengths, border, kept, found):  # type: ignore[no-untyped-def]
     width, step, low = found.shape[1], np.uint64(0x9E3779B97F4A7C15), np.uint64(0xFFFF)
+    nothing, fours = found.dtype.type(0), width // 4
     for k in prange(lengths.size):
         state = _mixed(chances[k])
         for row in range(offsets[k], offsets[k] + lengths[k]):
             line = found[row]
-            for start in range(0, width, 4):
+            for four in range(fours):  # no draw needs the one before it, so that several are made at once
+                bits = _mixed(state + np.uint64(four + 1) * step)
+                for j in range(4):
+                    line[4 * four + j] = kept if ((bits >> np.uint64(16 * j)) & low) >= border else nothing
+            state += np.uint64(fours) * step
+            if 4 * fours < width:
                 state += step
                 bits = _mixed(state)
-                for j in range(start, min(start + 4, width)):
-                    line[j] = kept if (bits & low) >= border else 0
+                for j in range(4 * fours, width):
+                    line[j] = kept if (bits & low) >= border else nothing
                     bits >>= np.uint64(16)
 
 

@@ -1,12 +1,13 @@
 """Scalar functions of the layers, compiled. Everything works in float32 and, for tests, in float64."""
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numba import njit, prange, types
 from numba.extending import overload
 
-from engine.training.compiled.products import ROWS, add_product, packed
+from engine.training.compiled.products import PANEL_BYTES, ROWS, add_product, packed
 
 ARITHMETIC = {"contract", "nsz", "arcp"}
 """Freedoms of the compiler that leave NaN and ∞ alone: a gradient that is not finite must be seen."""
@@ -95,6 +96,20 @@ def affine_shared(inputs, kernel, bias, out):  # type: ignore[no-untyped-def]
         for j in range(out.shape[1]):
             out[row, j] = bias[j]
     add_shared(inputs, packed(kernel), out)
+
+
+def columns_of_product(
+    product: Callable[..., np.ndarray], kernels: Sequence[np.ndarray], slope: np.ndarray, wanted: np.ndarray
+) -> np.ndarray:
+    """The ``wanted`` columns (int [m], ascending) of what ``product`` makes of kernels [I, O] and a slope, [N, I]; digit
+    for digit the same, since whole panels are worked out, each as wide as it is among all."""
+    inputs, wide = len(kernels[0]), PANEL_BYTES // slope.itemsize
+    if len(wanted) == inputs:
+        return product(*kernels, slope)
+    columns = (np.unique(wanted // wide)[:, None] * wide + np.arange(wide)).ravel()
+    columns = columns[columns < inputs]
+    found = product(*(kernel[columns] for kernel in kernels), slope)
+    return np.take(found, np.searchsorted(columns, wanted), axis=1)
 
 
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)

@@ -51,8 +51,13 @@ class Layer(Protocol):
         """
         ...
 
-    def backward(self, weights: np.ndarray, tape: Any, slope: np.ndarray, batch: Batch, lowest: bool) -> Any:
-        """dL/doutputs [N, O] → dL/dinputs [N, I], or None in the ``lowest`` layer; may write to tape and slope."""
+    def learning(self, inputs: np.ndarray) -> np.ndarray:
+        """Which of its outputs depend on weights, bool [O], where of its inputs these do, bool [I]."""
+        ...
+
+    def backward(self, weights: np.ndarray, tape: Any, slope: np.ndarray, batch: Batch, wanted: np.ndarray) -> Any:
+        """dL/d of those outputs that depend on weights → dL/d of the ``wanted`` inputs, which do too, [N, m] (int [m],
+        ascending); None where there are none. May write to tape and slope."""
         ...
 
     def add_squared_norms(self, tape: Any, batch: Batch, squares: np.ndarray) -> None:
@@ -117,11 +122,17 @@ class CompiledBackend:
         _keep_memory()
         self.tagger = tagger
         self.layers: list[Layer] = [_layer(node, number) for number, node in enumerate(tagger.nodes)]
-        self._learning: set[str] = set()
-        """Nodes that a derivative has to reach: with weights, or above such."""
-        for node in tagger.nodes:
-            if node.layer.shapes or self._learning.intersection(node.reads):
-                self._learning.add(node.name)
+        inputs = (FEATURES, *(each.name for each in tagger.inputs))
+        self._learning = {CHARACTERS: np.zeros(0, bool)} | {
+            name: np.zeros(tagger.widths[name], bool) for name in inputs
+        }
+        """Which values of each input and node depend on weights, bool: a derivative has to reach these alone."""
+        self._wanted: list[np.ndarray] = []
+        """Of each node, which of its inputs do, int [m]."""
+        for node, layer in zip(tagger.nodes, self.layers, strict=True):
+            below = np.concatenate([self._learning[name] for name in node.reads])
+            self._learning[node.name] = layer.learning(below)
+            self._wanted.append(np.flatnonzero(below))
         self.head: Head = CRFHead(tagger.head, mean) if isinstance(tagger.head, CRF) else SoftmaxHead(mean)
 
     def clipped_gradient(
@@ -137,13 +148,11 @@ class CompiledBackend:
         slopes = {self.tagger.nodes[-1].name: head.slope}
         for number in range(len(parts) - 1, -1, -1):
             node, layer, tape = self.tagger.nodes[number], self.layers[number], tapes[number]
-            if node.name not in self._learning:
+            if node.name not in slopes:
                 continue
-            lowest = not self._learning.intersection(node.reads)
-            slope = layer.backward(parts[number], tape, slopes.pop(node.name), batch, lowest)
+            slope = layer.backward(parts[number], tape, slopes.pop(node.name), batch, self._wanted[number])
             layer.add_squared_norms(tape, batch, squares[number])
-            if not lowest:
-                self._hand_down(node, slope, slopes)
+            self._hand_down(node, slope, slopes)
         parts_norms = np.sqrt(squares)
         bound = np.inf if clip_norm is None else clip_norm
         # Without clipping the bound is ∞ and every factor is 1; a norm of 0 gives ∞, cut to 1.
@@ -191,11 +200,11 @@ class CompiledBackend:
         return np.ascontiguousarray(joined, dtype=dtype), batch.places
 
     def _hand_down(self, node: Node, slope: np.ndarray, slopes: dict[str, np.ndarray]) -> None:
-        """dL/dinputs of a node [N, I] to those that it read; a node that several read has the sum."""
+        """dL/d of a node's wanted inputs [N, m] to those that it read; a node that several read has the sum."""
         start = 0
         for name in node.reads:
-            width = self.tagger.widths[name]
-            if name in self._learning:
+            width = np.count_nonzero(self._learning[name])
+            if width:
                 own = slope if len(node.reads) == 1 else np.ascontiguousarray(slope[:, start : start + width])
                 slopes[name] = slopes[name] + own if name in slopes else own
             start += width

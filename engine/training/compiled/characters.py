@@ -51,7 +51,13 @@ class CharacterLayer:
         pooled = values[places]
         return pooled, CharacterTape(weights, pooled, where, pooled[:0])
 
-    def backward(self, weights: np.ndarray, tape: CharacterTape, slope: np.ndarray, batch: Batch, lowest: bool) -> None:
+    def learning(self, inputs: np.ndarray) -> np.ndarray:
+        """All."""
+        return np.ones(self.shape.outputs, bool)
+
+    def backward(
+        self, weights: np.ndarray, tape: CharacterTape, slope: np.ndarray, batch: Batch, wanted: np.ndarray
+    ) -> None:
         """dL/doutputs [N, O]; nothing is below."""
         tape.slopes = slope * (1 - tape.pooled * tape.pooled) * (tape.where >= 0)[batch.spellings]
 
@@ -128,11 +134,13 @@ def _squared_norms(  # type: ignore[no-untyped-def]
     longest, size, units = characters.shape[1], embedding.shape[1], slopes.shape[1]
     for part in prange(PARTS):
         tokens = lengths[part] if part < lengths.size else 0  # of the longest sentence of this part
-        read = np.empty((units, taps.size, tokens), np.int16)  # what each tap of each unit reads at each token
+        read = np.empty((units, taps.size, tokens), np.uint16)  # what each tap of each unit reads at each token
         given = np.empty((units, tokens), slopes.dtype)
         table = np.empty(embedding.shape, embedding.dtype)  # dL/dembedding of a sentence
         kernel = np.empty(size, embedding.dtype)  # dL/dkernel of one tap of one unit
+        squared = np.empty(size)
         weight = np.zeros(embedding.shape[0], embedding.dtype)  # slopes of that unit at each character
+        which, factors = np.empty(tokens, np.uint64), np.empty(tokens, embedding.dtype)  # the characters among them
         for k in range(part, lengths.size, PARTS):
             first, number = offsets[k], lengths[k]
             for t in range(number):
@@ -140,8 +148,8 @@ def _squared_norms(  # type: ignore[no-untyped-def]
                 for o in range(units):
                     given[o, t] = line[o]
                     for tap in range(taps.size):
-                        at = places[o] + taps[tap]
-                        read[o, tap, t] = word[at] if 0 <= at < longest else 0
+                        at = np.uint64(places[o] + taps[tap])  # below 0 it is beyond the longest too
+                        read[o, tap, t] = word[at] if at < np.uint64(longest) else 0
             table[:] = 0
             total = 0.0
             for o in range(units):
@@ -153,19 +161,23 @@ def _squared_norms(  # type: ignore[no-untyped-def]
                     row, there = by_unit[tap, o], read[o, tap]
                     for t in range(number):
                         weight[there[t]] += given[o, t]
-                    kernel[:] = 0
-                    for t in range(number):
+                    distinct = np.uint64(0)
+                    for t in range(number):  # without a branch: which characters come twice no processor guesses
                         c = there[t]
-                        factor = weight[c]
+                        which[distinct], factors[distinct] = c, weight[c]
+                        distinct += np.uint64((c > 0) & (weight[c] != 0))
                         weight[c] = 0  # each character once
-                        if c > 0 and factor != 0:
-                            own, learned = embedding[c], table[c]
-                            for i in range(size):
-                                kernel[i] += factor * own[i]
-                            for i in range(size):
-                                learned[i] += factor * row[i]
+                    kernel[:] = 0
+                    for j in range(distinct):
+                        own, learned, factor = embedding[which[j]], table[which[j]], factors[j]
+                        for i in range(size):
+                            kernel[i] += factor * own[i]
+                        for i in range(size):
+                            learned[i] += factor * row[i]
                     for i in range(size):
-                        total += kernel[i] * kernel[i]
+                        squared[i] = kernel[i] * kernel[i]
+                    for i in range(size):  # one after another: how a sum is rounded is part of what a run gives
+                        total += squared[i]
             for c in range(table.shape[0]):
                 for i in range(size):
                     total += table[c, i] * table[c, i]

@@ -1,7 +1,6 @@
 """A dense layer, the same affine map at each token."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numba import njit, prange
@@ -13,6 +12,7 @@ from engine.training.compiled.arithmetic import (
     PARTS,
     add_shared,
     affine_shared,
+    columns_of_product,
     product,
     square_by_tokens,
     square_by_weights,
@@ -56,10 +56,17 @@ class DenseLayer:
         self._affine(inputs, kernel, bias, outputs)
         return outputs, DenseTape(inputs, outputs[:0])
 
-    def backward(self, weights: np.ndarray, tape: DenseTape, slope: np.ndarray, batch: Batch, lowest: bool) -> Any:
-        """dL/doutputs [N, O] → dL/dinputs [N, I], or None in the lowest layer."""
+    def learning(self, inputs: np.ndarray) -> np.ndarray:
+        """All."""
+        return np.ones(self.outputs, bool)
+
+    def backward(
+        self, weights: np.ndarray, tape: DenseTape, slope: np.ndarray, batch: Batch, wanted: np.ndarray
+    ) -> np.ndarray | None:
+        """dL/doutputs [N, O] → dL/d of the wanted inputs [N, m]."""
         tape.slopes = slope
-        return None if lowest else _input_slope(self._parts(weights)[0], slope)
+        kernel, _ = self._parts(weights)
+        return columns_of_product(_input_slope, [kernel], slope, wanted) if len(wanted) else None
 
     def add_squared_norms(self, tape: DenseTape, batch: Batch, squares: np.ndarray) -> None:
         """Add each sentence's squared gradient norm to ``squares`` [B]."""
@@ -77,6 +84,7 @@ class DenseLayer:
 
 @njit(cache=True, fastmath=ARITHMETIC)
 def _input_slope(kernel, slope):  # type: ignore[no-untyped-def]
+    """slope · kernelᵀ, [N, O] · [O, I]."""
     found = np.zeros((slope.shape[0], kernel.shape[0]), slope.dtype)
     add_shared(slope, packed(kernel.T), found)
     return found

@@ -6,7 +6,6 @@ recurrence, the input projection and the weight gradients, is one matrix product
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numba import njit, prange
@@ -18,6 +17,7 @@ from engine.training.compiled.arithmetic import (
     PARTS,
     add_shared,
     affine,
+    columns_of_product,
     product,
     square_by_tokens,
     square_by_weights,
@@ -57,13 +57,22 @@ class LSTMLayer:
         )
         return outputs, LSTMTape(inputs, places, gates, cell, previous)
 
-    def backward(self, weights: np.ndarray, tape: LSTMTape, slope: np.ndarray, batch: Batch, lowest: bool) -> Any:
-        """dL/dh [N, 2H] → dL/dinputs [N, D], or None in the lowest layer."""
+    def learning(self, inputs: np.ndarray) -> np.ndarray:
+        """All."""
+        return np.ones(2 * self.size, bool)
+
+    def backward(
+        self, weights: np.ndarray, tape: LSTMTape, slope: np.ndarray, batch: Batch, wanted: np.ndarray
+    ) -> np.ndarray | None:
+        """dL/dh [N, 2H] → dL/d of the wanted inputs [N, m]."""
         dimensions = tape.inputs.shape[1]
         _run_back(
             weights, dimensions, tape.gates, tape.cell, slope, self.size, batch.offsets, batch.lengths, batch.live
         )
-        return None if lowest else _input_slope(weights, dimensions, tape.gates)
+        if not len(wanted):
+            return None
+        kernels = [part[0] for part in (_parts(weights, d, dimensions, self.size) for d in range(2))]
+        return columns_of_product(_input_slope, kernels, tape.gates, wanted)
 
     def add_squared_norms(self, tape: LSTMTape, batch: Batch, squares: np.ndarray) -> None:
         """Add each sentence's squared gradient norm to ``squares`` [B]."""
@@ -71,9 +80,8 @@ class LSTMLayer:
 
     def weighted_gradient(self, tape: LSTMTape, factors: np.ndarray, batch: Batch, total: np.ndarray) -> None:
         """Σ_i factor_i · G_i into ``total``, flat like the weights; the tape is used up."""
-        _weighted_gradient(
-            tape.inputs, tape.places, tape.gates, tape.previous, factors, batch.offsets, batch.lengths, total
-        )
+        places = tape.places[:0] if tape.places is batch.each else tape.places
+        _weighted_gradient(tape.inputs, places, tape.gates, tape.previous, factors, batch.offsets, batch.lengths, total)
 
 
 @njit(cache=True, nogil=True)
@@ -220,11 +228,9 @@ def _run_back(weights, dimensions, z, cell, slope, size, offsets, lengths, live)
 
 
 @njit(cache=True, fastmath=ARITHMETIC)
-def _input_slope(weights, dimensions, slopes):  # type: ignore[no-untyped-def]
-    size = slopes.shape[2] // 4
-    forward, _, _ = _parts(weights, 0, dimensions, size)
-    backward, _, _ = _parts(weights, 1, dimensions, size)
-    total = np.zeros((slopes.shape[1], dimensions), slopes.dtype)
+def _input_slope(forward, backward, slopes):  # type: ignore[no-untyped-def]
+    """The same of both directions: slopes [2, N, 4H], kernels [D, 4H] → [N, D]."""
+    total = np.zeros((slopes.shape[1], forward.shape[0]), slopes.dtype)
     add_shared(slopes[0], packed(forward.T), total)
     add_shared(slopes[1], packed(backward.T), total)
     return total
@@ -252,20 +258,24 @@ def _squared_norms(inputs, places, slopes, previous, offsets, lengths, squares):
 
 @njit(cache=True, parallel=True, fastmath=ARITHMETIC)
 def _weighted_gradient(inputs, places, slopes, previous, factors, offsets, lengths, total):  # type: ignore[no-untyped-def]
-    """dL/dz is summed up where an input stands at several tokens; then the kernels' gradients are one product each."""
+    """dL/dz is summed up where an input stands at several tokens; then the kernels' gradients are one product each.
+    places: empty where each token has an input of its own, in their order."""
     dimensions, size = inputs.shape[1], previous.shape[2]
-    summed = np.zeros((2, inputs.shape[0], 4 * size), slopes.dtype)
     for d in prange(2):
         kernel, recurrent, bias = _parts(total, d, dimensions, size)
         kernel[:], recurrent[:], bias[:] = 0, 0, 0
+        own = slopes[d]
         for k in range(lengths.size):
-            for row in range(offsets[k], offsets[k] + lengths[k]):
-                line, here = slopes[d, row], summed[d, places[row]]
-                for j in range(bias.size):
-                    line[j] *= factors[k]
-                    here[j] += line[j]
-        for row in range(inputs.shape[0]):
+            if factors[k] != 1:
+                own[offsets[k] : offsets[k] + lengths[k]] *= factors[k]
+        summed = own if places.size == 0 else np.zeros((inputs.shape[0], 4 * size), slopes.dtype)
+        for row in range(places.size):
+            line, here = own[row], summed[places[row]]
             for j in range(bias.size):
-                bias[j] += summed[d, row, j]
-        add_product(inputs.T, packed(summed[d]), kernel)
-        add_product(previous[d].T, packed(slopes[d]), recurrent)
+                here[j] += line[j]
+        for row in range(inputs.shape[0]):
+            line = summed[row]
+            for j in range(bias.size):
+                bias[j] += line[j]
+        add_product(inputs.T, packed(summed), kernel)
+        add_product(previous[d].T, packed(own), recurrent)

@@ -32,12 +32,17 @@ class WindowLayer(_Weightless):
         _show(inputs, places, batch.offsets, batch.lengths, self.shape.copied, self.shape.reach, outputs)
         return outputs, None
 
-    def backward(self, weights: np.ndarray, tape: None, slope: np.ndarray, batch: Batch, lowest: bool) -> Any:
-        """dL/doutputs → dL/dinputs [N, I], or None in the lowest layer."""
-        if lowest:
-            return None
-        found = slope[:, : self.shape.inputs].copy()
-        _show_back(slope, batch.offsets, batch.lengths, self.shape.copied, self.shape.reach, found)
+    def learning(self, inputs: np.ndarray) -> np.ndarray:
+        """Those that are copies of such inputs."""
+        return np.concatenate([inputs, *[inputs[: self.shape.copied]] * (2 * self.shape.reach)])
+
+    def backward(
+        self, weights: np.ndarray, tape: None, slope: np.ndarray, batch: Batch, wanted: np.ndarray
+    ) -> np.ndarray:
+        """dL/d of the copies of the wanted inputs → dL/d of these, [N, m]."""
+        copied = int(np.searchsorted(wanted, self.shape.copied))
+        found = slope[:, : len(wanted)].copy()
+        _show_back(slope, batch.offsets, batch.lengths, copied, self.shape.reach, found)
         return found
 
 
@@ -87,9 +92,17 @@ class TanhLayer(_Weightless):
         outputs = np.tanh(inputs if places is batch.each else inputs[places])
         return outputs, outputs
 
-    def backward(self, weights: np.ndarray, tape: np.ndarray, slope: np.ndarray, batch: Batch, lowest: bool) -> Any:
-        """dL/doutputs [N, I] → dL/dinputs [N, I]."""
-        return slope * (1 - tape * tape)
+    def learning(self, inputs: np.ndarray) -> np.ndarray:
+        """Those whose inputs do."""
+        return inputs
+
+    def backward(
+        self, weights: np.ndarray, tape: np.ndarray, slope: np.ndarray, batch: Batch, wanted: np.ndarray
+    ) -> np.ndarray:
+        """dL/d of the wanted outputs [N, m] → dL/d of these inputs [N, m]."""
+        tape = _only(tape, wanted)
+        found: np.ndarray = slope * (1 - tape * tape)
+        return found
 
 
 class DropoutLayer(_Weightless):
@@ -108,8 +121,19 @@ class DropoutLayer(_Weightless):
         kept = batch.kept(self.number, self.shape.size, self.shape.rate, inputs.dtype)
         return inputs * kept, kept
 
+    def learning(self, inputs: np.ndarray) -> np.ndarray:
+        """Those whose inputs do."""
+        return inputs
+
     def backward(
-        self, weights: np.ndarray, tape: np.ndarray | None, slope: np.ndarray, batch: Batch, lowest: bool
+        self, weights: np.ndarray, tape: np.ndarray | None, slope: np.ndarray, batch: Batch, wanted: np.ndarray
     ) -> np.ndarray:
-        """dL/doutputs [N, I] → dL/dinputs [N, I]."""
-        return slope if tape is None else slope * tape
+        """dL/d of the wanted outputs [N, m] → dL/d of these inputs [N, m]."""
+        return slope if tape is None else slope * _only(tape, wanted)
+
+
+def _only(values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The wanted columns of [N, I]."""
+    if not len(wanted) or wanted[-1] - wanted[0] >= len(wanted):
+        return values[:, wanted]
+    return values[:, wanted[0] : wanted[-1] + 1]

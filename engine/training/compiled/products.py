@@ -31,6 +31,8 @@ SUMMED = 384
 """Rows of a matrix's last, narrow panel that are summed up before the sum is added to the result. Part of what a run
 gives: with another number sums would be rounded elsewhere. Other panels' sums go to memory and on from there as they
 are, so blocks, which are at most as deep, leave results alone."""
+_SIDE = 8
+"""Of a square of numbers that is transposed in registers."""
 _LED = 4
 """Rows of ``a`` that one pointer serves."""
 _INDEX = ir.IntType(64)
@@ -87,16 +89,60 @@ def packed(matrix):  # type: ignore[no-untyped-def]
     depth, columns = matrix.shape
     wide = PANEL_BYTES // matrix.itemsize
     panels = np.empty(((columns + wide - 1) // wide, depth, wide), matrix.dtype)
+    transposed = matrix.strides[0] == matrix.itemsize and depth >= _SIDE
     for p in range(panels.shape[0]):
         panel, first = panels[p], p * wide
         there = min(wide, columns - first)
         if there < wide:
             panel[:] = 0
-        for k in range(depth):
-            line, part = panel[k], matrix[k, first : first + there]
-            for j in range(there):
-                line[j] = part[j]
+        if transposed and there >= _SIDE:
+            for across in range(0, there, _SIDE):
+                for down in range(0, depth, _SIDE):  # the last squares reach back over those before
+                    k, j = min(down, depth - _SIDE), min(across, there - _SIDE)
+                    _copy_square(matrix, k, first + j, panel, j)  # type: ignore[call-arg]
+        else:
+            for k in range(depth):
+                line, part = panel[k], matrix[k, first : first + there]
+                for j in range(there):
+                    line[j] = part[j]
     return panels
+
+
+@intrinsic
+def _copy_square(typing_context: Any, matrix: Any, k: Any, column: Any, panel: Any, j: Any) -> Any:
+    """panel[k : + 8, j : + 8] = matrix[k : + 8, column : + 8], where the columns of ``matrix`` are contiguous.
+
+    Eight columns are read as vectors and exchange their halves, quarters and eighths, three times half of all numbers,
+    until they are rows: a number at a time takes three times as long. Nothing is checked.
+    """
+    whole = types.intp
+    signature = types.void(matrix, whole, whole, panel, whole)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        source, target = (_Strided(context, builder, signature.args[at], arguments[at]) for at in (0, 3))
+        bytes_each = context.get_abi_sizeof(source.number)
+        wide = ir.VectorType(source.number, _SIDE).as_pointer()
+
+        def lanes(numbers: list[int]) -> Any:
+            return ir.Constant(ir.VectorType(ir.IntType(32), _SIDE), numbers)
+
+        def places(array: _Strided, row: Any, column: Any, along: int) -> list[Any]:
+            first, step = array.address(builder, row, column), array.steps[along]
+            each = (builder.add(first, builder.mul(step, _INDEX(number))) for number in range(_SIDE))
+            return [builder.inttoptr(place, wide) for place in each]
+
+        rows = [builder.load(place, align=bytes_each) for place in places(source, arguments[1], arguments[2], 1)]
+        for bit in (1, 2, 4):
+            upper = lanes([lane ^ bit | _SIDE if lane & bit else lane for lane in range(_SIDE)])
+            lower = lanes([lane | _SIDE if lane & bit else lane | bit for lane in range(_SIDE)])
+            for one, other in ((number, number | bit) for number in range(_SIDE) if not number & bit):
+                both = rows[one], rows[other]
+                rows[one], rows[other] = builder.shuffle_vector(*both, upper), builder.shuffle_vector(*both, lower)
+        for row, place in zip(rows, places(target, arguments[1], arguments[4], 0), strict=True):
+            builder.store(row, place, align=bytes_each)
+        return context.get_dummy_value()
+
+    return signature, codegen
 
 
 @njit(cache=True, nogil=True)

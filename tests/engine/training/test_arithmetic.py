@@ -11,8 +11,8 @@ from engine.machine import Processor
 from engine.taggers.layers import CRF, BidirectionalLSTM, Dense
 from engine.taggers.tagger import stack
 from engine.training.batches import Batch
-from engine.training.compiled import backend
-from engine.training.compiled.arithmetic import ARITHMETIC, squash, tanh
+from engine.training.compiled import backend, dense, lstm
+from engine.training.compiled.arithmetic import ARITHMETIC, columns_of_product, squash, tanh
 from engine.training.compiled.products import BLOCKS, SUMMED, Blocks, use
 
 
@@ -66,6 +66,26 @@ def test_a_gradient_is_the_same_to_the_last_digit_with_other_caches(batch):
             assert gradient(batch) == expected, blocks
     finally:
         use(BLOCKS)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("wanted", [slice(300, 500), slice(0, 3), slice(499, None), slice(None, None, 7), slice(None)])
+def test_some_columns_of_a_slope_are_the_same_to_the_last_digit_as_among_all(kind, wanted):
+    """Deeper than what is summed up at a time: a column of a narrow panel is rounded elsewhere than one of a whole."""
+    random = np.random.default_rng(0)
+    kernels, slopes = (
+        random.standard_normal((2, 517, 800)).astype(kind),
+        random.standard_normal((2, 40, 800)).astype(kind),
+    )
+    assert SUMMED < 800
+    columns = np.arange(517)[wanted]
+    for product, own, slope in (
+        (dense._input_slope, kernels[:1], slopes[0]),
+        (lstm._input_slope, kernels, slopes),
+    ):
+        every = product(*own, slope)
+        np.testing.assert_allclose(every, sum(slopes[: len(own)] @ own.transpose(0, 2, 1)), rtol=1e-2, atol=1e-3)
+        assert np.array_equal(columns_of_product(product, own, slope, columns), every[:, columns])
 
 
 @pytest.fixture

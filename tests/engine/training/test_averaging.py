@@ -18,6 +18,17 @@ def test_the_average_is_the_weighted_mean_of_what_was_followed() -> None:
     assert average.weights == pytest.approx(np.average(seen, axis=0, weights=shares), rel=1e-6)
 
 
+def test_its_digits_are_those_of_single_precision_operations_one_after_the_other() -> None:
+    random = np.random.default_rng(0)
+    weights = random.standard_normal(10_000).astype(np.float32)
+    average, expected = Average(0.98, weights), np.zeros_like(weights)
+    for _ in range(5):
+        weights += random.standard_normal(weights.size).astype(np.float32)
+        average.follow()
+        expected += np.float32(1 - 0.98) * (weights - expected)
+    assert np.array_equal(average.state["average"], expected)
+
+
 def test_before_anything_was_followed_and_without_decay_it_is_the_weights() -> None:
     weights = np.ones(3, np.float32)
     assert Average(0.9, weights).weights is weights

@@ -81,6 +81,21 @@ TAGGERS["dropout"] = Tagger(
     ),
     CRF(TAGS),
 )
+TAGGERS["some values learn"] = Tagger(
+    DIMENSIONS,
+    (
+        Node("letters", CharacterPool(LETTERS, 3, 4, 1), (CHARACTERS,)),
+        Node("fewer", Dropout(DIMENSIONS + 4, 0.3), (FEATURES, "letters")),
+        Node("bent", Tanh(DIMENSIONS + 4), ("fewer",)),
+        Node("all beside", Window(DIMENSIONS + 4, DIMENSIONS + 4, 2), ("bent",)),
+        Node("some beside", Window(DIMENSIONS + 8, DIMENSIONS + 2, 1), ("letters", "fewer")),
+        Node("far", Dense(5 * (DIMENSIONS + 4), 5), ("all beside",)),
+        Node("near", BidirectionalLSTM(DIMENSIONS + 8 + 2 * (DIMENSIONS + 2), 3), ("some beside",)),
+        Node("scores", Dense(11, TAGS), ("far", "near")),
+    ),
+    CRF(TAGS),
+)
+"""What has no weights passes features on beside what learns; two read it, in more columns than a panel has."""
 
 
 @dataclass(frozen=True)
