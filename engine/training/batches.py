@@ -44,6 +44,11 @@ class Batch:
     spellings: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     chances: np.ndarray | None = None
 
+    @property
+    def learning(self) -> bool:
+        """Whether a tagger learns from it, with dropout, and does not only predict."""
+        return self.chances is not None
+
     @cached_property
     def spelt(self) -> np.ndarray:
         """The characters at each token, int32 [N, L]."""

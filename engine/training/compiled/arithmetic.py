@@ -101,8 +101,10 @@ def affine_shared(inputs, kernel, bias, out):  # type: ignore[no-untyped-def]
 def columns_of_product(
     product: Callable[..., np.ndarray], kernels: Sequence[np.ndarray], slope: np.ndarray, wanted: np.ndarray
 ) -> np.ndarray:
-    """The ``wanted`` columns (int [m], ascending) of what ``product`` makes of kernels [I, O] and a slope, [N, I]; digit
-    for digit the same, since whole panels are worked out, each as wide as it is among all."""
+    """The ``wanted`` columns (int [m], ascending) of what ``product`` makes of kernels [I, O] and a slope, [N, I].
+
+    Digit for digit the same, since whole panels are worked out, each as wide as it is among all.
+    """
     inputs, wide = len(kernels[0]), PANEL_BYTES // slope.itemsize
     if len(wanted) == inputs:
         return product(*kernels, slope)

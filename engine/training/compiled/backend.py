@@ -44,10 +44,12 @@ class Layer(Protocol):
 
     def forward(
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
-    ) -> tuple[np.ndarray, Any]:
-        """Inputs [U, I], of which places [N] says where each stands, → [N, O], and a tape with what the way back needs.
+    ) -> tuple[np.ndarray, np.ndarray, Any]:
+        """Inputs [U, I], of which places [N] says which one stands at each token, → outputs [M, O], the same of these,
+        and a tape with what the way back needs.
 
-        Above the lowest layer an input stands at one token and places is ``batch.each``.
+        While a tagger learns, above its lowest layer an input stands at one token and places is ``batch.each``. In
+        prediction what depends on a word alone is worked out once for each distinct word as far up as possible.
         """
         ...
 
@@ -171,33 +173,28 @@ class CompiledBackend:
 
     def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
         """What the layers below the head say of each tag, [N, K]."""
-        return self._forward(weights, batch if batch.chances is None else replace(batch, chances=None))[0]
+        return self._forward(weights, replace(batch, chances=None) if batch.learning else batch)[0]
 
     def _forward(self, weights: np.ndarray, batch: Batch) -> tuple[np.ndarray, list[Any]]:
-        found: dict[str, np.ndarray] = {}
-        """What each node gives, [N, O]."""
+        found: dict[str, _Given] = {}
         tapes = []
         for node, layer, part in zip(self.tagger.nodes, self.layers, self.tagger.slices, strict=False):
             inputs, places = self._read(node, found, batch, weights.dtype)
-            found[node.name], tape = layer.forward(weights[part], inputs, places, batch)
+            outputs, places, tape = layer.forward(weights[part], inputs, places, batch)
+            found[node.name] = outputs, places
             tapes.append(tape)
-        return found[self.tagger.nodes[-1].name], tapes
+        return _at_tokens(found[self.tagger.nodes[-1].name], batch), tapes
 
-    def _read(
-        self, node: Node, found: dict[str, np.ndarray], batch: Batch, dtype: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """What a node reads, and which row of it stands at each token."""
+    def _read(self, node: Node, found: dict[str, "_Given"], batch: Batch, dtype: Any) -> "_Given":
+        """What a node reads."""
         if node.reads == (CHARACTERS,):
             return batch.characters, batch.spellings
-        if any(name in found for name in node.reads):
-            each = [
-                found[name] if name in found else batch.words[batch.places, self.tagger.columns(name)]
-                for name in node.reads
-            ]
-            return (each[0] if len(each) == 1 else np.concatenate(each, axis=1, dtype=dtype)), batch.each
-        words = [batch.words[:, self.tagger.columns(name)] for name in node.reads]
-        joined = words[0] if len(words) == 1 else np.concatenate(words, axis=1)
-        return np.ascontiguousarray(joined, dtype=dtype), batch.places
+        words = [(batch.words[:, self.tagger.columns(name)], batch.places) for name in node.reads if name not in found]
+        each = [found[name] if name in found else words.pop(0) for name in node.reads]
+        if any(places is not each[0][1] for _, places in each):
+            each = _side_by_side(each, batch)
+        joined = each[0][0] if len(each) == 1 else np.concatenate([values for values, _ in each], axis=1)
+        return np.ascontiguousarray(joined, dtype=dtype), each[0][1]
 
     def _hand_down(self, node: Node, slope: np.ndarray, slopes: dict[str, np.ndarray]) -> None:
         """dL/d of a node's wanted inputs [N, m] to those that it read; a node that several read has the sum."""
@@ -208,6 +205,28 @@ class CompiledBackend:
                 own = slope if len(node.reads) == 1 else np.ascontiguousarray(slope[:, start : start + width])
                 slopes[name] = slopes[name] + own if name in slopes else own
             start += width
+
+
+_Given = tuple[np.ndarray, np.ndarray]
+"""What a node gives, [M, O], and which row of it stands at each token, [N]."""
+
+
+def _at_tokens(given: _Given, batch: Batch) -> np.ndarray:
+    """A row for each token, [N, O]."""
+    values, places = given
+    return values if places is batch.each else values[places]
+
+
+def _side_by_side(each: list[_Given], batch: Batch) -> list[_Given]:
+    """The same with rows that stand at the same tokens: in prediction one for all tokens where each has the same row,
+    so far as there are fewer of these than tokens."""
+    if batch.learning or any(len(values) >= len(batch.tags) for values, _ in each):
+        return [(_at_tokens(given, batch), batch.each) for given in each]
+    key = each[0][1]
+    for values, places in each[1:]:
+        key = np.unique(key * len(values) + places, return_inverse=True)[1]
+    _, first, together = np.unique(key, return_index=True, return_inverse=True)
+    return [(values[places[first]], together) for values, places in each]
 
 
 def _one_thread_a_core() -> None:

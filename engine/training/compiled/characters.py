@@ -20,8 +20,8 @@ from engine.training.compiled.arithmetic import ARITHMETIC, PARTS, product, tanh
 
 @dataclass
 class CharacterTape:
-    """weights: flat. pooled [N, O]: what each token was given. where: int16 [V, O], the place in the word that each
-    value is from, −1 in a word without characters. slopes [N, O]: dL/d of the convolution at that place, empty before
+    """weights: flat. pooled [V, O]: what each spelling gives. where: int16 [V, O], the place in the word that each of
+    these is from, −1 in a word without characters. slopes [N, O]: dL/d of the convolution at that place, empty before
     the way back."""
 
     weights: np.ndarray
@@ -41,15 +41,15 @@ class CharacterLayer:
 
     def forward(
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
-    ) -> tuple[np.ndarray, CharacterTape]:
-        """Characters [V, L] at places [N] → [N, O]."""
+    ) -> tuple[np.ndarray, np.ndarray, CharacterTape]:
+        """Characters [V, L] at places [N] → [N, O], or in prediction [V, O]."""
         embedding, kernels, bias = self._parts(weights)
         rows = np.stack([product(embedding, kernel) for kernel in kernels])
         values = np.zeros((len(inputs), self.shape.outputs), weights.dtype)
         where = np.full(values.shape, -1, np.int16)
         _pool(inputs, rows, bias, self._taps, values, where)
-        pooled = values[places]
-        return pooled, CharacterTape(weights, pooled, where, pooled[:0])
+        tape = CharacterTape(weights, values, where, values[:0])
+        return (values[places], batch.each, tape) if batch.learning else (values, places, tape)
 
     def learning(self, inputs: np.ndarray) -> np.ndarray:
         """All."""
@@ -59,7 +59,7 @@ class CharacterLayer:
         self, weights: np.ndarray, tape: CharacterTape, slope: np.ndarray, batch: Batch, wanted: np.ndarray
     ) -> None:
         """dL/doutputs [N, O]; nothing is below."""
-        tape.slopes = slope * (1 - tape.pooled * tape.pooled) * (tape.where >= 0)[batch.spellings]
+        tape.slopes = slope * ((1 - tape.pooled * tape.pooled) * (tape.where >= 0))[batch.spellings]
 
     def add_squared_norms(self, tape: CharacterTape, batch: Batch, squares: np.ndarray) -> None:
         """Add each sentence's squared gradient norm to ``squares`` [B]."""

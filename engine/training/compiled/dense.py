@@ -48,13 +48,13 @@ class DenseLayer:
 
     def forward(
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
-    ) -> tuple[np.ndarray, DenseTape]:
+    ) -> tuple[np.ndarray, np.ndarray, DenseTape]:
         """Inputs [U, I] at places [N] → [N, O]."""
         inputs = inputs if places is batch.each else inputs[places]
         kernel, bias = self._parts(weights)
         outputs = np.empty((len(inputs), self.outputs), inputs.dtype)
         self._affine(inputs, kernel, bias, outputs)
-        return outputs, DenseTape(inputs, outputs[:0])
+        return outputs, batch.each, DenseTape(inputs, outputs[:0])
 
     def learning(self, inputs: np.ndarray) -> np.ndarray:
         """All."""

@@ -50,12 +50,12 @@ class LSTMLayer:
 
     def forward(
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
-    ) -> tuple[np.ndarray, LSTMTape]:
+    ) -> tuple[np.ndarray, np.ndarray, LSTMTape]:
         """Inputs [U, D] at places [N] → [N, 2H], the forward direction's H first."""
         gates, cell, previous, outputs = _run(
             weights, self.size, inputs, places, batch.offsets, batch.lengths, batch.live
         )
-        return outputs, LSTMTape(inputs, places, gates, cell, previous)
+        return outputs, batch.each, LSTMTape(inputs, places, gates, cell, previous)
 
     def learning(self, inputs: np.ndarray) -> np.ndarray:
         """All."""

@@ -26,11 +26,11 @@ class WindowLayer(_Weightless):
 
     def forward(
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
-    ) -> tuple[np.ndarray, None]:
+    ) -> tuple[np.ndarray, np.ndarray, None]:
         """Inputs [U, I] at places [N] → [N, I + 2·reach·copied]."""
         outputs = np.empty((len(places), self.shape.outputs), inputs.dtype)
         _show(inputs, places, batch.offsets, batch.lengths, self.shape.copied, self.shape.reach, outputs)
-        return outputs, None
+        return outputs, batch.each, None
 
     def learning(self, inputs: np.ndarray) -> np.ndarray:
         """Those that are copies of such inputs."""
@@ -87,10 +87,10 @@ class TanhLayer(_Weightless):
 
     def forward(
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Inputs [U, I] at places [N] → [N, I]; the tape is the outputs."""
         outputs = np.tanh(inputs if places is batch.each else inputs[places])
-        return outputs, outputs
+        return outputs, batch.each, outputs
 
     def learning(self, inputs: np.ndarray) -> np.ndarray:
         """Those whose inputs do."""
@@ -113,13 +113,14 @@ class DropoutLayer(_Weightless):
 
     def forward(
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Inputs [U, I] at places [N] → [N, I]; the tape is what they were multiplied with, None in prediction."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Inputs [U, I] at places [N] → [N, I]; the tape is what they were multiplied with. In prediction the inputs as
+        they are, and None."""
+        if not batch.learning:
+            return inputs, places, None
         inputs = inputs if places is batch.each else inputs[places]
-        if batch.chances is None:
-            return inputs, None
         kept = batch.kept(self.number, self.shape.size, self.shape.rate, inputs.dtype)
-        return inputs * kept, kept
+        return inputs * kept, batch.each, kept
 
     def learning(self, inputs: np.ndarray) -> np.ndarray:
         """Those whose inputs do."""

@@ -1,6 +1,8 @@
 """What the compiled layers compute with: in whole vectors, and alike whatever the processor's caches and threads."""
 
 import re
+from dataclasses import replace
+from typing import Any
 
 import numba
 import numpy as np
@@ -8,6 +10,8 @@ import pytest
 from numba import njit
 
 from engine.machine import Processor
+from engine.taggers import KINDS, Sizes
+from engine.taggers.alphabet import NUMBER
 from engine.taggers.layers import CRF, BidirectionalLSTM, Dense
 from engine.taggers.tagger import stack
 from engine.training.batches import Batch
@@ -79,13 +83,31 @@ def test_some_columns_of_a_slope_are_the_same_to_the_last_digit_as_among_all(kin
     )
     assert SUMMED < 800
     columns = np.arange(517)[wanted]
-    for product, own, slope in (
-        (dense._input_slope, kernels[:1], slopes[0]),
-        (lstm._input_slope, kernels, slopes),
-    ):
+    cases: list[Any] = [(dense._input_slope, kernels[:1], slopes[0]), (lstm._input_slope, kernels, slopes)]
+    for product, own, slope in cases:
         every = product(*own, slope)
         np.testing.assert_allclose(every, sum(slopes[: len(own)] @ own.transpose(0, 2, 1)), rtol=1e-2, atol=1e-3)
         assert np.array_equal(columns_of_product(product, own, slope, columns), every[:, columns])
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_what_is_worked_out_once_for_a_word_has_the_digits_that_it_has_at_each_token(kind):
+    random = np.random.default_rng(0)
+    lengths = np.array([40, 17, 12, 5, 1])
+    spellings = random.integers(0, 30, lengths.sum())
+    words = random.standard_normal((20, 30)).astype(np.float32)
+    letters = random.integers(1, NUMBER, (30, 9)).astype(np.int32)
+    letters[np.arange(9) >= random.integers(0, 10, 30)[:, None]] = 0
+    places = np.minimum(spellings, 19)  # unknown words have one vector
+    tags = np.zeros(lengths.sum(), np.int32)
+    shared = Batch(np.arange(5), words, places, tags, lengths, letters, spellings)
+    own = replace(shared, words=shared.vectors, places=shared.each, characters=shared.spelt, spellings=shared.each)
+    tagger = kind.build(Sizes(dimensions=30, copied=20, tags=5, hidden_size=18, window=1, dropout=0.2))
+    weights = tagger.initial_weights(random)
+    weights += 0.1 * random.standard_normal(tagger.size).astype(np.float32)
+    both = [backend.CompiledBackend(tagger).scores(weights, batch) for batch in (shared, own)]
+    assert both[0].std() > 0
+    assert np.array_equal(*both)
 
 
 @pytest.fixture
