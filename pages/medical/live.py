@@ -151,6 +151,9 @@ def _watch(runs: Runs, both: Sequence[SimulationConfig]) -> None:
             st.progress(min(1.0, run.status.progress), text=f"{text} · {run.status.progress:.0%}")
         if going_on and st.button("Cancel", icon=":material/stop:"):
             submitting.cancel(runs, *(run.run_id for run in going_on))
+    if not missing and not going_on:
+        done = "Both runs of this choice are" if len(both) > 1 else "The run of this choice is"
+        st.caption(f"{done} done. Choose otherwise above to run something else.")
     for error in dict.fromkeys(run.status.error for run in found if run and run.status.error):
         st.error(address.plain(error), icon=":material/error:")
     apart = address.ledger(*(run for run in found if run and run.final))

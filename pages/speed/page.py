@@ -11,6 +11,7 @@ PARTS = {
     "growth": parts.growth,
     "workers": parts.workers,
     "fedner_step": parts.fedner_step,
+    "fedner_table": parts.fedner_table,
     "secure_sum": parts.secure_sum,
 }
 """By the benchmark whose figures they show."""

@@ -3,8 +3,9 @@
 import pandas as pd
 import streamlit as st
 
+from engine.experiments import fedner
 from engine.records import Measurement
-from pages.shared import address, tables, titles
+from pages.shared import address, tables, titles, words
 from pages.shared.picture import show
 from pages.speed import chart as speed
 
@@ -116,6 +117,23 @@ def fedner_step(found: Measurement) -> None:
     )
     picture = speed.bars(speed.step_bars(values), unit="milliseconds a step", key="fedner-step")
     show(picture, key="fedner-step", label="A step of FedNER's tagger")
+    origin(found)
+
+
+def fedner_table(found: Measurement) -> None:
+    """How long a table of FedNER's takes, from nothing."""
+    values = found.values
+    wall = values["wall_s"] / values["seeds"] * fedner.SEEDS["table2"]
+    st.markdown("#### FedNER's Table 2")
+    st.caption(
+        f"On {address.plain(found.machine)}: all {values['runs']:,} runs of {values['seeds']} of the "
+        f"{fedner.SEEDS['table2']} seeds, two side by side, from the corpora alone to the last score in "
+        f"{words.duration(values['wall_s'])}; all seeds at this pace in {words.duration(wall)}. {values['equal']:,} of "
+        "the runs are equal to the published ones to the last digit."
+    )
+    each = [speed.Bar(method, took / values["seeds"]) for method, took in values["run_s"].items()]
+    picture = speed.bars(each, unit="seconds a seed, runs on all platforms added", key="fedner-table")
+    show(picture, key="fedner-table", label="Seconds that the runs of each method take")
     origin(found)
 
 

@@ -158,6 +158,23 @@ def test_what_is_chosen_is_run_together_and_without_the_others(
     assert any("Choose at least two" in info.value for info in page.info)
 
 
+def test_where_all_is_done_the_page_says_what_brings_the_button_back(
+    open_page, settings: Settings, data_dir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: set[str] = set()
+
+    def find(self: Runs, config: SimulationConfig) -> Run | None:
+        return run(config, dict.fromkeys(config.platforms, 5)) if config.federation.shared in done else None
+
+    monkeypatch.setattr(Runs, "find", find)
+    for shared, offered in (("hidden", ["Run"]), (NOTHING, [])):
+        done.add(shared)
+        page = open_page("medical", replace(settings, data_dir=data_dir))
+        assert [button.label for button in page.button if button.label in ("Run", "Run both")] == offered
+        said = "\n".join(caption.value for caption in page.caption)
+        assert ("Both runs of this choice are done" in said) == (not offered)
+
+
 def test_what_noise_on_what_is_sent_alone_is_worth_is_told_as_it_was_measured(open_page, settings: Settings) -> None:
     kept = Runs(replace(settings, published=REPOSITORY / "cached_results")).measurements()["trap"]
     said = words.trap(kept)

@@ -8,7 +8,7 @@ import pytest
 from engine.settings import Settings
 from engine.store import measured
 
-NAMES = ("step", "whole_run", "growth", "workers", "fedner_step", "secure_sum")
+NAMES = ("step", "whole_run", "growth", "workers", "fedner_step", "fedner_table", "secure_sum")
 
 
 @pytest.fixture
@@ -42,6 +42,7 @@ def test_each_part_names_its_processor_before_its_figures(page):
         "#### How the cost grows": "growth",
         "#### Several runs at once": "workers",
         "#### A step of": "fedner_step",
+        "#### FedNER's Table 2": "fedner_table",
     }
     for heading, name in headings.items():
         begin = text.index(heading)
