@@ -57,14 +57,13 @@ class Server:
 
     def receive(self, client: int, update: np.ndarray, examples: int) -> None:
         """What a client sent, float64 [size], after its training on so many sentences."""
+        self._clients.append(client)
         if self.plan.mechanism.in_shares and self.plan.server:
-            self._clients.append(client)
             self._hidden.append(update)  # for its masks, in :meth:`finish`; the server looks at none of them
             return
         norm = float(np.linalg.norm(update))
         self._plain += update
         self._squares += norm**2
-        self._clients.append(client)
         self._norms.append(norm)
         if self.plan.server and not self.plan.local:
             update = clip(update, self.plan.server.clip_norm)

@@ -45,8 +45,8 @@ class Batch:
     chances: np.ndarray | None = None
 
     @property
-    def learning(self) -> bool:
-        """Whether a tagger learns from it, with dropout, and does not only predict."""
+    def drops(self) -> bool:
+        """Whether dropout draws what it leaves out; a gradient may be asked for without, too."""
         return self.chances is not None
 
     @cached_property

@@ -123,16 +123,16 @@ def fedner_step(found: Measurement) -> None:
 def fedner_table(found: Measurement) -> None:
     """How long a table of FedNER's takes, from nothing."""
     values = found.values
-    wall = values["wall_s"] / values["seeds"] * fedner.SEEDS["table2"]
+    seeds = fedner.SEEDS["table2"]
     st.markdown("#### FedNER's Table 2")
     st.caption(
-        f"On {address.plain(found.machine)}: all {values['runs']:,} runs of {values['seeds']} of the "
-        f"{fedner.SEEDS['table2']} seeds, two side by side, from the corpora alone to the last score in "
-        f"{words.duration(values['wall_s'])}; all seeds at this pace in {words.duration(wall)}. {values['equal']:,} of "
-        "the runs are equal to the published ones to the last digit."
+        f"On {address.plain(found.machine)}: all {values['runs']:,} runs of {values['seeds']} of the {seeds} seeds, "
+        f"side by side, from the corpora alone to the last score in {words.duration(values['wall_s'])}; all seeds at "
+        f"this pace in {words.duration(values['wall_s'] / values['seeds'] * seeds)}. {values['equal']:,} of the "
+        f"{values['published']:,} that are published are equal to these to the last digit."
     )
     each = [speed.Bar(method, took / values["seeds"]) for method, took in values["run_s"].items()]
-    picture = speed.bars(each, unit="seconds a seed, runs on all platforms added", key="fedner-table")
+    picture = speed.bars(each, unit="seconds a seed, on all platforms", key="fedner-table")
     show(picture, key="fedner-table", label="Seconds that the runs of each method take")
     origin(found)
 

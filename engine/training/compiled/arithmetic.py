@@ -99,18 +99,18 @@ def affine_shared(inputs, kernel, bias, out):  # type: ignore[no-untyped-def]
 
 
 def columns_of_product(
-    product: Callable[..., np.ndarray], kernels: Sequence[np.ndarray], slope: np.ndarray, wanted: np.ndarray
+    multiply: Callable[..., np.ndarray], kernels: Sequence[np.ndarray], slope: np.ndarray, wanted: np.ndarray
 ) -> np.ndarray:
-    """The ``wanted`` columns (int [m], ascending) of what ``product`` makes of kernels [I, O] and a slope, [N, I].
+    """The ``wanted`` columns (int [m], ascending) of what ``multiply`` makes of kernels [I, O] and a slope, [N, I].
 
     Digit for digit the same, since whole panels are worked out, each as wide as it is among all.
     """
     inputs, wide = len(kernels[0]), PANEL_BYTES // slope.itemsize
     if len(wanted) == inputs:
-        return product(*kernels, slope)
+        return multiply(*kernels, slope)
     columns = (np.unique(wanted // wide)[:, None] * wide + np.arange(wide)).ravel()
     columns = columns[columns < inputs]
-    found = product(*(kernel[columns] for kernel in kernels), slope)
+    found = multiply(*(kernel[columns] for kernel in kernels), slope)
     return np.take(found, np.searchsorted(columns, wanted), axis=1)
 
 

@@ -34,7 +34,7 @@ from engine.training.compiled.characters import CharacterLayer
 from engine.training.compiled.dense import DenseLayer
 from engine.training.compiled.heads import CRFHead, HeadTape, SoftmaxHead
 from engine.training.compiled.lstm import LSTMLayer
-from engine.training.compiled.plain import DropoutLayer, TanhLayer, WindowLayer
+from engine.training.compiled.plain import DropoutLayer, TanhLayer, WindowLayer, only
 from engine.training.compiled.wide import LEAST_INPUTS
 from engine.training.dpsgd import GradientSum
 
@@ -45,11 +45,11 @@ class Layer(Protocol):
     def forward(
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
     ) -> tuple[np.ndarray, np.ndarray, Any]:
-        """Inputs [U, I], of which places [N] says which one stands at each token, → outputs [M, O], the same of these,
-        and a tape with what the way back needs.
+        """Inputs [U, I], and which of them stands at each token, places [N], → outputs [M, O], which of these stands at
+        each token, [N], and a tape with what the way back needs.
 
-        While a tagger learns, above its lowest layer an input stands at one token and places is ``batch.each``. In
-        prediction what depends on a word alone is worked out once for each distinct word as far up as possible.
+        ``batch.each`` says that each token has a row of its own. Where dropout draws, that is so above the lowest
+        layer; elsewhere dropout passes on what it was given, and characters are given once for each spelling.
         """
         ...
 
@@ -58,8 +58,8 @@ class Layer(Protocol):
         ...
 
     def backward(self, weights: np.ndarray, tape: Any, slope: np.ndarray, batch: Batch, wanted: np.ndarray) -> Any:
-        """dL/d of those outputs that depend on weights → dL/d of the ``wanted`` inputs, which do too, [N, m] (int [m],
-        ascending); None where there are none. May write to tape and slope."""
+        """dL/d of those outputs that depend on weights → dL/d of the ``wanted`` inputs (int [m], ascending), which are
+        those that do, [N, m]; None where none is wanted. May write to tape and slope."""
         ...
 
     def add_squared_norms(self, tape: Any, batch: Batch, squares: np.ndarray) -> None:
@@ -144,10 +144,11 @@ class CompiledBackend:
         part by part: see :class:`engine.training.dpsgd.Backend`."""
         *parts, head_weights = (weights[part] for part in self.tagger.slices)
         outputs, tapes = self._forward(weights, batch)
-        head = self.head.losses(head_weights, outputs, batch)
+        head = self.head.losses(head_weights, outputs.copy(), batch)  # a tape may have the outputs
         squares = np.zeros((len(self.tagger.parts), len(batch.lengths)))
         self.head.add_squared_norms(head, batch, squares[-1])
-        slopes = {self.tagger.nodes[-1].name: head.slope}
+        last = self.tagger.nodes[-1].name
+        slopes = {last: only(head.slope, np.flatnonzero(self._learning[last]))} if self._learning[last].any() else {}
         for number in range(len(parts) - 1, -1, -1):
             node, layer, tape = self.tagger.nodes[number], self.layers[number], tapes[number]
             if node.name not in slopes:
@@ -173,7 +174,7 @@ class CompiledBackend:
 
     def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
         """What the layers below the head say of each tag, [N, K]."""
-        return self._forward(weights, replace(batch, chances=None) if batch.learning else batch)[0]
+        return self._forward(weights, replace(batch, chances=None) if batch.drops else batch)[0]
 
     def _forward(self, weights: np.ndarray, batch: Batch) -> tuple[np.ndarray, list[Any]]:
         found: dict[str, _Given] = {}
@@ -218,9 +219,9 @@ def _at_tokens(given: _Given, batch: Batch) -> np.ndarray:
 
 
 def _side_by_side(each: list[_Given], batch: Batch) -> list[_Given]:
-    """The same with rows that stand at the same tokens: in prediction one for all tokens where each has the same row,
-    so far as there are fewer of these than tokens."""
-    if batch.learning or any(len(values) >= len(batch.tags) for values, _ in each):
+    """The same with rows that stand at the same tokens: one for each token, or, where dropout does not draw and each
+    has fewer rows than there are tokens, one for all tokens at which the same rows meet."""
+    if batch.drops or any(len(values) >= len(batch.tags) for values, _ in each):
         return [(_at_tokens(given, batch), batch.each) for given in each]
     key = each[0][1]
     for values, places in each[1:]:

@@ -42,14 +42,14 @@ class CharacterLayer:
     def forward(
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
     ) -> tuple[np.ndarray, np.ndarray, CharacterTape]:
-        """Characters [V, L] at places [N] → [N, O], or in prediction [V, O]."""
+        """Characters [V, L] at places [N] → [N, O], or [V, O] where dropout does not draw."""
         embedding, kernels, bias = self._parts(weights)
         rows = np.stack([product(embedding, kernel) for kernel in kernels])
         values = np.zeros((len(inputs), self.shape.outputs), weights.dtype)
         where = np.full(values.shape, -1, np.int16)
         _pool(inputs, rows, bias, self._taps, values, where)
         tape = CharacterTape(weights, values, where, values[:0])
-        return (values[places], batch.each, tape) if batch.learning else (values, places, tape)
+        return (values[places], batch.each, tape) if batch.drops else (values, places, tape)
 
     def learning(self, inputs: np.ndarray) -> np.ndarray:
         """All."""

@@ -63,7 +63,7 @@ class DenseLayer:
     def backward(
         self, weights: np.ndarray, tape: DenseTape, slope: np.ndarray, batch: Batch, wanted: np.ndarray
     ) -> np.ndarray | None:
-        """dL/doutputs [N, O] → dL/d of the wanted inputs [N, m]."""
+        """dL/doutputs [N, O] → dL/d of the wanted inputs [N, m], or None where none is wanted."""
         tape.slopes = slope
         kernel, _ = self._parts(weights)
         return columns_of_product(_input_slope, [kernel], slope, wanted) if len(wanted) else None

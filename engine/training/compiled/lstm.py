@@ -64,7 +64,7 @@ class LSTMLayer:
     def backward(
         self, weights: np.ndarray, tape: LSTMTape, slope: np.ndarray, batch: Batch, wanted: np.ndarray
     ) -> np.ndarray | None:
-        """dL/dh [N, 2H] → dL/d of the wanted inputs [N, m]."""
+        """dL/dh [N, 2H] → dL/d of the wanted inputs [N, m], or None where none is wanted."""
         dimensions = tape.inputs.shape[1]
         _run_back(
             weights, dimensions, tape.gates, tape.cell, slope, self.size, batch.offsets, batch.lengths, batch.live

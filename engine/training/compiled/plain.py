@@ -100,7 +100,7 @@ class TanhLayer(_Weightless):
         self, weights: np.ndarray, tape: np.ndarray, slope: np.ndarray, batch: Batch, wanted: np.ndarray
     ) -> np.ndarray:
         """dL/d of the wanted outputs [N, m] → dL/d of these inputs [N, m]."""
-        tape = _only(tape, wanted)
+        tape = only(tape, wanted)
         found: np.ndarray = slope * (1 - tape * tape)
         return found
 
@@ -114,9 +114,9 @@ class DropoutLayer(_Weightless):
     def forward(
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Inputs [U, I] at places [N] → [N, I]; the tape is what they were multiplied with. In prediction the inputs as
-        they are, and None."""
-        if not batch.learning:
+        """Inputs [U, I] at places [N] → [N, I]; the tape is what they were multiplied with. Where dropout does not
+        draw, the inputs as they are, and None."""
+        if not batch.drops:
             return inputs, places, None
         inputs = inputs if places is batch.each else inputs[places]
         kept = batch.kept(self.number, self.shape.size, self.shape.rate, inputs.dtype)
@@ -130,11 +130,11 @@ class DropoutLayer(_Weightless):
         self, weights: np.ndarray, tape: np.ndarray | None, slope: np.ndarray, batch: Batch, wanted: np.ndarray
     ) -> np.ndarray:
         """dL/d of the wanted outputs [N, m] → dL/d of these inputs [N, m]."""
-        return slope if tape is None else slope * _only(tape, wanted)
+        return slope if tape is None else slope * only(tape, wanted)
 
 
-def _only(values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The wanted columns of [N, I]."""
+def only(values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The ``wanted`` columns (int [m], ascending) of [N, I]."""
     if not len(wanted) or wanted[-1] - wanted[0] >= len(wanted):
         return values[:, wanted]
     return values[:, wanted[0] : wanted[-1] + 1]

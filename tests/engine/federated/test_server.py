@@ -76,6 +76,23 @@ def test_one_client_is_taken_over_to_the_last_digit() -> None:
     np.testing.assert_array_equal(weights, own)
 
 
+@pytest.mark.parametrize("equal", [True, False])
+def test_what_was_received_and_not_finished_is_forgotten(equal: bool) -> None:
+    both = []
+    for before in (0, 2):
+        weights = START.copy()
+        joined = server_of(plan_of(), weights, equal=equal)
+        for client in range(before):
+            joined.receive(client, 100 * SECOND, 7)
+        joined.begin()
+        joined.receive(0, FIRST, 30)
+        joined.receive(1, SECOND, 10)
+        both.append((joined.finish(0), weights.tolist()))
+        assert joined.finish(0).clients == ()
+        assert weights.tolist() == both[-1][1]
+    assert both[0] == both[1]
+
+
 def test_a_round_without_clients_leaves_the_weights() -> None:
     weights = START.copy()
     exchange = server_of(plan_of(), weights).finish(0)

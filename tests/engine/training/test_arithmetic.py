@@ -98,7 +98,7 @@ def test_what_is_worked_out_once_for_a_word_has_the_digits_that_it_has_at_each_t
     words = random.standard_normal((20, 30)).astype(np.float32)
     letters = random.integers(1, NUMBER, (30, 9)).astype(np.int32)
     letters[np.arange(9) >= random.integers(0, 10, 30)[:, None]] = 0
-    places = np.minimum(spellings, 19)  # unknown words have one vector
+    places = random.integers(0, 20, lengths.sum())  # neither says what the other is
     tags = np.zeros(lengths.sum(), np.int32)
     shared = Batch(np.arange(5), words, places, tags, lengths, letters, spellings)
     own = replace(shared, words=shared.vectors, places=shared.each, characters=shared.spelt, spellings=shared.each)
@@ -108,6 +108,14 @@ def test_what_is_worked_out_once_for_a_word_has_the_digits_that_it_has_at_each_t
     both = [backend.CompiledBackend(tagger).scores(weights, batch) for batch in (shared, own)]
     assert both[0].std() > 0
     assert np.array_equal(*both)
+
+
+def test_tokens_with_rows_of_their_own_learn_the_same_to_the_last_digit_as_where_rows_might_be_shared(batch):
+    shared = replace(batch, places=batch.places.copy())
+    assert batch.places is not batch.each
+    own = replace(batch)
+    own.__dict__["each"] = own.places
+    assert gradient(own) == gradient(shared)
 
 
 @pytest.fixture

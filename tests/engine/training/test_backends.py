@@ -85,17 +85,32 @@ TAGGERS["some values learn"] = Tagger(
     DIMENSIONS,
     (
         Node("letters", CharacterPool(LETTERS, 3, 4, 1), (CHARACTERS,)),
-        Node("fewer", Dropout(DIMENSIONS + 4, 0.3), (FEATURES, "letters")),
-        Node("bent", Tanh(DIMENSIONS + 4), ("fewer",)),
-        Node("all beside", Window(DIMENSIONS + 4, DIMENSIONS + 4, 2), ("bent",)),
-        Node("some beside", Window(DIMENSIONS + 8, DIMENSIONS + 2, 1), ("letters", "fewer")),
-        Node("far", Dense(5 * (DIMENSIONS + 4), 5), ("all beside",)),
-        Node("near", BidirectionalLSTM(DIMENSIONS + 8 + 2 * (DIMENSIONS + 2), 3), ("some beside",)),
+        Node("further", CharacterPool(LETTERS, 2, 3, 2), (CHARACTERS,)),
+        Node("fewer", Dropout(DIMENSIONS + 7, 0.3), ("letters", FEATURES, "further")),
+        Node("bent", Tanh(DIMENSIONS + 7), ("fewer",)),
+        Node("all beside", Window(DIMENSIONS + 7, DIMENSIONS + 7, 2), ("bent",)),
+        Node("some beside", Window(DIMENSIONS + 11, DIMENSIONS + 9, 1), ("letters", "fewer")),
+        Node("far", Dense(5 * (DIMENSIONS + 7), 5), ("all beside",)),
+        Node("near", BidirectionalLSTM(DIMENSIONS + 11 + 2 * (DIMENSIONS + 9), 3), ("some beside",)),
         Node("scores", Dense(11, TAGS), ("far", "near")),
     ),
     CRF(TAGS),
 )
-"""What has no weights passes features on beside what learns; two read it, in more columns than a panel has."""
+"""What has no weights passes features on between two that learn; two read it, in more columns than a panel has."""
+TAGGERS["some scores learn"] = Tagger(
+    DIMENSIONS,
+    (
+        Node("letters", CharacterPool(LETTERS, 3, 2, 1), (CHARACTERS,)),
+        Node("fewer", Dropout(TAGS, 0.3), ("two", "letters")),
+        Node("scores", Tanh(TAGS), ("fewer",)),
+    ),
+    CRF(TAGS),
+    inputs=(Input("two", 0, 2),),
+)
+TAGGERS["no scores learn"] = Tagger(
+    DIMENSIONS, (Node("scores", Tanh(TAGS), ("four",)),), CRF(TAGS), inputs=(Input("four", 0, TAGS),)
+)
+"""Only the chain above has weights."""
 
 
 @dataclass(frozen=True)
@@ -434,6 +449,19 @@ def test_float32_agrees_with_float64(
         found = quick.clipped_gradient(weights.astype(np.float32), single, 0.3)
         np.testing.assert_allclose(found.total, exact.total, rtol=1e-3, atol=2e-5)
         np.testing.assert_allclose(found.losses, exact.losses, rtol=1e-5)
+
+
+def test_a_gradient_without_dropout_is_the_same_in_both_back_ends(
+    backend: Backend, tagger: Tagger, mean: bool, weights: np.ndarray, batch: Batch
+) -> None:
+    """Where dropout does not draw, words and spellings are worked out once, and meet in what is read side by side."""
+    batch = replace(batch, chances=None)
+    other = TensorFlowBackend(tagger, mean=mean, dtype=np.float64)
+    for clip_norm in (None, 0.3):
+        found, expected = (each.clipped_gradient(weights, batch, clip_norm) for each in (backend, other))
+        np.testing.assert_allclose(found.total, expected.total, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.parts, expected.parts, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-10)
 
 
 def test_a_non_finite_sentence_is_seen_in_its_norm(backend: Backend, weights: np.ndarray, batch: Batch) -> None:

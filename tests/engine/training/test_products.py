@@ -29,6 +29,18 @@ def test_the_product_is_added(rows: int, depth: int, columns: int, transposed: b
     np.testing.assert_allclose(out, before + a @ b, rtol=1e-12, atol=1e-12 * depth)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("columns", [1, 7, 8, 9, WIDE - 1, WIDE, WIDE + 1, WIDE + 9, 5 * WIDE])
+@pytest.mark.parametrize("depth", [1, 7, 8, 9, 15, 17])
+def test_a_transposed_matrix_is_packed_as_one_that_is_written_out(kind: type, columns: int, depth: int) -> None:
+    random = np.random.default_rng(0)
+    whole = random.standard_normal((2 * columns + 1, depth + 3)).astype(kind)
+    for matrix in (np.ascontiguousarray(whole[:columns, :depth]).T, whole[1::2, 2 : depth + 2].T, whole[:columns].T):
+        expected = packed(np.ascontiguousarray(matrix))
+        assert expected.any()
+        np.testing.assert_array_equal(packed(matrix), expected)
+
+
 def test_single_precision_is_as_exact_as_it_can_be() -> None:
     random = np.random.default_rng(0)
     a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((ROWS + 1, 300), (300, 100)))
