@@ -128,8 +128,8 @@ def fedner_table(found: Measurement) -> None:
     st.caption(
         f"On {address.plain(found.machine)}: all {values['runs']:,} runs of {values['seeds']} of the {seeds} seeds, "
         f"side by side, from the corpora alone to the last score in {words.duration(values['wall_s'])}; all seeds at "
-        f"this pace in {words.duration(values['wall_s'] / values['seeds'] * seeds)}. {values['equal']:,} of the "
-        f"{values['published']:,} that are published are equal to these to the last digit."
+        f"this pace in {words.duration(values['wall_s'] / values['seeds'] * seeds)}. {values['equal']:,} of the runs "
+        "are equal to the published ones to the last digit."
     )
     each = [speed.Bar(method, took / values["seeds"]) for method, took in values["run_s"].items()]
     picture = speed.bars(each, unit="seconds a seed, on all platforms", key="fedner-table")
