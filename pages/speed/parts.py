@@ -132,7 +132,7 @@ def fedner_table(found: Measurement) -> None:
         "are equal to the published ones to the last digit."
     )
     each = [speed.Bar(method, took / values["seeds"]) for method, took in values["run_s"].items()]
-    picture = speed.bars(each, unit="seconds a seed, on all platforms", key="fedner-table")
+    picture = speed.bars(each, unit="seconds a seed", key="fedner-table")
     show(picture, key="fedner-table", label="Seconds that the runs of each method take")
     origin(found)
 
