@@ -92,11 +92,9 @@ def main() -> None:
     rows = [(method, f"{took / options.seeds:,.0f}") for method, took in methods.items()]
     text = markdown(("method, its runs on all platforms added", "seconds a seed, with company"), rows)
     text += f"\n\n{len(seconds)} runs of {options.seeds} of the {most} seeds in {wall / 60:.1f} minutes; {same} of the "
-    text += f"{known} that are published are equal to these to the last digit. All seeds at this pace: "
     hours = wall / options.seeds * most / 3600
-    text += (
-        f"{hours:.2f} hours, of which {fedner.share_printed(methods) * hours:.2f} are for the rows that the paper has."
-    )
+    text += f"{known} that are published are equal to these to the last digit. All seeds at this pace: {hours:.2f} "
+    text += f"hours, of which {fedner.share_printed(methods) * hours:.2f} are for the rows that the paper has."
     finish("fedner_table", values, text, as_json=options.json, save=options.save)
 
 
