@@ -17,6 +17,9 @@ from engine.taggers.layers import CharacterPool
 from engine.training.batches import Batch
 from engine.training.compiled.arithmetic import ARITHMETIC, PARTS, product, tanh
 
+_BESIDE = 4
+"""Sentences whose squared norms are added up at the same time."""
+
 
 @dataclass
 class CharacterTape:
@@ -130,58 +133,87 @@ def _pool(characters, rows, bias, taps, values, where):  # type: ignore[no-untyp
 def _squared_norms(  # type: ignore[no-untyped-def]
     characters, spellings, where, slopes, taps, embedding, by_unit, offsets, lengths, squares
 ):
-    """embedding [C, E]; by_unit [taps, O, E]: the kernel of each tap, unit by unit."""
-    longest, size, units = characters.shape[1], embedding.shape[1], slopes.shape[1]
+    """embedding [C, E]; by_unit [taps, O, E]: the kernel of each tap, unit by unit.
+
+    Squares are added up one after another: how a sum is rounded is part of what a run gives. Each addition waits for
+    the one before, so four sentences go side by side.
+    """
+    size, units = embedding.shape[1], slopes.shape[1]
     for part in prange(PARTS):
         tokens = lengths[part] if part < lengths.size else 0  # of the longest sentence of this part
-        read = np.empty((units, taps.size, tokens), np.uint16)  # what each tap of each unit reads at each token
-        given = np.empty((units, tokens), slopes.dtype)
-        table = np.empty(embedding.shape, embedding.dtype)  # dL/dembedding of a sentence
+        read = np.empty((_BESIDE, units, taps.size, tokens), np.uint16)  # by each tap of each unit at each token
+        given = np.empty((_BESIDE, units, tokens), slopes.dtype)
+        tables = np.empty((_BESIDE, *embedding.shape), embedding.dtype)  # dL/dembedding of each sentence
         kernel = np.empty(size, embedding.dtype)  # dL/dkernel of one tap of one unit
-        squared = np.empty(size)
+        biases, squared = np.empty(_BESIDE), np.empty((_BESIDE, taps.size * size))
         weight = np.zeros(embedding.shape[0], embedding.dtype)  # slopes of that unit at each character
         which, factors = np.empty(tokens, np.uint64), np.empty(tokens, embedding.dtype)  # the characters among them
-        for k in range(part, lengths.size, PARTS):
-            first, number = offsets[k], lengths[k]
-            for t in range(number):
-                word, places, line = characters[spellings[first + t]], where[spellings[first + t]], slopes[first + t]
-                for o in range(units):
-                    given[o, t] = line[o]
-                    for tap in range(taps.size):
-                        at = np.uint64(places[o] + taps[tap])  # below 0 it is beyond the longest too
-                        read[o, tap, t] = word[at] if at < np.uint64(longest) else 0
-            table[:] = 0
-            total = 0.0
+        for start in range(part, lengths.size, _BESIDE * PARTS):
+            number = min(_BESIDE, (lengths.size - start + PARTS - 1) // PARTS)
+            tables[:], biases[:], squared[:] = 0, 0, 0
+            for s in range(number):
+                k = start + s * PARTS
+                _read_of(characters, spellings, where, slopes, taps, offsets[k], lengths[k], read[s], given[s])
+            one, two, three, four = 0.0, 0.0, 0.0, 0.0
             for o in range(units):
-                bias = 0.0
-                for t in range(number):
-                    bias += given[o, t]
-                total += bias * bias
-                for tap in range(taps.size):
-                    row, there = by_unit[tap, o], read[o, tap]
-                    for t in range(number):
-                        weight[there[t]] += given[o, t]
-                    distinct = np.uint64(0)
-                    for t in range(number):  # without a branch: which characters come twice no processor guesses
-                        c = there[t]
-                        which[distinct], factors[distinct] = c, weight[c]
-                        distinct += np.uint64((c > 0) & (weight[c] != 0))
-                        weight[c] = 0  # each character once
-                    kernel[:] = 0
-                    for j in range(distinct):
-                        own, learned, factor = embedding[which[j]], table[which[j]], factors[j]
+                for s in range(number):
+                    length, values = lengths[start + s * PARTS], given[s, o]
+                    bias = 0.0
+                    for t in range(length):
+                        bias += values[t]
+                    biases[s] = bias * bias
+                    for tap in range(taps.size):
+                        row, there, table = by_unit[tap, o], read[s, o, tap], tables[s]
+                        for t in range(length):
+                            weight[there[t]] += values[t]
+                        distinct = np.uint64(0)
+                        for t in range(length):  # without a branch: which characters come twice no processor guesses
+                            c = there[t]
+                            which[distinct], factors[distinct] = c, weight[c]
+                            distinct += np.uint64((c > 0) & (weight[c] != 0))
+                            weight[c] = 0  # each character once
+                        kernel[:] = 0
+                        for j in range(distinct):
+                            own, learned, factor = embedding[which[j]], table[which[j]], factors[j]
+                            for i in range(size):
+                                kernel[i] += factor * own[i]
+                            for i in range(size):
+                                learned[i] += factor * row[i]
+                        result = squared[s, tap * size : (tap + 1) * size]
                         for i in range(size):
-                            kernel[i] += factor * own[i]
-                        for i in range(size):
-                            learned[i] += factor * row[i]
-                    for i in range(size):
-                        squared[i] = kernel[i] * kernel[i]
-                    for i in range(size):  # one after another: how a sum is rounded is part of what a run gives
-                        total += squared[i]
-            for c in range(table.shape[0]):
+                            result[i] = kernel[i] * kernel[i]
+                one += biases[0]
+                two += biases[1]
+                three += biases[2]
+                four += biases[3]
+                for i in range(squared.shape[1]):
+                    one += squared[0, i]
+                    two += squared[1, i]
+                    three += squared[2, i]
+                    four += squared[3, i]
+            for c in range(embedding.shape[0]):
                 for i in range(size):
-                    total += table[c, i] * table[c, i]
-            squares[k] += total
+                    one += tables[0, c, i] * tables[0, c, i]
+                    two += tables[1, c, i] * tables[1, c, i]
+                    three += tables[2, c, i] * tables[2, c, i]
+                    four += tables[3, c, i] * tables[3, c, i]
+            for s, total in enumerate((one, two, three, four)):
+                if s < number:
+                    squares[start + s * PARTS] += total
+
+
+@njit(cache=True, nogil=True)
+def _read_of(characters, spellings, where, slopes, taps, first, number, read, given):  # type: ignore[no-untyped-def]
+    """Of a sentence: which character each tap of each unit reads at each token, 0 for none, [O, taps, ≥ L], and the
+    slopes of each unit, [O, ≥ L]."""
+    longest = np.uint64(characters.shape[1])
+    for t in range(number):
+        word, places, line = characters[spellings[first + t]], where[spellings[first + t]], slopes[first + t]
+        for o in range(line.size):
+            given[o, t] = line[o]
+            for tap in range(taps.size):
+                at = np.uint64(places[o] + taps[tap])  # below 0 it is beyond the longest too
+                read[o, tap, t] = word[at] if at < longest else 0
 
 
 @njit(cache=True, nogil=True, parallel=True, fastmath=ARITHMETIC)

@@ -18,7 +18,7 @@ from engine.training.compiled.arithmetic import (
     square_by_weights,
     square_of_bias,
 )
-from engine.training.compiled.products import packed
+from engine.training.compiled.products import add_product_of_columns, packed
 from engine.training.compiled.wide import (
     LEAST_INPUTS,
     MOST_OUTPUTS,
@@ -102,7 +102,7 @@ def _squared_norms(inputs, slopes, offsets, lengths, squares):  # type: ignore[n
                 squares[k] += square_by_weights(own, slope) + square_of_bias(slope)
 
 
-@njit(cache=True, fastmath=ARITHMETIC)
+@njit(cache=True, parallel=True, fastmath=ARITHMETIC)
 def _weighted_gradient(inputs, slopes, factors, offsets, lengths, kernel, bias):  # type: ignore[no-untyped-def]
     bias[:] = 0
     for k in range(lengths.size):
@@ -110,5 +110,9 @@ def _weighted_gradient(inputs, slopes, factors, offsets, lengths, kernel, bias):
             for j in range(bias.size):
                 slopes[row, j] *= factors[k]
                 bias[j] += slopes[row, j]
-    kernel[:] = 0
-    add_shared(inputs.T, packed(slopes), kernel)
+    panels, each = packed(slopes), (inputs.shape[1] + PARTS - 1) // PARTS
+    for part in prange(PARTS):
+        first, stop = part * each, min(inputs.shape[1], (part + 1) * each)
+        if first < stop:
+            kernel[first:stop] = 0
+            add_product_of_columns(inputs, first, stop, panels, kernel)

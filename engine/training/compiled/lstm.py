@@ -53,7 +53,7 @@ class LSTMLayer:
     ) -> tuple[np.ndarray, np.ndarray, LSTMTape]:
         """Inputs [U, D] at places [N] → [N, 2H], the forward direction's H first."""
         gates, cell, previous, outputs = _run(
-            weights, self.size, inputs, places, batch.offsets, batch.lengths, batch.live
+            weights, self.size, inputs, places, places is batch.each, batch.offsets, batch.lengths, batch.live
         )
         return outputs, batch.each, LSTMTape(inputs, places, gates, cell, previous)
 
@@ -126,7 +126,7 @@ def _advance(sums, gates, memory, state):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)
 def _recur(projected, places, z, recurrent, offsets, lengths, live, direction, outputs, cell, previous):  # type: ignore[no-untyped-def]
-    """Run one direction. projected [U, 4H] at places [N] is what the inputs give.
+    """Run one direction. projected [U, 4H] at places [N] is what the inputs give; it may be z itself.
 
     Fills z [N, 4H] with the activated gates, this direction's half of outputs [N, 2H], cell and previous (the hidden
     state before each token), both [N, H].
@@ -206,10 +206,11 @@ def _recur_back(z, recurrent, offsets, lengths, live, direction, cell, slope):  
 
 
 @njit(cache=True, parallel=True, fastmath=ARITHMETIC)
-def _run(weights, size, inputs, places, offsets, lengths, live):  # type: ignore[no-untyped-def]
+def _run(weights, size, inputs, places, own, offsets, lengths, live):  # type: ignore[no-untyped-def]
+    """own: each token has an input of its own, in their order."""
     tokens, dimensions = places.size, inputs.shape[1]
-    projected = np.empty((2, inputs.shape[0], 4 * size), inputs.dtype)
     z = np.empty((2, tokens, 4 * size), inputs.dtype)
+    projected = z if own else np.empty((2, inputs.shape[0], 4 * size), inputs.dtype)
     cell = np.empty((2, tokens, size), inputs.dtype)
     previous = np.empty((2, tokens, size), inputs.dtype)
     outputs = np.empty((tokens, 2 * size), inputs.dtype)
@@ -268,6 +269,8 @@ def _weighted_gradient(inputs, places, slopes, previous, factors, offsets, lengt
         for k in range(lengths.size):
             if factors[k] != 1:
                 own[offsets[k] : offsets[k] + lengths[k]] *= factors[k]
+        panels = packed(own)
+        add_product(previous[d].T, panels, recurrent)
         summed = own if places.size == 0 else np.zeros((inputs.shape[0], 4 * size), slopes.dtype)
         for row in range(places.size):
             line, here = own[row], summed[places[row]]
@@ -277,5 +280,4 @@ def _weighted_gradient(inputs, places, slopes, previous, factors, offsets, lengt
             line = summed[row]
             for j in range(bias.size):
                 bias[j] += line[j]
-        add_product(inputs.T, packed(summed), kernel)
-        add_product(previous[d].T, packed(own), recurrent)
+        add_product(inputs.T, panels if places.size == 0 else packed(summed), kernel)

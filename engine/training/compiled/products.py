@@ -88,24 +88,43 @@ def packed(matrix):  # type: ignore[no-untyped-def]
     """[K, O] → [P, K, W], panels of W columns one after another; the last one is filled up with zeros."""
     depth, columns = matrix.shape
     wide = PANEL_BYTES // matrix.itemsize
+    whole = columns // wide
     panels = np.empty(((columns + wide - 1) // wide, depth, wide), matrix.dtype)
-    transposed = matrix.strides[0] == matrix.itemsize and depth >= _SIDE
-    for p in range(panels.shape[0]):
-        panel, first = panels[p], p * wide
-        there = min(wide, columns - first)
-        if there < wide:
+    rest = panels[whole:]
+    if matrix.strides[0] == matrix.itemsize and depth >= _SIDE:
+        for p in range(whole):
+            _transpose(matrix, p * wide, wide, panels[p])
+        for panel in rest:
             panel[:] = 0
-        if transposed and there >= _SIDE:
-            for across in range(0, there, _SIDE):
-                for down in range(0, depth, _SIDE):  # the last squares reach back over those before
-                    k, j = min(down, depth - _SIDE), min(across, there - _SIDE)
-                    _copy_square(matrix, k, first + j, panel, j)  # type: ignore[call-arg]
-        else:
-            for k in range(depth):
-                line, part = panel[k], matrix[k, first : first + there]
-                for j in range(there):
-                    line[j] = part[j]
+            _transpose(matrix, whole * wide, columns - whole * wide, panel)
+        return panels
+    for k in range(depth):  # row after row, as they lie in memory: panel after panel takes twice as long
+        for p in range(whole):
+            line, part = panels[p, k], matrix[k, p * wide : (p + 1) * wide]
+            for j in range(wide):
+                line[j] = part[j]
+        for panel in rest:
+            line, part = panel[k], matrix[k, whole * wide :]
+            line[:] = 0
+            for j in range(part.size):
+                line[j] = part[j]
     return panels
+
+
+@njit(cache=True, nogil=True)
+def _transpose(matrix, first, columns, panel):  # type: ignore[no-untyped-def]
+    """panel[:, : columns] = matrix[:, first : + columns], where the columns of ``matrix``, 8 rows or more, are
+    contiguous."""
+    depth = matrix.shape[0]
+    if columns >= _SIDE:
+        for across in range(0, columns, _SIDE):
+            for down in range(0, depth, _SIDE):  # the last squares reach back over those before
+                k, j = min(down, depth - _SIDE), min(across, columns - _SIDE)
+                _copy_square(matrix, k, first + j, panel, j)  # type: ignore[call-arg]
+    else:
+        for k in range(depth):
+            for j in range(columns):
+                panel[k, j] = matrix[k, first + j]
 
 
 @intrinsic
@@ -148,38 +167,73 @@ def _copy_square(typing_context: Any, matrix: Any, k: Any, column: Any, panel: A
 @njit(cache=True, nogil=True)
 def add_product(a, panels, out):  # type: ignore[no-untyped-def]
     """out [M, O] += a [M, K] · b, with b [K, O] packed; ``a`` may be transposed, the rows of ``out`` contiguous."""
-    wide = panels.shape[2]
-    whole = out.shape[1] // wide
-    depth = _block(0)  # type: ignore[call-arg, var-annotated]
-    row_bytes = (min(SUMMED, a.shape[1]) + out.shape[1]) * out.itemsize
-    height = max(1, _block(1) // (row_bytes * ROWS)) * ROWS
+    height = _height(a.shape[1], out)
     for begin in range(0, a.shape[1], SUMMED):
-        end = min(begin + SUMMED, a.shape[1])
+        deep = min(SUMMED, a.shape[1] - begin)
         for top in range(0, a.shape[0], height):
-            bottom = min(top + height, a.shape[0])
-            for start in range(begin, end, depth):
-                deep = min(depth, end - start)
-                for p in range(whole):
-                    for row in range(top, bottom, ROWS):
-                        rows = min(ROWS, bottom - row)
-                        _add_tile(a, row, start, deep, panels, p, out, row, p * wide, rows)
-            if whole < panels.shape[0]:
-                _add_edge(a, begin, end - begin, panels, out, top, bottom)
+            _add_rows(a, top, begin, panels, begin, deep, out, top, min(height, a.shape[0] - top))
 
 
 @njit(cache=True, nogil=True)
-def _add_edge(a, start, depth, panels, out, top, bottom):  # type: ignore[no-untyped-def]
-    """Rows ``top`` … ``bottom`` − 1 of the last panel of a product, for which the result has no room: through a tile
-    beside it."""
+def add_product_of_columns(a, first, stop, panels, out):  # type: ignore[no-untyped-def]
+    """Rows ``first`` … ``stop`` − 1 of out [M, O] += aᵀ · b, ``a`` [K, M], else as :func:`add_product`, and digit for
+    digit what that gives of ``a.T``.
+
+    For a matrix whose rows are so long that each lies in a page of its own, more than a processor knows the addresses
+    of: what is worked on at a time is copied side by side first.
+    """
+    height = _height(a.shape[0], out)
+    beside = np.empty((min(SUMMED, a.shape[0]), min(height, stop - first)), a.dtype)
+    for begin in range(0, a.shape[0], SUMMED):
+        deep = min(SUMMED, a.shape[0] - begin)
+        for top in range(first, stop, height):
+            rows = min(height, stop - top)
+            for k in range(deep):
+                line, part = beside[k], a[begin + k, top : top + rows]
+                for i in range(rows):
+                    line[i] = part[i]
+            _add_rows(beside.T, 0, 0, panels, begin, deep, out, top, rows)
+
+
+@njit(cache=True, nogil=True)
+def _height(depth, out):  # type: ignore[no-untyped-def]
+    """How many rows of the result are worked on at a time."""
+    row_bytes = (min(SUMMED, depth) + out.shape[1]) * out.itemsize
+    return max(1, _block(1) // (row_bytes * ROWS)) * ROWS  # type: ignore[call-arg]
+
+
+@njit(cache=True, nogil=True)
+def _add_rows(a, row, column, panels, line, deep, out, top, rows):  # type: ignore[no-untyped-def]
+    """out[top : + rows] += a[row : + rows, column : + deep] · b[line : + deep], with b packed."""
+    wide = panels.shape[2]
+    whole = out.shape[1] // wide
+    depth = _block(0)  # type: ignore[call-arg, var-annotated]
+    for start in range(0, deep, depth):
+        some = min(depth, deep - start)
+        for p in range(whole):
+            for i in range(0, rows, ROWS):
+                few = min(ROWS, rows - i)
+                _add_tile(a, row + i, column + start, some, panels, p, line + start, out, top + i, p * wide, few)
+    if whole < panels.shape[0]:
+        _add_edge(a, row, column, panels, line, deep, out, top, rows)
+
+
+@njit(cache=True, nogil=True)
+def _add_edge(a, row, column, panels, line, deep, out, top, rows):  # type: ignore[no-untyped-def]
+    """The same of the last panel alone, for which the result has no room: through a tile beside it. What the panel is
+    filled up with is multiplied as little as may be."""
     p, wide = panels.shape[0] - 1, panels.shape[2]
+    columns = out.shape[1] - p * wide
+    narrow = (2 * _ACROSS * columns + wide - 1) // wide
     edge = np.empty((ROWS, wide), out.dtype)
-    for row in range(top, bottom, ROWS):
-        rows = min(ROWS, bottom - row)
+    for first in range(0, rows, ROWS):
+        few = min(ROWS, rows - first)
+        halves = narrow if few == ROWS else 2 * _ACROSS
         edge[:] = 0
-        _add_tile(a, row, start, depth, panels, p, edge, 0, 0, rows)  # type: ignore[call-arg]
-        for i in range(rows):
-            for j in range(p * wide, out.shape[1]):
-                out[row + i, j] += edge[i, j - p * wide]
+        _add_tile_of(a, row + first, column, deep, panels, p, line, edge, 0, 0, few, halves)  # type: ignore[call-arg]
+        for i in range(few):
+            for j in range(columns):
+                out[top + first + i, p * wide + j] += edge[i, j]
 
 
 @intrinsic
@@ -187,41 +241,67 @@ def _add_tile(
     typing_context: Any,
     a: Any,
     row: Any,
-    start: Any,
+    column: Any,
     depth: Any,
     panels: Any,
     panel: Any,
+    line: Any,
     out: Any,
     out_row: Any,
     out_column: Any,
     rows: Any,
 ) -> Any:
-    """out[out_row : + rows, out_column : + W] += a[row : + rows, start : + depth] · panels[panel, start : + depth].
+    """out[out_row : + rows, out_column : + W] += a[row : + rows, column : + depth] · panels[panel, line : + depth].
 
     1 ≤ rows ≤ ROWS and depth ≥ 1; all of it has to lie inside the arrays, nothing is checked.
     """
     whole = types.intp
-    signature = types.void(a, whole, whole, whole, panels, whole, out, whole, whole, whole)
+    return types.void(a, whole, whole, whole, panels, whole, whole, out, whole, whole, whole), _tile_code
 
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kinds = signature.args
-        a, panels, out = (_Strided(context, builder, kinds[number], arguments[number]) for number in (0, 4, 6))
-        row, start, depth = arguments[1:4]
-        first = a.address(builder, row, start)
-        line = panels.address(builder, arguments[5], start)
-        target = out.address(builder, arguments[7], arguments[8])
-        done = builder.append_basic_block("done")
-        choice = builder.switch(arguments[9], done)
-        for count in range(1, ROWS + 1):
-            block = builder.append_basic_block(f"rows{count}")
-            choice.add_case(_INDEX(count), block)
+
+@intrinsic
+def _add_tile_of(
+    typing_context: Any,
+    a: Any,
+    row: Any,
+    column: Any,
+    depth: Any,
+    panels: Any,
+    panel: Any,
+    line: Any,
+    out: Any,
+    out_row: Any,
+    out_column: Any,
+    rows: Any,
+    halves: Any,
+) -> Any:
+    """The same of a panel's first so many half vectors, of all ROWS: the others stay as they are."""
+    whole = types.intp
+    return types.void(a, whole, whole, whole, panels, whole, whole, out, whole, whole, whole, whole), _tile_code
+
+
+def _tile_code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """A loop for each number of rows, and of all rows for each number of half vectors where these are given: for both
+    together a set-up would compile for a minute longer."""
+    kinds = signature.args
+    a, panels, out = (_Strided(context, builder, kinds[number], arguments[number]) for number in (0, 4, 7))
+    first, depth = a.address(builder, *arguments[1:3]), arguments[3]
+    line = panels.address(builder, *arguments[5:7])
+    target = out.address(builder, *arguments[8:10])
+    rows, *given = arguments[10:]
+    halves = given[0] if given else _INDEX(2 * _ACROSS)
+    done = builder.append_basic_block("done")
+    choice = builder.switch(builder.add(rows, builder.mul(halves, _INDEX(ROWS))), done)
+    for half in range(1, 2 * _ACROSS + 1) if given else [2 * _ACROSS]:
+        across = [out.lanes] * (half // 2) + [out.lanes // 2] * (half % 2)
+        for count in range(1 if half == 2 * _ACROSS else ROWS, ROWS + 1):
+            block = builder.append_basic_block(f"rows{count}halves{half}")
+            choice.add_case(_INDEX(count + half * ROWS), block)
             builder.position_at_end(block)
-            _multiply(builder, count, a, first, depth, panels, line, out, target)
+            _multiply(builder, count, across, a, first, depth, line, out, target)
             builder.branch(done)
-        builder.position_at_end(done)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    builder.position_at_end(done)
+    return context.get_dummy_value()
 
 
 class _Strided:
@@ -249,18 +329,18 @@ class _Strided:
 def _multiply(
     builder: Any,
     rows: int,
+    across: list[int],
     a: _Strided,
     first: Any,
     depth: Any,
-    panels: _Strided,
     line: Any,
     out: _Strided,
     target: Any,
 ) -> None:
-    """Emit the loop over depth for one number of rows."""
-    vector, lanes = out.vector, out.lanes
-    single, wide = out.number.as_pointer(), vector.as_pointer()
-    bytes_each = _VECTOR_BYTES // lanes
+    """Emit the loop over depth for one number of rows, and vectors of so many numbers beside one another."""
+    single, bytes_each = out.number.as_pointer(), _VECTOR_BYTES // out.lanes
+    vectors = [ir.VectorType(out.number, lanes) for lanes in across]
+    beyond = [sum(across[:part]) * bytes_each for part in range(len(across))]
 
     def at(place: Any, pointer: Any) -> Any:
         return builder.inttoptr(place, pointer)
@@ -268,39 +348,43 @@ def _multiply(
     def opaque(number: Any) -> Any:
         return builder.asm(ir.FunctionType(_INDEX, [_INDEX]), "", "=r,0", [number], False)
 
+    def fused(vector: Any) -> Any:
+        name = f"llvm.fma.v{vector.count}f{8 * bytes_each}"
+        return cgutils.get_or_insert_function(builder.module, ir.FunctionType(vector, [vector] * 3), name)
+
+    def spread(number: Any, vector: Any) -> Any:
+        nothing = ir.Constant(vector, ir.Undefined)
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
+        return builder.shuffle_vector(builder.insert_element(nothing, number, ir.IntType(32)(0)), nothing, zeros)
+
     targets = [
-        builder.add(builder.add(target, builder.mul(out.steps[0], _INDEX(row))), _INDEX(part * _VECTOR_BYTES))
+        (builder.add(builder.add(target, builder.mul(out.steps[0], _INDEX(row))), _INDEX(bytes_before)), vector)
         for row in range(rows)
-        for part in range(_ACROSS)
+        for vector, bytes_before in zip(vectors, beyond, strict=True)
     ]
     # Where rows of a lie apart, each fourth has a pointer, and the processor adds one or several steps to that while it
     # loads: a pointer for each row would take more registers than there are, or an addition for each number.
     starts = [opaque(builder.add(first, builder.mul(a.steps[0], _INDEX(row)))) for row in range(0, rows, _LED)]
     beside = [builder.mul(a.steps[0], _INDEX(row)) for row in range(_LED - 1)]
     beside.append(opaque(builder.mul(a.steps[0], _INDEX(_LED - 1))))
-    before = [builder.load(at(place, wide), align=bytes_each) for place in targets]
+    before = [builder.load(at(place, vector.as_pointer()), align=bytes_each) for place, vector in targets]
     entry, loop, end = builder.block, builder.append_basic_block("loop"), builder.append_basic_block("end")
     builder.branch(loop)
     builder.position_at_end(loop)
     k = builder.phi(_INDEX)
     leads = [builder.phi(_INDEX) for _ in starts]
-    sums = [builder.phi(vector) for _ in targets]
+    sums = [builder.phi(vector) for _, vector in targets]
     here = builder.add(line, builder.mul(k, _INDEX(PANEL_BYTES)))
     factors = [
-        builder.load(at(builder.add(here, _INDEX(part * _VECTOR_BYTES)), wide), align=bytes_each)
-        for part in range(_ACROSS)
+        builder.load(at(builder.add(here, _INDEX(bytes_before)), vector.as_pointer()), align=bytes_each)
+        for vector, bytes_before in zip(vectors, beyond, strict=True)
     ]
-    fused = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{lanes}f{8 * bytes_each}"
-    )
-    nothing, zeros = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
     after = []
     for row in range(rows):
         number = builder.load(at(builder.add(leads[row // _LED], beside[row % _LED]), single))
-        spread = builder.shuffle_vector(builder.insert_element(nothing, number, ir.IntType(32)(0)), nothing, zeros)
         after += [
-            builder.call(fused, [spread, factor, total])
-            for factor, total in zip(factors, sums[row * _ACROSS :], strict=False)
+            builder.call(fused(vector), [spread(number, vector), factor, total])
+            for vector, factor, total in zip(vectors, factors, sums[row * len(across) :], strict=False)
         ]
     following = builder.add(k, _INDEX(1))
     moved = [builder.add(lead, a.steps[1]) for lead in leads]
@@ -311,5 +395,5 @@ def _multiply(
         phi.add_incoming(old, entry)
         phi.add_incoming(new, loop)
     builder.position_at_end(end)
-    for place, new in zip(targets, after, strict=True):
-        builder.store(new, at(place, wide), align=bytes_each)
+    for (place, vector), new in zip(targets, after, strict=True):
+        builder.store(new, at(place, vector.as_pointer()), align=bytes_each)

@@ -12,12 +12,12 @@ from numba import njit
 from engine.machine import Processor
 from engine.taggers import KINDS, Sizes
 from engine.taggers.alphabet import NUMBER
-from engine.taggers.layers import CRF, BidirectionalLSTM, Dense
-from engine.taggers.tagger import stack
+from engine.taggers.layers import CHARACTERS, CRF, BidirectionalLSTM, CharacterPool, Dense
+from engine.taggers.tagger import FEATURES, Node, Tagger, stack
 from engine.training.batches import Batch
 from engine.training.compiled import backend, dense, lstm
-from engine.training.compiled.arithmetic import ARITHMETIC, columns_of_product, squash, tanh
-from engine.training.compiled.products import BLOCKS, SUMMED, Blocks, use
+from engine.training.compiled.arithmetic import ARITHMETIC, PARTS, affine, columns_of_product, squash, tanh
+from engine.training.compiled.products import BLOCKS, SUMMED, Blocks, add_product, packed, use
 
 
 @njit(fastmath=ARITHMETIC)
@@ -70,6 +70,48 @@ def test_a_gradient_is_the_same_to_the_last_digit_with_other_caches(batch):
             assert gradient(batch) == expected, blocks
     finally:
         use(BLOCKS)
+
+
+@pytest.mark.parametrize("rows", [1, 47, 48, 49, 200])
+def test_an_affine_map_is_its_product_added_to_the_bias_to_the_last_digit(rows: int):
+    """Many outputs, few of them in the last panel, and more inputs than are summed up at a time."""
+    random = np.random.default_rng(rows)
+    shapes = ((rows, SUMMED + 3), (SUMMED + 3, 203), (203,))
+    inputs, kernel, bias = (random.standard_normal(shape).astype(np.float32) for shape in shapes)
+    expected, found = np.tile(bias, (rows, 1)), np.full((rows, 203), np.nan, np.float32)
+    add_product(inputs, packed(kernel), expected)
+    affine(inputs, kernel, bias, found)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(found, inputs @ kernel + bias, atol=1e-3)
+
+
+def test_a_sentences_norms_are_the_same_to_the_last_digit_in_whatever_batch_it_stands():
+    """More sentences than are dealt out and go side by side, of a number that neither divides."""
+    random = np.random.default_rng(0)
+    lengths = np.sort(random.integers(1, 20, 4 * PARTS * 2 + 5))[::-1]
+    tokens = int(lengths.sum())
+    letters = random.integers(0, 9, (50, 7)).astype(np.int32) * (np.arange(7) < random.integers(0, 8, 50)[:, None])
+    many = Batch(
+        np.arange(len(lengths)),
+        random.standard_normal((tokens, 5)).astype(np.float32),
+        np.arange(tokens),
+        random.integers(0, 3, tokens).astype(np.int32),
+        lengths,
+        np.where(letters.cumprod(1) > 0, letters, 0).astype(np.int32),
+        random.integers(0, 50, tokens),
+    )
+    nodes = (
+        Node("letters", CharacterPool(9, 6, 11), (CHARACTERS,)),
+        Node("context", BidirectionalLSTM(16, 7), (FEATURES, "letters")),
+        Node("scores", Dense(14, 3), ("context",)),
+    )
+    tagger = Tagger(5, nodes, CRF(3))
+    weights, computed = tagger.initial_weights(np.random.default_rng(0)), backend.CompiledBackend(tagger)
+    together = computed.clipped_gradient(weights, many, 1.0).parts
+    assert (together[0] > 0).mean() > 0.9
+    for number in range(len(lengths)):
+        alone = computed.clipped_gradient(weights, many.where(np.arange(len(lengths)) == number), 1.0).parts
+        np.testing.assert_array_equal(alone[:, 0], together[:, number])
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from engine.training.compiled.products import BLOCKS, PANEL_BYTES, ROWS, SUMMED, Blocks, add_product, packed, use
+from engine.training.compiled.products import (
+    BLOCKS,
+    PANEL_BYTES,
+    ROWS,
+    SUMMED,
+    Blocks,
+    add_product,
+    add_product_of_columns,
+    packed,
+    use,
+)
 
 WIDE = PANEL_BYTES // 8
 KB = 2**10
@@ -39,6 +49,45 @@ def test_a_transposed_matrix_is_packed_as_one_that_is_written_out(kind: type, co
         expected = packed(np.ascontiguousarray(matrix))
         assert expected.any()
         np.testing.assert_array_equal(packed(matrix), expected)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("rows", [1, ROWS, ROWS + 5])
+def test_how_narrow_the_last_panel_is_changes_no_digit(kind: type, rows: int) -> None:
+    random, widest = np.random.default_rng(rows), PANEL_BYTES // np.dtype(kind).itemsize - 1
+    a, b = random.standard_normal((rows, SUMMED + 9)).astype(kind), random.standard_normal((SUMMED + 9, widest))
+    expected = np.zeros((rows, widest), kind)
+    add_product(a, packed(b.astype(kind)), expected)
+    np.testing.assert_allclose(expected, a @ b, rtol=1e-3, atol=1e-3)
+    for columns in range(1, widest):
+        found = np.zeros((rows, columns + 3), kind)
+        add_product(a, packed(b[:, :columns].astype(kind)), found[:, 1:-2])
+        np.testing.assert_array_equal(found[:, 1:-2], expected[:, :columns])
+        assert not found[:, [0, -2, -1]].any()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize(("depth", "rows"), [(1, 1), (SUMMED + 7, 31), (2 * SUMMED, 2 * ROWS), (5, 40 * ROWS + 3)])
+@pytest.mark.parametrize("columns", [3, WIDE, 5 * WIDE + 9])
+def test_a_product_of_columns_is_that_of_the_transposed_matrix_to_the_last_digit(
+    blocks, kind: type, depth: int, rows: int, columns: int
+) -> None:
+    random = np.random.default_rng(0)
+    a, b, before = (
+        random.standard_normal(each).astype(kind) for each in ((depth, rows), (depth, columns), (rows, columns))
+    )
+    expected = before.copy()
+    add_product(a.T, packed(b), expected)
+    assert np.abs(expected - before).max() > 0
+    for sizes in (BLOCKS, Blocks(48, 64 * KB), Blocks(1, 1)):
+        blocks(sizes)
+        found = before.copy()
+        for first, stop in ((0, rows // 3), (rows // 3, rows)):
+            add_product_of_columns(a, first, stop, packed(b), found)
+        np.testing.assert_array_equal(found, expected)
+    some = before.copy()
+    add_product_of_columns(a, rows // 2, rows, packed(b), some)
+    np.testing.assert_array_equal(some[: rows // 2], before[: rows // 2])
 
 
 def test_single_precision_is_as_exact_as_it_can_be() -> None:
