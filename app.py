@@ -13,14 +13,20 @@ st.logo("static/wordmark.svg", size="large", icon_image="static/mark.svg")
 
 
 def _page(name: str, title: str, icon: str, folder: str = "") -> StreamlitPage:
-    """One page, at the address ``/name``; Explore is at the root. folder: of its files, where it has another name."""
-    return st.Page(f"pages/{folder or name}/page.py", title=title, icon=icon, url_path=name, default=name == "explore")
+    """One page, at the address ``/name``. folder: of its files, where it has another name."""
+    return st.Page(f"pages/{folder or name}/page.py", title=title, icon=icon, url_path=name)
 
 
+def _at_the_root() -> None:
+    """Whoever has ``/explore`` from the names of the other pages' addresses."""
+    st.switch_page(EXPLORE, query_params=st.query_params.to_dict())
+
+
+EXPLORE = st.Page("pages/explore/page.py", title="Explore", icon=":material/query_stats:", default=True)
 person = sign_in.required()
 # By what people come for.
 GROUPS = {
-    "": [_page("explore", "Explore", ":material/query_stats:")],
+    "": [EXPLORE, st.Page(_at_the_root, title="Explore", url_path="explore", visibility="hidden")],
     "Learn": [
         _page("learn", "Learn", ":material/school:"),
         _page("try", "Try a sentence", ":material/edit_note:", folder="try_it"),

@@ -59,6 +59,13 @@ def test_the_first_link_to_a_page_opens_it_with_the_navigation(page, dashboard):
     wait_for(lambda: answer(page).startswith("At ε = 1.51"))
 
 
+def test_explore_has_an_address_with_its_name_too(page, dashboard):
+    page.goto(dashboard + "explore?noise_multiplier=2")
+    wait_for(lambda: answer(page).startswith("At ε ="))
+    assert page.url == dashboard + "?noise_multiplier=2"
+    expect(page.get_by_text("Page not found")).to_have_count(0)
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_every_page_can_be_reached_from_the_navigation(page, dashboard, width):
     page.set_viewport_size({"width": width, "height": 844})
