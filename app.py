@@ -1,5 +1,7 @@
 """Epsilon Explorer: navigation, and what is said where a page cannot go on. `make run` starts it."""
 
+from typing import Any
+
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
@@ -12,21 +14,19 @@ st.set_page_config(page_title="Epsilon Explorer", page_icon="static/mark.svg", l
 st.logo("static/wordmark.svg", size="large", icon_image="static/mark.svg")
 
 
-def _page(name: str, title: str, icon: str, folder: str = "") -> StreamlitPage:
+def _page(name: str, title: str, icon: str, folder: str = "", **more: Any) -> StreamlitPage:
     """One page, at the address ``/name``. folder: of its files, where it has another name."""
-    return st.Page(f"pages/{folder or name}/page.py", title=title, icon=icon, url_path=name)
+    return st.Page(f"pages/{folder or name}/page.py", title=title, icon=icon, url_path=name, **more)
 
 
-def _at_the_root() -> None:
-    """Whoever has ``/explore`` from the names of the other pages' addresses."""
-    st.switch_page(EXPLORE, query_params=st.query_params.to_dict())
-
-
-EXPLORE = st.Page("pages/explore/page.py", title="Explore", icon=":material/query_stats:", default=True)
 person = sign_in.required()
 # By what people come for.
 GROUPS = {
-    "": [EXPLORE, st.Page(_at_the_root, title="Explore", url_path="explore", visibility="hidden")],
+    # At the root, and for whoever goes by the names of the other pages' addresses.
+    "": [
+        _page("", "Explore", ":material/query_stats:", folder="explore", default=True),
+        _page("explore", "Explore", ":material/query_stats:", visibility="hidden"),
+    ],
     "Learn": [
         _page("learn", "Learn", ":material/school:"),
         _page("try", "Try a sentence", ":material/edit_note:", folder="try_it"),

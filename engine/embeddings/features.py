@@ -37,7 +37,7 @@ IN_CONTEXT = {"contextual": 2 * KEPT, "tuned": 2 * KEPT + 384, "names": 2 * KEPT
 VECTOR_NORM, SHAPE_NORM = 6.86, 2.0
 """Word vectors are divided by their usual length (of en_core_web_md), spelling bits by this: each part of a token's
 features has a length of about 1, so that no part takes up the clip norm."""
-_FORMAT = 2
+_FORMAT = 3
 """Raised when the file changes its meaning, or its last digits: how the graph of the language model is traced decides
 these, too, and a run on other digits is another run."""
 _PROJECTION_FORMAT = 1

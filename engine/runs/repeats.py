@@ -22,8 +22,8 @@ def repeat_id(run_id: str) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a repeated run came out. identical: whether loss, ε, noise check and all counts are equal to the first one's.
-    f1_difference: on the test part, the second minus the first."""
+    """How a repeated run came out. identical: whether loss, gradient norms, ε, noise check and all counts are equal to
+    the first one's. f1_difference: on the test part, the second minus the first."""
 
     identical: bool
     f1_difference: float

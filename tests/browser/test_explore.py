@@ -61,9 +61,11 @@ def test_the_first_link_to_a_page_opens_it_with_the_navigation(page, dashboard):
 
 def test_explore_has_an_address_with_its_name_too(page, dashboard):
     page.goto(dashboard + "explore?noise_multiplier=2")
-    wait_for(lambda: answer(page).startswith("At ε ="))
-    assert page.url == dashboard + "?noise_multiplier=2"
+    wait_for(lambda: answer(page).startswith("At ε = 0.5"))
     expect(page.get_by_text("Page not found")).to_have_count(0)
+    assert page.title() == "Explore · Epsilon Explorer"
+    page.go_back()
+    assert page.url == "about:blank"
 
 
 @pytest.mark.parametrize("width", [1280, 390])

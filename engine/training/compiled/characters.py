@@ -18,7 +18,7 @@ from engine.training.batches import Batch
 from engine.training.compiled.arithmetic import ARITHMETIC, PARTS, product, tanh
 
 _BESIDE = 4
-"""Sentences whose squared norms are added up at the same time."""
+"""Sentences whose squared norms are added up at the same time: as many as :func:`_squared_norms` has sums for."""
 
 
 @dataclass

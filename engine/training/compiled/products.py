@@ -220,8 +220,8 @@ def _add_rows(a, row, column, panels, line, deep, out, top, rows):  # type: igno
 
 @njit(cache=True, nogil=True)
 def _add_edge(a, row, column, panels, line, deep, out, top, rows):  # type: ignore[no-untyped-def]
-    """The same of the last panel alone, for which the result has no room: through a tile beside it. What the panel is
-    filled up with is multiplied as little as may be."""
+    """The same of the last panel alone, for which the result has no room: through a tile beside it. Where all ROWS of
+    a tile are there, half vectors that the panel is filled up with are left out."""
     p, wide = panels.shape[0] - 1, panels.shape[2]
     columns = out.shape[1] - p * wide
     narrow = (2 * _ACROSS * columns + wide - 1) // wide
@@ -275,7 +275,8 @@ def _add_tile_of(
     rows: Any,
     halves: Any,
 ) -> Any:
-    """The same of a panel's first so many half vectors, of all ROWS: the others stay as they are."""
+    """The same of a panel's first so many half vectors; the others stay as they are. Either ``rows`` is ROWS, or these
+    are all of its half vectors: else nothing is added."""
     whole = types.intp
     return types.void(a, whole, whole, whole, panels, whole, whole, out, whole, whole, whole, whole), _tile_code
 

@@ -95,7 +95,7 @@ def test_what_is_there_is_not_made_again(spelt, monkeypatch) -> None:
 def test_what_another_run_makes_meanwhile_is_waited_for(spelt, monkeypatch) -> None:
     config, encoded, settings = spelt
     handle = corpus.resolve("synthetic", settings)
-    name = f"{name_of(handle.checksum, find(config.embeddings))}-shapes-2.npy"
+    name = f"{name_of(handle.checksum, find(config.embeddings))}-shapes-3.npy"
     made = handle.artefacts.here(name).read_bytes()
     handle.artefacts.remove(name)
     monkeypatch.setattr(features, "_table", lambda *_: pytest.fail("the other makes it"))

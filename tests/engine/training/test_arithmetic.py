@@ -86,10 +86,11 @@ def test_an_affine_map_is_its_product_added_to_the_bias_to_the_last_digit(rows: 
 
 
 def test_a_sentences_norms_are_the_same_to_the_last_digit_in_whatever_batch_it_stands():
-    """More sentences than are dealt out and go side by side, of a number that neither divides."""
+    """More sentences than are dealt out and go side by side, of a number that neither divides; one has a vector that
+    is not finite, which the others do not see."""
     random = np.random.default_rng(0)
-    lengths = np.sort(random.integers(1, 20, 4 * PARTS * 2 + 5))[::-1]
-    tokens = int(lengths.sum())
+    lengths = np.sort(random.integers(1, 20, 4 * PARTS * 2 + 5))[::-1].copy()
+    tokens, bad = int(lengths.sum()), 20
     letters = random.integers(0, 9, (50, 7)).astype(np.int32) * (np.arange(7) < random.integers(0, 8, 50)[:, None])
     many = Batch(
         np.arange(len(lengths)),
@@ -100,6 +101,7 @@ def test_a_sentences_norms_are_the_same_to_the_last_digit_in_whatever_batch_it_s
         np.where(letters.cumprod(1) > 0, letters, 0).astype(np.int32),
         random.integers(0, 50, tokens),
     )
+    many.words[many.offsets[bad]] = np.nan
     nodes = (
         Node("letters", CharacterPool(9, 6, 11), (CHARACTERS,)),
         Node("context", BidirectionalLSTM(16, 7), (FEATURES, "letters")),
@@ -109,6 +111,7 @@ def test_a_sentences_norms_are_the_same_to_the_last_digit_in_whatever_batch_it_s
     weights, computed = tagger.initial_weights(np.random.default_rng(0)), backend.CompiledBackend(tagger)
     together = computed.clipped_gradient(weights, many, 1.0).parts
     assert (together[0] > 0).mean() > 0.9
+    np.testing.assert_array_equal(np.flatnonzero(~np.isfinite(together[0])), [bad])
     for number in range(len(lengths)):
         alone = computed.clipped_gradient(weights, many.where(np.arange(len(lengths)) == number), 1.0).parts
         np.testing.assert_array_equal(alone[:, 0], together[:, number])
