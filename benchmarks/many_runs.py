@@ -71,8 +71,10 @@ def seconds(call: Callable[[], object], repeats: int = REPEATS) -> tuple[float, 
 
 def opened_with(navigation: Callable[..., Any], first: str, pages: Mapping[str, Any], **more: Any) -> Any:
     """The app's own navigation, with another page than Explore in front: AppTest alone would leave app.py out."""
-    for page in (page for group in pages.values() for page in group):
-        page._default = page._page.parent.name == first
+    every = [page for group in pages.values() for page in group]
+    chosen = next(page for page in every if page._page.parent.name == first)
+    for page in every:
+        page._default = page is chosen
     return navigation(pages, **more)
 
 
