@@ -312,7 +312,6 @@ class _Strided:
         array = context.make_array(kind)(context, builder, value)
         self.number = context.get_data_type(kind.dtype)
         self.lanes = _VECTOR_BYTES // context.get_abi_sizeof(self.number)
-        self.vector = ir.VectorType(self.number, self.lanes)
         self.start = builder.ptrtoint(array.data, _INDEX)
         self.steps = cgutils.unpack_tuple(builder, array.strides)
         # What the layout says is written as a number, which costs no instruction in the inner loop.
