@@ -213,7 +213,8 @@ def _add_rows(a, row, column, panels, line, deep, out, top, rows):  # type: igno
         for p in range(whole):
             for i in range(0, rows, ROWS):
                 few = min(ROWS, rows - i)
-                _add_tile(a, row + i, column + start, some, panels, p, line + start, out, top + i, p * wide, few)
+                at = line + start
+                _add_tile(a, row + i, column + start, some, panels, p, at, out, top + i, p * wide, few, 2 * _ACROSS)
     if whole < panels.shape[0]:
         _add_edge(a, row, column, panels, line, deep, out, top, rows)
 
@@ -230,7 +231,7 @@ def _add_edge(a, row, column, panels, line, deep, out, top, rows):  # type: igno
         few = min(ROWS, rows - first)
         halves = narrow if few == ROWS else 2 * _ACROSS
         edge[:] = 0
-        _add_tile_of(a, row + first, column, deep, panels, p, line, edge, 0, 0, few, halves)  # type: ignore[call-arg]
+        _add_tile(a, row + first, column, deep, panels, p, line, edge, 0, 0, few, halves)  # type: ignore[call-arg]
         for i in range(few):
             for j in range(columns):
                 out[top + first + i, p * wide + j] += edge[i, j]
@@ -250,59 +251,38 @@ def _add_tile(
     out_row: Any,
     out_column: Any,
     rows: Any,
+    halves: Any,
 ) -> Any:
     """out[out_row : + rows, out_column : + W] += a[row : + rows, column : + depth] · panels[panel, line : + depth].
 
-    1 ≤ rows ≤ ROWS and depth ≥ 1; all of it has to lie inside the arrays, nothing is checked.
+    Of a panel's columns the first so many half vectors, the others stay as they are: all of them, or, if ``rows`` is
+    ROWS, fewer; a loop for fewer of both would compile for a minute longer at set-up. 1 ≤ rows ≤ ROWS and depth ≥ 1;
+    all of it has to lie inside the arrays, nothing is checked.
     """
     whole = types.intp
-    return types.void(a, whole, whole, whole, panels, whole, whole, out, whole, whole, whole), _tile_code
+    signature = types.void(a, whole, whole, whole, panels, whole, whole, out, whole, whole, whole, whole)
 
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kinds = signature.args
+        a, panels, out = (_Strided(context, builder, kinds[number], arguments[number]) for number in (0, 4, 7))
+        first, depth = a.address(builder, *arguments[1:3]), arguments[3]
+        line = panels.address(builder, *arguments[5:7])
+        target = out.address(builder, *arguments[8:10])
+        rows, halves = arguments[10:]
+        done = builder.append_basic_block("done")
+        choice = builder.switch(builder.add(rows, builder.mul(halves, _INDEX(ROWS))), done)
+        for half in range(1, 2 * _ACROSS + 1):
+            across = [out.lanes] * (half // 2) + [out.lanes // 2] * (half % 2)
+            for count in range(1 if half == 2 * _ACROSS else ROWS, ROWS + 1):
+                block = builder.append_basic_block(f"rows{count}halves{half}")
+                choice.add_case(_INDEX(count + half * ROWS), block)
+                builder.position_at_end(block)
+                _multiply(builder, count, across, a, first, depth, line, out, target)
+                builder.branch(done)
+        builder.position_at_end(done)
+        return context.get_dummy_value()
 
-@intrinsic
-def _add_tile_of(
-    typing_context: Any,
-    a: Any,
-    row: Any,
-    column: Any,
-    depth: Any,
-    panels: Any,
-    panel: Any,
-    line: Any,
-    out: Any,
-    out_row: Any,
-    out_column: Any,
-    rows: Any,
-    halves: Any,
-) -> Any:
-    """The same of a panel's first so many half vectors; the others stay as they are. Either ``rows`` is ROWS, or these
-    are all of its half vectors: else nothing is added."""
-    whole = types.intp
-    return types.void(a, whole, whole, whole, panels, whole, whole, out, whole, whole, whole, whole), _tile_code
-
-
-def _tile_code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """A loop for each number of rows, and of all rows for each number of half vectors where these are given: for both
-    together a set-up would compile for a minute longer."""
-    kinds = signature.args
-    a, panels, out = (_Strided(context, builder, kinds[number], arguments[number]) for number in (0, 4, 7))
-    first, depth = a.address(builder, *arguments[1:3]), arguments[3]
-    line = panels.address(builder, *arguments[5:7])
-    target = out.address(builder, *arguments[8:10])
-    rows, *given = arguments[10:]
-    halves = given[0] if given else _INDEX(2 * _ACROSS)
-    done = builder.append_basic_block("done")
-    choice = builder.switch(builder.add(rows, builder.mul(halves, _INDEX(ROWS))), done)
-    for half in range(1, 2 * _ACROSS + 1) if given else [2 * _ACROSS]:
-        across = [out.lanes] * (half // 2) + [out.lanes // 2] * (half % 2)
-        for count in range(1 if half == 2 * _ACROSS else ROWS, ROWS + 1):
-            block = builder.append_basic_block(f"rows{count}halves{half}")
-            choice.add_case(_INDEX(count + half * ROWS), block)
-            builder.position_at_end(block)
-            _multiply(builder, count, across, a, first, depth, line, out, target)
-            builder.branch(done)
-    builder.position_at_end(done)
-    return context.get_dummy_value()
+    return signature, codegen
 
 
 class _Strided:
