@@ -1,6 +1,7 @@
 # make run         sets up what pages need, then opens the dashboard on localhost (PORT=9000 for another port); what
 #                  only runs need is set up behind it
 # make test        sets up what is missing, then runs the tests, those in a browser too, but for what takes hours
+# make check       lint, types and the tests that a change touches, in a minute and a half (BASE=REV: since that commit)
 # make nightly     runs that as well: processes killed at 50 moments, 500 runs in a row, long fuzzing
 # make lint        ruff and mypy
 # make sbom        lists what is installed, with licences, as CycloneDX has it: sbom.json
@@ -15,16 +16,24 @@
 
 PYTHON := .venv/bin/python
 
-.PHONY: run test nightly lint sbom audit coverage lock results setup setup-tests vectors-lg postgresql federation
+.PHONY: run test check nightly lint sbom audit coverage lock results setup setup-tests vectors-lg postgresql federation
 
 run: $(PYTHON)
 	@$(PYTHON) -m engine.launch.install --pages
 	@$(PYTHON) -m engine.launch.serve
 
 # Two processes, each with a file at a time: fixtures of a file are made once, and memory stays below 8 GB.
-PYTEST := $(PYTHON) -m pytest --numprocesses 2 --dist loadfile
+PYTEST := $(PYTHON) -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+OPTIONS :=
 test: setup-tests
-	@chromium=$$($(PYTHON) -m tests.browser.chromium) && EPSILON_CHROMIUM="$$chromium" $(PYTEST)
+	@chromium=$$($(PYTHON) -m tests.browser.chromium) && EPSILON_CHROMIUM="$$chromium" $(PYTEST) $(OPTIONS)
+
+BASE := HEAD
+check: setup-tests
+	$(PYTHON) -m ruff check --quiet .
+	$(PYTHON) -m ruff format --check --quiet .
+	$(PYTHON) -m mypy
+	@$(PYTHON) -m tests.touched --base $(BASE)
 
 nightly: setup-tests
 	@chromium=$$($(PYTHON) -m tests.browser.chromium) && EPSILON_CHROMIUM="$$chromium" $(PYTEST) --nightly

@@ -1,6 +1,8 @@
 """What tests of every part share."""
 
 import os
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,47 +20,91 @@ os.environ |= {
 import hypothesis
 import numba
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
-from engine.settings import Settings
-from tests import postgresql
+from engine.settings import REPOSITORY, Settings
+from engine.store import published
+from engine.store import published_index as index_of_published
+from tests import postgresql, repeated
 from tests.browser import chromium as browsers
+from tests.slowest_files import SlowestFiles
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--nightly", action="store_true", help="run what takes hours too, with 50 times the examples")
+    parser.addoption("--most-minutes", type=float, help="fail if the session takes longer than this")
+    parser.addoption("--stop-after", type=float, metavar="SECONDS", help="skip each test that has not begun by then")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--nightly"):
         hypothesis.settings.register_profile("nightly", max_examples=5_000)
         hypothesis.settings.load_profile("nightly")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SlowestFiles(config.getoption("--most-minutes")))
 
 
-LEFT_OUT = pytest.StashKey[int]()
-"""How many tests wait for the night."""
+LEFT_OUT = pytest.StashKey[dict[str, int]]()
+"""How many tests were not selected, by the marker that they have."""
+BEGUN = time.monotonic()
+"""When this process loaded the tests."""
+FIRST = ("browser", "federation", "steadiness", "cluster")
+"""Folders whose tests wait more than they compute. They come first, so that none of them is left for the end."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    """Give one process all browser tests, which share a dashboard; a file at a time otherwise."""
+    return ByDashboard(config, log)
+
+
+class ByDashboard(LoadFileScheduling):
+    """Keep the files together that use one dashboard."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "tests/browser" if file.startswith("tests/browser/") else file
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: next((n for n, name in enumerate(FIRST) if name in item.path.parts), len(FIRST)))
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
     if config.getoption("--nightly"):
         return
-    waiting = [item for item in items if item.get_closest_marker("nightly")]
-    config.stash[LEFT_OUT] = len(waiting)
+    markers = ("nightly",) if repeated.due() else ("nightly", "repeats")
+    waiting = {item: name for item in items for name in markers if item.get_closest_marker(name)}
+    left_out = dict(Counter(waiting.values()))
+    config.stash[LEFT_OUT] = left_out
     if hasattr(config, "workeroutput"):  # one of several processes, each of which collects all
-        config.workeroutput["left out"] = len(waiting)
+        config.workeroutput["left out"] = left_out
     if waiting:
-        config.hook.pytest_deselected(items=waiting)
+        config.hook.pytest_deselected(items=list(waiting))
         items[:] = [item for item in items if item not in waiting]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """What one of several processes left out, for the one that sums up."""
-    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", 0)
+    """Keep what one of several processes did not select, for the summary."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", {})
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if number := config.stash.get(LEFT_OUT, 0):
-        terminalreporter.write_line(f"left out: {number} tests that take long; `make nightly` runs them too")
+    found = config.stash.get(LEFT_OUT, {})
+    if number := found.get("nightly"):
+        terminalreporter.write_line(f"not run: {number} tests marked nightly; `make nightly` runs them too")
+    if number := found.get("repeats"):
+        terminalreporter.write_line(
+            f"not run: {number} tests marked repeats, which passed with these sources; `make nightly` runs them too"
+        )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    limit = item.config.getoption("--stop-after")
+    if limit is not None and time.monotonic() - BEGUN > limit:
+        pytest.skip(f"not reached within {limit:g} s")
 
 
 def _left_out(reason: str) -> None:
@@ -105,12 +151,25 @@ def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def lesson_settings(encoded: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """A home for lessons on training, whose bench is made once for each home."""
-    home = tmp_path_factory.mktemp("lessons")
+def published_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The index of the repository's published runs, which takes ten seconds to make; its rows know their files."""
+    index = tmp_path_factory.mktemp("index") / index_of_published.NAME
+    published.read_all(REPOSITORY / "cached_results", index)
+    return index
+
+
+def share(encoded: Path, home: Path) -> None:
+    """Let a home use the vectors and encoded corpora of all tests."""
     for name in ("encoded", "vectors"):
         (encoded / name).mkdir(exist_ok=True)
         (home / name).symlink_to(encoded / name)
+
+
+@pytest.fixture(scope="session")
+def lesson_settings(encoded: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A home for lessons on training, whose bench is made once for each home."""
+    home = tmp_path_factory.mktemp("lessons")
+    share(encoded, home)
     return Settings(home=home, data_dir=None, store_url=f"sqlite:///{home / 'runs.sqlite'}")
 
 
@@ -118,9 +177,7 @@ def lesson_settings(encoded: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def trained_settings(settings: Settings, encoded: Path) -> Settings:
     """``settings`` with a home that shares vectors and encoded corpora with the other tests."""
     settings.home.mkdir()
-    for name in ("encoded", "vectors"):
-        (encoded / name).mkdir(exist_ok=True)
-        (settings.home / name).symlink_to(encoded / name)
+    share(encoded, settings.home)
     return settings
 
 

@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Response, expect, sync_playwright
 
 from tests.browser.driving import FLAGS, ROOT, answers, free_port, wait_for
+from tests.conftest import share
 from tests.hosts import network
 
 PATIENCE = 120_000
@@ -41,20 +42,36 @@ def serving(home: Path, port: int, **environment: str) -> Iterator[str]:
     assert left == []
 
 
-@pytest.fixture(scope="module")
-def home(encoded, tmp_path_factory):
-    """A home whose corpora and vectors are encoded already."""
-    home = tmp_path_factory.mktemp("home")
-    for name in ("encoded", "vectors"):
-        (encoded / name).mkdir(exist_ok=True)
-        (home / name).symlink_to(encoded / name)
-    return home
+@pytest.fixture(scope="session")
+def make_home(encoded, published_index, tmp_path_factory) -> Callable[[], Path]:
+    """Make a home in which corpora and vectors are encoded and the published runs are indexed already."""
+
+    def make() -> Path:
+        home = tmp_path_factory.mktemp("home")
+        share(encoded, home)
+        (home / published_index.name).symlink_to(published_index)
+        return home
+
+    return make
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def home(make_home):
+    """The home of the dashboard that tests share."""
+    return make_home()
+
+
+@pytest.fixture(scope="session")
 def dashboard(home):
-    """The address of a started dashboard, where nobody signs in."""
+    """The address of a started dashboard, where nobody signs in. All tests share it, and what they run stays there."""
     with serving(home, free_port(), EPSILON_POLL=f"127.0.0.1:{free_port()}") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def own_dashboard(make_home):
+    """The address of a dashboard that no other file of tests uses, with published runs alone."""
+    with serving(make_home(), free_port(), EPSILON_POLL=f"127.0.0.1:{free_port()}") as address:
         yield address
 
 

@@ -50,9 +50,9 @@ def zoom(page: Page) -> None:
     page.mouse.up()
 
 
-def test_the_first_link_to_a_page_opens_it_with_the_navigation(page, dashboard):
+def test_the_first_link_to_a_page_opens_it_with_the_navigation(page, own_dashboard):
     """Before anything else was opened on this server, whose pages Streamlit would then take for an older kind."""
-    page.goto(dashboard + "paper")
+    page.goto(own_dashboard + "paper")
     page.wait_for_selector("h3")
     assert "What was printed" in answer(page)
     page.get_by_role("link", name="Explore").first.click()  # the navigation's; another is in a sentence

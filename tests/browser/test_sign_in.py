@@ -24,9 +24,9 @@ def provider():
 
 
 @pytest.fixture(scope="module")
-def shared(home, provider):
-    """The address of a dashboard that asks who comes."""
-    port = free_port()
+def shared(make_home, provider):
+    """The address of a dashboard of its own that asks who comes."""
+    port, home = free_port(), make_home()
     access = home / "access.toml"
     access.write_text(provider.secrets_file(f"http://localhost:{port}/oauth2callback") + ROLES)
     access.chmod(0o600)

@@ -59,9 +59,9 @@ def test_pictures_are_held_against_each_other_from_afar():
 
 @pytest.mark.browser
 @pytest.mark.parametrize("tutorial", pictures.TUTORIALS)
-def test_every_step_of_a_tutorial_can_be_done(page, dashboard, tutorial):
+def test_every_step_of_a_tutorial_can_be_done(page, own_dashboard, tutorial):
     assert len(list(pictures.steps(tutorial))) >= 8
-    pictures.follow(page, dashboard, tutorial)
+    pictures.follow(page, own_dashboard, tutorial)
 
 
 @pytest.mark.browser
@@ -73,9 +73,9 @@ def test_a_step_that_no_longer_works_is_named(page, dashboard, tmp_path, monkeyp
 
 @pytest.mark.browser
 @pytest.mark.parametrize("picture", pictures.PICTURES, ids=lambda picture: picture.file)
-def test_a_picture_shows_what_the_page_does(page, dashboard, picture):
+def test_a_picture_shows_what_the_page_does(page, own_dashboard, picture):
     """From afar: if the page has changed, ``python -m benchmarks.pictures`` takes the picture again."""
-    taken = pictures.take(page, dashboard, picture)
+    taken = pictures.take(page, own_dashboard, picture)
     assert len(taken) < MOST_BYTES
     kept = (pictures.DOCS / picture.file).read_bytes()
     assert Image.open(io.BytesIO(kept)).size == Image.open(io.BytesIO(taken)).size

@@ -1,7 +1,6 @@
 """Imports run down only, and a page's first paint waits for nothing heavy."""
 
 import ast
-import functools
 import os
 import subprocess
 import sys
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.modules import FILES, ROOT, imports
 
 RANKS = (
     ("engine.errors", "engine.seeds"),
@@ -61,32 +60,10 @@ RANKS = (
 RANK = {name: rank for rank, names in enumerate(RANKS) for name in names}
 
 
-def module_name(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
-FILES = {module_name(path): path for part in ("engine", "federation", "pages") for path in (ROOT / part).rglob("*.py")}
-FILES["app"] = ROOT / "app.py"
-
-
 def part_of(module: str) -> str | None:
     """The part a module belongs to, None if it is not ours (or the package ``engine`` itself)."""
     names = [name for name in RANK if module == name or module.startswith(f"{name}.")]
     return max(names, key=len, default=None)
-
-
-@functools.cache
-def imports(path: Path) -> set[str]:
-    """Everything that a file imports, at its start or later, by full name."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
-        elif isinstance(node, ast.Constant) and node.value in FILES and "." in node.value:
-            found.add(node.value)  # `python -m that.module` in a list of words is an arrow too
-    return found
 
 
 @pytest.mark.parametrize("module", sorted(FILES))

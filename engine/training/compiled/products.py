@@ -14,13 +14,24 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from engine.machine import processor
 
-_FEATURES = llvm.get_host_cpu_features()
+
+def target_features(override: str | None) -> dict[str, bool]:
+    """Return the processor features that Numba compiles for.
+
+    override: value of ``NUMBA_CPU_FEATURES``, names with ``+`` or ``-`` in front; None takes those of the host.
+    """
+    if override is None:
+        return dict(llvm.get_host_cpu_features())
+    return {name[1:]: name[0] == "+" for name in override.split(",") if name}
+
+
+_FEATURES = target_features(config.CPU_FEATURES)  # type: ignore[attr-defined]
 _VECTOR_BYTES = 64 if _FEATURES.get("avx512f") else 32 if _FEATURES.get("avx2") else 16
 # A tile, the row of b beside it and one number of a fill the registers: 32 of them with AVX-512, 16 before.
 ROWS, _ACROSS = (12, 2) if _FEATURES.get("avx512f") else (6, 2)

@@ -1,8 +1,12 @@
 """The matrix products of the compiled back end, against NumPy in float64."""
 
+import math
+
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
+from engine.training.compiled import products
 from engine.training.compiled.products import (
     BLOCKS,
     PANEL_BYTES,
@@ -12,6 +16,7 @@ from engine.training.compiled.products import (
     add_product,
     add_product_of_columns,
     packed,
+    target_features,
     use,
 )
 
@@ -143,20 +148,35 @@ def test_the_blocks_sizes_change_no_digit(blocks, rows: int, depth: int, columns
         np.testing.assert_array_equal(other.view(np.int32), found[0].view(np.int32))
 
 
+PANELS = pytest.mark.parametrize("panel", [32, 64, 128])
+"""Bytes of a panel with SSE, AVX2 and AVX-512: sizes of blocks are tested for all three on every processor."""
+
+
+@PANELS
 @pytest.mark.parametrize("first", [4 * KB, 16 * KB, 24 * KB, 32 * KB, 48 * KB, 64 * KB, 128 * KB])
-def test_blocks_fit_into_the_caches(first: int) -> None:
-    found = Blocks.that_fit(first, 1024 * KB)
-    assert 1 <= found.depth <= SUMMED
-    assert found.depth * (PANEL_BYTES + 64) > first / 2 or found.depth == SUMMED
-    assert found.depth * (PANEL_BYTES + 64) <= first
+def test_blocks_fill_three_quarters_of_the_caches_with_as_few_parts_as_fit(monkeypatch, panel: int, first: int) -> None:
+    monkeypatch.setattr(products, "PANEL_BYTES", panel)
+    found, row = Blocks.that_fit(first, 1024 * KB), panel + 64
+    parts = math.ceil(SUMMED / found.depth)
+    assert found.depth == math.ceil(SUMMED / parts), "blocks are equal but for the last one"
+    assert found.depth * row <= 3 * first / 4
+    assert parts == 1 or math.ceil(SUMMED / (parts - 1)) * row > 3 * first / 4, "one block less would not fit"
     assert found.room == 768 * KB
 
 
-def test_hyper_threads_that_share_a_cache_have_half_blocks() -> None:
+@PANELS
+def test_hyper_threads_that_share_a_cache_have_half_of_it_each(monkeypatch, panel: int) -> None:
+    monkeypatch.setattr(products, "PANEL_BYTES", panel)
     alone, shared = Blocks.that_fit(32 * KB, 1024 * KB), Blocks.that_fit(16 * KB, 512 * KB)
-    assert shared.depth == alone.depth / 2
+    assert shared.depth < alone.depth
     assert shared.room == alone.room / 2
 
 
 def test_a_cache_of_no_size_at_all_gives_blocks_all_the_same() -> None:
     assert Blocks.that_fit(0, 0) == Blocks(1, 0)
+
+
+def test_vectors_are_as_wide_as_numba_compiles_for() -> None:
+    assert target_features(None) == dict(llvm.get_host_cpu_features())
+    assert target_features("+avx2,-avx512f") == {"avx2": True, "avx512f": False}
+    assert target_features("") == {}, "what NUMBA_CPU_NAME=generic stands for"

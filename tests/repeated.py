@@ -1,0 +1,54 @@
+"""Decide whether tests that repeat others are due: ``python -m tests.repeated`` runs them and records that they passed.
+
+A test marked ``repeats`` tests at further sizes, or in another precision, what its siblings test already. ``make test``
+runs it where a source in ``SOURCES`` has changed since the digest in ``repeated.txt`` was recorded; ``make nightly``
+always does.
+"""
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORDED = Path(__file__).with_name("repeated.txt")
+SOURCES = (
+    "engine/privacy",
+    "engine/training",
+    "engine/federated",
+    "engine/taggers",
+    "engine/seeds.py",
+    "tests/engine/privacy/test_sabotage.py",
+    "tests/engine/privacy/runs_to_sabotage.py",
+    "tests/engine/training",
+)
+"""Files, and folders with all Python files below them, whose change makes the tests due."""
+
+
+def digest(root: Path = ROOT) -> str:
+    """Return the SHA-256 of the names and contents of the sources."""
+    whole = hashlib.sha256()
+    for name in SOURCES:
+        place = root / name
+        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            whole.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    return whole.hexdigest()
+
+
+def due() -> bool:
+    """Return whether a source has changed since the tests last passed."""
+    return not RECORDED.exists() or RECORDED.read_text(encoding="utf-8").strip() != digest()
+
+
+def main() -> int:
+    """Run the repeating tests and record the digest if they pass; return the exit code of pytest."""
+    before = digest()
+    command = [sys.executable, "-m", "pytest", "--nightly", "-m", "repeats", "-n", "2", *sys.argv[1:]]
+    code = subprocess.run(command, cwd=ROOT, check=False).returncode
+    if code == 0 and digest() == before:
+        RECORDED.write_text(before + "\n", encoding="utf-8")
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
