@@ -14,28 +14,29 @@ _STAMP, _BEGUN = (_ENGINE / "__pycache__" / name for name in ("compiled", "compi
 
 def is_fresh() -> bool:
     """Whether everything was compiled since its sources changed."""
-    return _STAMP.is_file() and _STAMP.read_text() == _digest()
+    return _STAMP.is_file() and _STAMP.read_text() == digest()
 
 
 def begin() -> None:
     """Remove what was compiled of other sources: Numba sees that a function has changed, not that one has which it
     calls. What an interruption left of these sources stays."""
-    digest = _digest()
+    today = digest()
     with suppress(OSError):  # where nobody may write beside the sources, compiled code is kept elsewhere
-        if not _BEGUN.is_file() or _BEGUN.read_text() != digest:
+        if not _BEGUN.is_file() or _BEGUN.read_text() != today:
             for path in _ENGINE.rglob("__pycache__/*.nb[ic]"):
                 path.unlink(missing_ok=True)
             _BEGUN.parent.mkdir(exist_ok=True)
-            _BEGUN.write_text(digest)
+            _BEGUN.write_text(today)
 
 
 def renew() -> None:
     """Say that everything has been compiled."""
     with suppress(OSError):
         _STAMP.parent.mkdir(exist_ok=True)
-        _STAMP.write_text(_digest())
+        _STAMP.write_text(digest())
 
 
-def _digest() -> str:
+def digest() -> str:
+    """Return the SHA-256 of all sources that Numba compiles."""
     sources = (path.read_bytes() for path in sorted(_ENGINE.rglob("*.py")))
     return hashlib.sha256(b"\0".join(source for source in sources if b"from numba" in source)).hexdigest()

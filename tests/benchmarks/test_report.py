@@ -11,6 +11,7 @@ from engine.store import measured
 from pages.learn.lessons import LESSONS
 
 HERE = Processor(name="Some Processor", cores=1, threads=2, first_cache=16 * 2**10, second_cache=512 * 2**10)
+MACHINE = "Some Processor, 1 core (2 threads), 8 GB, Linux"
 STEP = {"keras_ms": 40.0, "ours_private_ms": 8.0, "tensorflow_privacy_ms": 640.0}
 
 
@@ -25,14 +26,14 @@ def test_a_benchmark_prints_its_processor_caches_and_threads(monkeypatch, tmp_pa
     threads = numba.get_num_threads()
     report.finish("step", STEP, "figures", as_json=False, save=False)
     printed = capsys.readouterr().out
-    assert printed.startswith("figures\n\nOn Some Processor, 1 core (2 threads), 8 GB, Linux; ")
-    assert f"16 KB and 512 KB of cache a thread; threads used: {threads}." in printed
+    assert printed.startswith("figures\n\n")
+    assert all(part in printed for part in (MACHINE, "16 KB", "512 KB", f"threads used: {threads}."))
     report.finish("step", STEP, "figures", as_json=True, save=False)
     printed = json.loads(capsys.readouterr().out)
     assert printed == STEP | {
-        "machine": "Some Processor, 1 core (2 threads), 8 GB, Linux",
+        "machine": MACHINE,
         "threads": threads,
-        "caches": "16 KB and 512 KB of cache a thread",
+        "caches": HERE.caches_text,
     }
 
 
@@ -40,7 +41,7 @@ def test_what_is_kept_has_them_too(monkeypatch, tmp_path):
     somewhere(monkeypatch, tmp_path)
     report.finish("step", STEP, "figures", as_json=True, save=True)
     kept = measured.read_all(tmp_path)["step"]
-    assert kept.machine == "Some Processor, 1 core (2 threads), 8 GB, Linux"
+    assert kept.machine == MACHINE
     assert kept.values["caches"] == HERE.caches_text
 
 
@@ -48,7 +49,8 @@ def test_figures_and_tables_name_the_processor(monkeypatch):
     kept = Measurement(values=STEP, created="2026-11-22", machine="Some Processor", command="c", engine_version="6")
     monkeypatch.setattr(measured, "read_all", lambda _: {"step": kept})
     [(_, figure, *_)] = figures.speed()
-    assert figure.startswith("8.0 ms on Some Processor; ")
+    assert figure.startswith("8.0 ms ")
+    assert "Some Processor" in figure
     assert results_table.speed().endswith("\n\nOn Some Processor.")
 
 
@@ -64,7 +66,8 @@ def test_lessons_and_texts_stand_in_the_tables_with_their_machines(monkeypatch):
     said = results_table.classroom()
     assert "| 1. One | Known | 0.51 | 0.20 |" in said
     assert "first point 1.2 s" in said
-    assert "| 500 words, five taggers, warm | 0.40 s |" in said
+    (row,) = (line for line in said.splitlines() if "500 words" in line)
+    assert row.endswith("| 0.40 s |")
     assert said.count("On Some Processor (`") == 2
     assert "--save" not in said
     monkeypatch.setattr(measured, "read_all", lambda _: {})

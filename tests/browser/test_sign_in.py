@@ -81,12 +81,12 @@ def test_from_signing_in_to_the_log(signed_in, shared):
     rita.get_by_role("button", name="Run", exact=True).click()
     wait_for(lambda: answer(rita).startswith("At ε = "), 300)
     opened(rudi, shared + SMALL)
-    assert answer(rudi).startswith("Nobody has run this yet")
+    assert "would cost ε" in answer(rudi)
     opened(rudi, shared + "runs")
     assert "of yours" not in answer(rudi)
 
     opened(rita, shared + "account")
-    assert answer(rita) == "You are rita@lab.example.org, a runner here"
+    assert all(part in answer(rita) for part in ("rita@lab.example.org", "runner"))
     expect(rita.get_by_text("Under way: 0 of 3 runs at a time; 1 are kept.")).to_be_visible()
     assert "Who did what" not in rita.inner_text("body")
 
@@ -100,7 +100,7 @@ def test_from_signing_in_to_the_log(signed_in, shared):
         rita.get_by_role("button", name="CSV", exact=True).click()
 
     ada = opened(signed_in("Ada"), shared + "account")
-    assert answer(ada) == "You are ada@example.org, an admin here"
+    assert all(part in answer(ada) for part in ("ada@example.org", "admin"))
     with ada.expect_download() as taken:
         ada.get_by_role("button", name="CSV", exact=True).click()
     log = taken.value.path().read_text()

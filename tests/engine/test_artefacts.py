@@ -111,14 +111,14 @@ def test_the_first_of_two_that_make_the_same_folder_wins(tmp_path: Path) -> None
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "models").write_text("in the way")
     making = Artefacts(str(tmp_path), tmp_path).making("models/a.npz", "The tagger")
-    with pytest.raises(StoreError, match=r"The tagger cannot be written to .*models/a.npz: "), making as path:
+    with pytest.raises(StoreError, match=r"The tagger .*not be written .*models/a\.npz: "), making as path:
         path.write_bytes(b"")
 
 
 @pytest.mark.parametrize("name", ["../out", "/etc/passwd", "models/../../out", ""])
 def test_no_name_leaves_the_folder(places, name: str) -> None:
     for ask in (places[0].here, places[0].find, places[0].remove):
-        with pytest.raises(StoreError, match="is no name for a file"):
+        with pytest.raises(StoreError, match="is no name"):
             ask(name)
 
 

@@ -153,12 +153,12 @@ class TestTagSchemes:
         shared = "characters,convolution,scores"
         assert self.config("bioes", shared=shared).schemes == ("bioes", "bioes")
         assert self.config("bio2,bioes", shared="characters").schemes == ("bio2", "bioes")
-        with pytest.raises(InvalidConfig, match=r"scheme='bio2,bioes', expected one for all .* shared='char"):
+        with pytest.raises(InvalidConfig, match=r"scheme='bio2,bioes', expected one for all .*shared='char"):
             self.config("bio2,bioes", shared=shared)
 
 
 def test_more_participants_than_clients_are_refused():
-    with pytest.raises(InvalidConfig, match="participants=4, expected at most clients=3"):
+    with pytest.raises(InvalidConfig, match=r"participants=4,.* at most clients=3"):
         FederationConfig(clients=3, participants=4)
 
 

@@ -74,7 +74,7 @@ def test_an_address_that_nobody_verified_is_nobodys(file, verified):
     asked = claims(email_verified=verified)
     if verified == "missing":
         del asked["email_verified"]
-    with pytest.raises(NotAllowed, match="has not verified the address"):
+    with pytest.raises(NotAllowed, match="not verified the address"):
         people.read(file(text())).person(asked)
 
 
@@ -129,7 +129,7 @@ def test_a_file_that_says_nothing_clear_is_refused(file, content, told):
 
 
 def test_a_file_that_others_may_read_or_that_is_not_there_is_refused(file, tmp_path):
-    with pytest.raises(InvalidConfig, match="may be read by others, who could be anybody: chmod 600 it"):
+    with pytest.raises(InvalidConfig, match=r"others, .*chmod 600"):
         people.read(file(text(), 0o644))
-    with pytest.raises(InvalidConfig, match="cannot be read: No such file"):
+    with pytest.raises(InvalidConfig, match="No such file"):
         people.read(tmp_path / "none.toml")

@@ -52,7 +52,7 @@ def test_what_is_told_is_seen_and_that_somebody_is_at_it(holder):
     assert seen.under_way
     assert seen.parts == PROGRESS.parts
     assert seen.left == (TRAINING,)
-    assert seen.where == "1 of 2 parts done, now: training step (5 of 62 functions)"
+    assert all(part in seen.where for part in ("1 of 2 parts", "training step (5 of 62"))
     assert seen.failed == {VECTORS: "No."}
     assert readiness.being_made([TRAINING]) == seen
     assert readiness.being_made([VECTORS]) is None
@@ -83,10 +83,9 @@ def test_who_waits_is_told_how_far_it_is_and_goes_on_when_its_parts_are_over(hol
         readiness.tell(Progress(parts=(VECTORS, TRAINING, "more"), over=len(said)))
 
     readiness.wait_for([VECTORS, TRAINING], waiting)
-    assert said == [
-        "waiting for set-up: 0 of 2 parts done, now: word vectors",
-        "waiting for set-up: 1 of 3 parts done, now: training step",
-    ]
+    first, second = said
+    assert all(part in first for part in ("waiting", " 0 of 2 parts", "word vectors"))
+    assert all(part in second for part in ("waiting", " 1 of 3 parts", "training step"))
 
 
 def test_who_waits_may_give_up(holder):

@@ -172,7 +172,7 @@ def test_a_run_promises_nothing_where_its_features_were_fitted_on_its_sentences(
     monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums([fitted]))
     after = next(simulate(config, trained_settings))
     assert math.isinf(after.privacy.epsilon)
-    assert "1 of 4,400 training sentences" in after.privacy.assumptions[0]
+    assert "1 of 4,400 training" in after.privacy.assumptions[0]
     assert after.scores == before.scores
     assert next(simulate(SMALL, trained_settings)).privacy == before.privacy  # word vectors know nothing of it
 
@@ -236,11 +236,10 @@ def test_a_run_that_comes_before_set_up_is_done_waits_for_what_it_needs_and_says
     with readiness.alone(lambda: None):
         readiness.tell(Progress(parts=parts))
         next(simulate(SMALL, trained_settings, on_stage=hear))
-    assert stages[:3] == [
-        "waiting for set-up: 0 of 4 parts done, now: word vectors",
-        "waiting for set-up: 1 of 4 parts done, now: training step",
-        "reading the corpus and its word vectors",
-    ]
+    first, second, third, *_ = stages
+    assert all(part in first for part in ("waiting", " 0 of 4 parts", "word vectors"))
+    assert all(part in second for part in ("waiting", " 1 of 4 parts", "training step"))
+    assert third.startswith("reading the corpus")
 
 
 @pytest.mark.parametrize(
@@ -305,7 +304,7 @@ def test_whole_clients_are_protected(trained_settings, mechanism):
     )
     records = list(simulate(config, trained_settings))
     last = records[-1]
-    assert last.privacy.unit == "one client, with all its sentences"
+    assert last.privacy.unit.startswith("one client")
     assert last.noise_check.unit == "client"
     assert not last.noise_check.failed
     assert last.noise_check.noise_std == pytest.approx(1.5, rel=0.05)

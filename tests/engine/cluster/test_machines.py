@@ -125,8 +125,9 @@ def test_a_machine_is_cut_off_and_comes_back(site, trained_settings):
 
     old = site.machines["app"].ask([sys.executable, "-c", OLD], site.named)
     assert old.returncode == 2
-    assert "this is Epsilon Explorer 0.1.0 (engine " in old.stderr
-    assert "bring all machines to one version" in old.stderr
+    served, _, asking = old.stderr.partition("this is")
+    assert membership.OURS in served
+    assert all(part in asking for part in (" 0.1.0 (engine ", "one version"))
 
     configs = [dataclasses.replace(LONG, seed=seed) for seed in (0, 1)]
     first, second = (site.submit(config) for config in configs)
@@ -211,7 +212,7 @@ class TestTheKey:
                 assert membership.members(client) == {}  # it is not said to be of this version
             other = tmp_path / "other.pem"
             membership.make_key(other)
-            with pytest.raises(ClusterError, match="does not answer, or has another key"):
+            with pytest.raises(ClusterError, match="another key"):
                 membership.connect(dataclasses.replace(ours, cluster_key=other))
             host, port = ours.scheduler.removeprefix("tls://").split(":")
             with_key, without = (ssl.create_default_context(cafile=str(key)) for _ in range(2))
@@ -224,14 +225,13 @@ class TestTheKey:
         joined.home.mkdir()
         with pytest.raises(ClusterError) as told:
             dispatch.ensure_cluster(joined)
-        assert str(told.value) == (
-            "The workers cannot start: EPSILON_SCHEDULER=tls://127.0.0.1:1 does not answer, or has another key."
-        )
+        said = str(told.value)
+        assert all(part in said for part in ("cannot start", "EPSILON_SCHEDULER=tls://127.0.0.1:1 ", "does not answer"))
 
     @pytest.mark.parametrize("text", [None, "", "[]", "{}", '{"address": 1}', '{"address": "tcp://127.0.0.1:1"}'])
     def test_a_schedulers_file_that_is_not_there_or_is_none_is_said(self, joined, tmp_path, text):
         file = tmp_path / "scheduler.json"
         if text is not None:
             file.write_text(text)
-        with pytest.raises(ClusterError, match="is no scheduler's file yet, or cannot be read"):
+        with pytest.raises(ClusterError, match=rf"EPSILON_SCHEDULER={file}.*scheduler's file"):
             membership.connect(dataclasses.replace(joined, scheduler=str(file)))

@@ -250,7 +250,7 @@ def ended(settings) -> str:
 
 def test_it_cannot_be_run_again(place):
     identity = ended(place.settings)
-    with pytest.raises(InvalidConfig, match=f"run {identity} has noise_source='system': its keys were destroyed"):
+    with pytest.raises(InvalidConfig, match=f"{identity} .*noise_source='system'.*keys"):
         place.runs.submit_again(CONFIG)
     place.runs.publish(identity)
     with pytest.raises(InvalidConfig, match="its keys were destroyed"):
@@ -267,6 +267,6 @@ def test_a_shell_is_told_so(place, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["engine", "again", identity])
     assert main() == 2
     said = capsys.readouterr()
-    assert "another seed gives another run of the same setting" in said.err
+    assert all(part in said.err for part in (identity, "noise_source='system'", "another seed"))
     assert len(said.err.strip().splitlines()) == 1
     assert not said.out

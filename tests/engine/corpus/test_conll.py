@@ -30,7 +30,7 @@ def test_a_first_line_that_names_the_columns_is_left_out(heading):
     separator = "\t" if "\t" in heading else " "
     (sentence,) = conll.read(heading.encode() + b"\n" + column_file(BIO2, separator), "file")
     assert list(sentence.tags) == BIO2
-    with pytest.raises(CorpusError, match="'ner_tag' in the last column of line 8"):
+    with pytest.raises(CorpusError, match=r"'ner_tag'.* line 8\b"):
         conll.read(column_file(BIO2) + b"\ntoken ner_tag\n", "file")
 
 
@@ -101,7 +101,7 @@ def test_what_cannot_be_read_is_refused_in_one_sentence(data, words):
 
 def test_what_is_larger_than_any_file_is_refused(monkeypatch):
     monkeypatch.setattr(texts, "LARGEST_FILE", 1_000)
-    with pytest.raises(CorpusError, match=r"1,001 bytes, expected at most 1,000"):
+    with pytest.raises(CorpusError, match=r"1,001 bytes.*at most 1,000\b"):
         conll.read(b"a" * 1_001, "file")
 
 
@@ -120,7 +120,7 @@ def test_a_long_line_is_found_wherever_it_stands(monkeypatch):
     for place in range(6):
         lines = ["x" * 7] * 6
         lines[place] = "x" * 11
-        with pytest.raises(CorpusError, match=f"11 bytes in line {place + 1}, expected at most 10"):
+        with pytest.raises(CorpusError, match=rf"11 bytes.* line {place + 1}\b.*at most 10\b"):
             texts.text_of("\n".join(lines).encode(), "file")
 
 

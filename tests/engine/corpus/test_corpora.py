@@ -84,7 +84,7 @@ def test_a_named_corpus_that_was_changed_is_refused(data_dir, settings):
     folder = settings.home / "corpora" / "wikigold"
     folder.mkdir(parents=True)
     (folder / "wikigold.conll.txt").write_bytes(original.replace(b"I-PER", b"I-LOC", 1))
-    with pytest.raises(CorpusError, match="not the file that the name wikigold promises"):
+    with pytest.raises(CorpusError, match=r"not the file.*\bwikigold\b"):
         corpus.resolve("wikigold", settings).load()
 
 
@@ -93,7 +93,7 @@ def test_what_is_not_here_says_how_to_get_it(settings):
         corpus.resolve("wnut17", settings).load()
     with pytest.raises(CorpusError, match="licence forbids fetching"):
         corpus.resolve("conll2003", settings).load()
-    with pytest.raises(CorpusError, match="corpus='nowhere' is neither a known corpus"):
+    with pytest.raises(CorpusError, match="corpus='nowhere' is neither"):
         corpus.resolve("nowhere", settings).load()
 
 
@@ -127,14 +127,14 @@ def test_a_folder_without_test_or_with_two_trains_is_refused(tmp_path, settings)
     with pytest.raises(CorpusError, match=r"no file test\.\*"):
         corpus.resolve(str(tmp_path), settings).load()
     (tmp_path / "train.tsv").write_bytes(sentences(30))
-    with pytest.raises(CorpusError, match="two files for the train part"):
+    with pytest.raises(CorpusError, match=r"two files.*\btrain\b"):
         corpus.resolve(str(tmp_path), settings).load()
 
 
 def test_too_few_sentences_are_refused(tmp_path, settings):
     file = tmp_path / "few.conll"
     file.write_bytes(sentences(9))
-    with pytest.raises(CorpusError, match=r"few.conll has 9 sentences, expected at least 10"):
+    with pytest.raises(CorpusError, match=r"few\.conll.* 9 .*at least 10\b"):
         corpus.resolve(str(file), settings).load()
 
 
@@ -199,5 +199,5 @@ def test_a_file_may_be_larger_than_an_upload(settings, tmp_path, monkeypatch):
     path = tmp_path / "large.conll"
     path.write_bytes(data)
     assert len(corpus.resolve(str(path), settings).load().train) == 16
-    with pytest.raises(CorpusError, match=r"more than 100 bytes, the largest upload"):
+    with pytest.raises(CorpusError, match=r"more than 100 bytes.*upload"):
         corpus.add_upload("large.conll", data, settings)

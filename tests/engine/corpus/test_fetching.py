@@ -88,7 +88,7 @@ def test_no_server_is_said(server, settings):
 def test_what_may_not_be_fetched_is_refused_with_the_way_to_get_it(settings):
     with pytest.raises(CorpusError, match="licence forbids"):
         corpus.fetch("conll2003", settings)
-    with pytest.raises(CorpusError, match="expected one of wnut17, btc, wikigold"):
+    with pytest.raises(CorpusError, match="wnut17, btc, wikigold"):
         corpus.fetch("nowhere", settings)
 
 

@@ -101,7 +101,7 @@ def test_a_worker_elsewhere_masks_what_was_left_for_it(two: str, settings: Setti
 
 
 def test_without_platforms_there_is_nothing_in_common() -> None:
-    with pytest.raises(InvalidConfig, match=r"masked=0.5, expected 0: only platforms"):
+    with pytest.raises(InvalidConfig, match=r"masked=0\.5, .*\b0: only platforms"):
         SimulationConfig(federation=FederationConfig(masked=0.5))
     with pytest.raises(InvalidConfig, match="masked"):
         FederationConfig(masked=1.5)
@@ -112,10 +112,10 @@ def test_with_noise_nothing_is_masked(two: str, settings: Settings) -> None:
     config = config_of(two, 1.0)
     assert config.privacy.private
     found = corpus.of_run(config, settings)
-    with pytest.raises(InvalidConfig, match=r"masked=1, expected 0 with noise: which names are masked follows"):
+    with pytest.raises(InvalidConfig, match=r"masked=1, expected 0 .*noise"):
         plan_of(config, found)
     whole = replace(config.privacy, mechanism="dp-fedavg")
-    with pytest.raises(InvalidConfig, match="masked=1, expected 0 with noise"):
+    with pytest.raises(InvalidConfig, match=r"masked=1, expected 0 .*noise"):
         plan_of(replace(config, privacy=whole), found)
     training = replace(config.training, batch_size=1)
     assert plan_of(replace(config, privacy=PrivacyConfig(noise_multiplier=0.0), training=training), found).steps

@@ -169,7 +169,7 @@ class TestBrat:
             brat.read({"a.txt": TEXT.encode(), "a.ann": notes.encode()})
 
     def test_a_text_without_mentions_beside_it_is_named(self):
-        with pytest.raises(CorpusError, match=r"b.ann is there 0 times"):
+        with pytest.raises(CorpusError, match=r"b\.ann .*\b0 times"):
             brat.read({"a.txt": b"x", "a.ann": b"", "b.txt": b"y"})
 
 
@@ -237,7 +237,7 @@ class TestUploads:
             (archive({"train.conll": column_file(20)}), r"has no file test.\*"),
             (archive({"notes.doc": "x"}), r"has no file train.\*.*or brat's .txt and .ann, or .rel"),
             (archive({}), r"has no file train"),
-            (b"PK\x03\x04 not a zip", r"is no zip file that can be read"),
+            (b"PK\x03\x04 not a zip", r"no zip file"),
             (archive({"train.conll": "a\0b", "test.conll": column_file(2)}), r"binary byte 0x00"),
         ],
     )
@@ -251,7 +251,7 @@ class TestUploads:
         monkeypatch.setattr(uploads, "MAX_BYTES", 1_000_000)
         bomb = archive({"train.conll": b"a O\n" * 200_000, "test.conll": b"a O\n" * 200_000})
         assert len(bomb) < 10_000
-        with pytest.raises(CorpusError, match=r"bomb.zip unpacks to more than 1,000,000 bytes"):
+        with pytest.raises(CorpusError, match=r"bomb\.zip .*more than 1,000,000 bytes"):
             corpus.add_upload("bomb.zip", bomb, settings)
 
     def test_too_many_files_are_refused(self, settings, monkeypatch):
@@ -262,5 +262,5 @@ class TestUploads:
     def test_a_damaged_zip_is_refused(self, settings):
         whole = bytearray(archive({"train.conll": column_file(200), "test.conll": column_file(9)}))
         whole[60:90] = bytes(30)
-        with pytest.raises(CorpusError, match=r"is no zip file that can be read"):
+        with pytest.raises(CorpusError, match=r"torn\.zip .*no zip file"):
             corpus.add_upload("torn.zip", bytes(whole), settings)

@@ -72,7 +72,7 @@ class TestATaggerThatReadsCharacters:
         flat = {"tagger": "letters", "data_fraction": 0.1, "epochs": 3.0, "noise_multiplier": 0.0, "optimiser": "adam"}
         return SimulationConfig.from_flat(flat | {"learning_rate": 0.02})
 
-    @pytest.mark.parametrize("backend", ["compiled", "tensorflow"])
+    @pytest.mark.parametrize("backend", ["compiled", pytest.param("tensorflow", marks=pytest.mark.repeats)])
     def test_learns_names_from_their_spelling(self, config, trained_settings, backend) -> None:
         last = list(simulate(config, dataclasses.replace(trained_settings, backend=backend)))[-1]
         assert last.test is not None

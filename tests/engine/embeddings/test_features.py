@@ -153,7 +153,7 @@ class TestTheProcess:
         assert list(tmp_path.iterdir()) == []
 
     def test_its_fault_is_said(self, tmp_path, monkeypatch) -> None:
-        with pytest.raises(TrainingFailed, match=r"vectors in context could not be computed: .*no model here"):
+        with pytest.raises(TrainingFailed, match=r"vectors .*no model here"):
             self.run(tmp_path, monkeypatch, "raise SystemExit('no model here')")
         assert list(tmp_path.iterdir()) == []
 

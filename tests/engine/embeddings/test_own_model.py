@@ -126,9 +126,7 @@ class TestIdentity:
         assert run_key(config, "corpus") != run_key(usual, "corpus")
         assert SimulationConfig.from_dict(config.to_dict()) == config
         assert find(label, here).folder == folder
-        with pytest.raises(
-            VectorsMissing, match="the model in the folder that EPSILON_LANGUAGE_MODEL names is bert-3x"
-        ):
+        with pytest.raises(VectorsMissing, match=r"EPSILON_LANGUAGE_MODEL .*bert-3x"):
             find("bert-12x768-0123456789abcdef", here)
         with pytest.raises(VectorsMissing, match="names no folder"):
             find(label, dataclasses.replace(here, language_model=None))
@@ -145,7 +143,7 @@ class TestWhatCannotBeUsed:
     @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.txt"])
     def test_a_missing_file(self, folder, name) -> None:
         (folder / name).unlink()
-        with pytest.raises(VectorsMissing, match=rf"{name} is missing, expected config.json, model.safetensors, and"):
+        with pytest.raises(VectorsMissing, match=rf"{name} is missing.*config\.json, model\.safetensors"):
             at(folder)
 
     @pytest.mark.parametrize(
@@ -188,12 +186,12 @@ class TestWhatCannotBeUsed:
         with pytest.raises(VectorsMissing, match="is cut off"):
             at(folder)
         monkeypatch.setitem(own_model._MOST_BYTES, "model.safetensors", 1000)
-        with pytest.raises(VectorsMissing, match="bytes, expected at most 1,000"):
+        with pytest.raises(VectorsMissing, match=r"at most 1,000\b"):
             at(folder)
 
     def test_a_tokenizer_of_another_model(self, folder) -> None:
         (folder / "vocab.txt").write_text("\n".join([*PIECES, "one", "more"]))
-        with pytest.raises(VectorsMissing, match="has 16 pieces, expected at most 14"):
+        with pytest.raises(VectorsMissing, match=r"\b16 pieces.*at most 14\b"):
             minilm.word_pieces(SENTENCES, at(folder))
         (folder / "tokenizer.json").write_text('{"model": 3}')
         with pytest.raises(VectorsMissing, match="cannot be read"):
@@ -281,5 +279,5 @@ class TestFeatures:
             return told
 
         monkeypatch.setattr(features, "with_projection", changed)
-        with pytest.raises(TrainingFailed, match="was changed while it was in use"):
+        with pytest.raises(TrainingFailed, match="was changed while"):
             encoded()

@@ -39,9 +39,8 @@ def test_usual_noise_leaves_frequent_words(found):
     assert last.noise_multiplier == 1.0
     assert not last.by_message
     assert last.precision < found.readings[0].precision
-    assert server_text(found, 1.0).startswith(
-        "A curious server, from the first messages of 3 clients (11 sentences each"
-    )
+    said = server_text(found, 1.0)
+    assert all(part in said for part in ("first messages", "3 clients", "11 sentences each"))
 
 
 def test_who_adds_the_noise_after_reading_reads_all(settings):

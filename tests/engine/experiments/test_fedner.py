@@ -157,7 +157,8 @@ def test_who_sends_nothing_needs_no_noise_and_is_what_protected_platforms_are_he
         found[silent] = run(silent, dict.fromkeys(silent.platforms, 5))
     gains = fedner.gains([fedner.measure(cell, found.get) for cell in cells_of("private")])
     assert [gain.mean for _, _, gain in gains] == pytest.approx([-0.15] * 3)
-    assert {fedner.what(alone.cell) for _, alone, _ in gains} == {"MLP, CRF, no noise, alone, as many updates"}
+    (said,) = {fedner.what(alone.cell) for _, alone, _ in gains}
+    assert all(part in said for part in ("MLP, CRF", "no noise", "alone", "as many updates"))
 
 
 def test_noise_that_protects_whole_platforms_is_as_long_as_the_page_says() -> None:

@@ -142,7 +142,7 @@ def test_losses_are_those_of_the_sentence_alone(trained_settings):
 
 @pytest.mark.parametrize("number", [2, 257])
 def test_too_few_or_too_many_references_are_named(number, trained_settings):
-    with pytest.raises(InvalidConfig, match=f"references={number}, expected 3 to 256"):
+    with pytest.raises(InvalidConfig, match=rf"references={number},.* 3 to 256\b"):
         membership.train(config(), trained_settings, number)
 
 

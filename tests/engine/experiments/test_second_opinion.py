@@ -47,10 +47,10 @@ def test_runs_on_which_it_has_no_opinion_are_refused(trained_settings) -> None:
     config = SimulationConfig(privacy=PrivacyConfig(noise_multiplier=0.0))
     with pytest.raises(InvalidConfig, match="noise_multiplier=0"):
         next(second_opinions(config, trained_settings, 1))
-    with pytest.raises(InvalidConfig, match="tagger='mlp-crf', expected one of bilstm-tddl, bilstm-crf"):
+    with pytest.raises(InvalidConfig, match=r"tagger='mlp-crf',.* bilstm-tddl, bilstm-crf"):
         next(second_opinions(SimulationConfig.from_flat({"tagger": "mlp-crf"}), trained_settings, 1))
     by_layer = replace(SMALL, privacy=PrivacyConfig(clipping="per-layer"))
-    with pytest.raises(InvalidConfig, match="clipping='per-layer', mechanism='dp-sgd', expected joint clipping"):
+    with pytest.raises(InvalidConfig, match=r"clipping='per-layer', mechanism='dp-sgd',.* joint"):
         next(second_opinions(by_layer, trained_settings, 1))
     of_clients = SimulationConfig.from_flat({"clients": 5, "mechanism": "dp-fedavg"})
     with pytest.raises(InvalidConfig, match="clipping='joint', mechanism='dp-fedavg', expected"):

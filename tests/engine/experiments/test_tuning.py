@@ -119,9 +119,10 @@ def test_the_first_recipe_is_not_the_one_that_was_chosen_on_conll_and_the_best_w
     assert quick[0].privacy.clip_norm != good.privacy.clip_norm
     assert study.first == tuning.RANDOM
     assert "validation part" in reports.study_origin(study)
-    assert "The first recipe is good practice" in reports.study_origin(
-        dataclasses.replace(study, first="good practice")
-    )
+    assert "not good practice" in reports.study_origin(study)
+    other = reports.study_origin(dataclasses.replace(study, first="good practice"))
+    assert "good practice" in other
+    assert "not good practice" not in other
     winner = study.winner
     assert winner is not None
     assert winner.f1 == max(trial.f1 for trial in study.trials)
@@ -169,12 +170,11 @@ def test_what_the_trials_would_have_cost_is_booked_with_its_delta(settings, quic
     expected = min(as_epsilon(total, order) for order, total in totals.items())
     assert study.booked_composed == pytest.approx(expected, rel=1e-4)
     said = reports.study_cost(study)
-    assert "cost Letters and notes (synthetic) nothing" in said
-    assert "(ε = 9, δ = 3e-5) by basic composition" in said
+    assert all(part in said for part in ("(synthetic) nothing", "(ε = 9, δ = 3e-5)", "basic composition"))
     assert "1/n" not in said
     crowd = dataclasses.replace(study, trials=study.trials * 8)  # 24 δ = 2.4e-4 is above 1/4,400 = 2.3e-4
-    assert "δ is not below 1/n = 0.00023" in reports.study_cost(crowd)
-    assert "only for settings that were all fixed beforehand" in said
+    assert "not below 1/n = 0.00023" in reports.study_cost(crowd)
+    assert all(part in said for part in (f"ε = {study.booked_composed:.3g} at δ = 1e-5", "only", "fixed beforehand"))
 
 
 def test_the_runs_of_a_winner_add_up(settings, quick, rough, elsewhere):
@@ -188,7 +188,7 @@ def test_the_runs_of_a_winner_add_up(settings, quick, rough, elsewhere):
     assert 0.88 * bound < study.released_epsilon < bound  # exact accounting is a tenth below Rényi's
     assert study.released_epsilon > 6.0
     assert studies.read_all(settings.home)[study.name] == study
-    assert f"ε = {study.released_epsilon:.3g} (δ = 1e-5) together" in reports.study_cost(study)
+    assert f"ε = {study.released_epsilon:.3g} (δ = 1e-5)" in reports.study_cost(study)
     assert tuning.released(study, 3, settings).released == {0: 5}
 
 
@@ -217,24 +217,23 @@ def test_a_search_that_looks_at_the_corpus_stays_within_a_total_that_was_fixed_b
     assert held[-1] <= 20.0
     assert held[-1] + max(costs) * 1.5 > 20.0
     said = reports.study_cost(study)
-    assert "A total of (ε = 20, δ = 1e-5) was fixed before the first" in said
-    assert "2 runs of the winner" in said
+    assert all(part in said for part in ("(ε = 20, δ = 1e-5)", "fixed before", "2 runs"))
     # A trial that fits no more is not looked at, however often it is asked for.
     assert searched(settings, 100, budget=20.0, seeds=2).trials == study.trials
     assert len(quick) == len(study.trials)
 
 
 def test_the_total_must_be_there_before_and_stays_what_it_is(settings, quick, rough, elsewhere):
-    with pytest.raises(InvalidConfig, match=r"budget=None.*4,400 of the 4,400 training sentences"):
+    with pytest.raises(InvalidConfig, match=r"budget=None.*4,400 of the 4,400\b"):
         searched(settings, 1, budget=None)
-    with pytest.raises(InvalidConfig, match="does not hold one trial and 5 runs"):
+    with pytest.raises(InvalidConfig, match=r"budget=5 .*\bnot\b.* 5 runs"):
         searched(settings, 1, budget=5.0, seeds=5)
-    with pytest.raises(InvalidConfig, match="is less than a single training"):
+    with pytest.raises(InvalidConfig, match=r"budget=0\.5 .*less than"):
         searched(settings, 1, budget=0.5)
     with pytest.raises(InvalidConfig, match="expected none"):
         tuning.begun(None, 3.0, "synthetic", elsewhere, settings, budget=9.0)
     study = searched(settings, 1, budget=20.0, seeds=1)
-    with pytest.raises(InvalidConfig, match="begun with a total of ε = 20"):
+    with pytest.raises(InvalidConfig, match="total of ε = 20"):
         searched(settings, 2, budget=30.0)
     with pytest.raises(InvalidConfig, match="expected at most 1"):
         tuning.begun(None, 3.0, "synthetic", "synthetic", settings, budget=20.0, seeds=2)
@@ -243,7 +242,7 @@ def test_the_total_must_be_there_before_and_stays_what_it_is(settings, quick, ro
     with pytest.raises(InvalidConfig, match="begun without a total"):
         searched(settings, 2, budget=None)
     old = reports.study_cost(dataclasses.replace(study, budget=None))
-    assert "no total was fixed beforehand" in old
+    assert "no total" in old
 
 
 def test_the_same_corpus_under_another_name_is_the_same_corpus(settings, quick, rough, tmp_path):
@@ -262,20 +261,20 @@ def test_the_same_corpus_under_another_name_is_the_same_corpus(settings, quick, 
     shares = begun(partly)
     assert shares.private
     assert 0 < shares.shared <= 10
-    with pytest.raises(InvalidConfig, match=f"holds {shares.shared} of the 240"):
+    with pytest.raises(InvalidConfig, match=rf"\b{shares.shared} of the 240\b"):
         begun(partly, None)
     assert not begun(other, None).private
     study = next(tuning.search(begun(copy), 1, settings))
     assert tuning.begun("s", 3.0, copy, first, settings, budget=BUDGET).trials == study.trials
     written(tmp_path / "copies" / "b.conll", some[:301])
-    with pytest.raises(InvalidConfig, match="one of them was changed since"):
+    with pytest.raises(InvalidConfig, match="changed since"):
         begun(copy)
 
 
 def test_a_corpus_that_the_features_were_fitted_on_can_have_no_recipe(settings, monkeypatch, elsewhere):
     here = corpus.resolve("synthetic", settings).load()
     monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(s.tokens for s in here.train[:7]))
-    with pytest.raises(InvalidConfig, match=r"7 of 4,400 training sentences"):
+    with pytest.raises(InvalidConfig, match=r"\b7 of 4,400 training"):
         tuning.begun(None, 3.0, "synthetic", elsewhere, settings)
     monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(s.tokens for s in here.validation[:7]))
     study = tuning.begun(None, 3.0, elsewhere, "synthetic", dataclasses.replace(settings, home=settings.home / "2"))
@@ -299,10 +298,9 @@ def test_a_study_from_before_checksums_were_kept_is_read(settings):
     assert len(study.trials) == 24
     assert not study.private
     assert {trial.seed for trial in study.trials} == {0}
-    assert "(ε = 72, δ = 0.00024) by basic composition" in reports.study_cost(study)
-    assert "Each run of the winner on CoNLL-2003 English news costs ε = 3, and several add up" in reports.study_cost(
-        study
-    )
+    said = reports.study_cost(study)
+    assert all(part in said for part in ("(ε = 72, δ = 0.00024)", "basic composition"))
+    assert all(part in said for part in ("Each run", "CoNLL-2003", "costs ε = 3,", "add up"))
     assert dataclasses.replace(study, development="conll2003").private
 
 
@@ -346,7 +344,7 @@ def test_a_name_stands_for_one_search(settings, quick, rough):
     study = tuning.begun("mine", 3.0, "synthetic", "synthetic", settings, budget=BUDGET)
     next(tuning.search(study, 1, settings))
     assert len(tuning.begun("mine", 3.0, "synthetic", "synthetic", settings, budget=BUDGET).trials) == 1
-    with pytest.raises(InvalidConfig, match="is a study of synthetic at ε = 3"):
+    with pytest.raises(InvalidConfig, match=r"synthetic at ε = 3\b"):
         tuning.begun("mine", 1.0, "synthetic", "synthetic", settings, budget=BUDGET)
     with pytest.raises(InvalidConfig, match="trials=0"):
         next(tuning.search(study, 0, settings))

@@ -205,7 +205,7 @@ def test_a_client_that_fails_is_left_out_and_named() -> None:
 
 def test_a_round_without_a_client_left_ends_the_run() -> None:
     run = federation(sentences(240), fresh(), Faulty(lambda batch: True), federation=FederationConfig(clients=3))
-    with pytest.raises(TrainingFailed, match="round 1 the weights of all 3 clients"):
+    with pytest.raises(TrainingFailed, match=r"round 1 .*\ball 3 clients"):
         list(run.train())
 
 
@@ -282,7 +282,7 @@ class TestNoiseCheck:
 
     def test_sabotage_no_noise(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(dpsgd, "add_gaussian_noise", lambda total, random, std: None)
-        assert "of the planned standard deviation" in " ".join(self.faults())
+        assert "planned standard deviation" in " ".join(self.faults())
 
     def test_sabotage_clients_share_their_noise(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def shared(total: np.ndarray, random: np.random.Generator, std: float) -> None:
@@ -309,5 +309,6 @@ class TestNoiseCheck:
         monkeypatch.setattr(dpsgd.DPSGD, "sample", shuffled)
         found = self.faults()
         assert len(found) == 2
-        assert re.match(r"Sample sizes spread 0\.1\d+ times as much", found[0])
-        assert found[1].startswith("Each sentence comes back too evenly")
+        assert re.match(r"Sample sizes spread 0\.1\d", found[0])
+        assert found[1].startswith("Each sentence")
+        assert "evenly" in found[1]

@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(bad):
     grid = FixedPoint(parties=10, clip_norm=1.0, noise_std=0.1)
     upload = np.zeros(5)
     upload[3] = bad
-    with pytest.raises(SumFailed, match=r"Weight 3 of an upload is .*, expected at most 2 from zero: a clip norm of 1"):
+    with pytest.raises(SumFailed, match=r"Weight 3 .*at most 2 .*clip norm of 1\b"):
         grid.integers(upload)
 
 

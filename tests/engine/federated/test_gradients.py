@@ -198,7 +198,7 @@ def test_sabotage_of_what_a_platform_keeps_between_two_steps_is_found(monkeypatc
     monkeypatch.setattr(DPSGD, "step", broken)
     run = after(federation(**{**PLAIN, "noise_multiplier": 1.0, "clip_norm": 0.4}), 2)
     for one in run.monitors:
-        assert "something else than an update" in " ".join(one.verdict().faults)
+        assert "optimiser's moments" in " ".join(one.verdict().faults)
 
 
 def test_weights_that_stop_being_finite_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,7 @@ def test_weights_that_stop_being_finite_end_the_run(monkeypatch: pytest.MonkeyPa
             weights[:] = np.inf
 
     monkeypatch.setattr(Optimiser, "move", explode)
-    with pytest.raises(TrainingFailed, match=f"shared weights are no longer finite after step 1 of {STEPS}"):
+    with pytest.raises(TrainingFailed, match=rf"shared weights .*\bfinite.* step 1 of {STEPS}\b"):
         after(run, 1)
 
 
@@ -225,9 +225,7 @@ def test_a_platform_that_fails_ends_the_run_which_names_it(monkeypatch: pytest.M
         return step(self, number)
 
     monkeypatch.setattr(DPSGD, "step", failing)
-    with pytest.raises(
-        TrainingFailed, match=f"^Platform 2 of 3: The weights are no longer finite after step 5 of {STEPS}"
-    ):
+    with pytest.raises(TrainingFailed, match=rf"^Platform 2 of 3: .*\bfinite.* step 5 of {STEPS}\b"):
         after(run, STEPS)
 
 
@@ -339,7 +337,7 @@ class TestConfiguration:
         assert named == [None, (), (), ("lstm",), ("lstm", "scores")]
 
     def test_a_part_that_the_tagger_does_not_have_is_refused(self) -> None:
-        with pytest.raises(InvalidConfig, match="shared='convolution', expected some of lstm, scores"):
+        with pytest.raises(InvalidConfig, match=r"shared='convolution',.* lstm, scores"):
             federation(shared="convolution")
 
 

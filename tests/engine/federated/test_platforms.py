@@ -174,9 +174,7 @@ class TestThePlan:
         assert (np.diff(plan.chosen) > 0).all()
 
     def test_a_share_that_leaves_a_platform_nothing_is_refused(self) -> None:
-        with pytest.raises(
-            InvalidConfig, match=r"data_fraction=0.01 leaves none of the 40 training sentences of platform 2"
-        ):
+        with pytest.raises(InvalidConfig, match=r"data_fraction=0\.01 .*\bnone of the 40 .*platform 2\b"):
             federation(data_fraction=0.01)
 
 
@@ -193,8 +191,8 @@ class TestConfiguration:
         [
             ({"clients": 2}, "clients=2, expected 3, one for each platform"),
             ({"partition": "unequal"}, "partition='unequal', expected 'random', since each platform"),
-            ({"corpus": "a + a"}, "expected the name of another corpus for each platform"),
-            ({"corpus": "a + "}, "expected the name of another corpus for each platform"),
+            ({"corpus": "a + a"}, r"corpus='a \+ a',.* another corpus"),
+            ({"corpus": "a + "}, r"corpus='a \+ ',.* another corpus"),
         ],
     )
     def test_what_does_not_fit_is_refused(self, changes: dict[str, Any], sentence: str) -> None:
@@ -202,7 +200,7 @@ class TestConfiguration:
             SimulationConfig.from_flat(FLAT | changes)
 
     def test_a_tagger_without_a_layer_below_its_tags_has_nothing_to_share(self) -> None:
-        with pytest.raises(InvalidConfig, match="nothing that platforms could share"):
+        with pytest.raises(InvalidConfig, match=r"\bnothing\b.*\bshare\b"):
             stack(7, (Dense(7, 3),), Softmax(3)).sharing()
 
 
@@ -322,7 +320,7 @@ class TestJoinedCorpora:
     def test_all_that_are_not_here_are_told_at_once(self, trained_settings) -> None:
         """Of some the size is known from the catalogue, but not which of their sentences others have too."""
         for ask in ("checksum", "train_sentences", "own"):
-            with pytest.raises(CorpusError, match=r"^corpus='ade' is not here yet.*; corpus='bc5cdr' is not here yet"):
+            with pytest.raises(CorpusError, match=r"^corpus='ade' .*not here.*; corpus='bc5cdr' .*not here"):
                 getattr(corpus.resolve("synthetic + ade@0 + bc5cdr", trained_settings), ask)
 
     def test_what_platforms_leave_out_is_counted(self, trained_settings, tmp_path) -> None:

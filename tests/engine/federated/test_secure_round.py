@@ -97,7 +97,7 @@ def test_keys_letters_and_shares_are_counted_among_what_travels() -> None:
 
 
 def test_where_too_few_are_left_the_run_ends_with_a_sentence() -> None:
-    with pytest.raises(TrainingFailed, match="2 of 4 parties are left, expected at least 3"):
+    with pytest.raises(TrainingFailed, match=r"2 of 4 parties .*at least 3\b"):
         joined(sent()[:2])
 
 
@@ -149,7 +149,7 @@ class TestARun:
             SimulationConfig.from_flat(FLAT | platforms)
 
     def test_one_alone_cannot_hide(self) -> None:
-        with pytest.raises(InvalidConfig, match="participants=1, expected at least 2"):
+        with pytest.raises(InvalidConfig, match=r"participants=1,.* at least 2\b"):
             SimulationConfig.from_flat(FLAT | {"participants": 1})
 
 
@@ -194,6 +194,6 @@ class TestAPlatformVanishes:
         monkeypatch.setattr(
             federation, "message", lambda *found: None if found[-2] and found[-1] == 1 else message(*found)
         )
-        with pytest.raises(TrainingFailed, match="1 of 3 parties are left, expected at least 2"):
+        with pytest.raises(TrainingFailed, match=r"1 of 3 parties .*at least 2\b"):
             for _ in platforms.federation(**self.CHANGES).train():
                 pass

@@ -148,10 +148,10 @@ class TestTheSum:
     def test_more_than_planned_and_it_stays_closed(self, phase):
         uploads = {number: np.zeros(6) for number in range(5)}
         grid = FixedPoint(parties=5, clip_norm=1.0, noise_std=0.0)
-        said = f"After the phase '{phase}' of the secure sum of round 1, 2 of 5 parties are left, expected at least 3"
+        said = rf"'{phase}' .*round 1, 2 of 5 parties .*at least 3\b"
         with pytest.raises(SumFailed, match=said):
             play(PLAN, grid, uploads, vanish={phase: {0, 2, 3}})
-        with pytest.raises(SumFailed, match="2 of 5 parties are left"):
+        with pytest.raises(SumFailed, match="2 of 5 parties"):
             play(PLAN, grid, uploads, vanish={"keys": {0}, "shares": {2}, phase: {0, 2, 3}})
 
     def test_who_has_no_upload_was_never_there(self):
@@ -254,20 +254,20 @@ class TestWhatIsChangedOnItsWay:
         letter = bytearray(made.letters[2][4])
         letter[bit // 8] ^= 1 << bit % 8
         made.letters[2][4] = bytes(letter)
-        with pytest.raises(SumFailed, match="The letter of party 4 to party 2 was changed"):
+        with pytest.raises(SumFailed, match=r"party 4 to party 2 .*\bchanged\b"):
             made.masked(2)
 
     @pytest.mark.parametrize("other", [(1, 4), (2, 3), (4, 2)])
     def test_a_letter_for_somebody_else_or_by_somebody_else(self, other):
         made = Sum()
         made.letters[2][4] = made.letters[other[0]][other[1]]
-        with pytest.raises(SumFailed, match="The letter of party 4 to party 2"):
+        with pytest.raises(SumFailed, match=r"letter .*party 4 to party 2\b"):
             made.masked(2)
 
     def test_a_letter_of_another_round(self):
         made, later = Sum(), Sum(replace(PLAN, round=1))
         later.letters[2][4] = made.letters[2][4]
-        with pytest.raises(SumFailed, match="The letter of party 4 to party 2"):
+        with pytest.raises(SumFailed, match=r"letter .*party 4 to party 2\b"):
             later.masked(2)
 
     def answered(self, kind: str, by: int) -> tuple[Sum, dict[int, Answer]]:
@@ -283,7 +283,7 @@ class TestWhatIsChangedOnItsWay:
     @pytest.mark.parametrize("by", [8, -8, 2**200, 2**255])
     def test_a_wrong_share_keeps_the_sum_closed(self, kind, of, by):
         made, answers = self.answered(kind, by)
-        with pytest.raises(SumFailed, match=f"A share of .* of party {of} is .*wrong"):
+        with pytest.raises(SumFailed, match=rf"share .*party {of} .*\bwrong\b"):
             made.server.open(answers)
 
     @given(st.integers(-(2**257), 2**257), st.sampled_from(["seeds", "keys"]))
@@ -330,7 +330,7 @@ def test_an_upload_that_is_late_or_comes_twice_is_not_joined():
     other = Sum()
     other.server.receive(1, one := other.masked(1))
     for who in (1, 7):
-        with pytest.raises(SumFailed, match=f"party {who} came late, twice"):
+        with pytest.raises(SumFailed, match=rf"party {who} .*\btwice\b"):
             other.server.receive(who, one)
 
 
@@ -340,7 +340,7 @@ def test_letters_to_others_than_all_who_have_keys_are_noticed():
     public = server.advertise({party.number: party.keys() for party in parties})
     letters = {party.number: party.shares(public) for party in parties}
     letters[2] = replace(letters[2], sealed={0: b"", 1: b""})
-    with pytest.raises(SumFailed, match="Party 2 of a secure sum sends letters"):
+    with pytest.raises(SumFailed, match=r"Party 2 .*\bletters\b"):
         server.post(letters)
 
 
@@ -383,7 +383,7 @@ def test_more_than_half_must_answer_so_that_nobody_gets_both_kinds_from_differen
 
 
 def test_a_grid_for_fewer_parties_is_refused():
-    with pytest.raises(InvalidConfig, match="parties=5, expected at most the 4 of the fixed point"):
+    with pytest.raises(InvalidConfig, match=r"parties=5,.* at most the 4\b"):
         play(PLAN, FixedPoint(parties=4, clip_norm=1.0, noise_std=0.0), {})
 
 

@@ -287,7 +287,7 @@ class TestSabotage:
         for mechanism in ("local", "secure-sum"):
             for change in ({"finish": moved}, {"receive": left_out}):
                 (fault,) = witnessed(whole_clients(mechanism), 10, **change).faults
-                assert "what was used is not what was sampled" in fault
+                assert "clip norms apart" in fault
 
     def test_sabotage_always_as_many_clients(self) -> None:
         plan = whole_clients("dp-fedavg")
@@ -295,4 +295,4 @@ class TestSabotage:
         found = witnessed(FederatedPlan(**{**plan.__dict__, "rounds": (five,) * len(plan.rounds)})).faults
         assert len(found) == 2
         assert found[0].startswith("Sample sizes spread 0.")
-        assert "comes back too evenly or too unevenly for independent draws" in found[1]
+        assert "evenly" in found[1]

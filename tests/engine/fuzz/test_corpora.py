@@ -81,11 +81,11 @@ class TestFound:
         data = bytearray(zipped({"train.conll": BIOES}, way))
         at = data.index(b"train.conll") + len(b"train.conll") + 8
         data[at : at + 20] = b"\xff" * 20
-        refused(lambda: add_upload("x.zip", bytes(data), settings), "no zip file that can be read")
+        refused(lambda: add_upload("x.zip", bytes(data), settings), "no zip file")
 
     def test_a_name_that_says_utf_8_and_is_not(self, settings):
         data = zipped({"ä.conll": BIOES}).replace("ä".encode(), b"\xff\xff")
-        refused(lambda: add_upload("x.zip", data, settings), "no zip file that can be read")
+        refused(lambda: add_upload("x.zip", data, settings), "no zip file")
 
     def test_many_mentions_in_a_long_text(self):
         text = b"word " * 20_000

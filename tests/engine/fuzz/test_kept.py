@@ -70,7 +70,7 @@ def test_published_runs(tmp_path, data):
     (tmp_path / "a.json").write_bytes(data)
     published._read.cache_clear()
     found = answered(lambda: published._read(File(str(tmp_path / "a.json"), len(data), 0, 0)))
-    assert isinstance(found, Run) or found.startswith("The published result a.json was skipped: ")
+    assert isinstance(found, Run) or all(part in found for part in ("a.json", "skipped"))
 
 
 @fuzzed

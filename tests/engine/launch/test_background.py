@@ -1,6 +1,7 @@
 """What is made behind the pages: once, resumed after an interruption, and said where it fails."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -75,7 +76,7 @@ def test_two_servers_have_it_made_once_at_low_priority(begin, folder):
     (folder / "go").touch()
     said = [process.communicate()[1] for process in both]
     assert [process.returncode for process in both] == [0, 0]
-    assert (folder / "begun").read_text() == f"{os.nice(0) + background.NICENESS}\n"
+    assert (folder / "begun").read_text() == f"{min(19, os.nice(0) + background.NICENESS)}\n"
     assert readiness.look() is None
     assert sorted(text.count("the part: half of it") for text in said) == [0, 1]
     assert all(text.endswith("Set-up is done.\n") for text in said)
@@ -168,7 +169,7 @@ def test_where_pip_fails_nothing_else_is_tried(monkeypatch, capsys, tmp_path):
     assert install.main([]) == 1
     assert install.main(["--pages"]) == 1
     assert made == []
-    assert "what pip said\nThe packages of requirements.txt could not be installed" in capsys.readouterr().err
+    assert re.search(r"what pip said\n.*requirements\.txt could not", capsys.readouterr().err)
 
 
 class TestBeforeThePages:

@@ -149,7 +149,7 @@ class TestFetching:
                 (tmp_path / "seen").touch()
 
         packages.fetch([sys.executable, "-c", FETCHES, str(tmp_path / "seen")], wanted, progress)
-        assert said[-1] == f"3 MB fetched, {len(wanted)} of {len(wanted)} installed"
+        assert all(part in said[-1] for part in ("3 MB", f"{len(wanted)} of {len(wanted)} installed"))
         assert not packages.PASSING.exists()
 
     def test_what_it_said_is_told_where_it_fails(self):

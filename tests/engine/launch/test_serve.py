@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.mark.parametrize("port", ["0", "70000", "-1", "http", "80 80", "٣"])
 def test_a_port_that_is_none_is_named(port):
-    with pytest.raises(InvalidConfig, match=f"PORT={port}, expected a number from 1 to 65535"):
+    with pytest.raises(InvalidConfig, match=rf"PORT={port},.* 1 to 65535\b"):
         serve.server_command({"PORT": port})
 
 
@@ -28,7 +28,7 @@ def test_the_port_reaches_the_server():
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "", "192.168.1.5", "example.org", "localhost.example.org"])
 def test_others_reach_no_dashboard_that_asks_nobody_who_they_are(address):
-    with pytest.raises(InvalidConfig, match="without EPSILON_ACCESS: whoever reaches the dashboard could do all"):
+    with pytest.raises(InvalidConfig, match=f"STREAMLIT_SERVER_ADDRESS={address} without EPSILON_ACCESS"):
         serve.server_command({"STREAMLIT_SERVER_ADDRESS": address})
 
 
@@ -41,7 +41,7 @@ def test_others_reach_one_that_asks(tmp_path):
     for here in ("localhost", "127.0.0.1", "::1"):
         assert "--secrets.files" not in serve.server_command({"STREAMLIT_SERVER_ADDRESS": here})
     file.chmod(0o640)
-    with pytest.raises(InvalidConfig, match="may be read by others"):
+    with pytest.raises(InvalidConfig, match="read by others"):
         serve.server_command({}, file)
 
 
@@ -55,10 +55,11 @@ def test_a_bad_port_ends_with_2_and_one_sentence():
         check=False,
     )
     assert called.returncode == 2
-    assert called.stderr == "PORT=x, expected a number from 1 to 65535\n"
+    (said,) = called.stderr.splitlines()
+    assert all(part in said for part in ("PORT=x, ", "1 to 65535"))
 
 
 def test_a_back_end_that_is_none_is_named(monkeypatch):
     monkeypatch.setenv("EPSILON_BACKEND", "abacus")
-    with pytest.raises(InvalidConfig, match="EPSILON_BACKEND=abacus, expected one of compiled, tensorflow"):
+    with pytest.raises(InvalidConfig, match=r"EPSILON_BACKEND=abacus,.* compiled, tensorflow"):
         Settings.from_environment()

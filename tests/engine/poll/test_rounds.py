@@ -39,7 +39,7 @@ def test_a_later_answer_of_a_phone_takes_the_place_of_its_earlier_one(poll):
     "text", ["-0.001", "100.1", "nan", "inf", "-inf", "1e400", "", "ten", "1.2.3", "0x10", "٣ %", "<b>"]
 )
 def test_what_is_no_number_in_range_is_refused(poll, text):
-    with pytest.raises(Refused, match="no number from 0 to 100"):
+    with pytest.raises(Refused, match=r"no number .*\b0 to 100\b"):
         poll.answer(token(poll), "a", text)
     assert poll.current().values == ()
 

@@ -107,7 +107,7 @@ def test_the_page_escapes_runs_nothing_and_loads_nothing(served):
 def test_what_cannot_be_counted_is_said_and_the_form_stays(served, poll, guess):
     found = Phone(served).send(guess)
     assert found.status == 422
-    assert "no number from 0 to 100" in found.text
+    assert "no number from 0" in found.text
     assert "<form" in found.text
     assert "alert" not in found.text
     assert poll.current().values == ()
@@ -290,5 +290,5 @@ def test_this_machines_address_is_one_of_a_local_network(monkeypatch):
     answers(None)
     assert local_address() == "127.0.0.1"
     answers("8.8.8.8")
-    with pytest.raises(EpsilonError, match=r"8\.8\.8\.8, is not of a local network"):
+    with pytest.raises(EpsilonError, match=r"8\.8\.8\.8, .*\bnot\b.*local network"):
         local_address()

@@ -69,7 +69,7 @@ class TestSeveralClients:
     def test_one_client_alone_has_a_whole_batch(self) -> None:
         alone = self.chosen("dp-sgd", clients=1)
         assert PrivacyPlan.of_piece(alone, 8, 40).batch_size == 8
-        with pytest.raises(InvalidConfig, match="batch_size=8, expected at most the 7"):
+        with pytest.raises(InvalidConfig, match=r"batch_size=8,.* at most the 7\b"):
             PrivacyPlan.of_piece(alone, 7, 40)
 
     @pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
@@ -119,9 +119,9 @@ def test_steps(examples: int, epochs: float, sampling: str, steps: int) -> None:
 def test_a_shard_has_a_sentence_and_a_whole_batch() -> None:
     assert planned(1, batch_size=1).examples == 1
     assert planned(8).batch_size == 8
-    with pytest.raises(InvalidConfig, match="examples=0, expected at least one"):
+    with pytest.raises(InvalidConfig, match=r"examples=0,.* at least one\b"):
         planned(0, batch_size=1)
-    with pytest.raises(InvalidConfig, match="batch_size=8, expected at most the 7"):
+    with pytest.raises(InvalidConfig, match=r"batch_size=8,.* at most the 7\b"):
         planned(7)
 
 
@@ -152,7 +152,9 @@ def test_steps_per_epoch_counts_a_short_batch() -> None:
 def test_warnings() -> None:
     assert planned(100, delta=0.0099).warnings() == ()
     (delta,) = planned(100, delta=0.01).warnings()
-    assert delta.startswith("delta=0.01 is not below 1/n = 0.01 for the 100 training sentences")
+    assert all(part in delta for part in ("delta=0.01 ", "not below 1/n = 0.01 ", " 100 training sentences"))
+    (delta,) = planned(14_041, delta=1e-4).warnings()
+    assert all(part in delta for part in ("delta=0.0001 ", "not below 1/n = 7.1e-05 ", " 14,041 "))
     (shuffled,) = planned(100, delta=1e-5, sampling="shuffle").warnings()
     assert shuffled.startswith("sampling='shuffle'")
     assert len(planned(100, delta=0.5, sampling="shuffle").warnings()) == 2

@@ -47,6 +47,7 @@ class TestSpent:
     @pytest.mark.parametrize(("source", "said"), [("seeded", SEEDED), ("system", SYSTEM)], ids=["seeded", "system"])
     def test_of_poisson_samples(self, source: str, said: str) -> None:
         plan = dataclasses.replace(SAMPLED, noise_source=source)
+        assert spent(plan, 0).epsilon == 0.0
         assert spent(plan, 3) == PrivacySpent(
             epsilon=epsilon(SAMPLED, 3),
             delta=DELTA,
@@ -75,11 +76,11 @@ class TestEpsilon:
     def test_at_the_ends(self, accountant: str) -> None:
         assert epsilon(SAMPLED, 0, accountant) == epsilon(SILENT, 0, accountant) == 0.0
         assert epsilon(SILENT, 1, accountant) == math.inf
-        with pytest.raises(InvalidConfig, match="steps=-1, expected 0 or more"):
+        with pytest.raises(InvalidConfig, match=r"steps=-1,.* 0 or more"):
             epsilon(SAMPLED, -1, accountant)
 
     def test_unknown_accountant(self) -> None:
-        with pytest.raises(InvalidConfig, match="accountant='moments', expected one of pld, rdp, rdp-classic"):
+        with pytest.raises(InvalidConfig, match=r"accountant='moments',.* pld, rdp, rdp-classic"):
             epsilon(SAMPLED, 0, "moments")
 
     @pytest.mark.parametrize("steps", [1, 4])
@@ -185,7 +186,7 @@ class TestGaussian:
 class TestNoiseMultiplier:
     @pytest.mark.parametrize("target", [0, -1, math.nan, math.inf, "3"])
     def test_impossible_targets(self, target: Any) -> None:
-        with pytest.raises(InvalidConfig, match=r"target_epsilon=.*, expected a positive number"):
+        with pytest.raises(InvalidConfig, match=rf"target_epsilon={target!r},.* positive"):
             noise_multiplier_for(target, SAMPLED)
 
     def test_it_is_the_smallest_on_a_grid_of_a_ten_thousandth(self) -> None:
@@ -228,7 +229,7 @@ class TestNoiseMultiplier:
 
     def test_a_target_out_of_reach_is_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(accounting, "epsilon", lambda plan, steps, name: 20_000 / plan.noise_multiplier)
-        said = r"target_epsilon=1 cannot be reached by pld at delta=1e-05 with any noise multiplier up to 10,000$"
+        said = r"target_epsilon=1 cannot .*\bpld .*delta=1e-05 .*noise multiplier .*10,000$"
         with pytest.raises(InvalidConfig, match=said):
             noise_multiplier_for(1, SAMPLED)
 

@@ -2,6 +2,7 @@
 noise check red, and the honest runs beside them must not."""
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -254,13 +255,14 @@ def test_sabotage_of_one_step_is_found(monkeypatch: Patch) -> None:
 
     monkeypatch.setattr(gaussian, "add_normal", broken)
     found = checked(central("bilstm"), 32)
-    assert "At step 23 the noise on the weights had 0.0 % of the planned" in " ".join(found.faults)
+    assert any(all(part in fault for part in (" step 23 ", " 0.0 % ")) for fault in found.faults)
 
 
 def test_sabotage_of_one_weight_is_found(monkeypatch: Patch) -> None:
     noise_becomes(lambda noise, *_: _without(noise, slice(12_345, 12_346)))(monkeypatch)
     found = checked(central("linear-1024"), 40)
-    assert found.faults == ("The noise on the weight 12,346 has 0.0 % of the planned standard deviation.",)
+    (fault,) = found.faults
+    assert all(part in fault for part in (" weight 12,346 ", " 0.0 % "))
 
 
 def test_sabotage_of_old_noise_after_many_steps_is_found(monkeypatch: Patch) -> None:
@@ -273,7 +275,9 @@ def test_sabotage_of_old_noise_after_many_steps_is_found(monkeypatch: Patch) -> 
 
     monkeypatch.setattr(gaussian, "add_normal", broken)
     found = checked(central("linear-1024"), 64)
-    assert found.faults == ("Step 38 added the noise of step 1 again.",)
+    (fault,) = found.faults
+    assert all(part in fault for part in ("Step 38 ", " step 1 "))
+    assert "opposite" not in fault
 
 
 # Sums
@@ -426,7 +430,7 @@ def test_sabotage_of_the_sum_is_found_where_it_is_looked_at(fault: str, kind: st
     run = central(kind)
     found = checked(run, first_look(run))
     assert found.failed
-    assert "longer than the clip norm" in " ".join(found.faults) or "clip norms apart" in " ".join(found.faults)
+    assert re.search("than the clip norm|clip norms apart", " ".join(found.faults))
 
 
 @pytest.mark.parametrize("kind", ["linear-1024", pytest.param("linear-4096", marks=pytest.mark.repeats)])
@@ -592,7 +596,7 @@ def test_sabotage_between_two_updates_is_found(fault: str, kind: str, monkeypatc
         run.optimiser = Optimiser(TrainingConfig(optimiser="momentum", learning_rate=0.05), run.weights.size)
     found = checked(run, 2)
     assert found.failed
-    assert "Before step 2 something else than an update had moved weights" in " ".join(found.faults)
+    assert any(all(part in fault for part in ("Before step 2 ", "moments")) for fault in found.faults)
 
 
 # Samples

@@ -1,5 +1,6 @@
 """What is said of FedNER's figures follows from the rows: made-up ones, with known differences."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -38,7 +39,8 @@ def test_without_runs_nothing_is_said(table: str) -> None:
     nothing, number = medical.verdict(rows({}), table)
     assert nothing == medical.NOTHING_YET
     wanted = len(fedner.wanted(tables=[table]))
-    assert number.startswith(f"0 of {wanted} runs are here. {wanted} are missing")
+    assert number.startswith(f"0 of {wanted} runs ")
+    assert f"{wanted} are missing" in number
     assert ("picture without numbers" in number) == table.startswith("figure")
 
 
@@ -46,11 +48,12 @@ def test_table_2_parts_the_gain_into_more_updates_and_sharing() -> None:
     own = {fedner.setting(fedner.corpus_of(name)): (3,) for name in NAMES}
     known = own | {fedner.federated(shared=NOTHING): (5, 4, 3), fedner.federated(): (6, 4, 2)}
     often, alone, more, number = medical.verdict(rows(known), "table2")
-    assert "with as many updates, in points of strict F1: ADE +10.0 (one seed), PsyTAR +0.0 (one seed)" in often
-    assert "with batches of 64, in points of strict F1: ADE +30.0" in alone
-    assert "ADE +20.0 (one seed), PsyTAR +10.0 (one seed), BC5CDR +0.0 (one seed)" in more
-    assert more.endswith("The paper printed for both together, more updates and sharing: ADE +0.9.")
-    assert number.startswith("5 of 120 runs are here. 115 are missing")
+    assert all(part in often for part in ("as many updates", "ADE +10.0 (one seed)", "PsyTAR +0.0 (one seed)"))
+    assert all(part in alone for part in ("batches of 64", "ADE +30.0"))
+    ours, _, printed = more.partition("paper")
+    assert all(part in ours for part in ("ADE +20.0 (one seed)", "PsyTAR +10.0 (one seed)", "BC5CDR +0.0 (one seed)"))
+    assert printed.endswith(" ADE +0.9.")
+    assert all(part in number for part in ("5 of 120 runs", "115 are missing"))
     often, *_ = medical.verdict(rows(known, seeds=3), "table2")
     assert "ADE +10.0 (95 % interval +10.0 to +10.0, 3 seeds)" in often
 
@@ -58,7 +61,7 @@ def test_table_2_parts_the_gain_into_more_updates_and_sharing() -> None:
 def test_platforms_are_taken_together_seed_by_seed_where_all_have_two() -> None:
     known = {fedner.federated(): (7, 6, 8), fedner.federated(shared=NOTHING): (5, 5, 5)}
     first, *_ = medical.verdict(rows(known, seeds=2), "table2")
-    assert first.endswith(" On average over all +20.0 (95 % interval +20.0 to +20.0, 2 seeds).")
+    assert first.partition("On average")[2].endswith(" +20.0 (95 % interval +20.0 to +20.0, 2 seeds).")
     assert "On average" not in medical.verdict(rows(known), "table2")[0]
     alone = fedner.federated(shared=NOTHING)
     several = [
@@ -78,18 +81,22 @@ def test_figure_3_says_at_which_shares_it_pays_to_part() -> None:
         known |= {fedner.federated(share=share, shared=NOTHING): (5, 5, 5), together: (7, 5, 4), parted: right}
     *shares, parting, _ = medical.verdict(rows(known), "figure3")
     assert [each.split(" of")[0] for each in shares] == ["With 10 %", "With 50 %", "With 100 %"]
-    assert "ADE +20.0 (one seed), PsyTAR +0.0 (one seed), BC5CDR −10.0 (one seed)" in shares[0]
-    assert "on each platform at 10 %, not on each at 50 % and 100 %" in parting
-    assert "(1 seed, which says nothing of chance)" in parting
+    gains = ("ADE +20.0 (one seed)", "PsyTAR +0.0 (one seed)", "BC5CDR −10.0 (one seed)")
+    assert all(part in shares[0] for part in gains)
+    assert re.search(r" at 10 %, not .* at 50 % and 100 %", parting)
+    assert all(part in parting for part in ("(1 seed", "nothing of chance"))
     assert "(2 seeds)" in medical.verdict(rows(known, seeds=2), "figure3")[-2]
 
 
 def test_figure_4_says_which_split_is_best_and_whether_it_is_the_papers() -> None:
     known = {fedner.federated(shared=NOTHING): (7, 2, 5), fedner.federated(): (5, 4, 5)}
     ade, psytar, bc5cdr, _ = medical.verdict(rows(known, seeds=2), "figure4")
-    assert "ADE: best with nothing shared, F1 75.0, +20.0 (95 % interval +20.0 to +20.0, 2 seeds) over" in ade
-    assert ade.endswith("the paper's choice, characters and convolution shared (2 of 5 splits are here).")
-    assert "PsyTAR: best with characters and convolution shared, F1 45.0, as the paper has it (2 of 5" in psytar
+    best, _, printed = ade.partition(" over the paper's")
+    assert best.startswith("ADE: best with nothing shared, ")
+    assert best.endswith(" F1 75.0, +20.0 (95 % interval +20.0 to +20.0, 2 seeds)")
+    assert all(part in printed for part in ("characters and convolution shared", "(2 of 5 splits"))
+    assert psytar.startswith("PsyTAR: best ")
+    assert all(part in psytar for part in ("characters and convolution", " F1 45.0, as the paper", "(2 of 5 splits"))
     assert bc5cdr.startswith("BC5CDR: best with")
     assert len(medical.verdict(rows({fedner.federated(): (5, 4, 5)}), "figure4")) == ONLY_COUNTS  # nothing to compare
     uneven = [
@@ -98,7 +105,7 @@ def test_figure_4_says_which_split_is_best_and_whether_it_is_the_papers() -> Non
     ]
     ade, *_ = medical.verdict(uneven, "figure4")
     assert "F1 70.0" in ade
-    assert "(2 of 5 splits are here, held against each other on the 1 seed that all of them have)." in ade
+    assert all(part in ade for part in ("(2 of 5 splits", " 1 seed that all"))
 
 
 def test_figure_5_has_a_gain_for_each_share_that_is_masked() -> None:
@@ -109,7 +116,8 @@ def test_figure_5_has_a_gain_for_each_share_that_is_masked() -> None:
             config = replace(config, federation=replace(config.federation, masked=share))
             known[config] = (number,) * 3
     none, every, _ = medical.verdict(rows(known), "figure5")
-    assert none.startswith("With 0 % of the common names masked")
+    assert none.startswith("With 0 % ")
+    assert "masked" in none
     assert "ADE +20.0" in none
     assert every.startswith("With 100 %")
     assert "BC5CDR +10.0" in every
@@ -120,12 +128,11 @@ def test_figure_6_counts_the_methods_that_gain() -> None:
     for method in ("cnn-crf", fedner.TAGGER, "lstm-crf"):
         known |= {fedner.setting(fedner.corpus_of(name), method): (4,) for name in NAMES}
     ade, psytar, _, absent, _ = medical.verdict(rows(known), "figure6")
-    assert ade == (
-        "ADE: 1 of 2 methods gains, 0 of them beyond chance (CNN-CRF +10.0 (one seed), LM-NER +0.0 (one seed))."
-    )
+    assert ade.startswith("ADE: 1 of 2 methods gains, 0 of them")
+    assert all(part in ade for part in ("beyond chance", "(CNN-CRF +10.0 (one seed), LM-NER +0.0 (one seed))"))
     assert psytar.startswith("PsyTAR: 0 of 2 methods gain, 0")
-    assert absent.startswith("Not here yet within FedNER: LSTM-CRF, ")
-    assert "1 of them beyond chance" in medical.verdict(rows(known, seeds=2), "figure6")[0]
+    assert re.match("Not here .*: LSTM-CRF, ", absent)
+    assert ", 1 of them" in medical.verdict(rows(known, seeds=2), "figure6")[0]
 
 
 def test_privately_sharing_is_held_against_the_same_noise_or_where_nothing_is_sent_against_none() -> None:
@@ -137,21 +144,24 @@ def test_privately_sharing_is_held_against_the_same_noise_or_where_nothing_is_se
         fedner.live(NAMES, small, NOTHING, fedner.NOBODY): (7, 7, 7),
     }
     sentence, platform, _ = medical.verdict(rows(known), "private")
-    assert sentence.startswith("MLP, CRF, ε = 3 for each sentence: sharing, against alone at the same ε")
-    assert "ADE −10.0 (one seed), PsyTAR +0.0 (one seed), BC5CDR +10.0 (one seed)" in sentence
-    assert platform.startswith("MLP, CRF, ε = 8 for each platform: sharing, against alone without noise")
-    assert "ADE −50.0 (one seed), PsyTAR −40.0 (one seed), BC5CDR −30.0 (one seed)" in platform
+    assert sentence.startswith("MLP, CRF, ε = 3 ")
+    assert all(part in sentence for part in ("each sentence", "alone at the same ε"))
+    gains = ("ADE −10.0 (one seed)", "PsyTAR +0.0 (one seed)", "BC5CDR +10.0 (one seed)")
+    assert all(part in sentence for part in gains)
+    assert platform.startswith("MLP, CRF, ε = 8 ")
+    assert all(part in platform for part in ("each platform", "alone without noise"))
+    losses = ("ADE −50.0 (one seed)", "PsyTAR −40.0 (one seed)", "BC5CDR −30.0 (one seed)")
+    assert all(part in platform for part in losses)
 
 
 def test_wall_time_counts_each_run_once_and_names_the_machines() -> None:
     one, other = (with_time(run(fedner.federated(shared=s), dict.fromkeys(NAMES, 5)), 5400, m) for s, m in TWO)
     found = {one.config: one, other.config: other}
     every = [fedner.measure(cell, found.get) for cell in fedner.cells()]  # both stand in several tables
-    time = "2 runs: 3.0 hours of wall time, summed over runs, on one machine; other machine."
-    assert medical.all_time_text(every) == f"All tables together, each run counted once: {time}"
-    assert medical.verdict(every, "figure4")[-1].startswith(
-        "2 of 15 runs are here: 3.0 hours of wall time, summed over runs, on one machine; other machine. 13 are missing"
-    )
+    time = (" 3.0 hours of wall time", " one machine; other machine.")
+    assert all(part in medical.all_time_text(every) for part in (" 2 runs", *time))
+    figure = medical.verdict(every, "figure4")[-1]
+    assert all(part in figure for part in ("2 of 15 runs", *time, " 13 are missing"))
 
 
 TWO = ((NOTHING, "one machine"), (None, "other machine"))

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 from dataclasses import replace
 from functools import lru_cache
@@ -131,10 +132,10 @@ class TestVerdicts:
         evidence = of(PRIVATE)
         assert evidence.verdict is Verdict.SIMULATED
         text = said(writing.of_run(evidence))
-        assert "this very tagger is not protected" in text
+        assert "tagger is not protected" in text
         held = {each.name: each.held for each in assumptions.rows(evidence)}
         assert held["Nobody knows the noise"] is Held.NOT
-        assert held["Noise of the planned size is added at every step"] is Held.CHECKED
+        assert next(each for name, each in held.items() if "planned size" in name) is Held.CHECKED
         assert not writing.of_run(evidence).alarm
 
     def test_keys_from_the_system_are_claimed_and_not_checked(self, of):
@@ -144,15 +145,16 @@ class TestVerdicts:
         assert held["Nobody knows the noise"] is Held.CLAIMED
         first = writing.of_run(evidence).sections[0]
         assert not [block for block in first.blocks if isinstance(block, Paragraph) and block.warning]
-        assert "other draws and another tagger" in said(writing.of_run(evidence))
+        assert "other draws" in said(writing.of_run(evidence))
 
     def test_without_noise_nothing_is_claimed(self, of):
         evidence = of(PLAIN)
         assert evidence.verdict is Verdict.PLAIN
         assert {each.held for each in assumptions.rows(evidence)} == {Held.NOT}
-        checked = [each.question for each in questions.answers(evidence) if each.held is not Held.NOT]
-        assert checked == ["Is it measured how useful the result is?"]
-        assert "promises no privacy: no noise was added" in said(writing.of_run(evidence))
+        (checked,) = (each for each in questions.answers(evidence) if each.held is not Held.NOT)
+        assert checked.section == "3.2"
+        assert "useful" in checked.question
+        assert "no noise was added" in said(writing.of_run(evidence))
 
     def test_noise_over_features_that_know_the_sentences_protects_nobody(self, of, runs):
         evidence = of(PRIVATE)
@@ -161,13 +163,14 @@ class TestVerdicts:
         broken = replace(evidence, run=replace(evidence.run, records=(last,)), overlap=overlap, persons={})
         assert broken.verdict is Verdict.BROKEN
         assert {each.held for each in assumptions.rows(broken)} == {Held.NOT}
-        assert "2 of 10 training sentences" in said(writing.of_run(broken))
+        assert "2 of 10 training" in said(writing.of_run(broken))
         assert writing.of_run(broken).figures["runs"][0]["epsilon"] is None
 
     def test_a_failed_check_is_marked_and_takes_every_claim_away(self, of):
         evidence = failed(of(PRIVATE))
         document = writing.of_run(evidence)
-        assert document.alarm.startswith(f"NOT PRIVATE: the noise check of run {PRIVATE} failed")
+        assert document.alarm.startswith("NOT PRIVATE")
+        assert f"{PRIVATE} failed" in document.alarm
         assert "The noise is 0.66 of what was planned." in said(document)
         assert "ε = 1," not in said(document)
         assert "by privacy loss distributions" not in said(document)
@@ -184,8 +187,8 @@ class TestVerdicts:
         last = replace(evidence.last, noise_check=replace(evidence.check, noise_std=None))
         hidden = replace(evidence, run=replace(evidence.run, records=(last,)))
         held = {each.name: each.held for each in assumptions.rows(hidden)}
-        assert held["Noise of the planned size is added at every step"] is Held.CLAIMED
-        assert "not possible (rounding hides the noise)" in said(writing.of_run(hidden))
+        assert next(each for name, each in held.items() if "planned size" in name) is Held.CLAIMED
+        assert "not possible (rounding" in said(writing.of_run(hidden))
 
 
 class TestEvidence:
@@ -195,7 +198,7 @@ class TestEvidence:
         run = stored(PRIVATE)
         running = replace(run, records=run.records[:3], status=replace(run.status, state=RunState.RUNNING))
         monkeypatch.setattr(runs, "get", lambda identity: running)
-        with pytest.raises(InvalidConfig, match="is running, expected one that is done"):
+        with pytest.raises(InvalidConfig, match=f"{PRIVATE} is running,.* done"):
             of(PRIVATE)
         monkeypatch.setattr(runs, "get", lambda identity: replace(run, kind=RunKind.AUDIT))
         with pytest.raises(InvalidConfig, match="has canaries in it"):
@@ -235,10 +238,10 @@ class TestEvidence:
         lines = table(writing.of_run(evidence), "The ledger").rows
         assert len(lines) == len(evidence.ledger) > 10
         assert {line[2] for line in lines if line[3] == "yes"} == {"ε = 1"}
-        assert "for this very tagger the line that says ∞ holds" in said(writing.of_run(evidence))
-        assert "the line that says ∞" not in said(writing.of_run(released(evidence)))
+        assert "line that says ∞" in said(writing.of_run(evidence))
+        assert "line that says ∞" not in said(writing.of_run(released(evidence)))
         assert not of(PLAIN).ledger
-        assert "There are no such figures" in said(writing.of_run(of(PLAIN)))
+        assert "no such figures" in said(writing.of_run(of(PLAIN)))
 
     def test_other_runs_on_the_corpus_are_counted(self, of):
         assert of(PRIVATE).others == Others(private=1, plain=1)
@@ -252,15 +255,16 @@ class TestEvidence:
     def test_where_whole_platforms_are_protected_their_taggers_are_not(self, of):
         for evidence in (of(WHOLE), released(of(WHOLE))):
             assert evidence.promises
-            assert "No platform's tagger is protected" in summary.verdict_text(evidence)
+            assert re.search("No platform's tagger .*protected", summary.verdict_text(evidence))
             assert "This tagger keeps" not in summary.verdict_text(evidence)
-            assert dict(summary.label(evidence))["Promise"].endswith("for what platforms share; none for their taggers")
+            assert re.search("platforms share; none .*taggers$", dict(summary.label(evidence))["Promise"])
             against = dict(table(writing.of_run(evidence), "Against whom").rows)
-            assert against["Whoever gets a platform's tagger"].startswith("no")
-            assert "Whoever gets the weights, after any step" not in against
+            assert next(answer for name, answer in against.items() if "platform's tagger" in name).startswith("no:")
+            assert not any("weights" in name for name in against)
             row = next(each for each in assumptions.rows(evidence) if each.name.startswith("What is given away"))
             assert row.held is Held.NOT
             assert "holds the trained weights" not in summary.odds_text(evidence)
+        assert any("weights" in name for name, _ in table(writing.of_run(of(PRIVATE)), "Against whom").rows)
         assert not of(PLATFORMS).shared_alone
 
     def test_the_noise_check_is_told_whole(self, of):
@@ -299,13 +303,13 @@ class TestAttacks:
 
     def test_not_measured_has_the_command_that_measures(self, of):
         assert f"python -m engine audit --run {PRIVATE} " in said(writing.of_run(of(PRIVATE)))
-        assert "cannot be attacked in this way" in said(writing.of_run(of(FEDERATED)))
+        assert "cannot be attacked" in said(writing.of_run(of(FEDERATED)))
         assert dict(summary.label(of(PRIVATE)))["Checked here"].endswith("attack not measured")
 
     def test_a_measured_bound_stands_everywhere(self, of, runs):
         evidence = self.audited(of, runs, white=self.WHITE)
         text = said(writing.of_run(evidence))
-        assert "at 95 % an ε of at least 0.4 is lost" in dict(summary.label(evidence))["Checked here"]
+        assert re.search("95 % .*at least 0[.]4 ", dict(summary.label(evidence))["Checked here"])
         assert "No claim is contradicted" in text
         assert "300 of 500" in text
         assert writing.of_run(evidence).figures["runs"][0]["attack_bound"] == 0.4
@@ -319,7 +323,7 @@ class TestAttacks:
         assert any("contradicts" in text for text in summary.open_points(evidence))
         answer = next(each for each in questions.answers(evidence) if "gives away" in each.question)
         assert answer.held is Held.NOT
-        assert "More is shown to be lost than is claimed" in said(writing.of_run(evidence))
+        assert re.search("More .*lost than .*claimed", said(writing.of_run(evidence)))
 
     def test_membership_alone_gives_no_bound(self, of, runs):
         curve = AttackCurve(attack="lira", area=0.53, caught=tuple(RATES), shown=((0.002, 0.0, 0.01), (0.02, 0.0, 0.1)))
@@ -381,13 +385,13 @@ class TestTwo:
 
     def test_only_promises_of_one_kind_are_weighed(self, of):
         first, second = of(PRIVATE), of(FEDERATED)
-        assert f"Run {PRIVATE} promises more: ε = 1 in place of 4.52" in said(writing.of_two(first, second))
+        assert re.search(rf"{PRIVATE} promises more: ε = 1 .* 4\.52\b", said(writing.of_two(first, second)))
         last = replace(second.last, privacy=replace(second.privacy, delta=1e-6))
         other = replace(second, run=replace(second.run, records=(last,)))
-        assert "not on one scale: δ is 1e-5 and 1e-6" in said(writing.of_two(first, other))
+        assert re.search("not on one scale.* 1e-5 and 1e-6", said(writing.of_two(first, other)))
 
     def test_one_that_promises_nothing_is_not_weighed(self, of):
-        assert f"by ε: {PLAIN} does not" in said(writing.of_two(of(PLAIN), of(PRIVATE)))
+        assert f" {PLAIN} does not" in said(writing.of_two(of(PLAIN), of(PRIVATE)))
 
     def test_a_failed_check_of_either_is_marked(self, of):
         document = writing.of_two(of(PLAIN), failed(of(PRIVATE)))

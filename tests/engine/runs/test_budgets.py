@@ -36,7 +36,7 @@ def test_a_run_is_booked_before_its_first_step_and_another_is_refused(runs):
     (booking,) = now.bookings
     assert booking.open
     assert "linear-crf, σ = 6" in booking.what
-    with pytest.raises(BudgetExceeded, match="The budget of synthetic is ε = 2"):
+    with pytest.raises(BudgetExceeded, match=r"synthetic is ε = 2\b"):
         runs.submit(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.5)))
     runs.delete(booking.run)
     assert budgets.account(runs, "synthetic").share == 0, "nobody had begun"
@@ -47,7 +47,7 @@ def test_runs_without_noise_are_listed(runs):
     runs.submit(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0)))
     now = budgets.account(runs, "synthetic")
     assert now.share == 0
-    assert now.looks[0].what == "linear-crf, σ = 0, dp-sgd, without any promise"
+    assert all(part in now.looks[0].what for part in ("linear-crf, σ = 0,", "dp-sgd", "without any promise"))
 
 
 def test_what_ran_before_counts_when_a_budget_is_set(runs):
@@ -55,7 +55,7 @@ def test_what_ran_before_counts_when_a_budget_is_set(runs):
     runs.submit(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0)))
     now = budgets.set_total(runs, "synthetic", 3.0)
     assert now.share > 0
-    assert now.bookings[0].what.endswith("before there was a budget")
+    assert "before there was" in now.bookings[0].what
     assert len(now.looks) == 1
     before = now.share
     assert budgets.set_total(runs, "synthetic", 6.0).share < before
@@ -76,7 +76,7 @@ def test_a_run_that_failed_its_check_before_there_was_a_budget_is_a_look_too(run
     assert now.share > 0
     (look,) = now.looks
     assert look.run == identity
-    assert look.what.endswith("before there was a budget, failed its noise check: nothing is promised")
+    assert all(part in look.what for part in ("before there was", "failed its noise check", "nothing is promised"))
 
 
 def test_an_audit_from_before_a_budget_is_a_look_and_leaves_its_run_booked(runs):
@@ -88,7 +88,8 @@ def test_an_audit_from_before_a_budget_is_a_look_and_leaves_its_run_booked(runs)
     store.finish(claim, provenance(runs.corpus(CONFIG).checksum))
     runs.submit_audit("a" + identity[1:], runs.get(identity), None)
     now = budgets.set_total(runs, "synthetic", 3.0)
-    assert [each.what for each in now.looks] == ["an audit, of models of its own, before there was a budget"]
+    (look,) = now.looks
+    assert all(part in look.what for part in (budgets.AUDIT, "before there was"))
     runs.cancel("a" + identity[1:])
     assert budgets.account(runs, "synthetic").share == now.share > 0
 
@@ -99,8 +100,9 @@ def test_published_runs_are_listed_once(runs, monkeypatch):
     monkeypatch.setattr(runs, "published", lambda: [shown, shown, elsewhere])
     now = budgets.set_total(runs, "synthetic", 3.0)
     assert now.share == 0
-    assert [each.what for each in now.looks] == ["published runs, 2 of them: none is booked"]
-    assert [each.what for each in budgets.account(runs, "synthetic").looks] == [now.looks[0].what]
+    (look,) = now.looks
+    assert all(part in look.what for part in ("published runs", " 2 ", "none is booked"))
+    assert [each.what for each in budgets.account(runs, "synthetic").looks] == [look.what]
 
 
 def test_splits_of_a_corpus_and_other_names_share_its_budget(runs, data_dir):
@@ -133,7 +135,7 @@ def test_what_ran_before_counts_whatever_the_corpus_was_called(runs):
 
 def test_of_a_budget_of_clients_sentences_are_refused(runs):
     budgets.set_total(runs, "synthetic", 8.0, unit="client")
-    with pytest.raises(BudgetExceeded, match="promises nothing to a client"):
+    with pytest.raises(BudgetExceeded, match="nothing to a client"):
         runs.submit(CONFIG)
 
 
@@ -149,7 +151,7 @@ def test_of_a_budget_of_clients_other_clients_are_refused(runs, changes):
     runs.submit(first)
     before = budgets.account(runs, "synthetic").booked
     assert "does not admit it" in budgets.outlook(runs, other)
-    with pytest.raises(BudgetExceeded, match="what is booked was counted for other clients"):
+    with pytest.raises(BudgetExceeded, match=r"booked .*other clients"):
         runs.submit(other)
     runs.submit(SimulationConfig.from_flat(first.flat() | {"rounds": 3}))
     assert budgets.account(runs, "synthetic").booked == pytest.approx(2.5 * before)
@@ -209,9 +211,9 @@ def test_whose_rounds_are_drawn_anew_is_booked_for_all_of_them(runs):
 def test_what_a_run_would_take_is_told_before_it_is_asked_for(runs):
     assert budgets.outlook(runs, CONFIG) == ""
     budgets.set_total(runs, "synthetic", 2.0)
-    assert budgets.outlook(runs, CONFIG).endswith("of the budget of synthetic; 0% is booked.")
+    assert all(part in budgets.outlook(runs, CONFIG) for part in ("budget of synthetic", " 0% is booked."))
     loud = replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.5))
-    assert "more than ten times all of it" in budgets.outlook(runs, loud)
+    assert "more than ten times" in budgets.outlook(runs, loud)
     plain = replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0))
     assert "listed as a look" in budgets.outlook(runs, plain)
 

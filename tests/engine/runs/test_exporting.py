@@ -67,7 +67,7 @@ def test_a_table_of_nothing_is_a_table(tmp_path):
 
 
 def test_another_kind_of_file_is_refused(tmp_path):
-    with pytest.raises(InvalidConfig, match=r"expected a name that ends in \.csv or \.parquet"):
+    with pytest.raises(InvalidConfig, match=r"\.csv or \.parquet"):
         exporting.write(exporting.runs_table([]), tmp_path / "runs.xlsx")
 
 
@@ -179,7 +179,7 @@ def test_what_was_sent_by_half_is_sent_again(published, mlflow):
     address, server = mlflow
     runs = some(published)
     server.broken = "runs/update"
-    with pytest.raises(StoreError, match="MLflow refused runs/update: 500, the disk is full"):
+    with pytest.raises(StoreError, match=r"refused runs/update: 500, .*disk is full"):
         tracking.send_all(runs, address, "mine")
     server.broken = ""
     assert tracking.send_all(runs, address, "mine") == (5, 0)
@@ -188,7 +188,7 @@ def test_what_was_sent_by_half_is_sent_again(published, mlflow):
 def test_what_is_no_server_is_said(published):
     with pytest.raises(InvalidConfig, match="mlflow='ftp://here', expected the address"):
         tracking.send_all([], "ftp://here", "mine")
-    with pytest.raises(StoreError, match=r"could not be reached at 127\.0\.0\.1:9 .*is the tracking server running"):
+    with pytest.raises(StoreError, match=r"not be reached at 127\.0\.0\.1:9 "):
         tracking.send_all([], "http://me:secret@127.0.0.1:9", "mine")  # pragma: allowlist secret
 
 
@@ -209,4 +209,4 @@ def test_the_verb(published, mlflow, tmp_path, monkeypatch, capsys):
     assert len(pd.read_csv(out)) == len([run for run in published.published() if run.config.corpus == "synthetic"])
     said = capsys.readouterr()
     assert json.loads(said.out.splitlines()[-1]) == {"sent": len(server.runs), "there_already": 0}
-    assert "expected either --out FILE or --mlflow ADDRESS" in said.err
+    assert all(part in said.err for part in ("--out FILE", "--mlflow ADDRESS"))

@@ -32,11 +32,7 @@ def test_what_was_read_is_told_and_pages_need_not_read_it_again(settings, monkey
     assert found.sentences == (48, 6, 6)
     assert found.names == {"PER": 60, "LOC": 60}
     assert found.first == "[Rosa PER] lives in [New Ulm LOC]"
-    assert told == [
-        "Reading its sentences and tags",
-        "Counting names",
-        "Comparing it with the sentences that features were fitted on",
-    ]
+    assert all(part in stage for part, stage in zip(("sentences and tags", "names", "fitted on"), told, strict=True))
     monkeypatch.setattr(corpus.CorpusHandle, "load", lambda self: pytest.fail("it was read"))
     config = dataclasses.replace(SMALL, corpus=name, features="contextual")
     assert runs.train_sentences(name) == 48
@@ -62,7 +58,7 @@ def test_a_file_that_takes_all_memory_takes_nothing_along(settings, monkeypatch)
 
     monkeypatch.setattr(intake.subprocess, "Popen", small)
     many = "".join(f"w{number} B-PER\nx O\n\n" for number in range(1_200_000)).encode()
-    with pytest.raises(CorpusError, match="could not be read: it takes more than 10 minutes, or all memory"):
+    with pytest.raises(CorpusError, match=r"not be read: .* 10 minutes,.* memory"):
         Runs(settings).add_corpus("notes.conll", many)
 
 
@@ -166,14 +162,14 @@ class TestItsEnd:
         runs = Runs(settings)
         name, _ = runs.add_corpus("notes.conll", SENTENCES.encode())
         identity = asked(runs, called.format(name))
-        with pytest.raises(InvalidConfig, match="has 1 runs, which are called by its name"):
+        with pytest.raises(InvalidConfig, match=r"\bhas 1 runs\b"):
             runs.rename_corpus(name, "Letters")
         runs.delete(identity)
         assert runs.rename_corpus(name, "Letters") == "my-letters"
 
     def test_a_name_stays_while_runs_are_called_by_it(self, kept):
         runs, name, identity = kept
-        with pytest.raises(InvalidConfig, match="has 1 runs, which are called by its name"):
+        with pytest.raises(InvalidConfig, match=r"\bhas 1 runs\b"):
             runs.rename_corpus(name, "Letters")
         runs.delete(identity)
         assert runs.rename_corpus(name, "Letters of 1904") == "my-letters-of-1904"
@@ -183,7 +179,7 @@ class TestItsEnd:
         runs, name, identity = kept
         runs.delete(identity)
         runs.add_corpus("other.conll", SENTENCES.encode())
-        with pytest.raises(CorpusError, match="expected one that no corpus has: other is there"):
+        with pytest.raises(CorpusError, match="other is there"):
             runs.rename_corpus(name, "Other!")
         for strange in ("synthetic", "btc", "my-nothing", "../x", f"{name}@3"):
             with pytest.raises(CorpusError):
@@ -191,7 +187,7 @@ class TestItsEnd:
             with pytest.raises(CorpusError):
                 runs.rename_corpus(strange, "mine")
         public = asked(runs, "synthetic")
-        with pytest.raises(CorpusError, match="none of your own corpora"):
+        with pytest.raises(CorpusError, match="corpus='synthetic' is none"):
             runs.delete_corpus("synthetic")
         assert [run.run_id for run in runs.runs_of()] == [public]
 

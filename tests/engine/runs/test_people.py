@@ -157,7 +157,7 @@ def test_a_viewer_changes_nothing(name, runs, of):
     if name == "share":
         given = ["run", run]
     more = {"shared": False} if name == "share" else {}
-    with pytest.raises(NotAllowed, match=r"vera is a viewer here, and this takes the role (runner|admin)"):
+    with pytest.raises(NotAllowed, match=r"^vera is a viewer .*role (runner|admin)\b"):
         getattr(of("vera"), name)(*given, **more)
     assert runs.overview() == before
     assert [info.name for info in of("vera").corpora() if info.where == "your files"] == [corpus]
@@ -169,7 +169,7 @@ def test_who_lost_a_role_while_a_page_was_open_can_do_no_more(runs, of):
     rita = of("rita")
     rita.submit(SMALL)
     runs.settings.access.write_text(text('admin = ["ada"]\nclaim = "sub"'))
-    with pytest.raises(NotAllowed, match="rita has no role here"):
+    with pytest.raises(NotAllowed, match="rita has no role"):
         rita.submit(CONFIG)
     assert len(runs.runs_of()) == 1
 
@@ -233,7 +233,7 @@ class TestRuns:
     def test_one_person_fills_neither_the_queue_nor_the_disk(self, of):
         rita = of("rita")
         rita.submit_all([replace(SMALL, seed=seed) for seed in range(3)])
-        with pytest.raises(NotAllowed, match="rita has 3 runs that wait or run"):
+        with pytest.raises(NotAllowed, match="rita has 3 runs"):
             rita.submit(replace(SMALL, seed=3))
         of("rudi").submit(replace(SMALL, seed=3))
         upload(rita, "a.conll")
@@ -242,7 +242,7 @@ class TestRuns:
             rita.share("corpus", name, shared=True)
         upload(of("rudi"), "c.conll")  # what others share is none of his
         assert len(of("rudi").brought()) == 1
-        with pytest.raises(NotAllowed, match="rita has 2 corpora, the most that one person may have: delete one first"):
+        with pytest.raises(NotAllowed, match=r"rita has 2 corpora, .*delete one"):
             upload(rita, "c.conll")
 
     def test_two_uploads_at_once_are_no_more_than_one_person_may_have(self, runs, of, monkeypatch):
@@ -265,7 +265,7 @@ class TestRuns:
 
         with ThreadPoolExecutor(2) as both:
             name, refusal = sorted(both.map(kept, ["second", "third"]))
-        assert refusal == "rita has 2 corpora, the most that one person may have: delete one first."
+        assert refusal.startswith("rita has 2 corpora, ")
         assert rita.brought() == {"my-first", name}
         home = runs.settings.home
         assert sorted(path.stem for path in (home / "corpora").iterdir()) == ["my-first", name]
@@ -329,7 +329,7 @@ class TestCorpora:
             archive.writestr("test.conll", OTHERS)
         zipped = upload(rudi, "news.zip", packed.getvalue())
         assert len({hers, his, zipped}) == 3
-        with pytest.raises(CorpusError, match="expected one that no corpus has"):
+        with pytest.raises(CorpusError, match=r"name='news',.* no corpus has"):
             rudi.rename_corpus(his, "news")
         assert rita.corpus(replace(SMALL, corpus=hers)).load().train[0].tokens[3] == "Ulm"
 
@@ -353,7 +353,7 @@ class TestCorpora:
         run = rudi.submit(config).run_id
         with pytest.raises(RunNotFound):
             rita.status(run)
-        with pytest.raises(InvalidConfig, match="has 1 runs, which are called by its name"):
+        with pytest.raises(InvalidConfig, match=r"\bhas 1 runs\b"):
             rita.rename_corpus(name, "other")
         with pytest.raises(NotAllowed, match="somebody else's"):
             rudi.delete_corpus(name)
@@ -375,7 +375,7 @@ class TestCorpora:
 
 class TestBudgets:
     def test_of_a_public_corpus_is_an_admins_to_set(self, of):
-        with pytest.raises(NotAllowed, match="this takes the role admin"):
+        with pytest.raises(NotAllowed, match=r"rita .*role admin\b"):
             budgets.set_total(of("rita"), "synthetic", 3.0)
         budgets.set_total(of("ada"), "synthetic", 3.0)
         name = upload(of("rita"))
@@ -386,7 +386,7 @@ class TestBudgets:
         of("rita").submit(SMALL)
         hers, his = (budgets.account(of(name), "synthetic") for name in ("rita", "rudi"))
         assert hers.share == his.share > 0
-        assert [each.what for each in his.bookings] == ["a run of somebody else"]
+        assert [each.what for each in his.bookings] == [budgets._OTHERS]
         assert [each.run for each in his.bookings] == [""]
         assert "σ = 1" in hers.bookings[0].what
         with pytest.raises(BudgetExceeded):
@@ -395,14 +395,14 @@ class TestBudgets:
     def test_counts_what_others_ran_before_there_was_one(self, of):
         of("rita").submit(SMALL)
         (booking,) = budgets.set_total(of("ada"), "synthetic", 10.0).bookings
-        assert booking.what.endswith("before there was a budget")
+        assert "before there was" in booking.what
         his = budgets.account(of("rudi"), "synthetic")
-        assert [(each.run, each.what) for each in his.bookings] == [("", "a run of somebody else")]
+        assert [(each.run, each.what) for each in his.bookings] == [("", budgets._OTHERS)]
         name = upload(of("rita"))
         of("rita").submit(replace(SMALL, corpus=name, data_fraction=1.0))
         assert upload(of("rudi")) == name
         (booking,) = budgets.set_total(of("rudi"), name, 1000.0).bookings
-        assert booking.what == "a run of somebody else"
+        assert booking.what == budgets._OTHERS
 
 
 class TestTheLog:
@@ -424,7 +424,7 @@ class TestTheLog:
         ]
         assert of("ada").deeds() == runs.deeds()
         for name in ("rita", "vera"):
-            with pytest.raises(NotAllowed, match="the log is for admins"):
+            with pytest.raises(NotAllowed, match=r"\blog\b.*\badmins\b"):
                 of(name).deeds()
 
     def test_is_not_kept_where_nobody_signs_in(self, trained_settings, monkeypatch):

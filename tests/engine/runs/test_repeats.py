@@ -17,7 +17,7 @@ def test_equal_means_every_digit_but_the_time():
     near = outcome(first, replace(first, loss=first.loss * (1 + 1e-15)))
     assert near is not None
     assert not near.identical
-    assert near.text == "equal F1, other digits differ"
+    assert all(part in near.text for part in ("equal F1", "differ"))
     worse = outcome(first, replace(first, test=scores(2)))
     assert worse is not None
     assert worse.f1_difference < 0
@@ -46,7 +46,10 @@ def test_nothing_is_said_before_both_have_ended():
 def test_several_in_a_sentence():
     assert summary([]) == ""
     done = Repeat(RunState.DONE, Outcome(True, 0.0))
-    assert summary([done, Repeat(RunState.RUNNING, None)]) == "Run again: 1 of 2 done, 1 equal to the last digit."
+    said = summary([done, Repeat(RunState.RUNNING, None)])
+    assert all(part in said for part in (" 1 of 2 done", " 1 equal"))
+    assert "others" not in said
+    assert "stopped" not in said
     apart = Repeat(RunState.DONE, Outcome(False, -0.0123))
-    assert summary([done, apart]).endswith("1 equal to the last digit, the others within 0.0123 of F1.")
-    assert summary([done, Repeat(RunState.FAILED, None)]).endswith("; 1 stopped, see the page Runs.")
+    assert all(part in summary([done, apart]) for part in (" 1 equal", "others", " 0.0123 of F1."))
+    assert " 1 stopped" in summary([done, Repeat(RunState.FAILED, None)])

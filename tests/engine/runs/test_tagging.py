@@ -82,7 +82,7 @@ def test_a_process_that_ended_is_started_again(runs, paper):
 def test_one_that_breaks_down_again_and_again_is_said(runs, paper, monkeypatch):
     runs.close()
     monkeypatch.setattr(desks.sys, "executable", "/bin/false")
-    with pytest.raises(TrainingFailed, match="the process that does it broke down"):
+    with pytest.raises(TrainingFailed, match=r"process .*broke down"):
         runs.tag("One.", [paper])
 
 
@@ -99,7 +99,7 @@ def test_a_tagger_that_was_changed_is_refused_and_the_others_answer(trained_sett
     answer = opened.tag("Germany.", [other, paper])
     opened.close()
     assert list(answer.tagged) == [paper]
-    assert "is refused: it was changed" in answer.missing[other]
+    assert all(part in answer.missing[other] for part in ("refused", "changed"))
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_a_database_that_somebody_has_open_is_read_and_not_written(apart, there)
     shown = asked(apart, settings, "-m", "engine", "runs", "show", identity)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert identity in shown.stdout
-    assert refused(asked(apart, settings, *SUBMIT)).endswith("the file or its folder is read-only.")
+    assert refused(asked(apart, settings, *SUBMIT)).endswith("is read-only.")
     store.close()
 
 
@@ -81,7 +81,7 @@ def test_one_that_nobody_has_open_is_said_and_is_whole_afterwards(apart, there):
     """SQLite would have to make files beside it."""
     settings, identity = there
     for command in (("-m", "engine", "runs", "show", identity), SUBMIT):
-        assert refused(asked(apart, settings, *command)).endswith("its folder is missing or may not be written.")
+        assert refused(asked(apart, settings, *command)).endswith("may not be written.")
     runs = Runs(settings)
     assert runs.get(identity).records == tuple(record(number) for number in range(3))
     runs.close()
@@ -99,7 +99,7 @@ def test_workers_that_cannot_start_are_said(apart, there):
     said = asked(apart, settings, "-c", CLUSTER)
     assert said.returncode == 0, said.stderr
     folder = settings.home / "cluster" / "owners"
-    assert said.stdout.startswith(f"The workers cannot start. Whom the workers are for cannot be written to {folder}/")
+    assert all(part in said.stdout for part in ("workers cannot start", f"cannot be written to {folder}/"))
     assert said.stdout.endswith(": Read-only file system.\n")
 
 
@@ -107,4 +107,4 @@ def test_pages_open(apart, there):
     settings, _ = there
     said = asked(apart, settings, "-c", PAGES)
     assert said.returncode == 0, said.stderr
-    assert "its folder is missing or may not be written" in said.stdout
+    assert "may not be written" in said.stdout

@@ -80,9 +80,7 @@ def test_a_worker_whose_memory_the_system_bounds_says_so_and_goes_on(trained_set
         (identity,) = large.identities
         status = large.runs.status(identity)
         assert status.state == RunState.FAILED
-        assert status.error == (
-            "The machine has too little memory for this run; a smaller batch size or hidden size needs less."
-        )
+        assert all(part in status.error for part in ("too little memory", "batch size", "hidden size"))
         app.submit(again := dataclasses.replace(CONFIGS[1], seed=2))
         small = Watch(trained_settings, [again])
         small.until(10_000)

@@ -82,7 +82,7 @@ def test_two_who_ask_for_the_same_have_one_run_and_neither_takes_it_from_the_oth
         store.of(person).submit("both", SMALL, "checksum")
     assert len(store.newest(10)[0]) == 1
     for person in (RITA, RUDI):
-        with pytest.raises(NotAllowed, match="Somebody else asked for the run both too, so it goes on"):
+        with pytest.raises(NotAllowed, match=r"Somebody else .*run both .*goes on"):
             store.of(person).cancel("both")
     assert store.of(RITA).delete("both") is False
     with pytest.raises(RunNotFound):
@@ -100,7 +100,7 @@ def test_one_person_has_so_many_under_way_and_no_more(store):
     rita = store.of(RITA)
     for number in range(2):
         rita.submit(f"r{number}", replace(SMALL, seed=number), "checksum")
-    with pytest.raises(NotAllowed, match=r"rita@example.org has 2 runs that wait or run, the most that one person may"):
+    with pytest.raises(NotAllowed, match=r"rita@example\.org has 2 runs"):
         rita.submit("r2", replace(SMALL, seed=2), "checksum")
     with pytest.raises(RunNotFound):
         store.status("r2")
@@ -155,7 +155,7 @@ def test_a_corpus_is_somebodys(store):
     assert rita.own_corpora() == {"my-rita"}
     rita.share(holding.CORPUS, "my-rita", shared=True)
     assert rudi.own_corpora() == {"my-rita", "my-rudi"}
-    with pytest.raises(NotAllowed, match="The corpus my-rita is somebody else's"):
+    with pytest.raises(NotAllowed, match="my-rita is somebody else's"):
         rudi.own(holding.CORPUS, "my-rita")
     rita.forget_corpus("my-rita", "my-new")
     assert rudi.own_corpora() == {"my-new", "my-rudi"}
@@ -184,8 +184,9 @@ def test_of_two_corpora_at_once_no_more_are_kept_than_one_person_may_have(store)
             return str(refused)
 
     with ThreadPoolExecutor(2) as both:
-        found = sorted(both.map(kept, ["my-a", "my-b"]))
-    assert found == [*placed, "rita@example.org has 1 corpora, the most that one person may have: delete one first."]
+        name, refusal = sorted(both.map(kept, ["my-a", "my-b"]))
+    assert placed == [name]
+    assert refusal.startswith("rita@example.org has 1 corpora, ")
     assert Belongings(one).brought() == set(placed)
     keep(store, "my-of-the-keeper")
 

@@ -76,7 +76,7 @@ def ended(store: Store, run: str, step: int | None, how: str) -> None:
 
 def test_a_run_that_does_not_fit_is_refused_with_the_sum_and_not_stored(store):
     submit(store, "a", 0.6)
-    with pytest.raises(BudgetExceeded, match=r"60% of it is booked, and this run would make that 110%"):
+    with pytest.raises(BudgetExceeded, match=r"\b60% .*\bbooked\b.* 110%"):
         submit(store, "b", 0.5)
     with pytest.raises(RunNotFound):
         store.status("b")
@@ -85,7 +85,7 @@ def test_a_run_that_does_not_fit_is_refused_with_the_sum_and_not_stored(store):
 
 
 def test_what_promises_nothing_to_the_unit_is_refused(store):
-    with pytest.raises(BudgetExceeded, match="promises nothing to a sentence"):
+    with pytest.raises(BudgetExceeded, match="nothing to a sentence"):
         submit(store, "a", float("inf"))
 
 
@@ -123,7 +123,8 @@ def test_a_run_whose_noise_check_failed_is_a_look_too(store, how, whose):
     account = account_of(store)
     assert account.share == pytest.approx(0.4)
     (look,) = account.looks
-    assert (look.run, look.what) == ("a", "a run, failed its noise check: nothing is promised")
+    assert look.run == "a"
+    assert all(part in look.what for part in ("failed its noise check", "nothing is promised"))
     assert account_of(store).looks == account.looks, "once"
     store.delete("a")
     assert account_of(store).looks == account.looks
@@ -153,11 +154,11 @@ def test_new_noise_counts_anew(store):
     assert account_of(store).share == pytest.approx(0.6)
     ended(store, "a", 75, "failed")
     assert account_of(store).share == pytest.approx(0.5), "whether it went on or began anew is not known here"
-    with pytest.raises(BudgetExceeded, match="50% of it is booked, and this run would make that 110%"):
+    with pytest.raises(BudgetExceeded, match=r"\b50% .*\bbooked\b.* 110%"):
         submit(store, "b", 0.6)
     submit(store, "a", 0.4, again=True)
     ended(store, "a", 100, "done")
-    with pytest.raises(BudgetExceeded, match="90% of it is booked, and this run would make that 130%"):
+    with pytest.raises(BudgetExceeded, match=r"\b90% .*\bbooked\b.* 130%"):
         submit(store, "b", 0.4)
 
 
@@ -199,7 +200,7 @@ def test_a_corpus_without_a_budget_has_no_book(store):
 def test_a_total_below_what_is_spent_is_refused(store):
     submit(store, "a", 0.9)
     less = replace(TOTAL, epsilon=2.0)
-    with pytest.raises(BudgetExceeded, match=r"epsilon=2: what was trained on corpus already takes \d+% of that"):
+    with pytest.raises(BudgetExceeded, match=r"epsilon=2: .* corpus .* \d+%"):
         set_total(store, less)
     assert account_of(store).totals == (TOTAL,)
     more = replace(TOTAL, epsilon=4.0)
@@ -223,9 +224,9 @@ def test_a_change_by_hand_is_found_and_nothing_is_booked_on_top(store, store_add
     submit(store, "a", 0.1)
     submit(store, "b", 0.1)
     by_hand(store_address, change)
-    with pytest.raises(StoreError, match="changed by hand at entry"):
+    with pytest.raises(StoreError, match="by hand at entry"):
         account_of(store)
-    with pytest.raises(StoreError, match="changed by hand at entry"):
+    with pytest.raises(StoreError, match="by hand at entry"):
         submit(store, "c", 0.1)
     with pytest.raises(RunNotFound):
         store.status("c")
@@ -277,7 +278,7 @@ def _book_for_ever(address: str) -> None:
         number += 1
 
 
-@pytest.mark.parametrize("moment", range(25))
+@pytest.mark.parametrize("moment", [0, 1, *(pytest.param(each, marks=pytest.mark.nightly) for each in range(2, 25))])
 def test_a_kill_at_any_moment_loses_and_doubles_nothing(store, store_address, moment):
     store.close()
     process = multiprocessing.get_context("spawn").Process(target=_book_for_ever, args=(store_address,))

@@ -180,7 +180,5 @@ def test_a_database_of_a_later_version_is_left_alone(store_address, version):
     with engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = :version"), {"version": version})
     engine.dispose()
-    with pytest.raises(
-        StoreError, match=rf"another version of this program \(tables {version}, expected {tables.SCHEMA}\)"
-    ):
+    with pytest.raises(StoreError, match=rf"another version .*tables {version}, expected {tables.SCHEMA}\b"):
         Store(store_address).newest(1)

@@ -57,7 +57,7 @@ def test_scores_of_many_names_to_many_survive_it_and_older_files_stay_as_they_ar
 def test_a_run_that_is_not_done_cannot_be_published(tmp_path):
     run = finished()
     unfinished = Run(run_id=run.run_id, config=run.config, status=run.status, records=run.records[:1])
-    with pytest.raises(InvalidConfig, match="expected one that is done"):
+    with pytest.raises(InvalidConfig, match="is done"):
         published.write(unfinished, tmp_path)
 
 
@@ -74,15 +74,15 @@ def test_a_private_run_without_a_passed_noise_check_is_neither_published_nor_bel
     every = published.read_all(tmp_path)
     found, problems = every.runs, every.problems
     assert not found
-    assert "without a noise check that passed" in problems[0]
+    assert "without a noise check" in problems[0]
 
 
 @pytest.mark.parametrize(
     ("privacy", "words"),
     [
         (PrivacyConfig(noise_multiplier=0.0), "it claims privacy without noise"),
-        (PrivacyConfig(noise_multiplier=0.1), "its noise check is of other noise than its settings have"),
-        (PrivacyConfig(noise_multiplier=0.5, clip_norm=3.0), "its noise check is of other noise"),
+        (PrivacyConfig(noise_multiplier=0.1), "noise check is of other noise"),
+        (PrivacyConfig(noise_multiplier=0.5, clip_norm=3.0), "noise check is of other noise"),
     ],
 )
 def test_settings_that_the_epsilon_cannot_be_of_are_not_believed(tmp_path, privacy, words):
@@ -99,7 +99,7 @@ def test_a_run_whose_epsilon_is_infinite_is_not_published_as_private(tmp_path):
     run = finished()
     nothing = PrivacySpent(epsilon=math.inf, delta=1e-5, assumptions=("The features knew its sentences.",))
     last = dataclasses.replace(run.records[-1], privacy=nothing)
-    with pytest.raises(InvalidConfig, match=r"its ε is ∞\. The features knew its sentences\."):
+    with pytest.raises(InvalidConfig, match=r"ε is ∞\. The features knew"):
         published.write(dataclasses.replace(run, records=(*run.records[:-1], last)), tmp_path)
 
 
@@ -115,7 +115,7 @@ def test_what_claims_privacy_for_the_corpus_that_its_features_were_fitted_on_is_
     (tmp_path / "claimed.json").write_text(published.to_text(run))
     every = published.read_all(tmp_path)
     assert len(every.runs) == believed
-    assert believed or "sentences that its features were fitted on" in every.problems[0]
+    assert believed or "features were fitted on" in every.problems[0]
 
 
 def test_what_claims_privacy_although_names_were_masked_is_not_believed(tmp_path):
@@ -131,11 +131,11 @@ def test_what_claims_privacy_although_names_were_masked_is_not_believed(tmp_path
 def test_a_private_run_whose_noise_could_not_be_measured_is_neither_published_nor_believed(tmp_path):
     run = finished()
     last = dataclasses.replace(run.records[-1], noise_check=check(noise_std=None))
-    with pytest.raises(InvalidConfig, match="but its noise could not be measured"):
+    with pytest.raises(InvalidConfig, match="not be measured"):
         published.write(dataclasses.replace(run, records=(*run.records[:-1], last)), tmp_path)
     values = json.loads(published.to_text(run))
     values["records"][-1]["noise_check"] = check(noise_std=None).to_dict()
-    with pytest.raises(ValueError, match="without a noise check that passed"):
+    with pytest.raises(ValueError, match="without a noise check"):
         published.from_dict(values)
 
 
@@ -240,8 +240,7 @@ def test_a_broken_file_is_skipped_and_said(tmp_path, text, words):
     every = published.read_all(tmp_path)
     runs, (problem,) = every.runs, every.problems
     assert len(runs) == 1
-    assert problem.startswith("The published result broken.json was skipped: ")
-    assert words in problem
+    assert all(part in problem for part in ("broken.json", "skipped", words))
     assert "\n" not in problem
 
 

@@ -108,7 +108,7 @@ def test_a_changed_file_is_not_believed_though_size_and_time_are_the_old_ones(fo
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     found = folder.read()
     assert not found.runs
-    assert "its configuration and corpus give" in found.problems[0]
+    assert "configuration and corpus give" in found.problems[0]
 
 
 @pytest.mark.parametrize("failed", [None, check("The noise is not there.")])
@@ -121,7 +121,7 @@ def test_a_private_run_that_loses_its_noise_check_is_no_longer_believed(folder, 
     for _ in range(2):
         found = folder.read()
         assert not found.runs
-        assert "without a noise check that passed" in found.problems[0]
+        assert "without a noise check" in found.problems[0]
 
 
 def test_what_is_broken_is_said_at_each_start(folder):
@@ -130,7 +130,7 @@ def test_what_is_broken_is_said_at_each_start(folder):
     for _ in range(3):
         found = folder.read()
         assert seeds(found) == [1]
-        assert found.problems[0].startswith("The published result broken.json was skipped: ")
+        assert all(part in found.problems[0] for part in ("broken.json", "skipped"))
     assert folder.opened == []
 
 
@@ -243,7 +243,7 @@ class TestHarm:
         (run,) = folder.read().runs
         path.unlink()
         assert run.final == record(2)
-        with pytest.raises(StoreError, match="was skipped: No such file"):
+        with pytest.raises(StoreError, match="No such file"):
             list(run.records)
 
     def test_a_file_that_is_another_run_by_then_is_said(self, folder):

@@ -41,13 +41,13 @@ def test_one_changed_bit_is_refused(folder):
     content = bytearray((folder / NAME).read_bytes())
     content[len(content) // 2] ^= 1
     (folder / NAME).write_bytes(content)
-    with pytest.raises(StoreError, match=r"aaaa\.npz is refused: it was changed \(SHA-256 "):
+    with pytest.raises(StoreError, match=r"aaaa\.npz .*changed \(SHA-256 "):
         published_models.read(NAME, folder)
 
 
 def test_one_that_is_not_listed_is_refused(folder):
     shutil.copy(folder / NAME, folder / model_name("b" * 16))
-    with pytest.raises(StoreError, match=r"bbbb\.npz is refused: SHA256SUMS does not list it"):
+    with pytest.raises(StoreError, match=r"bbbb\.npz .*SHA256SUMS .*not list"):
         published_models.read(model_name("b" * 16), folder)
     (folder / "models" / published_models.SUMS).unlink()
     with pytest.raises(StoreError, match="does not list it"):
@@ -56,14 +56,14 @@ def test_one_that_is_not_listed_is_refused(folder):
 
 def test_one_of_another_run_is_refused(folder):
     published_models.write(model(), model_name("b" * 16), folder)
-    with pytest.raises(StoreError, match=r"bbbb\.npz is refused: it is that of run aaaa"):
+    with pytest.raises(StoreError, match=r"bbbb\.npz .*refused: .*run aaaa"):
         published_models.read(model_name("b" * 16), folder)
 
 
 def test_one_that_is_too_large_is_refused_unread(folder, monkeypatch):
     monkeypatch.setattr(published_models, "MAX_BYTES", 100)
     monkeypatch.setattr(Model, "load", None)
-    with pytest.raises(StoreError, match="refused: it has more than 100 bytes"):
+    with pytest.raises(StoreError, match=r"refused: .*more than 100 bytes"):
         published_models.read(NAME, folder)
 
 
@@ -90,5 +90,5 @@ def test_what_cannot_be_a_tagger_is_refused_although_it_is_listed(folder, head, 
 
 def test_one_that_is_gone_is_said(folder):
     (folder / NAME).unlink()
-    with pytest.raises(StoreError, match="cannot be read: No such file"):
+    with pytest.raises(StoreError, match="No such file"):
         published_models.read(NAME, folder)

@@ -104,7 +104,7 @@ def test_texts_in_pieces_and_alone_are_tagged_alike(warm, monkeypatch):
 
 
 def test_other_features_than_a_tagger_knows_are_refused(warm):
-    with pytest.raises(StoreError, match="reads 300 features of a token; here are 317"):
+    with pytest.raises(StoreError, match=r"\b300 features .*\b317\b"):
         warm.tag(["Rosa"], [dataclasses.replace(made_up("vectors"), config=made_up("shapes").config)])
 
 

@@ -393,7 +393,7 @@ def _batch(run: DPSGD, sentences: list[int]) -> Batch:
 
 def test_weights_that_are_not_finite_end_the_run_with_the_number_of_the_step() -> None:
     run = learner(Gradients(np.full((40, 5), 1e37)), plan_of(40, 40, noise_multiplier=0, clip_norm=None), 5)
-    with np.errstate(over="ignore"), pytest.raises(TrainingFailed, match=r"after step 7 of 60; a smaller .* than 0\.5"):
+    with np.errstate(over="ignore"), pytest.raises(TrainingFailed, match=r"step 7 of 60; .*smaller .* 0\.5"):
         run.step(6)
 
 
@@ -428,7 +428,7 @@ def test_streams_of_a_seed_alone_are_not_taken_for_a_private_plan() -> None:
         optimiser = Optimiser(TrainingConfig(), SIZE)
         parts = (Gradients(RANDOM), plan, optimiser, Seeds(3), split_of([2] * 40), TABLE, np.zeros(SIZE, np.float32))
         if refused:
-            with pytest.raises(TypeError, match="a private plan needs Secrets"):
+            with pytest.raises(TypeError, match="needs Secrets"):
                 DPSGD(*parts)
         else:
             assert DPSGD(*parts).plan is plan

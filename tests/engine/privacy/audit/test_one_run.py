@@ -95,7 +95,7 @@ def test_guesses_are_the_highest_in_and_the_lowest_out():
 def test_so_few_canaries_bound_nothing():
     assert epsilon_bound(Guesses(FEWEST, FEWEST, FEWEST), 0.0) > 0
     assert epsilon_bound(Guesses(FEWEST - 1, FEWEST - 1, FEWEST - 1), 0.0) == 0
-    with pytest.raises(InvalidConfig, match=f"canaries=4, expected at least {FEWEST}"):
+    with pytest.raises(InvalidConfig, match=rf"canaries=4,.* at least {FEWEST}\b"):
         guesses_of(np.zeros(4), np.zeros(4, dtype=bool))
 
 
