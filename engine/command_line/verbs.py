@@ -53,6 +53,8 @@ from engine.reports.studies import study_lines, study_outcome, trial_line
 from engine.runs import Runs, repeats
 from engine.settings import Settings
 
+_INTERRUPTED = 130
+"""Exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
 _BAD_INPUT = (InvalidConfig, CorpusError, VectorsMissing, RunNotFound, StoreAddressError)
 
 app = typer.Typer(
@@ -371,11 +373,10 @@ app.command("redact")(texts.redacted)
 
 
 def main() -> int:
-    """Run the command line; the value is the exit code."""
+    """Run the command line and return the exit code."""
     try:
-        app(standalone_mode=False)
-    except typer.Exit as stop:
-        return stop.exit_code
+        # Typer catches its own Exit and Ctrl-C, and returns their codes; a command that ends by itself returns None.
+        code = int(app(standalone_mode=False) or 0)
     except typer.TyperException as error:  # an option or argument that cannot be read
         typer.echo(sentence(error, sys.argv[1:]), err=True)
         return 2
@@ -383,10 +384,11 @@ def main() -> int:
         typer.echo(str(error), err=True)
         return 2 if isinstance(error, _BAD_INPUT) else 1
     except (KeyboardInterrupt, typer.Abort):
-        typer.echo("Stopped.", err=True)
-        return 130
+        code = _INTERRUPTED
     except BrokenPipeError:
         # The reader has gone (`… | head`); Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    return 0
+    if code == _INTERRUPTED:
+        typer.echo("Stopped.", err=True)
+    return code

@@ -1,8 +1,11 @@
 """What tests of pages share: the app without a browser."""
 
-import functools
 import sys
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 import streamlit as st
@@ -15,6 +18,7 @@ from engine.settings import REPOSITORY, Settings
 from engine.store import published
 from pages.shared import door
 from tests.engine.runs_for_tests import check
+from tests.engine.test_people import text
 
 st_navigation = st.navigation
 _CHECK = check()
@@ -41,13 +45,29 @@ def older(trained_settings, tmp_path):
 
 
 @pytest.fixture
-def open_page(settings, monkeypatch):
+def with_published(settings: Settings) -> Settings:
+    """``settings`` with the results that the repository publishes."""
+    return replace(settings, published=REPOSITORY / "cached_results")
+
+
+@pytest.fixture
+def offered() -> list[str]:
+    """Folders of the pages that the navigation offered at the last opening; one that has two addresses comes twice."""
+    return []
+
+
+@pytest.fixture
+def open_page(settings, monkeypatch, offered):
     """Opens a page by its name, with a home of its own or with other settings; ``fields`` stand in the address."""
 
     def open_at(page: str = "explore", here: Settings = settings, **fields: str) -> AppTest:
+        def navigation(pages: Mapping[str, Any], **more: Any) -> Any:
+            offered[:] = [each._page.parent.name for group in pages.values() for each in group]
+            return opened_with(st_navigation, page, pages, **more)
+
         monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls: here))
         st.cache_resource.clear()
-        monkeypatch.setattr(st, "navigation", functools.partial(opened_with, st_navigation, page))
+        monkeypatch.setattr(st, "navigation", navigation)
         test = AppTest.from_file(str(REPOSITORY / "app.py"), default_timeout=600)
         for name, value in fields.items():
             test.query_params[name] = value
@@ -58,3 +78,25 @@ def open_page(settings, monkeypatch):
     monkeypatch.setattr(door, "_behind_the_scenes", lambda opened: None)
     yield open_at
     st.cache_resource.clear()
+
+
+@pytest.fixture
+def shared(settings: Settings, tmp_path: Path) -> Settings:
+    """A dashboard that people sign in to: ada administers it, rita and rudi run, everybody else looks."""
+    file = tmp_path / "access.toml"
+    roles = 'admin = ["ada@example.org"]\nrunner = ["rita@example.org", "rudi@example.org"]\nviewer = ["*"]'
+    file.write_text(text(roles, "[limits]\nruns = 3"))
+    file.chmod(0o600)
+    return replace(settings, access=file)
+
+
+@pytest.fixture
+def open_as(open_page, shared: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
+    """Opens a page for somebody who has signed in just now."""
+
+    def open_at(name: str, page: str, **claims: object) -> AppTest:
+        said = {"is_logged_in": True, "iat": time.time(), "email": f"{name}@example.org", "email_verified": True}
+        monkeypatch.setattr(door, "claims", lambda: said | claims)
+        return open_page(page, shared)
+
+    return open_at

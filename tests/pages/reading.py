@@ -18,6 +18,12 @@ def in_sight(block: Any) -> Iterator[str]:
             yield child.value
 
 
+def figures(text: str) -> list[str]:
+    """The numbers of a text in their order, with sign, exponent and per cent sign; those inside words are left out."""
+    plain = text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{WORD JOINER}", "").replace("\\", "")
+    return re.findall(r"(?<![\w.])(?:[+−])?(?:\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?(?: ?%)?|∞)(?!\w)", plain)
+
+
 def words_in(texts: Iterable[str]) -> int:
     """How many words they have together."""
     return len(re.findall(r"\w[\w'’.,-]*", " ".join(texts)))

@@ -1,7 +1,6 @@
 """A shared dashboard's pages, run without a browser, for people with different roles."""
 
 import time
-from dataclasses import replace
 
 import pytest
 import streamlit as st
@@ -13,29 +12,6 @@ from pages.account import words
 from pages.runs import listing
 from pages.shared import door
 from tests.engine.runs_for_tests import SMALL, provenance, record
-from tests.engine.test_people import text
-
-ROLES = 'admin = ["ada@example.org"]\nrunner = ["rita@example.org", "rudi@example.org"]\nviewer = ["*"]'
-
-
-@pytest.fixture
-def shared(settings, tmp_path):
-    file = tmp_path / "access.toml"
-    file.write_text(text(ROLES, "[limits]\nruns = 3"))
-    file.chmod(0o600)
-    return replace(settings, access=file)
-
-
-@pytest.fixture
-def open_as(open_page, shared, monkeypatch):
-    """Opens a page for somebody who has signed in just now."""
-
-    def open_at(name: str, page: str, **claims: object):
-        said = {"is_logged_in": True, "iat": time.time(), "email": f"{name}@example.org", "email_verified": True}
-        monkeypatch.setattr(door, "claims", lambda: said | claims)
-        return open_page(page, shared)
-
-    return open_at
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 from engine.config import SimulationConfig
 from engine.records import PrivacySpent, Run
 from engine.runs import Overview
-from engine.settings import REPOSITORY
 from pages.compare import every_run, parallel
 from pages.compare import groups as compare
 from pages.compare.overlay import overlay
@@ -85,8 +84,8 @@ def test_nothing_to_compare_says_what_to_do(open_page):
     assert "Nothing to compare yet" in open_page("compare").markdown[0].value
 
 
-def test_published_runs_are_compared(open_page, settings):
-    test = open_page("compare", replace(settings, published=REPOSITORY / "cached_results"))
+def test_published_runs_are_compared(open_page, with_published):
+    test = open_page("compare", with_published)
     frame = test.dataframe[0].value
     assert len(frame) == 4
     assert set(frame["model"]) == {"BiLSTM-TDDL", "BiLSTM-CRF"}
@@ -97,21 +96,20 @@ def test_published_runs_are_compared(open_page, settings):
     assert "Choose settings" in "\n".join(caption.value for caption in test.caption)
 
 
-def test_what_is_compared_has_a_link(open_page, settings):
-    here = replace(settings, published=REPOSITORY / "cached_results")
-    test = open_page("compare", here)
+def test_what_is_compared_has_a_link(open_page, with_published):
+    test = open_page("compare", with_published)
     assert "runs" not in test.query_params
     wanted = [name for name in test.multiselect(key="compared").options if "CoNLL" not in name][:2]
     test.multiselect(key="compared").set_value(wanted).run()
     (link,) = test.query_params["runs"]
     assert len(link.split(",")) == 2
-    again = open_page("compare", here, runs=f"{link},0123456789abcdef")
+    again = open_page("compare", with_published, runs=f"{link},0123456789abcdef")
     assert set(again.multiselect(key="compared").value) == set(wanted)
-    assert open_page("compare", here, runs="../x").multiselect(key="compared").value  # the usual ones
+    assert open_page("compare", with_published, runs="../x").multiselect(key="compared").value  # the usual ones
 
 
-def test_what_was_chosen_elsewhere_is_compared_if_it_is_known(open_page, settings):
-    test = open_page("compare", replace(settings, published=REPOSITORY / "cached_results"))
+def test_what_was_chosen_elsewhere_is_compared_if_it_is_known(open_page, with_published):
+    test = open_page("compare", with_published)
     wanted = "BiLSTM-CRF, σ = 1 · CoNLL-2003 English news"
     test.session_state["compared"] = [wanted, "nothing like it"]
     test.run()
@@ -185,10 +183,10 @@ class TestAllRuns:
             steps = [after - before for before, after in itertools.pairwise(places)]
             assert max(steps) <= (axis(name).high - axis(name).low) / 50
 
-    def test_marks_choose_the_rows_of_the_table(self, open_page, settings, monkeypatch):
+    def test_marks_choose_the_rows_of_the_table(self, open_page, with_published, monkeypatch):
         marks = {"F1": [[0.8, 1.0]]}
         monkeypatch.setattr(every_run, "show", lambda *_, **more: marks)
-        test = open_page("compare", replace(settings, published=REPOSITORY / "cached_results"))
+        test = open_page("compare", with_published)
         table = test.dataframe[1].value
         assert 0 < len(table) < 549
         assert (table["F1"] >= 0.8).all()

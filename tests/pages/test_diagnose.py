@@ -9,7 +9,6 @@ from engine.experiments import diagnosis
 from engine.experiments.over_seeds import with_seeds
 from engine.records import FederatedRound, Run
 from engine.runs import Runs
-from engine.settings import REPOSITORY
 from pages.diagnose import charts as diagnose_charts
 from pages.diagnose import findings as diagnose
 from pages.diagnose.findings import Tried
@@ -128,8 +127,8 @@ def test_the_page_opens_without_any_run_and_offers_to_run(open_page):
     assert "No run is done yet" in said(test.caption)
 
 
-def test_published_runs_answer_both_questions(open_page, settings):
-    test = open_page("diagnose", replace(settings, published=REPOSITORY / "cached_results"))
+def test_published_runs_answer_both_questions(open_page, with_published):
+    test = open_page("diagnose", with_published)
     text = said(test.markdown)
     assert "It suffers, and less than the dense layer does." in text
     assert "It does not collapse here." in text
@@ -137,12 +136,11 @@ def test_published_runs_answer_both_questions(open_page, settings):
     assert test.dataframe[0].value["F1"].notna().sum() >= 6
 
 
-def test_a_link_opens_its_run(open_page, settings):
-    here = replace(settings, published=REPOSITORY / "cached_results")
-    runs = Runs(here)
+def test_a_link_opens_its_run(open_page, with_published):
+    runs = Runs(with_published)
     linked = next(run for run in runs.published() if run.config.federation.clients == 15 and run.config.seed == 3)
     runs.close()
-    test = open_page("diagnose", here, run=linked.run_id)
+    test = open_page("diagnose", with_published, run=linked.run_id)
     setting, seed = (box.value for box in test.selectbox[1:])
     assert setting == replace(linked.config, seed=0)
     assert titles.setting(setting) in test.selectbox[1].options

@@ -20,6 +20,7 @@ from engine.store import published
 from pages.explore import charts, curves
 from pages.shared import address, titles
 from tests.engine.runs_for_tests import provenance, record
+from tests.pages.reading import figures
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def test_platforms_come_by_a_link_and_each_is_shown_by_itself(page, trained_sett
     runs = Runs(trained_settings)
     own, _ = runs.add_corpus("drugs.conll", tags.encode())
     config = SimulationConfig.from_flat(
-        {"corpus": f"synthetic + {own}", "rounds": 2, "epochs": 1.0, "data_fraction": 0.5, "hidden_size": 8}
+        {"corpus": f"synthetic + {own}", "rounds": 2, "epochs": 1.0, "data_fraction": 0.2, "hidden_size": 8}
     )
     config = dataclasses.replace(config, training=dataclasses.replace(config.training, batch_size=8))
     identity = runs.identity(config)
@@ -211,7 +212,8 @@ class TestSeveralSeeds:
     """Asked for by the button, computed one by one by hand: the view follows them and answers for all."""
 
     CONFIG = SimulationConfig.from_flat(
-        {"data_fraction": 0.1, "epochs": 2.0, "noise_multiplier": 0.1, "optimiser": "adam", "learning_rate": 0.01}
+        {"tagger": "linear-crf", "data_fraction": 0.1, "noise_multiplier": 0.1, "optimiser": "adam"}
+        | {"epochs": 2.0, "learning_rate": 0.01}
     )
 
     @pytest.fixture
@@ -231,21 +233,20 @@ class TestSeveralSeeds:
             compute(runs.identity(config), settings, "here")
         return [runs.find(config).final.test for config in configs]
 
-    def test_they_are_followed_from_the_click_on(self, asked, trained_settings):
+    def test_they_are_followed_from_the_click_to_the_answer_for_all_of_them(self, asked, trained_settings):
         test, configs = asked
         assert "Waiting for a worker: next in line." in texts(test.markdown)
         assert "0 of 5 seeds (0, 1, 2, 3, 4) are done." in texts(test.markdown)
-        self.compute(trained_settings, configs[1:3])
+        some = self.compute(trained_settings, configs[1:3])
         assert "2 of 5 seeds (0, 1, 2, 3, 4) are done: F1 " in texts(test.run().markdown)
-
-    def test_the_answer_is_for_all_of_them_in_words_picture_and_numbers(self, asked, trained_settings):
-        test, configs = asked
-        scores = [each.f1 for each in self.compute(trained_settings, configs)]
+        first, *last = self.compute(trained_settings, [configs[0], *configs[3:]])
+        scores = [each.f1 for each in (first, *some, *last)]
         mean, sd = statistics.fmean(scores), statistics.stdev(scores)
+        assert sd > 0.001
         said = texts(test.run().markdown)
         assert f"F1 {mean:.2f} ± {sd:.2f}, 5 seeds." in said
         assert f"5 seeds (0, 1, 2, 3, 4): F1 {mean:.3f} ± {sd:.3f}" in said
-        assert "ε is that of one run: whoever is given several taggers learns more." in said
+        assert "ε is that of one run" in said
         (table,) = (frame.value for frame in test.dataframe if "seed" in frame.value.columns)
         assert table["f1"].tolist() == scores
         assert not test.exception
@@ -481,7 +482,7 @@ def test_shuffling_is_labelled(page):
 
 class TestNoiseSource:
     def test_a_simulation_is_said_beside_its_epsilon(self, page):
-        assert "A simulation: seed 0 is printed, so this very tagger is not protected." in texts(page().markdown)
+        assert "A simulation: seed 0" in texts(page().markdown)
         assert "A simulation" not in texts(page(noise_multiplier="0").markdown)
 
     def test_the_operating_system_may_be_chosen_and_stands_in_the_address(self, page):
@@ -492,7 +493,7 @@ class TestNoiseSource:
         assert "noise from the operating system" in texts(test.caption)
         assert "A simulation" not in texts(test.markdown)
         assert "Nobody has run this yet" in texts(test.markdown)
-        assert "The keys of noise and samples come from the operating system" in texts(test.markdown)
+        assert "operating system" in texts(test.markdown)
         assert "--noise-source system" in test.code[0].value
         test.select_slider(key="noise_multiplier").set_value(2.0).run()
         assert test.query_params["noise_source"] == ["system"]
@@ -507,7 +508,7 @@ class TestOlderEngine:
         asked = []
         monkeypatch.setattr(Runs, "submit", lambda self, config, owner_pid: asked.append(config))
         test = page(older)
-        assert "Of engine 5: draws, ε and noise check are that version's." in texts(test.caption)
+        assert "Of engine 5" in texts(test.caption)
         assert "At ε = 1.51" in texts(test.markdown)
         assert not [button for button in test.button if button.label.startswith("Run this again")]
         next(button for button in test.button if button.label == "Run with today's engine").click().run()
@@ -515,17 +516,14 @@ class TestOlderEngine:
 
     def test_its_check_says_what_it_did_not_see(self, page, older):
         said = texts(page(older).markdown)
-        assert "This run was checked by engine 5, which looked less closely" in said
-        assert "of batches above 64 sentences it did not look at the sum" in said
+        assert "checked by engine 5" in said
+        assert "batches above 64 sentences" in said
         assert "once in a million" not in said
 
 
 def test_a_broken_published_file_is_skipped_and_said(page, here, tmp_path):
-    import dataclasses
-    import shutil
-
     folder = tmp_path / "results"
-    shutil.copytree(here.published, folder)
+    published.write(published_run(SimulationConfig()), folder)
     (folder / "broken.json").write_text('{"format": 1')
     test = page(dataclasses.replace(here, published=folder))
     assert "broken.json was skipped" in texts(test.warning)
@@ -599,15 +597,17 @@ class TestPersons:
     def test_nothing_is_worked_out_before_somebody_looks(self, page, monkeypatch):
         monkeypatch.setattr(Runs, "person_epsilon", lambda *_: pytest.fail("nobody has looked"))
         test = page()
-        assert "k sentences may cost more than k times that ε" in texts(test.markdown)
+        assert "k times" in texts(test.markdown)
         assert not [slider for slider in test.slider if slider.key == "person_sentences"]
 
     def test_the_reader_chooses_how_many(self, said):
-        assert "Somebody named in one sentence: ε = 1.51; an attacker is right at most 82 % of the time." in said(1)
+        (line,) = (line for line in said(1).splitlines() if line.startswith("Somebody named in one sentence"))
+        assert figures(line) == ["1.51", "82 %"]
 
     def test_ten_sentences_in_the_papers_setting(self, said):
         found = said(corpus="conll2003")
-        assert "Somebody named in 10 sentences: ε = 10.5; an attacker is right at most 99.997 % of the time." in found
+        (line,) = (line for line in found.splitlines() if line.startswith("Somebody named in 10 sentences"))
+        assert figures(line) == ["10", "10.5", "99.997 %"]
 
     def test_the_longest_document_is_a_mark(self, said, monkeypatch):
         monkeypatch.setattr(Runs, "longest_document", lambda self, name: 2)

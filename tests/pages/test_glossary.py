@@ -7,7 +7,6 @@ import pytest
 
 from engine.settings import REPOSITORY
 from pages.shared import glossary, tables
-from pages.startup import terms
 
 ENTRIES = glossary.entries()
 ASKED_FOR = """
@@ -107,10 +106,3 @@ def test_the_page_shows_all_words_and_finds_those_that_are_wanted(open_page):
     test.text_input[0].set_value("<b>nothing_like_it").run()
     assert not [each for each in test.markdown if each.value.startswith("##### ")]
     assert "\\<b\\>nothing\\_like\\_it" in test.caption[1].value
-
-
-def test_every_page_gets_the_words(open_page, monkeypatch):
-    shown = []
-    monkeypatch.setattr(terms, "open_where_they_stand", lambda: shown.append(True))
-    open_page("frontier")
-    assert shown

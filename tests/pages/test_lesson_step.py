@@ -1,14 +1,15 @@
-"""Lesson 6: with its controls as they come, moved, and at their ends; the guess is in its pictures."""
+"""Lesson 6: with default controls, moved, and at their ends; the guess is in its pictures."""
 
-import itertools
 import math
 import re
 
 import pytest
 
+from engine.lessons import bench
 from engine.lessons.left_out import FAULTS
 from pages.learn import lesson_6_step, marking
 from pages.learn.lesson import MOST_WORDS
+from tests.pages.controls import Controls
 
 LESSON, VIEWS = lesson_6_step.LESSON, lesson_6_step.VIEWS
 
@@ -22,23 +23,16 @@ def drawn(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def kept():
-    """Benches that were made: one does for all tests of this file."""
-    return {}
+def made(lesson_settings):
+    """One bench for all tests of this file."""
+    return bench.ready(lesson_settings)
 
 
 @pytest.fixture
-def learn(open_page, trained_settings, monkeypatch, kept):
+def learn(open_page, lesson_settings, monkeypatch, made):
     """Opens the lesson where the tagger can be made."""
-    made = lesson_6_step.bench.ready
-
-    def ready(settings, tell):
-        if not kept:
-            kept["bench"] = made(settings, tell)
-        return kept["bench"]
-
-    monkeypatch.setattr(lesson_6_step.bench, "ready", ready)
-    return lambda **fields: open_page("learn", trained_settings, lesson="step", **fields)
+    monkeypatch.setattr(lesson_6_step.bench, "ready", lambda settings, tell: made)
+    return lambda **fields: open_page("learn", lesson_settings, lesson="step", **fields)
 
 
 def guess_lines(figure) -> list:
@@ -73,25 +67,52 @@ def test_the_question_comes_before_the_controls(learn, drawn):
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_each_picture_has_its_sentence_and_the_guess(view, learn, drawn):
+    """With default controls, with all at their low ends, and with all at their high ends."""
     page = learn(guess="5", l6_view=view)
-    figure, label = drawn[-1]
-    assert heading(page) == f"#### {label}"
-    assert page.caption
-    assert bool(guess_lines(figure)) is (view != VIEWS[3])
-    page = learn(guess="none", l6_view=view)
-    assert not page.exception
+    check_picture(page, drawn)
+    assert bool(guess_lines(drawn[-1][0])) is (view != VIEWS[3])
+    for end in (0, -1) if view != VIEWS[3] else ():
+        for slider in sliders(page):
+            slider.set_value(type(slider.value)(float(slider.options[end].replace(",", ""))))
+        drawn.clear()
+        page.run()
+        check_picture(page, drawn)
+    page.query_params["guess"] = "none"
+    drawn.clear()
+    page.run()
+    check_picture(page, drawn)
     assert not guess_lines(drawn[-1][0])
 
 
+def check_picture(page, drawn):
+    assert not page.exception
+    assert not page.error
+    ((figure, label),) = drawn
+    assert figure.data
+    assert heading(page) == f"#### {label}"
+    assert page.caption
+
+
 @pytest.mark.parametrize("view", VIEWS[:3])
-def test_each_control_goes_to_its_ends(view, learn, drawn):
-    page = learn(guess="0", l6_view=view)
-    for control, end in itertools.product(("sigma", "clip", "batch", "steps", "before"), (0, -1)):
-        slider = page.select_slider(key=f"l6_{control}")
-        count, option = len(drawn), slider.options[end].replace(",", "")
-        slider.set_value(type(slider.value)(float(option))).run()
-        assert not page.exception, (control, end)
-        assert len(drawn) > count
+def test_each_control_by_itself_goes_to_its_ends(view, made, drawn, monkeypatch):
+    """The functions under the page."""
+    monkeypatch.setattr(lesson_6_step, "_bench", lambda: made)
+
+    def shown(**chosen):
+        controls = Controls(l6_view=view, **chosen)
+        monkeypatch.setattr(lesson_6_step, "st", controls)
+        drawn.clear()
+        LESSON.show(0.0)
+        ((figure, label),) = drawn
+        assert figure.data
+        assert f"#### {label}" in controls.said
+        return controls.ends
+
+    ends = {name: found for name, found in shown().items() if name != "l6_view"}
+    assert set(ends) >= {f"l6_{name}" for name in ("sigma", "clip", "batch", "steps", "before")}
+    for name, found in ends.items():
+        for end in found:
+            shown(**{name: end})
 
 
 def test_bars_are_gradients_and_what_is_cut_off(learn, drawn):

@@ -1,19 +1,21 @@
-"""Lessons 1 to 4: with their controls as they come, moved, and at their ends; the guess is in each picture."""
+"""Lessons 1 to 4: with default controls, moved, and at their ends; the guess is in each picture."""
 
-import itertools
 import re
 
 import pytest
 
 from engine.lessons import linkage, queries
+from engine.lessons.noise import KINDS
 from pages.learn import lesson_1_names, lesson_2_promise, lesson_3_noise, lesson_4_trust, marking
 from pages.learn.lesson import MOST_WORDS, Lesson
+from tests.pages.controls import Controls
 
 MODULES = (lesson_1_names, lesson_2_promise, lesson_3_noise, lesson_4_trust)
 GUESSES = {"names": "40", "promise": "70", "noise": "20", "trust": "5"}
-VIEWS = [
-    (module.LESSON.name, f"l{number}", view) for number, module in enumerate(MODULES, start=1) for view in module.VIEWS
-]
+VIEWS = [(module, f"l{number}", view) for number, module in enumerate(MODULES, start=1) for view in module.VIEWS]
+each_view = pytest.mark.parametrize(
+    ("module", "key", "view"), VIEWS, ids=[f"{module.LESSON.name}: {view}" for module, _, view in VIEWS]
+)
 each_lesson = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.LESSON.name)
 
 
@@ -58,34 +60,59 @@ def test_the_question_comes_before_the_controls(module, open_page, drawn):
     assert guess_lines(drawn[-1][0])
 
 
-@pytest.mark.parametrize(("lesson", "key", "view"), VIEWS)
-def test_each_picture_has_its_sentence_and_the_guess(lesson, key, view, open_page, drawn):
+@each_view
+def test_each_picture_has_its_sentence_and_the_guess(module, key, view, open_page, drawn):
+    """With default controls, with all at their low ends, and with all at their high ends."""
+    lesson = module.LESSON.name
     page = open_page("learn", lesson=lesson, guess=GUESSES[lesson], **{f"{key}_view": view})
-    figure, label = drawn[-1]
-    assert figure.data
-    assert label
-    assert guess_lines(figure)
-    assert any(each.value.startswith("####") for each in page.markdown)
-    page = open_page("learn", lesson=lesson, guess="none", **{f"{key}_view": view})
-    assert not page.exception
+    check_picture(page, drawn)
+    assert guess_lines(drawn[-1][0])
+    for end in (0, -1):
+        assert sliders(page, lesson)
+        for control in sliders(page, lesson):
+            options = getattr(control, "options", None) or [control.min, control.max]
+            control.set_value(type(control.value)(float(str(options[end]).replace(",", ""))))
+        if lesson in ("promise", "noise"):
+            page.segmented_control(key=f"{key}_noise").set_value(KINDS[end])
+        drawn.clear()
+        page.run()
+        check_picture(page, drawn)
+    page.query_params["guess"] = "none"
+    drawn.clear()
+    page.run()
+    check_picture(page, drawn)
     assert not guess_lines(drawn[-1][0])
 
 
-@pytest.mark.parametrize(("lesson", "key", "view"), VIEWS)
-def test_each_control_goes_to_its_ends(lesson, key, view, open_page, drawn):
-    page = open_page("learn", lesson=lesson, guess=GUESSES[lesson], **{f"{key}_view": view})
-    controls = [each.key for each in sliders(page, lesson)]
-    assert controls
-    for name, end in itertools.product(controls, (0, -1)):
-        control = next(each for each in sliders(page, lesson) if each.key == name)
-        options = getattr(control, "options", None) or [control.min, control.max]
-        count = len(drawn)
-        control.set_value(type(control.value)(float(str(options[end]).replace(",", "")))).run()
-        assert not page.exception, (name, end)
-        assert len(drawn) > count
-    if lesson in ("promise", "noise"):  # the largest of everything, with the other noise
-        page.segmented_control(key=f"{key}_noise").set_value("gaussian").run()
-        assert not page.exception
+def check_picture(page, drawn):
+    assert not page.exception
+    ((figure, label),) = drawn
+    assert figure.data
+    assert label
+    assert any(each.value.startswith("####") for each in page.markdown)
+
+
+@each_view
+def test_each_control_by_itself_goes_to_its_ends(module, key, view, drawn, monkeypatch):
+    """The functions under the page, with a guess and without one."""
+
+    def shown(guess, **chosen):
+        controls = Controls(**{f"{key}_view": view} | chosen)
+        monkeypatch.setattr(module, "st", controls)
+        drawn.clear()
+        module.LESSON.show(guess)
+        ((figure, label),) = drawn
+        assert figure.data
+        assert label
+        assert any(text.startswith("####") for text in controls.said)
+        return controls.ends
+
+    ends = {name: found for name, found in shown(None).items() if name != f"{key}_view"}
+    assert len(ends) >= 4
+    for name, found in ends.items():
+        for end in found:
+            shown(float(GUESSES[module.LESSON.name]), **{name: end})
+        shown(None, **{name: found[1]})
 
 
 def heading(page) -> str:

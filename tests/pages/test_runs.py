@@ -40,7 +40,7 @@ def test_runs_are_listed_with_what_they_gave(open_page, settings):
     stored(runs, 1)
     stored(runs, 2, done=False)
     test = open_page("runs")
-    assert "1 queued, 1 of yours done; 1 of an older engine." in said(test.markdown)
+    assert "1 queued, 1 of yours done; 1 of an older engine" in said(test.markdown)
     frame = test.dataframe[0].value
     assert set(frame["state"]) == {"✓ done", "◔ queued"}
     done = frame[frame["seed"] == 1].iloc[0]

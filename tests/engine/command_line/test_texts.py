@@ -1,42 +1,34 @@
-"""``tag`` and ``redact``: what other programs rely on, and what bad input gets."""
+"""`tag` and `redact`: what other programs rely on, and what bad input gets."""
 
-import io
 import json
-import sys
 from dataclasses import replace
 
 import pytest
 
 from engine.command_line import texts
-from engine.command_line.verbs import main
 from engine.runs import Runs
-from engine.settings import REPOSITORY, Settings
+from engine.store import places
 from engine.tagging import offered
+from tests.engine.command_line.conftest import PUBLISHED
+from tests.engine.command_line.fake_service import NAMES, SCORE
 
 LETTER = "Dear Germany,\r\nAnn met Rosa in Paris.\n"
+MASKED = "Dear ███████,\r\n███ met ████ in █████.\n"
 PAPER = ("--epsilon", offered.PAPER)
 """The tagger that needs no language model."""
 
 
-@pytest.fixture
-def shell(trained_settings, monkeypatch, capsys):
-    """Runs a command in this process, with something at its standard input."""
-    here = replace(trained_settings, published=REPOSITORY / "cached_results")
-    monkeypatch.setattr(Settings, "from_environment", classmethod(lambda cls: here))
-
-    def run(*arguments: str, typed: bytes = b"") -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["engine", *arguments])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
-        code = main()
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
+@pytest.fixture(autouse=True)
+def _published_taggers(publish, settings):
+    """Publish the taggers of the repository with their runs."""
+    models = PUBLISHED / places.MODELS
+    publish(*(f"*{path.stem}.json" for path in models.glob("*.npz")))
+    (settings.published / places.MODELS).symlink_to(models)
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two texts, one in a folder within, and a file that is none."""
+    """Two texts, one of them in a folder within, and a file that is no text."""
     made = tmp_path / "letters"
     (made / "more").mkdir(parents=True)
     (made / "one.txt").write_bytes(LETTER.encode())
@@ -45,7 +37,7 @@ def folder(tmp_path):
     return made
 
 
-def test_tag_gives_places_in_the_text_as_it_was_typed(shell):
+def test_tag_finds_names_with_the_published_tagger(shell):
     code, out, _ = shell("tag", *PAPER, "--json", typed=LETTER.encode())
     found = json.loads(out)
     assert code == 0
@@ -57,85 +49,114 @@ def test_tag_gives_places_in_the_text_as_it_was_typed(shell):
         assert LETTER[each["start"] : each["end"]].strip()
         assert each["type"] in ("PER", "LOC", "ORG", "MISC")
         assert 0 < each["score"] <= 1
-    _, out, _ = shell("tag", *PAPER, typed=LETTER.encode())
+
+
+def test_tag_prints_places_in_the_text_as_it_was_typed(shell, service):
+    code, out, _ = shell("tag", *PAPER, "--json", typed=LETTER.encode())
+    found = json.loads(out)
+    assert code == 0
+    assert found["text"] == LETTER
+    names = [(LETTER[each["start"] : each["end"]], each["type"], each["score"]) for each in found["entities"]]
+    assert names == [(name, NAMES[name], SCORE) for name in ("Germany", "Ann", "Rosa", "Paris")]
+    code, out, _ = shell("tag", *PAPER, typed=LETTER.encode())
+    assert code == 0
     rows = [line.split("\t") for line in out.splitlines()]
-    assert [(int(row[0]), int(row[1]), row[2]) for row in rows] == [
-        (each["start"], each["end"], each["type"]) for each in found["entities"]
+    assert [(int(start), int(end), kind, float(score), name) for start, end, kind, score, name in rows] == [
+        (each["start"], each["end"], each["type"], each["score"], name)
+        for each, (name, *_) in zip(found["entities"], names, strict=True)
     ]
 
 
-def test_files_and_folders_are_called_by_their_names(shell, folder):
-    code, out, _ = shell("tag", str(folder), str(folder / "one.txt"), *PAPER, "--json")
+@pytest.mark.parametrize("epsilon", [*offered.published(), None])
+def test_tag_takes_the_published_tagger_of_an_epsilon(shell, service, epsilon):
+    code, _, err = shell("tag", *(("--epsilon", epsilon) if epsilon else ()), typed=b"Ann")
+    assert code == 0, err
+    ((model,),) = (call.args[1] for call in service.text_tagger.return_value.tag.call_args_list)
+    assert model.config == offered.asked_for(epsilon or "inf")
+
+
+def test_tag_prints_the_name_of_each_file(shell, service, folder):
+    code, out, _ = shell("tag", folder, folder / "one.txt", *PAPER, "--json")
+    expected = [folder / "more" / "two.txt", folder / "one.txt", folder / "one.txt"]
     assert code == 0
-    files = [json.loads(line)["file"] for line in out.splitlines()]
-    assert files == [str(folder / "more" / "two.txt"), str(folder / "one.txt"), str(folder / "one.txt")]
+    assert [json.loads(line)["file"] for line in out.splitlines()] == [str(path) for path in expected]
+    code, out, _ = shell("tag", folder, *PAPER)
+    assert {line.split("\t")[0] for line in out.splitlines()} == {str(path) for path in expected}
 
 
-def test_redact_writes_what_is_left(shell, folder, tmp_path):
-    _, out, _ = shell("tag", *PAPER, "--json", typed=LETTER.encode())
-    masked = LETTER
-    for each in json.loads(out)["entities"]:
-        masked = masked[: each["start"]] + "█" * (each["end"] - each["start"]) + masked[each["end"] :]
-    assert shell("redact", *PAPER, "--replace", "mask", typed=LETTER.encode()) == (0, masked, "")
-    code, out, _ = shell("redact", str(folder), *PAPER, "--replace", "mask", "--output", str(tmp_path / "new"))
+def test_redact_writes_the_text_without_its_names(shell, service, folder, tmp_path):
+    assert shell("redact", *PAPER, "--replace", "mask", typed=LETTER.encode()) == (0, MASKED, "")
+    code, out, _ = shell("redact", folder, *PAPER, "--replace", "mask", "--output", tmp_path / "new")
     assert (code, out) == (0, "")
-    assert (tmp_path / "new" / "one.txt").read_bytes().decode() == masked
-    assert (tmp_path / "new" / "more" / "two.txt").is_file()
+    assert (tmp_path / "new" / "one.txt").read_bytes().decode() == MASKED
+    assert (tmp_path / "new" / "more" / "two.txt").read_text(encoding="utf-8") == "██████ beat ███."
     assert (folder / "one.txt").read_bytes().decode() == LETTER
     code, out, _ = shell("redact", *PAPER, "--json", typed=LETTER.encode())
     fields = json.loads(out)
-    assert "".join(each["replacement"] for each in fields["entities"]).startswith("[")
+    assert code == 0
+    assert [each["replacement"] for each in fields["entities"]] == ["[LOC]", "[PER]", "[PER]", "[LOC]"]
     for each in fields["entities"]:
         assert fields["text"][each["new_start"] : each["new_end"]] == each["replacement"]
 
 
-def test_a_users_own_run(shell, trained_settings):
-    from engine.cluster.worker import compute
-    from engine.store.database import Store
-    from tests.engine.runs_for_tests import SMALL
-
+def test_tag_takes_the_tagger_that_a_run_has_kept(shell, service, trained_settings):
+    run_id = json.loads(shell("submit", "--corpus", "synthetic", "--json")[1])["run_id"]
+    code, out, err = shell("tag", "--run", run_id, typed=b"Dear Ann")
+    assert (code, out) == (2, "")
+    assert run_id in err
+    service.finish(trained_settings, run_id)
     runs = Runs(trained_settings)
-    identity = runs.identity(SMALL)
-    Store(trained_settings.store_url).submit(identity, SMALL, runs.corpus(SMALL).checksum)
-    code, _, said = shell("tag", "--run", identity, typed=b"Dear Ann")
-    assert (code, "has no tagger that was kept" in said) == (2, True)
-    compute(identity, trained_settings, "here")
-    code, out, _ = shell("tag", "--run", identity, "--json", typed=b"Dear Ann")
-    assert (code, json.loads(out)["text"]) == (0, "Dear Ann")
+    any_model = runs.model(next(run.run_id for run in runs.published() if run.config == offered.asked_for("0.76")))
+    with trained_settings.artefacts.making(places.model_name(run_id), "The tagger") as path:
+        replace(any_model, run_id=run_id, config=runs.get(run_id).config).save(path)
+    code, out, err = shell("tag", "--run", run_id, "--json", typed=b"Dear Ann")
+    assert code == 0, err
+    assert json.loads(out)["text"] == "Dear Ann"
+    ((model,),) = (call.args[1] for call in service.text_tagger.return_value.tag.call_args_list)
+    assert model.run_id == run_id
 
 
 @pytest.mark.parametrize(
     ("arguments", "typed", "said"),
     [
-        (["tag"], b"", "standard input is empty"),
-        (["tag"], b" \n", "standard input is empty"),
-        (["tag"], b"caf\xe9", "standard input is no text in UTF-8: byte 3 cannot be read"),
-        (["tag", "/nowhere/a.txt"], b"", "/nowhere/a.txt cannot be read: No such file or directory"),
-        (["tag", "--epsilon", "2"], b"Ann", "epsilon='2', expected one of inf, 8, 3, 1, 0.76"),
+        (["tag"], b"", "standard input … empty"),
+        (["tag"], b" \n", "standard input … empty"),
+        (["tag"], b"caf\xe9", "standard input … UTF-8 … byte 3"),
+        (["tag", "/nowhere/a.txt"], b"", "/nowhere/a.txt … No such file or directory"),
+        (["tag", "--epsilon", "2"], b"Ann", "epsilon='2' … inf, 8, 3, 1, 0.76"),
         (["tag", "--run", "f" * 16], b"Ann", "f" * 16),
-        (["tag", "--run", "f" * 16, "--epsilon", "1"], b"Ann", "expected one of them"),
-        (["redact", "--replace", "hide"], b"Ann", "replace='hide', expected one of type, pseudonym, mask"),
-        (["redact", "--output", "there"], b"Ann", "output='there', expected none for standard input"),
+        (["tag", "--run", "f" * 16, "--epsilon", "1"], b"Ann", f"epsilon='1' … run='{'f' * 16}'"),
+        (["redact", "--replace", "hide"], b"Ann", "replace='hide' … type, pseudonym, mask"),
+        (["redact", "--output", "there"], b"Ann", "output='there' … standard input"),
     ],
 )
-def test_bad_input_gets_a_sentence_and_code_2(shell, arguments, typed, said):
-    code, out, error = shell(*arguments, typed=typed)
+def test_bad_text_is_exit_code_2_and_one_sentence(shell, service, arguments, typed, said):
+    code, out, err = shell(*arguments, typed=typed)
     assert (code, out) == (2, "")
-    assert said in error
-    assert len(error.splitlines()) == 1
+    assert all(part in err for part in said.split(" … ")), err
+    assert len(err.splitlines()) == 1
 
 
-def test_bad_files_get_a_sentence_and_code_2(shell, folder, tmp_path, monkeypatch):
-    empty = tmp_path / "empty"
+def test_bad_files_are_exit_code_2_and_their_names(shell, service, folder, tmp_path, monkeypatch):
+    empty, other, new = tmp_path / "empty", tmp_path / "one.txt", tmp_path / "new"
     empty.mkdir()
-    assert f"{empty} has no .txt file" in shell("tag", str(empty))[2]
-    assert "several texts need a folder" in shell("redact", str(folder))[2]
-    assert "would be written over" in shell("redact", str(folder), *PAPER, "--output", str(folder))[2]
-    other = tmp_path / "one.txt"
     other.write_text("Ann")
-    both = [str(folder / "one.txt"), str(other)]
-    assert "one.txt would be written over" in shell("redact", *both, *PAPER, "--output", str(tmp_path / "new"))[2]
-    assert not (tmp_path / "new").exists()
-    assert "cannot be written" in shell("redact", both[0], *PAPER, "--output", str(other))[2]
+    both = (folder / "one.txt", other)
+    for command, said in (
+        (("tag", empty), f"{empty} … .txt"),
+        (("redact", folder), "output … --json"),
+        (("redact", folder, *PAPER, "--output", folder), f"output={str(folder)!r} … written over"),
+        (("redact", *both, *PAPER, "--output", new), f"output={str(new)!r} … one.txt … written over"),
+        (("redact", both[0], *PAPER, "--output", other), f"output … {other}"),
+    ):
+        code, out, err = shell(*command)
+        assert (code, out) == (2, ""), command
+        assert all(part in err for part in said.split(" … ")), err
+    assert not new.exists()
+    assert (folder / "one.txt").read_bytes().decode() == LETTER
+    assert other.read_text() == "Ann"
     monkeypatch.setattr(texts, "MOST_BYTES", 5)
-    assert shell("tag", both[0])[::2] == (2, f"{both[0]} has more than 5 bytes\n")
+    code, _, err = shell("tag", both[0])
+    assert code == 2
+    assert f"{both[0]} " in err
+    assert "5 bytes" in err

@@ -1,0 +1,59 @@
+"""What tests of the command line share: a shell, a fake service, published runs."""
+
+import io
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.command_line.verbs import main
+from engine.settings import REPOSITORY, Settings
+from tests.engine.command_line.fake_service import FakeService
+
+PUBLISHED = REPOSITORY / "cached_results"
+
+
+@pytest.fixture
+def shell(trained_settings, tmp_path, monkeypatch, capsys):
+    """Return a function that runs a command in this process: exit code, standard output, standard error.
+
+    No run is published and no corpus is here, but for the embedded one and what a test adds.
+    """
+    read = Settings.from_environment
+    here = classmethod(lambda cls: replace(read(), published=trained_settings.published))
+    monkeypatch.setattr(Settings, "from_environment", here)
+    monkeypatch.setenv("EPSILON_HOME", str(trained_settings.home))
+    monkeypatch.setenv("EPSILON_STORE_URL", trained_settings.store_url)
+    monkeypatch.setenv("EPSILON_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.delenv("EPSILON_LANGUAGE_MODEL", raising=False)
+
+    def run(*arguments: object, typed: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["engine", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
+        code = main()
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def service(monkeypatch) -> FakeService:
+    """Replace what trains, attacks, downloads, tags and starts workers."""
+    return FakeService(monkeypatch)
+
+
+@pytest.fixture
+def publish(settings) -> Callable[..., list[Path]]:
+    """Return a function that publishes those runs of the repository whose file names match one of some patterns."""
+
+    def publish(*patterns: str) -> list[Path]:
+        found = sorted({path for pattern in patterns for path in PUBLISHED.glob(pattern)})
+        assert found
+        for path in found:
+            (settings.published / path.name).symlink_to(path)
+        return found
+
+    return publish

@@ -1,0 +1,76 @@
+"""What the command line talks to, without what takes long: training, attacks, downloads, tagging and workers.
+
+Configurations, catalogue, store, budgets and messages stay real.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+from unittest.mock import create_autospec
+
+import pytest
+
+from engine import PRIVATE_VERSION, simulation
+from engine.cluster import dispatch
+from engine.config import SimulationConfig
+from engine.corpus import fetching
+from engine.experiments import audits, second_opinion
+from engine.runs import Runs
+from engine.settings import Settings
+from engine.tagging import tagging
+from engine.tagging.entities import Entity, Tagged
+from engine.training.model import Model
+from tests.engine.runs_for_tests import provenance, record
+
+NAMES = {"Germany": "LOC", "Ann": "PER", "Rosa": "PER", "Paris": "LOC", "France": "LOC"}
+"""The names that the fake tagger finds, with their types."""
+SCORE = 0.75
+"""Its probability of each name."""
+
+
+class FakeService:
+    """Replace each slow function by a mock with the same signature.
+
+    simulate yields ``records``; other mocks are given their result by the test.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.records = tuple(record(number) for number in range(3))
+        self.simulate = _replace(patch, simulation, "simulate", lambda *_, **__: iter(self.records))
+        self.second_opinions = _replace(patch, second_opinion, "second_opinions")
+        self.audit = _replace(patch, audits, "audit")
+        self.ensure_cluster = _replace(patch, dispatch, "ensure_cluster")
+        self.fetch = _replace(patch, fetching, "fetch")
+        self.text_tagger = _replace(patch, tagging, "TextTagger")
+        self.text_tagger.return_value.tag.side_effect = _tag
+
+    @property
+    def trained(self) -> list[SimulationConfig]:
+        """Return the configurations that were to be trained."""
+        return [call.args[0] for call in self.simulate.call_args_list]
+
+    def finish(self, settings: Settings, run_id: str) -> None:
+        """Store ``records`` of a queued run, as a worker does."""
+        runs = Runs(settings)
+        claim = runs.book.claim(run_id, "worker")
+        for each in self.records:
+            runs.book.append(claim, each)
+        runs.book.finish(claim, provenance(claim.corpus_checksum, PRIVATE_VERSION))
+        runs.close()
+
+
+def _replace(patch: pytest.MonkeyPatch, module: Any, name: str, effect: Callable[..., Any] | None = None) -> Any:
+    mock = create_autospec(getattr(module, name), side_effect=effect)
+    patch.setattr(module, name, mock)
+    return mock
+
+
+def _tag(texts: Sequence[str], models: Sequence[Model]) -> list[list[Tagged]]:
+    return [[_tagged(text) for text in texts] for _ in models]
+
+
+def _tagged(text: str) -> Tagged:
+    found = re.finditer(r"\b(?:" + "|".join(NAMES) + r")\b", text)
+    names = tuple(Entity(each.start(), each.end(), NAMES[each[0]], SCORE) for each in found)
+    spans = tuple((each.start, each.end) for each in names)
+    return Tagged(spans, tuple(f"B-{each.type}" for each in names), (SCORE,) * len(names), names)

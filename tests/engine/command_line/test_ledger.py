@@ -1,0 +1,105 @@
+"""`ledger`: the training that its options describe, and what is printed of it."""
+
+import json
+import math
+from dataclasses import asdict, replace
+from unittest.mock import create_autospec
+
+import pytest
+
+from engine.command_line import ledgers
+from engine.privacy.ledger import Training, rows
+from engine.reports.numbers import epsilon_text
+
+SIZES = ("ledger", "--examples", "400", "--batch-size", "40", "--epochs", "1")
+LEDGER = (*SIZES, "--noise-multiplier", "2")
+TRAINING = Training(examples=400, batch_size=40, epochs=1.0, noise_multiplier=2.0)
+
+
+def finite(epsilon):
+    return None if epsilon is None or math.isinf(epsilon) else epsilon
+
+
+def test_ledger_prints_each_assumption_with_its_epsilon(shell):
+    code, out, _ = shell(*LEDGER, "--json")
+    found = json.loads(out)
+    expected = rows(TRAINING)
+    assert code == 0
+    for row, each in zip(found["rows"], expected, strict=True):
+        known = each.epsilon is not None
+        assert row == asdict(each) | {"epsilon": finite(each.epsilon), "known": known}
+    assert any(math.isinf(each.epsilon) for each in expected)
+    assert any(each.at_least for each in expected)
+    assert found["noise_multiplier"] == 2.0
+    (promised,) = {each.epsilon for each in expected if each.claimed}
+    assert found["waterfall"][-1]["epsilon"] == promised
+    code, out, _ = shell(*LEDGER)
+    lines = out.splitlines()
+    assert code == 0
+    assert f"ε = {epsilon_text(promised)} at δ = 1e-5" in out
+    for each in expected:
+        said = each.choice if each.claimed else f"{each.choice}: ε = {epsilon_text(each.epsilon)}"
+        assert any(said in line for line in lines), said
+
+
+def test_ledger_ends_with_the_epsilon_of_the_accountant_that_is_assumed(shell):
+    (rdp,) = (row.epsilon for row in rows(TRAINING) if row.choice == "Rényi, improved conversion")
+    code, out, _ = shell(*LEDGER, "--accountant", "rdp", "--json")
+    assert code == 0
+    assert json.loads(out)["waterfall"][-1]["epsilon"] == rdp
+    assert shell(*LEDGER, "--accountant", "rdp")[1].splitlines()[-1].endswith(f"ε = {epsilon_text(rdp)}")
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """Replace the rows, which take long, by the first of another training; the mock knows of which they were asked."""
+    mock = create_autospec(rows, return_value=rows(TRAINING)[:1])
+    monkeypatch.setattr(ledgers, "rows", mock)
+    return mock
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [
+        ((), {}),
+        (("--clients", "4"), {"clients": 4}),
+        (("--shuffled",), {"shuffled": True}),
+        (("--delta", "1e-6"), {"delta": 1e-6}),
+    ],
+)
+def test_ledger_is_of_the_training_that_its_options_describe(shell, seen, options, changes):
+    assert shell(*LEDGER, *options)[0] == 0
+    seen.assert_called_once_with(replace(TRAINING, **changes))
+
+
+def test_ledger_takes_target_epsilon_and_group_size_as_epsilon_does(shell, seen):
+    code, out, _ = shell(*SIZES, "--target-epsilon", "1", "--group-size", "2", "--json")
+    found = json.loads(out)
+    sigma, last = found["noise_multiplier"], found["waterfall"][-1]
+    assert code == 0
+    seen.assert_called_once_with(replace(TRAINING, noise_multiplier=sigma))
+    _, out, _ = shell("epsilon", *SIZES[1:], "--noise-multiplier", sigma, "--group-size", "2", "--json")
+    expected = json.loads(out)
+    assert expected["epsilon"] == pytest.approx(1, abs=0.002)
+    assert last["epsilon"] == pytest.approx(expected["group_epsilon"], abs=0.02)
+    assert "2 sentences" in last["choice"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("ledger",), "examples … batch_size … epochs … run=ID"),
+        (SIZES, "noise_multiplier … target_epsilon"),
+        ((*LEDGER, "--target-epsilon", "3"), "noise_multiplier … target_epsilon"),
+        ((*SIZES, "--target-epsilon", "3", "--shuffled"), "target_epsilon"),
+        ((*LEDGER, "--accountant", "exact"), "accountant='exact'"),
+        ((*LEDGER, "--group-size", "0"), "group_size=0"),
+        ((*LEDGER, "--clients", "100"), "batch_size=40"),
+        ((*LEDGER, "--delta", "2"), "delta=2"),
+        (("ledger", "--run", "0123456789abcdef"), "0123456789abcdef"),
+    ],
+)
+def test_ledger_refuses_bad_input_with_exit_code_2(shell, command, said):
+    code, out, err = shell(*command)
+    assert (code, out) == (2, "")
+    assert all(part in err for part in said.split(" … ")), err
