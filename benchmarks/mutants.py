@@ -19,13 +19,14 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -74,6 +75,7 @@ OPERATORS = {
 }
 """Of Cosmic Ray's changes: each kind of operator turns into its opposite or its neighbour, not into all eleven others;
 decorators stay, since most of ours only make things faster."""
+_FAILURE = re.compile(r"(?:FAILED|ERROR) (\S.*)")
 _SLOW, _LEAST = 8.0, 30.0
 """A mutant that takes so many times as long as the tests do without a change, and so many seconds, is found."""
 
@@ -88,18 +90,21 @@ class Mutant:
     after: str
 
 
-def copy_tree(folder: Path) -> None:
-    """The files that Git knows, as they are now. Files that are equal stay, and what Numba compiled of them."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *_COPIED]
-    listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
-    names = {name for name in listed if (REPOSITORY / name).is_file()}
+def copy_tree(folder: Path, tree: Path = REPOSITORY, parts: Sequence[str] = _COPIED) -> None:
+    """Copy the files of a tree that Git knows, as they are now: these parts of it, or all (none given).
+
+    Files that are equal stay, and what Numba compiled of them.
+    """
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *parts]
+    listed = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=True).stdout.splitlines()
+    names = {name for name in listed if (tree / name).is_file()}
     for old in [path for path in folder.rglob("*.py") if str(path.relative_to(folder)) not in names]:
         old.unlink()
     for name in names:
-        source, target = REPOSITORY / name, folder / name
+        source, target = tree / name, folder / name
         if not target.exists() or target.read_bytes() != source.read_bytes():
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target)
+            shutil.copy2(source, target)
 
 
 def passes(folder: Path, arguments: list[str], limit: float, output: Path) -> bool:
@@ -145,9 +150,12 @@ def red(folder: Path, tests: Iterable[str], output: Path) -> list[str]:
     """Tests that fail without any change."""
     if passes(folder, ["--maxfail=1000000", "-rfE", *tests], 3600.0, output):
         return []
-    lines = output.read_text(encoding="utf-8").splitlines()
-    found = [line.split(" - ")[0].split(" ", 1)[1] for line in lines if line.startswith(("FAILED ", "ERROR "))]
-    return found or [*tests]
+    return failures(output.read_text(encoding="utf-8")) or [*tests]
+
+
+def failures(text: str) -> list[str]:
+    """Return the tests that failed, by what pytest prints with ``-rfE``. Errors in a log have more than one space."""
+    return [found[1].split(" - ")[0] for line in text.splitlines() if (found := _FAILURE.match(line))]
 
 
 class Session:

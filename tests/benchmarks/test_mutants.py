@@ -24,15 +24,15 @@ def test_what_was_tested_is_kept_beside_what_was_known(tmp_path):
     mutants.keep({second: OUTCOME | {"digest": "old"}}, file)
     mutants.keep({first: OUTCOME | {"digest": digest, "survivors": []}}, file)
     assert mutants.kept(file)[second]["survivors"] == OUTCOME["survivors"]
-    assert mutants.changed_since(file) == [
-        f"{second}: changed since 2026-01-02",
-        *(f"{module}: no outcome is kept of any text of it" for module in others),
-    ]
+    changed, *unknown = mutants.changed_since(file)
+    assert all(part in changed for part in (f"{second}: ", "changed", "2026-01-02"))
+    assert [line.partition(":")[0] for line in unknown] == others
+    assert all("no outcome" in line for line in unknown)
     mutants.keep({first: OUTCOME | {"digest": digest, "tested": 3}}, file)
     assert mutants.kept(file)[first]["tested"] == 9, "more of the same text was tested before"
     file.unlink()
     mutants.keep({first: OUTCOME | {"digest": digest, "tested": 3}}, file)
-    assert mutants.changed_since(file)[0] == f"{first}: 3 of 9 mutants tested"
+    assert mutants.changed_since(file)[0].startswith(f"{first}: 3 of 9 ")
 
 
 def test_modules_that_changed_since_they_were_tested_are_listed():

@@ -6,6 +6,7 @@ import ipaddress
 import json
 import socket
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
@@ -51,7 +52,9 @@ def page(host: str, port: int, path: str) -> int | None:
 def test_the_clusters_have_no_pages(cluster):
     """Dask listens for those as well, which need no certificate: there are none."""
     paths = ("/", "/status", "/info/main/workers.html", "/json/counts.json", "/metrics", "/api/v1/get_workers")
-    found = {page(*each, path) for each in listening(cluster) for path in paths}
+    places = listening(cluster)
+    with ThreadPoolExecutor(len(places)) as asking:
+        found = {status for path in paths for status in asking.map(lambda each, path=path: page(*each, path), places)}
     assert found <= {None, 404}
 
 
@@ -61,4 +64,6 @@ def test_the_clusters_have_no_answer_for_who_has_no_certificate(cluster):
     stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
     found = listening(cluster)
     assert len(found) > 1  # scheduler, and workers with who looks after them
-    assert not [each for each in found if answered(*each, None) or answered(*each, stranger)]
+    with ThreadPoolExecutor(2 * len(found)) as asking:  # each waits in vain until its time is over
+        asked = [asking.submit(answered, *each, known) for each in found for known in (None, stranger)]
+        assert not any(each.result() for each in asked)

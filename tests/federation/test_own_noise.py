@@ -22,6 +22,8 @@ FIELDS = {
     "noise_source": "system",
 }
 
+pytestmark = pytest.mark.nightly  # test_processes.py has the case of make test
+
 
 @pytest.fixture(scope="module")
 def ended(python, tmp_path_factory):

@@ -116,6 +116,7 @@ def test_a_worker_that_compiles_is_not_idle():
     assert membership.doing([f"{membership.WARM}tls://10.0.0.4:4711", "1a2b-app/7-1"]).startswith("gets ready")
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(1500)
 def test_a_machine_is_cut_off_and_comes_back(site, trained_settings):
     site.begin("sched", "cluster", "scheduler", "--host", site.machines["sched"].address)
@@ -154,7 +155,7 @@ def test_a_machine_is_cut_off_and_comes_back(site, trained_settings):
 
 def answered(host: str, port: int, known: ssl.SSLContext | None) -> bool:
     """Whether a scheduler says anything to somebody with this certificate; it speaks first."""
-    with socket.create_connection((host, port), timeout=20) as plain:
+    with socket.create_connection((host, port), timeout=10) as plain:
         try:
             if known is None:
                 plain.sendall(bytes(64))

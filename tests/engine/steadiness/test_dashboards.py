@@ -94,7 +94,11 @@ def test_two_on_one_home_share_a_cluster_which_outlives_the_first(dashboards, tr
     watch.close()
 
 
-@pytest.mark.parametrize("victim", ["server", "process"], ids=["server of pages", "what started it"])
+@pytest.mark.parametrize(
+    "victim",
+    ["server", pytest.param("process", marks=pytest.mark.nightly)],
+    ids=["server of pages", "what started it"],
+)
 def test_one_that_is_killed_outright_in_the_middle_of_a_run(dashboards, trained_settings, undisturbed, victim):
     """The next one takes the run up where it stands."""
     dashboard, watch = dashboards(), Watch(trained_settings, CONFIGS[:1])

@@ -1,0 +1,90 @@
+"""The list of planted faults fits the sources, and a fault that tests let pass is reported."""
+
+import dataclasses
+from collections import Counter
+
+import pytest
+
+from benchmarks import mutants, planted_faults
+from benchmarks.planted_faults import Fault
+
+FAULT = Fault(
+    name="a sum is a difference",
+    area="store",
+    file="adding.py",
+    before="a + b",
+    after="a - b",
+    tests=("test_adding.py",),
+)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # importing what they need takes longer than the tests
+    (tmp_path / "adding.py").write_text("def add(a, b):\n    return a + b\n")
+    (tmp_path / "test_adding.py").write_text(
+        "from adding import add\n\n\ndef test_zero():\n    assert add(2, 0) == 2\n\n\n"
+        "def test_one():\n    assert add(1, 1) == 2\n"
+    )
+    return tmp_path
+
+
+def test_each_fault_can_be_planted_and_its_tests_are_there():
+    assert planted_faults.problems(planted_faults.read()) == []
+
+
+def test_faults_have_names_of_their_own_and_cover_each_area():
+    faults = planted_faults.read()
+    assert len(faults) >= 40
+    assert len({fault.name for fault in faults}) == len(faults)
+    by_area = Counter(fault.area for fault in faults)
+    assert by_area.keys() == set(planted_faults.AREAS)
+    assert min(by_area.values()) >= 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"before": "a * b"}, "stands 0 times in adding.py"),
+        ({"before": "a"}, "stands 3 times in adding.py"),
+        ({"file": "gone.py"}, "stands 0 times in gone.py"),
+        ({"after": "a + b"}, "the text after is the text before"),
+        ({"tests": ("test_gone.py",)}, "test_gone.py is not there"),
+        ({"tests": ("test_adding.py::test_two",)}, "test_adding.py::test_two is not there"),
+    ],
+)
+def test_a_fault_that_does_not_fit_is_reported(folder, changes, words):
+    assert planted_faults.problems([FAULT], folder) == []
+    (problem,) = planted_faults.problems([dataclasses.replace(FAULT, **changes)], folder)
+    assert words in problem
+
+
+@pytest.mark.parametrize(
+    ("tests", "failed"), [("test_adding.py", "test_adding.py::test_one"), ("test_adding.py::test_zero", "")]
+)
+def test_a_fault_is_found_by_the_first_test_that_fails_and_is_removed(folder, tests, failed):
+    source = folder / "adding.py"
+    before = source.read_bytes(), source.stat().st_mtime_ns
+    with planted_faults.planted(FAULT, folder):
+        assert "a - b" in source.read_text()
+        result = planted_faults.run_tests(folder, [tests], 60.0, folder / "pytest.txt", keep_code=False)
+    assert (result.found, result.test) == (bool(failed), failed)
+    assert (source.read_bytes(), source.stat().st_mtime_ns) == before
+
+
+def test_failures_are_told_from_errors_in_a_log():
+    log, told = "ERROR    engine.worker:worker.py:108 Run failed.", "ERROR tests/a.py - ValueError: x"
+    text = f"{log}\n{told}\nFAILED tests/b.py::c - d - e\n"
+    assert mutants.failures(text) == ["tests/a.py", "tests/b.py::c"]
+
+
+def test_tests_that_hang_are_ended_and_have_found_the_fault(folder):
+    (folder / "test_adding.py").write_text("import time\n\ntime.sleep(600)\n")
+    result = planted_faults.run_tests(folder, FAULT.tests, 0.2, folder / "pytest.txt", keep_code=False)
+    assert result.found
+    assert "not over after" in result.test
+
+
+def test_tests_that_cannot_be_run_find_nothing(folder):
+    with pytest.raises(SystemExit, match="pytest ended with 5"):
+        planted_faults.run_tests(folder, ["adding.py"], 60.0, folder / "pytest.txt", keep_code=False)
