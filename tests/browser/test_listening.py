@@ -54,7 +54,11 @@ def test_the_clusters_have_no_pages(cluster):
     paths = ("/", "/status", "/info/main/workers.html", "/json/counts.json", "/metrics", "/api/v1/get_workers")
     places = listening(cluster)
     with ThreadPoolExecutor(len(places)) as asking:
-        found = {status for path in paths for status in asking.map(lambda each, path=path: page(*each, path), places)}
+        found = {
+            status
+            for path in paths
+            for status in asking.map(lambda each, path=path: page(each[0], each[1], path), places)
+        }
     assert found <= {None, 404}
 
 

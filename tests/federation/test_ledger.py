@@ -2,10 +2,12 @@ import dataclasses
 import math
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError
 
 import pytest
 
-from engine.errors import BudgetExceeded, EpsilonError, StoreError
+from engine.errors import BudgetExceeded, StoreError
 from federation.ledger import Entry, Ledger
 
 SENTENCE = "one labelled sentence"
@@ -32,17 +34,20 @@ def test_a_round_is_done_once(tmp_path):
     assert ledger.total(SENTENCE)[0] == 1.0
 
 
-def test_of_many_who_book_a_round_at_once_one_does(tmp_path):
-    def book(_):
-        try:
-            Ledger(tmp_path).book(FIRST)
-        except EpsilonError:
-            return 0
-        return 1
+def test_of_two_concurrent_bookings_of_a_round_one_raises_budget_exceeded(tmp_path, monkeypatch):
+    both_have_read, read = Barrier(2), Ledger._read
 
-    with ThreadPoolExecutor(8) as pool:
-        assert sum(pool.map(book, range(40))) == 1
-    assert len(Ledger(tmp_path).entries()) == 1
+    def read_and_wait(ledger, file):
+        found = read(ledger, file)
+        with suppress(BrokenBarrierError):  # the lock keeps the other thread from reading until the wait is over
+            both_have_read.wait(0.5)
+        return found
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(Ledger, "_read", read_and_wait)
+        errors = [booking.exception() for booking in [pool.submit(Ledger(tmp_path).book, FIRST) for _ in range(2)]]
+    assert [type(error) for error in errors if error] == [BudgetExceeded]
+    assert Ledger(tmp_path).entries() == [FIRST]
 
 
 def test_without_noise_or_for_another_unit_nothing_is_promised(tmp_path):

@@ -49,6 +49,12 @@ def test_rows_hold_only_what_differs():
     assert second["± sd"] is None
 
 
+def test_epsilon_of_a_group_is_the_largest_of_its_seeds():
+    cheap, dear = group((5,), 0.1), group((5,), 1.0)
+    for runs in ((*cheap.runs, *dear.runs), (*dear.runs, *cheap.runs)):
+        assert replace(cheap, runs=runs).epsilon == dear.epsilon > cheap.epsilon
+
+
 def test_a_curve_is_the_mean_of_its_seeds():
     found = compare.curve(group((5, 6)), "step")
     assert [step.x for step in found] == [1.0, 2.0, 3.0]

@@ -77,9 +77,9 @@ def test_other_words_are_another_corpus_and_so_another_run(two: str, settings: S
 
 def test_a_larger_share_holds_a_smaller_one() -> None:
     known = {f"name {number}" for number in range(40)}
-    some = [chosen_names(known, share) for share in (0.0, 0.25, 0.5, 1.0)]
-    assert [len(each) for each in some] == [0, 10, 20, 40]
-    assert some[0] < some[1] < some[2] < some[3] == known
+    some = [chosen_names(known, share) for share in (0.0, 0.01, 0.25, 0.26, 1.0)]
+    assert [len(each) for each in some] == [0, 1, 10, 11, 40]  # rounded up
+    assert some[0] < some[1] < some[2] < some[3] < some[4] == known
 
 
 def test_names_that_touch_are_told_apart() -> None:

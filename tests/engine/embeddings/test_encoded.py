@@ -18,6 +18,7 @@ from engine.embeddings.encoded import (
     EncodedSplit,
     encode_words,
     in_scheme,
+    name_of,
     subset,
     tag_sequences,
 )
@@ -82,6 +83,11 @@ def test_a_corpus_is_encoded_once_and_mapped(package, tmp_path):
         assert encoded.train.tags.tolist() == [3, 0, 0, 1]
         assert encoded.train.rows[2] == len(encoded.vectors) - 1
     assert [len(part) for part in (first.train, first.validation, first.test)] == [2, 1, 1]
+
+
+def test_name_of_differs_by_checksum_and_by_name_and_version_of_the_package(package):
+    packages = (package, dataclasses.replace(package, name="other"), dataclasses.replace(package, version="0"))
+    assert len({name_of(checksum, each) for checksum in ("a" * 64, "b" * 64) for each in packages}) == 6
 
 
 def test_sentences_can_be_chosen_and_named_again(package, tmp_path):

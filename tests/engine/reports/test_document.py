@@ -1,6 +1,7 @@
 """A document says the same in each format, and nothing in it is taken for markup."""
 
 import io
+import itertools
 import json
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -97,6 +98,14 @@ def test_markdown_shows_all_as_it_is(document):
         assert squeezed(part) in text
     assert [token.tag for token in tokens if token.type == "heading_open"] == ["h1", "h2", "h2"]
     assert text.count(squeezed("NOT PRIVATE <b>")) == (3 if document.alarm else 0)
+    cells = [
+        squeezed("".join(each.content for each in after.children))
+        for token, after in itertools.pairwise(tokens)
+        if token.type in ("th_open", "td_open")
+    ]
+    facts, table = document.sections[0].blocks[-2], document.sections[1].blocks[0]
+    expected = (("", ""), *facts.rows, table.columns, *table.rows)
+    assert cells == [squeezed(cell) for row in expected for cell in row]
     assert len([token for token in tokens if token.type == "table_open"]) == 2
 
 

@@ -101,6 +101,8 @@ class TestEveryRun:
             assert int(by_type[name][2].split()[0].replace(",", "")) == counts.gold - counts.correct
         if evidence.promises:
             assert f"ε = {epsilon_text(last.privacy.epsilon)}, δ = 1e-5" in said(document)
+            missed = sum(counts.gold - counts.correct for counts in last.test.strict.values())
+            assert re.findall(r"misses ([\d,]*\d)", said(document)) == [f"{missed:,}"]
 
     @pytest.mark.parametrize("run_id", EVERY)
     def test_its_json_keeps_the_schema(self, of, run_id):
@@ -219,6 +221,15 @@ class TestEvidence:
         assert not evidence.persons
         assert "not known" in dict(summary.label(evidence)).values()
         assert evidence.statement is None
+
+    @pytest.mark.parametrize(("run_id", "number"), [(PRIVATE, 14_041), (WHOLE, 3)])
+    def test_a_delta_of_one_divided_by_n_is_not_small(self, of, run_id, number):
+        evidence = of(run_id)
+        for delta, held in ((0.99 / number, Held.CHECKED), (1 / number, Held.NOT)):
+            last = replace(evidence.last, privacy=replace(evidence.privacy, delta=delta))
+            changed = replace(evidence, run=replace(evidence.run, records=(last,)))
+            (row,) = (each for each in assumptions.rows(changed) if each.name == "δ is small beside 1/n")
+            assert row.held is held
 
     def test_tensorflow_privacy_agrees(self, of):
         evidence = of(PRIVATE)

@@ -42,7 +42,9 @@ def test_a_table_reads_back_with_every_setting(published, tmp_path, ending):
         for name, value in each.run.config.flat().items():
             assert pd.isna(row[name]) if value is None else row[name] == value, name
         test = each.last.test
-        assert row["f1"] == pytest.approx(test.f1, abs=1e-12)
+        assert [row[name] for name in ("precision", "recall", "f1")] == [
+            pytest.approx(score, abs=1e-12) for score in (test.precision, test.recall, test.f1)
+        ]
         assert row["part"] == "test"
         assert row["epsilon"] == pytest.approx(each.last.privacy.epsilon)
         assert [row[f"f1 {kind}"] for kind in test.strict] == [
