@@ -53,8 +53,8 @@ class Adam:
 
 
 def by_equation_2(start: Federation, shares: np.ndarray, optimiser: str, steps: int) -> np.ndarray:
-    """All weights after so many steps at a learning rate of 0.02, sentence by sentence, in float64. shares: of each
-    platform in the sum."""
+    """All weights after so many steps at a learning rate of 0.02, sentence by sentence; sums and moves in float64.
+    shares: of each platform in the sum."""
     weights = start.weights.astype(np.float64)
     common = start.holdings[0].shared
     movers = [Adam(common), *(Adam(holding.own.stop - holding.own.start) for holding in start.holdings)]
@@ -63,7 +63,7 @@ def by_equation_2(start: Federation, shares: np.ndarray, optimiser: str, steps: 
         for number, (holding, share, mover) in enumerate(zip(start.holdings, shares, movers[1:], strict=True)):
             learner = start.learner(Visit(number, number, step, 1))
             sentences = learner.sample(step)
-            own = np.concatenate([weights[:common], weights[holding.own]])
+            own = np.concatenate([weights[:common], weights[holding.own]]).astype(np.float32)
             total = np.zeros(own.size)
             for each in sentences:
                 alone = batch_of(learner.split, holding.table, each[None])
