@@ -20,7 +20,7 @@ from engine.privacy.audit.extent import CANARIES, REFERENCES
 from engine.records import SHOWN, Audit, CanaryAudit
 from engine.reports.audits import audit_command
 from engine.reports.numbers import epsilon_text
-from engine.runs import Runs
+from engine.service import Runs
 from engine.store.audits import write
 
 CORPUS = "conll2003"

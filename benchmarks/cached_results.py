@@ -16,7 +16,7 @@ from engine import corpus as corpora
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.experiments import diagnosis, fedner, over_seeds, paper, recipes
 from engine.records import RunState
-from engine.runs import Runs
+from engine.service import Runs
 from engine.settings import Settings
 
 SEEDS = {"synthetic": 1, "conll2003": over_seeds.SEEDS}

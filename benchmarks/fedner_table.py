@@ -20,8 +20,8 @@ from engine.cluster.dispatch import stop_cluster
 from engine.config import SimulationConfig
 from engine.experiments import fedner
 from engine.records import RunState
-from engine.runs import Runs
-from engine.runs.repeats import outcome
+from engine.service import Runs
+from engine.service.reproducibility import outcome
 from engine.settings import Settings
 
 TABLE = "table2"

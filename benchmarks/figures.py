@@ -7,7 +7,7 @@ from engine.experiments.over_seeds import over_seeds
 from engine.privacy import accounting, groups
 from engine.privacy.plan import PrivacyPlan
 from engine.reports.numbers import epsilon_text
-from engine.runs import Runs
+from engine.service import Runs
 from engine.settings import Settings
 from engine.store import measured
 

@@ -19,7 +19,7 @@ import psutil
 from benchmarks.report import finish, markdown
 from engine.cluster.dispatch import Place, ensure_cluster, stop_cluster
 from engine.config import SimulationConfig, TrainingConfig
-from engine.runs import Runs
+from engine.service import Runs
 from engine.settings import Settings
 
 STARTS = 9

@@ -20,7 +20,7 @@ import psutil
 
 from benchmarks.report import finish, markdown
 from engine.config import SimulationConfig, run_id
-from engine.runs import Runs
+from engine.service import Runs
 from engine.settings import REPOSITORY, Settings
 from engine.store import published
 

@@ -19,7 +19,7 @@ from sqlalchemy import insert
 
 from benchmarks.report import finish, markdown
 from engine.records import Run, RunState
-from engine.runs import Runs, metrics
+from engine.service import Runs, prometheus_metrics
 from engine.settings import REPOSITORY, Settings
 from engine.store.tables import open_database, records, runs
 
@@ -122,7 +122,7 @@ def main() -> None:
             "what waits": lambda: door.book.unfinished(),
             "a run is stored": lambda: door.book.submit(f"{time.time_ns():x}"[-16:], new, "0" * 64),
             "a heartbeat": lambda: door.book.heartbeat(claim, "training", 0.5),
-            "metrics": lambda: metrics.text(door),
+            "metrics": lambda: prometheus_metrics.text(door),
             "the page Runs": drawn("runs", settings),
             "the page Compare": drawn("compare", settings),
             "the page Glossary, which asks for no runs": drawn("glossary", settings),

@@ -15,7 +15,7 @@ from engine.config import SimulationConfig
 from engine.errors import TrainingFailed
 from engine.preparation import prepare
 from engine.records import EntityScores, Run
-from engine.runs import Runs
+from engine.service import Runs
 from engine.settings import Settings
 from engine.simulation import simulate
 from engine.store import places, published_models

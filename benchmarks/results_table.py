@@ -18,7 +18,7 @@ from engine.records import Run
 from engine.reports.medical import all_time_text, verdict
 from engine.reports.numbers import epsilon_text
 from engine.reports.tables import gain_lines
-from engine.runs import Runs
+from engine.service import Runs
 from engine.settings import REPOSITORY, Settings
 from engine.store import measured
 

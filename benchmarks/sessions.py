@@ -35,7 +35,7 @@ import psutil
 from benchmarks.report import finish, markdown
 from benchmarks.session_client import Session
 from engine.config import SimulationConfig, TrainingConfig
-from engine.runs import Runs
+from engine.service import Runs
 from engine.settings import REPOSITORY, Settings
 
 SIZES = (5, 10, 25, 50, 100)

@@ -10,7 +10,7 @@ import statistics
 import time
 
 from benchmarks.report import finish, tagging_table
-from engine.runs import Runs
+from engine.service import Runs
 from engine.tagging.examples import examples
 from engine.tagging.tagging import TextTagger, read_off
 from engine.tagging.text import split

@@ -28,7 +28,7 @@ from engine.cluster.dispatch import Place, stop_cluster
 from engine.cluster.worker import environment
 from engine.config import SimulationConfig, TrainingConfig
 from engine.records import RunState
-from engine.runs import Runs
+from engine.service import Runs
 from engine.settings import Settings
 
 EPOCHS = 3.0

@@ -12,7 +12,7 @@ from engine.errors import InvalidConfig
 from engine.privacy.audit.extent import CANARIES
 from engine.reports.audits import audit_command, audit_fields, audit_text
 from engine.reports.numbers import delta_text
-from engine.runs import Runs
+from engine.service import Runs
 
 GAUSSIAN = "gaussian"
 KNOWN_CANARIES = 100_000

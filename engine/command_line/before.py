@@ -4,7 +4,7 @@ import typer
 
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
-from engine.runs import Runs
+from engine.service import Runs
 
 
 def warn_of_overlap(config: SimulationConfig) -> None:
@@ -15,22 +15,22 @@ def warn_of_overlap(config: SimulationConfig) -> None:
 
 def book(config: SimulationConfig) -> None:
     """Book a training whole where its corpus has a budget: nobody sees when it stops. Raises BudgetExceeded."""
-    from engine.runs import budgets
+    from engine.service import budget_service
 
     runs = Runs.from_environment()
-    if not budgets.any_set(runs):
+    if not budget_service.any_set(runs):
         return
     identity = runs.identity(config)
-    budgets.book(runs, budgets.wishes(runs, identity, identity, config, runs.plan(config), ended=True))
+    budget_service.book(runs, budget_service.wishes(runs, identity, identity, config, runs.plan(config), ended=True))
 
 
 def refuse_budgets(*corpora: str) -> None:
     """Raises InvalidConfig for a corpus with a budget: a search books its trials by itself, and not there."""
-    from engine.runs import budgets
+    from engine.service import budget_service
 
     runs = Runs.from_environment()
     for corpus in corpora:
-        if budgets.account(runs, corpus).budget:
+        if budget_service.account(runs, corpus).budget:
             raise InvalidConfig(
                 f"corpus={corpus!r} has a budget, on which trials of a search would not be booked: run settings one "
                 "by one"

@@ -6,7 +6,7 @@ import typer
 
 from engine.command_line.saying import say
 from engine.reports.budgets import account_fields, account_text
-from engine.runs import Runs
+from engine.service import Runs
 
 budget_app = typer.Typer(help="What a corpus may lose in all, and what runs have taken of it.", no_args_is_help=True)
 
@@ -23,20 +23,20 @@ def set_budget(
     as_json: Json = False,
 ) -> None:
     """Give a corpus a budget, or another total: from now on runs that do not fit are refused."""
-    from engine.runs import budgets
+    from engine.service import budget_service
 
     runs = Runs.from_environment()
-    now = budgets.set_total(runs, corpus, epsilon, delta, unit)
-    possible = budgets.possible(runs, now)
+    now = budget_service.set_total(runs, corpus, epsilon, delta, unit)
+    possible = budget_service.possible(runs, now)
     say(as_json, account_fields(now, possible), account_text(now, possible))
 
 
 @budget_app.command("show")
 def show_budget(corpus: Corpus, as_json: Json = False) -> None:
     """What is left, what spent it, what could still be run."""
-    from engine.runs import budgets
+    from engine.service import budget_service
 
     runs = Runs.from_environment()
-    now = budgets.account(runs, corpus)
-    possible = budgets.possible(runs, now)
+    now = budget_service.account(runs, corpus)
+    possible = budget_service.possible(runs, now)
     say(as_json, account_fields(now, possible), account_text(now, possible))

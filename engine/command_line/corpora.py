@@ -3,8 +3,8 @@
 from typing import Any
 
 from engine.reports.runs import overlap_fields, overlap_text
-from engine.runs import Runs
-from engine.runs.inventory import Inventory
+from engine.service import Runs
+from engine.service.corpus_statistics import Inventory
 
 
 def listed(door: Runs) -> tuple[list[dict[str, Any]], str]:

@@ -7,7 +7,7 @@ import typer
 
 from engine.command_line.saying import progress_bar, say
 from engine.errors import InvalidConfig
-from engine.runs import Runs, exporting, tracking
+from engine.service import Runs, mlflow_export, table_export
 
 
 def export(
@@ -39,12 +39,12 @@ def export(
     found = [each for each in door.overview(100_000) if corpus in (None, each.run.config.corpus)]
     if out:
         chosen = [each.run for each in found]
-        table = exporting.records_table(door.get(run.run_id) for run in chosen) if records else None
-        exporting.write(exporting.runs_table(found) if table is None else table, out)
+        table = table_export.records_table(door.get(run.run_id) for run in chosen) if records else None
+        table_export.write(table_export.runs_table(found) if table is None else table, out)
         rows = len(found) if table is None else len(table)
         say(as_json, {"file": str(out), "rows": rows}, f"{out}: {rows:,} rows")
         return
     done = [door.get(each.run.run_id) for each in found if each.last and each.last.final]
     with progress_bar(quiet=as_json) as tell:
-        sent, there = tracking.send_all(done, str(mlflow), experiment, tell)
+        sent, there = mlflow_export.send_all(done, str(mlflow), experiment, tell)
     say(as_json, {"sent": sent, "there_already": there}, f"{sent:,} runs sent; {there:,} were there already")

@@ -11,7 +11,7 @@ from engine.privacy.accounting import noise_multiplier_for
 from engine.privacy.ledger import Training, rows, waterfall
 from engine.privacy.plan import PrivacyPlan
 from engine.reports.ledger import ledger_fields, ledger_text
-from engine.runs import Runs
+from engine.service import Runs
 
 
 def ledger(

@@ -10,7 +10,7 @@ import typer
 
 from engine.config import JOIN, FederationConfig, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.errors import InvalidConfig
-from engine.runs import Runs
+from engine.service import Runs
 from engine.taggers import KINDS
 from engine.validation import one_of
 

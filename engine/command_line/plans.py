@@ -7,7 +7,7 @@ import typer
 from engine.command_line.saying import say
 from engine.experiments.planner.targets import USUAL_DELTA, Target, read
 from engine.reports.planning import plan_fields, plan_text
-from engine.runs import Runs, planning
+from engine.service import Runs, planner
 
 _LEAST = typer.Option(metavar="[TYPE=]NUMBER", help="At least, of all names or of a type; can be given several times.")
 
@@ -34,5 +34,5 @@ def plan(
         delta=delta,
         clients=clients,
     )
-    found = planning.plan(Runs.from_environment(), target)
+    found = planner.plan(Runs.from_environment(), target)
     say(as_json, plan_fields(found), plan_text(found))

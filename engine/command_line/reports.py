@@ -9,7 +9,7 @@ import typer
 from engine.errors import InvalidConfig
 from engine.reports.document.formats import FORMATS
 from engine.reports.privacy_report import writing
-from engine.runs import Runs, reporting
+from engine.service import Runs, report_evidence
 from engine.validation import one_of
 
 _USUAL = "md"
@@ -28,8 +28,8 @@ def report(
     """Write what a run promises, to whom and on what grounds, as a document to file."""
     one_of("format", name, tuple(FORMATS))
     runs = Runs.from_environment()
-    first = reporting.evidence(runs, run_id)
-    document = writing.of_two(first, reporting.evidence(runs, beside)) if beside else writing.of_run(first)
+    first = report_evidence.evidence(runs, run_id)
+    document = writing.of_two(first, report_evidence.evidence(runs, beside)) if beside else writing.of_run(first)
     drawn = FORMATS[name].draw(document)
     if output is None and name != "pdf":
         sys.stdout.write(drawn.decode())

@@ -12,7 +12,7 @@ import typer
 from engine.command_line.saying import progress_bar, say
 from engine.errors import InvalidConfig
 from engine.reports.scores import score_fields, score_table
-from engine.runs import Runs
+from engine.service import Runs
 from engine.tagging import offered
 from engine.tagging.entities import Entity
 from engine.tagging.redaction import REPLACEMENTS, redact

@@ -50,7 +50,7 @@ from engine.reports.runs import (
 )
 from engine.reports.scores import score_table
 from engine.reports.studies import study_lines, study_outcome, trial_line
-from engine.runs import Runs, repeats
+from engine.service import Runs, reproducibility
 from engine.settings import Settings
 
 _INTERRUPTED = 130
@@ -185,7 +185,7 @@ def paper_tables(
         waiting = sum(not status.state.final for status in statuses)
         typer.echo(f"{waiting:,} runs wait or are under way.", err=True)
     found = papers.measured(known, cells, door.find, seeds)
-    text = repeats.summary(door.repeated({run.run_id: run for run in found.runs}.values()).values())
+    text = reproducibility.summary(door.repeated({run.run_id: run for run in found.runs}.values()).values())
     say(as_json, {"cells": found.fields}, "\n\n".join(filter(None, [found.text, text])))
 
 
@@ -258,8 +258,8 @@ def show(run_id: RunId, as_json: Json = False) -> None:
     fields = run_fields(run) | {"records": [record_fields(record) for record in run.records]}
     if repeat := door.repeated([first]).get(first.run_id):
         outcome = repeat.outcome.text if repeat.outcome else str(repeat.state)
-        lines += ["", f"Run again as {repeats.repeat_id(first.run_id)}: {outcome}"]
-        fields["again"] = {"run_id": repeats.repeat_id(first.run_id), "outcome": outcome}
+        lines += ["", f"Run again as {reproducibility.repeat_id(first.run_id)}: {outcome}"]
+        fields["again"] = {"run_id": reproducibility.repeat_id(first.run_id), "outcome": outcome}
     say(as_json, fields, "\n".join(lines))
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.people import Deed
-from engine.runs import Runs
+from engine.service import Runs
 from pages.shared import downloads
 
 _SHOWN = 10_000

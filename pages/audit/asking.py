@@ -9,7 +9,7 @@ from engine.errors import EpsilonError, RunNotFound
 from engine.privacy.audit import extent
 from engine.records import Run, RunState, RunStatus
 from engine.reports.audits import audit_command
-from engine.runs import Runs, auditing
+from engine.service import Runs, audit_jobs
 from pages.audit import words
 from pages.shared import address, door, one_run, submitting
 
@@ -29,7 +29,7 @@ def show(runs: Runs, asked: str | None) -> None:
     if run is None:
         st.caption("No run is done yet: start one on the page Explore.")
         return
-    status = auditing.status(runs, run.run_id)
+    status = audit_jobs.status(runs, run.run_id)
     st.fragment(_job, run_every=POLL_SECONDS if _under_way(status) else None)(runs, run)
 
 
@@ -38,7 +38,7 @@ def _under_way(status: RunStatus | None) -> bool:
 
 
 def _job(runs: Runs, run: Run) -> None:
-    status = auditing.status(runs, run.run_id)
+    status = audit_jobs.status(runs, run.run_id)
     if status and _under_way(status):
         st.session_state[_WATCHED] = run.run_id
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -55,7 +55,7 @@ def _job(runs: Runs, run: Run) -> None:
         st.error(address.plain(status.error), icon=":material/error:")
     try:
         canaries, references = extent.usual(run.config)
-        said = words.takes(auditing.seconds(runs, run.config), canaries, references)
+        said = words.takes(audit_jobs.seconds(runs, run.config), canaries, references)
     except EpsilonError as error:
         st.info(address.plain(str(error)), icon=":material/info:")
         return
@@ -76,7 +76,7 @@ def _job(runs: Runs, run: Run) -> None:
 
 def _submit(runs: Runs, run: Run) -> None:
     try:
-        auditing.submit(runs, run, owner_pid=os.getpid())
+        audit_jobs.submit(runs, run, owner_pid=os.getpid())
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
     else:

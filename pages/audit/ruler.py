@@ -3,7 +3,7 @@
 import streamlit as st
 
 from engine.records import Measurement
-from engine.runs import Runs
+from engine.service import Runs
 from pages.audit import words
 from pages.shared import address, tables
 

@@ -4,7 +4,7 @@ import streamlit as st
 
 from engine.errors import EpsilonError
 from engine.records import MembershipAudit
-from engine.runs import Runs
+from engine.service import Runs
 from pages.shared import address, tables
 
 

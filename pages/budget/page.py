@@ -7,7 +7,7 @@ import streamlit as st
 from engine.errors import EpsilonError
 from engine.privacy.budget import UNITS
 from engine.reports.budgets import account_fields
-from engine.runs import budgets
+from engine.service import budget_service
 from pages.budget import charts, words
 from pages.shared import address, door, downloads, tables, titles
 from pages.shared.picture import show
@@ -17,8 +17,8 @@ names = [info.name for info in runs.corpora() if info.available]
 heading = st.container()
 corpus = st.selectbox("Corpus", names, format_func=titles.corpus, key="corpus", bind="query-params")
 try:
-    now = budgets.account(runs, corpus)
-    possible = budgets.possible(runs, now)
+    now = budget_service.account(runs, corpus)
+    possible = budget_service.possible(runs, now)
 except EpsilonError as error:
     heading.markdown("### The book of budgets cannot be read")
     st.error(address.plain(str(error)), icon=":material/error:")
@@ -60,7 +60,7 @@ with st.expander(
         )
         if st.form_submit_button("Set it", type="primary"):
             try:
-                budgets.set_total(runs, corpus, epsilon, delta, unit)
+                budget_service.set_total(runs, corpus, epsilon, delta, unit)
             except EpsilonError as error:
                 st.error(address.plain(str(error)), icon=":material/error:")
             else:

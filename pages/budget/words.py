@@ -6,7 +6,7 @@ from typing import Any
 from engine.privacy.budget import Account
 from engine.reports.budgets import total_text
 from engine.reports.numbers import delta_text
-from engine.runs.budgets import Possible
+from engine.service.budget_service import Possible
 from pages.shared import address
 
 WHAT = (

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from engine.runs import Overview
+from engine.service import Overview
 from pages.compare import parallel
 from pages.shared import tables, titles
 from pages.shared.picture import show

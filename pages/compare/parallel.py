@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from engine.records import RoundRecord
 from engine.reports.numbers import epsilon_text
-from engine.runs import Overview
+from engine.service import Overview
 from pages.shared import address, charts, metrics, palette, titles
 from pages.shared.epsilon_axis import EpsilonAxis
 

@@ -9,7 +9,7 @@ from engine.config import SimulationConfig
 from engine.experiments import diagnosis, paper
 from engine.experiments.over_seeds import SEEDS, OverSeeds, with_seeds
 from engine.records import Run
-from engine.runs import Runs
+from engine.service import Runs
 from pages.diagnose import charts as diagnose_charts
 from pages.diagnose import findings as diagnose
 from pages.diagnose.findings import Tried

@@ -7,7 +7,7 @@ import streamlit as st
 
 from engine.config import CLIPPINGS, JOIN, LOSSES, MINILM, NOISE_SOURCES, OPTIMISERS, SAMPLINGS, SCHEMES
 from engine.errors import EpsilonError
-from engine.runs import Runs
+from engine.service import Runs
 from engine.taggers import KINDS
 from pages.explore.widgets import number, select
 from pages.shared import address, titles

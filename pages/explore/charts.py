@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from engine.experiments.spread import spread
 from engine.reports.numbers import epsilon_text
-from engine.runs import Holdings
+from engine.service import Holdings
 from pages.explore.curves import METRICS, Point, TypeScore
 from pages.shared import palette, titles
 from pages.shared.charts import plain_layout

@@ -20,7 +20,7 @@ from engine.config import (
 from engine.corpus import CorpusInfo
 from engine.errors import EpsilonError
 from engine.experiments import recipes
-from engine.runs import Preview, Runs
+from engine.service import Preview, Runs
 from engine.taggers import KINDS
 from pages.explore import advanced, corpora, federated, target, words
 from pages.explore.widgets import select

@@ -10,7 +10,7 @@ from engine.config import JOIN
 from engine.corpus import CorpusInfo
 from engine.corpus.files import without_split
 from engine.errors import EpsilonError
-from engine.runs import Runs
+from engine.service import Runs
 from pages.explore import own_corpora
 from pages.explore.widgets import select
 from pages.shared import address, titles

@@ -10,7 +10,7 @@ from engine.config import NOISE, SimulationConfig, with_noise
 from engine.errors import EpsilonError, StoreError
 from engine.experiments import over_seeds
 from engine.records import RoundRecord, Run, RunState
-from engine.runs import Preview, Runs
+from engine.service import Preview, Runs
 from pages.explore import charts, curves, downloads, persons, pinned, platforms, words
 from pages.shared import address, door, submitting
 from pages.shared.picture import once
@@ -222,10 +222,10 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
 
 
 def _outlook(runs: Runs, config: SimulationConfig) -> str:
-    from engine.runs import budgets  # the database comes with it, which is open by now
+    from engine.service import budget_service  # the database comes with it, which is open by now
 
     try:
-        return budgets.outlook(runs, config)
+        return budget_service.outlook(runs, config)
     except EpsilonError as error:
         return str(error)
 

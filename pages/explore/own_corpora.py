@@ -7,7 +7,7 @@ import streamlit as st
 from engine.config import SimulationConfig
 from engine.corpus import OWN, CorpusInfo
 from engine.errors import EpsilonError, NotAllowed
-from engine.runs import Intake, Runs
+from engine.service import Intake, Runs
 from pages.shared import address, door
 
 _NEXT, _TAKEN, _REFUSED, _READ = "corpus_next", "upload_taken", "upload_refused", "upload_read"

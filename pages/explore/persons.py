@@ -7,7 +7,7 @@ import streamlit as st
 from engine.config import SimulationConfig
 from engine.errors import EpsilonError
 from engine.records import PrivacySpent, RoundRecord
-from engine.runs import Runs
+from engine.service import Runs
 from pages.explore import words
 from pages.shared import address
 

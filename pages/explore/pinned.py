@@ -6,7 +6,7 @@ from engine.errors import EpsilonError
 from engine.records import Run
 from engine.reports.numbers import epsilon_text
 from engine.reports.scores import f1_text
-from engine.runs import Runs
+from engine.service import Runs
 from pages.shared import titles
 
 _PINNED = "pinned_run"

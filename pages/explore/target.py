@@ -6,7 +6,7 @@ import streamlit as st
 
 from engine.config import SimulationConfig
 from engine.errors import EpsilonError
-from engine.runs import Runs
+from engine.service import Runs
 from pages.shared import address
 
 _WANTED, _REFUSED = "target_epsilon", "target_refused"

@@ -9,7 +9,7 @@ from engine.records import EntityScores, FederatedRound, NoiseCheck, PrivacySpen
 from engine.reports.checks import blind_spots, check_rows, looked_less
 from engine.reports.numbers import SURE, delta_text, epsilon_text, right_text
 from engine.reports.scores import f1_text
-from engine.runs import Estimate, Holdings, Preview
+from engine.service import Estimate, Holdings, Preview
 from pages.shared.words import duration, percent
 
 TIERS = {

@@ -14,7 +14,7 @@ from engine.experiments.published_metric import published_metric
 from engine.experiments.spread import Spread, spread
 from engine.records import EntityScores
 from engine.reports.numbers import epsilon_text
-from engine.runs import Overview
+from engine.service import Overview
 from pages.shared import address, metrics, titles
 from pages.shared.finished import configurations
 

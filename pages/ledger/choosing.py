@@ -17,7 +17,7 @@ from engine.privacy.ledger import (
     printed_row,
     samplings,
 )
-from engine.runs import Runs
+from engine.service import Runs
 from pages.shared import titles
 
 SETTINGS, PRINTED = "Settings", "A printed row, set right"

@@ -12,7 +12,7 @@ from engine.experiments import fedner, leaving
 from engine.records import Run
 from engine.reports.medical import TITLES
 from engine.reports.numbers import epsilon_text
-from engine.runs import Runs
+from engine.service import Runs
 from engine.taggers import splits_of
 from pages.medical import charts, words
 from pages.medical.leaving import drawing

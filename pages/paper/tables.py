@@ -9,7 +9,7 @@ from engine.experiments import paper
 from engine.experiments.over_seeds import OverSeeds
 from engine.experiments.paper import Row
 from engine.reports.numbers import epsilon_text
-from engine.runs.repeats import Repeat
+from engine.service.reproducibility import Repeat
 from pages.shared import address, charts, palette
 from pages.shared.metrics import in_metric
 

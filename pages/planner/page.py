@@ -7,7 +7,7 @@ import streamlit as st
 from engine.errors import InvalidConfig
 from engine.experiments.planner import curve, evidence
 from engine.reports import planning as words
-from engine.runs import planning
+from engine.service import planner
 from pages.planner import chart, choosing, rows
 from pages.shared import address, door, downloads, simulated, tables, titles
 from pages.shared.picture import show
@@ -35,7 +35,7 @@ except InvalidConfig:
     heading.markdown("### Say what is needed: a score, an ε, or seconds.")
     st.stop()
 with st.spinner("Looking through the runs, and for the noise of a next one …"):
-    plan = planning.plan(runs, target, overview)
+    plan = planner.plan(runs, target, overview)
 said = words.answer_text(plan)
 heading.markdown(f"### {address.plain(said)}")
 for line in words.explanations(plan):

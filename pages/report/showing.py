@@ -9,7 +9,7 @@ from engine.reports.document import html_file
 from engine.reports.document.formats import FORMATS
 from engine.reports.document.model import Document
 from engine.reports.privacy_report import writing
-from engine.runs import Runs, reporting
+from engine.service import Runs, report_evidence
 from pages.shared import downloads
 
 _KEPT = "report"
@@ -44,9 +44,11 @@ def _document(runs: Runs, chosen: Run, beside: Run | None) -> Document:
     document = known[1]
     if document is None or known[0] != wanted:
         with st.spinner("Gathering what is known of it …"):
-            first = reporting.evidence(runs, chosen.run_id)
+            first = report_evidence.evidence(runs, chosen.run_id)
             document = (
-                writing.of_two(first, reporting.evidence(runs, beside.run_id)) if beside else writing.of_run(first)
+                writing.of_two(first, report_evidence.evidence(runs, beside.run_id))
+                if beside
+                else writing.of_run(first)
             )
         st.session_state[_KEPT] = wanted, document
     return document

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from engine.errors import EpsilonError
-from engine.runs import LONGEST_NOTE, Runs
+from engine.service import LONGEST_NOTE, Runs
 from pages.shared import address
 
 _QUESTION = "runs_question"

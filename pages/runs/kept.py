@@ -3,7 +3,7 @@
 import streamlit as st
 
 from engine.errors import EpsilonError
-from engine.runs import Runs
+from engine.service import Runs
 from pages.shared import address
 
 

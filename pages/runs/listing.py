@@ -13,7 +13,7 @@ import streamlit as st
 from engine.experiments.over_seeds import engine_of
 from engine.records import EntityScores, RoundRecord, Run, RunKind, RunState
 from engine.reports.numbers import epsilon_text
-from engine.runs import Overview, Runs, exporting
+from engine.service import Overview, Runs, table_export
 from pages.runs import acting, older
 from pages.shared import address, chosen_settings, downloads, metrics, tables, titles
 
@@ -247,7 +247,7 @@ def _columns() -> dict[str, Any]:
 def _offer(listed: Sequence[Overview]) -> None:
     """The list to take away, with every setting."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        for ending, kind in exporting.KINDS.items():
+        for ending, kind in table_export.KINDS.items():
             downloads.button(
                 "CSV" if ending == ".csv" else "Parquet",
                 partial(_content, listed, ending),
@@ -259,7 +259,7 @@ def _offer(listed: Sequence[Overview]) -> None:
 
 
 def _content(listed: Sequence[Overview], ending: str) -> bytes:
-    return exporting.content(exporting.runs_table(listed), ending)
+    return table_export.content(table_export.runs_table(listed), ending)
 
 
 def _actions(runs: Runs, chosen: Sequence[Overview]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from engine.records import Run
-from engine.runs import Overview, Runs
+from engine.service import Overview, Runs
 from pages.runs import acting
 
 ROWS = 1_000

@@ -1,1 +1,1 @@
-"""What pages share. Everything that touches the engine goes through engine.runs."""
+"""What pages share. Everything that touches the engine goes through engine.service."""

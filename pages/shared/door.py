@@ -11,7 +11,7 @@ import streamlit as st
 from engine import people
 from engine.errors import EpsilonError, NotAllowed
 from engine.people import Person, Role
-from engine.runs import Runs
+from engine.service import Runs
 
 
 class NotSignedIn(NotAllowed):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.config import SimulationConfig
-from engine.runs import Overview
+from engine.service import Overview
 
 
 def configurations(found: Sequence[Overview]) -> dict[SimulationConfig, dict[int, str]]:

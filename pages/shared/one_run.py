@@ -4,7 +4,7 @@ import streamlit as st
 
 from engine.config import SimulationConfig
 from engine.records import Run
-from engine.runs import Runs
+from engine.service import Runs
 from pages.shared import finished, titles
 
 

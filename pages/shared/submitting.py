@@ -8,7 +8,7 @@ import streamlit as st
 from engine.config import SimulationConfig
 from engine.errors import EpsilonError
 from engine.records import Run, RunState
-from engine.runs import Runs, repeats
+from engine.service import Runs, reproducibility
 from pages.shared import address, door
 
 POLL_SECONDS = 2.0
@@ -73,13 +73,13 @@ def cancel(runs: Runs, *run_ids: str) -> None:
 
 def _progress(runs: Runs, done: Sequence[Run], under_way: bool) -> None:
     found = runs.repeated(done).values()
-    if text := repeats.summary(found):
+    if text := reproducibility.summary(found):
         st.caption(text)
     if under_way and not _under_way(found):
         st.rerun()  # the table above says it too
 
 
-def _under_way(found: Iterable[repeats.Repeat]) -> bool:
+def _under_way(found: Iterable[reproducibility.Repeat]) -> bool:
     return any(not each.state.final for each in found)
 
 

@@ -14,17 +14,19 @@ from streamlit.web.server.starlette import starlette_app
 
 @lru_cache(maxsize=1)
 def _runs() -> Any:
-    from engine.runs import Runs
+    from engine.service import Runs
 
     return Runs.from_environment()
 
 
 async def _answer(request: Request) -> Response:
-    from engine.runs import metrics  # not before somebody asks: every import holds up the first page
+    from engine.service import prometheus_metrics  # not before somebody asks: every import holds up the first page
 
     if _runs().settings.access and not _from_here(request):
         return Response("Ask on the machine itself: this names corpora.", 403)
-    return Response(await run_in_threadpool(lambda: metrics.text(_runs())), media_type="text/plain; version=0.0.4")
+    return Response(
+        await run_in_threadpool(lambda: prometheus_metrics.text(_runs())), media_type="text/plain; version=0.0.4"
+    )
 
 
 def _from_here(request: Request) -> bool:

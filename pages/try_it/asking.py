@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from engine.runs import MOST_CHARACTERS, Answer, Runs
+from engine.service import MOST_CHARACTERS, Answer, Runs
 from engine.tagging.entities import Entity
 from engine.tagging.examples import examples
 from pages.shared import address

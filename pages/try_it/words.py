@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from engine.reports.numbers import epsilon_text
-from engine.runs import Answer, Offer
+from engine.service import Answer, Offer
 from engine.tagging import offered
 from engine.tagging.comparing import Name, of_others
 from engine.tagging.entities import Entity, Tagged, left

@@ -27,7 +27,7 @@ RANKS = (
     ("engine.lessons",),
     ("engine.reports", "engine.tagging"),
     ("engine.cluster",),
-    ("engine.runs",),
+    ("engine.service",),
     ("engine.command_line",),
     ("engine.__main__", "pages.shared"),
     (
@@ -93,9 +93,9 @@ def test_pages_reach_runs_only_through_their_door():
 
 def test_runs_and_worker_do_not_know_each_other():
     for module, path in FILES.items():
-        if module.startswith("engine.runs"):
+        if module.startswith("engine.service"):
             assert not any(name.startswith("engine.cluster.worker") for name in imports(path)), module
-    assert not any(name.startswith("engine.runs") for name in imports(FILES["engine.cluster.worker"]))
+    assert not any(name.startswith("engine.service") for name in imports(FILES["engine.cluster.worker"]))
 
 
 RUNS_WHAT_IT_READS = {"cloudpickle", "dill", "jsonpickle", "joblib", "marshal", "pickle", "shelve"}
@@ -183,7 +183,7 @@ def test_no_module_has_more_than_400_lines():
 def test_a_page_imports_nothing_heavy():
     code = (
         "import sys\n"
-        "import engine.runs, engine.reports.studies, pages.shared.titles, pages.explore.controls, pages.explore.live\n"
+        "import engine.service, engine.reports.studies, pages.shared.titles, pages.explore.controls, pages.explore.live\n"
         "import pages.learn.frame, pages.learn.lessons\n"
         "print(*{name.split('.')[0] for name in sys.modules})"
     )

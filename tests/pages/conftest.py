@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from benchmarks.many_runs import opened_with
 from engine.config import SimulationConfig, run_id
-from engine.runs import Runs
+from engine.service import Runs
 from engine.settings import REPOSITORY, Settings
 from engine.store import published
 from pages.shared import door

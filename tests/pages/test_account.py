@@ -7,7 +7,7 @@ import streamlit as st
 
 from engine.config import run_id
 from engine.people import Limits, Person, Role
-from engine.runs import Runs
+from engine.service import Runs
 from pages.account import words
 from pages.runs import listing
 from pages.shared import door

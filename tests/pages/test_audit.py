@@ -13,7 +13,7 @@ from engine.lessons import find_the_canary
 from engine.lessons.find_the_canary import Canary, Game
 from engine.records import Audit, RunState
 from engine.reports.audits import server_text
-from engine.runs import Runs, auditing
+from engine.service import Runs, audit_jobs
 from engine.store import audits
 from pages.audit import canary_game, charts, words
 from pages.audit.groups import chosen, groups, name_of
@@ -191,8 +191,8 @@ def test_a_run_is_attacked_from_the_page(open_page, with_published, measured, mo
         assert any(each.value.startswith("Trains two models with 1,000 canaries among") for each in page.caption)
         page.button(key="attack").click().run()
         assert not page.exception
-        assert auditing.status(runs, run.run_id).state == RunState.QUEUED
+        assert audit_jobs.status(runs, run.run_id).state == RunState.QUEUED
         page.button(key="audit_cancel").click().run()
         assert not page.exception
-        assert auditing.status(runs, run.run_id).state == RunState.CANCELLED
+        assert audit_jobs.status(runs, run.run_id).state == RunState.CANCELLED
         assert page.button(key="attack")

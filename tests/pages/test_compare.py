@@ -8,7 +8,7 @@ import pytest
 
 from engine.config import SimulationConfig
 from engine.records import PrivacySpent, Run
-from engine.runs import Overview
+from engine.service import Overview
 from pages.compare import every_run, parallel
 from pages.compare import groups as compare
 from pages.compare.overlay import overlay

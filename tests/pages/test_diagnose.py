@@ -8,7 +8,7 @@ from engine.config import SimulationConfig
 from engine.experiments import diagnosis
 from engine.experiments.over_seeds import with_seeds
 from engine.records import FederatedRound, Run
-from engine.runs import Runs
+from engine.service import Runs
 from pages.diagnose import charts as diagnose_charts
 from pages.diagnose import findings as diagnose
 from pages.diagnose.findings import Tried

@@ -7,7 +7,7 @@ name the pages to which a rule does not apply, with the reason, and a rule that 
 import pytest
 
 from engine.errors import InvalidConfig
-from engine.runs import Answer, Runs
+from engine.service import Answer, Runs
 from engine.settings import REPOSITORY
 from engine.store import audits, studies
 from pages.shared.simulated import SEEDED

@@ -14,7 +14,7 @@ from engine.config import MINILM, SimulationConfig, TaggerConfig, engine_version
 from engine.embeddings import apart
 from engine.records import PlatformRecord, Run, RunState, RunStatus
 from engine.reports.scores import f1_text
-from engine.runs import Runs
+from engine.service import Runs
 from engine.settings import REPOSITORY
 from engine.store import published
 from pages.explore import charts, curves

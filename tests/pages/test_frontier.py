@@ -9,7 +9,7 @@ from engine.config import SimulationConfig, with_noise
 from engine.experiments import paper as tables
 from engine.experiments.published_metric import published_metric
 from engine.records import Run
-from engine.runs import Overview
+from engine.service import Overview
 from pages.frontier import chart
 from pages.frontier import points as frontier
 from tests.engine.experiments.test_paper import run_of

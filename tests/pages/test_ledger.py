@@ -9,7 +9,7 @@ import pytest
 from engine.privacy.ledger import Step, epsilon, printed_row
 from engine.reports.ledger import ledger_epsilon
 from engine.reports.numbers import epsilon_text
-from engine.runs import Runs
+from engine.service import Runs
 from engine.settings import REPOSITORY
 from pages.ledger import charts
 

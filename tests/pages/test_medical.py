@@ -10,7 +10,7 @@ from engine.config import NOTHING, SimulationConfig
 from engine.experiments import fedner, leaving
 from engine.records import Run
 from engine.reports import medical
-from engine.runs import Runs
+from engine.service import Runs
 from engine.settings import REPOSITORY, Settings
 from pages.medical import charts, live, tables, words
 from pages.medical.leaving import drawing

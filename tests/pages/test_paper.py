@@ -10,8 +10,8 @@ from engine.experiments import paper as tables
 from engine.experiments.over_seeds import engine_of, older_text, over_seeds
 from engine.records import RunKind
 from engine.reports import tables as reports
-from engine.runs import Runs
-from engine.runs.repeats import repeat_id
+from engine.service import Runs
+from engine.service.reproducibility import repeat_id
 from pages.paper import stories
 from pages.paper import tables as paper
 from tests.engine.experiments.test_paper import run_of

@@ -10,7 +10,7 @@ import pytest
 from engine.records import Run
 from engine.reports.numbers import epsilon_text
 from engine.reports.scores import f1_text
-from engine.runs import Runs
+from engine.service import Runs
 from tests.engine.reports.runs_published import PLAIN, PRIVATE, SYNTHETIC, paths
 
 

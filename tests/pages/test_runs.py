@@ -8,8 +8,8 @@ from streamlit.testing.v1 import AppTest
 
 from engine.config import SimulationConfig, run_id
 from engine.records import RunKind, RunState
-from engine.runs import Runs
-from engine.runs.repeats import repeat_id
+from engine.service import Runs
+from engine.service.reproducibility import repeat_id
 from engine.store import places
 from pages.runs import listing, older
 from tests.engine.runs_for_tests import SMALL, provenance, record, scores
@@ -119,7 +119,7 @@ class TestTheDoor:
 
     def test_a_published_run_cannot_be_deleted(self, settings):
         from engine.errors import InvalidConfig
-        from engine.runs import Runs as Door
+        from engine.service import Runs as Door
 
         real = replace(settings, published=Path(__file__).resolve().parents[2] / "cached_results")
         runs = Door(real)

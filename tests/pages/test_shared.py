@@ -21,7 +21,7 @@ from engine.config import (
 from engine.embeddings.apart import Overlap, believable
 from engine.records import Counts, EntityScores, LayerNoise, PrivacySpent, Run, RunState, RunStatus
 from engine.reports.checks import check_lines
-from engine.runs import Estimate, Preview
+from engine.service import Estimate, Preview
 from pages.explore import charts, curves, words
 from pages.shared import address, submitting
 from pages.speed import chart as speed

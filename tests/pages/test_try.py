@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from engine.errors import TrainingFailed
-from engine.runs import MOST_CHARACTERS, Answer, Runs
+from engine.service import MOST_CHARACTERS, Answer, Runs
 from engine.settings import REPOSITORY
 from engine.tagging.comparing import Name
 from engine.tagging.entities import Entity, Tagged

@@ -100,7 +100,7 @@ def answered(evidence: Evidence) -> Section:
     """The questions of NIST SP 800-226."""
     every = questions.answers(evidence)
     lines = tuple((each.section, each.question, str(each.held), each.why) for each in every)
-    table = Table(f"{len(every)} questions", ("§", "Question", "Answer", "Why"), lines)
+    table = Table(f"{len(every)} questions", ("", "Question", "Answer", "Why"), lines)
     return Section("The questions of NIST SP 800-226", (Paragraph(questions.SOURCE), table))
 
 

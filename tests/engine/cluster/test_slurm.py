@@ -15,7 +15,7 @@ import pytest
 from engine.cluster import membership
 from engine.records import RunState
 from engine.reports.commands import command_line
-from engine.runs import Runs
+from engine.service import Runs
 from engine.settings import REPOSITORY
 from tests.browser.chromium import in_ci
 from tests.browser.driving import free_port, wait_for

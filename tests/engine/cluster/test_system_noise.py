@@ -18,8 +18,8 @@ from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, Trainin
 from engine.errors import InvalidConfig, StoreError
 from engine.privacy.accounting import SEEDED, SYSTEM
 from engine.records import Run, RunState
-from engine.runs import Runs
 from engine.seeds import Secrets
+from engine.service import Runs
 from engine.simulation import simulate
 from engine.store import key_file, places
 from engine.store.database import Store

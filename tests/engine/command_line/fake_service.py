@@ -15,7 +15,7 @@ from engine.cluster import dispatch
 from engine.config import SimulationConfig
 from engine.corpus import fetching
 from engine.experiments import audits, second_opinion
-from engine.runs import Runs
+from engine.service import Runs
 from engine.settings import Settings
 from engine.tagging import tagging
 from engine.tagging.entities import Entity, Tagged

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.runs import Runs
+from engine.service import Runs
 from tests.engine.store.test_audits import AUDIT, CANARIES, MEMBERSHIP
 
 TRAINING = ("--corpus", "synthetic", "--tagger", "linear-crf", "--batch-size", "64", "--epochs", "2")

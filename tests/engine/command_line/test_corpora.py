@@ -3,7 +3,7 @@
 import functools
 import json
 
-from engine.runs import inventory
+from engine.service import corpus_statistics
 
 
 def test_corpora_lists_what_is_here_and_what_can_be_fetched(shell):
@@ -29,7 +29,7 @@ def test_corpora_prints_what_one_corpus_holds(shell, data_dir, tmp_path, monkeyp
     (tmp_path / "data").mkdir()
     for name in ("ade_corpus_v2", "bc5cdr"):
         (tmp_path / "data" / name).symlink_to(data_dir / name)
-    monkeypatch.setattr(inventory, "take", functools.cache(inventory.take))
+    monkeypatch.setattr(corpus_statistics, "take", functools.cache(corpus_statistics.take))
     code, out, _ = shell("corpora", "ade", "--json")
     found = json.loads(out)
     assert code == 0

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from engine.config import SimulationConfig
-from engine.runs import Runs
-from engine.runs.repeats import repeat_id
+from engine.service import Runs
+from engine.service.reproducibility import repeat_id
 from engine.store import published
 
 SUBMIT = ("submit", "--corpus", "synthetic", "--epochs", "1")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from engine.command_line import texts
-from engine.runs import Runs
+from engine.service import Runs
 from engine.store import places
 from engine.tagging import offered
 from tests.engine.command_line.conftest import PUBLISHED

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from engine.runs import Runs
+from engine.service import Runs
 
 SMALL = ("--corpus", "synthetic", "--data-fraction", "0.05", "--batch-size", "8", "--epochs", "1", "--hidden-size", "8")
 

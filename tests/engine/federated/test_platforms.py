@@ -19,8 +19,8 @@ from engine.preparation import prepare
 from engine.privacy import accounting, bounds
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Counts, EntityScores, RoundRecord
-from engine.runs import Runs
 from engine.scoring import score
+from engine.service import Runs
 from engine.simulation import simulate
 from engine.taggers.layers import Dense, Softmax
 from engine.taggers.tagger import stack

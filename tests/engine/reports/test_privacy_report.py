@@ -23,7 +23,7 @@ from engine.reports.privacy_report import assumptions, promise, questions, summa
 from engine.reports.privacy_report.assumptions import Held
 from engine.reports.privacy_report.evidence import Evidence, Others, Verdict
 from engine.reports.scores import f1_text
-from engine.runs import Runs, reporting
+from engine.service import Runs, report_evidence
 from engine.settings import REPOSITORY
 from engine.store import published
 from tests.engine.reports.runs_published import FEDERATED, PLAIN, PLATFORMS, PRIVATE, SYNTHETIC, WHOLE, paths
@@ -49,7 +49,7 @@ def runs(settings):
 
 @pytest.fixture
 def of(runs):
-    return lambda run_id, **more: reporting.evidence(runs, run_id, written=WRITTEN, **more)
+    return lambda run_id, **more: report_evidence.evidence(runs, run_id, written=WRITTEN, **more)
 
 
 def failed(evidence: Evidence) -> Evidence:
@@ -211,7 +211,7 @@ class TestEvidence:
         plan, steps = evidence.plan
         assert plan.examples == 14_041
         assert epsilon(plan, steps) == pytest.approx(evidence.privacy.epsilon, rel=1e-9)
-        assert set(evidence.persons) == set(reporting.SIZES)
+        assert set(evidence.persons) == set(report_evidence.SIZES)
         assert evidence.persons[5] == group_epsilon([(plan, steps)], 5) > 5 * evidence.privacy.epsilon
         assert f"ε = {epsilon_text(evidence.persons[10])}" in dict(summary.label(evidence)).values()
 

@@ -19,7 +19,7 @@ from engine.cluster import dispatch
 from engine.config import SimulationConfig, TrainingConfig
 from engine.errors import EpsilonError
 from engine.records import RoundRecord, RunState
-from engine.runs import Runs
+from engine.service import Runs
 from engine.settings import Settings
 from engine.simulation import simulate
 from tests.engine.runs_for_tests import SMALL
@@ -33,7 +33,7 @@ APP = (
     "import json, os, sys\n"
     "from engine.config import SimulationConfig\n"
     "from engine.errors import StoreAway\n"
-    "from engine.runs import Runs\n"
+    "from engine.service import Runs\n"
     "runs = Runs.from_environment()\n"
     "def again(call):\n"
     "    while True:\n"

@@ -13,7 +13,7 @@ from engine.cluster import dispatch
 from engine.cluster.worker import compute
 from engine.errors import StoreAway
 from engine.records import RunState
-from engine.runs import Runs
+from engine.service import Runs
 from engine.store.database import Store
 from tests import postgresql
 from tests.engine.steadiness.disturbed import CONFIGS, App, Watch, alone, comparable

@@ -14,7 +14,7 @@ from engine import simulation
 from engine.cluster.worker import compute
 from engine.errors import StoreError
 from engine.records import RunState
-from engine.runs import Runs
+from engine.service import Runs
 from engine.store import tables
 from engine.store.database import Store
 from engine.store.places import checkpoint_name

@@ -12,7 +12,7 @@ from engine.cluster import dispatch
 from engine.cluster.worker import compute
 from engine.config import TaggerConfig, TrainingConfig
 from engine.records import RunState
-from engine.runs import Runs
+from engine.service import Runs
 from engine.store.database import Store
 from tests.browser.chromium import in_ci
 from tests.engine.runs_for_tests import SMALL

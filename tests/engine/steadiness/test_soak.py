@@ -11,7 +11,7 @@ import pytest
 from engine.cluster import dispatch
 from engine.config import FederationConfig, TrainingConfig
 from engine.records import RunState
-from engine.runs import Runs
+from engine.service import Runs
 from tests.engine.runs_for_tests import SMALL
 
 NUMBER = 500

@@ -13,7 +13,7 @@ import pytest
 from engine.config import run_id
 from engine.errors import StoreError
 from engine.records import Run
-from engine.runs import Runs
+from engine.service import Runs
 from engine.store import published, published_index
 from engine.store.published import Published
 from tests.engine.runs_for_tests import SMALL, check, provenance, record

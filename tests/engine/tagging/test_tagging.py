@@ -9,7 +9,7 @@ from engine.config import SimulationConfig
 from engine.corpus.handle import CorpusHandle
 from engine.embeddings.features import encode
 from engine.errors import StoreError, VectorsMissing
-from engine.runs import Runs
+from engine.service import Runs
 from engine.settings import REPOSITORY, Settings
 from engine.store import published_models
 from engine.taggers import build

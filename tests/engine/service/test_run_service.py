@@ -22,9 +22,9 @@ from engine.embeddings.encoded import tag_sequences
 from engine.errors import CorpusError, InvalidConfig, RunNotFound, StoreError, VectorsMissing
 from engine.preparation import prepare
 from engine.records import Run, RunState, RunStatus
-from engine.runs import Runs
-from engine.runs.repeats import Outcome, repeat_id
 from engine.scoring import score
+from engine.service import Runs
+from engine.service.reproducibility import Outcome, repeat_id
 from engine.simulation import simulate
 from engine.store import places, published
 from tests.engine.runs_for_tests import SMALL, provenance, record

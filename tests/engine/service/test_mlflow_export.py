@@ -4,7 +4,7 @@ import pytest
 
 from engine.errors import StoreAway
 from engine.records import RunState
-from engine.runs import Runs, catalogue
+from engine.service import Runs, run_queries
 from engine.store.database import Store
 from tests.engine.runs_for_tests import SMALL, record
 
@@ -12,7 +12,7 @@ from tests.engine.runs_for_tests import SMALL, record
 @pytest.fixture
 def clock(monkeypatch):
     hand = [1000.0]
-    monkeypatch.setattr(catalogue.time, "monotonic", lambda: hand[0])
+    monkeypatch.setattr(run_queries.time, "monotonic", lambda: hand[0])
     return hand
 
 

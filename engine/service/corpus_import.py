@@ -1,8 +1,9 @@
 """A user's own corpus, read once in a process of its own: its memory goes with it, and a file that takes for ever or
 all memory takes neither page nor server along.
 
-``python -m engine.runs.intake FILE`` prints what it does, a line each, and in the last one what was read. What pages
-ask of a corpus later (layout, sentences shared with what features were fitted on) is kept for them on the way.
+``python -m engine.service.corpus_import FILE`` prints what it does, a line each, and in the last one what was read.
+What pages ask of a corpus later (layout, sentences shared with what features were fitted on) is kept for them on the
+way.
 """
 
 import json
@@ -44,7 +45,7 @@ def read(path: Path, shown: str, settings: Settings, tell: Callable[[str], None]
     """Read the corpus in ``path``; shown: what its file is called in messages; tell: is told what is going on. Raises
     CorpusError."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "engine.runs.intake", str(path)],
+        [sys.executable, "-m", "engine.service.corpus_import", str(path)],
         cwd=REPOSITORY,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -10,7 +10,7 @@ import pandas as pd
 from engine.artefacts import written_whole
 from engine.errors import InvalidConfig
 from engine.records import EntityScores, RoundRecord, Run
-from engine.runs.catalogue import Overview
+from engine.service.run_queries import Overview
 
 KINDS = {".csv": "text/csv", ".parquet": "application/vnd.apache.parquet"}
 """Endings of files, and their media types."""

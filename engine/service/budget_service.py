@@ -31,7 +31,7 @@ from engine.store.bookings import BOOKED, LOOK, SPENT, Wish
 from engine.validation import number, one_of
 
 if TYPE_CHECKING:
-    from engine.runs.door import Runs
+    from engine.service.run_service import Runs
 
 _TRIES = 20
 AUDIT = "an audit, of models of its own"

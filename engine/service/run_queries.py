@@ -19,7 +19,7 @@ from engine.errors import CorpusError, EpsilonError, NotAllowed, RunNotFound, St
 from engine.federated.plan import MASKED
 from engine.people import Deed, Person, Role
 from engine.records import PrivacySpent, RoundRecord, Run, RunKind, RunState, RunStatus
-from engine.runs.repeats import Outcome, Repeat, outcome, repeat_id
+from engine.service.reproducibility import Outcome, Repeat, outcome, repeat_id
 from engine.settings import Settings
 from engine.store import published, published_index
 from engine.store.published import Published
@@ -84,7 +84,7 @@ class Catalogue:
 
     @property
     def book(self) -> "Store":
-        """The database, as the book of budgets (:mod:`engine.runs.budgets`)."""
+        """The database, as the book of budgets (:mod:`engine.service.budget_service`)."""
         return self._store
 
     def allow(self, deed: str, subject: str = "", needed: Role = Role.RUNNER) -> None:

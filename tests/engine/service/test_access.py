@@ -18,8 +18,8 @@ from engine.config import JOIN, SimulationConfig
 from engine.errors import BudgetExceeded, CorpusError, EpsilonError, InvalidConfig, NotAllowed, RunNotFound
 from engine.people import Person
 from engine.records import RunState
-from engine.runs import Runs, auditing, budgets, intake
-from engine.runs.repeats import repeat_id
+from engine.service import Runs, audit_jobs, budget_service, corpus_import
+from engine.service.reproducibility import repeat_id
 from engine.store import places
 from engine.training.model import Model
 from tests.engine.runs_for_tests import SMALL, provenance, record
@@ -151,7 +151,7 @@ def test_a_viewer_changes_nothing(name, runs, of):
     given = [run if each == "run" else [run] if each == ["run"] else each for each in CHANGES[name]]
     whole = of("vera").get(run)
     if name == "submit_audit":
-        given = [auditing.audit_id(run), whole, None]
+        given = [audit_jobs.audit_id(run), whole, None]
     if name == "keep_audit":
         given = [type("Audit", (), {"run_id": run, "config": SMALL})()]
     if name == "share":
@@ -248,14 +248,14 @@ class TestRuns:
     def test_two_uploads_at_once_are_no_more_than_one_person_may_have(self, runs, of, monkeypatch):
         rita, meet = of("rita"), threading.Barrier(2)
         upload(rita, "first.conll", OTHERS)
-        read = intake.read
+        read = corpus_import.read
 
         def read_together(*given):
             found = read(*given)
             meet.wait(60)  # both were let in, and none is kept yet
             return found
 
-        monkeypatch.setattr(intake, "read", read_together)
+        monkeypatch.setattr(corpus_import, "read", read_together)
 
         def kept(title: str) -> str:
             try:
@@ -304,8 +304,8 @@ class TestCorpora:
             lambda: rudi.training_sentences(by_path, [0]),
             lambda: rudi.training_sentences("/etc/passwd", [0]),
             lambda: rudi.inventory(name),
-            lambda: budgets.account(rudi, name),
-            lambda: budgets.set_total(rudi, name, 1.0),
+            lambda: budget_service.account(rudi, name),
+            lambda: budget_service.set_total(rudi, name, 1.0),
         ]
         for ask in asked:
             with pytest.raises(CorpusError):
@@ -376,17 +376,17 @@ class TestCorpora:
 class TestBudgets:
     def test_of_a_public_corpus_is_an_admins_to_set(self, of):
         with pytest.raises(NotAllowed, match=r"rita .*role admin\b"):
-            budgets.set_total(of("rita"), "synthetic", 3.0)
-        budgets.set_total(of("ada"), "synthetic", 3.0)
+            budget_service.set_total(of("rita"), "synthetic", 3.0)
+        budget_service.set_total(of("ada"), "synthetic", 3.0)
         name = upload(of("rita"))
-        assert budgets.set_total(of("rita"), name, 3.0).budget.epsilon == 3.0
+        assert budget_service.set_total(of("rita"), name, 3.0).budget.epsilon == 3.0
 
     def test_counts_the_runs_of_all_and_names_ones_own_alone(self, of):
-        budgets.set_total(of("ada"), "synthetic", 10.0)
+        budget_service.set_total(of("ada"), "synthetic", 10.0)
         of("rita").submit(SMALL)
-        hers, his = (budgets.account(of(name), "synthetic") for name in ("rita", "rudi"))
+        hers, his = (budget_service.account(of(name), "synthetic") for name in ("rita", "rudi"))
         assert hers.share == his.share > 0
-        assert [each.what for each in his.bookings] == [budgets._OTHERS]
+        assert [each.what for each in his.bookings] == [budget_service._OTHERS]
         assert [each.run for each in his.bookings] == [""]
         assert "σ = 1" in hers.bookings[0].what
         with pytest.raises(BudgetExceeded):
@@ -394,15 +394,15 @@ class TestBudgets:
 
     def test_counts_what_others_ran_before_there_was_one(self, of):
         of("rita").submit(SMALL)
-        (booking,) = budgets.set_total(of("ada"), "synthetic", 10.0).bookings
+        (booking,) = budget_service.set_total(of("ada"), "synthetic", 10.0).bookings
         assert "before there was" in booking.what
-        his = budgets.account(of("rudi"), "synthetic")
-        assert [(each.run, each.what) for each in his.bookings] == [("", budgets._OTHERS)]
+        his = budget_service.account(of("rudi"), "synthetic")
+        assert [(each.run, each.what) for each in his.bookings] == [("", budget_service._OTHERS)]
         name = upload(of("rita"))
         of("rita").submit(replace(SMALL, corpus=name, data_fraction=1.0))
         assert upload(of("rudi")) == name
-        (booking,) = budgets.set_total(of("rudi"), name, 1000.0).bookings
-        assert booking.what == budgets._OTHERS
+        (booking,) = budget_service.set_total(of("rudi"), name, 1000.0).bookings
+        assert booking.what == budget_service._OTHERS
 
 
 class TestTheLog:

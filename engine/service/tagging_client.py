@@ -1,9 +1,8 @@
 """Texts of pages are tagged in a process of their own: TensorFlow, spaCy and their memory stay out of the server.
 
-``python -m engine.runs.tagging PUBLISHED`` answers one request after another, a line of JSON each, and keeps what takes
-seconds to load. It ends when nobody has asked for a while, and when the server does, since nobody then holds its input
-open.
-Nothing of a text is written anywhere.
+``python -m engine.service.tagging_client PUBLISHED`` answers one request after another, a line of JSON each, and keeps
+what takes seconds to load. It ends when nobody has asked for a while, and when the server does, since nobody then holds
+its input open. Nothing of a text is written anywhere.
 """
 
 import contextlib
@@ -26,7 +25,7 @@ from engine.tagging import offered
 from engine.tagging.entities import Entity, Tagged
 
 if TYPE_CHECKING:
-    from engine.runs.door import Runs
+    from engine.service.run_service import Runs
 
 MOST_CHARACTERS = 20_000
 """Of a text on a page."""
@@ -109,7 +108,7 @@ class Desk:
             self._heard = b""
             here = {"EPSILON_HOME": str(self._settings.home), "EPSILON_ARTEFACTS": self._settings.shared or ""}
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "engine.runs.tagging", str(self._settings.published)],
+                [sys.executable, "-m", "engine.service.tagging_client", str(self._settings.published)],
                 cwd=REPOSITORY,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -178,7 +177,7 @@ def _answer(fields: Mapping[str, Any]) -> Answer:
 
 def main() -> int:
     """Answer requests until none has come for a while; the value is the exit code."""
-    from engine.runs.door import Runs
+    from engine.service.run_service import Runs
     from engine.tagging.tagging import TextTagger
 
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")

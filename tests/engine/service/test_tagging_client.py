@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from engine.errors import InvalidConfig, TrainingFailed
-from engine.runs import MOST_CHARACTERS, Runs
-from engine.runs import tagging as desks
+from engine.service import MOST_CHARACTERS, Runs
+from engine.service import tagging_client as desks
 from engine.settings import REPOSITORY, Settings
 from engine.store import places
 from engine.tagging import offered

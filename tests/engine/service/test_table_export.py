@@ -13,7 +13,7 @@ import pytest
 
 from engine.command_line import verbs
 from engine.errors import InvalidConfig, StoreError
-from engine.runs import Runs, exporting, tracking
+from engine.service import Runs, mlflow_export, table_export
 from engine.settings import REPOSITORY
 
 
@@ -29,11 +29,11 @@ def published(tmp_path_factory) -> Iterator[Runs]:
     runs.close()
 
 
-@pytest.mark.parametrize("ending", exporting.KINDS)
+@pytest.mark.parametrize("ending", table_export.KINDS)
 def test_a_table_reads_back_with_every_setting(published, tmp_path, ending):
     found = published.overview(100_000)
     path = tmp_path / f"runs{ending}"
-    exporting.write(exporting.runs_table(found), path)
+    table_export.write(table_export.runs_table(found), path)
     table = pd.read_csv(path) if ending == ".csv" else pd.read_parquet(path)
     assert len(table) == len(found) > 600
     by_id = {each.run.run_id: each for each in found}
@@ -55,7 +55,7 @@ def test_a_table_reads_back_with_every_setting(published, tmp_path, ending):
 
 def test_records_are_a_table_of_their_own(published, tmp_path):
     runs = [run for run in published.published() if run.config.corpus == "synthetic"][:3]
-    exporting.write(exporting.records_table(runs), tmp_path / "records.parquet")
+    table_export.write(table_export.records_table(runs), tmp_path / "records.parquet")
     table = pd.read_parquet(tmp_path / "records.parquet")
     assert len(table) == sum(len(run.records) for run in runs)
     last = table[table["run_id"] == runs[0].run_id].iloc[-1]
@@ -64,13 +64,13 @@ def test_records_are_a_table_of_their_own(published, tmp_path):
 
 
 def test_a_table_of_nothing_is_a_table(tmp_path):
-    exporting.write(exporting.runs_table([]), tmp_path / "runs.csv")
+    table_export.write(table_export.runs_table([]), tmp_path / "runs.csv")
     assert (tmp_path / "runs.csv").read_text() == "\n"
 
 
 def test_another_kind_of_file_is_refused(tmp_path):
     with pytest.raises(InvalidConfig, match=r"\.csv or \.parquet"):
-        exporting.write(exporting.runs_table([]), tmp_path / "runs.xlsx")
+        table_export.write(table_export.runs_table([]), tmp_path / "runs.xlsx")
 
 
 class Mlflow(BaseHTTPRequestHandler):
@@ -154,9 +154,9 @@ def test_each_run_is_sent_once_with_its_settings_and_its_epsilon_by_step(publish
     address, server = mlflow
     runs = some(published)
     told = []
-    assert tracking.send_all(runs[:3], address, "mine", lambda *now: told.append(now)) == (3, 0)
-    assert tracking.send_all(runs, address, "mine") == (2, 3)
-    assert tracking.send_all(runs, address + "/", "mine") == (0, 5)
+    assert mlflow_export.send_all(runs[:3], address, "mine", lambda *now: told.append(now)) == (3, 0)
+    assert mlflow_export.send_all(runs, address, "mine") == (2, 3)
+    assert mlflow_export.send_all(runs, address + "/", "mine") == (0, 5)
     assert server.experiments == {"mine": "1"}
     assert [stage for stage, _ in told] == ["run 1 of 3", "run 2 of 3", "run 3 of 3"]
     by_id = {tag["value"]: run for run in server.runs.values() for tag in run["tags"] if tag["key"].endswith("run_id")}
@@ -167,7 +167,7 @@ def test_each_run_is_sent_once_with_its_settings_and_its_epsilon_by_step(publish
             name: str(value) for name, value in run.config.flat().items()
         }
         assert all(math.isfinite(each["value"]) for each in sent["metrics"])
-        assert all(tracking._NO_KEY.search(each["key"]) is None for each in sent["metrics"])
+        assert all(mlflow_export._NO_KEY.search(each["key"]) is None for each in sent["metrics"])
         spent = [each["value"] for each in sent["metrics"] if each["key"] == "epsilon"]
         if run.config.privacy.private:
             assert spent == [record.privacy.epsilon for record in run.records]
@@ -182,16 +182,16 @@ def test_what_was_sent_by_half_is_sent_again(published, mlflow):
     runs = some(published)
     server.broken = "runs/update"
     with pytest.raises(StoreError, match=r"refused runs/update: 500, .*disk is full"):
-        tracking.send_all(runs, address, "mine")
+        mlflow_export.send_all(runs, address, "mine")
     server.broken = ""
-    assert tracking.send_all(runs, address, "mine") == (5, 0)
+    assert mlflow_export.send_all(runs, address, "mine") == (5, 0)
 
 
 def test_what_is_no_server_is_said(published):
     with pytest.raises(InvalidConfig, match="mlflow='ftp://here', expected the address"):
-        tracking.send_all([], "ftp://here", "mine")
+        mlflow_export.send_all([], "ftp://here", "mine")
     with pytest.raises(StoreError, match=r"not be reached at 127\.0\.0\.1:9 "):
-        tracking.send_all([], "http://me:secret@127.0.0.1:9", "mine")  # pragma: allowlist secret
+        mlflow_export.send_all([], "http://me:secret@127.0.0.1:9", "mine")  # pragma: allowlist secret
 
 
 def test_the_verb(published, mlflow, tmp_path, monkeypatch, capsys):

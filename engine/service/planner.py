@@ -11,9 +11,9 @@ from engine.experiments.planner import evidence as known
 from engine.experiments.planner.next_runs import MORE_SEEDS, Candidate, candidates
 from engine.experiments.planner.plan import NextRun, Plan
 from engine.experiments.planner.targets import Target
-from engine.runs.catalogue import Overview
-from engine.runs.door import Runs
-from engine.runs.estimates import estimate
+from engine.service.run_queries import Overview
+from engine.service.run_service import Runs
+from engine.service.runtime_estimates import estimate
 
 
 def plan(runs: Runs, target: Target, found: Sequence[Overview] | None = None) -> Plan:

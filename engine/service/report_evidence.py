@@ -19,7 +19,7 @@ from engine.reports.names import corpus_title
 from engine.reports.privacy_report.evidence import Evidence, Others, TrainedOn
 
 if TYPE_CHECKING:
-    from engine.runs.door import Runs
+    from engine.service.run_service import Runs
 
 SIZES = (2, 5, 10, 50)
 """Sentences of a person whose ε is worked out."""

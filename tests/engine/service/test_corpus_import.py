@@ -13,7 +13,7 @@ from engine.config import FEATURES, JOIN, FederationConfig, with_noise
 from engine.embeddings.apart import overlap
 from engine.errors import CorpusError, InvalidConfig
 from engine.records import Audit, RunState
-from engine.runs import Runs, intake
+from engine.service import Runs, corpus_import
 from engine.settings import Settings
 from engine.store.database import Store
 from tests.engine.runs_for_tests import SMALL
@@ -50,20 +50,20 @@ def test_what_is_wrong_is_said_with_the_name_of_the_file(settings, data):
 
 
 def test_a_file_that_takes_all_memory_takes_nothing_along(settings, monkeypatch):
-    program = "import sys; from engine.runs import intake; intake.BYTES = 500_000_000; sys.exit(intake.main())"
-    honest = intake.subprocess.Popen
+    program = "import sys; from engine.service import corpus_import as c; c.BYTES = 500_000_000; sys.exit(c.main())"
+    honest = corpus_import.subprocess.Popen
 
     def small(command, **more):
         return honest([command[0], "-c", program, command[-1]], **more)
 
-    monkeypatch.setattr(intake.subprocess, "Popen", small)
+    monkeypatch.setattr(corpus_import.subprocess, "Popen", small)
     many = "".join(f"w{number} B-PER\nx O\n\n" for number in range(1_200_000)).encode()
     with pytest.raises(CorpusError, match=r"not be read: .* 10 minutes,.* memory"):
         Runs(settings).add_corpus("notes.conll", many)
 
 
 def test_one_that_takes_too_long_is_given_up(settings, monkeypatch):
-    monkeypatch.setattr(intake, "SECONDS", 0.01)
+    monkeypatch.setattr(corpus_import, "SECONDS", 0.01)
     with pytest.raises(CorpusError, match="could not be read"):
         Runs(settings).add_corpus("notes.conll", SENTENCES.encode())
 

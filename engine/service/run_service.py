@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from engine.privacy.ledger import Training
     from engine.training.model import Model
 
-from engine.runs import previews, repeats, tagging
-from engine.runs.corpora import Corpora
-from engine.runs.previews import Holdings, Preview
-from engine.runs.tagging import Answer, Desk, Offer
+from engine.service import reproducibility, run_preview, tagging_client
+from engine.service.corpus_service import Corpora
+from engine.service.run_preview import Holdings, Preview
+from engine.service.tagging_client import Answer, Desk, Offer
 
 LONGEST_NOTE = 2000
 """Characters."""
@@ -62,8 +62,8 @@ class Runs(Corpora):
         known = self.find(config)
         if known is None or known.status.state != RunState.DONE or known.outdated:
             return self.submit(config, owner_pid=owner_pid, batch=batch)
-        repeats.refuse_again(known)
-        again = repeats.repeat_id(known.run_id)
+        reproducibility.refuse_again(known)
+        again = reproducibility.repeat_id(known.run_id)
         with suppress(RunNotFound):
             if self._store.status(again).state == RunState.DONE:
                 self.delete(again)
@@ -80,7 +80,7 @@ class Runs(Corpora):
     ) -> RunStatus:
         from engine import embeddings
         from engine.cluster import dispatch
-        from engine.runs import budgets
+        from engine.service import budget_service
 
         self.allow(_DEEDS[kind], identity)
         plan = self.plan(config)
@@ -90,16 +90,16 @@ class Runs(Corpora):
         handle = self.corpus(config)
         handle.share()
         if kind == RunKind.AUDIT:
-            wishes = budgets.looks(self, identity, config, budgets.AUDIT)
+            wishes = budget_service.looks(self, identity, config, budget_service.AUDIT)
         else:
-            wishes = budgets.wishes(self, parent or identity, identity, config, plan)
+            wishes = budget_service.wishes(self, parent or identity, identity, config, plan)
         store = self._store
         store.submit(identity, config, handle.checksum, kind=kind, parent=parent, wishes=wishes, batch=batch)
         dispatch.ensure_cluster(self.settings, owner_pid)
         return self.status(identity)
 
     def submit_audit(self, identity: str, run: Run, owner_pid: int | None) -> RunStatus:
-        """See :func:`engine.runs.auditing.submit`."""
+        """See :func:`engine.service.audit_jobs.submit`."""
         return self._submit(identity, run.config, owner_pid, RunKind.AUDIT, run.run_id)
 
     def submit_all(
@@ -118,7 +118,7 @@ class Runs(Corpora):
             self.plan(config)
             known = self.find(config) if again else None
             if known and known.status.state == RunState.DONE and not known.outdated:
-                repeats.refuse_again(known)
+                reproducibility.refuse_again(known)
         return [submit(config, owner_pid=owner_pid, batch=batch) for config in wanted]
 
     def cancel(self, identity: str) -> RunStatus:
@@ -196,11 +196,11 @@ class Runs(Corpora):
 
     def keep_audit(self, audit: Audit) -> None:
         """Keep it in place of an earlier one; a look at its corpus. Raises StoreError."""
-        from engine.runs import budgets
+        from engine.service import budget_service
 
         self.allow("audit", audit.run_id)
         audits.write(audit, self.settings.artefacts)
-        budgets.book(self, budgets.looks(self, audit.run_id, audit.config, budgets.AUDIT))
+        budget_service.book(self, budget_service.looks(self, audit.run_id, audit.config, budget_service.AUDIT))
 
     def model(self, identity: str, platform: int = 0) -> "Model":
         """The tagger of a run that is done, or of one of its platforms, counted from 0: the user's own, else a
@@ -211,7 +211,7 @@ class Runs(Corpora):
         name = places.model_name(identity, platform)
         if path := self.settings.artefacts.find(name):
             model = Model.load(path)
-            if identity not in (model.run_id, repeats.repeat_id(model.run_id)):
+            if identity not in (model.run_id, reproducibility.repeat_id(model.run_id)):
                 raise StoreError(f"The tagger {path.name} is refused: it is that of run {model.run_id}.")
             return model
         if not (self.settings.published / name).is_file():
@@ -227,7 +227,7 @@ class Runs(Corpora):
     def offers(self) -> list[Offer]:
         """The taggers that any text can be tagged with: the published ones, then those of the user's own runs. Raises
         StoreError."""
-        return tagging.offers(self)
+        return tagging_client.offers(self)
 
     def tag(self, text: str, identities: Collection[str], tell: Callable[[str], None] = lambda stage: None) -> Answer:
         """What the taggers of these runs say of a text, in a process of its own: seconds at first, then one for 500
@@ -316,13 +316,13 @@ class Runs(Corpora):
             run = self.find(config)
             if run is None or not run.published:
                 raise
-            return previews.of_published(run, str(error))
+            return run_preview.of_published(run, str(error))
         published = self.published()
         try:
             done = [run for run in self._store.newest(50, RunState.DONE)[0] if run.kind != RunKind.AUDIT]
         except EpsilonError:
             done = []  # what is wrong with the store is said elsewhere
-        return previews.preview(config, plan, self.overlap(config), published, done)
+        return run_preview.preview(config, plan, self.overlap(config), published, done)
 
     def noise_multiplier_for(self, config: SimulationConfig, target_epsilon: float) -> float:
         """The noise multiplier with which a run of this configuration costs at most so much. Takes seconds. Raises
@@ -336,7 +336,7 @@ class Runs(Corpora):
 
     def holdings(self, config: SimulationConfig) -> Holdings:
         """Who would hold what. Raises InvalidConfig, CorpusError if the corpus is not here, StoreError."""
-        return previews.holdings(self.plan(config), self.corpus(config).layout, config.platforms)
+        return run_preview.holdings(self.plan(config), self.corpus(config).layout, config.platforms)
 
     def person_epsilon(self, config: SimulationConfig, sentences: int, last: RoundRecord | None = None) -> float | None:
         """ε of a person with so many of the sentences, wherever they lie, after the ``last`` record or at the end.

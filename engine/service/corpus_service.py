@@ -13,10 +13,10 @@ from engine.embeddings import own_model
 from engine.embeddings.apart import Overlap, overlap
 from engine.errors import CorpusError, InvalidConfig, NotAllowed
 from engine.records import Run
-from engine.runs import intake, inventory, previews
-from engine.runs.catalogue import Catalogue
-from engine.runs.intake import Intake
-from engine.runs.inventory import Inventory
+from engine.service import corpus_import, corpus_statistics, run_preview
+from engine.service.corpus_import import Intake
+from engine.service.corpus_statistics import Inventory
+from engine.service.run_queries import Catalogue
 
 if TYPE_CHECKING:
     from engine.store.database import Store
@@ -26,7 +26,7 @@ class Corpora(Catalogue):
     """Methods raise EpsilonError with a sentence for the user."""
 
     def delete(self, identity: str) -> None:
-        """Forget a run; see :meth:`engine.runs.Runs.delete`."""
+        """Forget a run; see :meth:`engine.service.Runs.delete`."""
         raise NotImplementedError
 
     def corpora(self) -> list[CorpusInfo]:
@@ -35,7 +35,7 @@ class Corpora(Catalogue):
 
     def inventory(self, name: str) -> Inventory:
         """What a corpus holds, and what of it others hold too. Raises CorpusError."""
-        return inventory.take(name, self.settings)
+        return corpus_statistics.take(name, self.settings)
 
     def corpus_overlap(self, name: str) -> Overlap | None:
         """What a corpus shares with the sentences that any features were fitted on; None if it cannot be read."""
@@ -56,7 +56,7 @@ class Corpora(Catalogue):
             filename,
             data,
             self.settings,
-            lambda path, shown: found.append(intake.read(path, shown, self.settings, tell)),
+            lambda path, shown: found.append(corpus_import.read(path, shown, self.settings, tell)),
             self._belongings.keep_corpus,
         )
         return name, found[0]
@@ -151,6 +151,6 @@ class Corpora(Catalogue):
         """Sentences in the longest document of a corpus's training part; None if it has no documents or is not here.
         Raises StoreError."""
         try:
-            return previews.longest_document(corpora.resolve(name, self.settings).layout)
+            return run_preview.longest_document(corpora.resolve(name, self.settings).layout)
         except CorpusError:
             return None

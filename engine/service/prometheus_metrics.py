@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from engine import VERSION
 from engine.errors import StoreError
-from engine.runs.door import Runs
+from engine.service.run_service import Runs
 from engine.store import bookings, counts
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from engine.machine import machine_class
 from engine.records import Run, RunState, RunStatus
-from engine.runs.estimates import RECENT, Estimate, estimate
+from engine.service.runtime_estimates import RECENT, Estimate, estimate
 from tests.engine.runs_for_tests import SMALL, provenance
 
 NUMBER = itertools.count()

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from engine.records import LayerNoise, PlatformRecord, RunState
-from engine.runs.repeats import Outcome, Repeat, outcome, repeat_id, summary
+from engine.service.reproducibility import Outcome, Repeat, outcome, repeat_id, summary
 from tests.engine.runs_for_tests import record, scores
 
 

@@ -12,7 +12,7 @@ from engine.federated.accounting import spent
 from engine.federated.plan import FederatedPlan
 from engine.privacy.plan import SHUFFLED, PrivacyPlan, tier
 from engine.records import PrivacySpent, Run
-from engine.runs.estimates import Estimate, estimate
+from engine.service.runtime_estimates import Estimate, estimate
 
 
 @dataclass(frozen=True, kw_only=True)

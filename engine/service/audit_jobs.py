@@ -9,7 +9,7 @@ from engine.records import Run, RunKind, RunState, RunStatus
 
 if TYPE_CHECKING:
     from engine.config import SimulationConfig
-    from engine.runs.door import Runs
+    from engine.service.run_service import Runs
 
 _MARK = "m"  # no hexadecimal digit: no run has such an identity
 
@@ -22,7 +22,7 @@ def audit_id(run_id: str) -> str:
 def submit(runs: "Runs", run: Run, *, owner_pid: int | None = None) -> RunStatus:
     """Have the configuration of a finished run attacked as is usual (:mod:`engine.privacy.audit.extent`); the audit
     that comes of it takes the place of an earlier one. Raises InvalidConfig where no attack is for it, and what
-    :meth:`engine.runs.Runs.submit` raises."""
+    :meth:`engine.service.Runs.submit` raises."""
     if run.status.state != RunState.DONE or run.kind != RunKind.RUN:
         raise InvalidConfig(f"run={run.run_id} is {run.status.state}: only a run that is done is attacked")
     extent.usual(run.config)

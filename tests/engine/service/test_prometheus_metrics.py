@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from engine.records import RunState
-from engine.runs import Runs, budgets, metrics
+from engine.service import Runs, budget_service, prometheus_metrics
 from tests.engine.runs_for_tests import SMALL
 
 BOTH_STORES = pytest.mark.parametrize("settings", ["SQLite", "PostgreSQL"], indirect=True)
@@ -14,14 +14,14 @@ BOTH_STORES = pytest.mark.parametrize("settings", ["SQLite", "PostgreSQL"], indi
 
 def read(runs: Runs) -> dict[tuple[str, ...], float]:
     """Each value by its name and labels."""
-    families = text_string_to_metric_families(metrics.text(runs).decode())
+    families = text_string_to_metric_families(prometheus_metrics.text(runs).decode())
     return {(each.name, *each.labels.values()): each.value for family in families for each in family.samples}
 
 
 @BOTH_STORES
 def test_queue_states_and_budgets_are_told(settings):
     runs = Runs(settings)
-    budgets.set_total(runs, "synthetic", 3.0)
+    budget_service.set_total(runs, "synthetic", 3.0)
     store = runs.book
     for number in range(3):
         store.submit(f"{number:016}", SMALL, "checksum")
@@ -55,7 +55,7 @@ def test_a_store_that_cannot_be_read_is_told_as_such(settings):
 
 def test_a_book_that_was_changed_by_hand_is_told(settings):
     runs = Runs(settings)
-    budgets.set_total(runs, "synthetic", 3.0)
+    budget_service.set_total(runs, "synthetic", 3.0)
     with sqlite3.connect(settings.home / "runs.sqlite") as connection:
         connection.execute("UPDATE bookings SET entry = replace(entry, '3.0', '9.0')")
     assert read(runs)["epsilon_store_up",] == 0

@@ -10,8 +10,8 @@ from engine.config import FederationConfig, PrivacyConfig, SimulationConfig
 from engine.errors import InvalidConfig
 from engine.privacy.audit import extent
 from engine.records import RunKind, RunState
-from engine.runs import Runs, auditing, budgets
-from tests.engine.runs.test_runs import SMALL
+from engine.service import Runs, audit_jobs, budget_service
+from tests.engine.service.test_run_service import SMALL
 
 
 @pytest.fixture
@@ -33,13 +33,13 @@ def done(runs: Runs, config: SimulationConfig):
 
 def test_a_finished_run_is_attacked_and_stays_what_it_is(runs):
     with pytest.raises(InvalidConfig, match=r"^run=\w+ is .*\bdone\b"):
-        auditing.submit(runs, runs.get(runs.submit(SMALL).run_id))
+        audit_jobs.submit(runs, runs.get(runs.submit(SMALL).run_id))
     run = done(runs, SMALL)
-    assert auditing.status(runs, run.run_id) is None
-    queued = auditing.submit(runs, run)
-    assert (queued.state, queued.run_id) == (RunState.QUEUED, auditing.audit_id(run.run_id))
+    assert audit_jobs.status(runs, run.run_id) is None
+    queued = audit_jobs.submit(runs, run)
+    assert (queued.state, queued.run_id) == (RunState.QUEUED, audit_jobs.audit_id(run.run_id))
     compute(queued.run_id, runs.settings, "here")
-    assert auditing.status(runs, run.run_id).state == RunState.DONE
+    assert audit_jobs.status(runs, run.run_id).state == RunState.DONE
     found = runs.audits()[run.run_id]
     assert (found.white.canaries, found.black.canaries, found.membership.references) == (40, 40, 3)
     assert found.command == f"python -m engine audit --run {run.run_id} --canaries 40 --references 3"
@@ -50,15 +50,15 @@ def test_a_finished_run_is_attacked_and_stays_what_it_is(runs):
     assert kinds[RunKind.AUDIT].records == ()
     assert runs.seeds(SMALL) == [run]
     assert runs.tradeoff(SMALL) == [run]
-    assert auditing.submit(runs, run).state == RunState.QUEUED, "it can be measured again"
+    assert audit_jobs.submit(runs, run).state == RunState.QUEUED, "it can be measured again"
 
 
 def test_an_audit_that_was_stopped_leaves_nothing(runs):
     run = done(runs, SMALL)
-    identity = auditing.submit(runs, run).run_id
+    identity = audit_jobs.submit(runs, run).run_id
     runs.cancel(identity)
     compute(identity, runs.settings, "here")
-    assert auditing.status(runs, run.run_id).state == RunState.CANCELLED
+    assert audit_jobs.status(runs, run.run_id).state == RunState.CANCELLED
     assert runs.audits() == {}
 
 
@@ -85,7 +85,7 @@ def test_what_nobody_attacks_is_told_before(runs):
 
 def test_an_audit_is_a_look_at_a_corpus_with_a_budget(runs):
     run = done(runs, SMALL)
-    budgets.set_total(runs, "synthetic", 50.0)
-    auditing.submit(runs, run)
-    now = budgets.account(runs, "synthetic")
-    assert budgets.AUDIT in [each.what for each in now.looks]
+    budget_service.set_total(runs, "synthetic", 50.0)
+    audit_jobs.submit(runs, run)
+    now = budget_service.account(runs, "synthetic")
+    assert budget_service.AUDIT in [each.what for each in now.looks]
