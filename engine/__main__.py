@@ -1,8 +1,8 @@
-"""``python -m engine``: see :mod:`engine.command_line`."""
+"""``python -m engine``: see :mod:`engine.cli`."""
 
 import sys
 
-from engine.command_line.verbs import main
+from engine.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

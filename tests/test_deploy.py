@@ -13,7 +13,7 @@ import pytest
 import typer.main
 import yaml
 
-from engine.command_line.verbs import app
+from engine.cli.main import app
 from engine.settings import REPOSITORY, Settings
 from engine.store import key_file
 from engine.store.places import key_path

@@ -28,7 +28,7 @@ RANKS = (
     ("engine.reports", "engine.tagging"),
     ("engine.cluster",),
     ("engine.service",),
-    ("engine.command_line",),
+    ("engine.cli",),
     ("engine.__main__", "pages.shared"),
     (
         "pages.account",

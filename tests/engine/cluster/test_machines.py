@@ -34,7 +34,7 @@ OLD = """
 import sys
 import engine
 engine.VERSION = "0.1.0"
-from engine.command_line.verbs import main
+from engine.cli.main import main
 sys.argv = ["engine", "cluster", "worker", "--workers", "1"]
 sys.exit(main())
 """

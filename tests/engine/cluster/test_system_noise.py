@@ -259,7 +259,7 @@ def test_it_cannot_be_run_again(place):
 
 
 def test_a_shell_is_told_so(place, monkeypatch, capsys):
-    from engine.command_line.verbs import main
+    from engine.cli.main import main
 
     identity = ended(place.settings)
     monkeypatch.setenv("EPSILON_HOME", str(place.settings.home))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.command_line.verbs import main
+from engine.cli.main import main
 from engine.config import SimulationConfig, with_noise
 from engine.experiments.planner import evidence as known
 from engine.experiments.planner.next_runs import BEYOND, FROM_CURVE, MORE_SEEDS

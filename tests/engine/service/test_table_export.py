@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pandas as pd
 import pytest
 
-from engine.command_line import verbs
+from engine.cli import main
 from engine.errors import InvalidConfig, StoreError
 from engine.service import Runs, mlflow_export, table_export
 from engine.settings import REPOSITORY
@@ -207,7 +207,7 @@ def test_the_verb(published, mlflow, tmp_path, monkeypatch, capsys):
         (["--out", str(tmp_path / "runs.pickle")], 2),
     ):
         monkeypatch.setattr("sys.argv", ["engine", "export", *arguments])
-        assert verbs.main() == code, arguments
+        assert main.main() == code, arguments
     assert len(pd.read_csv(out)) == len([run for run in published.published() if run.config.corpus == "synthetic"])
     said = capsys.readouterr()
     assert json.loads(said.out.splitlines()[-1]) == {"sent": len(server.runs), "there_already": 0}

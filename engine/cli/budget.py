@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from engine.command_line.saying import say
+from engine.cli.output import say
 from engine.reports.budgets import account_fields, account_text
 from engine.service import Runs
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from engine.command_line.saying import say
+from engine.cli.output import say
 from engine.experiments.planner.targets import USUAL_DELTA, Target, read
 from engine.reports.planning import plan_fields, plan_text
 from engine.service import Runs, planner

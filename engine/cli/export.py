@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from engine.command_line.saying import progress_bar, say
+from engine.cli.output import progress_bar, say
 from engine.errors import InvalidConfig
 from engine.service import Runs, mlflow_export, table_export
 

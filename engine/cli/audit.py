@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from engine.command_line.options import configurable
-from engine.command_line.saying import progress_bar, say
+from engine.cli.options import configurable
+from engine.cli.output import progress_bar, say
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 from engine.privacy.audit.extent import CANARIES

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.command_line.saying import progress_bar, say
+from engine.cli.output import progress_bar, say
 from engine.errors import InvalidConfig
 from engine.reports.scores import score_fields, score_table
 from engine.service import Runs

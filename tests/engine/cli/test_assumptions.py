@@ -7,7 +7,7 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from engine.command_line import ledgers
+from engine.cli import assumptions
 from engine.privacy.ledger import Training, rows
 from engine.reports.numbers import epsilon_text
 
@@ -54,7 +54,7 @@ def test_ledger_ends_with_the_epsilon_of_the_accountant_that_is_assumed(shell):
 def seen(monkeypatch):
     """Replace the rows, which take long, by the first of another training; the mock knows of which they were asked."""
     mock = create_autospec(rows, return_value=rows(TRAINING)[:1])
-    monkeypatch.setattr(ledgers, "rows", mock)
+    monkeypatch.setattr(assumptions, "rows", mock)
     return mock
 
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from engine.command_line import texts
+from engine.cli import tagging
 from engine.service import Runs
 from engine.store import places
 from engine.tagging import offered
-from tests.engine.command_line.conftest import PUBLISHED
-from tests.engine.command_line.fake_service import NAMES, SCORE
+from tests.engine.cli.conftest import PUBLISHED
+from tests.engine.cli.fake_service import NAMES, SCORE
 
 LETTER = "Dear Germany,\r\nAnn met Rosa in Paris.\n"
 MASKED = "Dear ███████,\r\n███ met ████ in █████.\n"
@@ -155,7 +155,7 @@ def test_bad_files_are_exit_code_2_and_their_names(shell, service, folder, tmp_p
     assert not new.exists()
     assert (folder / "one.txt").read_bytes().decode() == LETTER
     assert other.read_text() == "Ann"
-    monkeypatch.setattr(texts, "MOST_BYTES", 5)
+    monkeypatch.setattr(tagging, "MOST_BYTES", 5)
     code, _, err = shell("tag", both[0])
     assert code == 2
     assert f"{both[0]} " in err

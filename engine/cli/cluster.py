@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from engine.cli.output import say
 from engine.cluster import membership
-from engine.command_line.saying import say
 from engine.settings import Settings
 
 cluster_app = typer.Typer(help="Workers on other machines: docs/deploy.md tells how.", no_args_is_help=True)

@@ -15,18 +15,18 @@ from typing import Annotated
 import typer
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
-from engine.command_line import papers, texts
-from engine.command_line.audits import audit
-from engine.command_line.before import book, refuse_budgets, warn_of_overlap
-from engine.command_line.budgets import budget_app
-from engine.command_line.clusters import cluster_app
-from engine.command_line.corpora import held, listed
-from engine.command_line.exports import export
-from engine.command_line.ledgers import ledger
-from engine.command_line.options import configured
-from engine.command_line.plans import plan
-from engine.command_line.reports import report
-from engine.command_line.saying import progress_bar, say, sentence
+from engine.cli import replicate, tagging
+from engine.cli.assumptions import ledger
+from engine.cli.audit import audit
+from engine.cli.budget import budget_app
+from engine.cli.cluster import cluster_app
+from engine.cli.corpora import held, listed
+from engine.cli.export import export
+from engine.cli.options import configured
+from engine.cli.output import progress_bar, say, sentence
+from engine.cli.preflight import book, refuse_budgets, warn_of_overlap
+from engine.cli.recommend import plan
+from engine.cli.report import report
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import (
     CorpusError,
@@ -177,14 +177,14 @@ def paper_tables(
     as_json: Json = False,
 ) -> None:
     """Show a paper's tables and figures. What was printed, and what our runs give."""
-    door, known = Runs.from_environment(), papers.named(name, corpus)
-    cells = papers.chosen(known, table)
+    door, known = Runs.from_environment(), replicate.named(name, corpus)
+    cells = replicate.chosen(known, table)
     if submit_missing or submit_again:
         wanted = dict.fromkeys(config for cell in cells for config in cell.seeds(seeds))
         statuses = door.submit_all(wanted, again=submit_again, batch=True)
         waiting = sum(not status.state.final for status in statuses)
         typer.echo(f"{waiting:,} runs wait or are under way.", err=True)
-    found = papers.measured(known, cells, door.find, seeds)
+    found = replicate.measured(known, cells, door.find, seeds)
     text = reproducibility.summary(door.repeated({run.run_id: run for run in found.runs}.values()).values())
     say(as_json, {"cells": found.fields}, "\n\n".join(filter(None, [found.text, text])))
 
@@ -367,9 +367,9 @@ app.command()(plan)
 app.command()(report)
 
 
-app.command()(texts.score)
-app.command("tag")(texts.tag)
-app.command("redact")(texts.redacted)
+app.command()(tagging.score)
+app.command("tag")(tagging.tag)
+app.command("redact")(tagging.redacted)
 
 
 def main() -> int:

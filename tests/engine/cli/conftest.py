@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.command_line.verbs import main
+from engine.cli.main import main
 from engine.settings import REPOSITORY, Settings
-from tests.engine.command_line.fake_service import FakeService
+from tests.engine.cli.fake_service import FakeService
 
 PUBLISHED = REPOSITORY / "cached_results"
 

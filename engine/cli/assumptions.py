@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from engine.command_line.saying import say
+from engine.cli.output import say
 from engine.errors import InvalidConfig
 from engine.privacy.accounting import noise_multiplier_for
 from engine.privacy.ledger import Training, rows, waterfall
