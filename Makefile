@@ -19,8 +19,8 @@ PYTHON := .venv/bin/python
 .PHONY: run test check nightly lint sbom audit coverage lock results setup setup-tests vectors-lg postgresql federation
 
 run: $(PYTHON)
-	@$(PYTHON) -m engine.launch.install --pages
-	@$(PYTHON) -m engine.launch.serve
+	@$(PYTHON) -m engine.setup.install --pages
+	@$(PYTHON) -m engine.serve
 
 # Two processes, each with a file at a time: fixtures of a file are made once, and memory stays below 8 GB.
 PYTEST := $(PYTHON) -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
@@ -42,7 +42,7 @@ lint: setup-tests
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
-	git ls-files -z -- . ':!cached_results' ':!*requirements.txt' ':!engine/launch/*.txt' | xargs -0 $(PYTHON) -m \
+	git ls-files -z -- . ':!cached_results' ':!*requirements.txt' ':!engine/setup/*.txt' | xargs -0 $(PYTHON) -m \
 	  detect_secrets.pre_commit_hook --disable-plugin HexHighEntropyString --disable-plugin Base64HighEntropyString \
 	  --exclude-lines CHANGE-ME
 
@@ -53,7 +53,7 @@ sbom: setup-tests
 # An environment of its own, made by uv: what pip-audit needs does not go with TensorFlow's pins.
 OSV := https://api.osv.dev/v1/query
 audit: setup-tests
-	@failed=0; for list in requirements.txt tests/requirements.txt federation/requirements.txt engine/launch/*.txt; do \
+	@failed=0; for list in requirements.txt tests/requirements.txt federation/requirements.txt engine/setup/*.txt; do \
 	  echo "$$list" >&2; \
 	  $(PYTHON) -m uv tool run --quiet --from pip-audit==2.10.1 pip-audit --vulnerability-service osv --osv-url $(OSV) \
 	    --disable-pip --require-hashes --progress-spinner off --requirement "$$list" || failed=1; \
@@ -68,31 +68,31 @@ LOCK := -m uv pip compile --quiet --generate-hashes --python-platform linux --an
 DATA := --no-deps --python-version 3.13
 lock: setup-tests
 	$(PYTHON) $(LOCK) --python-version 3.11 requirements.in -o requirements.txt
-	$(PYTHON) $(LOCK) --python-version 3.11 -c requirements.txt engine/launch/builders.in -o engine/launch/builders.txt
+	$(PYTHON) $(LOCK) --python-version 3.11 -c requirements.txt engine/setup/builders.in -o engine/setup/builders.txt
 	$(PYTHON) $(LOCK) --python-version 3.11 -c requirements.txt tests/requirements.in -o tests/requirements.txt
-	$(PYTHON) $(LOCK) --python-version 3.11 -c requirements.txt engine/launch/postgresql.in -o engine/launch/postgresql.txt
+	$(PYTHON) $(LOCK) --python-version 3.11 -c requirements.txt engine/setup/postgresql.in -o engine/setup/postgresql.txt
 	$(PYTHON) $(LOCK) --python-version 3.11 federation/requirements.in -o federation/requirements.txt
-	$(PYTHON) $(LOCK) $(DATA) engine/launch/vectors.in -o engine/launch/vectors.txt
-	$(PYTHON) $(LOCK) $(DATA) engine/launch/language_model.in -o engine/launch/language_model.txt
+	$(PYTHON) $(LOCK) $(DATA) engine/setup/vectors.in -o engine/setup/vectors.txt
+	$(PYTHON) $(LOCK) $(DATA) engine/setup/language_model.in -o engine/setup/language_model.txt
 
 results: setup
 	@$(PYTHON) -m benchmarks.cached_results
 
 setup: $(PYTHON)
-	@$(PYTHON) -m engine.launch.install
+	@$(PYTHON) -m engine.setup.install
 
 setup-tests: $(PYTHON)
-	@$(PYTHON) -m engine.launch.install --tests
+	@$(PYTHON) -m engine.setup.install --tests
 
 vectors-lg: setup
-	@$(PYTHON) -m engine.launch.install --vectors en_core_web_lg
+	@$(PYTHON) -m engine.setup.install --vectors en_core_web_lg
 
 postgresql: setup
-	$(PYTHON) -m pip install --disable-pip-version-check --require-hashes --no-deps -r engine/launch/postgresql.txt
+	$(PYTHON) -m pip install --disable-pip-version-check --require-hashes --no-deps -r engine/setup/postgresql.txt
 
 # Flower's pins are not those of the product, hence an environment of its own; it needs no .venv. Whole or not at all.
 FEDERATION := .venv-federation
-FEDERATION_LISTS := federation/requirements.txt engine/launch/vectors.txt
+FEDERATION_LISTS := federation/requirements.txt engine/setup/vectors.txt
 FEDERATION_PIP := $(FEDERATION)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps
 federation: $(FEDERATION)/installed
 $(FEDERATION)/installed: $(FEDERATION_LISTS)
@@ -102,7 +102,7 @@ $(FEDERATION)/installed: $(FEDERATION_LISTS)
 	  fi; \
 	done; echo "Python 3.11 with its venv module is missing." >&2; exit 1
 	$(FEDERATION_PIP) -r federation/requirements.txt
-	$(FEDERATION_PIP) --ignore-requires-python -r engine/launch/vectors.txt
+	$(FEDERATION_PIP) --ignore-requires-python -r engine/setup/vectors.txt
 	@touch $@
 
 # TensorFlow Privacy has no release for Python 3.12 or later, so the environment is made with 3.11, wherever it is.

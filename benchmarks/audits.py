@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from benchmarks.report import markdown
-from engine.artefacts import Artefacts
+from engine.artifact_store import Artefacts
 from engine.config import SimulationConfig, engine_version
 from engine.experiments import audits, recipes
 from engine.privacy.audit.extent import CANARIES, REFERENCES

@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from engine.machine import machine_class
+from engine.hardware import machine_class
 from engine.settings import REPOSITORY
 from tests.browser import chromium
 
@@ -106,7 +106,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         environment = os.environ | {"EPSILON_HOME": home, "PORT": str(port), "CI": "true"}
         server = subprocess.Popen(
-            [sys.executable, "-m", "engine.launch.serve"], cwd=REPOSITORY, env=environment, stdout=subprocess.DEVNULL
+            [sys.executable, "-m", "engine.serve"], cwd=REPOSITORY, env=environment, stdout=subprocess.DEVNULL
         )
         address = f"http://localhost:{port}/"
         try:

@@ -19,7 +19,7 @@ from benchmarks.report import finish, interleaved, markdown
 from benchmarks.step import BATCH, DIMENSIONS, HIDDEN, TAGS, WORDS, sentences
 from engine.config import TaggerConfig
 from engine.embeddings import EncodedSplit
-from engine.machine import processor
+from engine.hardware import processor
 from engine.privacy.mechanisms import add_gaussian_noise
 from engine.seeds import Secrets
 from engine.taggers import build

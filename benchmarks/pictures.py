@@ -182,7 +182,7 @@ def a_dashboard() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as home:
         port = free_port()
         environment = os.environ | {"EPSILON_HOME": home, "PORT": str(port), "CI": "true"}
-        server = subprocess.Popen([sys.executable, "-m", "engine.launch.serve"], cwd=REPOSITORY, env=environment)
+        server = subprocess.Popen([sys.executable, "-m", "engine.serve"], cwd=REPOSITORY, env=environment)
         try:
             for _ in range(600):
                 with suppress(OSError), urllib.request.urlopen(f"http://localhost:{port}/_stcore/health", timeout=2):

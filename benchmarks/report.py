@@ -12,7 +12,7 @@ from typing import Any
 import numba
 
 from engine import PRIVATE_VERSION
-from engine.machine import machine_class, processor
+from engine.hardware import machine_class, processor
 from engine.settings import REPOSITORY
 
 FOLDER = REPOSITORY / "cached_results" / "speed"

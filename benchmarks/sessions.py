@@ -117,7 +117,7 @@ def serving(home: Path, settings: Settings) -> Iterator[tuple[str, psutil.Proces
     environment.pop("EPSILON_STORE_URL", None)
     with log.open("wb") as said:
         serve = subprocess.Popen(
-            [sys.executable, "-m", "engine.launch.serve"], cwd=REPOSITORY, env=environment, stdout=said, stderr=said
+            [sys.executable, "-m", "engine.serve"], cwd=REPOSITORY, env=environment, stdout=said, stderr=said
         )
     try:
         address = f"http://localhost:{port}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from platformdirs import user_data_dir
 
-from engine.artefacts import Artefacts
+from engine.artifact_store import Artefacts
 from engine.errors import InvalidConfig
 
 REPOSITORY = Path(__file__).resolve().parent.parent

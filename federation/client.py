@@ -19,7 +19,7 @@ import numpy as np
 
 from engine import corpus as corpora
 from engine import embeddings
-from engine.artefacts import written_whole
+from engine.artifact_store import written_whole
 from engine.config import SimulationConfig, run_key
 from engine.corpus import CorpusHandle
 from engine.corpus.sentences import Corpus

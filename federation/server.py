@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from engine.artefacts import written_whole
+from engine.artifact_store import written_whole
 from engine.errors import InvalidConfig
 from engine.preparation import prepare
 from engine.settings import Settings

@@ -19,7 +19,7 @@ from packaging.version import Version
 from engine.settings import REPOSITORY
 
 STORED = Path(__file__).with_name("advisories.json")
-LISTS = ("requirements.txt", "tests/requirements.txt", "federation/requirements.txt", "engine/launch/*.txt")
+LISTS = ("requirements.txt", "tests/requirements.txt", "federation/requirements.txt", "engine/setup/*.txt")
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^ ;\\]+)", re.MULTILINE)
 
 

@@ -85,7 +85,7 @@ class TestTheImage:
         (made,) = (step for step in steps("RUN") if step.startswith("make"))
         targets = re.findall(r"(?m)^([a-z-]+):", (REPOSITORY / "Makefile").read_text())
         assert set(made.split("&&")[0].split()[1:]) <= set(targets)
-        assert steps("CMD") == ['["engine.launch.serve"]']
+        assert steps("CMD") == ['["engine.serve"]']
         assert steps("USER") == ["epsilon"]
         assert f"--uid {USER} " in IMAGE
 
@@ -180,6 +180,6 @@ def test_a_copy_has_no_keys_of_noise_and_is_its_owners_alone(tmp_path: Path) -> 
 
 
 def test_streamlit_started_by_hand_listens_here_alone() -> None:
-    """Only ``engine.launch.serve`` refuses other addresses until people sign in."""
+    """Only ``engine.serve`` refuses other addresses until people sign in."""
     settings = tomllib.loads((REPOSITORY / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
     assert settings["server"]["address"] == "localhost"

@@ -41,7 +41,7 @@ def worker(
     """Compute runs for the scheduler of EPSILON_SCHEDULER, until Ctrl-C; wait for it where it is away."""
     from engine.cluster import process
     from engine.cluster.worker import environment
-    from engine.machine import processor
+    from engine.hardware import processor
 
     settings = Settings.from_environment()
     number = workers or process.workers_here(settings)

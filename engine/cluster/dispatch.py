@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-from engine.artefacts import written_whole
+from engine.artifact_store import written_whole
 from engine.errors import ClusterError, StoreError
 from engine.settings import REPOSITORY, Settings
 

@@ -23,7 +23,7 @@ from engine import embeddings
 from engine.config import MINILM, SimulationConfig, engine_version
 from engine.corpus import AnyCorpus
 from engine.errors import EpsilonError, RunNotFound, RunStopped, StoreAway, StoreError
-from engine.machine import machine_class
+from engine.hardware import machine_class
 from engine.privacy.audit import extent
 from engine.records import Provenance, RoundRecord, RunKind, RunState
 from engine.reports.audits import audit_command

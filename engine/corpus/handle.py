@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from engine.artefacts import Artefacts
+from engine.artifact_store import Artefacts
 from engine.config import SYNTHETIC
 from engine.corpus import files, reading
 from engine.corpus.catalogue import NAMED

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.artefacts import Artefacts
+from engine.artifact_store import Artefacts
 from engine.config import JOIN
 from engine.corpus.handle import COPIES, CorpusHandle
 from engine.corpus.layout import Layout

@@ -1,6 +1,6 @@
 """What was worked out from a corpus's sentences and lies, by its checksum, among the files that runs share."""
 
-from engine.artefacts import Artefacts
+from engine.artifact_store import Artefacts
 from engine.corpus.handle import COPIES
 
 _MADE = ("characters", "encoded", "layouts", "locks/encoded", "overlaps", "platforms")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.artefacts import Artefacts
+from engine.artifact_store import Artefacts
 from engine.corpus.handle import CorpusHandle
 from engine.corpus.schemes import PREFIXES, to_bioes
 from engine.corpus.sentences import Corpus, Sentence, tags_of

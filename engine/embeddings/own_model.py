@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.artefacts import Artefacts
+from engine.artifact_store import Artefacts
 from engine.config import MINILM
 from engine.errors import VectorsMissing
 from engine.settings import Settings

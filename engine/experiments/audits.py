@@ -9,7 +9,7 @@ from engine import corpus as corpora
 from engine.config import SimulationConfig, engine_version, run_id
 from engine.errors import InvalidConfig
 from engine.experiments import canaries, curious, membership
-from engine.machine import machine_class
+from engine.hardware import machine_class
 from engine.privacy.audit import extent
 from engine.records import Audit
 from engine.settings import Settings

@@ -66,10 +66,10 @@ class Bench:
 
 def ready(settings: Settings, tell: Callable[[str], None] = lambda stage: None) -> Bench:
     """The bench of this process. tell: is told what it waits for. Raises CorpusError, VectorsMissing, StoreError."""
-    from engine import readiness
+    from engine.setup import status
     from engine.training import compiled_stamp
 
-    readiness.wait_for({readiness.VECTORS, readiness.TRAINING}, tell)
+    status.wait_for({status.VECTORS, status.TRAINING}, tell)
     if not compiled_stamp.is_fresh():
         from engine.training.compilation import compile_what_is_missing
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.config import SimulationConfig
-from engine.machine import machine_class
+from engine.hardware import machine_class
 from engine.records import Run
 from engine.taggers import KINDS
 

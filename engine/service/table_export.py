@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from engine.artefacts import written_whole
+from engine.artifact_store import written_whole
 from engine.errors import InvalidConfig
 from engine.records import EntityScores, RoundRecord, Run
 from engine.service.run_queries import Overview

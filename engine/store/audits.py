@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.artefacts import Artefacts
+from engine.artifact_store import Artefacts
 from engine.config import SimulationConfig
 from engine.errors import UNREADABLE
 from engine.records import RATES, SHOWN, Audit

@@ -18,7 +18,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, overload
 
-from engine.artefacts import written_whole
+from engine.artifact_store import written_whole
 from engine.config import JOIN, PrivacyConfig, SimulationConfig, engine_version, run_id
 from engine.embeddings import apart
 from engine.errors import UNREADABLE, InvalidConfig, StoreError

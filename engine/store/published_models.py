@@ -8,7 +8,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.artefacts import written_whole
+from engine.artifact_store import written_whole
 from engine.errors import StoreError
 from engine.store import places
 

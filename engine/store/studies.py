@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.artefacts import written_whole
+from engine.artifact_store import written_whole
 from engine.config import FLAT, SimulationConfig
 from engine.errors import UNREADABLE
 from engine.records import Study, Trial

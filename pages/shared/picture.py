@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.components.v2.types import ComponentRenderer
 
-from engine.artefacts import written_whole
+from engine.artifact_store import written_whole
 from pages.shared import charts
 
 _STATIC = Path(__file__).resolve().parents[2] / "static"

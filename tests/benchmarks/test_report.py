@@ -5,7 +5,7 @@ import json
 import numba
 
 from benchmarks import figures, lessons, report, results_table
-from engine.machine import Processor
+from engine.hardware import Processor
 from engine.records import Measurement
 from engine.store import measured
 from pages.learn.lessons import LESSONS

@@ -29,7 +29,7 @@ def serving(home: Path, port: int, **environment: str) -> Iterator[str]:
     """A started dashboard: its address; at the end Ctrl-C, after which nothing of it may be left."""
     given = os.environ | {"EPSILON_HOME": str(home), "PORT": str(port), "CI": "true"} | environment
     given.pop("EPSILON_STORE_URL", None)
-    server = subprocess.Popen([sys.executable, "-m", "engine.launch.serve"], cwd=ROOT, env=given)
+    server = subprocess.Popen([sys.executable, "-m", "engine.serve"], cwd=ROOT, env=given)
     address = f"http://localhost:{port}/"
     wait_for(lambda: answers(address + "_stcore/health"))
     wait_for((home / "cluster" / "ready.json").exists)

@@ -13,8 +13,8 @@ from tests.modules import FILES, ROOT, imports
 RANKS = (
     ("engine.errors", "engine.seeds"),
     ("engine.taggers", "engine.privacy.kinds"),
-    ("engine.artefacts", "engine.validation"),
-    ("engine.config", "engine.machine", "engine.people", "engine.poll", "engine.readiness", "engine.settings"),
+    ("engine.artifact_store", "engine.validation"),
+    ("engine.config", "engine.hardware", "engine.people", "engine.poll", "engine.setup.status", "engine.settings"),
     ("engine.records",),
     ("engine.corpus", "engine.privacy"),
     ("engine.embeddings", "engine.scoring"),
@@ -53,7 +53,7 @@ RANKS = (
         "pages.tuning",
     ),
     ("app",),
-    ("engine.launch",),
+    ("engine.setup",),
     ("federation",),
 )
 """From the bottom up: a part imports only what stands above its line here, or its own package."""
@@ -167,7 +167,7 @@ def test_what_is_shared_serves_at_least_two_pages_and_the_rest_only_one():
         if module.startswith("pages.shared."):
             assert len(pages_that_use(module) - {"pages.startup"}) >= 2, module
         elif module.count(".") == 2 and module.startswith("pages."):
-            assert pages_that_use(module) <= {module.rsplit(".", 1)[0], "app", "engine.launch"}, module
+            assert pages_that_use(module) <= {module.rsplit(".", 1)[0], "app", "engine.setup"}, module
 
 
 def test_a_page_itself_does_not_touch_the_session():

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine import corpus, readiness
+from engine import corpus
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.embeddings import apart
 from engine.errors import CorpusError, InvalidConfig, RunStopped, VectorsMissing
@@ -15,10 +15,11 @@ from engine.federated.plan import plan_of
 from engine.preparation import prepare
 from engine.privacy.accounting import epsilon
 from engine.privacy.plan import PrivacyPlan
-from engine.readiness import Progress
 from engine.recording import report_steps
 from engine.seeds import Secrets
 from engine.settings import BACKENDS
+from engine.setup import status
+from engine.setup.status import Progress
 from engine.simulation import simulate
 from engine.training.checkpoint import Checkpoint
 from tests.engine.runs_for_tests import SMALL
@@ -224,17 +225,17 @@ def test_compiling_is_said_where_it_must_happen(trained_settings, monkeypatch, f
 def test_a_run_that_comes_before_set_up_is_done_waits_for_what_it_needs_and_says_so(
     trained_settings, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(readiness, "FOLDER", tmp_path)
-    parts = (readiness.VECTORS, readiness.TRAINING, readiness.TENSORFLOW, readiness.LANGUAGE_MODEL)
+    monkeypatch.setattr(status, "FOLDER", tmp_path)
+    parts = (status.VECTORS, status.TRAINING, status.TENSORFLOW, status.LANGUAGE_MODEL)
     stages = []
 
     def hear(stage, progress):
         stages.append(stage)
         if "waiting" in stage:
-            readiness.tell(Progress(parts=parts, over=len(stages)))
+            status.tell(Progress(parts=parts, over=len(stages)))
 
-    with readiness.alone(lambda: None):
-        readiness.tell(Progress(parts=parts))
+    with status.alone(lambda: None):
+        status.tell(Progress(parts=parts))
         next(simulate(SMALL, trained_settings, on_stage=hear))
     first, second, third, *_ = stages
     assert all(part in first for part in ("waiting", " 0 of 4 parts", "word vectors"))
@@ -253,10 +254,10 @@ def test_a_run_that_needs_tensorflow_waits_for_it(settings, tmp_path, monkeypatc
     def hear(stage, progress):
         raise Heard(stage)
 
-    monkeypatch.setattr(readiness, "FOLDER", tmp_path)
-    readiness.tell(Progress(parts=(readiness.VECTORS, readiness.TENSORFLOW), over=1))
+    monkeypatch.setattr(status, "FOLDER", tmp_path)
+    status.tell(Progress(parts=(status.VECTORS, status.TENSORFLOW), over=1))
     run = simulate(config, dataclasses.replace(settings, backend=backend), on_stage=hear)
-    with readiness.alone(lambda: None), pytest.raises(Heard, match="now: TensorFlow"):
+    with status.alone(lambda: None), pytest.raises(Heard, match="now: TensorFlow"):
         next(run)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from engine.errors import InvalidConfig
-from engine.machine import processor
+from engine.hardware import processor
 from engine.taggers import Tagger
 from engine.taggers.layers import (
     CHARACTERS,

@@ -18,7 +18,7 @@ from numba import config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from engine.machine import processor
+from engine.hardware import processor
 
 
 def target_features(override: str | None) -> dict[str, bool]:

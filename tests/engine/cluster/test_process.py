@@ -11,13 +11,13 @@ from typing import Any
 import psutil
 import pytest
 
-from engine import readiness
 from engine.cluster import membership, process, worker
 from engine.cluster.dispatch import Place
 from engine.errors import ClusterError, RunStopped, StoreAway
-from engine.readiness import Progress
 from engine.records import RunState
 from engine.settings import REPOSITORY
+from engine.setup import status as setup_status
+from engine.setup.status import Progress
 from engine.store.database import Store
 from tests.engine.runs_for_tests import SMALL
 
@@ -152,24 +152,24 @@ class TestTheBell:
 
 def test_workers_are_not_warmed_up_while_what_they_need_is_set_up(dispatcher, tmp_path, monkeypatch):
     """Else a run that is asked for meanwhile would wait behind them without a word."""
-    monkeypatch.setattr(readiness, "FOLDER", tmp_path)
+    monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
     dispatcher._warm = set()
-    with readiness.alone(lambda: None):
-        readiness.tell(Progress(parts=(readiness.VECTORS, readiness.TRAINING, readiness.BYTE_CODE), over=1))
+    with setup_status.alone(lambda: None):
+        setup_status.tell(Progress(parts=(setup_status.VECTORS, setup_status.TRAINING, setup_status.BYTE_CODE), over=1))
         dispatcher.step()
         assert dispatcher._client.given == []
-        readiness.tell(Progress(parts=(readiness.VECTORS, readiness.TRAINING, readiness.BYTE_CODE), over=2))
+        setup_status.tell(Progress(parts=(setup_status.VECTORS, setup_status.TRAINING, setup_status.BYTE_CODE), over=2))
         dispatcher.step()
         dispatcher.step()
     assert len(dispatcher._client.given) == 2
 
 
 def test_workers_on_other_machines_are_warmed_up_at_once(dispatcher, tmp_path, monkeypatch):
-    monkeypatch.setattr(readiness, "FOLDER", tmp_path)
+    monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
     there = replace(dispatcher.settings, scheduler="tls://there:1", cluster_key=tmp_path / "key")
     dispatcher._warm, dispatcher.settings = {"worker 1"}, there
-    with readiness.alone(lambda: None):
-        readiness.tell(Progress(parts=(readiness.VECTORS, readiness.TRAINING)))
+    with setup_status.alone(lambda: None):
+        setup_status.tell(Progress(parts=(setup_status.VECTORS, setup_status.TRAINING)))
         dispatcher.step()
     assert len(dispatcher._client.given) == 1
     assert dispatcher.workers == 2

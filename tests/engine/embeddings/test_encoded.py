@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import embeddings
-from engine.artefacts import Artefacts
+from engine.artifact_store import Artefacts
 from engine.corpus import Corpus, Sentence
 from engine.corpus.schemes import from_bioes, to_bioes
 from engine.corpus.sentences import tags_of

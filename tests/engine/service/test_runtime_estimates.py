@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from engine.machine import machine_class
+from engine.hardware import machine_class
 from engine.records import Run, RunState, RunStatus
 from engine.service.runtime_estimates import RECENT, Estimate, estimate
 from tests.engine.runs_for_tests import SMALL, provenance

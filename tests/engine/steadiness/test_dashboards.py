@@ -40,13 +40,13 @@ def dashboards(trained_settings):
 
 
 class Dashboard:
-    """engine.launch.serve, and the server of pages that it has started."""
+    """engine.serve, and the server of pages that it has started."""
 
     def __init__(self, settings) -> None:
         port = free_port()
         here = {"EPSILON_HOME": str(settings.home), "EPSILON_STORE_URL": "", "EPSILON_DATA_DIR": "", "CI": "true"}
         self.process = psutil.Popen(
-            [sys.executable, "-m", "engine.launch.serve"], cwd=ROOT, env=os.environ | here | {"PORT": str(port)}
+            [sys.executable, "-m", "engine.serve"], cwd=ROOT, env=os.environ | here | {"PORT": str(port)}
         )
         self.address = f"http://localhost:{port}/_stcore/health"
         wait_for(lambda: answers(self.address), MOST_SECONDS)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.artefacts import Artefacts
+from engine.artifact_store import Artefacts
 from engine.config import SimulationConfig
 from engine.records import RATES, AttackCurve, Audit, CanaryAudit, MembershipAudit, ServerAudit, ServerReading
 from engine.store import audits

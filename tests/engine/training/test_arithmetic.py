@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from engine.machine import Processor
+from engine.hardware import Processor
 from engine.taggers import KINDS, Sizes
 from engine.taggers.alphabet import NUMBER
 from engine.taggers.layers import CHARACTERS, CRF, BidirectionalLSTM, CharacterPool, Dense

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import readiness
-from engine.launch import byte_code
+from engine.setup import bytecode, status
 
 
 @pytest.fixture
@@ -18,8 +17,8 @@ def packages(tmp_path, monkeypatch):
         (folder / name / "module.py").write_text("x = 1\n")
         (folder / f"{name}-1.0.dist-info").mkdir()
     (folder / "two" / "template.py").write_text("{{ this is no Python }\n")
-    monkeypatch.setattr(readiness, "FOLDER", tmp_path)
-    monkeypatch.setattr(byte_code, "_packages", lambda: folder)
+    monkeypatch.setattr(status, "FOLDER", tmp_path)
+    monkeypatch.setattr(bytecode, "_packages", lambda: folder)
     return folder
 
 
@@ -29,17 +28,17 @@ def compiled(source: Path) -> bool:
 
 @pytest.mark.parametrize("niceness", [0, 10])
 def test_it_is_made_for_each_file(packages, monkeypatch, capsys, niceness):
-    monkeypatch.setattr(byte_code.os, "nice", lambda more: niceness)
+    monkeypatch.setattr(bytecode.os, "nice", lambda more: niceness)
     said = []
-    assert not byte_code.there()
-    byte_code.make(said.append)
-    assert byte_code.there()
+    assert not bytecode.there()
+    bytecode.make(said.append)
+    assert bytecode.there()
     assert [compiled(packages / name / "module.py") for name in ("one", "two")] == [True, True]
     assert said == ["3 files"]
     assert capsys.readouterr() == ("", "")
 
 
 def test_what_is_installed_later_needs_it_too(packages):
-    byte_code.make(lambda words: None)
+    bytecode.make(lambda words: None)
     (packages / "three-1.0.dist-info").mkdir()
-    assert not byte_code.there()
+    assert not bytecode.there()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.machine import (
+from engine.hardware import (
     FIRST_CACHE,
     SECOND_CACHE,
     Processor,
@@ -147,7 +147,7 @@ def test_a_session_gives_way_whole_and_no_other_session_does(leads):
     program = """if True:
         import os
         from pathlib import Path
-        from engine.machine import give_way
+        from engine.hardware import give_way
         group = Path("/proc/self/autogroup")
         share = lambda: group.read_text().split()[-1:] if group.exists() else []
         before = share()

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine import readiness
+from engine.setup import status
 
 _FILES = 100
 """Handed to a process at a time."""
@@ -46,7 +46,7 @@ def _packages() -> Path:
 
 
 def _stamp() -> Path:
-    return readiness.FOLDER / "byte-code"
+    return status.FOLDER / "byte-code"
 
 
 def _installed() -> str:

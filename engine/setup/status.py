@@ -1,6 +1,6 @@
 """What of this environment is set up, told by the process that does it to pages and workers.
 
-The dashboard opens once its pages can be drawn; what only runs need is set up behind it (:mod:`engine.launch`). How far
+The dashboard opens once its pages can be drawn; what only runs need is set up behind it (:mod:`engine.setup`). How far
 that is stands in a file of the virtual environment, which is gone once all is there. Whoever sets up, or compiles,
 holds the environment's lock, so that nothing is made twice side by side; the lock ends with its process.
 
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from engine.artefacts import Artefacts, written_whole
+from engine.artifact_store import Artefacts, written_whole
 
 FOLDER = Path(sys.prefix)
 """The virtual environment."""

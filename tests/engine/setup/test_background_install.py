@@ -10,18 +10,18 @@ from collections.abc import Callable
 
 import pytest
 
-from engine import readiness
+from engine import serve
 from engine.errors import StoreError
-from engine.launch import Failed, background, install, packages, serve
-from engine.launch.install import Part
-from engine.readiness import Progress
 from engine.settings import REPOSITORY
+from engine.setup import Failed, background_install, install, packages, status
+from engine.setup.install import Part
+from engine.setup.status import Progress
 
 ONE_PART = """
 import os, sys, time
 from pathlib import Path
-from engine import readiness
-from engine.launch import background, install
+from engine.setup import status as readiness
+from engine.setup import background, install
 
 folder = readiness.FOLDER = Path(sys.argv[1])
 
@@ -36,12 +36,12 @@ def make(progress):
 install.PARTS = (install.Part(name="the part", there=(folder / "made").exists, make=make),)
 sys.exit(background.main())
 """
-"""`python -m engine.launch.background` with a part that ends once it is told to."""
+"""`python -m engine.setup.background_install` with a part that ends once it is told to."""
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(readiness, "FOLDER", tmp_path)
+    monkeypatch.setattr(status, "FOLDER", tmp_path)
     return tmp_path
 
 
@@ -72,12 +72,12 @@ def wait_for(condition: Callable[[], object]) -> None:
 def test_two_servers_have_it_made_once_at_low_priority(begin, folder):
     both = begin(), begin()
     wait_for((folder / "begun").exists)
-    assert readiness.look().under_way
+    assert status.look().under_way
     (folder / "go").touch()
     said = [process.communicate()[1] for process in both]
     assert [process.returncode for process in both] == [0, 0]
-    assert (folder / "begun").read_text() == f"{min(19, os.nice(0) + background.NICENESS)}\n"
-    assert readiness.look() is None
+    assert (folder / "begun").read_text() == f"{min(19, os.nice(0) + background_install.NICENESS)}\n"
+    assert status.look() is None
     assert sorted(text.count("the part: half of it") for text in said) == [0, 1]
     assert all(text.endswith("Set-up is done.\n") for text in said)
 
@@ -87,11 +87,11 @@ def test_ended_before_it_is_done_it_is_left_undone_and_goes_on_at_the_next_start
     wait_for((folder / "begun").exists)
     first.send_signal(signal.SIGTERM)
     assert first.wait() == 128 + signal.SIGTERM
-    left = readiness.look()
+    left = status.look()
     assert (left.under_way, left.left, left.failed) == (False, ("the part",), {})
     (folder / "go").touch()
     assert begin().wait() == 0
-    assert readiness.look() is None
+    assert status.look() is None
 
 
 def parts(monkeypatch, **makes) -> list[str]:
@@ -123,13 +123,13 @@ def test_what_fails_is_said_with_what_to_do_and_the_rest_is_made(monkeypatch, ca
     assert failed["vectors"] == "No vectors could be had; the next set-up tries again."
     assert "(ValueError: LLVM)" in failed["training"]
     assert "`make setup` tries again" in failed["training"]
-    seen = readiness.look()
+    seen = status.look()
     assert (seen.failed, seen.left, seen.under_way) == (failed, (), False)
     said = capsys.readouterr().err
     assert all(sentence in said for sentence in failed.values())
     assert install.make_missing(over=False) == {}
     assert made == ["other", "vectors", "training"]
-    assert readiness.look() is None
+    assert status.look() is None
 
 
 def test_what_is_there_is_not_made_again(monkeypatch):
@@ -141,7 +141,7 @@ def test_what_is_there_is_not_made_again(monkeypatch):
 
 @pytest.mark.parametrize(
     ("fails", "code"),
-    [(None, 0), (readiness.VECTORS, 0), (readiness.LANGUAGE_MODEL, 0), (readiness.TRAINING, 1), ("en_core_web_lg", 1)],
+    [(None, 0), (status.VECTORS, 0), (status.LANGUAGE_MODEL, 0), (status.TRAINING, 1), ("en_core_web_lg", 1)],
 )
 def test_in_front_all_is_made_and_the_exit_code_tells_what_must_not_be_missing(monkeypatch, fails, code):
     def make(name):
@@ -150,7 +150,7 @@ def test_in_front_all_is_made_and_the_exit_code_tells_what_must_not_be_missing(m
 
         return fail if name == fails else lambda *_: None
 
-    names = (readiness.VECTORS, readiness.TRAINING, readiness.LANGUAGE_MODEL)
+    names = (status.VECTORS, status.TRAINING, status.LANGUAGE_MODEL)
     made = parts(monkeypatch, **{name: make(name) for name in names})
     monkeypatch.setattr(install, "install_packages", lambda listed: listed == packages.TESTS)
     monkeypatch.setattr(install, "vectors_installed", lambda name: False)
@@ -182,33 +182,33 @@ class TestBeforeThePages:
         made = parts(monkeypatch, vectors=lambda: None, training=lambda: None)
         assert install.ready_for_pages()
         assert made == []
-        assert readiness.look() == Progress(parts=("vectors", "training"))
+        assert status.look() == Progress(parts=("vectors", "training"))
 
     def test_who_is_at_it_goes_on_telling(self, monkeypatch):
         parts(monkeypatch, vectors=lambda: None, training=lambda: None)
-        with readiness.alone(lambda: None):
-            readiness.tell(Progress(parts=("vectors", "training"), over=1))
+        with status.alone(lambda: None):
+            status.tell(Progress(parts=("vectors", "training"), over=1))
             assert install.ready_for_pages()
-            assert readiness.look().over == 1
+            assert status.look().over == 1
 
     def test_where_nothing_is_missing_no_process_is_started(self, monkeypatch):
         parts(monkeypatch)
-        readiness.tell(Progress(parts=("vectors",)))  # of a set-up that was killed when all was done
+        status.tell(Progress(parts=("vectors",)))  # of a set-up that was killed when all was done
         assert install.ready_for_pages()
-        assert readiness.look() is None
+        assert status.look() is None
         monkeypatch.setattr(serve, "SET_UP", ["no such command"])
         assert serve.start_set_up() is None
 
     def test_the_server_starts_once_set_up_is_under_way(self, monkeypatch, folder):
-        readiness.tell(Progress(parts=("the part",)))
+        status.tell(Progress(parts=("the part",)))
         monkeypatch.setattr(serve, "SET_UP", [sys.executable, "-c", ONE_PART, str(folder)])
         process = serve.start_set_up()
-        assert readiness.look().under_way
+        assert status.look().under_way
         serve.stop(process)
         assert process.returncode
 
 
 def test_a_folder_that_cannot_be_written_is_named(folder):
     (folder / "locks").write_text("no folder")
-    with pytest.raises(StoreError, match="locks"), readiness.alone(lambda: None):
+    with pytest.raises(StoreError, match="locks"), status.alone(lambda: None):
         pass

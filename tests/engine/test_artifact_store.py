@@ -10,7 +10,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from engine.artefacts import Artefacts, written_whole
+from engine.artifact_store import Artefacts, written_whole
 from engine.errors import RunStopped, StoreError
 from engine.settings import REPOSITORY
 
@@ -72,7 +72,7 @@ def test_what_a_killed_process_had_begun_is_swept_and_what_others_write_is_not(t
     program = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from engine.artefacts import written_whole\n"
+        "from engine.artifact_store import written_whole\n"
         "with written_whole(Path(sys.argv[1]), 'It') as path:\n"
         "    path.write_bytes(b'half')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -145,7 +145,7 @@ def test_a_copy_that_would_unpack_elsewhere_is_refused(tmp_path: Path) -> None:
 
 def test_of_two_processes_one_waits_for_what_the_other_makes(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from engine.artefacts import Artefacts\n"
+        "import sys; from pathlib import Path; from engine.artifact_store import Artefacts\n"
         f"with Artefacts({str(tmp_path)!r}, Path({str(tmp_path)!r})).alone('features/a.npy', lambda: None):\n"
         "    print('has it', flush=True); sys.stdin.readline()\n"
     )

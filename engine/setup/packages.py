@@ -18,11 +18,11 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
-from engine.launch import Failed
+from engine.setup import Failed
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-BUILDERS = "engine/launch/builders.txt"
+BUILDERS = "engine/setup/builders.txt"
 """What builds packages that come as source: else pip would fetch it unasked, held against no list."""
 PRODUCT, TESTS = "requirements.txt", "tests/requirements.txt"
 """Lists of packages, relative to the repository; that of the tests has all of the product's too."""

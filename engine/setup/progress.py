@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from engine.launch import Failed
+from engine.setup import Failed
 
 BETWEEN_LINES, BETWEEN_LOOKS = 10.0, 0.2
 """Seconds between two signs of progress: lines that stay, and a line that is written over."""

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from engine import serve
 from engine.errors import InvalidConfig
-from engine.launch import serve
 from engine.settings import Settings
 from tests.engine.test_people import text as access_text
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("port", ["0", "70000", "-1", "http", "80 80", "٣"])
@@ -47,7 +47,7 @@ def test_others_reach_one_that_asks(tmp_path):
 
 def test_a_bad_port_ends_with_2_and_one_sentence():
     called = subprocess.run(
-        [sys.executable, "-m", "engine.launch.serve"],
+        [sys.executable, "-m", "engine.serve"],
         env={"PORT": "x"},
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""What is left of set-up once pages can be drawn, made behind them: ``python -m engine.launch.background``.
+"""What is left of set-up once pages can be drawn, made behind them: ``python -m engine.setup.background_install``.
 
 A process of its own, at low priority, so that neither pages nor runs wait for it longer than they must. One at a time
 in each virtual environment: another one waits, and finds that all is there. Ended before it is done, it goes on at the
@@ -8,10 +8,10 @@ next start where it was.
 import signal
 import sys
 
-from engine import readiness
-from engine.launch.install import make_missing
-from engine.launch.telling import say
-from engine.machine import give_way
+from engine.hardware import give_way
+from engine.setup import status
+from engine.setup.install import make_missing
+from engine.setup.progress import say
 
 NICENESS = 10
 """What a process of low priority usually has."""
@@ -22,7 +22,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     give_way(NICENESS)
     try:
-        with readiness.alone(lambda: None):
+        with status.alone(lambda: None):
             failed = make_missing(over=False)
     except KeyboardInterrupt:  # Ctrl-C reaches all that `make run` has started
         return 128 + signal.SIGINT
