@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import finish, markdown
-from engine.cluster.dispatch import stop_cluster
+from engine.cluster.supervisor import stop_cluster
 from engine.config import SimulationConfig
 from engine.experiments import fedner
 from engine.records import RunState

@@ -9,7 +9,7 @@ from engine.privacy.plan import PrivacyPlan
 from engine.reports.numbers import epsilon_text
 from engine.service import Runs
 from engine.settings import Settings
-from engine.store import measured
+from engine.store import benchmark_results
 
 CORPUS = "conll2003"
 PEOPLE = 10
@@ -76,7 +76,7 @@ def promised() -> list[Row]:
 
 def noise_check() -> list[Row]:
     """When a fault of the noise is found."""
-    kept = measured.read_all(Settings.from_environment().published).get("noise_check")
+    kept = benchmark_results.read_all(Settings.from_environment().published).get("noise_check")
     if not kept:
         return []
     power = kept.values["power"]
@@ -87,7 +87,7 @@ def noise_check() -> list[Row]:
 
 def speed() -> list[Row]:
     """A private step, and how long others take."""
-    kept = measured.read_all(Settings.from_environment().published).get("step")
+    kept = benchmark_results.read_all(Settings.from_environment().published).get("step")
     if not kept:
         return []
     private, keras, peer = (kept.values[f"{name}_ms"] for name in ("ours_private", "keras", "tensorflow_privacy"))

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from benchmarks.report import finish, markdown
-from engine.cluster.dispatch import Place, ensure_cluster, stop_cluster
+from engine.cluster.supervisor import Place, ensure_cluster, stop_cluster
 from engine.config import SimulationConfig, TrainingConfig
 from engine.service import Runs
 from engine.settings import Settings

@@ -21,7 +21,7 @@ from benchmarks.report import finish, markdown
 from engine.records import Run, RunState
 from engine.service import Runs, prometheus_metrics
 from engine.settings import REPOSITORY, Settings
-from engine.store.tables import open_database, records, runs
+from engine.store.schema import open_database, records, runs
 
 RECORDS = 5
 """Of each run, its last ones among them."""

@@ -18,7 +18,7 @@ from engine.records import EntityScores, Run
 from engine.service import Runs
 from engine.settings import Settings
 from engine.simulation import simulate
-from engine.store import places, published_models
+from engine.store import paths, published_models
 from engine.tagging import offered
 from engine.training.model import Model
 
@@ -34,9 +34,9 @@ def main() -> int:
         run = Runs(settings).find(config)
         if run is None or not run.published or run.outdated:
             raise TrainingFailed(f"No published run of today's engine has ε = {name}: run `make results`")
-        path = settings.published / places.model_name(run.run_id)
-        published_models.write(_again(run, settings), places.model_name(run.run_id), settings.published)
-        kept = published_models.read(places.model_name(run.run_id), settings.published)
+        path = settings.published / paths.model_name(run.run_id)
+        published_models.write(_again(run, settings), paths.model_name(run.run_id), settings.published)
+        kept = published_models.read(paths.model_name(run.run_id), settings.published)
         _say(name, run, _scores(config, kept, settings), _scores(_well_formed(config), kept, settings), path)
         size += path.stat().st_size
     sys.stdout.write(f"{size:,} bytes in all\n")

@@ -20,7 +20,7 @@ from engine.reports.numbers import epsilon_text
 from engine.reports.tables import gain_lines
 from engine.service import Runs
 from engine.settings import REPOSITORY, Settings
-from engine.store import measured
+from engine.store import benchmark_results
 
 MARKS = ("<!-- {}:begin -->", "<!-- {}:end -->")
 FILES = ("docs/results.md", "README.md")
@@ -152,13 +152,13 @@ def _seeds(found: Iterable[OverSeeds]) -> str:
 
 def speed() -> str:
     """The kept step benchmark, with ratios and the machine."""
-    kept = measured.read_all(Settings.from_environment().published).get("step")
+    kept = benchmark_results.read_all(Settings.from_environment().published).get("step")
     return f"{step_table(kept.values)}\n\nOn {kept.machine}." if kept else "Not measured yet."
 
 
 def classroom() -> str:
     """How long lessons and *Try a sentence* take to answer, each with its machine."""
-    kept = measured.read_all(Settings.from_environment().published)
+    kept = benchmark_results.read_all(Settings.from_environment().published)
     said = []
     for name, draw in (("lessons", lessons_table), ("tagging", tagging_table)):
         if found := kept.get(name):

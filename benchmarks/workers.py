@@ -24,7 +24,7 @@ from typing import Any
 import psutil
 
 from benchmarks.report import finish, markdown
-from engine.cluster.dispatch import Place, stop_cluster
+from engine.cluster.supervisor import Place, stop_cluster
 from engine.cluster.worker import environment
 from engine.config import SimulationConfig, TrainingConfig
 from engine.records import RunState

@@ -16,7 +16,7 @@ import threading
 import time
 from pathlib import Path
 
-from engine import people
+from engine.access import roles
 from engine.errors import EpsilonError, InvalidConfig
 from engine.settings import REPOSITORY, Settings
 from engine.setup import status as setup_status
@@ -80,7 +80,7 @@ def server_command(environment: os._Environ[str] | dict[str, str], access: Path 
     where others would reach a dashboard that asks nobody who they are.
     """
     if access:
-        people.read(access)
+        roles.read(access)
     elif not _only_here(where := environment.get("STREAMLIT_SERVER_ADDRESS", HERE)):
         raise InvalidConfig(
             f"STREAMLIT_SERVER_ADDRESS={where} without EPSILON_ACCESS: whoever reaches the dashboard could do all that "
@@ -121,10 +121,10 @@ def start_set_up() -> subprocess.Popen[bytes] | None:
 
 def start_cluster(settings: Settings) -> None:
     """Start the workers now, so that they are warm when the first run is asked for."""
-    from engine.cluster import dispatch  # not before the server has been started: every import would hold it up
+    from engine.cluster import supervisor  # not before the server has been started: every import would hold it up
 
     try:
-        dispatch.ensure_cluster(settings, os.getpid())
+        supervisor.ensure_cluster(settings, os.getpid())
     except EpsilonError as error:
         say(f"{error} Published results can be seen; the next run tries to start the workers again.")
 
@@ -142,11 +142,11 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 def stop_cluster(settings: Settings, starting: threading.Thread) -> None:
     """End the cluster and its workers, also when they are only just starting."""
-    from engine.cluster import dispatch
+    from engine.cluster import supervisor
 
     starting.join(GRACE)
     try:
-        dispatch.stop_cluster(settings, os.getpid())
+        supervisor.stop_cluster(settings, os.getpid())
     except EpsilonError as error:
         say(str(error))
 

@@ -40,9 +40,9 @@ class Settings:
     the files that runs share (EPSILON_ARTEFACTS; any that fsspec knows), or None for ``home``. language_model:
     folder of a language model of one's own (EPSILON_LANGUAGE_MODEL), or None. poll: where a class's phones reach the
     poll (EPSILON_POLL): an address of the local network, None for this machine's own, and a port; None: nowhere.
-    access: the file that says who may use the dashboard (EPSILON_ACCESS, :mod:`engine.people`), or None for whoever
-    reaches it. own: names of the uploaded corpora that whoever these settings are for may use, asked for each time;
-    None: all of them, and any path.
+    access: the file that says who may use the dashboard (EPSILON_ACCESS, :mod:`engine.access.roles`), or None for
+    whoever reaches it. own: names of the uploaded corpora that whoever these settings are for may use, asked for each
+    time; None: all of them, and any path.
     """
 
     home: Path

@@ -15,8 +15,8 @@ import yaml
 
 from engine.cli.main import app
 from engine.settings import REPOSITORY, Settings
-from engine.store import key_file
-from engine.store.places import key_path
+from engine.store import noise_keys
+from engine.store.paths import key_path
 from tests.browser.chromium import in_ci
 
 FOLDER = REPOSITORY / "docs" / "deploy"
@@ -166,7 +166,7 @@ def test_a_copy_has_no_keys_of_noise_and_is_its_owners_alone(tmp_path: Path) -> 
     for name in ("runs.sqlite", "checkpoints/RUN.npz", "encoded/rows.npy"):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).touch()
-    key_file.secrets_for(key_path(Settings(home=home, data_dir=None, store_url="sqlite://"), "RUN"), begun=False)
+    noise_keys.secrets_for(key_path(Settings(home=home, data_dir=None, store_url="sqlite://"), "RUN"), begun=False)
     copy = re.search(r"^umask 077\ntar (?:.*\\\n)?.*runs$", TEXT, re.M)
     assert copy
     command = copy.group(0).replace("/var/lib/epsilon-explorer", str(tmp_path))

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from engine.cli.output import say
-from engine.cluster import membership
+from engine.cluster import remote_workers
 from engine.settings import Settings
 
 cluster_app = typer.Typer(help="Workers on other machines: docs/deploy.md tells how.", no_args_is_help=True)
@@ -19,19 +19,19 @@ cluster_app = typer.Typer(help="Workers on other machines: docs/deploy.md tells 
 @cluster_app.command()
 def key(file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; it must not be there.")]) -> None:
     """Make the key of a new cluster. Each machine needs a copy, readable by its owner alone."""
-    membership.make_key(file)
+    remote_workers.make_key(file)
     typer.echo(f"{file} is the key: whoever has it can have code run on every machine of the cluster.")
 
 
 @cluster_app.command()
 def scheduler(
     host: Annotated[str, typer.Option(help="Address of this machine that others reach.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535)] = membership.PORT,
+    port: Annotated[int, typer.Option(min=1, max=65535)] = remote_workers.PORT,
     file: Annotated[Path | None, typer.Option(help="Write its address here, for EPSILON_SCHEDULER elsewhere.")] = None,
 ) -> None:
     """Be the scheduler, which hands runs to workers, until Ctrl-C."""
     settings = Settings.from_environment()
-    _until_told(lambda: membership.schedule(settings, host, port, file, _tell))
+    _until_told(lambda: remote_workers.schedule(settings, host, port, file, _tell))
 
 
 @cluster_app.command()
@@ -39,36 +39,36 @@ def worker(
     workers: Annotated[int | None, typer.Option(min=1, help="Processes. [default: what this machine has]")] = None,
 ) -> None:
     """Compute runs for the scheduler of EPSILON_SCHEDULER, until Ctrl-C; wait for it where it is away."""
-    from engine.cluster import process
+    from engine.cluster import dispatcher
     from engine.cluster.worker import environment
     from engine.hardware import processor
 
     settings = Settings.from_environment()
-    number = workers or process.workers_here(settings)
+    number = workers or dispatcher.workers_here(settings)
     cores = max(1, processor().cores // number)
-    _until_told(lambda: membership.work(settings, number, environment(cores), _tell))
+    _until_told(lambda: remote_workers.work(settings, number, environment(cores), _tell))
 
 
 @cluster_app.command()
 def show(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False) -> None:
     """The workers that the scheduler of EPSILON_SCHEDULER knows."""
-    with membership.connect(Settings.from_environment()) as client:
-        ours = membership.members(client)
+    with remote_workers.connect(Settings.from_environment()) as client:
+        ours = remote_workers.members(client)
         every, tasks = client.scheduler_info()["workers"], client.processing()
     rows = [
         {
             "worker": str(each["name"]),
             "address": address,
             "fits": address in ours,
-            "runs": sum(not task.startswith(membership.WARM) for task in tasks.get(address, ())),
-            "doing": membership.doing(tasks.get(address, ())),
+            "runs": sum(not task.startswith(remote_workers.WARM) for task in tasks.get(address, ())),
+            "doing": remote_workers.doing(tasks.get(address, ())),
         }
         for address, each in sorted(every.items())
     ]
     lines = [
         f"{row['worker']}  {row['address']}  {row['doing']}"
         if row["fits"]
-        else f"{row['worker']}  {row['address']}  gets no runs: it is not {membership.OURS}"
+        else f"{row['worker']}  {row['address']}  gets no runs: it is not {remote_workers.OURS}"
         for row in rows
     ]
     say(as_json, {"workers": rows}, "\n".join(lines) or "No worker is there yet.")
@@ -82,7 +82,7 @@ def _until_told(begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run it until SIGINT or SIGTERM, which end it in order."""
     import dask
 
-    from engine.cluster.process import QUIET, SHUT
+    from engine.cluster.dispatcher import QUIET, SHUT
 
     dask.config.set(QUIET | SHUT | {"logging.distributed": "error"})  # before it is imported
 

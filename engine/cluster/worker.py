@@ -30,9 +30,9 @@ from engine.reports.audits import audit_command
 from engine.reports.commands import command_line
 from engine.settings import REPOSITORY, Settings
 from engine.store import audits as kept_audits
-from engine.store import key_file
-from engine.store.database import Claim, Store
-from engine.store.places import checkpoint_name, key_path, model_name
+from engine.store import noise_keys
+from engine.store.paths import checkpoint_name, key_path, model_name
+from engine.store.run_store import Claim, Store
 from engine.training.checkpoint import Checkpoint
 from engine.training.model import Model
 
@@ -95,7 +95,7 @@ def compute(run_id: str, settings: Settings, holder: str) -> None:
         return
     pulse = Pulse(store, claim)
     try:
-        key_file.sweep(key_path(settings, run_id).parent, lambda known: patiently(partial(_is_done, store, known)))
+        noise_keys.sweep(key_path(settings, run_id).parent, lambda known: patiently(partial(_is_done, store, known)))
         with pulse:
             if claim.kind == RunKind.AUDIT:
                 _audit(store, claim, settings, pulse)
@@ -156,7 +156,7 @@ def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None
     kept, records_before = artefacts.find(checkpoint, changes=True), written()
     resume = _resume(kept, records_before)
     if config.privacy.noise_source == "system":
-        secrets = key_file.secrets_for(keys, begun=bool(kept or records_before))
+        secrets = noise_keys.secrets_for(keys, begun=bool(kept or records_before))
     latest: list[Checkpoint] = []
     models: list[Model] = []
 
@@ -188,7 +188,7 @@ def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None
             model.save(path)
     patiently(partial(store.finish, claim, provenance(config, corpus, record.seconds)))
     artefacts.remove(checkpoint)
-    key_file.destroy(keys)
+    noise_keys.destroy(keys)
 
 
 def _audit(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None:

@@ -30,7 +30,7 @@ from engine.privacy.plan import PrivacyPlan
 from engine.records import Study, Trial
 from engine.settings import Settings
 from engine.simulation import simulate
-from engine.store import studies
+from engine.store import tuning_studies
 
 if TYPE_CHECKING:
     import optuna
@@ -68,7 +68,7 @@ def begun(
     if not 0 <= seeds <= MOST_SEEDS:
         raise InvalidConfig(f"seeds={seeds:,}, expected 0 to {MOST_SEEDS:,}")
     study = _aims(label, epsilon, corpus, development, settings)
-    known = studies.read_all(settings.home).get(label)
+    known = tuning_studies.read_all(settings.home).get(label)
     if known:
         study = _same(known, study)
     elif study.private:
@@ -170,7 +170,7 @@ def search(
         study, ended = _tried(study, base, settings, partial(_tell, tell, number, trials))
         if ended:
             return
-        studies.write(study, settings.home)
+        tuning_studies.write(study, settings.home)
         yield study
 
 
@@ -321,5 +321,5 @@ def released(study: Study, seeds: int, settings: Settings) -> Study:
     sentences = corpora.resolve(study.corpus, settings).train_sentences
     plans = [(PrivacyPlan.from_config(every[number], sentences), times) for number, times in runs.items()]
     study = replace(study, released=runs, released_epsilon=booking.together(plans, study.delta))
-    studies.write(study, settings.home)
+    tuning_studies.write(study, settings.home)
     return study

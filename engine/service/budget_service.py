@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from engine.access.roles import Role
 from engine.config import JOIN, PrivacyConfig, SimulationConfig
 from engine.corpus import CorpusHandle
 from engine.corpus.files import OWN, names_in, without_split
@@ -21,13 +22,12 @@ from engine.errors import CorpusError, EpsilonError, InvalidConfig, StoreError
 from engine.experiments import recipes
 from engine.federated import accounting
 from engine.federated.plan import FederatedPlan
-from engine.people import Role
 from engine.privacy.booking import roomiest
 from engine.privacy.budget import UNITS, Account, Budget
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Run, RunKind, RunState
-from engine.store import bookings
-from engine.store.bookings import BOOKED, LOOK, SPENT, Wish
+from engine.store import privacy_ledger
+from engine.store.privacy_ledger import BOOKED, LOOK, SPENT, Wish
 from engine.validation import number, one_of
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def account(runs: "Runs", corpus: str) -> Account:
     changed by hand."""
     key, base = key_of(runs, corpus)
     with runs.book.alone() as connection:
-        found = bookings.account(connection, key, base)
+        found = privacy_ledger.account(connection, key, base)
     seen = runs.seen({each.run for each in found.bookings} | {each.run for each in found.looks})
     return replace(
         found,
@@ -86,7 +86,7 @@ def set_total(runs: "Runs", corpus: str, epsilon: float, delta: float = 1e-5, un
     found = _total(runs, base, now, epsilon, delta, unit)
     for _ in range(_TRIES):
         with runs.book.alone() as connection:
-            stamp = bookings.stamp(connection)
+            stamp = privacy_ledger.stamp(connection)
         earlier = [] if now.budget else list(_earlier(runs, base, found))
         if unit == "client" and len({each["parties"] for each in earlier if "parties" in each}) > 1:
             raise InvalidConfig(
@@ -94,8 +94,8 @@ def set_total(runs: "Runs", corpus: str, epsilon: float, delta: float = 1e-5, un
                 "lost together is not known of any of them"
             )
         with runs.book.alone() as connection:
-            if bookings.stamp(connection) == stamp:  # else a run came in between, and would be booked by nobody
-                bookings.set_total(connection, key, base, found, earlier)
+            if privacy_ledger.stamp(connection) == stamp:  # else a run came in between, and would be booked by nobody
+                privacy_ledger.set_total(connection, key, base, found, earlier)
                 break
     else:
         raise StoreError(f"Runs on {base} come faster than they can be counted: no budget was set. Try again.")
@@ -117,24 +117,24 @@ def outlook(runs: "Runs", config: SimulationConfig) -> str:
         if wish.looks:
             said.append(f"{wish.name} has a budget, and this run has no noise: it would be listed as a look.")
         elif now.budget.unit == "client" and others:
-            said.append(f"The budget of {wish.name} does not admit it: {bookings.OTHER_CLIENTS}.")
+            said.append(f"The budget of {wish.name} does not admit it: {privacy_ledger.OTHER_CLIENTS}.")
         elif share <= 1:
             said.append(f"{share - now.share:.0%} of the budget of {wish.name}; {now.share:.0%} is booked.")
         else:
-            said.append(f"{bookings.refusal(now, share)}.")
+            said.append(f"{privacy_ledger.refusal(now, share)}.")
     return " ".join(said)
 
 
 def any_set(runs: "Runs") -> bool:
     """Whether any corpus has a budget."""
     with runs.book.alone() as connection:
-        return bookings.begun(connection)
+        return privacy_ledger.begun(connection)
 
 
 def book(runs: "Runs", found: Sequence[Wish]) -> None:
     """Book what is done beside the runs that are kept. Raises BudgetExceeded, StoreError."""
     with runs.book.alone() as connection:
-        bookings.book(connection, found)
+        privacy_ledger.book(connection, found)
 
 
 def wishes(
@@ -274,9 +274,9 @@ def _earlier(runs: "Runs", corpus: str, budget: Budget) -> Iterator[dict[str, An
         parts = {"stream": _stream(run), "cost": cost, "parties": parties}
         if run.status.state.final:
             with runs.book.alone() as connection:
-                failed = bookings.failed_check(connection, run.run_id)
+                failed = privacy_ledger.failed_check(connection, run.run_id)
             if failed:
-                yield {**entry, "what": f"{entry['what']}, {bookings.FAILED_CHECK}", "kind": LOOK}
+                yield {**entry, "what": f"{entry['what']}, {privacy_ledger.FAILED_CHECK}", "kind": LOOK}
             never = run.status.state == RunState.CANCELLED and run.status.started is None
             yield {**entry, **parts, "kind": SPENT, "cost": 0.0 if never else cost}
         else:

@@ -19,7 +19,7 @@ from engine.service.corpus_statistics import Inventory
 from engine.service.run_queries import Catalogue
 
 if TYPE_CHECKING:
-    from engine.store.database import Store
+    from engine.store.run_store import Store
 
 
 class Corpora(Catalogue):

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from engine import VERSION
 from engine.errors import StoreError
 from engine.service.run_service import Runs
-from engine.store import bookings, counts
+from engine.store import privacy_ledger, statistics
 
 
 class _Watched(Collector):
@@ -19,7 +19,7 @@ class _Watched(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """What there is to say now."""
-        from engine.cluster.dispatch import Place
+        from engine.cluster.supervisor import Place
 
         about = GaugeMetricFamily("epsilon_explorer", "The version of the program", labels=["version"])
         about.add_metric([VERSION], 1)
@@ -30,7 +30,7 @@ class _Watched(Collector):
         yield GaugeMetricFamily("epsilon_workers", "Workers that it hands runs to", place.workers())
         try:
             with self._runs.book.alone() as connection:
-                found, accounts = counts.read(connection), bookings.accounts(connection)
+                found, accounts = statistics.read(connection), privacy_ledger.accounts(connection)
         except StoreError:
             yield GaugeMetricFamily("epsilon_store_up", "Whether the database can be read, its book of budgets too", 0)
             return

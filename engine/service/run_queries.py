@@ -11,13 +11,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from engine import corpus as corpora
-from engine import people
+from engine.access import roles
+from engine.access.roles import Deed, Person, Role
 from engine.config import SimulationConfig, but_for_noise, but_for_seed, run_id
 from engine.corpus import AnyCorpus
 from engine.embeddings.apart import NONE, Overlap, believable, overlap
 from engine.errors import CorpusError, EpsilonError, NotAllowed, RunNotFound, StoreError
 from engine.federated.plan import MASKED
-from engine.people import Deed, Person, Role
 from engine.records import PrivacySpent, RoundRecord, Run, RunKind, RunState, RunStatus
 from engine.service.reproducibility import Outcome, Repeat, outcome, repeat_id
 from engine.settings import Settings
@@ -25,8 +25,8 @@ from engine.store import published, published_index
 from engine.store.published import Published
 
 if TYPE_CHECKING:
-    from engine.store.belongings import Belongings
-    from engine.store.database import Store
+    from engine.access.access_store import Belongings
+    from engine.store.run_store import Store
 
 LOOK_SECONDS = 0.5
 """For so long an answer holds that many sessions ask for all the time: how a run is that they follow."""
@@ -68,7 +68,7 @@ class Catalogue:
 
     @cached_property
     def _every(self) -> "Store":
-        from engine.store.database import Store
+        from engine.store.run_store import Store
 
         return Store(self.settings.store_url)
 
@@ -78,7 +78,7 @@ class Catalogue:
 
     @cached_property
     def _belongings(self) -> "Belongings":
-        from engine.store.belongings import Belongings
+        from engine.access.access_store import Belongings
 
         return Belongings(self._store)
 
@@ -96,7 +96,7 @@ class Catalogue:
             self._belongings.write_deed(_at_the_shell(), deed, subject)
             return
         name = self.person.name
-        role = people.read(self.settings.access).role(name)  # as it is now, however long a page has been open
+        role = roles.read(self.settings.access).role(name)  # as it is now, however long a page has been open
         self._belongings.write_deed(name, deed, subject, refused=not role.may(needed))
         if not role.may(needed):
             raise NotAllowed(f"{name} is a {role} here, and this takes the role {needed}: {deed}.")

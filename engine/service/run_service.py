@@ -10,13 +10,13 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from engine.access.roles import Person, Role
 from engine.config import SimulationConfig, with_noise
 from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound, StoreError
 from engine.federated.plan import FederatedPlan, plan_of
-from engine.people import Person, Role
 from engine.records import Audit, Measurement, RoundRecord, Run, RunKind, RunState, RunStatus, Study
 from engine.settings import Settings
-from engine.store import audits, key_file, measured, places, published, published_models, studies
+from engine.store import audits, benchmark_results, noise_keys, paths, published, published_models, tuning_studies
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +79,7 @@ class Runs(Corpora):
         batch: bool = False,
     ) -> RunStatus:
         from engine import embeddings
-        from engine.cluster import dispatch
+        from engine.cluster import supervisor
         from engine.service import budget_service
 
         self.allow(_DEEDS[kind], identity)
@@ -95,7 +95,7 @@ class Runs(Corpora):
             wishes = budget_service.wishes(self, parent or identity, identity, config, plan)
         store = self._store
         store.submit(identity, config, handle.checksum, kind=kind, parent=parent, wishes=wishes, batch=batch)
-        dispatch.ensure_cluster(self.settings, owner_pid)
+        supervisor.ensure_cluster(self.settings, owner_pid)
         return self.status(identity)
 
     def submit_audit(self, identity: str, run: Run, owner_pid: int | None) -> RunStatus:
@@ -138,10 +138,10 @@ class Runs(Corpora):
         self._ends.pop(identity, None)
         if not self._store.delete(identity):
             return
-        for name in (places.checkpoint_name(identity), audits.name_of(identity)):
+        for name in (paths.checkpoint_name(identity), audits.name_of(identity)):
             self.settings.artefacts.remove(name)
         self._forget_models([identity])
-        key_file.destroy(places.key_path(self.settings, identity))
+        noise_keys.destroy(paths.key_path(self.settings, identity))
 
     def write_note(self, identity: str, text: str) -> None:
         """Put a note beside one of the user's runs; an empty one removes it. Raises RunNotFound, NotAllowed,
@@ -160,13 +160,13 @@ class Runs(Corpora):
             raise InvalidConfig(f"run {identity} repeats another: the first one is what can be published")
         path = published.write(run, self.settings.published)
         for platform in range(len(run.config.platforms) or 1) if model else ():
-            name = places.model_name(identity, platform)
+            name = paths.model_name(identity, platform)
             published_models.write(self.model(identity, platform), name, self.settings.published)
         return path
 
     def measurements(self) -> dict[str, Measurement]:
         """What the benchmarks measured and kept, by their names."""
-        return measured.read_all(self.settings.published)
+        return benchmark_results.read_all(self.settings.published)
 
     def audits(self) -> dict[str, Audit]:
         """What was measured of privacy, by the run with the same configuration: the user's own before published
@@ -208,7 +208,7 @@ class Runs(Corpora):
         from engine.training.model import Model
 
         self._refuse_unseen(identity)
-        name = places.model_name(identity, platform)
+        name = paths.model_name(identity, platform)
         if path := self.settings.artefacts.find(name):
             model = Model.load(path)
             if identity not in (model.run_id, reproducibility.repeat_id(model.run_id)):
@@ -221,7 +221,7 @@ class Runs(Corpora):
     def has_model(self, identity: str) -> bool:
         """Whether the tagger of a run is here, kept or published. Raises RunNotFound, StoreError."""
         self._refuse_unseen(identity)
-        name = places.model_name(identity)
+        name = paths.model_name(identity)
         return bool(self.settings.artefacts.find(name)) or (self.settings.published / name).is_file()
 
     def offers(self) -> list[Offer]:
@@ -255,8 +255,8 @@ class Runs(Corpora):
     def models(self) -> dict[str, int]:
         """Bytes of the taggers that each run has kept. Raises StoreError."""
         found: dict[str, int] = {}
-        for name, size in self.settings.artefacts.sizes(places.MODELS).items():
-            run = places.run_of_model(name)
+        for name, size in self.settings.artefacts.sizes(paths.MODELS).items():
+            run = paths.run_of_model(name)
             found[run] = found.get(run, 0) + size
         return self._seen_of(found)
 
@@ -274,8 +274,8 @@ class Runs(Corpora):
 
     def _forget_models(self, identities: Iterable[str] | None) -> None:
         wanted = None if identities is None else set(identities)
-        for name in self.settings.artefacts.sizes(places.MODELS):
-            if wanted is None or places.run_of_model(name) in wanted:
+        for name in self.settings.artefacts.sizes(paths.MODELS):
+            if wanted is None or paths.run_of_model(name) in wanted:
                 self.settings.artefacts.remove(name)
 
     def _refuse_unseen(self, identity: str) -> None:
@@ -292,14 +292,14 @@ class Runs(Corpora):
         """Searches for a recipe by name, the user's own before the published ones. The shell alone can make any, so of
         those who sign in admins see them."""
         own = [] if self.person and not self.person.role.may(Role.ADMIN) else [self.settings.home]
-        return studies.read_all(*own, self.settings.published)
+        return tuning_studies.read_all(*own, self.settings.published)
 
     def resume(self, *, owner_pid: int | None = None) -> None:
         """See that workers are there for runs that wait, or were left by an app that crashed. Raises ClusterError."""
-        from engine.cluster import dispatch
+        from engine.cluster import supervisor
 
         if self._store.unfinished():
-            dispatch.ensure_cluster(self.settings, owner_pid)
+            supervisor.ensure_cluster(self.settings, owner_pid)
 
     # Before a run
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from engine.artifact_store import written_whole
 from engine.errors import StoreError
-from engine.store import places
+from engine.store import paths
 
 if TYPE_CHECKING:
     from engine.training.model import Model
@@ -21,20 +21,20 @@ MAX_BYTES = 50_000_000
 
 
 def write(tagger: "Model", name: str, folder: Path) -> None:
-    """Publish a tagger under ``name`` (:func:`engine.store.places.model_name`), its weights in float16. Raises
+    """Publish a tagger under ``name`` (:func:`engine.store.paths.model_name`), its weights in float16. Raises
     StoreError."""
     path = folder / name
     with written_whole(path, "The published tagger") as passing:
         tagger.save(passing, half=True)
     known = sums(folder) | {path.name: _checksum(path)}
-    with written_whole(folder / places.MODELS / SUMS, "The checksums of published taggers") as passing:
+    with written_whole(folder / paths.MODELS / SUMS, "The checksums of published taggers") as passing:
         passing.write_text("".join(f"{known[each]}  {each}\n" for each in sorted(known)), encoding="utf-8")
 
 
 def sums(folder: Path) -> dict[str, str]:
     """The checksum of each published tagger by its file name. Raises StoreError if the list cannot be read."""
     try:
-        lines = (folder / places.MODELS / SUMS).read_text(encoding="utf-8").splitlines()
+        lines = (folder / paths.MODELS / SUMS).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
@@ -62,7 +62,7 @@ def read(name: str, folder: Path) -> "Model":
             f"{expected[:12]}…)."
         )
     model = Model.load(path)
-    if model.run_id != places.run_of_model(name):
+    if model.run_id != paths.run_of_model(name):
         raise StoreError(f"The published tagger {path.name} is refused: it is that of run {model.run_id}.")
     return model
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from engine.people import Deed
+from engine.access.roles import Deed
 from engine.service import Runs
 from pages.shared import downloads
 

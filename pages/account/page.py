@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from engine.people import Role
+from engine.access.roles import Role
 from pages.account import log, words
 from pages.shared import door
 

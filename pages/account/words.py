@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from engine.people import Person, Role
+from engine.access.roles import Person, Role
 from engine.records import Run
 
 _ALLOWED = {

@@ -8,9 +8,9 @@ from typing import Any
 
 import streamlit as st
 
-from engine import people
+from engine.access import roles
+from engine.access.roles import Person, Role
 from engine.errors import EpsilonError, NotAllowed
-from engine.people import Person, Role
 from engine.service import Runs
 
 
@@ -29,11 +29,11 @@ def who() -> Person | None:
     access = _every().settings.access
     if access is None:
         return None
-    found, said = people.read(access), claims()
+    found, said = roles.read(access), claims()
     if not said.get("is_logged_in"):
         raise NotSignedIn("Nobody has signed in.")
-    if not people.is_current(said, time.time()):
-        raise NotSignedIn(f"Signing in holds for {people.HOURS} hours, and they are over.")
+    if not roles.is_current(said, time.time()):
+        raise NotSignedIn(f"Signing in holds for {roles.HOURS} hours, and they are over.")
     return found.person(said)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from engine.people import Role
+from engine.access.roles import Role
 from pages.shared import door
 
 

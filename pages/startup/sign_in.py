@@ -2,8 +2,8 @@
 
 import streamlit as st
 
+from engine.access.roles import Person
 from engine.errors import EpsilonError
-from engine.people import Person
 from pages.shared import address, door
 from pages.startup import look
 

@@ -7,7 +7,7 @@ import numba
 from benchmarks import figures, lessons, report, results_table
 from engine.hardware import Processor
 from engine.records import Measurement
-from engine.store import measured
+from engine.store import benchmark_results
 from pages.learn.lessons import LESSONS
 
 HERE = Processor(name="Some Processor", cores=1, threads=2, first_cache=16 * 2**10, second_cache=512 * 2**10)
@@ -16,7 +16,7 @@ STEP = {"keras_ms": 40.0, "ours_private_ms": 8.0, "tensorflow_privacy_ms": 640.0
 
 
 def somewhere(monkeypatch, tmp_path):
-    monkeypatch.setattr(report, "FOLDER", tmp_path / measured.FOLDER)
+    monkeypatch.setattr(report, "FOLDER", tmp_path / benchmark_results.FOLDER)
     monkeypatch.setattr(report, "processor", lambda: HERE)
     monkeypatch.setattr(report, "machine_class", lambda: f"{HERE.name}, {HERE.cores_text}, 8 GB, Linux")
 
@@ -40,14 +40,14 @@ def test_a_benchmark_prints_its_processor_caches_and_threads(monkeypatch, tmp_pa
 def test_what_is_kept_has_them_too(monkeypatch, tmp_path):
     somewhere(monkeypatch, tmp_path)
     report.finish("step", STEP, "figures", as_json=True, save=True)
-    kept = measured.read_all(tmp_path)["step"]
+    kept = benchmark_results.read_all(tmp_path)["step"]
     assert kept.machine == MACHINE
     assert kept.values["caches"] == HERE.caches_text
 
 
 def test_figures_and_tables_name_the_processor(monkeypatch):
     kept = Measurement(values=STEP, created="2026-11-22", machine="Some Processor", command="c", engine_version="6")
-    monkeypatch.setattr(measured, "read_all", lambda _: {"step": kept})
+    monkeypatch.setattr(benchmark_results, "read_all", lambda _: {"step": kept})
     [(_, figure, *_)] = figures.speed()
     assert figure.startswith("8.0 ms ")
     assert "Some Processor" in figure
@@ -62,7 +62,7 @@ def test_lessons_and_texts_stand_in_the_tables_with_their_machines(monkeypatch):
         "lessons": Measurement(values={"lessons": [timed], "first_point": 1.25}, command="l --save", **about),
         "tagging": Measurement(values=read | {"sentences_a_second_with_features": 90}, command="t --save", **about),
     }
-    monkeypatch.setattr(measured, "read_all", lambda _: kept)
+    monkeypatch.setattr(benchmark_results, "read_all", lambda _: kept)
     said = results_table.classroom()
     assert "| 1. One | Known | 0.51 | 0.20 |" in said
     assert "first point 1.2 s" in said
@@ -70,7 +70,7 @@ def test_lessons_and_texts_stand_in_the_tables_with_their_machines(monkeypatch):
     assert row.endswith("| 0.40 s |")
     assert said.count("On Some Processor (`") == 2
     assert "--save" not in said
-    monkeypatch.setattr(measured, "read_all", lambda _: {})
+    monkeypatch.setattr(benchmark_results, "read_all", lambda _: {})
     assert results_table.classroom() == "Not measured yet."
 
 

@@ -9,7 +9,7 @@ import pytest
 from engine import serve
 from engine.errors import InvalidConfig
 from engine.settings import Settings
-from tests.engine.test_people import text as access_text
+from tests.engine.access.test_roles import text as access_text
 
 ROOT = Path(__file__).resolve().parents[2]
 

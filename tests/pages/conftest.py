@@ -17,8 +17,8 @@ from engine.service import Runs
 from engine.settings import REPOSITORY, Settings
 from engine.store import published
 from pages.shared import door
+from tests.engine.access.test_roles import text
 from tests.engine.runs_for_tests import check
-from tests.engine.test_people import text
 
 st_navigation = st.navigation
 _CHECK = check()

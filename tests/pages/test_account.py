@@ -5,8 +5,8 @@ import time
 import pytest
 import streamlit as st
 
+from engine.access.roles import Limits, Person, Role
 from engine.config import run_id
-from engine.people import Limits, Person, Role
 from engine.service import Runs
 from pages.account import words
 from pages.runs import listing

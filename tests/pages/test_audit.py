@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.cluster import dispatch
+from engine.cluster import supervisor
 from engine.config import SimulationConfig
 from engine.experiments import recipes
 from engine.lessons import find_the_canary
@@ -183,7 +183,7 @@ def test_the_page_shows_how_good_the_audit_is(open_page, with_published):
 
 
 def test_a_run_is_attacked_from_the_page(open_page, with_published, measured, monkeypatch):
-    monkeypatch.setattr(dispatch, "ensure_cluster", lambda *_: None)
+    monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
     with closing(Runs(with_published)) as runs:
         run = next(each for each in runs.published() if each.config.corpus == "synthetic" and not each.outdated)
         page = open_page("audit", with_published, run=run.run_id)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.cluster import dispatch
+from engine.cluster import supervisor
 from engine.config import PrivacyConfig, SimulationConfig
 from engine.service import Runs, budget_service
 from pages.budget import charts, words
@@ -19,7 +19,7 @@ CONFIG = SimulationConfig.from_flat(
 @pytest.fixture
 def spent(settings, monkeypatch):
     """A budget of which a run has taken something, and a look."""
-    monkeypatch.setattr(dispatch, "ensure_cluster", lambda *_: None)
+    monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
     runs = Runs(settings)
     budget_service.set_total(runs, "synthetic", 2.0)
     runs.submit(CONFIG)

@@ -9,7 +9,7 @@ import pytest
 from engine.errors import InvalidConfig
 from engine.service import Answer, Runs
 from engine.settings import REPOSITORY
-from engine.store import audits, studies
+from engine.store import audits, tuning_studies
 from pages.shared.simulated import SEEDED
 from pages.startup import terms
 from tests.engine.store.test_audits import AUDIT
@@ -54,7 +54,7 @@ def everything(with_published, monkeypatch):
         Runs, "tag", lambda self, text, identities, tell: Answer({}, dict.fromkeys(identities, "None."))
     )
     audits.write(AUDIT, with_published.artefacts)
-    studies.write(STUDY, with_published.home)
+    tuning_studies.write(STUDY, with_published.home)
     return with_published
 
 

@@ -89,7 +89,7 @@ def test_a_corpus_that_its_features_were_fitted_on_is_told_where_it_is_chosen(pa
 
 def test_platforms_come_by_a_link_and_each_is_shown_by_itself(page, trained_settings, tmp_path):
     from engine.cluster.worker import compute
-    from engine.store.database import Store
+    from engine.store.run_store import Store
 
     tags = "".join(f"Take O\n{name} B-Drug\n\n" for name in ("Aspirin", "Zinc", "Iron", "Salt") * 10)
     runs = Runs(trained_settings)
@@ -218,7 +218,7 @@ class TestSeveralSeeds:
 
     @pytest.fixture
     def asked(self, page, trained_settings, monkeypatch):
-        monkeypatch.setattr("engine.cluster.dispatch.ensure_cluster", lambda *_: None)
+        monkeypatch.setattr("engine.cluster.supervisor.ensure_cluster", lambda *_: None)
         test = page(here=trained_settings, **address.write(self.CONFIG))
         assert "Nobody has run this yet" in texts(test.markdown)
         test.button(key="seeds").click().run()

@@ -10,7 +10,7 @@ from engine.config import SimulationConfig, run_id
 from engine.records import RunKind, RunState
 from engine.service import Runs
 from engine.service.reproducibility import repeat_id
-from engine.store import places
+from engine.store import paths
 from pages.runs import listing, older
 from tests.engine.runs_for_tests import SMALL, provenance, record, scores
 
@@ -144,7 +144,7 @@ def test_what_taggers_take_is_shown_and_can_be_removed(open_page, settings):
     first, second = stored(runs, 1), stored(runs, 2)
     assert not [button for button in open_page("runs").button if button.key == "remove_taggers"]
     for identity in (first, second):
-        with settings.artefacts.making(places.model_name(identity), "The tagger") as path:
+        with settings.artefacts.making(paths.model_name(identity), "The tagger") as path:
             path.write_bytes(bytes(1_250_000))
     page = open_page("runs")
     assert any("the taggers of 2 runs, 2.5 MB" in caption.value for caption in page.caption)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from engine.settings import Settings
-from engine.store import measured
+from engine.store import benchmark_results
 
 NAMES = ("step", "whole_run", "growth", "workers", "fedner_step", "fedner_table", "secure_sum")
 
@@ -33,7 +33,7 @@ def test_what_was_measured_is_shown_with_its_command(page):
 
 def test_each_part_names_its_processor_before_its_figures(page):
     test = page(Settings.from_environment().published)
-    known = measured.read_all(Settings.from_environment().published)
+    known = benchmark_results.read_all(Settings.from_environment().published)
     parts = [element.value.replace("\\", "") for element in test.main if element.type in ("markdown", "caption")]
     text = "\n".join(parts)
     headings = {

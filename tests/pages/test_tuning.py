@@ -5,7 +5,7 @@ import dataclasses
 from engine.experiments import recipes
 from engine.experiments.over_seeds import over_seeds
 from engine.records import Study, Trial
-from engine.store import studies
+from engine.store import tuning_studies
 from pages.tuning import chart as tuning
 from tests.engine.experiments.test_paper import run_of
 from tests.pages.reading import figures
@@ -45,7 +45,7 @@ def test_without_a_search_the_page_says_how_to_begin_one(open_page):
 
 
 def test_a_search_is_shown_with_what_it_would_have_cost(open_page, settings):
-    studies.write(STUDY, settings.home)
+    tuning_studies.write(STUDY, settings.home)
     test = open_page("tuning")
     assert figures(test.markdown[0].value) == ["2", "3", "0.50"]
     said = test.info[0].value.replace("\\", "")
@@ -64,7 +64,7 @@ def test_a_search_is_shown_with_what_it_would_have_cost(open_page, settings):
 
 def test_a_search_that_looked_at_the_corpus_is_not_called_free(open_page, settings):
     looked = dataclasses.replace(STUDY, shared=14_041, budget=20.0, order=4.5, seeds=5)
-    studies.write(looked, settings.home)
+    tuning_studies.write(looked, settings.home)
     test = open_page("tuning")
     said = test.info[0].value.replace("\\", "")
     assert "(ε = 20, δ = 1e-5)" in said

@@ -1,6 +1,6 @@
 """How a database of an older version gets the tables of today: one step a file in ``versions/``, done by Alembic.
 
-A change of :mod:`engine.store.tables` needs a new step; a test holds the end of all steps against those tables.
+A change of :mod:`engine.store.schema` needs a new step; a test holds the end of all steps against those tables.
 """
 
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from engine.store.tables import metadata
+from engine.store.schema import metadata
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
 context.run_migrations()

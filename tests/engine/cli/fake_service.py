@@ -11,7 +11,7 @@ from unittest.mock import create_autospec
 import pytest
 
 from engine import PRIVATE_VERSION, simulation
-from engine.cluster import dispatch
+from engine.cluster import supervisor
 from engine.config import SimulationConfig
 from engine.corpus import fetching
 from engine.experiments import audits, second_opinion
@@ -39,7 +39,7 @@ class FakeService:
         self.simulate = _replace(patch, simulation, "simulate", lambda *_, **__: iter(self.records))
         self.second_opinions = _replace(patch, second_opinion, "second_opinions")
         self.audit = _replace(patch, audits, "audit")
-        self.ensure_cluster = _replace(patch, dispatch, "ensure_cluster")
+        self.ensure_cluster = _replace(patch, supervisor, "ensure_cluster")
         self.fetch = _replace(patch, fetching, "fetch")
         self.text_tagger = _replace(patch, tagging, "TextTagger")
         self.text_tagger.return_value.tag.side_effect = _tag

@@ -7,7 +7,7 @@ import pytest
 
 from engine.cli import tagging
 from engine.service import Runs
-from engine.store import places
+from engine.store import paths
 from engine.tagging import offered
 from tests.engine.cli.conftest import PUBLISHED
 from tests.engine.cli.fake_service import NAMES, SCORE
@@ -21,9 +21,9 @@ PAPER = ("--epsilon", offered.PAPER)
 @pytest.fixture(autouse=True)
 def _published_taggers(publish, settings):
     """Publish the taggers of the repository with their runs."""
-    models = PUBLISHED / places.MODELS
+    models = PUBLISHED / paths.MODELS
     publish(*(f"*{path.stem}.json" for path in models.glob("*.npz")))
-    (settings.published / places.MODELS).symlink_to(models)
+    (settings.published / paths.MODELS).symlink_to(models)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_tag_takes_the_tagger_that_a_run_has_kept(shell, service, trained_settin
     service.finish(trained_settings, run_id)
     runs = Runs(trained_settings)
     any_model = runs.model(next(run.run_id for run in runs.published() if run.config == offered.asked_for("0.76")))
-    with trained_settings.artefacts.making(places.model_name(run_id), "The tagger") as path:
+    with trained_settings.artefacts.making(paths.model_name(run_id), "The tagger") as path:
         replace(any_model, run_id=run_id, config=runs.get(run_id).config).save(path)
     code, out, err = shell("tag", "--run", run_id, "--json", typed=b"Dear Ann")
     assert code == 0, err

@@ -17,14 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.cluster import dispatch, membership
+from engine.cluster import remote_workers, supervisor
 from engine.config import SimulationConfig, TrainingConfig
 from engine.errors import ClusterError, InvalidConfig
 from engine.records import RunState
 from engine.reports.commands import command_line
 from engine.settings import REPOSITORY, Settings
 from engine.simulation import simulate
-from engine.store.database import Store
+from engine.store.run_store import Store
 from tests import postgresql
 from tests.engine.runs_for_tests import SMALL
 from tests.hosts import Host, hosts
@@ -95,14 +95,14 @@ def site(tmp_path, postgresql_server, monkeypatch):
         db = machines["db"]
         with postgresql.running(db.address, db.within) as server:
             key, shared = tmp_path / "key.pem", tmp_path / "shared"
-            membership.make_key(key)
+            remote_workers.make_key(key)
             shared.mkdir()
             url = server.fresh()
             named = {
                 "EPSILON_STORE_URL": url,
                 "EPSILON_ARTEFACTS": str(shared),
                 "EPSILON_CLUSTER_KEY": str(key),
-                "EPSILON_SCHEDULER": f"tls://{machines['sched'].address}:{membership.PORT}",
+                "EPSILON_SCHEDULER": f"tls://{machines['sched'].address}:{remote_workers.PORT}",
                 "EPSILON_DATA_DIR": "",
             }
             store = Store(url)
@@ -111,9 +111,9 @@ def site(tmp_path, postgresql_server, monkeypatch):
 
 
 def test_a_worker_that_compiles_is_not_idle():
-    assert membership.doing([]) == "idle"
-    assert membership.doing(["1a2b-app/7-1"]) == "computes a run"
-    assert membership.doing([f"{membership.WARM}tls://10.0.0.4:4711", "1a2b-app/7-1"]).startswith("gets ready")
+    assert remote_workers.doing([]) == "idle"
+    assert remote_workers.doing(["1a2b-app/7-1"]) == "computes a run"
+    assert remote_workers.doing([f"{remote_workers.WARM}tls://10.0.0.4:4711", "1a2b-app/7-1"]).startswith("gets ready")
 
 
 @pytest.mark.nightly
@@ -127,7 +127,7 @@ def test_a_machine_is_cut_off_and_comes_back(site, trained_settings):
     old = site.machines["app"].ask([sys.executable, "-c", OLD], site.named)
     assert old.returncode == 2
     served, _, asking = old.stderr.partition("this is")
-    assert membership.OURS in served
+    assert remote_workers.OURS in served
     assert all(part in asking for part in (" 0.1.0 (engine ", "one version"))
 
     configs = [dataclasses.replace(LONG, seed=seed) for seed in (0, 1)]
@@ -171,7 +171,7 @@ class TestTheKey:
     @pytest.fixture
     def key(self, tmp_path) -> Path:
         path = tmp_path / "key.pem"
-        membership.make_key(path)
+        remote_workers.make_key(path)
         return path
 
     @pytest.fixture
@@ -182,39 +182,39 @@ class TestTheKey:
         assert stat.S_IMODE(key.stat().st_mode) == 0o600
         before = key.read_bytes()
         with pytest.raises(InvalidConfig, match="is there already"):
-            membership.make_key(key)
+            remote_workers.make_key(key)
         assert key.read_bytes() == before
 
     def test_one_that_others_may_read_is_refused(self, joined, key):
         key.chmod(0o640)
         with pytest.raises(InvalidConfig, match="chmod 600"):
-            membership.security(joined)
+            remote_workers.security(joined)
 
     @pytest.mark.parametrize("text", ["", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
     def test_one_that_is_none_is_refused(self, joined, key, text):
         key.write_text(text)
         with pytest.raises(InvalidConfig, match=f"EPSILON_CLUSTER_KEY={key} holds no key"):
-            membership.security(joined)
+            remote_workers.security(joined)
         key.unlink()
         with pytest.raises(InvalidConfig, match="holds no key"):
-            membership.security(joined)
+            remote_workers.security(joined)
 
     def test_who_has_another_key_or_none_reaches_nothing(self, joined, key, tmp_path, monkeypatch):
         from distributed import LocalCluster
 
-        monkeypatch.setattr(membership, "_CONNECT_SECONDS", 2)
-        kept = membership.security(joined)
+        monkeypatch.setattr(remote_workers, "_CONNECT_SECONDS", 2)
+        kept = remote_workers.security(joined)
         with LocalCluster(
             n_workers=1, processes=False, security=kept, host="127.0.0.1", protocol="tls", dashboard_address=None
         ) as cluster:
             ours = dataclasses.replace(joined, scheduler=cluster.scheduler_address)
-            with membership.connect(ours) as client:
+            with remote_workers.connect(ours) as client:
                 assert client.submit(sum, [1, 2]).result() == 3
-                assert membership.members(client) == {}  # it is not said to be of this version
+                assert remote_workers.members(client) == {}  # it is not said to be of this version
             other = tmp_path / "other.pem"
-            membership.make_key(other)
+            remote_workers.make_key(other)
             with pytest.raises(ClusterError, match="another key"):
-                membership.connect(dataclasses.replace(ours, cluster_key=other))
+                remote_workers.connect(dataclasses.replace(ours, cluster_key=other))
             host, port = ours.scheduler.removeprefix("tls://").split(":")
             with_key, without = (ssl.create_default_context(cafile=str(key)) for _ in range(2))
             with_key.load_cert_chain(key)
@@ -225,7 +225,7 @@ class TestTheKey:
     def test_a_scheduler_that_is_away_is_said_in_a_sentence(self, joined):
         joined.home.mkdir()
         with pytest.raises(ClusterError) as told:
-            dispatch.ensure_cluster(joined)
+            supervisor.ensure_cluster(joined)
         said = str(told.value)
         assert all(part in said for part in ("cannot start", "EPSILON_SCHEDULER=tls://127.0.0.1:1 ", "does not answer"))
 
@@ -235,4 +235,4 @@ class TestTheKey:
         if text is not None:
             file.write_text(text)
         with pytest.raises(ClusterError, match=rf"EPSILON_SCHEDULER={file}.*scheduler's file"):
-            membership.connect(dataclasses.replace(joined, scheduler=str(file)))
+            remote_workers.connect(dataclasses.replace(joined, scheduler=str(file)))

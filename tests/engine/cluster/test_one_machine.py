@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.cluster import membership
+from engine.cluster import remote_workers
 from engine.records import RunState
 from engine.settings import REPOSITORY
 from tests.browser.chromium import in_ci
@@ -31,7 +31,7 @@ class Members:
         self.file, self.port = folder / "scheduler.json", free_port()
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         key, shared = folder / "key.pem", folder / "shared"
-        membership.make_key(key)
+        remote_workers.make_key(key)
         shared.mkdir()
         self.named = {
             "EPSILON_STORE_URL": store_url,

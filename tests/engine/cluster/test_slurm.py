@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from engine.cluster import membership
+from engine.cluster import remote_workers
 from engine.records import RunState
 from engine.reports.commands import command_line
 from engine.service import Runs
@@ -82,7 +82,7 @@ def test_it_is_python_of_this_program():
 @pytest.mark.nightly
 def test_as_many_jobs_as_runs_compute_them(trained_settings, slurm, jobqueue, tmp_path):
     key, port = tmp_path / "key.pem", free_port()
-    membership.make_key(key)
+    remote_workers.make_key(key)
     here = os.environ | slurm
     here |= {
         "EPSILON_HOME": str(trained_settings.home),

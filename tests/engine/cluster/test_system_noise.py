@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from engine import corpus
-from engine.cluster import dispatch
+from engine.cluster import supervisor
 from engine.cluster.worker import compute
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig, run_id
 from engine.errors import InvalidConfig, StoreError
@@ -21,8 +21,8 @@ from engine.records import Run, RunState
 from engine.seeds import Secrets
 from engine.service import Runs
 from engine.simulation import simulate
-from engine.store import key_file, places
-from engine.store.database import Store
+from engine.store import noise_keys, paths
+from engine.store.run_store import Store
 from engine.training.checkpoint import Checkpoint
 from tests.engine.runs_for_tests import provenance, record
 
@@ -48,9 +48,9 @@ class Place:
 
     def __init__(self, settings, monkeypatch) -> None:
         self.settings, self._patch = settings, monkeypatch
-        monkeypatch.setattr(dispatch, "ensure_cluster", lambda *_: None)
+        monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
         self.runs, self.id = Runs(settings), run_id(CONFIG, corpus.resolve(CONFIG.corpus, settings).checksum)
-        self.checkpoint = settings.artefacts.here(places.checkpoint_name(self.id))
+        self.checkpoint = settings.artefacts.here(paths.checkpoint_name(self.id))
         self.keys = self.checkpoint.with_suffix(".key")
 
     def compute(self) -> Run:
@@ -205,16 +205,16 @@ class TestTheWorker:
 class TestTheFile:
     def test_what_it_keeps_is_there_again(self, tmp_path):
         path = tmp_path / "checkpoints" / "run.key"
-        first = key_file.secrets_for(path, begun=False)
-        assert key_file.secrets_for(path, begun=False) == first == key_file.secrets_for(path, begun=True)
+        first = noise_keys.secrets_for(path, begun=False)
+        assert noise_keys.secrets_for(path, begun=False) == first == noise_keys.secrets_for(path, begun=True)
         assert path.read_bytes() == first.entropy
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert key_file.secrets_for(tmp_path / "another.key", begun=False) != first
+        assert noise_keys.secrets_for(tmp_path / "another.key", begun=False) != first
 
     def test_nobody_else_may_read_it_whatever_the_umask(self, tmp_path):
         before = os.umask(0)
         try:
-            key_file.secrets_for(tmp_path / "run.key", begun=False)
+            noise_keys.secrets_for(tmp_path / "run.key", begun=False)
         finally:
             os.umask(before)
         assert stat.S_IMODE((tmp_path / "run.key").stat().st_mode) == 0o600
@@ -222,17 +222,17 @@ class TestTheFile:
     def test_it_is_written_over_before_it_goes(self, tmp_path):
         """Another name of the same file sees what became of it."""
         path, other = tmp_path / "run.key", tmp_path / "other"
-        key_file.secrets_for(path, begun=False)
+        noise_keys.secrets_for(path, begun=False)
         other.hardlink_to(path)
-        key_file.destroy(path)
+        noise_keys.destroy(path)
         assert not path.exists()
         assert other.read_bytes() == bytes(32)
-        key_file.destroy(path)  # nothing is there: nothing to do
+        noise_keys.destroy(path)  # nothing is there: nothing to do
 
     def test_a_onethat_cannot_be_written_is_said(self, tmp_path):
         (tmp_path / "file").write_text("in the way")
         with pytest.raises(StoreError, match="cannot be kept"):
-            key_file.secrets_for(tmp_path / "file" / "run.key", begun=False)
+            noise_keys.secrets_for(tmp_path / "file" / "run.key", begun=False)
 
 
 def ended(settings) -> str:

@@ -18,7 +18,7 @@ from engine.privacy.plan import PrivacyPlan
 from engine.records import Study
 from engine.reports import studies as reports
 from engine.settings import REPOSITORY
-from engine.store import studies
+from engine.store import tuning_studies
 from tests.engine.runs_for_tests import record
 
 TRAIN = 4_400
@@ -187,7 +187,7 @@ def test_the_runs_of_a_winner_add_up(settings, quick, rough, elsewhere):
     bound = min(as_epsilon(5 * divergence(plan, order), order) for order in ORDERS)
     assert 0.88 * bound < study.released_epsilon < bound  # exact accounting is a tenth below Rényi's
     assert study.released_epsilon > 6.0
-    assert studies.read_all(settings.home)[study.name] == study
+    assert tuning_studies.read_all(settings.home)[study.name] == study
     assert f"ε = {study.released_epsilon:.3g} (δ = 1e-5)" in reports.study_cost(study)
     assert tuning.released(study, 3, settings).released == {0: 5}
 
@@ -238,7 +238,7 @@ def test_the_total_must_be_there_before_and_stays_what_it_is(settings, quick, ro
     with pytest.raises(InvalidConfig, match="expected at most 1"):
         tuning.begun(None, 3.0, "synthetic", "synthetic", settings, budget=20.0, seeds=2)
     assert "--budget 20 --seeds 1" in study.command
-    studies.write(dataclasses.replace(study, budget=None, order=None), settings.home)
+    tuning_studies.write(dataclasses.replace(study, budget=None, order=None), settings.home)
     with pytest.raises(InvalidConfig, match="begun without a total"):
         searched(settings, 2, budget=None)
     old = reports.study_cost(dataclasses.replace(study, budget=None))
@@ -283,7 +283,7 @@ def test_a_corpus_that_the_features_were_fitted_on_can_have_no_recipe(settings, 
 
 def test_a_study_from_before_checksums_were_kept_is_read(settings):
     """As it was published."""
-    text = (REPOSITORY / "cached_results" / studies.FOLDER / "conll2003-epsilon-3-on-btc.json").read_text()
+    text = (REPOSITORY / "cached_results" / tuning_studies.FOLDER / "conll2003-epsilon-3-on-btc.json").read_text()
     values = json.loads(text)
     assert values["released"] == {"17": 5}
     for name in ("corpus_checksum", "development_checksum", "sentences", "shared", "budget", "order", "seeds", "first"):
@@ -291,10 +291,10 @@ def test_a_study_from_before_checksums_were_kept_is_read(settings):
     del values["released"], values["released_epsilon"]
     for trial in values["trials"]:
         del trial["seed"]
-    folder = settings.published / studies.FOLDER
+    folder = settings.published / tuning_studies.FOLDER
     folder.mkdir()
     (folder / "old.json").write_text(json.dumps(values))
-    (study,) = studies.read_all(settings.published).values()
+    (study,) = tuning_studies.read_all(settings.published).values()
     assert len(study.trials) == 24
     assert not study.private
     assert {trial.seed for trial in study.trials} == {0}
@@ -352,20 +352,20 @@ def test_a_name_stands_for_one_search(settings, quick, rough):
 
 def test_studies_are_kept_whole_and_what_is_no_study_is_left_out(settings, quick, rough):
     study = searched(settings, 2)
-    assert studies.read_all(settings.home) == {study.name: study}
-    folder = settings.published / studies.FOLDER
+    assert tuning_studies.read_all(settings.home) == {study.name: study}
+    folder = settings.published / tuning_studies.FOLDER
     folder.mkdir()
-    text = (settings.home / studies.FOLDER / f"{study.name}.json").read_text()
+    text = (settings.home / tuning_studies.FOLDER / f"{study.name}.json").read_text()
     (folder / "same.json").write_text(text)
     (folder / "broken.json").write_text(text[:-40])
     (folder / "infinite.json").write_text(text.replace('"booked_basic": 6.0', '"booked_basic": 1e999'))
     (folder / "budget.json").write_text(text.replace(f'"budget": {BUDGET}', '"budget": "much"'))
     (folder / "list.json").write_text("[]")
     (folder / "huge.json").write_text(" " * 5_000_001)
-    assert studies.read_all(settings.published) == {study.name: study}
+    assert tuning_studies.read_all(settings.published) == {study.name: study}
     changed = dataclasses.replace(study, booked_basic=1.0)
-    studies.write(changed, settings.home)
-    assert studies.read_all(settings.home, settings.published)[study.name] == changed
+    tuning_studies.write(changed, settings.home)
+    assert tuning_studies.read_all(settings.home, settings.published)[study.name] == changed
 
 
 def test_several_plans_cost_what_their_steps_cost_together():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine.config import SimulationConfig, run_id
 from engine.experiments import sweeps
 from engine.records import Run, RunState, RunStatus, Study, Trial
-from engine.store import audits, published, studies
+from engine.store import audits, published, tuning_studies
 from engine.store.published_index import File
 from engine.training.checkpoint import Checkpoint, Tally
 from engine.training.model import Model
@@ -86,9 +86,9 @@ def test_audits(tmp_path, data):
 @example(data=as_json(STUDY).replace(b'"number": 0', b'"number": Infinity'))
 @example(data=as_json(STUDY).replace(b'"f1": 0.5', b'"f1": 1' + b"0" * 400))
 def test_studies(tmp_path, data):
-    (tmp_path / studies.FOLDER).mkdir(exist_ok=True)
-    (tmp_path / studies.FOLDER / "a.json").write_bytes(data)
-    answered(lambda: studies.read_all(tmp_path))
+    (tmp_path / tuning_studies.FOLDER).mkdir(exist_ok=True)
+    (tmp_path / tuning_studies.FOLDER / "a.json").write_bytes(data)
+    answered(lambda: tuning_studies.read_all(tmp_path))
 
 
 SWEEP = b'seeds = [0, 7]\n[base]\ncorpus = "conll2003"\nepochs = 1.5\n[grid]\nnoise_multiplier = [0, 1]\n'

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from engine import people
-from engine.cluster import dispatch
+from engine.access import roles
+from engine.access.roles import Person
+from engine.cluster import supervisor
 from engine.config import JOIN, SimulationConfig
 from engine.errors import BudgetExceeded, CorpusError, EpsilonError, InvalidConfig, NotAllowed, RunNotFound
-from engine.people import Person
 from engine.records import RunState
 from engine.service import Runs, audit_jobs, budget_service, corpus_import
 from engine.service.reproducibility import repeat_id
-from engine.store import places
+from engine.store import paths
 from engine.training.model import Model
+from tests.engine.access.test_roles import text
 from tests.engine.runs_for_tests import SMALL, provenance, record
-from tests.engine.test_people import text
 
 COLUMNS = b"".join(b"Rosa B-PER\nlives O\nin O\nUlm B-LOC\n. O\n\nShe O\nsings O\n%d O\n\n" % n for n in range(20))
 OTHERS = COLUMNS.replace(b"Ulm", b"Bonn")
@@ -36,14 +36,14 @@ def runs(trained_settings, tmp_path, monkeypatch):
     file = tmp_path / "access.toml"
     file.write_text(text(ROLES, "[limits]\nruns = 3\nuploads = 2"))
     file.chmod(0o600)
-    monkeypatch.setattr(dispatch, "ensure_cluster", lambda *_: None)
+    monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
     opened = Runs(replace(trained_settings, access=file))
     yield opened
     opened.close()
 
 
 def person(runs: Runs, name: str) -> Person:
-    return people.read(runs.settings.access).person({"sub": name})
+    return roles.read(runs.settings.access).person({"sub": name})
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def done(runs: Runs, config: SimulationConfig = SMALL) -> str:
     for number in range(2):
         store.append(claim, record(number, of=2))
     store.finish(claim, provenance(runs.corpus(config).checksum))
-    path = runs.settings.artefacts.here(places.model_name(identity))
+    path = runs.settings.artefacts.here(paths.model_name(identity))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"a tagger")
     return identity
@@ -215,7 +215,7 @@ class TestRuns:
         loaded = []
         monkeypatch.setattr(Model, "load", classmethod(lambda cls, path: loaded.append(path) or Kept(run)))
         assert of("vera").model(run) == Kept(run)
-        assert [path.name for path in loaded] == [places.model_name(run).rpartition("/")[2]]
+        assert [path.name for path in loaded] == [paths.model_name(run).rpartition("/")[2]]
         assert of("vera").models() == {run: 8}
         assert of("vera").find(SMALL).run_id == run
         of("rita").share("run", run, shared=False)
@@ -410,7 +410,7 @@ class TestTheLog:
         of("rita").note_sign_in()
         run = of("rita").submit(SMALL).run_id
         of("rita").cancel(run)
-        of("vera").allow("export", "runs.csv", people.Role.VIEWER)
+        of("vera").allow("export", "runs.csv", roles.Role.VIEWER)
         with pytest.raises(EpsilonError):
             of("vera").submit(SMALL)
         runs.delete(run)
@@ -428,7 +428,7 @@ class TestTheLog:
                 of(name).deeds()
 
     def test_is_not_kept_where_nobody_signs_in(self, trained_settings, monkeypatch):
-        monkeypatch.setattr(dispatch, "ensure_cluster", lambda *_: None)
+        monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
         alone = Runs(trained_settings)
         alone.submit(SMALL)
         assert alone.deeds() == []

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.cluster import dispatch
+from engine.cluster import supervisor
 from engine.cluster.worker import compute
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig
 from engine.errors import InvalidConfig
@@ -17,7 +17,7 @@ from tests.engine.service.test_run_service import SMALL
 @pytest.fixture
 def runs(trained_settings, monkeypatch):
     """Runs that wait until a test computes them; audits are small."""
-    monkeypatch.setattr(dispatch, "ensure_cluster", lambda *_: None)
+    monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
     monkeypatch.setattr(extent, "CANARIES", 40)
     monkeypatch.setattr(extent, "REFERENCES", 3)
     made = Runs(trained_settings)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.cluster import dispatch
+from engine.cluster import supervisor
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import BudgetExceeded, InvalidConfig
 from engine.federated import accounting
@@ -20,7 +20,7 @@ CONFIG = SimulationConfig.from_flat(
 @pytest.fixture
 def runs(settings, monkeypatch):
     """Runs that wait: nobody computes them."""
-    monkeypatch.setattr(dispatch, "ensure_cluster", lambda *_: None)
+    monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
     made = Runs(settings)
     yield made
     made.close()

@@ -5,7 +5,7 @@ import pytest
 from engine.errors import StoreAway
 from engine.records import RunState
 from engine.service import Runs, run_queries
-from engine.store.database import Store
+from engine.store.run_store import Store
 from tests.engine.runs_for_tests import SMALL, record
 
 

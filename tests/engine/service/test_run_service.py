@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from engine import PRIVATE_VERSION, corpus
-from engine.cluster import dispatch
+from engine.cluster import supervisor
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig, run_id
 from engine.embeddings import apart
 from engine.embeddings.encoded import tag_sequences
@@ -26,7 +26,7 @@ from engine.scoring import score
 from engine.service import Runs
 from engine.service.reproducibility import Outcome, repeat_id
 from engine.simulation import simulate
-from engine.store import places, published
+from engine.store import paths, published
 from tests.engine.runs_for_tests import SMALL, provenance, record
 
 LONG = dataclasses.replace(SMALL, training=TrainingConfig(batch_size=8, epochs=40.0))
@@ -49,7 +49,7 @@ def runs(trained_settings):
 
 
 def end_cluster(settings) -> None:
-    dispatch.stop_cluster(settings, os.getpid())
+    supervisor.stop_cluster(settings, os.getpid())
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
@@ -79,7 +79,7 @@ def test_a_run_survives_its_worker_and_its_cluster(runs, trained_settings):
     """kill -9 of the workers, then of the whole cluster: the records are those of a run that was never disturbed."""
     status = runs.submit(LONG)
     wait_for(lambda: len(runs.rounds(status.run_id)) >= 2)
-    cluster = dispatch.Place(trained_settings).process()
+    cluster = supervisor.Place(trained_settings).process()
     for worker in workers_of(cluster):
         worker.send_signal(signal.SIGKILL)
     so_far = len(runs.rounds(status.run_id))
@@ -159,7 +159,7 @@ def test_cancelling_keeps_the_records_and_frees_the_worker(runs):
 def test_stopping_leaves_no_process_and_loses_no_run(runs, trained_settings):
     status = runs.submit(LONG, owner_pid=os.getpid())
     wait_for(lambda: len(runs.rounds(status.run_id)) >= 1)
-    cluster = dispatch.Place(trained_settings).process()
+    cluster = supervisor.Place(trained_settings).process()
     family = [cluster, *cluster.children(recursive=True)]
     end_cluster(trained_settings)
     assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family)
@@ -169,9 +169,9 @@ def test_stopping_leaves_no_process_and_loses_no_run(runs, trained_settings):
 def test_a_cluster_ends_with_its_last_owner(runs, trained_settings):
     owners = [subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in range(2)]
     for owner in owners:
-        dispatch.ensure_cluster(trained_settings, owner.pid)
-    cluster = dispatch.Place(trained_settings).process()
-    dispatch.stop_cluster(trained_settings, owners[0].pid)
+        supervisor.ensure_cluster(trained_settings, owner.pid)
+    cluster = supervisor.Place(trained_settings).process()
+    supervisor.stop_cluster(trained_settings, owners[0].pid)
     assert cluster.is_running()  # the other one still needs it
     for owner in owners:
         owner.kill()
@@ -180,10 +180,10 @@ def test_a_cluster_ends_with_its_last_owner(runs, trained_settings):
 
 
 def test_a_cluster_is_there_although_another_was_just_ending(runs, trained_settings, monkeypatch):
-    place, honest, attempts = dispatch.Place(trained_settings), dispatch._start, []
-    monkeypatch.setattr(dispatch, "_start", lambda *where: attempts.append(honest(*where)) or attempts[-1])
+    place, honest, attempts = supervisor.Place(trained_settings), supervisor._start, []
+    monkeypatch.setattr(supervisor, "_start", lambda *where: attempts.append(honest(*where)) or attempts[-1])
     with place.alone():
-        started = threading.Thread(target=dispatch.ensure_cluster, args=(trained_settings, os.getpid()))
+        started = threading.Thread(target=supervisor.ensure_cluster, args=(trained_settings, os.getpid()))
         started.start()
         wait_for(lambda: len(attempts) > 1)  # the first has found the lock held, and ended
         assert place.process() is None  # the lock is still held
@@ -207,7 +207,7 @@ def test_what_cannot_be_run_is_not_stored(runs):
 
 def test_a_corpus_that_changes_after_submission_fails_the_run(trained_settings, tmp_path):
     from engine.cluster.worker import compute
-    from engine.store.database import Store
+    from engine.store.run_store import Store
 
     file = tmp_path / "notes.conll"
     file.write_text("".join(f"w{i} O\nName B-PER\n\n" for i in range(40)))
@@ -224,7 +224,7 @@ def test_a_corpus_that_changes_after_submission_fails_the_run(trained_settings, 
 @pytest.mark.parametrize("averaging", [0.0, 0.9])
 def test_a_finished_run_keeps_the_tagger_that_was_scored(trained_settings, averaging):
     from engine.cluster.worker import compute
-    from engine.store.database import Store
+    from engine.store.run_store import Store
     from engine.taggers.decoding import Decoder
     from engine.training.compiled.backend import CompiledBackend
     from engine.training.dpsgd import predict
@@ -238,7 +238,7 @@ def test_a_finished_run_keeps_the_tagger_that_was_scored(trained_settings, avera
     compute(identity, trained_settings, "here")
     last, kept = runs.get(identity).final, runs.model(identity)
     assert (kept.run_id, kept.config, kept.epsilon) == (identity, config, last.privacy.epsilon)
-    of_another = runs.settings.artefacts.find(places.model_name(identity))
+    of_another = runs.settings.artefacts.find(paths.model_name(identity))
     shutil.copy(of_another, of_another.with_name(f"{'b' * 16}.npz"))
     with pytest.raises(StoreError, match=f"refused: .*run {identity}"):
         runs.model("b" * 16)
@@ -268,7 +268,7 @@ def test_a_finished_run_keeps_the_tagger_that_was_scored(trained_settings, avera
 
 def test_a_run_of_platforms_keeps_a_tagger_for_each(trained_settings, tmp_path):
     from engine.cluster.worker import compute
-    from engine.store.database import Store
+    from engine.store.run_store import Store
 
     file = tmp_path / "drugs.conll"
     file.write_text("Take O\nAspirin B-Drug\n\n" * 40)
@@ -292,11 +292,11 @@ def test_a_run_of_platforms_keeps_a_tagger_for_each(trained_settings, tmp_path):
 
 
 def test_a_run_takes_its_tagger_with_it(settings):
-    from engine.store.database import Store
+    from engine.store.run_store import Store
 
     runs, identity = Runs(settings), "a" * 16
     Store(settings.store_url).submit(identity, SMALL, "checksum")
-    with settings.artefacts.making(places.model_name(identity), "The tagger") as path:
+    with settings.artefacts.making(paths.model_name(identity), "The tagger") as path:
         path.write_bytes(b"weights")
     runs.delete(identity)
     assert runs.models() == {}
@@ -305,7 +305,7 @@ def test_a_run_takes_its_tagger_with_it(settings):
 def test_a_run_that_breaks_says_so(trained_settings, monkeypatch):
     from engine import simulation
     from engine.cluster.worker import compute
-    from engine.store.database import Store
+    from engine.store.run_store import Store
 
     def broken(*_, **__):
         raise ZeroDivisionError("surprise")
@@ -386,7 +386,7 @@ class TestAsking:
         assert not Runs(settings).preview(SMALL).warnings
 
     def test_an_older_run_that_claims_it_is_not_believed_and_not_published(self, settings, monkeypatch):
-        from engine.store.database import Store
+        from engine.store.run_store import Store
 
         fitted = [corpus.resolve("synthetic", settings).load().train[3].tokens]
         monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(fitted))
@@ -410,7 +410,7 @@ class TestAsking:
         store.close()
 
     def test_an_older_run_of_platforms_that_masked_names_is_not_believed(self, settings):
-        from engine.store.database import Store
+        from engine.store.run_store import Store
 
         runs, store = Runs(settings), Store(settings.store_url)
         config = SimulationConfig.from_flat({"corpus": "wnut17 + btc", "masked": 0.5})
@@ -445,7 +445,7 @@ class TestOlderEngines:
 
     @pytest.fixture
     def door(self, settings, monkeypatch):
-        monkeypatch.setattr(dispatch, "ensure_cluster", lambda *_: None)
+        monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
         opened = Runs(settings)
         yield opened
         opened.close()
@@ -471,7 +471,7 @@ class TestOlderEngines:
     @staticmethod
     def computed(runs: Runs, config: SimulationConfig = SMALL) -> None:
         """What a worker would have stored."""
-        from engine.store.database import Store
+        from engine.store.run_store import Store
 
         store = Store(runs.settings.store_url)
         claim = store.claim(runs.identity(config), "here")
@@ -534,7 +534,7 @@ class TestOlderEngines:
 
 
 def test_a_sweep_comes_after_what_is_asked_for_alone(settings, monkeypatch):
-    monkeypatch.setattr(dispatch, "ensure_cluster", lambda *_: None)
+    monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
     runs = Runs(settings)
     configs = [dataclasses.replace(SMALL, seed=seed) for seed in range(3)]
     batch = runs.submit_all(configs, batch=True)

@@ -9,7 +9,7 @@ from engine.errors import InvalidConfig, TrainingFailed
 from engine.service import MOST_CHARACTERS, Runs
 from engine.service import tagging_client as desks
 from engine.settings import REPOSITORY, Settings
-from engine.store import places
+from engine.store import paths
 from engine.tagging import offered
 
 PUBLISHED = REPOSITORY / "cached_results"
@@ -94,7 +94,7 @@ def test_a_tagger_that_was_changed_is_refused_and_the_others_answer(trained_sett
         shutil.copy(path, folder)
     opened = Runs(replace(trained_settings, published=folder))
     other = next(offer.run.run_id for offer in opened.offers() if offer.epsilon == "1")
-    path = folder / places.model_name(other)
+    path = folder / paths.model_name(other)
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     answer = opened.tag("Germany.", [other, paper])
     opened.close()
@@ -113,7 +113,7 @@ def test_texts_that_are_none_are_refused_here(runs, paper, text, reason):
 
 def test_the_users_own_taggers_are_offered_after_the_published_ones(trained_settings):
     from engine.cluster.worker import compute
-    from engine.store.database import Store
+    from engine.store.run_store import Store
     from tests.engine.runs_for_tests import SMALL
 
     runs = Runs(replace(trained_settings, published=PUBLISHED))

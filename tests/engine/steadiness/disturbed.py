@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from engine.cluster import dispatch
+from engine.cluster import supervisor
 from engine.config import SimulationConfig, TrainingConfig
 from engine.errors import EpsilonError
 from engine.records import RoundRecord, RunState
@@ -139,7 +139,7 @@ def comparable(records: Iterable[RoundRecord]) -> list[RoundRecord]:
 
 def workers(settings: Settings) -> list[psutil.Process]:
     """The processes that compute, those that ended left out."""
-    cluster = dispatch.Place(settings).process()
+    cluster = supervisor.Place(settings).process()
     found = []
     for each in cluster.children(recursive=True) if cluster else []:
         try:
@@ -152,6 +152,6 @@ def workers(settings: Settings) -> list[psutil.Process]:
 
 def kill(settings: Settings, victim: str) -> None:
     """kill -9 of a worker, or of the cluster process."""
-    cluster = dispatch.Place(settings).process()
+    cluster = supervisor.Place(settings).process()
     for process in workers(settings)[:1] if victim == "worker" else [cluster] if cluster else []:
         process.send_signal(signal.SIGKILL)

@@ -10,7 +10,7 @@ import sys
 import psutil
 import pytest
 
-from engine.cluster import dispatch
+from engine.cluster import supervisor
 from engine.records import RunState
 from engine.reports.commands import command_line
 from tests.browser.driving import answers, free_port, wait_for
@@ -36,7 +36,7 @@ def dashboards(trained_settings):
     yield start
     for each in started:
         each.end()
-    dispatch.stop_cluster(trained_settings, os.getpid())
+    supervisor.stop_cluster(trained_settings, os.getpid())
 
 
 class Dashboard:
@@ -50,8 +50,8 @@ class Dashboard:
         )
         self.address = f"http://localhost:{port}/_stcore/health"
         wait_for(lambda: answers(self.address), MOST_SECONDS)
-        wait_for(lambda: self.process.pid in dispatch.Place(settings).living_owners(), MOST_SECONDS)
-        wait_for(dispatch.Place(settings).process, MOST_SECONDS)
+        wait_for(lambda: self.process.pid in supervisor.Place(settings).living_owners(), MOST_SECONDS)
+        wait_for(supervisor.Place(settings).process, MOST_SECONDS)
         (self.server,) = (
             each for each in self.process.children() if "pages.startup.server" in " ".join(each.cmdline())
         )
@@ -79,7 +79,7 @@ def submitted(settings, config) -> None:
 
 def test_two_on_one_home_share_a_cluster_which_outlives_the_first(dashboards, trained_settings, undisturbed):
     first, second = dashboards(), dashboards()
-    place, watch = dispatch.Place(trained_settings), Watch(trained_settings, CONFIGS)
+    place, watch = supervisor.Place(trained_settings), Watch(trained_settings, CONFIGS)
     cluster = place.process()
     assert set(place.living_owners()) == {first.process.pid, second.process.pid}
     for config in CONFIGS:
@@ -102,7 +102,7 @@ def test_two_on_one_home_share_a_cluster_which_outlives_the_first(dashboards, tr
 def test_one_that_is_killed_outright_in_the_middle_of_a_run(dashboards, trained_settings, undisturbed, victim):
     """The next one takes the run up where it stands."""
     dashboard, watch = dashboards(), Watch(trained_settings, CONFIGS[:1])
-    cluster = dispatch.Place(trained_settings).process()
+    cluster = supervisor.Place(trained_settings).process()
     family = [cluster, *cluster.children(recursive=True)]
     submitted(trained_settings, CONFIGS[0])
     watch.until(2)

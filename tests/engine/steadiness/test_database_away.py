@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from engine.cluster import dispatch
+from engine.cluster import supervisor
 from engine.cluster.worker import compute
 from engine.errors import StoreAway
 from engine.records import RunState
 from engine.service import Runs
-from engine.store.database import Store
+from engine.store.run_store import Store
 from tests import postgresql
 from tests.engine.steadiness.disturbed import CONFIGS, App, Watch, alone, comparable
 
@@ -82,4 +82,4 @@ def test_runs_of_a_cluster_outlive_the_database(trained_settings, server, undist
     finally:
         app.end()
         watch.close()
-        dispatch.stop_cluster(trained_settings, os.getpid())
+        supervisor.stop_cluster(trained_settings, os.getpid())

@@ -15,9 +15,9 @@ from engine.cluster.worker import compute
 from engine.errors import StoreError
 from engine.records import RunState
 from engine.service import Runs
-from engine.store import tables
-from engine.store.database import Store
-from engine.store.places import checkpoint_name
+from engine.store import schema
+from engine.store.paths import checkpoint_name
+from engine.store.run_store import Store
 from tests.engine.runs_for_tests import SMALL, record
 from tests.engine.steadiness.disturbed import comparable
 
@@ -104,7 +104,7 @@ def test_training_that_goes_astray_fails_the_run_with_the_step(trained_settings,
 @pytest.mark.parametrize("seconds", [2.0, pytest.param(30.0, marks=pytest.mark.nightly)])
 def test_a_database_that_somebody_holds_is_said_and_then_goes_on(tmp_path, monkeypatch, seconds):
     path = tmp_path / "runs.sqlite"
-    monkeypatch.setattr(tables, "BUSY_SECONDS", min(tables.BUSY_SECONDS, seconds / 4))
+    monkeypatch.setattr(schema, "BUSY_SECONDS", min(schema.BUSY_SECONDS, seconds / 4))
     store = Store(f"sqlite:///{path}")
     store.submit("a", SMALL, "checksum")
     claim = store.claim("a", "here")

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from engine.cluster import dispatch
+from engine.cluster import supervisor
 from tests.engine.steadiness.disturbed import CONFIGS, App, Watch, alone, kill
 
 MOMENTS = [0, *(pytest.param(moment, marks=pytest.mark.nightly) for moment in range(1, 50))]
@@ -38,4 +38,4 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_shown(trained_settings, und
     finally:
         app.end()
         watch.close()
-        dispatch.stop_cluster(trained_settings, os.getpid())
+        supervisor.stop_cluster(trained_settings, os.getpid())

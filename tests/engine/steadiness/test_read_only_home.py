@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from engine.service import Runs
-from engine.store.database import Store
+from engine.store.run_store import Store
 from tests.engine.runs_for_tests import SMALL, provenance, record
 from tests.engine.steadiness.disturbed import ROOT
 

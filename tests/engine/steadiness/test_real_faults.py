@@ -8,12 +8,12 @@ import sys
 import psutil
 import pytest
 
-from engine.cluster import dispatch
+from engine.cluster import supervisor
 from engine.cluster.worker import compute
 from engine.config import TaggerConfig, TrainingConfig
 from engine.records import RunState
 from engine.service import Runs
-from engine.store.database import Store
+from engine.store.run_store import Store
 from tests.browser.chromium import in_ci
 from tests.engine.runs_for_tests import SMALL
 from tests.engine.steadiness.disturbed import CONFIGS, ROOT, App, Watch, alone, comparable, workers
@@ -91,4 +91,4 @@ def test_a_worker_whose_memory_the_system_bounds_says_so_and_goes_on(trained_set
     finally:
         app.end()
         watch.close()
-        dispatch.stop_cluster(trained_settings, os.getpid())
+        supervisor.stop_cluster(trained_settings, os.getpid())

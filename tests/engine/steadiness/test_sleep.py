@@ -7,7 +7,7 @@ import time
 import psutil
 import pytest
 
-from engine.cluster import dispatch
+from engine.cluster import supervisor
 from engine.records import RunState
 from tests.engine.steadiness.disturbed import LONG, App, Watch, alone, workers
 
@@ -27,14 +27,14 @@ def test_runs_go_on_in_the_same_workers(trained_settings, encoded, tmp_path_fact
         before = {each.pid for each in workers(trained_settings)}
         first = psutil.Process(app.process.pid)
         family = [first, *first.children(recursive=True)]
-        asleep([*family, dispatch.Place(trained_settings).process()], seconds)
+        asleep([*family, supervisor.Place(trained_settings).process()], seconds)
         watch.to_the_end(undisturbed)
         assert {watch.runs.status(each).state for each in watch.identities} == {RunState.DONE}
         assert {each.pid for each in workers(trained_settings)} == before
     finally:
         app.end()
         watch.close()
-        dispatch.stop_cluster(trained_settings, os.getpid())
+        supervisor.stop_cluster(trained_settings, os.getpid())
 
 
 def asleep(processes, seconds):

@@ -8,7 +8,7 @@ import numpy as np
 import psutil
 import pytest
 
-from engine.cluster import dispatch
+from engine.cluster import supervisor
 from engine.config import FederationConfig, TrainingConfig
 from engine.records import RunState
 from engine.service import Runs
@@ -32,7 +32,7 @@ def test_500_runs_in_a_row_leave_no_memory_and_no_handle_behind(trained_settings
             clients = FederationConfig(clients=2, rounds=2) if seed % 5 == 4 else small.federation
             status = runs.submit(dataclasses.replace(small, seed=seed, federation=clients))
             asked.append(status.run_id)
-        cluster = dispatch.Place(trained_settings).process()
+        cluster = supervisor.Place(trained_settings).process()
         family = [cluster, *cluster.children(recursive=True)]
         while waiting := sum(not runs.status(each).state.final for each in asked):
             seen.append((NUMBER - waiting, [_held(each) for each in family]))
@@ -40,7 +40,7 @@ def test_500_runs_in_a_row_leave_no_memory_and_no_handle_behind(trained_settings
         assert {runs.status(each).state for each in asked} == {RunState.DONE}
     finally:
         runs.close()
-        dispatch.stop_cluster(trained_settings, os.getpid())
+        supervisor.stop_cluster(trained_settings, os.getpid())
     done = np.array([number for number, _ in seen], dtype=float)
     held = np.array([each for _, each in seen], dtype=float)  # [looks, processes, 2]
     late = done >= WARM

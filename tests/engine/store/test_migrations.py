@@ -12,8 +12,8 @@ from sqlalchemy.engine import make_url
 
 from engine.errors import StoreError
 from engine.records import RunKind, RunState
-from engine.store import migrations, tables
-from engine.store.database import Store
+from engine.store import migrations, schema
+from engine.store.run_store import Store
 from tests.engine.runs_for_tests import SMALL, provenance, record
 
 OLDER = Path(__file__).with_name("version_2.sql")
@@ -88,17 +88,17 @@ def test_a_database_with_runs_in_it_is_brought_up_and_keeps_everything(store_add
 
 
 def test_all_steps_end_with_the_tables_of_today(store_address, request):
-    assert migrations.newest() == tables.SCHEMA
+    assert migrations.newest() == schema.SCHEMA
     engine = create_engine(store_address)
     with engine.begin() as connection:
         migrations.upgrade(connection, None)
     with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
-        assert connection.execute(text("SELECT version FROM epsilon_schema")).scalar() == int(tables.SCHEMA)
+        assert compare_metadata(MigrationContext.configure(connection), schema.metadata) == []
+        assert connection.execute(text("SELECT version FROM epsilon_schema")).scalar() == int(schema.SCHEMA)
     other = f"{store_address}-fresh"
     if not store_address.startswith("sqlite"):
         other = request.getfixturevalue("postgresql_server").fresh()
-    fresh, _ = tables.open_database(other)
+    fresh, _ = schema.open_database(other)
 
     def described(of) -> dict[str, object]:
         return {
@@ -123,7 +123,7 @@ def test_programs_of_before_leave_a_newer_database_alone(tmp_path):
     store.newest(1)
     store.close()
     with sqlite3.connect(tmp_path / "runs.sqlite") as connection:
-        assert connection.execute("SELECT version FROM epsilon_schema").fetchone() == (int(tables.SCHEMA),)
+        assert connection.execute("SELECT version FROM epsilon_schema").fetchone() == (int(schema.SCHEMA),)
     connection.close()
 
 
@@ -180,5 +180,5 @@ def test_a_database_of_a_later_version_is_left_alone(store_address, version):
     with engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = :version"), {"version": version})
     engine.dispose()
-    with pytest.raises(StoreError, match=rf"another version .*tables {version}, expected {tables.SCHEMA}\b"):
+    with pytest.raises(StoreError, match=rf"another version .*tables {version}, expected {schema.SCHEMA}\b"):
         Store(store_address).newest(1)

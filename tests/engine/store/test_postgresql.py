@@ -12,8 +12,8 @@ from sqlalchemy.engine import make_url
 from engine.errors import RunNotFound, RunStopped, StoreAddressError, StoreError
 from engine.records import RunState
 from engine.settings import Address, Settings
-from engine.store import tables
-from engine.store.database import Store
+from engine.store import schema
+from engine.store.run_store import Store
 from tests.engine.runs_for_tests import SMALL, record
 from tests.postgresql import PASSWORD
 
@@ -126,21 +126,21 @@ class TestAServer:
         store = Store(postgresql_server.fresh())
         store.submit("a", SMALL, "checksum")
         with pytest.raises(StoreError, match="ended the connection"), store.begin() as connection:  # noqa: PT012
-            connection.execute(tables.runs.delete())
+            connection.execute(schema.runs.delete())
             number = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
             postgresql_server.say(f"SELECT pg_terminate_backend({number}, 5000)")
-            connection.execute(tables.runs.delete())
+            connection.execute(schema.runs.delete())
         assert store.status("a").state == RunState.QUEUED
         store.close()
 
     def test_a_run_that_somebody_holds_is_said_to_be_locked(self, postgresql_server, monkeypatch):
-        monkeypatch.setattr(tables, "BUSY_SECONDS", 1)
+        monkeypatch.setattr(schema, "BUSY_SECONDS", 1)
         address = postgresql_server.fresh()
         store, other = Store(address), Store(address)
         store.submit("a", SMALL, "checksum")
         other.newest(1)
         with other.begin() as connection:
-            connection.execute(tables.runs.select().with_for_update())
+            connection.execute(schema.runs.select().with_for_update())
             with pytest.raises(StoreError, match="locked"):
                 store.cancel("a")
         store.cancel("a")

@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import StoreError
 from engine.store import published_models
-from engine.store.places import model_name
+from engine.store.paths import model_name
 from engine.training.model import Model
 from tests.engine.training.test_model import model
 

@@ -207,7 +207,7 @@ async def _work_once(settings: Settings, workers: int, limits: Mapping[str, str]
             env=dict(limits),
             local_directory=str(settings.home / "cluster"),
             death_timeout=_CONNECT_SECONDS * 3,
-            preload=["engine.cluster.interrupts"],
+            preload=["engine.cluster.worker_preload"],
         )
         for number in range(workers)
     ]

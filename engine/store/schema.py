@@ -92,7 +92,7 @@ bookings = Table(
     "bookings",
     metadata,
     Column("number", Integer, primary_key=True, autoincrement=False),  # from 1, none left out
-    Column("entry", Text, nullable=False),  # JSON; see engine.store.bookings
+    Column("entry", Text, nullable=False),  # JSON; see engine.store.privacy_ledger
     Column("seal", String(64), nullable=False),  # SHA-256 of the seal before it, the number and the entry
 )
 grants = Table(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, select
 
 from engine.records import RunState
-from engine.store.tables import runs
+from engine.store.schema import runs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from engine.access import permissions
+from engine.access.access_store import Belongings
+from engine.access.roles import Limits, Person, Role
 from engine.errors import NotAllowed, RunNotFound
-from engine.people import Limits, Person, Role
 from engine.records import RunState
-from engine.store import holding
-from engine.store.belongings import Belongings
-from engine.store.database import Store
+from engine.store.run_store import Store
 from tests.engine.runs_for_tests import SMALL, provenance, record
 
 ADA = Person(name="ada@example.org", role=Role.ADMIN)
@@ -63,16 +63,16 @@ def test_for_others_it_is_not_there_in_any_way(hers):
 
 def test_what_is_shared_can_be_seen_by_others_and_changed_by_none_of_them(hers):
     with pytest.raises(NotAllowed, match="somebody else's"):
-        Belongings(hers.of(RUDI)).share(holding.RUN, "hers", shared=True)
-    Belongings(hers.of(RITA)).share(holding.RUN, "hers", shared=True)
+        Belongings(hers.of(RUDI)).share(permissions.RUN, "hers", shared=True)
+    Belongings(hers.of(RITA)).share(permissions.RUN, "hers", shared=True)
     others = hers.of(RUDI)
     assert others.get("hers").final
     assert others.notes() == {"hers": "mine"}
     for change in (others.cancel, others.delete, lambda run: others.write_note(run, "ha")):
         with pytest.raises(NotAllowed, match="somebody else's"):
             change("hers")
-    assert Belongings(others).shared(holding.RUN) == {"hers"}
-    Belongings(hers.of(RITA)).share(holding.RUN, "hers", shared=False)
+    assert Belongings(others).shared(permissions.RUN) == {"hers"}
+    Belongings(hers.of(RITA)).share(permissions.RUN, "hers", shared=False)
     with pytest.raises(RunNotFound):
         others.get("hers")
 
@@ -153,10 +153,10 @@ def test_a_corpus_is_somebodys(store):
         keep(store.of(person), f"my-{person.name[:4]}")
     rita, rudi = Belongings(store.of(RITA)), Belongings(store.of(RUDI))
     assert rita.own_corpora() == {"my-rita"}
-    rita.share(holding.CORPUS, "my-rita", shared=True)
+    rita.share(permissions.CORPUS, "my-rita", shared=True)
     assert rudi.own_corpora() == {"my-rita", "my-rudi"}
     with pytest.raises(NotAllowed, match="my-rita is somebody else's"):
-        rudi.own(holding.CORPUS, "my-rita")
+        rudi.own(permissions.CORPUS, "my-rita")
     rita.forget_corpus("my-rita", "my-new")
     assert rudi.own_corpora() == {"my-new", "my-rudi"}
     keep(store.of(RUDI), "my-new")  # the same content under the same name

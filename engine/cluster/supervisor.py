@@ -1,8 +1,9 @@
 """The cluster of workers on this machine: starting it, and letting it go.
 
-The cluster is a process of its own (:mod:`engine.cluster.process`). It finds queued runs in the store by itself, so a
-page or a shell only has to see that it is there: neither imports Dask. There is at most one for each home, and it lives
-as long as one of its *owners* does (the dashboard, say), or, if it never had one, until it has been idle for a while.
+The cluster is a process of its own (:mod:`engine.cluster.dispatcher`). It finds queued runs in the store by itself, so
+a page or a shell only has to see that it is there: neither imports Dask. There is at most one for each home, and it
+lives as long as one of its *owners* does (the dashboard, say), or, if it never had one, until it has been idle for a
+while.
 """
 
 import fcntl
@@ -207,7 +208,7 @@ def _start(place: Place, settings: Settings) -> subprocess.Popen[bytes]:
     with place.log.open("ab") as log:
         # A session of its own: Ctrl-C in a terminal must not reach the workers before the cluster can end in order.
         return subprocess.Popen(
-            [sys.executable, "-m", "engine.cluster.process"],
+            [sys.executable, "-m", "engine.cluster.dispatcher"],
             cwd=REPOSITORY,
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -1,6 +1,6 @@
 """The background process: a Dask cluster, and the loop that gives it the queued runs of the store.
 
-``python -m engine.cluster.process`` is started by :mod:`engine.cluster.dispatch` when it is needed. With
+``python -m engine.cluster.dispatcher`` is started by :mod:`engine.cluster.supervisor` when it is needed. With
 EPSILON_SCHEDULER it uses the workers of that Dask scheduler, on other machines, in place of its own.
 """
 
@@ -16,13 +16,13 @@ from typing import Any
 
 import psutil
 
-from engine.cluster.dispatch import Place
+from engine.cluster.supervisor import Place
 from engine.errors import EpsilonError, StoreError
 from engine.hardware import give_way, processor
 from engine.records import RunState
 from engine.settings import Settings
 from engine.setup import status
-from engine.store.database import Store, Unfinished
+from engine.store.run_store import Store, Unfinished
 
 LOOK_SECONDS, SHARED_SECONDS = 5.0, 1.0
 """Between two looks at the store where nobody rings: an owner is gone, a worker was lost; or, in a store that several
@@ -136,14 +136,14 @@ class Dispatcher:
         dask.config.set(QUIET | SHUT)  # before the next line, which reads some of it
         from distributed import Client, LocalCluster
 
-        from engine.cluster import membership, worker
+        from engine.cluster import remote_workers, worker
 
         self.settings, self._ring = settings, ring
         self.store = Store(settings.store_url)
         stack.callback(self.store.close)
         self.holder = f"{socket.gethostname()}/{os.getpid()}"
         if settings.scheduler:
-            self._client = membership.connect(settings)
+            self._client = remote_workers.connect(settings)
             stack.callback(lambda: self._client.close())
         else:
             slots = workers_here(settings)
@@ -153,7 +153,7 @@ class Dispatcher:
             cluster = LocalCluster(
                 n_workers=slots,
                 threads_per_worker=1,
-                resources={membership.RESOURCE: 1},
+                resources={remote_workers.RESOURCE: 1},
                 memory_limit=0,  # a paused worker would look like a dead one; the store counts those that die
                 host="127.0.0.1",
                 security=True,  # others on this machine could have code run by an open port
@@ -167,7 +167,7 @@ class Dispatcher:
             for name in ("idle-timeout", "no-workers-timeout"):  # neither is set, yet both are looked at all the time
                 cluster.sync(_stop, cluster.scheduler.periodic_callbacks[name])  # type: ignore[union-attr]
             self._client = stack.enter_context(Client(cluster))
-        self._worker, self._membership = worker, membership
+        self._worker, self._membership = worker, remote_workers
         self.workers = 0 if settings.scheduler else slots
         """How many there are; of those on other machines, as of the last look."""
         self._number = 0

@@ -10,8 +10,8 @@ from sqlalchemy import create_engine, text
 
 from engine.errors import RunNotFound, RunStopped, StoreError
 from engine.records import EntityScores, RunState, SidedCounts
-from engine.store import tables
-from engine.store.database import ATTEMPTS, Claim, Store
+from engine.store import schema
+from engine.store.run_store import ATTEMPTS, Claim, Store
 from tests.engine.runs_for_tests import SMALL, provenance, record
 
 
@@ -261,7 +261,7 @@ class TestWhatCanGoWrong:
 
     def test_a_locked_database(self, in_file, tmp_path, monkeypatch):
         submitted(in_file)
-        monkeypatch.setattr(tables, "BUSY_SECONDS", 0.1)
+        monkeypatch.setattr(schema, "BUSY_SECONDS", 0.1)
         hasty = Store(f"sqlite:///{tmp_path / 'runs.sqlite'}")
         hasty.newest(1)
         blocker = sqlite3.connect(tmp_path / "runs.sqlite", isolation_level=None)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine import people
+from engine.access import roles
+from engine.access.roles import Limits, Role
 from engine.errors import InvalidConfig, NotAllowed
-from engine.people import Limits, Role
 
 AUTH = {
     "redirect_uri": "https://epsilon.example.org/oauth2callback",
@@ -39,7 +39,7 @@ def claims(email: object = "ada@example.org", **more: object) -> dict[str, objec
 
 
 def test_roles_by_name_by_domain_and_for_all(file):
-    access = people.read(file(text(limits="[limits]\nruns = 3")))
+    access = roles.read(file(text(limits="[limits]\nruns = 3")))
     assert access.person(claims("ADA@example.org")).role == Role.ADMIN
     assert access.person(claims("rita@lab.example.org")).role == Role.RUNNER
     assert access.person(claims("vera@example.net")).role == Role.VIEWER
@@ -64,7 +64,7 @@ def test_roles_by_name_by_domain_and_for_all(file):
     ],
 )
 def test_nobody_else_is_let_in(file, name, told):
-    access = people.read(file(text('admin = ["ada@example.org"]\nrunner = ["*@lab.example.org"]')))
+    access = roles.read(file(text('admin = ["ada@example.org"]\nrunner = ["*@lab.example.org"]')))
     with pytest.raises(NotAllowed, match=told):
         access.person(claims(name))
 
@@ -75,11 +75,11 @@ def test_an_address_that_nobody_verified_is_nobodys(file, verified):
     if verified == "missing":
         del asked["email_verified"]
     with pytest.raises(NotAllowed, match="not verified the address"):
-        people.read(file(text())).person(asked)
+        roles.read(file(text())).person(asked)
 
 
 def test_a_provider_that_verifies_no_addresses_is_asked_for_something_else(file):
-    access = people.read(file(text('claim = "oid"\nadmin = ["B7"]\nrunner = ["b7"]')))
+    access = roles.read(file(text('claim = "oid"\nadmin = ["B7"]\nrunner = ["b7"]')))
     assert access.person({"oid": "B7", "email": "ada@example.org"}).role == Role.ADMIN
     assert access.person({"oid": "b7"}).role == Role.RUNNER
     with pytest.raises(NotAllowed, match="has no oid"):
@@ -87,18 +87,18 @@ def test_a_provider_that_verifies_no_addresses_is_asked_for_something_else(file)
 
 
 def test_signing_in_holds_for_half_a_day():
-    assert people.is_current({"iat": 1000}, 1000 + 3600 * people.HOURS - 1)
-    assert not people.is_current({"iat": 1000}, 1000 + 3600 * people.HOURS + 1)
-    assert people.is_current({"iat": 1000}, 900)  # clocks differ
-    assert not people.is_current({"iat": 10_000}, 1000)
+    assert roles.is_current({"iat": 1000}, 1000 + 3600 * roles.HOURS - 1)
+    assert not roles.is_current({"iat": 1000}, 1000 + 3600 * roles.HOURS + 1)
+    assert roles.is_current({"iat": 1000}, 900)  # clocks differ
+    assert not roles.is_current({"iat": 10_000}, 1000)
     for missing in ({}, {"iat": None}, {"iat": "1000"}):
-        assert not people.is_current(missing, 1000)
+        assert not roles.is_current(missing, 1000)
 
 
 def test_what_the_file_says_now_holds(file):
-    assert people.read(file(text())).role("ada@example.org") == Role.ADMIN
+    assert roles.read(file(text())).role("ada@example.org") == Role.ADMIN
     changed = file(text('admin = ["rudi@example.org"]\nviewer = ["ada@example.org"]'))
-    assert people.read(changed).role("ada@example.org") == Role.VIEWER
+    assert roles.read(changed).role("ada@example.org") == Role.VIEWER
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ def test_what_the_file_says_now_holds(file):
 )
 def test_a_file_that_says_nothing_clear_is_refused(file, content, told):
     with pytest.raises(InvalidConfig) as refused:
-        people.read(file(content))
+        roles.read(file(content))
     assert str(refused.value).startswith("EPSILON_ACCESS=")
     assert told in str(refused.value)
 
 
 def test_a_file_that_others_may_read_or_that_is_not_there_is_refused(file, tmp_path):
     with pytest.raises(InvalidConfig, match=r"others, .*chmod 600"):
-        people.read(file(text(), 0o644))
+        roles.read(file(text(), 0o644))
     with pytest.raises(InvalidConfig, match="No such file"):
-        people.read(tmp_path / "none.toml")
+        roles.read(tmp_path / "none.toml")

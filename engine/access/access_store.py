@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from engine.people import EVERYBODY, Deed
-from engine.store import holding
-from engine.store.database import Store
+from engine.access import permissions
+from engine.access.roles import EVERYBODY, Deed
+from engine.store.run_store import Store
 
 
 class Belongings:
@@ -19,14 +19,17 @@ class Belongings:
             return frozenset()
         with self._store.begin() as connection:
             return frozenset(
-                map(str, connection.execute(holding.of_person(holding.CORPUS, self._store.person.name)).scalars())
+                map(
+                    str,
+                    connection.execute(permissions.of_person(permissions.CORPUS, self._store.person.name)).scalars(),
+                )
             )
 
     def brought(self) -> frozenset[str]:
         """Names of the corpora that are the person's own."""
         if self._store.person is None:
             return frozenset()
-        mine = holding.of_person(holding.CORPUS, self._store.person.name, shared=False)
+        mine = permissions.of_person(permissions.CORPUS, self._store.person.name, shared=False)
         with self._store.begin() as connection:
             return frozenset(map(str, connection.execute(mine).scalars()))
 
@@ -34,7 +37,7 @@ class Belongings:
         """Raise NotAllowed where the person has as many corpora as one person may."""
         if self._store.person:
             with self._store.begin() as connection:
-                holding.refuse_more_corpora(connection, self._store.person)
+                permissions.refuse_more_corpora(connection, self._store.person)
 
     def keep_corpus(self, place: Callable[[], str]) -> str:
         """Make a corpus that is being uploaded the person's; returns its name. place: puts it in its place and says its
@@ -43,48 +46,48 @@ class Belongings:
         if self._store.person is None:
             return place()
         with self._store.alone() as connection:
-            holding.refuse_more_corpora(connection, self._store.person)
+            permissions.refuse_more_corpora(connection, self._store.person)
             name = place()
-            holding.grant(connection, holding.CORPUS, name, self._store.person.name)
+            permissions.grant(connection, permissions.CORPUS, name, self._store.person.name)
         return name
 
     def own(self, kind: str, name: str) -> None:
         """Nothing where a run or a corpus is the person's to change. Raises NotAllowed."""
         with self._store.begin() as connection:
-            holding.refuse_others(connection, kind, name, self._store.person)
+            permissions.refuse_others(connection, kind, name, self._store.person)
 
     def share(self, kind: str, name: str, *, shared: bool) -> None:
         """Let everybody who may sign in see a run or use a corpus, or nobody else any longer. Raises NotAllowed."""
         with self._store.alone() as connection:
-            holding.refuse_others(connection, kind, name, self._store.person)
+            permissions.refuse_others(connection, kind, name, self._store.person)
             if shared:
-                holding.grant(connection, kind, name, EVERYBODY)
+                permissions.grant(connection, kind, name, EVERYBODY)
             else:
-                holding.withdraw(connection, kind, name, EVERYBODY)
+                permissions.withdraw(connection, kind, name, EVERYBODY)
 
     def shared(self, kind: str) -> frozenset[str]:
         """Names of what everybody who may sign in may use."""
         with self._store.begin() as connection:
-            return frozenset(map(str, connection.execute(holding.of_person(kind, EVERYBODY)).scalars()))
+            return frozenset(map(str, connection.execute(permissions.of_person(kind, EVERYBODY)).scalars()))
 
     def give_up_corpus(self, name: str) -> bool:
         """A corpus is the person's no longer; whether its file may go: it is nobody else's, or an admin says so."""
         with self._store.alone() as connection:
-            return not holding.is_others_too(connection, holding.CORPUS, name, self._store.person)
+            return not permissions.is_others_too(connection, permissions.CORPUS, name, self._store.person)
 
     def forget_corpus(self, name: str, new: str | None = None) -> None:
         """Whose a corpus was, which is gone or (new) has another name now."""
         with self._store.alone() as connection:
-            for person in holding.holders(connection, holding.CORPUS, name) if new else ():
-                holding.grant(connection, holding.CORPUS, str(new), person)
-            holding.withdraw(connection, holding.CORPUS, name)
+            for person in permissions.holders(connection, permissions.CORPUS, name) if new else ():
+                permissions.grant(connection, permissions.CORPUS, str(new), person)
+            permissions.withdraw(connection, permissions.CORPUS, name)
 
     def write_deed(self, person: str, deed: str, subject: str, *, refused: bool = False) -> None:
         """Add to the log of who did what."""
         with self._store.begin() as connection:
-            holding.write(connection, person, deed, subject, refused=refused)
+            permissions.write(connection, person, deed, subject, refused=refused)
 
     def deeds(self, limit: int) -> Sequence[Deed]:
         """The log, newest first."""
         with self._store.begin() as connection:
-            return holding.newest(connection, limit)
+            return permissions.newest(connection, limit)

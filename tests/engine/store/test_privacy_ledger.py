@@ -16,9 +16,9 @@ from sqlalchemy import create_engine, text
 from engine.errors import BudgetExceeded, RunNotFound, StoreError
 from engine.privacy.budget import Account, Budget
 from engine.records import PlatformRecord
-from engine.store import bookings
-from engine.store.bookings import Wish
-from engine.store.database import Store
+from engine.store import privacy_ledger
+from engine.store.privacy_ledger import Wish
+from engine.store.run_store import Store
 from tests.engine.runs_for_tests import SMALL, provenance, record
 
 CORPUS = "c" * 64
@@ -38,12 +38,12 @@ def submit(store: Store, run: str, share: float, **more) -> None:
 
 def set_total(store: Store, total: Budget) -> None:
     with store.alone() as connection:
-        bookings.set_total(connection, CORPUS, "corpus", total, ())
+        privacy_ledger.set_total(connection, CORPUS, "corpus", total, ())
 
 
 def account_of(store: Store, corpus: str = CORPUS) -> Account:
     with store.alone() as connection:
-        return bookings.account(connection, corpus)
+        return privacy_ledger.account(connection, corpus)
 
 
 def by_hand(address: str, statement: str) -> None:

@@ -5,7 +5,7 @@ changed, taken out or put in between breaks the seals after it, and then nothing
 later entries too, or cuts off the last ones, is found out by whoever kept a seal, and by nobody else: the program has
 no secret that its user has not.
 
-All of it happens on a connection of :meth:`engine.store.database.Store.alone`.
+All of it happens on a connection of :meth:`engine.store.run_store.Store.alone`.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from sqlalchemy import Connection, func, insert, select
 
 from engine.errors import BudgetExceeded, StoreError
 from engine.privacy.budget import Account, Booking, Budget, Look
-from engine.store.tables import bookings, records, runs
+from engine.store.schema import bookings, records, runs
 
 BUDGET, BOOKED, SPENT, LOOK = "budget", "booked", "spent", "look"
 OTHER_CLIENTS = (

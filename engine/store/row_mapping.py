@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Subquery, case, func, sel
 from engine.config import SimulationConfig
 from engine.errors import UNREADABLE, StoreError
 from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
-from engine.store.tables import records, runs
+from engine.store.schema import records, runs
 
 ORDER = (runs.c.batch, runs.c.created, runs.c.run_id)
 """In which the runs of one person are computed: those that somebody waits for before batches, then the longest waiting

@@ -19,13 +19,14 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, and_, case, delete, func, insert, or_, select, update
 from sqlalchemy import text as sql
 
+from engine.access import permissions
+from engine.access.roles import Person
 from engine.config import SimulationConfig
 from engine.errors import UNREADABLE, RunNotFound, RunStopped, StoreError
-from engine.people import Person
 from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
-from engine.store import bookings, holding, reading
-from engine.store.bookings import Wish
-from engine.store.tables import Database, notes, records, runs, sentences
+from engine.store import privacy_ledger, row_mapping
+from engine.store.privacy_ledger import Wish
+from engine.store.schema import Database, notes, records, runs, sentences
 
 ATTEMPTS = 3
 """How often a run may lose its worker without a new record in between before it counts as failed."""
@@ -100,15 +101,15 @@ class Store:
             state = connection.execute(select(runs.c.state).where(runs.c.run_id == run_id)).scalar()
             under_way = state is not None and state not in (RunState.FAILED, RunState.CANCELLED)
             if not under_way:
-                holding.refuse_more(connection, self.person)
+                permissions.refuse_more(connection, self.person)
             if self.person:
-                holding.grant(connection, holding.RUN, run_id, self.person.name)
+                permissions.grant(connection, permissions.RUN, run_id, self.person.name)
                 queued["owner"] = self.person.name
             if under_way:
                 if not batch:
                     connection.execute(update(runs).where(runs.c.run_id == run_id).values(batch=0))
                 return
-            bookings.book(connection, wishes)
+            privacy_ledger.book(connection, wishes)
             if state is None:
                 connection.execute(insert(runs).values(run_id=run_id, **new, **queued))
             else:
@@ -119,7 +120,7 @@ class Store:
         RunNotFound, NotAllowed."""
         with self.begin() as connection:
             self._existing(connection, run_id, alone=True)
-            holding.refuse_others(connection, holding.RUN, run_id, self.person, alone=True)
+            permissions.refuse_others(connection, permissions.RUN, run_id, self.person, alone=True)
             connection.execute(
                 update(runs)
                 .where(runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))
@@ -129,20 +130,22 @@ class Store:
     def status(self, run_id: str) -> RunStatus:
         """How the run is doing. Raises RunNotFound."""
         with self.begin() as connection:
-            return reading.status_of(connection, self._existing(connection, run_id))
+            return row_mapping.status_of(connection, self._existing(connection, run_id))
 
     def get(self, run_id: str) -> Run:
         """The run with its records so far. Raises RunNotFound, or StoreError if it cannot be read."""
         with self.begin() as connection:
             row = self._existing(connection, run_id)
-            return reading.run_of(row, reading.status_of(connection, row), reading.records_of(connection, run_id, -1))
+            return row_mapping.run_of(
+                row, row_mapping.status_of(connection, row), row_mapping.records_of(connection, run_id, -1)
+            )
 
     def records(self, run_id: str, after: int = -1) -> tuple[RoundRecord, ...]:
         """The records with a round greater than ``after``, in order. Raises RunNotFound for one of somebody else."""
         with self.begin() as connection:
             if self._sight:
                 self._existing(connection, run_id)
-            return reading.records_of(connection, run_id, after)
+            return row_mapping.records_of(connection, run_id, after)
 
     def newest(
         self, limit: int, *states: RunState, before: tuple[float, str] | None = None
@@ -158,10 +161,10 @@ class Store:
             query = query.where(or_(runs.c.created < created, at_once))
         found, problems = [], []
         with self.begin() as connection:
-            places = reading.places(connection)
+            places = row_mapping.places(connection)
             for row in connection.execute(query).all():
                 try:
-                    found.append(reading.listed(row, places.get(row.run_id)))
+                    found.append(row_mapping.listed(row, places.get(row.run_id)))
                 except StoreError as error:
                     problems.append(str(error))
         return found, problems
@@ -183,7 +186,7 @@ class Store:
         last = func.max(records.c.round).label("round")
         for first in range(0, len(wanted), _AT_ONCE):
             asked = records.c.run_id.in_(wanted[first : first + _AT_ONCE])
-            seen = holding.in_sight(self.person, records.c.run_id)
+            seen = permissions.in_sight(self.person, records.c.run_id)
             newest = select(records.c.run_id, last).where(asked, *seen).group_by(records.c.run_id).subquery()
             same = and_(records.c.run_id == newest.c.run_id, records.c.round == newest.c.round)
             with self.begin() as connection:
@@ -203,7 +206,7 @@ class Store:
         NotAllowed."""
         with self.begin() as connection:
             self._existing(connection, run_id, alone=True)
-            holding.refuse_others(connection, holding.RUN, run_id, self.person)
+            permissions.refuse_others(connection, permissions.RUN, run_id, self.person)
             connection.execute(delete(notes).where(notes.c.run_id == run_id))
             if text:
                 connection.execute(insert(notes).values(run_id=run_id, text=_storable(text)))
@@ -214,13 +217,13 @@ class Store:
         RunNotFound, NotAllowed."""
         with self.alone() as connection:
             self._existing(connection, run_id, alone=True)
-            holding.refuse_others(connection, holding.RUN, run_id, self.person)
-            if holding.is_others_too(connection, holding.RUN, run_id, self.person):
+            permissions.refuse_others(connection, permissions.RUN, run_id, self.person)
+            if permissions.is_others_too(connection, permissions.RUN, run_id, self.person):
                 return False
-            holding.withdraw(connection, holding.RUN, run_id)
+            permissions.withdraw(connection, permissions.RUN, run_id)
             unfinished = (runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))
             connection.execute(update(runs).where(*unfinished).values(state=RunState.CANCELLED))
-            bookings.settle(connection, run_id)
+            privacy_ledger.settle(connection, run_id)
             for table in (notes, records, runs):
                 connection.execute(delete(table).where(table.c.run_id == run_id))
         return True
@@ -229,8 +232,8 @@ class Store:
 
     def unfinished(self) -> list[Unfinished]:
         """Queued and running runs, in the order in which they are to be computed, everybody in turn."""
-        queue = reading.queue()
-        query = select(*queue.c).order_by(*reading.in_turn(queue))
+        queue = row_mapping.queue()
+        query = select(*queue.c).order_by(*row_mapping.in_turn(queue))
         with self.begin() as connection:
             return [
                 Unfinished(row.run_id, RunState(row.state), row.holder, row.heartbeat)
@@ -281,9 +284,9 @@ class Store:
             ).rowcount
             row = self._existing(connection, run_id)
         if claimed:
-            config = reading.config_of(row)
+            config = row_mapping.config_of(row)
             return Claim(run_id, token, holder, config, row.corpus_checksum, RunKind(row.kind), row.parent)
-        if not reading.state_of(row).final and row.attempts >= ATTEMPTS:
+        if not row_mapping.state_of(row).final and row.attempts >= ATTEMPTS:
             where = f" while {row.stage}" if row.stage else ""
             self.fail(run_id, f"The worker process ended {ATTEMPTS} times{where}; the memory may be too small.")
         raise RunStopped(f"The run {run_id} is {row.state}.")
@@ -357,7 +360,7 @@ class Store:
 
     @property
     def _sight(self) -> tuple[ColumnElement[bool], ...]:
-        return holding.in_sight(self.person, runs.c.run_id)
+        return permissions.in_sight(self.person, runs.c.run_id)
 
     def _existing(self, connection: Connection, run_id: str, *, alone: bool = False) -> Row[Any]:
         """The run. alone: nobody else changes it until the transaction ends."""

@@ -10,10 +10,10 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Select, delete, func, insert, select
 
+from engine.access.roles import EVERYBODY, Deed, Person, Role
 from engine.errors import NotAllowed
-from engine.people import EVERYBODY, Deed, Person, Role
 from engine.records import RunState
-from engine.store.tables import deeds, grants, runs
+from engine.store.schema import deeds, grants, runs
 
 RUN, CORPUS = "run", "corpus"
 _LONGEST = 500

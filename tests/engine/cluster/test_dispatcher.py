@@ -11,14 +11,15 @@ from typing import Any
 import psutil
 import pytest
 
-from engine.cluster import membership, process, worker
-from engine.cluster.dispatch import Place
+from engine.cluster import dispatcher as dispatcher_process
+from engine.cluster import remote_workers, worker
+from engine.cluster.supervisor import Place
 from engine.errors import ClusterError, RunStopped, StoreAway
 from engine.records import RunState
 from engine.settings import REPOSITORY
 from engine.setup import status as setup_status
 from engine.setup.status import Progress
-from engine.store.database import Store
+from engine.store.run_store import Store
 from tests.engine.runs_for_tests import SMALL
 
 
@@ -51,7 +52,7 @@ class Workers:
     def scheduler_info(self) -> dict[str, Any]:
         """What Dask tells of workers, by their addresses: the last one is of another version."""
         self.asked += 1
-        fitting = {f"worker {number}": {"resources": {membership.RESOURCE: 1}} for number in range(self.threads)}
+        fitting = {f"worker {number}": {"resources": {remote_workers.RESOURCE: 1}} for number in range(self.threads)}
         return {"workers": {**fitting, "other": {"resources": {"epsilon-explorer-0.1.0": 1}}, "bare": {}}}
 
     def submit(self, call: Any, *arguments: Any, **_: Any) -> Asked:
@@ -66,7 +67,7 @@ RINGS = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from engine.cluster.dispatch import Place
+from engine.cluster.supervisor import Place
 from engine.settings import Settings
 Place(replace(Settings.from_environment(), home=Path(sys.argv[1]))).ring()
 """
@@ -74,11 +75,11 @@ Place(replace(Settings.from_environment(), home=Path(sys.argv[1]))).ring()
 
 @pytest.fixture
 def dispatcher(settings):
-    made = object.__new__(process.Dispatcher)
+    made = object.__new__(dispatcher_process.Dispatcher)
     made.settings, made.store, made.holder = settings, Store(settings.store_url), "here/1"
     client: Any = Workers(2)
     made._client, made._given, made._number, made._warm = client, {}, 0, {"worker 0", "worker 1"}
-    made._worker, made._membership, made._ring = worker, membership, Place(settings).ring
+    made._worker, made._membership, made._ring = worker, remote_workers, Place(settings).ring
     made._heard, made._looked = {}, time.monotonic()
     yield made
     made.store.close()
@@ -185,11 +186,11 @@ def test_a_scheduler_that_was_away_for_long_is_connected_to_again_and_runs_are_g
     def away(_: Any) -> Any:
         raise ClusterError("EPSILON_SCHEDULER=tls://there:1 does not answer.")
 
-    monkeypatch.setattr(membership, "connect", away)
+    monkeypatch.setattr(remote_workers, "connect", away)
     assert dispatcher.step()  # it goes on trying
     assert dispatcher._client.status == "closed"
     again = Workers(1)
-    monkeypatch.setattr(membership, "connect", lambda _: again)
+    monkeypatch.setattr(remote_workers, "connect", lambda _: again)
     dispatcher.step()
     dispatcher.step()
     assert [run_id for run_id, *_ in again.given] == ["a" * 16]
@@ -204,7 +205,7 @@ class TestAWorkerOfAnotherMachine:
     def clock(self, monkeypatch):
         """This machine's own clock: what passes between two looks of the dispatcher."""
         hand = [1000.0]
-        monkeypatch.setattr(process.time, "monotonic", lambda: hand[0])
+        monkeypatch.setattr(dispatcher_process.time, "monotonic", lambda: hand[0])
         return hand
 
     @pytest.fixture
@@ -223,15 +224,15 @@ class TestAWorkerOfAnotherMachine:
     def test_its_clock_may_be_an_hour_off(self, dispatcher, claim, clock, monkeypatch, hours):
         for _ in range(20):
             self.beat(dispatcher, claim, monkeypatch, hours)
-            clock[0] += process.LOOK_SECONDS
+            clock[0] += dispatcher_process.LOOK_SECONDS
             dispatcher.step()
         self.beat(dispatcher, claim, monkeypatch, hours)
-        for _ in range(int(process.SILENT_SECONDS / process.LOOK_SECONDS)):
-            clock[0] += process.LOOK_SECONDS
+        for _ in range(int(dispatcher_process.SILENT_SECONDS / dispatcher_process.LOOK_SECONDS)):
+            clock[0] += dispatcher_process.LOOK_SECONDS
             dispatcher.step()
         assert dispatcher.store.status(self.RUN).state == RunState.RUNNING
         for _ in range(3):  # one look notes the last heartbeat, one passes the limit, one gives the run out
-            clock[0] += process.LOOK_SECONDS
+            clock[0] += dispatcher_process.LOOK_SECONDS
             dispatcher.step()
         assert [run_id for run_id, *_ in dispatcher._client.given] == [self.RUN]
         with pytest.raises(RunStopped):
@@ -251,7 +252,7 @@ class TestAWorkerOfAnotherMachine:
         other = dispatcher.store.claim("b" * 16, "elsewhere/1")
         for _ in range(10):
             self.beat(dispatcher, other, monkeypatch, 0)
-            clock[0] += process.LOOK_SECONDS
+            clock[0] += dispatcher_process.LOOK_SECONDS
             dispatcher.step()
         assert [run_id for run_id, *_ in dispatcher._client.given] == [self.RUN]
         self.beat(dispatcher, other, monkeypatch, 0)
@@ -267,7 +268,7 @@ def test_a_database_that_is_away_ends_nothing(dispatcher, monkeypatch):
         raise StoreAway("The database postgresql://there cannot be reached: nothing answers there.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(process.time, "sleep", lambda _: None)
+        patch.setattr(dispatcher_process.time, "sleep", lambda _: None)
         for name in ("fail", "unfinished", "release"):
             patch.setattr(dispatcher.store, name, away)
         assert dispatcher.step()  # it goes on trying
