@@ -11,9 +11,9 @@ import time
 from typing import Any
 
 from benchmarks.report import finish, markdown
-from engine import preparation
 from engine.config import FederationConfig, SimulationConfig, TrainingConfig
 from engine.settings import Settings
+from engine.simulation import setup
 
 CLIENTS = (1, 2, 5, 20, 50, 100, 200)
 ROUNDS, EPOCHS = 5, 1.0
@@ -24,7 +24,7 @@ def once(clients: int, corpus: str, settings: Settings) -> tuple[float, int]:
     config = SimulationConfig(
         corpus=corpus, training=TrainingConfig(epochs=EPOCHS), federation=FederationConfig(clients=clients)
     )
-    run = preparation.prepare(config, settings).run
+    run = setup.prepare(config, settings).run
     drawn, start = 0, time.perf_counter()
     for progress in run.train():
         drawn += len(progress.step.norms) if progress.step else 0
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--save", action="store_true", help="keep the result")
     options = parser.parse_args()
     settings = Settings.from_environment()
-    preparation.warm_up(settings)
+    setup.warm_up(settings)
     times: dict[int, list[float]] = {clients: [] for clients in CLIENTS}
     steps: dict[int, int] = {}
     for _ in range(ROUNDS):

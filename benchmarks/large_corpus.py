@@ -42,11 +42,12 @@ def write(path: Path, sentences: int) -> int:
 
 def measure(path: Path, home: Path) -> dict[str, float]:
     """Seconds of each part in this process, processor seconds, and MB."""
-    from engine import embeddings, preparation, simulation
+    from engine import embeddings
     from engine.corpus import CorpusHandle
+    from engine.simulation import run, setup
 
     settings = replace(Settings.from_environment(), home=home)
-    preparation.warm_up(settings)  # compiled, and the table of vectors made: the same for any corpus
+    setup.warm_up(settings)  # compiled, and the table of vectors made: the same for any corpus
     took, begun, processor = {}, time.perf_counter(), time.process_time()
 
     def note(name: str) -> None:
@@ -60,7 +61,7 @@ def measure(path: Path, home: Path) -> dict[str, float]:
     note("encode")
     training = TrainingConfig(batch_size=BATCH, epochs=STEPS * BATCH / train)
     config = SimulationConfig(corpus=str(path), tagger=TaggerConfig(name="linear-crf"), training=training)
-    for record in simulation.simulate(config, settings):
+    for record in run.simulate(config, settings):
         last = record
     note("train and score")
     took["processor"] = time.process_time() - processor

@@ -12,8 +12,8 @@ from typing import Any
 
 from benchmarks import noise_alarms, noise_cost, noise_power
 from benchmarks.report import FOLDER, finish
-from engine import preparation
 from engine.settings import Settings
+from engine.simulation import setup
 
 PARTS = ("cost", "alarms", "power")
 
@@ -45,7 +45,7 @@ def main() -> None:
     wanted = (options.only,) if options.only else PARTS
     values, texts = _kept(), []
     if "cost" in wanted:
-        preparation.warm_up(settings)
+        setup.warm_up(settings)
         values["cost"], text = noise_cost.measure(options.corpus, options.steps, options.turns, options.busy, settings)
         texts.append(text)
     if "alarms" in wanted:

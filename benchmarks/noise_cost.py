@@ -19,7 +19,6 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.report import markdown
-from engine import preparation, recording, simulation
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.corpus import resolve
 from engine.errors import CorpusError
@@ -27,6 +26,8 @@ from engine.experiments.recipes import good_practice
 from engine.federated import federation
 from engine.privacy.noise_check import WAITING, NoiseMonitor
 from engine.settings import Settings
+from engine.simulation import recorder, setup
+from engine.simulation import run as simulation
 from engine.training import dpsgd
 from engine.training.dpsgd import DPSGD
 
@@ -83,7 +84,7 @@ def corpus_here(wanted: str, settings: Settings) -> str:
 
 
 def _learner(config: SimulationConfig, settings: Settings) -> DPSGD:
-    run = preparation.prepare(config, settings).run
+    run = setup.prepare(config, settings).run
     return run.learner(run.plan.rounds[0][0])
 
 
@@ -150,7 +151,7 @@ def by_parts(config: SimulationConfig, settings: Settings, steps: int, clock: Ca
     verdicts = [_timed(clock, monitor.verdict) for _ in range(_VERDICTS)]
     costs = {kind: statistics.median(each) if each else 0.0 for kind, each in more.items()}
     costs["verdict"] = statistics.median(verdicts)
-    reports = len(set(recording.report_steps(every)))
+    reports = len(set(recorder.report_steps(every)))
     numbers = {kind: kinds.count(kind) for kind in more} | {"verdict": reports}
     training = every * statistics.median(plain)
     shares = {kind: costs[kind] * numbers[kind] / training for kind in costs}

@@ -15,8 +15,8 @@ import numpy as np
 from benchmarks.noise_toys import Toy
 from benchmarks.report import markdown
 from engine.privacy.noise_watch import Watch
-from engine.recording import report_steps
 from engine.seeds import Secrets
+from engine.simulation.recorder import report_steps
 
 SIZES = (
     Toy(303_000, 14_041, 32, 4_388, sampled=False),

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from engine.config import SimulationConfig
 from engine.errors import TrainingFailed
-from engine.preparation import prepare
 from engine.records import EntityScores, Run
 from engine.service import Runs
 from engine.settings import Settings
-from engine.simulation import simulate
+from engine.simulation.run import simulate
+from engine.simulation.setup import prepare
 from engine.store import paths, published_models
 from engine.tagging import offered
 from engine.training.model import Model

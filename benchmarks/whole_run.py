@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.report import finish, markdown
-from engine import preparation, recording, simulation
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.embeddings.encoded import tag_sequences
 from engine.experiments.paper import TAGGERS
 from engine.records import RoundRecord
 from engine.scoring import score
 from engine.settings import Settings
+from engine.simulation import recorder, setup
+from engine.simulation import run as simulation
 from engine.taggers.decoding import Decoder
 from engine.training.dpsgd import DPSGD, predict
 
@@ -60,7 +61,7 @@ def train(config: SimulationConfig, settings: Settings) -> tuple[RoundRecord, fl
 
 def scoring_seconds(config: SimulationConfig, settings: Settings) -> tuple[int, float]:
     """Sentences of the test part, and the quickest of five scorings of it."""
-    begun = preparation.prepare(config, settings)
+    begun = setup.prepare(config, settings)
     run, (side,) = begun.run, begun.sides
     encoded, tagger, backend = side.encoded, side.tagger, side.holding.backend
     decoder, split, best = Decoder(encoded.tags, well_formed=False), encoded.test, np.inf
@@ -81,8 +82,8 @@ def main() -> None:
     parser.add_argument("--save", action="store_true", help="keep the result for the page Speed")
     options = parser.parse_args()
     settings = Settings.from_environment()
-    preparation.warm_up(settings)
-    preparation.prepare(SimulationConfig(corpus=options.corpus), settings)
+    setup.warm_up(settings)
+    setup.prepare(SimulationConfig(corpus=options.corpus), settings)
     runs: list[dict[str, Any]] = []
     parts: dict[str, float] = {}
     for tagger in TAGGERS:
@@ -94,9 +95,9 @@ def main() -> None:
             if not parts:
                 watched: list[tuple[str, Any, str]] = [
                     ("training steps", DPSGD, "step"),
-                    ("tagging", preparation, "predict"),
-                    ("scoring", preparation, "score"),
-                    ("accounting", recording, "spent"),
+                    ("tagging", setup, "predict"),
+                    ("scoring", setup, "score"),
+                    ("accounting", recorder, "spent"),
                 ]
                 for name, place, function in watched:
                     watch.watch(name, place, function)

@@ -45,17 +45,17 @@ def configured(corpus: str, seed: int, epochs: float) -> SimulationConfig:
 
 def alone(corpus: str, seed: int) -> None:
     """One run in this process; says when it is warm, waits for a line, and says how many processor seconds it took."""
-    from engine import preparation, simulation
+    from engine.simulation import run, setup
 
     settings = Settings.from_environment()
-    preparation.warm_up(settings)
+    setup.warm_up(settings)
     config = configured(corpus, seed, EPOCHS)
-    preparation.prepare(config, settings)
+    setup.prepare(config, settings)
     sys.stdout.write("warm\n")
     sys.stdout.flush()
     sys.stdin.readline()
     processor = time.process_time()
-    list(simulation.simulate(config, settings))
+    list(run.simulate(config, settings))
     sys.stdout.write(f"{time.process_time() - processor}\n")
 
 

@@ -30,12 +30,12 @@ from engine.federated.clients import message
 from engine.federated.federation import Holding
 from engine.federated.plan import FederatedPlan, Visit, plan_of, seeded_secrets
 from engine.federated.witness import Witness
-from engine.preparation import compile_parts, sides_of
 from engine.privacy import accounting, events
 from engine.privacy.noise_check import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
 from engine.settings import Settings
+from engine.simulation.setup import compile_parts, sides_of
 from engine.training.dpsgd import DPSGD
 from engine.training.optimisers import Optimiser
 from federation.configuration import Agreement

@@ -7,8 +7,8 @@ import numpy as np
 
 from engine.artifact_store import written_whole
 from engine.errors import InvalidConfig
-from engine.preparation import prepare
 from engine.settings import Settings
+from engine.simulation.setup import prepare
 from engine.training.model import Model
 from federation.configuration import Agreement
 

@@ -93,7 +93,7 @@ def about(
 @configured
 def simulate(config: SimulationConfig, as_json: Json = False) -> None:
     """Train here and now. Prints a line each time the tagger is scored."""
-    from engine.simulation import simulate as train
+    from engine.simulation.run import simulate as train
 
     warn_of_overlap(config)
     book(config)

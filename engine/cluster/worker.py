@@ -69,10 +69,10 @@ def environment(cores: int) -> dict[str, str]:
 
 def warm_up(addresses: Mapping[str, str | None]) -> None:
     """Import what takes long and compile the default tagger's graphs, so that the first run starts at once."""
-    from engine import preparation
+    from engine.simulation import setup
 
     try:
-        preparation.warm_up(_here(addresses))
+        setup.warm_up(_here(addresses))
     except EpsilonError as error:
         log.warning("Not warm: %s", error)  # the first run will say the same to its user
 
@@ -146,7 +146,7 @@ def _give_up(store: Store, claim: Claim, sentence: str) -> None:
 
 
 def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None:
-    from engine.simulation import simulate
+    from engine.simulation.run import simulate
 
     config = claim.config
     corpus = corpora.of_run(config, settings, claim.corpus_checksum)

@@ -21,7 +21,6 @@ import numpy as np
 from engine.config import SimulationConfig, run_id
 from engine.embeddings.encoded import EncodedSplit, subset, token_positions
 from engine.errors import InvalidConfig
-from engine.preparation import Prepared, prepare
 from engine.privacy.accounting import spent
 from engine.privacy.audit import one_run, trials
 from engine.privacy.audit.extent import refuse_canaries
@@ -31,6 +30,7 @@ from engine.privacy.plan import PrivacyPlan
 from engine.records import CanaryAudit
 from engine.seeds import Secrets, Seeds
 from engine.settings import Settings
+from engine.simulation.setup import Prepared, prepare
 from engine.training.batches import Batch, physical_batches
 from engine.training.dpsgd import DPSGD, Backend, Cut, GradientSum, StepStatistics, losses
 from engine.training.optimisers import Optimiser

@@ -23,11 +23,11 @@ from engine.federated.accounting import spent
 from engine.federated.clients import clip, message
 from engine.federated.federation import Holding
 from engine.federated.plan import Visit
-from engine.preparation import Prepared, prepare
 from engine.privacy import inversion
 from engine.records import ServerAudit, ServerReading
 from engine.seeds import Secrets, Seeds
 from engine.settings import Settings
+from engine.simulation.setup import Prepared, prepare
 from engine.training.dpsgd import DPSGD
 from engine.training.optimisers import Optimiser
 

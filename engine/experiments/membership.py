@@ -15,12 +15,12 @@ from engine.config import SimulationConfig
 from engine.embeddings.encoded import EncodedSplit
 from engine.errors import InvalidConfig
 from engine.federated.accounting import spent
-from engine.preparation import Prepared, Side, prepare
 from engine.privacy.audit import membership
 from engine.privacy.audit.extent import refuse_inference
 from engine.records import RATES, SHOWN, AttackCurve, MembershipAudit
 from engine.seeds import Seeds
 from engine.settings import Settings
+from engine.simulation.setup import Prepared, Side, prepare
 from engine.training.dpsgd import losses
 from engine.training.model import Model
 

@@ -17,8 +17,8 @@ import numpy as np
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 from engine.experiments.paper import TAGGERS
-from engine.preparation import prepare
 from engine.settings import Settings
+from engine.simulation.setup import prepare
 from engine.taggers import Tagger
 from engine.taggers.layers import BidirectionalLSTM, Dense
 from engine.training.batches import Batch, batch_of
@@ -55,7 +55,7 @@ class Opinion:
 def second_opinions(config: SimulationConfig, settings: Settings, steps: int) -> Iterator[Opinion]:
     """Compare the first ``steps`` steps of a private run, of several clients those of the first one. Raises
     InvalidConfig for a run without noise and for what TensorFlow Privacy's optimiser does not do, and what
-    :func:`engine.simulation.simulate` raises."""
+    :func:`engine.simulation.run.simulate` raises."""
     if not config.privacy.private or config.privacy.clip_norm is None:
         raise InvalidConfig(
             "noise_multiplier=0, expected a private run: TensorFlow Privacy has nothing to say of others"

@@ -29,7 +29,7 @@ from engine.privacy import accounting, booking
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Study, Trial
 from engine.settings import Settings
-from engine.simulation import simulate
+from engine.simulation.run import simulate
 from engine.store import tuning_studies
 
 if TYPE_CHECKING:

@@ -224,11 +224,11 @@ def live(setting: Setting, settings: Settings) -> Live[Round]:
 def play(setting: Setting, settings: Settings, tell: Callable[[str], None]) -> "Iterator[Round | None]":
     """The rounds, one after another; None between them, often, where somebody may stop. tell: is told what it waits
     for. Raises CorpusError, VectorsMissing, StoreError, TrainingFailed."""
-    from engine import preparation
+    from engine.simulation import setup
 
     config = SimulationConfig(tagger=_TAGGER, training=_TRAINING)
-    preparation.wait_for_parts(config, settings, tell)
-    preparation.compile_parts(settings, tell)
+    setup.wait_for_parts(config, settings, tell)
+    setup.compile_parts(settings, tell)
     tell("reading sentences and word vectors")
     with ALONE:
         world = _world(settings, setting.personal)

@@ -15,12 +15,12 @@ from engine import corpus as corpora
 from engine.config import SYNTHETIC, SimulationConfig, with_noise
 from engine.experiments.canaries import BlackBox
 from engine.lessons.bench import ALONE
-from engine.preparation import prepare
 from engine.privacy.accounting import epsilon as epsilon_of
 from engine.privacy.accounting import noise_multiplier_for
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets
 from engine.settings import Settings
+from engine.simulation.setup import prepare
 
 NUMBER = 8
 EPSILONS = (math.inf, 8.0, 1.0)

@@ -10,7 +10,7 @@ from engine.records.audits import (
     ServerAudit,
     ServerReading,
 )
-from engine.records.intervals import Interval, SentenceSums
+from engine.records.confidence_intervals import Interval, SentenceSums
 from engine.records.rounds import (
     FederatedRound,
     LayerNoise,

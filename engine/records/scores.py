@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field
 from typing import Any, TypeVar
 
-from engine.records.intervals import Interval, SentenceSums, f1_interval
+from engine.records.confidence_intervals import Interval, SentenceSums, f1_interval
 
 RELAXED, STRICT, TOKEN = "relaxed", "strict", "token"
 

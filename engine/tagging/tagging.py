@@ -18,8 +18,8 @@ from engine.embeddings.encoded import tag_sequences, token_positions
 from engine.embeddings.features import IN_CONTEXT, of_tokens, with_projection
 from engine.embeddings.vectors import WordVectors
 from engine.errors import StoreError
-from engine.preparation import compile_parts, wait_for_parts
 from engine.settings import Settings
+from engine.simulation.setup import compile_parts, wait_for_parts
 from engine.taggers.decoding import Decoder
 from engine.tagging.confidence import chain, confidences
 from engine.tagging.entities import Entity, Tagged

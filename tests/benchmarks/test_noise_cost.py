@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from benchmarks import noise_cost
-from engine import preparation, simulation
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.records import RoundRecord
 from engine.settings import Settings
+from engine.simulation import run, setup
 
 SMALL = SimulationConfig(
     tagger=TaggerConfig(name="linear-crf"),
@@ -25,20 +25,20 @@ def last(records: Iterator[RoundRecord]) -> RoundRecord:
 
 def test_a_run_that_is_not_checked_takes_the_same_steps_and_says_that_nobody_looked():
     settings = Settings.from_environment()
-    checked = last(simulation.simulate(SMALL, settings))
+    checked = last(run.simulate(SMALL, settings))
     with noise_cost.blind():
-        blind = last(simulation.simulate(SMALL, settings))
+        blind = last(run.simulate(SMALL, settings))
     assert checked.noise_check is not None
     assert not checked.noise_check.failed
     assert blind.noise_check is None
     assert (blind.loss, blind.scores) == (checked.loss, checked.scores)
-    again = last(simulation.simulate(SMALL, settings))
+    again = last(run.simulate(SMALL, settings))
     assert again.noise_check == checked.noise_check
 
 
 def test_shares_are_of_steps_that_were_looked_at_and_of_a_whole_run():
     settings = Settings.from_environment()
-    preparation.warm_up(settings)
+    setup.warm_up(settings)
     clock = iter(np.arange(0.0, 1e5, 0.5)).__next__
     parts = noise_cost.by_parts(SMALL, settings, 4, clock)
     assert parts["times"]["verdict"] > 0

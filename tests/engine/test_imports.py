@@ -27,9 +27,9 @@ RANKS = (
     ("engine.embeddings", "engine.scoring"),
     ("engine.training",),
     ("engine.federated",),
-    ("engine.preparation", "engine.store"),
-    ("engine.recording",),
-    ("engine.simulation",),
+    ("engine.simulation.setup", "engine.store"),
+    ("engine.simulation.recorder",),
+    ("engine.simulation.run",),
     ("engine.experiments",),
     ("engine.lessons",),
     ("engine.reports", "engine.tagging"),
@@ -92,7 +92,13 @@ def test_the_engine_knows_no_streamlit():
 
 
 def test_pages_reach_runs_only_through_their_door():
-    forbidden = ("engine.store", "engine.cluster", "engine.simulation", "engine.preparation", "engine.training")
+    forbidden = (
+        "engine.store",
+        "engine.cluster",
+        "engine.simulation.run",
+        "engine.simulation.setup",
+        "engine.training",
+    )
     for module, path in FILES.items():
         if module.startswith(("pages", "app")):
             assert not [name for name in imports(path) if name.startswith(forbidden)], module
@@ -218,7 +224,7 @@ def test_a_worker_that_needs_no_tensorflow_has_not_loaded_it(trained_settings):
         "from engine.cluster import worker\n"
         "from engine.settings import Settings\n"
         "worker.warm_up({})\n"
-        "from engine.simulation import simulate\n"
+        "from engine.simulation.run import simulate\n"
         "from tests.engine.runs_for_tests import SMALL\n"
         "assert list(simulate(SMALL, Settings.from_environment()))[-1].test\n"
         "print(*{name.split('.')[0] for name in sys.modules})"

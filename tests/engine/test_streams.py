@@ -13,11 +13,11 @@ from engine import corpus
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig, run_key
 from engine.federated.partition import chosen_sentences
 from engine.federated.plan import plan_of, seeded_secrets
-from engine.preparation import prepare
 from engine.privacy.mechanisms import add_gaussian_noise
 from engine.seeds import KeyStream, Secrets, Seeds
 from engine.settings import Settings
-from engine.simulation import simulate
+from engine.simulation.run import simulate
+from engine.simulation.setup import prepare
 from engine.training.checkpoint import Checkpoint
 
 LINEAR = SimulationConfig(

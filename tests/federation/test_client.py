@@ -9,9 +9,9 @@ import pytest
 from engine.config import SimulationConfig
 from engine.errors import BudgetExceeded, CorpusError, TrainingFailed
 from engine.federated.clients import clip
-from engine.preparation import prepare
 from engine.privacy import accounting, bounds
 from engine.settings import Settings
+from engine.simulation.setup import prepare
 from federation import client as module
 from federation.client import Client, own_epsilon, own_plan, split
 from federation.configuration import Agreement

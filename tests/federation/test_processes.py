@@ -16,8 +16,8 @@ import pytest
 from engine.config import SimulationConfig
 from engine.errors import TrainingFailed
 from engine.federated.federation import Federation
-from engine.preparation import prepare
 from engine.settings import Settings
+from engine.simulation.setup import prepare
 from federation.keys import make_server_keys
 from federation.ledger import Ledger
 from tests.federation.parties import ROOT, Parties, free_ports

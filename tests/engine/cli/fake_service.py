@@ -10,13 +10,14 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from engine import PRIVATE_VERSION, simulation
+from engine import PRIVATE_VERSION
 from engine.cluster import supervisor
 from engine.config import SimulationConfig
 from engine.corpus import fetching
 from engine.experiments import audits, second_opinion
 from engine.service import Runs
 from engine.settings import Settings
+from engine.simulation import run
 from engine.tagging import tagging
 from engine.tagging.entities import Entity, Tagged
 from engine.training.model import Model
@@ -36,7 +37,7 @@ class FakeService:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.records = tuple(record(number) for number in range(3))
-        self.simulate = _replace(patch, simulation, "simulate", lambda *_, **__: iter(self.records))
+        self.simulate = _replace(patch, run, "simulate", lambda *_, **__: iter(self.records))
         self.second_opinions = _replace(patch, second_opinion, "second_opinions")
         self.audit = _replace(patch, audits, "audit")
         self.ensure_cluster = _replace(patch, supervisor, "ensure_cluster")

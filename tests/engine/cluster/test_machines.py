@@ -23,7 +23,7 @@ from engine.errors import ClusterError, InvalidConfig
 from engine.records import RunState
 from engine.reports.commands import command_line
 from engine.settings import REPOSITORY, Settings
-from engine.simulation import simulate
+from engine.simulation.run import simulate
 from engine.store.run_store import Store
 from tests import postgresql
 from tests.engine.runs_for_tests import SMALL

@@ -20,7 +20,7 @@ from engine.privacy.accounting import SEEDED, SYSTEM
 from engine.records import Run, RunState
 from engine.seeds import Secrets
 from engine.service import Runs
-from engine.simulation import simulate
+from engine.simulation.run import simulate
 from engine.store import noise_keys, paths
 from engine.store.run_store import Store
 from engine.training.checkpoint import Checkpoint

@@ -8,8 +8,8 @@ import pytest
 from engine import corpus
 from engine.config import SimulationConfig
 from engine.embeddings.characters import LONGEST, spelt, with_characters
-from engine.preparation import prepare
-from engine.simulation import simulate
+from engine.simulation.run import simulate
+from engine.simulation.setup import prepare
 from engine.taggers import KINDS, TaggerKind
 from engine.taggers.alphabet import ALPHABET, NUMBER, OTHER
 from engine.taggers.kind import Sizes

@@ -14,7 +14,7 @@ from engine.embeddings.encoded import name_of
 from engine.embeddings.shapes import CASES, SIZE, case, shapes
 from engine.embeddings.vectors import find
 from engine.errors import RunStopped, TrainingFailed
-from engine.preparation import prepare
+from engine.simulation.setup import prepare
 from engine.training.batches import batch_of
 from engine.training.gathering import rows_of
 

@@ -15,8 +15,8 @@ from engine.embeddings import features, minilm, own_model
 from engine.embeddings.in_context import fitted, token_vectors
 from engine.embeddings.own_model import OwnInContext, at, find, installed
 from engine.errors import InvalidConfig, TrainingFailed, VectorsMissing
-from engine.preparation import prepare
 from engine.service import Runs
+from engine.simulation.setup import prepare
 from engine.training.gathering import rows_of
 from tests.engine.embeddings.test_minilm import written_out
 

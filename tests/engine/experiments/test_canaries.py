@@ -13,9 +13,9 @@ from engine.embeddings.encoded import subset
 from engine.errors import InvalidConfig
 from engine.experiments import canaries
 from engine.experiments.canaries import CanaryBackend, Directions, SentenceBackend
-from engine.preparation import prepare
 from engine.privacy.accounting import gaussian_epsilon
 from engine.seeds import Secrets
+from engine.simulation.setup import prepare
 from engine.training.dpsgd import DPSGD
 from tests.engine.privacy.runs_to_sabotage import central
 

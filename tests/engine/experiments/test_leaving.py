@@ -8,8 +8,8 @@ from engine.config import NOTHING
 from engine.corpus.catalogue import NAMED
 from engine.errors import InvalidConfig
 from engine.experiments import fedner, leaving
-from engine.preparation import prepare
 from engine.settings import Settings
+from engine.simulation.setup import prepare
 from engine.taggers import splits_of
 
 ALL = "characters,convolution,lstm,scores"

@@ -9,9 +9,9 @@ from engine.config import JOIN, SimulationConfig
 from engine.embeddings.encoded import subset
 from engine.errors import InvalidConfig
 from engine.experiments import membership
-from engine.preparation import prepare
 from engine.privacy.audit.membership import allowed, area, bayes, phi_of
 from engine.records import RATES, SHOWN, PrivacySpent
+from engine.simulation.setup import prepare
 from engine.training.dpsgd import losses
 from engine.training.model import Model
 

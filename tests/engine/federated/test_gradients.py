@@ -16,11 +16,11 @@ from engine.federated.accounting import spent
 from engine.federated.federation import Federation
 from engine.federated.gradients import GradientFederation, Upload
 from engine.federated.plan import FederatedPlan, Visit
-from engine.preparation import prepare
 from engine.privacy import accounting
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Seeds
-from engine.simulation import simulate
+from engine.simulation.run import simulate
+from engine.simulation.setup import prepare
 from engine.training import dpsgd
 from engine.training.batches import batch_of
 from engine.training.checkpoint import Checkpoint

@@ -15,13 +15,13 @@ from engine.errors import CorpusError, InvalidConfig
 from engine.federated.accounting import APART, OWN_PARTS, spent
 from engine.federated.federation import Federation
 from engine.federated.plan import plan_of
-from engine.preparation import prepare
 from engine.privacy import accounting, bounds
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Counts, EntityScores, RoundRecord
 from engine.scoring import score
 from engine.service import Runs
-from engine.simulation import simulate
+from engine.simulation.run import simulate
+from engine.simulation.setup import prepare
 from engine.taggers.layers import Dense, Softmax
 from engine.taggers.tagger import stack
 from engine.training import dpsgd

@@ -15,7 +15,7 @@ from engine.federated import secure_round as rounds
 from engine.federated.clients import clip, message
 from engine.federated.secure_sum import Party
 from engine.federated.server import Server
-from engine.simulation import simulate
+from engine.simulation.run import simulate
 from engine.training.checkpoint import Checkpoint
 from tests.engine.federated import platforms
 from tests.engine.federated.test_server import SECRETS, plan_of

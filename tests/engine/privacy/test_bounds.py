@@ -138,7 +138,7 @@ def test_the_budget_is_split_evenly() -> None:
 
 def test_a_run_has_no_more_verdicts_than_the_budget_is_split_for() -> None:
     """Records by rounds and by steps, and the verdict on the tagger that is kept."""
-    from engine.recording import report_steps
+    from engine.simulation.recorder import report_steps
 
     most = max(len(report_steps(steps)) for steps in (50, 1000, 4388, 100_000))
     assert 2 * most + 1 <= bounds.VERDICTS == 64

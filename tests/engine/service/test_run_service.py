@@ -20,12 +20,12 @@ from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, Tra
 from engine.embeddings import apart
 from engine.embeddings.encoded import tag_sequences
 from engine.errors import CorpusError, InvalidConfig, RunNotFound, StoreError, VectorsMissing
-from engine.preparation import prepare
 from engine.records import Run, RunState, RunStatus
 from engine.scoring import score
 from engine.service import Runs
 from engine.service.reproducibility import Outcome, repeat_id
-from engine.simulation import simulate
+from engine.simulation.run import simulate
+from engine.simulation.setup import prepare
 from engine.store import paths, published
 from tests.engine.runs_for_tests import SMALL, provenance, record
 
@@ -303,8 +303,8 @@ def test_a_run_takes_its_tagger_with_it(settings):
 
 
 def test_a_run_that_breaks_says_so(trained_settings, monkeypatch):
-    from engine import simulation
     from engine.cluster.worker import compute
+    from engine.simulation import run as simulation
     from engine.store.run_store import Store
 
     def broken(*_, **__):

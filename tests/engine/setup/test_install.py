@@ -99,7 +99,7 @@ import spacy.vectors, streamlit, streamlit.web.cli, dask, distributed
 import pages.compare.every_run, pages.diagnose.charts, pages.explore.live, pages.frontier.chart, pages.paper.tables
 import pages.practice.ladder, pages.runs.listing, pages.speed.chart, pages.startup.set_up, pages.tuning.chart
 import engine.cluster.dispatcher, engine.cluster.worker, engine.serve, engine.setup.background_install
-import engine.simulation, engine.training.compilation
+import engine.simulation.run, engine.training.compilation
 from engine.privacy import accounting
 accounting.warm_up()
 """

@@ -21,7 +21,7 @@ from engine.errors import EpsilonError
 from engine.records import RoundRecord, RunState
 from engine.service import Runs
 from engine.settings import Settings
-from engine.simulation import simulate
+from engine.simulation.run import simulate
 from tests.engine.runs_for_tests import SMALL
 
 ROOT = Path(__file__).resolve().parents[3]

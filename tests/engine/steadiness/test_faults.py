@@ -10,11 +10,11 @@ import time
 
 import pytest
 
-from engine import simulation
 from engine.cluster.worker import compute
 from engine.errors import StoreError
 from engine.records import RunState
 from engine.service import Runs
+from engine.simulation import run
 from engine.store import schema
 from engine.store.paths import checkpoint_name
 from engine.store.run_store import Store
@@ -65,7 +65,7 @@ def test_a_disk_that_is_full_fails_the_run_and_keeps_its_records(trained_setting
 def test_a_database_of_an_older_copy_than_its_checkpoints_gets_all_records(trained_settings, waiting):
     """The copies were made while the run went on, the database's first."""
     checkpoints, store = [], Store(trained_settings.store_url)
-    records = list(simulation.simulate(SMALL, trained_settings, on_checkpoint=checkpoints.append))
+    records = list(run.simulate(SMALL, trained_settings, on_checkpoint=checkpoints.append))
     claim = store.claim(waiting, "there")
     for each in records[:2]:
         store.append(claim, each)
@@ -83,7 +83,7 @@ def test_no_memory_is_said(trained_settings, waiting, monkeypatch):
         raise MemoryError
         yield
 
-    monkeypatch.setattr(simulation, "simulate", no_memory)
+    monkeypatch.setattr(run, "simulate", no_memory)
     compute(waiting, trained_settings, "here")
     status = Runs(trained_settings).status(waiting)
     assert status.state == RunState.FAILED

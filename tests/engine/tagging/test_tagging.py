@@ -146,6 +146,6 @@ class TestPublished:
 
 
 def _scores(model, settings):
-    from engine.preparation import prepare
+    from engine.simulation.setup import prepare
 
     return prepare(model.config, settings).sides[0].scores("test", model.weights, lambda: None)

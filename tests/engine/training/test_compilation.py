@@ -21,7 +21,7 @@ CODE = """
 import json, sys
 from engine.config import SimulationConfig
 from engine.settings import Settings
-from engine.simulation import simulate
+from engine.simulation.run import simulate
 from engine.training.compilation import compile_everything
 from numba.core.dispatcher import Dispatcher
 from tests.engine.runs_for_tests import SMALL

@@ -1,6 +1,6 @@
 """What a record says of several noise checks."""
 
-from engine.recording import worst
+from engine.simulation.recorder import worst
 from tests.engine.runs_for_tests import check
 
 

@@ -12,15 +12,15 @@ from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, Tra
 from engine.embeddings import apart
 from engine.errors import CorpusError, InvalidConfig, RunStopped, VectorsMissing
 from engine.federated.plan import plan_of
-from engine.preparation import prepare
 from engine.privacy.accounting import epsilon
 from engine.privacy.plan import PrivacyPlan
-from engine.recording import report_steps
 from engine.seeds import Secrets
 from engine.settings import BACKENDS
 from engine.setup import status
 from engine.setup.status import Progress
-from engine.simulation import simulate
+from engine.simulation.recorder import report_steps
+from engine.simulation.run import simulate
+from engine.simulation.setup import prepare
 from engine.training.checkpoint import Checkpoint
 from tests.engine.runs_for_tests import SMALL
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from engine.config import SimulationConfig
 from engine.corpus import AnyCorpus
 from engine.errors import RunStopped
-from engine.preparation import prepare
-from engine.recording import Recorder
 from engine.records import RoundRecord
 from engine.seeds import Secrets
 from engine.settings import Settings
+from engine.simulation.recorder import Recorder
+from engine.simulation.setup import prepare
 from engine.training.checkpoint import Checkpoint, Tally
 from engine.training.model import Model
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from engine.records import Counts, EntityScores, Interval, SentenceSums
-from engine.records.intervals import f1_interval
+from engine.records.confidence_intervals import f1_interval
 from engine.scoring import score
 
 
