@@ -7,7 +7,7 @@ bounds; and by half the noise that is claimed. Half an hour with 1,000 repetitio
 import argparse
 
 from benchmarks.report import finish, markdown
-from engine.privacy.audit import known
+from engine.privacy.audit import calibration
 
 EPSILONS = (1.0, 3.0, 8.0)
 DELTA = 1e-5
@@ -21,11 +21,11 @@ def main() -> None:
     parser.add_argument("--save", action="store_true", help="keep the result for the page Audit")
     options = parser.parse_args()
     rows, cells = [], []
-    for family in known.FAMILIES:
+    for family in calibration.FAMILIES:
         for epsilon in EPSILONS:
-            honest = known.gaussian_mechanism(epsilon, repetitions=options.repetitions, family=family)
-            truth = known.epsilon_at(epsilon, DELTA, noise=0.5)
-            broken = known.gaussian_mechanism(truth, repetitions=options.repetitions, family=family)
+            honest = calibration.gaussian_mechanism(epsilon, repetitions=options.repetitions, family=family)
+            truth = calibration.epsilon_at(epsilon, DELTA, noise=0.5)
+            broken = calibration.gaussian_mechanism(truth, repetitions=options.repetitions, family=family)
             caught = float((broken.bounds > epsilon).mean())
             cells.append(
                 {

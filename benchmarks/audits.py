@@ -16,7 +16,7 @@ from benchmarks.report import markdown
 from engine.artifact_store import Artefacts
 from engine.config import SimulationConfig, engine_version
 from engine.experiments import audits, recipes
-from engine.privacy.audit.extent import CANARIES, REFERENCES
+from engine.privacy.audit.applicability import CANARIES, REFERENCES
 from engine.records import SHOWN, Audit, CanaryAudit
 from engine.reports.audits import audit_command
 from engine.reports.numbers import epsilon_text

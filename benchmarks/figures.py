@@ -4,7 +4,7 @@ from benchmarks.report import markdown
 from engine.config import SimulationConfig
 from engine.experiments import diagnosis, paper, recipes
 from engine.experiments.over_seeds import over_seeds
-from engine.privacy import accounting, groups
+from engine.privacy import accounting, group_privacy
 from engine.privacy.plan import PrivacyPlan
 from engine.reports.numbers import epsilon_text
 from engine.service import Runs
@@ -65,7 +65,7 @@ def promised() -> list[Row]:
     """What ε of a sentence means for a person with several."""
     config, sentences = SimulationConfig(corpus=CORPUS), Runs.from_environment().train_sentences(CORPUS)
     plan, training = PrivacyPlan.from_config(config, sentences), config.training
-    one, several = accounting.epsilon(plan, plan.steps), groups.group_epsilon([(plan, plan.steps)], PEOPLE)
+    one, several = accounting.epsilon(plan, plan.steps), group_privacy.group_epsilon([(plan, plan.steps)], PEOPLE)
     figure = f"ε = {epsilon_text(one)} for one sentence, {epsilon_text(several)} for somebody named in {PEOPLE}"
     command = (
         f"`python -m engine epsilon --examples {sentences} --batch-size {training.batch_size} --epochs "

@@ -19,7 +19,7 @@ from scipy.stats import beta
 
 from benchmarks.noise_toys import Toy, budget, honest_faults
 from benchmarks.report import markdown
-from engine.privacy import bounds
+from engine.privacy.noise_check import critical_values
 from engine.settings import REPOSITORY
 
 LOOSE = 0.2
@@ -59,7 +59,7 @@ class Trial:
     toys: tuple[Toy, ...]
     runs: int
     alarm: float | None = None
-    families: int = bounds.FAMILIES
+    families: int = critical_values.FAMILIES
 
 
 _TOYS = (Toy(64, 60, 6, 20), Toy(96, 200, 50, 30), Toy(128, 40, 30, 40), Toy(100, 500, 5, 24))
@@ -90,8 +90,8 @@ def count(trial: Trial, first: int, last: int) -> dict[str, Any]:
     for number in range(first, last):
         toy = trial.toys[number % len(trial.toys)]
         strict = trial.alarm is None
-        verdicts = bounds.VERDICTS if strict else len(toy.moments())
-        with budget(trial.alarm or bounds.FALSE_ALARM, trial.families, verdicts):
+        verdicts = critical_values.VERDICTS if strict else len(toy.moments())
+        with budget(trial.alarm or critical_values.FALSE_ALARM, trial.families, verdicts):
             faults = honest_faults(toy, number)
         alarms += bool(faults)
         questions.update({question(fault) for fault in faults})
@@ -150,7 +150,7 @@ def measure(runs: int, processes: int, kept: Path) -> tuple[dict[str, Any], str]
     """Values to keep, and tables."""
     rows, alone, found = [], [], counted(runs, processes, kept)
     for trial, counts in found:
-        limit, bound = trial.alarm or bounds.FALSE_ALARM, at_most(counts["alarms"], counts["runs"])
+        limit, bound = trial.alarm or critical_values.FALSE_ALARM, at_most(counts["alarms"], counts["runs"])
         shared = trial.families > 1
         rows.append(
             {

@@ -24,7 +24,7 @@ from engine.corpus import resolve
 from engine.errors import CorpusError
 from engine.experiments.recipes import good_practice
 from engine.federated import federation
-from engine.privacy.noise_check import WAITING, NoiseMonitor
+from engine.privacy.noise_check.monitor import WAITING, NoiseMonitor
 from engine.settings import Settings
 from engine.simulation import recorder, setup
 from engine.simulation import run as simulation

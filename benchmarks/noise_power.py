@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.noise_toys import Toy
 from benchmarks.report import markdown
-from engine.privacy.noise_watch import Watch
+from engine.privacy.noise_check.schedule import Watch
 from engine.seeds import Secrets
 from engine.simulation.recorder import report_steps
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.privacy import bounds
-from engine.privacy.noise_check import NoiseMonitor
+from engine.privacy.noise_check import critical_values
+from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets
 
@@ -72,9 +72,9 @@ def honest_faults(toy: Toy, seed: int) -> set[str]:
 @contextmanager
 def budget(alarm: float, families: int, verdicts: int) -> Iterator[None]:
     """Bounds for this chance of a false alarm, shared by so many families and verdicts."""
-    kept = bounds.FALSE_ALARM, bounds.FAMILIES, bounds.VERDICTS
-    bounds.FALSE_ALARM, bounds.FAMILIES, bounds.VERDICTS = alarm, families, verdicts
+    kept = critical_values.FALSE_ALARM, critical_values.FAMILIES, critical_values.VERDICTS
+    critical_values.FALSE_ALARM, critical_values.FAMILIES, critical_values.VERDICTS = alarm, families, verdicts
     try:
         yield
     finally:
-        bounds.FALSE_ALARM, bounds.FAMILIES, bounds.VERDICTS = kept
+        critical_values.FALSE_ALARM, critical_values.FAMILIES, critical_values.VERDICTS = kept

@@ -31,7 +31,7 @@ from engine.federated.federation import Holding
 from engine.federated.plan import FederatedPlan, Visit, plan_of, seeded_secrets
 from engine.federated.witness import Witness
 from engine.privacy import accounting, events
-from engine.privacy.noise_check import NoiseMonitor
+from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
 from engine.settings import Settings

@@ -14,8 +14,8 @@ def names(*files: str) -> dict[str, int]:
 
 
 def test_a_test_that_imports_a_module_is_nearer_than_one_that_imports_its_user() -> None:
-    found = names("engine/privacy/bounds.py")
-    assert found["tests/engine/privacy/test_bounds.py"] == 1
+    found = names("engine/privacy/noise_check/critical_values.py")
+    assert found["tests/engine/privacy/noise_check/test_critical_values.py"] == 1
     assert found["tests/engine/simulation/test_run.py"] > 1
     assert "tests/engine/corpus/test_conll.py" not in found
 

@@ -8,7 +8,7 @@ import typer
 from engine.cli.output import say
 from engine.errors import InvalidConfig
 from engine.privacy.accounting import noise_multiplier_for
-from engine.privacy.ledger import Training, rows, waterfall
+from engine.privacy.assumptions import Training, table, waterfall
 from engine.privacy.plan import PrivacyPlan
 from engine.reports.ledger import ledger_fields, ledger_text
 from engine.service import Runs
@@ -47,7 +47,7 @@ def ledger(
         if target_epsilon is not None:
             training = replace(training, noise_multiplier=_noise_multiplier(training, target_epsilon))
     assumed = replace(training.promised, accountant=accountant, sentences=group_size)
-    every, steps = rows(training), waterfall(training, training.printed, training.promised)
+    every, steps = table(training), waterfall(training, training.printed, training.promised)
     own = waterfall(training, training.promised, assumed)[1:]
     fields = ledger_fields(every, (*steps, *own)) | {"noise_multiplier": training.noise_multiplier}
     say(as_json, fields, ledger_text(every, steps, own))

@@ -9,7 +9,7 @@ from engine.cli.options import configurable
 from engine.cli.output import progress_bar, say
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
-from engine.privacy.audit.extent import CANARIES
+from engine.privacy.audit.applicability import CANARIES
 from engine.reports.audits import audit_command, audit_fields, audit_text
 from engine.reports.numbers import delta_text
 from engine.service import Runs
@@ -70,7 +70,7 @@ def audit(
 
 
 def _known(epsilon: float | None, repetitions: int, canaries: int, as_json: bool) -> None:
-    from engine.privacy.audit.known import gaussian_mechanism
+    from engine.privacy.audit.calibration import gaussian_mechanism
 
     if epsilon is None:
         raise InvalidConfig("epsilon: expected the true one of mechanism='gaussian'")

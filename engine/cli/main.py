@@ -331,7 +331,7 @@ def epsilon(
     """Work out ε for σ, or σ for ε. No corpus is needed, only its size."""
     from engine.privacy.accounting import epsilon as epsilon_of
     from engine.privacy.accounting import noise_multiplier_for
-    from engine.privacy.groups import check_size, group_epsilon
+    from engine.privacy.group_privacy import check_size, group_epsilon
     from engine.privacy.plan import PrivacyPlan
 
     if (noise_multiplier is None) == (target_epsilon is None):

@@ -24,7 +24,7 @@ from engine.config import MINILM, SimulationConfig, engine_version
 from engine.corpus import AnyCorpus
 from engine.errors import EpsilonError, RunNotFound, RunStopped, StoreAway, StoreError
 from engine.hardware import machine_class
-from engine.privacy.audit import extent
+from engine.privacy.audit import applicability
 from engine.records import Provenance, RoundRecord, RunKind, RunState
 from engine.reports.audits import audit_command
 from engine.reports.commands import command_line
@@ -205,7 +205,7 @@ def _audit(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> No
         if pulse.stopped():
             raise RunStopped(f"The audit {claim.run_id} was stopped.")
 
-    canaries, references = extent.usual(config)
+    canaries, references = applicability.usual(config)
     command = audit_command(config, canaries, references, claim.parent)
     found = audits.audit(config, settings, canaries, references, command=command, tell=tell)
     kept_audits.write(found, settings.artefacts)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import InvalidConfig
-from engine.privacy.kinds import MECHANISMS, MechanismKind
+from engine.privacy.mechanism_registry import MECHANISMS, MechanismKind
 from engine.taggers.kinds import KINDS
 from engine.validation import integer, number, one_of, text, truth
 

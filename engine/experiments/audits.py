@@ -10,7 +10,7 @@ from engine.config import SimulationConfig, engine_version, run_id
 from engine.errors import InvalidConfig
 from engine.experiments import canaries, curious, membership
 from engine.hardware import machine_class
-from engine.privacy.audit import extent
+from engine.privacy.audit import applicability
 from engine.records import Audit
 from engine.settings import Settings
 from engine.training.model import Model
@@ -19,7 +19,7 @@ from engine.training.model import Model
 def audit(
     config: SimulationConfig,
     settings: Settings,
-    number: int = extent.CANARIES,
+    number: int = applicability.CANARIES,
     references: int = 0,
     *,
     command: str,
@@ -35,7 +35,9 @@ def audit(
     """
     handle = corpora.of_run(config, settings)
     messages = _messages(config)
-    parts = _parts(tell, [*([1.0, 1.0] if number else []), extent.trainings(0, references), 1.0 if messages else 0.0])
+    parts = _parts(
+        tell, [*([1.0, 1.0] if number else []), applicability.trainings(0, references), 1.0 if messages else 0.0]
+    )
     white = canaries.measure(config, settings, number, kind="directions", tell=next(parts)) if number else None
     black = canaries.measure(config, settings, number, kind="sentences", tell=next(parts)) if number else None
     inferred, part = None, next(parts)

@@ -22,10 +22,10 @@ from engine.config import SimulationConfig, run_id
 from engine.embeddings.encoded import EncodedSplit, subset, token_positions
 from engine.errors import InvalidConfig
 from engine.privacy.accounting import spent
-from engine.privacy.audit import one_run, trials
-from engine.privacy.audit.extent import refuse_canaries
-from engine.privacy.audit.families import of_noise
-from engine.privacy.noise_check import NoiseMonitor
+from engine.privacy.audit import multi_run, one_run
+from engine.privacy.audit.applicability import refuse_canaries
+from engine.privacy.audit.bound_inversion import of_noise
+from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
 from engine.records import CanaryAudit
 from engine.seeds import Secrets, Seeds
@@ -201,7 +201,7 @@ def measure(
     alone = isinstance(attack, WhiteBox)
     drawn = plan.private and plan.sampling == "poisson"  # fixed batches are no steps that draw by chance
     error = ERROR / (3 if drawn and alone else 2 if drawn else 1)  # the highest bound is what is believed
-    rates = trials.errors(scores, members, error)
+    rates = multi_run.errors(scores, members, error)
     return CanaryAudit(
         kind=kind,
         claimed=spent(plan, plan.steps).epsilon,
@@ -211,7 +211,7 @@ def measure(
         right=tried[-1].right,
         bound=one_run.best(tried, one_run.epsilon_bound, plan.delta, error),
         bound_of_steps=one_run.steps_bound(tried, plan, error) if drawn else 0.0,
-        bound_of_trials=of_noise(plan, lambda curve: trials.ruled_out(rates, curve)) if drawn and alone else None,
+        bound_of_trials=of_noise(plan, lambda curve: multi_run.ruled_out(rates, curve)) if drawn and alone else None,
         check_failed=monitor.verdict().failed if plan.private and monitor else None,
     )
 

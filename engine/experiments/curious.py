@@ -1,5 +1,5 @@
 """What a server that follows every rule, and is curious, reads in the messages of a federated run: an audit by gradient
-inversion (:mod:`engine.privacy.inversion`), at the run's own noise and at others.
+inversion (:mod:`engine.privacy.audit.gradient_inversion`), at the run's own noise and at others.
 
 The messages are the run's: clients train on their own sentences in their first round, as the configuration says, from
 the first weights, which the server knows. What it asks of each is which words of the corpus's vocabulary the client
@@ -23,7 +23,7 @@ from engine.federated.accounting import spent
 from engine.federated.clients import clip, message
 from engine.federated.federation import Holding
 from engine.federated.plan import Visit
-from engine.privacy import inversion
+from engine.privacy.audit import gradient_inversion
 from engine.records import ServerAudit, ServerReading
 from engine.seeds import Secrets, Seeds
 from engine.settings import Settings
@@ -156,11 +156,11 @@ def _method(own: list[_Message], words: _Vocabulary, rarity: np.ndarray) -> tupl
     does best on the server's own. One that uses the message has to be clearly better than frequent words."""
     known = ~words.empty
     ways: dict[float, list[tuple[float, float]]] = {
-        0.0: [inversion.threshold(rarity[known], one.there[known]) for one in own]
+        0.0: [gradient_inversion.threshold(rarity[known], one.there[known]) for one in own]
     }
     for one in own:
         for share, distances in zip(_KEPT, _distances(one, words, _KEPT), strict=True):
-            ways.setdefault(share, []).append(inversion.threshold(distances[known], one.there[known]))
+            ways.setdefault(share, []).append(gradient_inversion.threshold(distances[known], one.there[known]))
     f1 = {share: float(np.mean([each[1] for each in some])) - _MARGIN * (share > 0) for share, some in ways.items()}
     best = max(f1, key=lambda share: f1[share])
     return best, float(np.median([largest for largest, _ in ways[best]]))
@@ -168,11 +168,11 @@ def _method(own: list[_Message], words: _Vocabulary, rarity: np.ndarray) -> tupl
 
 def _distances(one: _Message, words: _Vocabulary, shares: Sequence[float]) -> list[np.ndarray]:
     """How far each word is outside the space of the message, where such a share of its directions is kept, [V] each."""
-    space = inversion.space_of(one.kernel, one.noise)
+    space = gradient_inversion.space_of(one.kernel, one.noise)
     directions = [min(max(1, round(share * space.rank)), len(space.values)) for share in shares]
     if not space.rank:
         return [np.ones(len(words.vectors), dtype=np.float32) for _ in shares]
-    return list(inversion.outside_strongest(space, words.vectors, directions))
+    return list(gradient_inversion.outside_strongest(space, words.vectors, directions))
 
 
 def _sent(
@@ -213,7 +213,7 @@ def _message(
 ) -> _Message:
     side, plan = prepared.sides[0], prepared.run.plan
     try:
-        kernel = inversion.first_kernels(side.tagger, side.holding.weights(update))
+        kernel = gradient_inversion.first_kernels(side.tagger, side.holding.weights(update))
     except ValueError as error:
         raise InvalidConfig(f"tagger={config.tagger.name!r}: {error}, and its messages are not read") from error
     if plan.server:
@@ -222,7 +222,7 @@ def _message(
         part = plan.parts[visit.part]
         noise = config.training.learning_rate / part.batch_size * part.noise_std * _steps(config, visit.steps)
     first = side.holding.weights(prepared.run.weights)
-    rounding = inversion.ROUNDING * float(np.abs(first).max()) * math.sqrt(visit.steps)
+    rounding = gradient_inversion.ROUNDING * float(np.abs(first).max()) * math.sqrt(visit.steps)
     return _Message(kernel, max(noise, rounding), words.there(rows), words.there(named))
 
 

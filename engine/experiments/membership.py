@@ -16,7 +16,7 @@ from engine.embeddings.encoded import EncodedSplit
 from engine.errors import InvalidConfig
 from engine.federated.accounting import spent
 from engine.privacy.audit import membership
-from engine.privacy.audit.extent import refuse_inference
+from engine.privacy.audit.applicability import refuse_inference
 from engine.records import RATES, SHOWN, AttackCurve, MembershipAudit
 from engine.seeds import Seeds
 from engine.settings import Settings

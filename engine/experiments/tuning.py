@@ -7,7 +7,7 @@ tuning costs nothing of its privacy, and what is booked are those runs: each rel
 
 Where the development corpus holds sentences of the private one, trials add up too, and each follows from the scores of
 those before it. Then a total is fixed before the first, and a filter admits a trial only if it and the winner's runs
-fit (:mod:`engine.privacy.booking`). Papernot and Steinke 2022 say what is lost where that is forgotten; their own
+fit (:mod:`engine.privacy.rdp_filter`). Papernot and Steinke 2022 say what is lost where that is forgotten; their own
 cure, a random number of trials drawn independently, has no use for a search that learns from its trials.
 """
 
@@ -25,7 +25,7 @@ from engine.config import SimulationConfig, with_noise
 from engine.embeddings import apart
 from engine.errors import InvalidConfig
 from engine.experiments import recipes
-from engine.privacy import accounting, booking
+from engine.privacy import accounting, rdp_filter
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Study, Trial
 from engine.settings import Settings
@@ -128,7 +128,7 @@ def _with_budget(study: Study, budget: float | None, seeds: int, settings: Setti
     if not (math.isfinite(budget) and budget > 0):
         raise InvalidConfig(f"budget={budget!r}, expected a positive number")
     usual = recipes.good_practice(study.corpus, study.sentences, study.epsilon)
-    found = booking.filter_for(budget, study.delta, _plans(usual, study, settings)[0])
+    found = rdp_filter.filter_for(budget, study.delta, _plans(usual, study, settings)[0])
     return replace(study, budget=budget, order=found.order, seeds=seeds)
 
 
@@ -288,7 +288,7 @@ def _fits(study: Study, config: SimulationConfig, base: SimulationConfig, settin
     whichever trial wins."""
     if study.budget is None or study.order is None:
         return False
-    held = booking.Filter(study.budget, study.delta, study.order)
+    held = rdp_filter.Filter(study.budget, study.delta, study.order)
     known = [_plans(each, study, settings) for each in _recipes(study, base)]
     trial, run = _plans(config, study, settings)
     spent = sum(held.cost(plan) for plan, _ in known)
@@ -320,6 +320,6 @@ def released(study: Study, seeds: int, settings: Settings) -> Study:
     every = _recipes(study, study.best)
     sentences = corpora.resolve(study.corpus, settings).train_sentences
     plans = [(PrivacyPlan.from_config(every[number], sentences), times) for number, times in runs.items()]
-    study = replace(study, released=runs, released_epsilon=booking.together(plans, study.delta))
+    study = replace(study, released=runs, released_epsilon=rdp_filter.together(plans, study.delta))
     tuning_studies.write(study, settings.home)
     return study

@@ -12,10 +12,10 @@ from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 from engine.federated.plan import FederatedPlan
 from engine.privacy import accounting, events
-from engine.privacy.booking import Filter
+from engine.privacy.assumptions.scenario import Part, Training
 from engine.privacy.events import Event
-from engine.privacy.ledger.training import Part, Training
 from engine.privacy.plan import PrivacyPlan
+from engine.privacy.rdp_filter import Filter
 from engine.records import PrivacySpent
 
 DISJOINT = "Each sentence is held by one client alone; ε is that of the client who pays most, over all its rounds."
@@ -106,7 +106,7 @@ def event(plan: FederatedPlan, steps: int, rounds: int) -> Event:
 
 def divergence(plan: FederatedPlan, unit: str, order: float) -> float:
     """The Rényi divergence of this order that a whole run costs the one whom it costs most: a sum of these over runs is
-    what a filter admits by (:class:`engine.privacy.booking.Filter`). ∞ where nothing is promised to that ``unit``, a
+    what a filter admits by (:class:`engine.privacy.rdp_filter.Filter`). ∞ where nothing is promised to that ``unit``, a
     "sentence" or a "client".
 
     One sentence more or less changes all that its client has into something else, and may move the clipped update by
@@ -130,7 +130,8 @@ def _steps_divergence(part: PrivacyPlan, order: float) -> float:
 
 
 def training(config: SimulationConfig, plan: FederatedPlan, longest_document: int | None = None) -> Training:
-    """What the ledger of assumptions (:mod:`engine.privacy.ledger`) is of, for a run to its end. longest_document: of
+    """What the ledger of assumptions (:mod:`engine.privacy.assumptions`) is of, for a run to its end. longest_document:
+    of
     its corpus, in sentences. Raises InvalidConfig."""
     privacy, server = config.privacy, plan.server
     if server:

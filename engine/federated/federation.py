@@ -17,7 +17,7 @@ from engine.federated.clients import message
 from engine.federated.plan import FederatedPlan, Visit
 from engine.federated.server import Exchange, Server
 from engine.federated.witness import Witness
-from engine.privacy.noise_check import NoiseMonitor
+from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.seeds import Secrets, Seeds
 from engine.training.averaging import Average
 from engine.training.dpsgd import DPSGD, Backend, StepStatistics

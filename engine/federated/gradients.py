@@ -23,7 +23,7 @@ from engine.errors import TrainingFailed
 from engine.federated.federation import Federation, Holding, Progress
 from engine.federated.plan import FederatedPlan, Visit
 from engine.federated.server import Server
-from engine.privacy.measuring import picked
+from engine.privacy.noise_check.kernels import picked
 from engine.training.dpsgd import DPSGD, StepStatistics
 from engine.training.optimisers import Optimiser
 

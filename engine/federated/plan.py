@@ -15,7 +15,7 @@ from engine.corpus import AnyCorpus
 from engine.corpus.layout import Layout
 from engine.errors import InvalidConfig
 from engine.federated.partition import held_by_clients, participants_of_rounds
-from engine.privacy.kinds import DP_SGD, MechanismKind
+from engine.privacy.mechanism_registry import DP_SGD, MechanismKind
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
 

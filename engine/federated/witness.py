@@ -12,8 +12,8 @@ import math
 import numpy as np
 
 from engine.federated.plan import FederatedPlan
-from engine.privacy.measuring import picked
-from engine.privacy.noise_check import NoiseMonitor
+from engine.privacy.noise_check.kernels import picked
+from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
 
 _WATCHED = 8

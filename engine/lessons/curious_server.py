@@ -2,10 +2,10 @@
 
 A client's update is made by the code that trains: clipped sums of one step, as FedSGD sends them, or weights after
 several local steps, as federated averaging does (McMahan et al. 2017). The server tells from it which words were there
-(:mod:`engine.privacy.inversion`). Where the answer is not exact, it chooses its method on sentences of its own, from
-which it makes an update of the same kind: how many directions to keep, up to which distance a word is there, or to
-leave the update alone and name the words that are frequent. So it is at least about as good as without the update, and
-what a picture says of it is what the update adds.
+(:mod:`engine.privacy.audit.gradient_inversion`). Where the answer is not exact, it chooses its method on sentences of
+its own, from which it makes an update of the same kind: how many directions to keep, up to which distance a word is
+there, or to leave the update alone and name the words that are frequent. So it is at least about as good as without the
+update, and what a picture says of it is what the update adds.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,8 +19,8 @@ import numpy as np
 from engine.config import TrainingConfig
 from engine.lessons.bench import ALONE, Bench
 from engine.lessons.live import Live
-from engine.privacy import inversion
-from engine.privacy.inversion import Space
+from engine.privacy.audit import gradient_inversion
+from engine.privacy.audit.gradient_inversion import Space
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Seeds
 from engine.validation import integer, number
@@ -109,7 +109,7 @@ class _Update:
 @dataclass(frozen=True)
 class _Method:
     """How the server tells words. kept: share of the directions found; 0 is by frequency. largest: see
-    :func:`engine.privacy.inversion.read`."""
+    :func:`engine.privacy.audit.gradient_inversion.read`."""
 
     kept: float
     largest: float
@@ -157,7 +157,7 @@ def _read(bench: Bench, setting: Setting, method: "_Method") -> Reading:
     said = (distances <= method.largest) & ~bench.empty
     there = bench.there(bench.split, sentences)
     names = bench.there(_names(bench), sentences)
-    precision, recall = inversion.precision_and_recall(said, there)
+    precision, recall = gradient_inversion.precision_and_recall(said, there)
     return Reading(
         setting=setting,
         there=int(there.sum()),
@@ -196,7 +196,7 @@ def _space(update: _Update, setting: Setting) -> Space:
     products, std = update.own, setting.noise_std
     if std:
         products = products + std * update.cross + std**2 * _noise(len(products), update.columns, update.seed)[1]
-    return inversion.space_of_products(products, update.columns, max(std, update.rounding))
+    return gradient_inversion.space_of_products(products, update.columns, max(std, update.rounding))
 
 
 @lru_cache(maxsize=4)
@@ -207,12 +207,12 @@ def _noise(rows: int, columns: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _outside(bench: Bench, space: Space, directions: list[int]) -> np.ndarray:
-    return inversion.outside_strongest(space, bench.vocabulary, directions, _lengths(bench))
+    return gradient_inversion.outside_strongest(space, bench.vocabulary, directions, _lengths(bench))
 
 
 @lru_cache(maxsize=1)
 def _lengths(bench: Bench) -> np.ndarray:
-    return inversion.squared_lengths(bench.vocabulary)
+    return gradient_inversion.squared_lengths(bench.vocabulary)
 
 
 @lru_cache(maxsize=1)
@@ -226,7 +226,7 @@ def _method(bench: Bench, setting: Setting) -> _Method:
     """Exact where there is no noise, and room in the space; else what has the best F1 on an update with noise of the
     same size that the server makes of its own sentences."""
     if not setting.noise_multiplier and not _space(_update(bench, setting, False), setting).full:
-        return _Method(1.0, inversion.STRICT)
+        return _Method(1.0, gradient_inversion.STRICT)
     return _chosen(bench, setting)
 
 
@@ -241,7 +241,7 @@ def _chosen(bench: Bench, setting: Setting) -> _Method:
         kept = [share for share in _KEPT if 0 < round(share * space.rank) < len(space.basis)]
         found = _outside(bench, space, [round(share * space.rank) for share in kept])
         for share, distances in zip(kept, found, strict=True):
-            ways.setdefault(share, []).append(inversion.threshold(distances[~bench.empty], there))
+            ways.setdefault(share, []).append(gradient_inversion.threshold(distances[~bench.empty], there))
     tried = len(ways[0.0])
     f1 = {share: sum(each[1] for each in some) / tried - _MARGIN * (share > 0) for share, some in ways.items()}
     best = max(f1, key=lambda share: f1[share])
@@ -267,7 +267,7 @@ def _frequent(bench: Bench, own: Setting) -> tuple[float, float]:
 @lru_cache(maxsize=512)
 def _frequent_without_noise(bench: Bench, own: Setting) -> tuple[float, float]:
     there = bench.there(bench.known, _update(bench, own, True).chosen.reshape(-1))
-    return inversion.threshold(_rarity(bench)[~bench.empty], there[~bench.empty])
+    return gradient_inversion.threshold(_rarity(bench)[~bench.empty], there[~bench.empty])
 
 
 @lru_cache(maxsize=16)
@@ -284,7 +284,7 @@ def _update(bench: Bench, setting: Setting, known: bool) -> _Update:
         with ALONE:
             update, error = _client(bench, split, setting, sentences)
         total, variance = total + update, variance + error**2
-    gradient = inversion.first_kernels(bench.tagger, total)
+    gradient = gradient_inversion.first_kernels(bench.tagger, total)
     noise, _ = _noise(*gradient.shape, setting.seed)
     across = gradient @ noise.T
     return _Update(
@@ -317,5 +317,5 @@ def _client(bench: Bench, split: "EncodedSplit", setting: Setting, sentences: np
         learner.step(step)
     scale = plan.batch_size / training.learning_rate
     moved = (bench.weights.astype(np.float64) - weights) * scale
-    error = inversion.ROUNDING * float(np.abs(bench.weights).max()) * float(np.sqrt(setting.steps)) * scale
+    error = gradient_inversion.ROUNDING * float(np.abs(bench.weights).max()) * float(np.sqrt(setting.steps)) * scale
     return moved, error

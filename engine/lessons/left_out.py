@@ -1,4 +1,4 @@
-"""DP-SGD with one thing left out, under the eyes of the noise check (:mod:`engine.privacy.noise_check`).
+"""DP-SGD with one thing left out, under the eyes of the noise check (:mod:`engine.privacy.noise_check.monitor`).
 
 A run of the paper's tagger at the size at which it trains, with one fault built in, and the check that each private run
 has: what it says after 1, 2, 4 … steps, and the figure that this rests on. Nothing is patched: a fault is a learner, or
@@ -206,7 +206,7 @@ def watch(bench: Bench, name: str) -> Watched:
 def _run(bench: Bench, fault: Fault) -> "DPSGD":
     """The run at its first step."""
     from engine.privacy.mechanisms import shuffled_batch
-    from engine.privacy.noise_check import NoiseMonitor
+    from engine.privacy.noise_check.monitor import NoiseMonitor
     from engine.training.dpsgd import DPSGD
     from engine.training.optimisers import Optimiser
 

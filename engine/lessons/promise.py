@@ -17,7 +17,7 @@ from engine.corpus import synthetic
 from engine.experiments import recipes
 from engine.lessons.noise import Noise, gaussian_mu
 from engine.privacy.accounting import gaussian_epsilon
-from engine.privacy.groups import group_epsilon as group_epsilon_of_training
+from engine.privacy.group_privacy import group_epsilon as group_epsilon_of_training
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Seeds
 from engine.validation import integer, number

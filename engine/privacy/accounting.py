@@ -127,14 +127,14 @@ def price(event: Event, delta: float) -> float:
     once, times = (event.event, event.count) if isinstance(event, dp_accounting.SelfComposedDpEvent) else (event, 1)
     if isinstance(once, dp_accounting.GaussianDpEvent):
         return gaussian_epsilon(math.sqrt(times) / once.noise_multiplier, delta)
-    from engine.privacy import losses
+    from engine.privacy import pld
 
-    return float(losses.distribution(event).get_epsilon_for_delta(delta))
+    return float(pld.distribution(event).get_epsilon_for_delta(delta))
 
 
 def composed(plans: Iterable[PrivacyPlan], delta: float) -> float:
     """ε of all these plans, one after another on the same sentences, by Rényi accounting, if they were fixed
-    beforehand; where later settings follow from earlier results see :mod:`engine.privacy.booking`."""
+    beforehand; where later settings follow from earlier results see :mod:`engine.privacy.rdp_filter`."""
     total: np.ndarray | float = 0.0
     orders = np.zeros(0)
     for plan in plans:
@@ -224,9 +224,9 @@ def _exact_noise_multiplier(cost: Callable[[float], float], target: float, high:
 
 @lru_cache(maxsize=4096)
 def _pld_epsilon(probability: float, sigma: float, steps: int, delta: float) -> float:
-    from engine.privacy import losses
+    from engine.privacy import pld
 
-    return float(losses.one_step(probability, sigma).self_compose(steps).get_epsilon_for_delta(delta))
+    return float(pld.one_step(probability, sigma).self_compose(steps).get_epsilon_for_delta(delta))
 
 
 @lru_cache(maxsize=4096)
@@ -258,4 +258,4 @@ def warm_up() -> None:
     """Import dp_accounting now, so that the first ε that is asked for takes no second."""
     import dp_accounting.rdp  # noqa: F401
 
-    import engine.privacy.losses  # noqa: F401
+    import engine.privacy.pld  # noqa: F401

@@ -2,13 +2,13 @@
 
 People choose the next run after they have seen the last one. So ε of many runs must not be added up afterwards at
 whatever order happens to suit them: the total, and the order at which Rényi divergences add up, are fixed before the
-first run, and a run is admitted only if the sum stays within what the total allows (:mod:`engine.privacy.booking`;
+first run, and a run is admitted only if the sum stays within what the total allows (:mod:`engine.privacy.rdp_filter`;
 Feldman and Zrnic 2021). What then holds is the total, whatever was used of it. A share of it is no ε.
 """
 
 from dataclasses import dataclass
 
-from engine.privacy.booking import Filter
+from engine.privacy.rdp_filter import Filter
 
 UNITS = ("sentence", "client")
 """Whose loss a budget is of."""

@@ -21,6 +21,8 @@ def shuffled_batch(streams: Seeds | Secrets, examples: int, batch_size: int, ste
 
 def add_gaussian_noise(total: np.ndarray, random: KeyStream, std: float) -> None:
     """Add independent N(0, std²) draws to ``total``, float32 [n], in place; ``random`` gives their key."""
-    from engine.privacy import gaussian  # Numba comes with it, which the pages, that plan with this file, do without
+    from engine.privacy import (
+        gaussian_sampler,  # Numba comes with it, which the pages, that plan with this file, do without
+    )
 
-    gaussian.add_normal(total, np.frombuffer(random.key, dtype="<u4"), np.float32(std))
+    gaussian_sampler.add_normal(total, np.frombuffer(random.key, dtype="<u4"), np.float32(std))

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from engine.privacy.ledger import TITLES, Row, Step
+from engine.privacy.assumptions import TITLES, Row, Step
 from engine.reports.numbers import delta_text, epsilon_text
 
 UNKNOWN = "no sound number is known"

@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from engine.errors import InvalidConfig, RunNotFound
-from engine.privacy.audit import extent
+from engine.privacy.audit import applicability
 from engine.records import Run, RunKind, RunState, RunStatus
 
 if TYPE_CHECKING:
@@ -20,12 +20,13 @@ def audit_id(run_id: str) -> str:
 
 
 def submit(runs: "Runs", run: Run, *, owner_pid: int | None = None) -> RunStatus:
-    """Have the configuration of a finished run attacked as is usual (:mod:`engine.privacy.audit.extent`); the audit
+    """Have the configuration of a finished run attacked as is usual (:mod:`engine.privacy.audit.applicability`); the
+    audit
     that comes of it takes the place of an earlier one. Raises InvalidConfig where no attack is for it, and what
     :meth:`engine.service.Runs.submit` raises."""
     if run.status.state != RunState.DONE or run.kind != RunKind.RUN:
         raise InvalidConfig(f"run={run.run_id} is {run.status.state}: only a run that is done is attacked")
-    extent.usual(run.config)
+    applicability.usual(run.config)
     identity = audit_id(run.run_id)
     with suppress(RunNotFound):
         if runs.status(identity).state == RunState.DONE:
@@ -44,4 +45,4 @@ def seconds(runs: "Runs", config: "SimulationConfig") -> float | None:
     """How long an audit may take; None where no such run's time is known. Raises InvalidConfig, CorpusError,
     StoreError."""
     found = runs.preview(config).estimate
-    return found.seconds * extent.trainings(*extent.usual(config)) if found else None
+    return found.seconds * applicability.trainings(*applicability.usual(config)) if found else None

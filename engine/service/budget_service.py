@@ -22,9 +22,9 @@ from engine.errors import CorpusError, EpsilonError, InvalidConfig, StoreError
 from engine.experiments import recipes
 from engine.federated import accounting
 from engine.federated.plan import FederatedPlan
-from engine.privacy.booking import roomiest
 from engine.privacy.budget import UNITS, Account, Budget
 from engine.privacy.plan import PrivacyPlan
+from engine.privacy.rdp_filter import roomiest
 from engine.records import Run, RunKind, RunState
 from engine.store import privacy_ledger
 from engine.store.privacy_ledger import BOOKED, LOOK, SPENT, Wish

@@ -11,8 +11,8 @@ from engine.corpus.files import without_split
 from engine.embeddings.apart import NONE
 from engine.errors import CorpusError, EpsilonError, InvalidConfig
 from engine.experiments import over_seeds
-from engine.privacy import statement
-from engine.privacy.ledger import Row, rows
+from engine.privacy import tf_privacy_statement
+from engine.privacy.assumptions import Row, table
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Run, RunKind, Study
 from engine.reports.names import corpus_title
@@ -52,7 +52,7 @@ def evidence(runs: "Runs", identity: str, *, written: str | None = None) -> Evid
         seeds=seeds,
         studies=tuple(_studies(runs, run.config)),
         others=_others(runs, run),
-        statement=statement.of(*dearest) if dearest and not run.config.privacy.kind.whole_clients else None,
+        statement=tf_privacy_statement.of(*dearest) if dearest and not run.config.privacy.kind.whole_clients else None,
         audit=runs.audits().get(identity),
         ledger=_ledger(runs, found) if found.promises else (),
         again=_again(runs, run),
@@ -106,7 +106,7 @@ def _dearest(parts: list[tuple[PrivacyPlan, int]]) -> tuple[PrivacyPlan, int] | 
 
 def _persons(found: Evidence, parts: list[tuple[PrivacyPlan, int]], longest: int | None) -> Mapping[int, float]:
     """ε by sentences of one person; no smaller than that of one sentence, as the report says it."""
-    from engine.privacy.groups import LARGEST_GROUP, group_epsilon
+    from engine.privacy.group_privacy import LARGEST_GROUP, group_epsilon
 
     if not parts or found.run.config.privacy.sampling != "poisson":
         return {}
@@ -117,7 +117,7 @@ def _persons(found: Evidence, parts: list[tuple[PrivacyPlan, int]], longest: int
 def _ledger(runs: "Runs", found: Evidence) -> tuple[Row, ...]:
     """ε under other assumptions; empty where the ledger has no numbers."""
     with suppress(EpsilonError):
-        return rows(runs.training(found.run.run_id))
+        return table(runs.training(found.run.run_id))
     return ()
 
 

@@ -21,7 +21,7 @@ from engine.store import audits, benchmark_results, noise_keys, paths, published
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from engine.privacy.ledger import Training
+    from engine.privacy.assumptions import Training
     from engine.training.model import Model
 
 from engine.service import reproducibility, run_preview, tagging_client
@@ -178,7 +178,7 @@ class Runs(Corpora):
         """What the ledger is of: a run that is done and promises what its plan says. Raises RunNotFound, StoreError,
         InvalidConfig where nothing is promised, or its corpus is not here to see who holds what."""
         from engine.federated import accounting
-        from engine.privacy.ledger import Training
+        from engine.privacy.assumptions import Training
 
         run = self.get(identity)
         last = run.records[-1] if run.records else None
@@ -344,7 +344,7 @@ class Runs(Corpora):
         None where no such figure is known: whole clients are protected, or batches are shuffled. Some tenths of a
         second at first; remembered. Raises InvalidConfig, CorpusError, StoreError.
         """
-        from engine.privacy.groups import group_epsilon
+        from engine.privacy.group_privacy import group_epsilon
 
         plan = self.plan(config)
         if plan.server or config.privacy.sampling != "poisson":

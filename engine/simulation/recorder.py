@@ -13,7 +13,7 @@ from engine.federated.plan import FederatedPlan
 from engine.federated.secure_round import may_vanish
 from engine.federated.server import Exchange
 from engine.privacy.accounting import FAILED_CHECK
-from engine.privacy.noise_check import NoiseMonitor
+from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.records import EntityScores, FederatedRound, NoiseCheck, PlatformRecord, PrivacySpent, RoundRecord
 from engine.simulation.setup import Side
 from engine.training.checkpoint import Tally

@@ -9,8 +9,8 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.event import Event, Listener, install_listener
 
 from engine.errors import EpsilonError, StoreError
-from engine.privacy.measuring import compile_measuring
 from engine.privacy.mechanisms import add_gaussian_noise
+from engine.privacy.noise_check.kernels import compile_measuring
 from engine.seeds import Secrets
 from engine.setup import status
 from engine.taggers.decoding import Decoder

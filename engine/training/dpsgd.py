@@ -14,9 +14,9 @@ import numpy as np
 from engine.embeddings import EncodedSplit
 from engine.embeddings.encoded import token_positions
 from engine.errors import TrainingFailed
-from engine.privacy.measuring import picked, to_noise
 from engine.privacy.mechanisms import add_gaussian_noise, poisson_sample, shuffled_batch
-from engine.privacy.noise_check import NoiseMonitor
+from engine.privacy.noise_check.kernels import picked, to_noise
+from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
 from engine.taggers.decoding import Decoder

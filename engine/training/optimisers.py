@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit, prange
 
 from engine.config import TrainingConfig
-from engine.privacy.measuring import picked
+from engine.privacy.noise_check.kernels import picked
 
 _MOMENTUM = 0.9
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8

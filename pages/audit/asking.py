@@ -6,7 +6,7 @@ import streamlit as st
 
 from engine.config import SimulationConfig
 from engine.errors import EpsilonError, RunNotFound
-from engine.privacy.audit import extent
+from engine.privacy.audit import applicability
 from engine.records import Run, RunState, RunStatus
 from engine.reports.audits import audit_command
 from engine.service import Runs, audit_jobs
@@ -54,7 +54,7 @@ def _job(runs: Runs, run: Run) -> None:
     if status and status.error:
         st.error(address.plain(status.error), icon=":material/error:")
     try:
-        canaries, references = extent.usual(run.config)
+        canaries, references = applicability.usual(run.config)
         said = words.takes(audit_jobs.seconds(runs, run.config), canaries, references)
     except EpsilonError as error:
         st.info(address.plain(str(error)), icon=":material/info:")

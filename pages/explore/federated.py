@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from engine.config import JOIN, NOTHING, PARTITIONS, SCHEDULES, WEIGHTINGS, FederationConfig
-from engine.privacy.kinds import MECHANISMS
+from engine.privacy.mechanism_registry import MECHANISMS
 from engine.taggers import splits_of
 from pages.explore.widgets import number, select
 from pages.shared import titles

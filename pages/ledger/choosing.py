@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from engine.experiments import paper
-from engine.privacy.ledger import (
+from engine.privacy.assumptions import (
     ACCOUNTANTS,
     AS_PRINTED,
     NEIGHBOURS,

@@ -12,7 +12,7 @@ from tests.modules import FILES, ROOT, imports
 
 RANKS = (
     ("engine.errors", "engine.seeds"),
-    ("engine.taggers", "engine.privacy.kinds"),
+    ("engine.taggers", "engine.privacy.mechanism_registry"),
     ("engine.artifact_store", "engine.validation"),
     (
         "engine.config",

@@ -9,7 +9,8 @@ import pytest
 from engine.config import SimulationConfig
 from engine.errors import BudgetExceeded, CorpusError, TrainingFailed
 from engine.federated.clients import clip
-from engine.privacy import accounting, bounds
+from engine.privacy import accounting
+from engine.privacy.noise_check import critical_values
 from engine.settings import Settings
 from engine.simulation.setup import prepare
 from federation import client as module
@@ -98,7 +99,7 @@ def test_noise_of_the_system_on_own_sentences_is_worth_its_epsilon(tmp_path, set
 def test_the_checks_of_all_clients_and_rounds_share_one_chance_of_a_false_alarm(tmp_path, settings):
     client = Client(agreement(tmp_path, rounds=200), settings)
     watch = client._monitor(client.holding.shared).watch
-    assert watch.share(1) == bounds.share(3)
+    assert watch.share(1) == critical_values.share(3)
     assert watch.verdicts == 200
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.special import bdtrc
 
 from engine.errors import InvalidConfig
-from engine.privacy.audit.families import largest, of_gaussians, of_noise
-from engine.privacy.audit.trade_offs import TradeOff
+from engine.privacy.audit.bound_inversion import largest, of_gaussians, of_noise
+from engine.privacy.audit.tradeoff_functions import TradeOff
 from engine.privacy.plan import PrivacyPlan
 
 _SHIFTS = (0, 2, 4, 6, 8)

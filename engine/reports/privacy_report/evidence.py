@@ -8,9 +8,9 @@ from enum import StrEnum
 from engine.embeddings.apart import NONE, Overlap
 from engine.errors import InvalidConfig
 from engine.experiments.spread import ScoreSpread
-from engine.privacy.ledger import Row
+from engine.privacy.assumptions import Row
 from engine.privacy.plan import PrivacyPlan
-from engine.privacy.statement import Statement
+from engine.privacy.tf_privacy_statement import Statement
 from engine.records import (
     Audit,
     CanaryAudit,

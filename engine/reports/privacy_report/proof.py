@@ -1,6 +1,6 @@
 """What the promise rests on, what was checked of it, and what others say."""
 
-from engine.privacy.ledger import TITLES
+from engine.privacy.assumptions import TITLES
 from engine.records import CanaryAudit
 from engine.reports.audits import ERRS, KINDS, audit_command, membership_text
 from engine.reports.checks import blind_spots, check_rows, looked_less

@@ -13,7 +13,7 @@ from engine.corpus import Sentence
 from engine.embeddings import apart
 from engine.errors import CorpusError, InvalidConfig
 from engine.experiments import recipes, tuning
-from engine.privacy import accounting, booking
+from engine.privacy import accounting, rdp_filter
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Study
 from engine.reports import studies as reports
@@ -378,20 +378,20 @@ def test_several_plans_cost_what_their_steps_cost_together():
         upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
         return 0.5 * math.erfc(-upper / math.sqrt(2)) - math.exp(epsilon) * 0.5 * math.erfc(-lower / math.sqrt(2))
 
-    exact = booking.together([(plan, 2), (other, 1)], 1e-5)
+    exact = rdp_filter.together([(plan, 2), (other, 1)], 1e-5)
     assert delta(exact) <= 1e-5 <= delta(0.998 * exact)
     renyi = min(as_epsilon(order * mu**2 / 2, order) for order in ORDERS)
     assert accounting.composed([plan, plan, other], 1e-5) == pytest.approx(renyi, rel=1e-6)
-    assert accounting.composed([], 1e-5) == booking.together([(plan, 0)], 1e-5) == 0.0
+    assert accounting.composed([], 1e-5) == rdp_filter.together([(plan, 0)], 1e-5) == 0.0
     silent = dataclasses.replace(plan, noise_multiplier=0.0)
-    assert accounting.composed([silent], 1e-5) == booking.together([(silent, 1)], 1e-5) == math.inf
+    assert accounting.composed([silent], 1e-5) == rdp_filter.together([(silent, 1)], 1e-5) == math.inf
 
 
 @pytest.mark.parametrize(("epsilon", "sigma"), [(2.0, 20.0), (20.0, 4.0)])
 def test_a_filter_admits_as_much_as_its_total_holds_and_no_more(epsilon, sigma):
     """Without sampling a step of order α costs α ÷ (2σ²)."""
     plan = PrivacyPlan.from_config(SimulationConfig.from_flat({"batch_size": 100, "noise_multiplier": sigma}), 100)
-    held = booking.filter_for(epsilon, 1e-5, plan)
+    held = rdp_filter.filter_for(epsilon, 1e-5, plan)
     assert held.cost(plan, 3) == pytest.approx(3 * plan.steps * held.order / (2 * sigma**2))
     assert as_epsilon(held.allowance, held.order) == pytest.approx(epsilon)
     one = held.cost(plan)
@@ -400,6 +400,6 @@ def test_a_filter_admits_as_much_as_its_total_holds_and_no_more(epsilon, sigma):
     assert not held.admits(most * one, one)
     # No other order would have held more of them.
     assert most == max(
-        int((epsilon - as_epsilon(0.0, order)) / (plan.steps * order / (2 * sigma**2))) for order in booking.ORDERS
+        int((epsilon - as_epsilon(0.0, order)) / (plan.steps * order / (2 * sigma**2))) for order in rdp_filter.ORDERS
     )
     assert held.cost(dataclasses.replace(plan, noise_multiplier=0.0)) == math.inf

@@ -12,8 +12,8 @@ from engine.federated.accounting import costly, event, most_rounds, spent, train
 from engine.federated.plan import FederatedPlan, Visit
 from engine.privacy import accounting as prices
 from engine.privacy import events
-from engine.privacy.kinds import DP_FEDAVG, DP_SGD, LOCAL, MechanismKind
-from engine.privacy.ledger.training import Part, Training
+from engine.privacy.assumptions.scenario import Part, Training
+from engine.privacy.mechanism_registry import DP_FEDAVG, DP_SGD, LOCAL, MechanismKind
 from engine.privacy.plan import PrivacyPlan
 
 PART = PrivacyPlan(

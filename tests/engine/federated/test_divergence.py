@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.federated.accounting import divergence
-from engine.privacy.booking import Filter, roomiest, together
-from engine.privacy.kinds import DP_FEDAVG, LOCAL
+from engine.privacy.mechanism_registry import DP_FEDAVG, LOCAL
 from engine.privacy.plan import PrivacyPlan
+from engine.privacy.rdp_filter import Filter, roomiest, together
 from tests.engine.federated.test_costliest import PART, federation
 
 ORDER = 8.0

@@ -9,7 +9,7 @@ from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, Tra
 from engine.errors import InvalidConfig
 from engine.federated.accounting import spent, training
 from engine.federated.plan import plan_of
-from engine.privacy import ledger
+from engine.privacy import assumptions
 from engine.settings import REPOSITORY
 from engine.store.published import read_all
 
@@ -49,9 +49,9 @@ def test_what_the_ledger_promises_is_what_the_run_does(config, settings):
     plan = plan_of(config, corpus.of_run(config, settings))
     made = training(config, plan)
     privacy = spent(plan, plan.steps, len(plan.rounds))
-    assert ledger.epsilon(made, made.promised) == pytest.approx(privacy.epsilon, rel=1e-9)
-    rows = ledger.rows(made)
-    assert {row.assumption for row in rows} == set(ledger.TITLES)
+    assert assumptions.epsilon(made, made.promised) == pytest.approx(privacy.epsilon, rel=1e-9)
+    rows = assumptions.rows(made)
+    assert {row.assumption for row in rows} == set(assumptions.TITLES)
     assert all(row.epsilon is None or row.epsilon >= 0 for row in rows)
 
 
@@ -68,9 +68,9 @@ def test_of_equal_clients_it_promises_the_same_without_their_corpus(clients, rou
     )
     found = corpus.of_run(config, settings)
     plan = plan_of(config, found)
-    made = ledger.Training.of(config, found.train_sentences)
+    made = assumptions.Training.of(config, found.train_sentences)
     privacy = spent(plan, plan.steps, len(plan.rounds))
-    assert ledger.epsilon(made, made.promised) == pytest.approx(privacy.epsilon, rel=1e-9)
+    assert assumptions.epsilon(made, made.promised) == pytest.approx(privacy.epsilon, rel=1e-9)
 
 
 def test_many_kinds_are_looked_at():
@@ -87,4 +87,4 @@ def test_published_runs_are_promised_what_they_say(settings):
     assert len(seen) > 20
     for run in seen.values():
         made = training(run.config, plan_of(run.config, corpus.of_run(run.config, settings)))
-        assert ledger.epsilon(made, made.promised) == pytest.approx(run.records[-1].privacy.epsilon, rel=2e-3)
+        assert assumptions.epsilon(made, made.promised) == pytest.approx(run.records[-1].privacy.epsilon, rel=2e-3)

@@ -10,7 +10,7 @@ from engine.errors import InvalidConfig
 from engine.federated import accounting
 from engine.federated.accounting import spent
 from engine.federated.plan import FederatedPlan, federated_plan
-from engine.privacy.kinds import DP_FEDAVG, LOCAL
+from engine.privacy.mechanism_registry import DP_FEDAVG, LOCAL
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets
 from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath

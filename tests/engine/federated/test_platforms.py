@@ -15,7 +15,8 @@ from engine.errors import CorpusError, InvalidConfig
 from engine.federated.accounting import APART, OWN_PARTS, spent
 from engine.federated.federation import Federation
 from engine.federated.plan import plan_of
-from engine.privacy import accounting, bounds
+from engine.privacy import accounting
+from engine.privacy.noise_check import critical_values
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Counts, EntityScores, RoundRecord
 from engine.scoring import score
@@ -120,7 +121,7 @@ class TestNoiseChecks:
         assert all(check.passed for check in found)
         assert [check.steps for check in found] == [part.steps for part in run.plan.parts]
         assert [monitor.watch.layers[-1][1].stop for monitor in run.monitors] == [tagger(tags).size for tags in TAGS]
-        assert [monitor.watch.share(1) for monitor in run.monitors] == [bounds.share(3)] * 3, (
+        assert [monitor.watch.share(1) for monitor in run.monitors] == [critical_values.share(3)] * 3, (
             "of one chance in a million"
         )
 

@@ -14,7 +14,7 @@ from engine.federated.clients import message
 from engine.federated.plan import FederatedPlan, federated_plan
 from engine.federated.server import Server
 from engine.federated.witness import Witness
-from engine.privacy.noise_check import NoiseMonitor
+from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.records import NoiseCheck
 from engine.seeds import Secrets, Seeds
 

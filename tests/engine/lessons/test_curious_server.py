@@ -8,7 +8,7 @@ import pytest
 from engine.errors import InvalidConfig
 from engine.lessons import curious_server
 from engine.lessons.curious_server import NOISE, Setting, by_noise, read
-from engine.privacy import inversion
+from engine.privacy.audit import gradient_inversion
 
 
 def f1(reading) -> float:
@@ -97,14 +97,14 @@ def test_one_reading_is_the_same_alone_and_among_others(bench):
 def test_the_noise_is_added_to_each_value_of_the_sum(bench, monkeypatch):
     """The space found from products of matrices is that of the noised gradient itself."""
     seen = []
-    first = inversion.first_kernels
-    monkeypatch.setattr(inversion, "first_kernels", lambda *given: seen.append(first(*given)) or seen[-1])
+    first = gradient_inversion.first_kernels
+    monkeypatch.setattr(gradient_inversion, "first_kernels", lambda *given: seen.append(first(*given)) or seen[-1])
     setting = Setting(sentences=3, steps=2, clients=3, noise_multiplier=1e-4, seed=7)
     reading = read(bench, setting)
     assert setting.noise_std == pytest.approx(1e-4 * 1.5 * 6**0.5)
     noise = curious_server._noise(300, 800, 7)[0]
     assert noise.std() == pytest.approx(1, abs=0.005)
-    direct = [inversion.space_of(each + setting.noise_std * noise, setting.noise_std).rank for each in seen]
+    direct = [gradient_inversion.space_of(each + setting.noise_std * noise, setting.noise_std).rank for each in seen]
     assert reading.by_update
     assert reading.rank in direct
 

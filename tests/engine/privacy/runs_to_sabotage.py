@@ -18,7 +18,7 @@ from engine.embeddings import EncodedSplit
 from engine.embeddings.features import narrow
 from engine.federated.federation import Federation, Holding
 from engine.federated.plan import federated_plan
-from engine.privacy.noise_check import NoiseMonitor
+from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
 from engine.records import NoiseCheck
 from engine.seeds import Secrets, Seeds

@@ -13,8 +13,8 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 
 from engine.errors import InvalidConfig
-from engine.privacy import groups
-from engine.privacy.groups import _Losses, _Pair, group_epsilon, side_by_side
+from engine.privacy import group_privacy
+from engine.privacy.group_privacy import _Losses, _Pair, group_epsilon, side_by_side
 from engine.privacy.plan import PrivacyPlan
 
 DELTA = 1e-5
@@ -66,10 +66,10 @@ class TestLosses:
 
     def test_nothing_adds_nothing(self) -> None:
         one = losses(-1, 0.25, 0.5, cut=0.25)
-        found = groups._nothing(0.25).then(one)
+        found = group_privacy._nothing(0.25).then(one)
         np.testing.assert_allclose(found.masses, one.masses)
         assert (found.first, found.cut, found.width) == (-1, 0.25, 0.25)
-        assert groups._nothing(0.5).width == 0.5
+        assert group_privacy._nothing(0.5).width == 0.5
 
     @pytest.mark.parametrize("first", [-9, -7, -3, -1, 0, 1, 2, 20])
     @pytest.mark.parametrize("cut", [0.0, 1e-4])
@@ -267,7 +267,7 @@ def test_connected_cells_keep_both_distributions() -> None:
     width, lower = 0.5, np.array([-1.0, -0.5, 0.0, 0.5])
     masses = np.array([0.1, 0.2, 0.3, 0.4])
     others = masses * np.exp(-(lower + width * np.array([0.1, 0.5, 0.9, 0.0])))
-    found = groups._connected(masses, others, lower, width)
+    found = group_privacy._connected(masses, others, lower, width)
     at = np.append(lower, 1.0)
     assert found.sum() == pytest.approx(1.0)
     assert found @ np.exp(-at) == pytest.approx(others.sum())
@@ -278,16 +278,16 @@ def test_connected_cells_keep_both_distributions() -> None:
 def test_where_rounding_breaks_a_cell_its_mass_goes_to_the_upper_end() -> None:
     width, lower = 0.5, np.array([0.0, 0.5])
     for others in (np.array([0.0, 0.0]), np.array([0.5 * math.exp(-0.9), 0.5 * math.exp(-1.9)])):
-        assert groups._connected(np.array([0.5, 0.5]), others, lower, width).tolist() == [0, 0.5, 0.5]
-    too_much = groups._connected(np.array([0.5, 0.5]), np.array([9.0, 9.0]), lower, width)
+        assert group_privacy._connected(np.array([0.5, 0.5]), others, lower, width).tolist() == [0, 0.5, 0.5]
+    too_much = group_privacy._connected(np.array([0.5, 0.5]), np.array([9.0, 9.0]), lower, width)
     assert too_much.tolist() == [0.5, 0.5, 0.0]
-    assert groups._connected(np.array([0.0, 0.5]), np.array([0.0, 0.0]), lower, width).tolist() == [0, 0, 0.5]
+    assert group_privacy._connected(np.array([0.0, 0.5]), np.array([0.0, 0.0]), lower, width).tolist() == [0, 0, 0.5]
 
 
 def test_loss_and_its_slope() -> None:
     weights, shifts = np.array([0.7, 0.2, 0.1]), np.array([0.0, 0.5, 3.0])
     points = np.array([-30.0, -1.0, 0.0, 2.5, 400.0])
-    value, slope = groups._loss(points, weights, shifts)
+    value, slope = group_privacy._loss(points, weights, shifts)
     for x, found, rising in zip(points, value, slope, strict=True):
         terms = [math.log(w) + s * x - s * s / 2 for w, s in zip(weights, shifts, strict=True)]
         top = max(terms)
@@ -299,10 +299,10 @@ def test_loss_and_its_slope() -> None:
 
 def test_probabilities_keep_their_digits_on_both_sides() -> None:
     edges = np.array([-20.0, -19.0, -1.0, 0.0, 1.0, 19.0, 20.0])
-    found = groups._between(edges)
+    found = group_privacy._between(edges)
     expected = [quad(stats.norm.pdf, low, high, epsabs=0, epsrel=1e-12)[0] for low, high in itertools.pairwise(edges)]
     np.testing.assert_allclose(found, expected, rtol=1e-9)
-    above = groups._above(np.array([-1.0, 0.5, 30.0]), np.array([0.25, 0.75]), np.array([0.0, 2.0]))
+    above = group_privacy._above(np.array([-1.0, 0.5, 30.0]), np.array([0.25, 0.75]), np.array([0.0, 2.0]))
     exact = [0.25 * stats.norm.sf(x) + 0.75 * stats.norm.sf(x - 2) for x in (-1.0, 0.5, 30.0)]
     np.testing.assert_allclose(above, exact, rtol=1e-12)
 
@@ -329,7 +329,7 @@ def delta_by_sum(levels: list[tuple[float, int]], mu: float, size: int, epsilon:
 def test_epsilon_of_a_step_or_two_against_an_integral(levels: list, sigma: float, size: int) -> None:
     """In the worse direction, and within a thousandth."""
     delta = 1e-4
-    found = groups._mixture_epsilon.__wrapped__(tuple(levels), 1 / sigma, delta, size)
+    found = group_privacy._mixture_epsilon.__wrapped__(tuple(levels), 1 / sigma, delta, size)
     exact = [delta_by_sum(levels, 1 / sigma, size, found, removed) for removed in (True, False)]
     assert max(exact) <= delta * 1.0005
     below = [delta_by_sum(levels, 1 / sigma, size, found * 0.999, removed) for removed in (True, False)]
@@ -363,9 +363,9 @@ def test_the_grid_that_levels_share(
             made.append(removed)
             return losses(1, 1.0, width=width)
 
-    monkeypatch.setattr(groups._Pair, "of", lambda *given: asked.append(given) or Known(given[0]))
+    monkeypatch.setattr(group_privacy._Pair, "of", lambda *given: asked.append(given) or Known(given[0]))
     levels = tuple(zip(spans, steps, strict=True))
-    groups._mixture_epsilon.__wrapped__(levels, 0.5, 1e-3, 6)
+    group_privacy._mixture_epsilon.__wrapped__(levels, 0.5, 1e-3, 6)
     assert asked == [(span, 0.5, 6, pytest.approx(1e-4 * 1e-3 / 7)) for span in spans]
     assert widths == [pytest.approx(expected)] * 4
     assert made == [True, True, False, False]
@@ -382,7 +382,7 @@ class TestPersons:
             asked.append((plan.examples, steps, accountant))
             return (exact if accountant == "pld" else rough)[plan.examples]
 
-        monkeypatch.setattr(groups, "epsilon", epsilon)
+        monkeypatch.setattr(group_privacy, "epsilon", epsilon)
         return asked
 
     def test_of_one_sentence_the_costliest_part_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,7 +404,7 @@ class TestPersons:
 
     def test_of_several_sentences_the_mixture_is_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
         asked: list[tuple] = []
-        monkeypatch.setattr(groups, "_mixture_epsilon", lambda *given: asked.append(given) or 7.0)
+        monkeypatch.setattr(group_privacy, "_mixture_epsilon", lambda *given: asked.append(given) or 7.0)
         parts = [(plan_of(40, 10, 4.0, 9), 5), (plan_of(50, 10, 4.0, 9), 8), (plan_of(60, 10, 4.0, 9), 0)]
         assert group_epsilon(parts, 2) == 7.0
         assert asked == [(((0.2, 3), (0.25, 5)), 0.25, DELTA, 2)]
@@ -419,10 +419,10 @@ class TestPersons:
 
     def test_sizes(self) -> None:
         for size in (1, 1000):
-            groups.check_size(size)
+            group_privacy.check_size(size)
         for size in (0, 1001):
             with pytest.raises(InvalidConfig, match=rf"group_size={size:,},.* 1 to 1,000\b"):
-                groups.check_size(size)
+                group_privacy.check_size(size)
 
 
 class TestSideBySide:

@@ -11,7 +11,7 @@ import pytest
 
 from engine.config import TrainingConfig
 from engine.federated import clients, server
-from engine.privacy import gaussian, mechanisms
+from engine.privacy import gaussian_sampler, mechanisms
 from engine.records import NoiseCheck
 from engine.seeds import KeyStream
 from engine.training import dpsgd
@@ -131,14 +131,14 @@ def noise_becomes(change: Callable[[np.ndarray, np.ndarray, float, Draws], np.nd
     """Let what the generator adds be something else: change(noise, sum, std, draw) → noise; the sum is before it."""
 
     def breaks(patch: Patch) -> None:
-        honest = gaussian.add_normal
+        honest = gaussian_sampler.add_normal
 
         def broken(total: np.ndarray, key: np.ndarray, std: float) -> None:
             noise = np.zeros_like(total)
             honest(noise, key, std)
             total += change(noise, total.copy(), float(std), honest).astype(np.float32)
 
-        patch.setattr(gaussian, "add_normal", broken)
+        patch.setattr(gaussian_sampler, "add_normal", broken)
 
     return breaks
 
@@ -246,14 +246,14 @@ def test_sabotage_of_the_noise_is_found(fault: str, kind: str, monkeypatch: Patc
 
 
 def test_sabotage_of_one_step_is_found(monkeypatch: Patch) -> None:
-    honest, number = gaussian.add_normal, [0]
+    honest, number = gaussian_sampler.add_normal, [0]
 
     def broken(total: np.ndarray, key: np.ndarray, std: float) -> None:
         number[0] += 1
         if number[0] != 23:
             honest(total, key, std)
 
-    monkeypatch.setattr(gaussian, "add_normal", broken)
+    monkeypatch.setattr(gaussian_sampler, "add_normal", broken)
     found = checked(central("bilstm"), 32)
     assert any(all(part in fault for part in (" step 23 ", " 0.0 % ")) for fault in found.faults)
 
@@ -267,13 +267,13 @@ def test_sabotage_of_one_weight_is_found(monkeypatch: Patch) -> None:
 
 def test_sabotage_of_old_noise_after_many_steps_is_found(monkeypatch: Patch) -> None:
     """Keys that come again: only the step's number modulo 37 goes into them."""
-    honest, kept, number = gaussian.add_normal, {}, [-1]
+    honest, kept, number = gaussian_sampler.add_normal, {}, [-1]
 
     def broken(total: np.ndarray, key: np.ndarray, std: float) -> None:
         number[0] += 1
         honest(total, kept.setdefault(number[0] % 37, key), std)
 
-    monkeypatch.setattr(gaussian, "add_normal", broken)
+    monkeypatch.setattr(gaussian_sampler, "add_normal", broken)
     found = checked(central("linear-1024"), 64)
     (fault,) = found.faults
     assert all(part in fault for part in ("Step 38 ", " step 1 "))

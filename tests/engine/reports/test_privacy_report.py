@@ -13,7 +13,7 @@ import pytest
 from engine.embeddings.apart import believable
 from engine.errors import InvalidConfig, RunNotFound
 from engine.privacy.accounting import epsilon
-from engine.privacy.groups import group_epsilon
+from engine.privacy.group_privacy import group_epsilon
 from engine.records import RATES, AttackCurve, Audit, CanaryAudit, MembershipAudit, RunKind, RunState
 from engine.reports.checks import check_rows
 from engine.reports.document import html_file, json_file

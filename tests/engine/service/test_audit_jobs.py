@@ -8,7 +8,7 @@ from engine.cluster import supervisor
 from engine.cluster.worker import compute
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig
 from engine.errors import InvalidConfig
-from engine.privacy.audit import extent
+from engine.privacy.audit import applicability
 from engine.records import RunKind, RunState
 from engine.service import Runs, audit_jobs, budget_service
 from tests.engine.service.test_run_service import SMALL
@@ -18,8 +18,8 @@ from tests.engine.service.test_run_service import SMALL
 def runs(trained_settings, monkeypatch):
     """Runs that wait until a test computes them; audits are small."""
     monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
-    monkeypatch.setattr(extent, "CANARIES", 40)
-    monkeypatch.setattr(extent, "REFERENCES", 3)
+    monkeypatch.setattr(applicability, "CANARIES", 40)
+    monkeypatch.setattr(applicability, "REFERENCES", 3)
     made = Runs(trained_settings)
     yield made
     made.close()
@@ -76,11 +76,11 @@ def test_progress_is_of_the_whole(runs, monkeypatch):
 
 def test_what_nobody_attacks_is_told_before(runs):
     several = replace(SMALL, federation=FederationConfig(clients=2))
-    assert extent.usual(several) == (0, 3)
-    assert extent.trainings(0, 3) == 2.0
-    assert extent.trainings(*extent.usual(SMALL)) == 4.0
+    assert applicability.usual(several) == (0, 3)
+    assert applicability.trainings(0, 3) == 2.0
+    assert applicability.trainings(*applicability.usual(SMALL)) == 4.0
     layered = replace(SMALL, privacy=PrivacyConfig(noise_multiplier=1.0, clipping="per-layer"))
-    assert extent.usual(layered) == (0, 3)
+    assert applicability.usual(layered) == (0, 3)
 
 
 def test_an_audit_is_a_look_at_a_corpus_with_a_budget(runs):

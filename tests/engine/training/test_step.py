@@ -11,7 +11,7 @@ from engine.config import TrainingConfig
 from engine.embeddings import EncodedSplit
 from engine.errors import TrainingFailed
 from engine.privacy.mechanisms import add_gaussian_noise, poisson_sample, shuffled_batch
-from engine.privacy.noise_check import NoiseMonitor
+from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
 from engine.taggers.decoding import Decoder

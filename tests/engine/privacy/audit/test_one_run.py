@@ -20,7 +20,7 @@ from engine.privacy.audit.one_run import (
     p_value,
     steps_bound,
 )
-from engine.privacy.audit.trade_offs import delta_of_gaussian, gaussian, of_pairs
+from engine.privacy.audit.tradeoff_functions import delta_of_gaussian, gaussian, of_pairs
 from engine.privacy.plan import PrivacyPlan
 
 

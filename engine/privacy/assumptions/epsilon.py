@@ -1,0 +1,96 @@
+"""The ε of a training under assumptions: an upper bound, or none where no sound one is known."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from engine.privacy import accounting
+from engine.privacy.assumptions.scenario import Choices, Part, Training, plans
+from engine.privacy.group_privacy import group_epsilon
+from engine.privacy.plan import PrivacyPlan
+
+_MOVED = {"zero-out": 1.0, "replace": 2.0, "add-or-remove": math.sqrt(5)}
+"""How far what an epoch of fixed batches shows can move, in clip norms: emptied, a sentence moves its batch's sum by up
+to C; exchanged, by up to 2C; added, one batch by up to 2C and the last by up to C
+(:func:`engine.privacy.accounting.shuffled_epsilon`)."""
+
+
+def epsilon(training: Training, choices: Choices) -> float | None:
+    """The ε of a training under these choices; ∞ where nothing is hidden, None where no sound number is known: of
+    several sentences under fixed batches with one sentence more or less, or exchanged under chance."""
+    if choices.seed_known or training.noise_multiplier == 0 or choices.whole_client:
+        return math.inf
+    return _epsilon(training, choices)
+
+
+@lru_cache(maxsize=4096)
+def _epsilon(training: Training, choices: Choices) -> float | None:
+    if choices.sampling == "none":
+        return _of_fixed_batches(training, choices)
+    told = plans(training, choices)
+    if choices.sentences > 1:
+        if choices.accountant != "pld" or choices.neighbours == "replace":
+            return None
+        return group_epsilon([(plan, plan.steps) for plan in told], choices.sentences)
+    if choices.neighbours == "replace":
+        return _exchanged(told, choices.delta, choices.accountant)
+    # Emptied or removed: the same two distributions of a step (Kairouz et al. 2021, definition 2.1).
+    return _removed(told, choices.delta, choices.accountant)
+
+
+def _removed(told: Sequence[PrivacyPlan], delta: float, accountant: str) -> float:
+    """Of the part that costs most."""
+    parts = accounting.costly((replace(plan, delta=delta), plan.steps) for plan in told)
+    return max(accounting.epsilon(plan, steps, accountant) for plan, steps in parts)
+
+
+def _of_fixed_batches(training: Training, choices: Choices) -> float | None:
+    """Everybody is in one batch of each epoch, or in each message or round. Several of one person move it k times as
+    far at most, if they lie in one batch."""
+    moved = _moved(training, choices.neighbours)
+    if choices.sentences > 1 and choices.neighbours == "add-or-remove":
+        return None
+    moved *= choices.sentences
+    epochs = max(passes(training, part) for part in training.own) * choices.trainings
+    if choices.accountant == "pld":
+        return accounting.gaussian_epsilon(math.sqrt(epochs) * moved / training.noise_multiplier, choices.delta)
+    whole = PrivacyPlan(
+        examples=1,
+        batch_size=1,
+        steps=epochs,
+        noise_multiplier=training.noise_multiplier / moved,
+        clip_norm=1.0,
+        delta=choices.delta,
+        sampling="poisson",
+    )
+    return accounting.epsilon(whole, epochs, choices.accountant)
+
+
+def _moved(training: Training, neighbours: str) -> float:
+    """Of whole clients each round is one sum or one message: one client more or less moves it by C."""
+    return 1.0 if training.unit == "client" and neighbours == "add-or-remove" else _MOVED[neighbours]
+
+
+def passes(training: Training, part: Part) -> int:
+    """How often everybody's data may be in what is seen: epochs that have begun; rounds or messages of whole clients,
+    which may join each."""
+    if training.unit == "client":
+        return part.steps
+    if not training.parts:
+        return math.ceil(training.epochs)
+    return math.ceil(part.steps / math.ceil(part.examples / part.batch_size))
+
+
+def _exchanged(told: Sequence[PrivacyPlan], delta: float, accountant: str) -> float:
+    """An upper bound: a removal and an addition, each (ε, δ′), together (2ε, (1 + e^ε)·δ′) (Dwork and Roth 2014,
+    theorem 2.2); δ′ such that this is δ, found from where the accountant has an ε at all."""
+    low, high = delta * 1e-30, delta / 2
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        one = _removed(told, middle, accountant)
+        fits = math.isinf(one) or math.log(middle) + one + math.log1p(math.exp(-one)) <= math.log(delta)
+        low, high = (middle, high) if fits else (low, middle)
+        if high / low < 1.01:
+            break
+    return 2 * _removed(told, low, accountant)

@@ -1,0 +1,90 @@
+"""Audits of mechanisms whose ε is known: does the bound stay below it, and how near does it come?"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+
+from engine.errors import InvalidConfig
+from engine.privacy.accounting import gaussian_epsilon
+from engine.privacy.audit import multi_run
+from engine.privacy.audit.bound_inversion import of_gaussians
+from engine.privacy.audit.one_run import best, epsilon_bound, gaussian_bound, guesses_of
+from engine.privacy.audit.tradeoff_functions import delta_of_gaussian
+
+_LARGEST = 50.0
+
+BOUNDS = {"gaussian": gaussian_bound, "any": epsilon_bound}
+TRIALS = "trials"
+FAMILIES = (*BOUNDS, TRIALS)
+"""By what is taken for granted of the mechanism: that it is a Gaussian one, or nothing, or the first and that no canary
+tells of another."""
+
+
+@dataclass(frozen=True)
+class Repetitions:
+    """epsilon: the true one at ``delta``. bounds: float [repetitions]. coverage: share of them that are at most it."""
+
+    epsilon: float
+    delta: float
+    bounds: np.ndarray
+
+    @property
+    def coverage(self) -> float:
+        """Share of the bounds that hold."""
+        return float((self.bounds <= self.epsilon).mean())
+
+    @property
+    def median(self) -> float:
+        """Of the bounds."""
+        return float(np.median(self.bounds))
+
+
+def gaussian_mechanism(
+    epsilon: float,
+    *,
+    repetitions: int,
+    canaries: int = 100_000,
+    delta: float = 1e-5,
+    family: str = "gaussian",
+    seed: int = 0,
+) -> Repetitions:
+    """Audits the Gaussian mechanism that has this ε at δ, so often: canaries are orthogonal directions of length 1, and
+    the attacker sees the noisy sum along each, as somebody does who reads every step (the strongest white box).
+
+    family: which bound, one of :data:`FAMILIES`. Raises InvalidConfig for values out of range.
+    """
+    for name, value, least in (("repetitions", repetitions, 1), ("canaries", canaries, 1)):
+        if value < least:
+            raise InvalidConfig(f"{name}={value}, expected at least {least}")
+    if family not in FAMILIES:
+        raise InvalidConfig(f"family={family!r}, expected one of {', '.join(FAMILIES)}")
+    std = sigma(epsilon, delta)
+    random = np.random.default_rng([seed, repetitions, canaries])
+    bounds = np.empty(repetitions)
+    for repetition in range(repetitions):
+        members = random.random(canaries) < 0.5
+        seen = members + std * random.standard_normal(canaries)
+        bounds[repetition] = _bound((seen - 0.5) / std**2, members, delta, family)
+    return Repetitions(epsilon, delta, bounds)
+
+
+def _bound(scores: np.ndarray, members: np.ndarray, delta: float, family: str) -> float:
+    if family != TRIALS:
+        return best(guesses_of(scores, members), BOUNDS[family], delta)
+    rates = multi_run.errors(scores, members)
+    return of_gaussians(lambda curve: multi_run.ruled_out(rates, curve), delta)
+
+
+def sigma(epsilon: float, delta: float) -> float:
+    """Of the Gaussian mechanism of sensitivity 1 with this ε at δ. Raises InvalidConfig for values out of range."""
+    if not 0 < epsilon <= _LARGEST:
+        raise InvalidConfig(f"epsilon={epsilon:g}, expected above 0 and at most {_LARGEST:g}")
+    if not 0 < delta < 1:
+        raise InvalidConfig(f"delta={delta:g}, expected between 0 and 1")
+    return float(1 / brentq(lambda mu: delta_of_gaussian(epsilon, mu) - delta, 1e-6, 100.0, xtol=1e-12))
+
+
+def epsilon_at(epsilon: float, delta: float, *, noise: float) -> float:
+    """The ε at δ that is left where a Gaussian mechanism with this one has so much of its noise alone."""
+    return gaussian_epsilon(1 / (noise * sigma(epsilon, delta)), delta)

@@ -1,0 +1,146 @@
+"""What several trainings cost together, against closed forms and the library's own conversion."""
+
+import dataclasses
+import math
+
+import pytest
+from dp_accounting.rdp import RdpAccountant, rdp_privacy_accountant
+
+from engine.errors import InvalidConfig
+from engine.privacy import pld, rdp_filter
+from engine.privacy.accounting import gaussian_epsilon
+from engine.privacy.plan import PrivacyPlan
+from engine.privacy.rdp_filter import Filter, filter_for, together
+
+DELTA = 1e-5
+
+
+def plan_of(examples: int, batch_size: int, sigma: float, steps: int) -> PrivacyPlan:
+    return PrivacyPlan(
+        examples=examples,
+        batch_size=batch_size,
+        steps=steps,
+        noise_multiplier=sigma,
+        clip_norm=1.0,
+        delta=DELTA,
+        sampling="poisson",
+    )
+
+
+WHOLE = plan_of(100, 100, 20.0, 8)
+"""Without sampling: a step of order α costs α ÷ (2σ²)."""
+
+
+def test_the_orders_are_those_of_the_library() -> None:
+    theirs = {order for order in RdpAccountant()._orders if order <= 512}
+    assert list(rdp_filter.ORDERS) == sorted({*theirs, 64})
+
+
+@pytest.mark.parametrize("order", [1.1, 2.0, 7.5, 64, 512])
+@pytest.mark.parametrize(("epsilon", "delta"), [(8.0, 1e-5), (100.0, 1e-2)])
+def test_the_allowance_is_what_the_library_turns_into_the_total(order: float, epsilon: float, delta: float) -> None:
+    allowance = Filter(epsilon, delta, order).allowance
+    if allowance < 0:
+        assert rdp_privacy_accountant.compute_epsilon([order], [0.0], delta)[0] in (0.0, pytest.approx(math.inf))
+        return
+    assert rdp_privacy_accountant.compute_epsilon([order], [allowance], delta)[0] == pytest.approx(epsilon)
+
+
+@pytest.mark.parametrize("order", [2, 3, 8])
+def test_a_sampled_step_costs_its_binomial_sum(order: int) -> None:
+    """Mironov, Talwar and Zhang 2019: ln(Σ_k Binomial(α, q)[k] · exp(k(k − 1) ÷ 2σ²)) ÷ (α − 1)."""
+    plan = plan_of(50, 10, 1.5, 6)
+    q, sigma = 0.2, 1.5
+    terms = [
+        math.comb(order, k) * q**k * (1 - q) ** (order - k) * math.exp(k * (k - 1) / (2 * sigma**2))
+        for k in range(order + 1)
+    ]
+    step = math.log(sum(terms)) / (order - 1)
+    kept = Filter(3.0, DELTA, order)
+    assert kept.cost(plan) == pytest.approx(6 * step)
+    assert kept.cost(plan, 5) == pytest.approx(5 * 6 * step)
+    assert kept.cost(dataclasses.replace(plan, noise_multiplier=0.0)) == math.inf
+
+
+def test_a_filter_admits_up_to_its_allowance() -> None:
+    kept = Filter(8.0, DELTA, 10.0)
+    half = kept.allowance / 2
+    assert kept.admits(half, half)
+    assert not kept.admits(half, math.nextafter(half, math.inf) + 1e-12)
+    assert not kept.admits(math.inf, 0.0)
+    assert not kept.admits(0.0, math.inf)
+
+
+def test_a_filter_stays_what_it_was() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Filter(8.0, DELTA, 10.0).epsilon = 9.0
+
+
+@pytest.mark.parametrize("total", [0.8, 2.0, 9.0])
+def test_the_order_is_the_one_at_which_most_trainings_fit(total: float) -> None:
+    """By closed form, over the orders of the library: (ε + (ln δ + ln α) ÷ (α − 1) − ln((α − 1) ÷ α)) ÷ (α ÷ 2σ²)."""
+
+    def fitting(order: float) -> float:
+        allowance = total + (math.log(DELTA) + math.log(order)) / (order - 1) - math.log1p(-1 / order)
+        return allowance / (8 * order / (2 * 20.0**2))
+
+    found = filter_for(total, DELTA, WHOLE)
+    assert (found.epsilon, found.delta) == (total, DELTA)
+    assert fitting(found.order) == pytest.approx(max(map(fitting, RdpAccountant()._orders[:-1])), rel=1e-9)
+
+
+def just_enough(steps: int) -> tuple[PrivacyPlan, Filter]:
+    """A training and the smallest total that holds it, but for a last digit."""
+    plan, total = dataclasses.replace(WHOLE, steps=steps), 1.0
+    for _ in range(40):  # the order with the most room depends on the total
+        best = max(
+            (Filter(total, DELTA, order) for order in rdp_filter.ORDERS), key=lambda f: f.allowance / f.cost(plan)
+        )
+        total -= best.allowance - best.cost(plan)
+    return plan, best
+
+
+def test_a_total_has_to_hold_one_training_and_may_hold_no_more() -> None:
+    exactly = [(plan, kept) for plan, kept in map(just_enough, range(12, 24)) if kept.allowance == kept.cost(plan)]
+    assert exactly
+    for plan, kept in exactly:
+        assert filter_for(kept.epsilon, DELTA, plan) == kept
+        with pytest.raises(InvalidConfig, match=r"^budget=.* less than .*delta=1e-05\b"):
+            filter_for(kept.epsilon - 1e-9, DELTA, plan)
+    with pytest.raises(InvalidConfig, match=r"budget=0\.5 is less"):
+        filter_for(0.5, DELTA, dataclasses.replace(WHOLE, noise_multiplier=5.0))
+
+
+def test_trainings_together_are_one_gaussian_without_sampling() -> None:
+    """μ² = Σ steps ÷ σ² (Dong, Roth and Su 2022)."""
+    other = plan_of(50, 50, 8.0, 3)
+    exact = gaussian_epsilon(math.sqrt(2 * 8 / 20**2 + 3 / 8**2), DELTA)
+    assert exact <= together([(WHOLE, 2), (other, 1)], DELTA) <= exact + 2e-3
+    alone = gaussian_epsilon(math.sqrt(8) / 20, DELTA)
+    assert alone <= together([(WHOLE, 1)], DELTA) <= alone + 2e-3
+    assert together([(WHOLE, 1), (dataclasses.replace(WHOLE, noise_multiplier=0.0), 0)], DELTA) == together(
+        [(WHOLE, 1)], DELTA
+    )
+
+
+def test_nothing_run_costs_nothing_and_one_run_without_noise_everything() -> None:
+    silent = dataclasses.replace(WHOLE, noise_multiplier=0.0)
+    assert together([], DELTA) == together([(WHOLE, 0)], DELTA) == 0.0
+    assert together([(WHOLE, 1), (silent, 1)], DELTA) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("sigmas", "width"), [((0.5, 4.0), 1e-4), ((0.25, 4.0), 4e-4), ((0.125, 0.25), 16e-4), ((0.4,), 1e-4 / 0.64)]
+)
+def test_the_grid_is_as_wide_as_the_least_noisy_asks_for(
+    sigmas: tuple[float, ...], width: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest, asked = pld.on_grid, []
+
+    def recording(probability: float, sigma: float, interval: float) -> object:
+        asked.append((probability, sigma, interval))
+        return honest(1.0, 100.0, 1e-2)  # quickly
+
+    monkeypatch.setattr(pld, "on_grid", recording)
+    together([(plan_of(10, 2, sigma, 1), 1) for sigma in sigmas], 1e-3)
+    assert asked == [(0.2, sigma, pytest.approx(width)) for sigma in sigmas]

@@ -1,0 +1,43 @@
+"""TensorFlow Privacy's statement: the same figures as ours, without TensorFlow."""
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+
+from engine.privacy import tf_privacy_statement
+from engine.privacy.accounting import epsilon, gaussian_epsilon
+from engine.privacy.plan import PrivacyPlan
+
+PLAN = PrivacyPlan(
+    examples=14_041, batch_size=256, steps=548, noise_multiplier=1.0, clip_norm=1.5, delta=1e-5, sampling="poisson"
+)
+
+
+def test_it_says_what_renyi_accounting_says_here():
+    found = tf_privacy_statement.of(PLAN, 548)
+    assert found.poisson == pytest.approx(epsilon(PLAN, 548, "rdp"), abs=0.001) == pytest.approx(2.98, abs=0.005)
+    # Once an epoch, ten epochs: ten Gaussian releases; Rényi accounting is a little above the exact figure.
+    exact = gaussian_epsilon(10**0.5, 1e-5)
+    assert exact < found.ordered < 1.1 * exact
+    text = " ".join(found.text.split())
+    assert all(part in text for part in ("14041 examples", "256 examples per iteration"))
+
+
+def test_tensorflow_is_not_loaded_for_it():
+    code = (
+        "import sys\n"
+        "from engine.privacy import tf_privacy_statement as statement\n"
+        "from tests.engine.privacy.test_tf_privacy_statement import PLAN\n"
+        "assert statement.of(PLAN, 548)\n"
+        "assert 'tensorflow' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_where_it_is_not_installed_nothing_is_said(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    tf_privacy_statement._module.cache_clear()
+    assert tf_privacy_statement.of(PLAN, 548) is None
+    tf_privacy_statement._module.cache_clear()
