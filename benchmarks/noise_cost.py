@@ -23,7 +23,7 @@ from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.corpus import resolve
 from engine.errors import CorpusError
 from engine.experiments.recipes import good_practice
-from engine.federated import federation
+from engine.federated import fedavg
 from engine.privacy.noise_check.monitor import WAITING, NoiseMonitor
 from engine.settings import Settings
 from engine.simulation import recorder, setup
@@ -53,7 +53,7 @@ class Blind:
 @contextmanager
 def blind() -> Iterator[None]:
     """Runs that begin here are not checked, and take the same steps."""
-    places: list[Any] = [federation, dpsgd]
+    places: list[Any] = [fedavg, dpsgd]
     try:
         for place in places:
             place.NoiseMonitor = Blind

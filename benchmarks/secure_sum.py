@@ -14,9 +14,9 @@ import numba
 import numpy as np
 
 from benchmarks.report import finish, markdown
-from engine.federated.fixed_point import FixedPoint
-from engine.federated.noise_shares import noise_share
-from engine.federated.secure_sum import WORD_BYTES, Party, SecureSum, SumPlan
+from engine.federated.secagg.distributed_noise import noise_share
+from engine.federated.secagg.protocol import WORD_BYTES, Party, SecureSum, SumPlan
+from engine.federated.secagg.quantization import FixedPoint
 
 PLATFORMS = (3, 5, 10, 20)
 WEIGHTS = (10_000, 100_000, 600_500)

@@ -26,10 +26,10 @@ from engine.corpus.sentences import Corpus
 from engine.embeddings import apart
 from engine.embeddings.encoded import subset, with_tags
 from engine.errors import CorpusError, TrainingFailed
-from engine.federated.clients import message
-from engine.federated.federation import Holding
+from engine.federated.client_noise_monitor import Witness
+from engine.federated.client_update import message
+from engine.federated.fedavg import Holding
 from engine.federated.plan import FederatedPlan, Visit, plan_of, seeded_secrets
-from engine.federated.witness import Witness
 from engine.privacy import accounting, events
 from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan

@@ -20,8 +20,8 @@ from engine.embeddings import EncodedSplit
 from engine.embeddings.encoded import subset
 from engine.errors import InvalidConfig
 from engine.federated.accounting import spent
-from engine.federated.clients import clip, message
-from engine.federated.federation import Holding
+from engine.federated.client_update import clip, message
+from engine.federated.fedavg import Holding
 from engine.federated.plan import Visit
 from engine.privacy.audit import gradient_inversion
 from engine.records import ServerAudit, ServerReading

@@ -20,7 +20,7 @@ from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
 
 if TYPE_CHECKING:
-    from engine.federated.secure_round import SecureRound
+    from engine.federated.secagg.aggregation_round import SecureRound
 
 MOST_VISITS = 1_000_000
 """Largest rounds · participants."""
@@ -99,7 +99,7 @@ class FederatedPlan:
         """The secure sum of so many weights in a round, where the mechanism has one."""
         if self.server is None or not self.mechanism.in_shares:
             return None
-        from engine.federated.secure_round import secure_round
+        from engine.federated.secagg.aggregation_round import secure_round
 
         return secure_round(
             len(self.rounds[round]), weights, float(self.server.clip_norm or 0.0), self.server.noise_std, round

@@ -4,8 +4,8 @@
 equal; written here as w + Σ a_k (w_k − w) / Σ a_k. *DP-FedAvg* (McMahan et al. 2018, algorithm 1, with fixed
 denominator): each update w_k − w is scaled down to L2 norm C, the sum gets N(0, σ²C²) on each weight and is divided by
 the expected number of participants. *Local*: each client adds that noise to its own scaled update, before it is sent
-(:mod:`engine.federated.clients`), and the server takes the mean. *Secure sum*: updates come under masks, and the
-server opens their sum alone (:mod:`engine.federated.secure_round`).
+(:mod:`engine.federated.client_update`), and the server takes the mean. *Secure sum*: updates come under masks, and the
+server opens their sum alone (:mod:`engine.federated.secagg.aggregation_round`).
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.federated.clients import clip, server_noise
+from engine.federated.client_update import clip, server_noise
 from engine.federated.plan import FederatedPlan
-from engine.federated.secure_round import SecureRound, bytes_of
+from engine.federated.secagg.aggregation_round import SecureRound, bytes_of
 from engine.seeds import Secrets, Seeds
 
 BYTES_PER_WEIGHT = 4

@@ -26,7 +26,7 @@ from engine.validation import integer, one_of
 
 if TYPE_CHECKING:
     from engine.embeddings import EncodedCorpus, EncodedSplit
-    from engine.federated.federation import Federation, Holding
+    from engine.federated.fedavg import Federation, Holding
     from engine.federated.plan import FederatedPlan
     from engine.taggers import Tagger
     from engine.taggers.decoding import Decoder
@@ -287,7 +287,7 @@ def _federation(
     setting: Setting, world: World, owners: Devices, rounds: Sequence[Sequence[int]]
 ) -> "tuple[Federation, list[Holding]]":
     """What trains, and what each device trains with: all the common weights, or a part of them and its own."""
-    from engine.federated.federation import Federation, Holding
+    from engine.federated.fedavg import Federation, Holding
 
     other = np.zeros(len(world.encoded.train), dtype=bool)
     other[owners.own[owners.other].reshape(-1)] = True

@@ -3,7 +3,8 @@
 * each lies alone: randomised response (Warner 1965), the truth with probability π = e^ε/(1 + e^ε);
 * each adds noise alone: Laplace noise of scale 1/ε to 0 or 1;
 * a sum that nobody can look into (secure aggregation): each adds a share of Gaussian noise, and the sum has what
-  (ε, δ) takes (:mod:`engine.federated.noise_shares`), whoever of a stated number of people works with the server;
+  (ε, δ) takes (:mod:`engine.federated.secagg.distributed_noise`), whoever of a stated number of people works with the
+  server;
 * one curator: Laplace noise of scale 1/ε to the sum.
 
 Errors are standard deviations of the estimated share, for people who are fixed: only the noise is random.
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.federated.noise_shares import noise_of_sum, noise_share
+from engine.federated.secagg.distributed_noise import noise_of_sum, noise_share
 from engine.lessons.noise import fitting
 from engine.seeds import Seeds
 from engine.validation import integer, number

@@ -8,9 +8,9 @@ import numpy as np
 
 from engine.embeddings import apart
 from engine.federated.accounting import spent
-from engine.federated.federation import Progress
+from engine.federated.fedavg import Progress
 from engine.federated.plan import FederatedPlan
-from engine.federated.secure_round import may_vanish
+from engine.federated.secagg.aggregation_round import may_vanish
 from engine.federated.server import Exchange
 from engine.privacy.accounting import FAILED_CHECK
 from engine.privacy.noise_check.monitor import NoiseMonitor

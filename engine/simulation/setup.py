@@ -16,8 +16,8 @@ from engine.embeddings.apart import Overlap
 from engine.embeddings.characters import with_characters
 from engine.embeddings.encoded import in_scheme, subset, tag_sequences, with_tags
 from engine.federated.accounting import spent
-from engine.federated.federation import Federation, Holding
-from engine.federated.gradients import GradientFederation
+from engine.federated.fedavg import Federation, Holding
+from engine.federated.fedsgd import GradientFederation
 from engine.federated.plan import plan_of, secrets_of
 from engine.records import EntityScores
 from engine.scoring import score

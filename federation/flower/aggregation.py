@@ -14,7 +14,7 @@ from hashlib import sha256
 import numpy as np
 from flwr.server.workflow.secure_aggregation.secaggplus_workflow import SecAggPlusWorkflow, WorkflowState
 
-from engine.federated.masks import mask
+from engine.federated.secagg.crypto import mask
 
 MODULUS = 1 << 32
 _DRAW_MASKS = (

@@ -14,8 +14,8 @@ from engine.settings import Settings
 from federation.client import Client
 from federation.configuration import Agreement
 from federation.flower.aggregation import mend
-from federation.flower.guard import Guard
-from federation.span import span
+from federation.flower.server_validation import Guard
+from federation.quantization_range import span
 
 
 class _Trains(FlowerClient):

@@ -75,7 +75,9 @@ def run_client(agreement: Agreement, file: Path) -> NoReturn:
     own = folder / "bin"
     own.mkdir(exist_ok=True, mode=0o700)
     program = own / "flwr-clientapp"
-    program.write_text(f"#!{sys.executable}\nfrom federation.flower.own_code import main\n\nmain()\n", encoding="utf-8")
+    program.write_text(
+        f"#!{sys.executable}\nfrom federation.flower.client_app_runner import main\n\nmain()\n", encoding="utf-8"
+    )
     program.chmod(0o700)
     home = folder / "flower"
     home.mkdir(exist_ok=True, mode=0o700)

@@ -19,9 +19,9 @@ from engine.settings import Settings
 from federation import configuration
 from federation.configuration import FILE
 from federation.flower.aggregation import MODULUS, Aggregation, levels, mend
-from federation.flower.guard import least
+from federation.flower.server_validation import least
+from federation.quantization_range import span
 from federation.server import Server
-from federation.span import span
 
 
 class _Rounds(FedAvg):

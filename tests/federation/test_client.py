@@ -8,7 +8,7 @@ import pytest
 
 from engine.config import SimulationConfig
 from engine.errors import BudgetExceeded, CorpusError, TrainingFailed
-from engine.federated.clients import clip
+from engine.federated.client_update import clip
 from engine.privacy import accounting
 from engine.privacy.noise_check import critical_values
 from engine.settings import Settings

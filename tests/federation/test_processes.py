@@ -15,7 +15,7 @@ import pytest
 
 from engine.config import SimulationConfig
 from engine.errors import TrainingFailed
-from engine.federated.federation import Federation
+from engine.federated.fedavg import Federation
 from engine.settings import Settings
 from engine.simulation.setup import prepare
 from federation.keys import make_server_keys
@@ -170,7 +170,7 @@ from flwr.app import ConfigRecord, RecordDict
 from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
 from engine.errors import SumFailed
 from federation.flower.aggregation import MODULUS, levels
-from federation.flower.guard import Guard
+from federation.flower.server_validation import Guard
 def asks(kind="train", **values):
     content = RecordDict({RECORD_KEY_CONFIGS: ConfigRecord(values)} if values else {})
     message = SimpleNamespace(content=content, metadata=SimpleNamespace(message_type=kind))

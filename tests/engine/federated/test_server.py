@@ -9,11 +9,11 @@ import pytest
 from scipy import stats
 
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
-from engine.federated import clients, server
-from engine.federated.clients import message
+from engine.federated import client_update, server
+from engine.federated.client_noise_monitor import Witness
+from engine.federated.client_update import message
 from engine.federated.plan import FederatedPlan, federated_plan
 from engine.federated.server import Server
-from engine.federated.witness import Witness
 from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.records import NoiseCheck
 from engine.seeds import Secrets, Seeds
@@ -240,36 +240,36 @@ class TestSabotage:
     def test_sabotage_too_little_noise(
         self, monkeypatch: pytest.MonkeyPatch, mechanism: str, factor: float, share: str
     ) -> None:
-        drawn = clients.server_noise
-        for module in (clients, server):
+        drawn = client_update.server_noise
+        for module in (client_update, server):
             monkeypatch.setattr(module, "server_noise", lambda *of, **keys: factor * drawn(*of, **keys))
         assert re.search(share, " ".join(witnessed(whole_clients(mechanism)).faults))
 
     @pytest.mark.parametrize("mechanism", MECHANISMS)
     def test_sabotage_the_same_noise_again(self, monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
-        drawn = clients.server_noise
-        for module in (clients, server):
+        drawn = client_update.server_noise
+        for module in (client_update, server):
             monkeypatch.setattr(module, "server_noise", lambda *of, **keys: drawn(*of, round=0))
         assert "again" in " ".join(witnessed(whole_clients(mechanism)).faults)
 
     @pytest.mark.parametrize("mechanism", MECHANISMS)
     def test_sabotage_updates_not_clipped(self, monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
         """Updates of √3000 = 55 C ÷ 1.5: what is left of one beyond its clipped self is not noise."""
-        for module in (clients, server):
+        for module in (client_update, server):
             monkeypatch.setattr(module, "clip", lambda update, clip_norm: update)
         assert witnessed(whole_clients(mechanism)).failed
 
     @pytest.mark.parametrize("mechanism", MECHANISMS)
     def test_sabotage_clipped_to_twice_the_norm(self, monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
-        clip = clients.clip
-        for module in (clients, server):
+        clip = client_update.clip
+        for module in (client_update, server):
             monkeypatch.setattr(module, "clip", lambda update, clip_norm: clip(update, 2 * clip_norm))
         assert "along" in " ".join(witnessed(whole_clients(mechanism)).faults)
 
     def test_sabotage_weighted_by_examples(self) -> None:
         def weighted(self: Server, client: int, update: np.ndarray, examples: int) -> None:
             Server.receive(self, client, update, examples)
-            self._sum += 4 * clients.clip(update, 1.5)
+            self._sum += 4 * client_update.clip(update, 1.5)
 
         assert witnessed(whole_clients("dp-fedavg"), receive=weighted).failed
 

@@ -16,7 +16,7 @@ import numpy as np
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.embeddings import EncodedSplit
 from engine.embeddings.features import narrow
-from engine.federated.federation import Federation, Holding
+from engine.federated.fedavg import Federation, Holding
 from engine.federated.plan import federated_plan
 from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engine.config import TrainingConfig
-from engine.federated import clients, server
+from engine.federated import client_update, server
 from engine.privacy import gaussian_sampler, mechanisms
 from engine.records import NoiseCheck
 from engine.seeds import KeyStream
@@ -698,28 +698,28 @@ def test_sabotage_of_clients_noise_is_found(fault: str, mechanism: str, monkeypa
 
 
 def one_client_without_noise(patch: Patch) -> None:
-    honest = clients.server_noise
+    honest = client_update.server_noise
     patch.setattr(
-        clients,
+        client_update,
         "server_noise",
         lambda plan, size, streams, **keys: honest(plan, size, streams, **keys) * (keys["client"] != 7),
     )
 
 
 def updates_twice_as_long(patch: Patch) -> None:
-    honest = clients.clip
-    patch.setattr(clients, "clip", lambda update, bound: 2 * honest(update, bound))
+    honest = client_update.clip
+    patch.setattr(client_update, "clip", lambda update, bound: 2 * honest(update, bound))
 
 
 def the_server_joins_what_it_should_not_know(patch: Patch) -> None:
     """Plain updates in place of the messages with their noise."""
-    from engine.federated.federation import Federation
+    from engine.federated.fedavg import Federation
 
     send = Federation._send
 
     def broken(self: Federation, client: int, trained: Any, examples: int, round: int) -> None:
         send(self, client, trained, examples, round)
-        update = clients.clip(trained.astype(np.float64) - self.weights, CLIP_NORM)
+        update = client_update.clip(trained.astype(np.float64) - self.weights, CLIP_NORM)
         self._server._sum += update
 
     patch.setattr(Federation, "_send", broken)

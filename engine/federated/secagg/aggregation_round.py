@@ -1,9 +1,9 @@
 """The secure sum of one round: how much noise each client adds, on which grid its update stands, and how many of the
 round's clients may vanish.
 
-The server opens the sum of the updates and never sees one (:mod:`engine.federated.secure_sum`). Each client adds a
+The server opens the sum of the updates and never sees one (:mod:`engine.federated.secagg.protocol`). Each client adds a
 share of the noise, and all shares together have what was planned, even where as many as may vanish are missing; where
-nobody does, there is a little more (:mod:`engine.federated.noise_shares`).
+nobody does, there is a little more (:mod:`engine.federated.secagg.distributed_noise`).
 """
 
 import math
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.errors import SumFailed, TrainingFailed
-from engine.federated.fixed_point import FixedPoint
-from engine.federated.noise_shares import noise_share
-from engine.federated.secure_sum import Opened, SumPlan, play
+from engine.federated.secagg.distributed_noise import noise_share
+from engine.federated.secagg.protocol import Opened, SumPlan, play
+from engine.federated.secagg.quantization import FixedPoint
 from engine.seeds import Secrets
 
 _MAY_VANISH = 3

@@ -13,7 +13,7 @@ from engine.embeddings import apart
 from engine.embeddings.encoded import tag_sequences
 from engine.errors import CorpusError, InvalidConfig
 from engine.federated.accounting import APART, OWN_PARTS, spent
-from engine.federated.federation import Federation
+from engine.federated.fedavg import Federation
 from engine.federated.plan import plan_of
 from engine.privacy import accounting
 from engine.privacy.noise_check import critical_values
@@ -29,7 +29,7 @@ from engine.training import dpsgd
 from engine.training.backends import backend_of
 from engine.training.checkpoint import Checkpoint
 from engine.training.dpsgd import predict
-from tests.engine.federated.platforms import FLAT, SIZES, TAGS, federation, sentences, tagger
+from tests.engine.federated.silos import FLAT, SIZES, TAGS, federation, sentences, tagger
 
 
 def through(run: Federation, rounds: int) -> Federation:

@@ -1,14 +1,14 @@
 """A sum that the server learns without learning what anybody sent (Bonawitz et al. 2017, *Practical Secure Aggregation
 for Privacy-Preserving Machine Learning*, the protocol for those who are honest but curious).
 
-Each party hides its upload, integers modulo 2³² (:mod:`engine.federated.fixed_point`), under a mask in common with each
-other party, which one of the two adds and the other subtracts, so that they cancel in the sum, and under a mask of its
-own. It sends four messages, each once:
+Each party hides its upload, integers modulo 2³² (:mod:`engine.federated.secagg.quantization`), under a mask in common
+with each other party, which one of the two adds and the other subtracts, so that they cancel in the sum, and under a
+mask of its own. It sends four messages, each once:
 
 1. *keys*: two public keys. From them each pair finds a mask, and keys for letters.
 2. *shares*: the secret key of its masks and the seed of its own mask, each cut into shares
-   (:mod:`engine.federated.shamir`); one share of each, in a sealed letter, for every other party. The server passes
-   letters on.
+   (:mod:`engine.federated.secagg.shamir`); one share of each, in a sealed letter, for every other party. The server
+   passes letters on.
 3. *masked*: the upload under all masks.
 4. *answers*: the server says whose uploads arrived. Parties send their shares of the seeds of those, and of the keys of
    those who vanished, never both of one party. The server takes the masks away that are left in the sum.
@@ -21,8 +21,8 @@ knows that knows every mask, and a sum that is done twice is masked alike.
 **Learned.** The server learns the sum of the uploads that arrived, who took part, and who vanished when. Parties learn
 who took part. Fewer than ``threshold`` parties together, with the server or without, learn the sum of the uploads of
 the others, and nothing more about them: it has the noise of the others, no longer their own
-(:func:`engine.federated.noise_shares.noise_of_sum`). With the server, ``threshold`` parties learn every upload. All
-this as far as X25519, HKDF and ChaCha20 hold.
+(:func:`engine.federated.secagg.distributed_noise.noise_of_sum`). With the server, ``threshold`` parties learn every
+upload. All this as far as X25519, HKDF and ChaCha20 hold.
 
 **Not protected.** *Against a server that lies*: it can put keys of its own in the place of parties', and choose whose
 uploads are in the sum, as long as they are ``threshold``. It gains nothing by telling parties different lists, to have
@@ -42,8 +42,8 @@ import numpy as np
 
 from engine import validation
 from engine.errors import InvalidConfig, SumFailed
-from engine.federated import masks, shamir
-from engine.federated.fixed_point import FixedPoint
+from engine.federated.secagg import crypto, shamir
+from engine.federated.secagg.quantization import FixedPoint
 from engine.seeds import Secrets
 
 PHASES = ("keys", "shares", "masked", "answers")
@@ -138,7 +138,7 @@ class Party:
         self.plan, self.number = plan, number
         self._secrets = (secrets or Secrets.drawn()).of(party=number, round=plan.round)
         self._mask_key, self._letter_key, self._seed = map(self._drawn, ("mask key", "letter key", "own mask"))
-        self._own = PublicKeys(masks.public_key(self._mask_key), masks.public_key(self._letter_key))
+        self._own = PublicKeys(crypto.public_key(self._mask_key), crypto.public_key(self._letter_key))
         self._next = 0  # which of its messages
         self._public: dict[int, PublicKeys] = {}
         self._held: dict[int, tuple[int, int]] = {}  # shares of a seed and of a key, by whose they are
@@ -164,8 +164,8 @@ class Party:
                     self._held[party] = seed, key
                 else:
                     text = b"".join(share.to_bytes(shamir.SHARE_BYTES, "little") for share in (seed, key))
-                    letters[party] = masks.sealed(self._letter_agreed(self.number, party), text)
-            return Letters(letters, masks.commitment(self._seed))
+                    letters[party] = crypto.sealed(self._letter_agreed(self.number, party), text)
+            return Letters(letters, crypto.commitment(self._seed))
 
     def masked(self, upload: np.ndarray, letters: Mapping[int, bytes]) -> np.ndarray:
         """The third message: an upload, uint32 [weights], under its masks. letters: to this party, by sender, of all
@@ -178,10 +178,10 @@ class Party:
                 self._refuse("is given letters of somebody who has no keys, or of its own")
             for sender, letter in sorted(letters.items()):
                 title = f"The letter of party {sender} to party {self.number}"
-                text = masks.opened(self._letter_agreed(sender, self.number), letter, title)
+                text = crypto.opened(self._letter_agreed(sender, self.number), letter, title)
                 seed, key = text[: shamir.SHARE_BYTES], text[shamir.SHARE_BYTES :]
                 self._held[sender] = int.from_bytes(seed, "little"), int.from_bytes(key, "little")
-            total: np.ndarray = upload + masks.mask(self._seed, upload.size)
+            total: np.ndarray = upload + crypto.mask(self._seed, upload.size)
             for other in sorted(letters):
                 _put_mask(total, self.plan, self._mask_key, self.number, other, self._public[other].masks)
             return total
@@ -229,7 +229,7 @@ class Party:
     def _letter_agreed(self, sender: int, receiver: int) -> bytes:
         other = self._public[receiver if sender == self.number else sender].letters
         purpose = f"secure sum, letter from {sender} to {receiver}, round {self.plan.round}"
-        return masks.agreed(self._letter_key, other, purpose)
+        return crypto.agreed(self._letter_key, other, purpose)
 
 
 class SecureSum:
@@ -289,12 +289,12 @@ class SecureSum:
         total = self._total.copy()
         for party in question.arrived:
             seed = _secret({each: answer.seeds.get(party) for each, answer in first.items()}, party)
-            if masks.commitment(seed) != self._commitments[party]:
+            if crypto.commitment(seed) != self._commitments[party]:
                 raise SumFailed(f"A share of the seed of party {party} is wrong: the sum stays closed")
-            total -= masks.mask(seed, total.size)
+            total -= crypto.mask(seed, total.size)
         for party in question.vanished:
             key = _secret({each: answer.keys.get(party) for each, answer in first.items()}, party)
-            if masks.public_key(key) != self._public[party].masks:
+            if crypto.public_key(key) != self._public[party].masks:
                 raise SumFailed(f"A share of the key of party {party} is wrong: the sum stays closed")
             for other in question.arrived:  # what each added for the vanished one, the vanished one would have removed
                 _put_mask(total, self.plan, key, party, other, self._public[other].masks)
@@ -305,7 +305,7 @@ def _put_mask(total: np.ndarray, plan: SumPlan, key: bytes, own: int, other: int
     """Put the mask of a pair on ``total``, uint32 [weights], in place, as the party ``own`` does: the lower number adds
     it, the higher one subtracts it."""
     purpose = f"secure sum, mask of {min(own, other)} and {max(own, other)}, round {plan.round}"
-    mask = masks.mask(masks.agreed(key, public, purpose), total.size)
+    mask = crypto.mask(crypto.agreed(key, public, purpose), total.size)
     if own < other:
         total += mask
     else:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from engine.errors import InvalidConfig, SumFailed
-from engine.federated import masks, secure_sum, shamir
-from engine.federated.fixed_point import FixedPoint
-from engine.federated.secure_sum import PHASES, Answer, Party, PublicKeys, Question, SecureSum, SumPlan, play
+from engine.federated.secagg import crypto, protocol, shamir
+from engine.federated.secagg.protocol import PHASES, Answer, Party, PublicKeys, Question, SecureSum, SumPlan, play
+from engine.federated.secagg.quantization import FixedPoint
 from engine.seeds import Secrets
 
 CHANCE = 1e-6
@@ -64,14 +64,14 @@ def pairwise(made: Sum, own: int, others: list[int]) -> np.ndarray:
     """The sum of the masks that a party has in common with others, as it adds them."""
     total = np.zeros(made.plan.weights, dtype=np.uint32)
     for other in others:
-        secure_sum._put_mask(total, made.plan, made.parties[own]._mask_key, own, other, made.public[other].masks)
+        protocol._put_mask(total, made.plan, made.parties[own]._mask_key, own, other, made.public[other].masks)
     return total
 
 
 def without(key: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mask of a key is left off."""
-    made: Callable = masks.mask
-    monkeypatch.setattr(masks, "mask", lambda of, size: np.zeros(size, np.uint32) if of == key else made(of, size))
+    made: Callable = crypto.mask
+    monkeypatch.setattr(crypto, "mask", lambda of, size: np.zeros(size, np.uint32) if of == key else made(of, size))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -82,7 +82,7 @@ class TestWhatTheServerSees:
 
     def test_without_masks_that_would_be_found(self, size, monkeypatch):
         made = Sum(replace(PLAN, weights=size))
-        monkeypatch.setattr(masks, "mask", lambda key, size: np.zeros(size, np.uint32))
+        monkeypatch.setattr(crypto, "mask", lambda key, size: np.zeros(size, np.uint32))
         assert uniform(made.masked(1)) < CHANCE
 
     def test_an_upload_that_comes_late_is_noise_though_its_key_is_known(self, size):
@@ -98,7 +98,7 @@ class TestWhatTheServerSees:
     def test_one_mask_that_is_not_known_is_enough(self, size):
         """The seed is known after the sum, and what two other parties know, who work with the server."""
         made = Sum(replace(PLAN, weights=size))
-        left = made.masked(1) - masks.mask(made.parties[1]._seed, size)
+        left = made.masked(1) - crypto.mask(made.parties[1]._seed, size)
         assert uniform(left - pairwise(made, 1, [0, 2, 3])) > CHANCE
         assert uniform(left - pairwise(made, 1, [0, 2, 3, 4])) < CHANCE
 

@@ -10,14 +10,14 @@ from scipy import stats
 
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig, TrainingFailed
-from engine.federated import federation
-from engine.federated import secure_round as rounds
-from engine.federated.clients import clip, message
-from engine.federated.secure_sum import Party
+from engine.federated import fedavg
+from engine.federated.client_update import clip, message
+from engine.federated.secagg import aggregation_round as rounds
+from engine.federated.secagg.protocol import Party
 from engine.federated.server import Server
 from engine.simulation.run import simulate
 from engine.training.checkpoint import Checkpoint
-from tests.engine.federated import platforms
+from tests.engine.federated import silos
 from tests.engine.federated.test_server import SECRETS, plan_of
 
 SIZE = 5000
@@ -171,8 +171,8 @@ class TestAPlatformVanishes:
             sent[round, client] = found, clip(trained.astype(np.float64) - common, 0.5)
             return None if (client, round) == (1, 1) else found
 
-        monkeypatch.setattr(federation, "message", vanishing)
-        run = platforms.federation(**self.CHANGES)
+        monkeypatch.setattr(fedavg, "message", vanishing)
+        run = silos.federation(**self.CHANGES)
         common, moved, exchanges = run.weights[: run.holdings[0].shared], [], []
         before = common.astype(np.float64)
         for progress in run.train():
@@ -191,9 +191,7 @@ class TestAPlatformVanishes:
         assert exchanges[1].bytes_up < exchanges[0].bytes_up
 
     def test_without_a_second_one_the_sum_stays_closed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(
-            federation, "message", lambda *found: None if found[-2] and found[-1] == 1 else message(*found)
-        )
+        monkeypatch.setattr(fedavg, "message", lambda *found: None if found[-2] and found[-1] == 1 else message(*found))
         with pytest.raises(TrainingFailed, match=r"1 of 3 parties .*at least 2\b"):
-            for _ in platforms.federation(**self.CHANGES).train():
+            for _ in silos.federation(**self.CHANGES).train():
                 pass

@@ -1,7 +1,7 @@
 """What leaves a client after its training in a round.
 
 *Secure sum*: the same with a share of the noise, on the grid of the sum, which hides it under masks
-(:mod:`engine.federated.secure_round`).
+(:mod:`engine.federated.secagg.aggregation_round`).
 
 *Local* (a whole client is protected, from everybody): its update is scaled down to L2 norm C and gets N(0, σ²C²) on
 each weight before it is sent. A client whose training diverged sends that noise alone: a missing message would tell,

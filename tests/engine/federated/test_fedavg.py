@@ -12,7 +12,7 @@ from scipy import stats
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.embeddings import EncodedSplit
 from engine.errors import TrainingFailed
-from engine.federated.federation import Federation, Holding, Progress
+from engine.federated.fedavg import Federation, Holding, Progress
 from engine.federated.plan import federated_plan
 from engine.privacy import mechanisms
 from engine.seeds import Secrets, Seeds

@@ -1,9 +1,9 @@
 """Which numbers a secure sum has room for."""
 
 from engine.config import SimulationConfig
-from engine.federated.fixed_point import DEVIATIONS
-from engine.federated.noise_shares import noise_share
-from engine.federated.secure_round import may_vanish
+from engine.federated.secagg.aggregation_round import may_vanish
+from engine.federated.secagg.distributed_noise import noise_share
+from engine.federated.secagg.quantization import DEVIATIONS
 
 _PLAIN = 8.0
 """Weights of a tagger, and so their changes, stay well within."""

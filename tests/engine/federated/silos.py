@@ -7,8 +7,8 @@ import pytest
 
 from engine.config import SimulationConfig
 from engine.embeddings import EncodedSplit
-from engine.federated.federation import Federation, Holding
-from engine.federated.gradients import GradientFederation
+from engine.federated.fedavg import Federation, Holding
+from engine.federated.fedsgd import GradientFederation
 from engine.federated.plan import federated_plan
 from engine.seeds import Secrets, Seeds
 from engine.taggers.layers import CRF, BidirectionalLSTM, Dense

@@ -13,10 +13,10 @@ from engine.config import TrainingConfig
 from engine.embeddings import EncodedSplit
 from engine.embeddings.encoded import subset
 from engine.errors import TrainingFailed
-from engine.federated.clients import message
+from engine.federated.client_noise_monitor import Witness
+from engine.federated.client_update import message
 from engine.federated.plan import FederatedPlan, Visit
 from engine.federated.server import Exchange, Server
-from engine.federated.witness import Witness
 from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.seeds import Secrets, Seeds
 from engine.training.averaging import Average

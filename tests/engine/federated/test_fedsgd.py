@@ -13,8 +13,8 @@ from engine.config import SimulationConfig, TrainingConfig
 from engine.corpus.schemes import from_bioes
 from engine.errors import InvalidConfig, TrainingFailed
 from engine.federated.accounting import spent
-from engine.federated.federation import Federation
-from engine.federated.gradients import GradientFederation, Upload
+from engine.federated.fedavg import Federation
+from engine.federated.fedsgd import GradientFederation, Upload
 from engine.federated.plan import FederatedPlan, Visit
 from engine.privacy import accounting
 from engine.privacy.plan import PrivacyPlan
@@ -26,7 +26,7 @@ from engine.training.batches import batch_of
 from engine.training.checkpoint import Checkpoint
 from engine.training.dpsgd import DPSGD, StepStatistics
 from engine.training.optimisers import Optimiser
-from tests.engine.federated.platforms import FLAT, SIZES, TAGS, federation, tagger
+from tests.engine.federated.silos import FLAT, SIZES, TAGS, federation, tagger
 
 PLAIN: dict[str, Any] = {"schedule": "gradients", "rounds": 1, "noise_multiplier": 0.0, "clip_norm": None}
 STEPS = round(2 * sum(SIZES) / 8)

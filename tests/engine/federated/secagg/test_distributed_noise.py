@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from engine.errors import InvalidConfig
-from engine.federated.fixed_point import FixedPoint
-from engine.federated.noise_shares import noise_of_sum, noise_share
-from engine.federated.secure_sum import SumPlan, play
+from engine.federated.secagg.distributed_noise import noise_of_sum, noise_share
+from engine.federated.secagg.protocol import SumPlan, play
+from engine.federated.secagg.quantization import FixedPoint
 from engine.seeds import Secrets
 
 CHANCE = 1e-6

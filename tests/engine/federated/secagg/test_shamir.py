@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.federated import shamir
+from engine.federated.secagg import shamir
 
 SMALL = 7
 numbers = st.integers(0, shamir.PRIME - 1)

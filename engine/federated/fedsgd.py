@@ -20,7 +20,7 @@ import numpy as np
 
 from engine.config import TrainingConfig
 from engine.errors import TrainingFailed
-from engine.federated.federation import Federation, Holding, Progress
+from engine.federated.fedavg import Federation, Holding, Progress
 from engine.federated.plan import FederatedPlan, Visit
 from engine.federated.server import Server
 from engine.privacy.noise_check.kernels import picked

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from engine.errors import InvalidConfig, SumFailed
-from engine.federated.fixed_point import FixedPoint
+from engine.federated.secagg.quantization import FixedPoint
 
 GRID = FixedPoint(parties=20, clip_norm=1.0, noise_std=1 / math.sqrt(14))
 sizes = st.floats(1e-6, 1e6)
