@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.report import finish, markdown
 from benchmarks.step import DIMENSIONS, HIDDEN
 from engine.hardware import processor
-from engine.training.compiled.products import BLOCKS, Blocks, add_product, packed, use
+from engine.training.compiled.gemm import BLOCKS, Blocks, add_product, packed, use
 
 KILOBYTES = (16, 24, 32, 48, 128)
 ROUNDS = 60

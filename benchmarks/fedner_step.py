@@ -17,12 +17,12 @@ from benchmarks.report import finish, interleaved, markdown
 from engine import corpus, embeddings
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.embeddings import EncodedSplit
-from engine.embeddings.characters import with_characters
+from engine.embeddings.char_ids import with_characters
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets
 from engine.settings import Settings
 from engine.taggers import build
-from engine.taggers.alphabet import NUMBER
+from engine.taggers.char_vocab import NUMBER
 from engine.training.batches import Batch, batch_of
 from engine.training.compiled.backend import CompiledBackend
 from engine.training.dpsgd import DPSGD

@@ -2,7 +2,7 @@
 ``python -m benchmarks.overlap [FOLDER …]``, folders being corpora beside those of the catalogue that are here.
 
 Says by number of words (tokens with a letter or a digit) what coincides, since short sentences do so by chance: from
-that follows ``LEAST_WORDS`` of :mod:`engine.embeddings.apart`. Seconds.
+that follows ``LEAST_WORDS`` of :mod:`engine.embeddings.contamination`. Seconds.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from itertools import combinations
 
 from engine import corpus
 from engine.corpus import Corpus
-from engine.embeddings import apart
+from engine.embeddings import contamination
 from engine.settings import Settings
 
 SPLITS = ("train", "validation", "test")
@@ -20,13 +20,15 @@ SPLITS = ("train", "validation", "test")
 
 def with_public(whole: Corpus) -> list[str]:
     """The overlap with what the features "names" rest on, as a line for each part of the corpus."""
-    found = apart.of_corpus(whole, "names")
-    fitted = {int(each) for part in apart.RESTS_ON["names"] for each in apart.fitted_on(part)}
+    found = contamination.of_corpus(whole, "names")
+    fitted = {int(each) for part in contamination.RESTS_ON["names"] for each in contamination.fitted_on(part)}
     lines = []
     for split, of, shared, short in zip(SPLITS, found.sentences, found.shared, found.short, strict=True):
-        same = [s.tokens for s in getattr(whole, split) if apart.checksum(s.tokens) in fitted]
-        lengths = sorted(Counter(min(apart.words(tokens), apart.LEAST_WORDS) for tokens in same).items())
-        more = {apart.LEAST_WORDS: " or more"}
+        same = [s.tokens for s in getattr(whole, split) if contamination.checksum(s.tokens) in fitted]
+        lengths = sorted(
+            Counter(min(contamination.words(tokens), contamination.LEAST_WORDS) for tokens in same).items()
+        )
+        more = {contamination.LEAST_WORDS: " or more"}
         by_words = ", ".join(f"{count} of {length}{more.get(length, '')}" for length, count in lengths)
         lines.append(f"| {whole.name} | {split} | {of:,} | {shared:,} | {short:,} | {by_words or 'none'} |")
     return lines
@@ -38,7 +40,7 @@ def texts(whole: Corpus) -> dict[int, tuple[str, ...]]:
         found: s.tokens
         for split in SPLITS
         for s in getattr(whole, split)
-        if (found := apart.checksum(s.tokens)) is not None
+        if (found := contamination.checksum(s.tokens)) is not None
     }
 
 
@@ -56,9 +58,9 @@ def main() -> int:
     known = {whole.name: texts(whole) for whole in every}
     for one, other in combinations(known, 2):
         both = known[one].keys() & known[other].keys()
-        longest = sorted((known[one][each] for each in both), key=lambda tokens: (-apart.words(tokens), tokens))
+        longest = sorted((known[one][each] for each in both), key=lambda tokens: (-contamination.words(tokens), tokens))
         if longest:
-            shown = "; ".join(f"{' '.join(tokens)!r} ({apart.words(tokens)} words)" for tokens in longest[:3])
+            shown = "; ".join(f"{' '.join(tokens)!r} ({contamination.words(tokens)} words)" for tokens in longest[:3])
             out(f"{one}, {other}: {len(both):,}: {shown}\n")
     return 0
 

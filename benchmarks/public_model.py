@@ -15,10 +15,10 @@ import numpy as np
 import tensorflow as tf
 
 from engine import corpus
-from engine.embeddings import apart, minilm
+from engine.embeddings import contamination, minilm
+from engine.embeddings.contextual import token_vectors
 from engine.embeddings.features import KEPT, LAYERS, PROJECTION
-from engine.embeddings.in_context import token_vectors
-from engine.embeddings.shapes import CASES, case
+from engine.embeddings.word_shape import CASES, case
 from engine.settings import Settings
 
 RANK, EPOCHS, RATE, PIECES, DROPOUT = 8, 8, 1e-3, 1024, 0.1
@@ -96,7 +96,7 @@ def main() -> int:
     only_checksums = parser.parse_args().checksums
     found = corpus.resolve("wikigold", Settings.from_environment()).load()
     minilm.PUBLIC.mkdir(exist_ok=True)
-    apart.write_checksums(found, ("projection", "adapter"))
+    contamination.write_checksums(found, ("projection", "adapter"))
     if not only_checksums:
         every = [sentence for part in (found.train, found.validation, found.test) for sentence in part]
         index = {tag: number for number, tag in enumerate(found.tags)}
@@ -104,7 +104,7 @@ def main() -> int:
         sentences = [sentence.tokens for sentence in every]
         project(sentences)
         adapt(sentences, tags, len(found.tags))
-    for path in (PROJECTION, minilm.ADAPTER, apart.CHECKSUMS):
+    for path in (PROJECTION, minilm.ADAPTER, contamination.CHECKSUMS):
         sys.stdout.write(f"{path.name}: {path.stat().st_size:,} bytes\n")
     return 0
 

@@ -1,9 +1,10 @@
 """Makes the published taggers, ``cached_results/models/``: ``python -m benchmarks.published_taggers``.
 
-Each published run that a tagger is offered of (:mod:`engine.tagging.offered`) is computed again by the engine, from the
-same configuration and seed; its test scores have to be those that were published, entity for entity, else nothing is
-written. Printed are F1 on CoNLL-2003's test part as published, with the weights in float16 as they are kept, and read
-as :mod:`engine.tagging` reads tags, well-formed ones alone. CoNLL-2003 has to be here; a quarter of an hour.
+Each published run that a tagger is offered of (:mod:`engine.tagging.published_taggers`) is computed again by the
+engine, from the same configuration and seed; its test scores have to be those that were published, entity for entity,
+else nothing is written. Printed are F1 on CoNLL-2003's test part as published, with the weights in float16 as they are
+kept, and read as :mod:`engine.tagging` reads tags, well-formed ones alone. CoNLL-2003 has to be here; a quarter of an
+hour.
 """
 
 import argparse
@@ -19,18 +20,18 @@ from engine.settings import Settings
 from engine.simulation.run import simulate
 from engine.simulation.setup import prepare
 from engine.store import paths, published_models
-from engine.tagging import offered
+from engine.tagging import published_taggers
 from engine.training.model import Model
 
 
 def main() -> int:
     """Compute, compare, write; the value is the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epsilon", action="append", choices=list(offered.published()), help="default: all")
+    parser.add_argument("--epsilon", action="append", choices=list(published_taggers.published()), help="default: all")
     chosen = parser.parse_args()
     settings, size = Settings.from_environment(), 0
-    for name in chosen.epsilon or offered.published():
-        config = offered.asked_for(name)
+    for name in chosen.epsilon or published_taggers.published():
+        config = published_taggers.asked_for(name)
         run = Runs(settings).find(config)
         if run is None or not run.published or run.outdated:
             raise TrainingFailed(f"No published run of today's engine has ε = {name}: run `make results`")

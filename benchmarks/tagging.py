@@ -12,8 +12,8 @@ import time
 from benchmarks.report import finish, tagging_table
 from engine.service import Runs
 from engine.tagging.examples import examples
-from engine.tagging.tagging import TextTagger, read_off
-from engine.tagging.text import split
+from engine.tagging.pipeline import TextTagger, read_off
+from engine.tagging.tokenization import split
 
 WORDS, TURNS, COPIES, FEW = 500, 9, 60, 6
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.report import finish, markdown
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
-from engine.embeddings.encoded import tag_sequences
+from engine.embeddings.encoding import tag_sequences
 from engine.experiments.paper import TAGGERS
 from engine.records import RoundRecord
 from engine.scoring import score

@@ -23,8 +23,8 @@ from engine.artifact_store import written_whole
 from engine.config import SimulationConfig, run_key
 from engine.corpus import CorpusHandle
 from engine.corpus.sentences import Corpus
-from engine.embeddings import apart
-from engine.embeddings.encoded import subset, with_tags
+from engine.embeddings import contamination
+from engine.embeddings.encoding import subset, with_tags
 from engine.errors import CorpusError, TrainingFailed
 from engine.federated.client_noise_monitor import Witness
 from engine.federated.client_update import message
@@ -137,7 +137,7 @@ class Client:
         compile_parts(settings, lambda stage: None)
         public = CorpusHandle(self.config.corpus, settings)
         own = public if agreement.data is None else OwnSentences(str(agreement.data), settings)
-        overlap = apart.overlap(own, self.config.features)
+        overlap = contamination.overlap(own, self.config.features)
         arrays = embeddings.encode(own, self.config.embeddings, self.config.features, lambda share: None, None)
         if own is not public:
             tags = embeddings.encode(

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.training import compiled_stamp
+from engine.training import compile_cache
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "epsilon-explorer" / "compiled"
@@ -33,7 +33,7 @@ def key(cpu_info: Path = Path("/proc/cpuinfo")) -> str:
         said = platform.processor()
     processor = sorted(set(re.findall(r"^(?:model name|flags)\s*:.*$", said, re.MULTILINE))) or [said]
     lists = (ROOT / name for name in ("requirements.txt", "tests/requirements.txt"))
-    parts = [compiled_stamp.digest(), sys.version, *processor, *(path.read_text(encoding="utf-8") for path in lists)]
+    parts = [compile_cache.digest(), sys.version, *processor, *(path.read_text(encoding="utf-8") for path in lists)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.training import compiled_stamp
+from engine.training import compile_cache
 from tests import compiled_cache
 
 
@@ -30,7 +30,7 @@ def test_a_clean_checkout_gets_the_compiled_code_of_the_last_one(checkout, tmp_p
 
 def test_other_sources_get_nothing(checkout, tmp_path, monkeypatch) -> None:
     compiled_cache.save(checkout, tmp_path / "kept")
-    monkeypatch.setattr(compiled_stamp, "digest", lambda: "of other sources")
+    monkeypatch.setattr(compile_cache, "digest", lambda: "of other sources")
     assert compiled_cache.restore(tmp_path / "clean", tmp_path / "kept") == 0
 
 
@@ -55,7 +55,7 @@ def test_what_is_there_already_stays(checkout, tmp_path) -> None:
 
 def test_only_the_newest_copies_are_kept(checkout, tmp_path, monkeypatch) -> None:
     for number in range(compiled_cache.MOST + 2):
-        monkeypatch.setattr(compiled_stamp, "digest", lambda number=number: str(number))
+        monkeypatch.setattr(compile_cache, "digest", lambda number=number: str(number))
         compiled_cache.save(checkout, tmp_path / "kept")
     assert len(list((tmp_path / "kept").iterdir())) == compiled_cache.MOST
     assert compiled_cache.restore(tmp_path / "clean", tmp_path / "kept") == 2, "the newest is there"

@@ -13,7 +13,7 @@ from engine.cli.output import progress_bar, say
 from engine.errors import InvalidConfig
 from engine.reports.scores import score_fields, score_table
 from engine.service import Runs
-from engine.tagging import offered
+from engine.tagging import published_taggers
 from engine.tagging.entities import Entity
 from engine.tagging.redaction import REPLACEMENTS, redact
 
@@ -28,7 +28,9 @@ Places = Annotated[
 ]
 Epsilon = Annotated[
     str | None,
-    typer.Option(metavar="|".join(offered.published()), help="The published tagger with this ε.  [default: inf]"),
+    typer.Option(
+        metavar="|".join(published_taggers.published()), help="The published tagger with this ε.  [default: inf]"
+    ),
 ]
 RunOption = Annotated[str | None, typer.Option("--run", metavar="ID", help="The tagger of this run of yours.")]
 Json = Annotated[bool, typer.Option("--json", help="Print a line of JSON for each text.")]
@@ -100,7 +102,7 @@ def _tagged(
     texts = _texts(paths)
     if output is not None:
         _check_targets(texts, output)
-    from engine.tagging.tagging import TextTagger
+    from engine.tagging.pipeline import TextTagger
 
     with progress_bar(quiet=quiet) as tell:
         tagger, done = TextTagger(door.settings, lambda stage: tell(stage, 0.0)), 0
@@ -119,7 +121,7 @@ def _identity(door: Runs, epsilon: str | None, run: str | None) -> str:
         if door.get(run).config.platforms:
             raise InvalidConfig(f"run={run!r} has a tagger for each of its platforms, expected a run of one corpus")
         return run
-    config = offered.asked_for(epsilon or "inf")
+    config = published_taggers.asked_for(epsilon or "inf")
     known = next((each.run_id for each in door.published() if each.config == config), None)
     if known is None:
         raise InvalidConfig(f"epsilon={epsilon!r}: the published run of this tagger is not here")

@@ -87,7 +87,7 @@ class SimulationConfig:
     spelling beside them; "contextual", vectors in context from a public language model beside these; "tuned", those of
     the same model tuned on public names beside these; "names", what spaCy's public name finder says beside these.
     language_model: the public one that "contextual" features come from, by default MiniLM; another by its shape and
-    checksum, see :mod:`engine.embeddings.own_model`.
+    checksum, see :mod:`engine.embeddings.custom_model`.
     seed: of every random stream.
     """
 

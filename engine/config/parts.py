@@ -5,7 +5,7 @@ from typing import Any
 
 from engine.errors import InvalidConfig
 from engine.privacy.mechanism_registry import MECHANISMS, MechanismKind
-from engine.taggers.kinds import KINDS
+from engine.taggers.registry import KINDS
 from engine.validation import integer, number, one_of, text, truth
 
 FEATURES = ("vectors", "shapes", "contextual", "tuned", "names")
@@ -45,7 +45,7 @@ class TaggerConfig:
     token.
     scheme: of the tags that it learns and gives: "bio2", or "bioes", which marks where names end too; of platforms one
         name for all (FedNER, section 4.1: BIO), or one for each with commas between, in the order of their corpora.
-        What is scored is BIO2 (:mod:`engine.corpus.schemes`).
+        What is scored is BIO2 (:mod:`engine.corpus.tag_schemes`).
     well_formed: whether ill-formed sequences of the scheme are forbidden when tags are read off the scores. dropout:
         chance of each value to be left out in training, of taggers that have such layers (FedNER, section 4.1: 0.2).
     """

@@ -12,7 +12,7 @@ from engine.corpus import files
 from engine.corpus.catalogue import ENTRIES, CorpusInfo, Entry
 from engine.corpus.files import OWN
 from engine.corpus.handle import CorpusHandle
-from engine.corpus.joined import JoinedCorpora
+from engine.corpus.multi_corpus import JoinedCorpora
 from engine.corpus.sentences import Corpus, Sentence
 from engine.corpus.uploads import add_upload, delete, rename
 from engine.errors import CorpusError
@@ -69,10 +69,10 @@ def checksums_of(name: str, config: SimulationConfig, settings: Settings) -> set
 
 
 def fetch(name: str, settings: Settings, progress: Callable[[float], None] = lambda share: None) -> Path:
-    """Download a named corpus: see :func:`engine.corpus.fetching.fetch`."""
-    from engine.corpus import fetching
+    """Download a named corpus: see :func:`engine.corpus.download.fetch`."""
+    from engine.corpus import download
 
-    return fetching.fetch(name, settings, progress)
+    return download.fetch(name, settings, progress)
 
 
 def catalogue(settings: Settings) -> list[CorpusInfo]:

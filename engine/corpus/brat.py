@@ -20,7 +20,7 @@ from pathlib import PurePosixPath
 from engine.corpus import standoff
 from engine.corpus.sentences import Sentence
 from engine.corpus.standoff import Mention
-from engine.corpus.texts import lines_of, shown, text_of
+from engine.corpus.text_decoding import lines_of, shown, text_of
 from engine.errors import CorpusError
 
 TEXT, MENTIONS = ".txt", ".ann"

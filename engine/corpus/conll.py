@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.corpus.sentences import Sentence
-from engine.corpus.texts import lines_of, shown
+from engine.corpus.text_decoding import lines_of, shown
 from engine.errors import CorpusError
 
 MAX_TYPES = 200

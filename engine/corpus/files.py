@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from engine.config import JOIN
 from engine.corpus import brat, rel
 from engine.corpus.catalogue import NAMED, NAMES, Entry
-from engine.corpus.texts import LARGEST_FILE
+from engine.corpus.text_decoding import LARGEST_FILE
 from engine.errors import CorpusError
 from engine.settings import Settings
 

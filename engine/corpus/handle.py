@@ -8,10 +8,10 @@ import numpy as np
 
 from engine.artifact_store import Artefacts
 from engine.config import SYNTHETIC
-from engine.corpus import files, reading
+from engine.corpus import files, loader
 from engine.corpus.catalogue import NAMED
 from engine.corpus.files import Located, Source
-from engine.corpus.layout import Layout, kept_layout
+from engine.corpus.sentence_metadata import Layout, kept_layout
 from engine.corpus.sentences import Corpus
 from engine.errors import CorpusError, StoreError
 from engine.settings import Settings
@@ -93,7 +93,7 @@ class CorpusHandle:
             from engine.corpus import synthetic
 
             return synthetic.corpus()
-        return reading.read(self._located)
+        return loader.read(self._located)
 
     def share(self) -> None:
         """Leave a copy for workers on other machines, by checksum, unless they have it by its name; nothing happens

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from engine.corpus import standoff
 from engine.corpus.sentences import Sentence
 from engine.corpus.standoff import Mention
-from engine.corpus.texts import lines_of, shown
+from engine.corpus.text_decoding import lines_of, shown
 from engine.errors import CorpusError
 
 SUFFIX = ".rel"

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from engine.corpus import rel, traces
+from engine.corpus import derived_files, rel
 from engine.corpus.files import MOST_FILES, OWN, checksum, located_at, of_all, own_files, parts_of
-from engine.corpus.reading import read
-from engine.corpus.texts import MAX_BYTES
-from engine.corpus.texts import shown as text_shown
+from engine.corpus.loader import read
+from engine.corpus.text_decoding import MAX_BYTES
+from engine.corpus.text_decoding import shown as text_shown
 from engine.errors import CorpusError, NotAllowed, StoreError
 from engine.settings import Settings
 
@@ -62,7 +62,7 @@ def add_upload(
             try:
                 return keep(lambda: _called(made, content, folder, slug, shown, settings))
             except NotAllowed:
-                traces.forget(content, settings.artefacts, copies=False)  # others may have the same content
+                derived_files.forget(content, settings.artefacts, copies=False)  # others may have the same content
                 raise
 
 

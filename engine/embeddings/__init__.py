@@ -4,9 +4,9 @@ A word that the public table does not know gets one fixed vector, the same for a
 learned from the private text, that vocabulary would leave through the side door.
 """
 
-from engine.embeddings.encoded import EncodedCorpus, EncodedSplit
+from engine.embeddings.custom_model import own_in_context
+from engine.embeddings.encoding import EncodedCorpus, EncodedSplit
 from engine.embeddings.features import IN_CONTEXT, encode
-from engine.embeddings.own_model import own_in_context
 from engine.embeddings.vectors import VectorPackage, find, installed
 
 __all__ = [

@@ -3,7 +3,7 @@ what a public name finder says.
 
 All of it comes from public inputs. The projection of the language model's layers is fitted on Wikigold (Balasuriya et
 al. 2009, CC BY 4.0) and lies in ``public/``; whether the corpus at hand is apart from it is told by
-:mod:`engine.embeddings.apart`.
+:mod:`engine.embeddings.contamination`.
 """
 
 import json
@@ -20,11 +20,11 @@ import numpy as np
 
 from engine.corpus.handle import CorpusHandle
 from engine.corpus.sentences import Corpus
-from engine.embeddings import names
-from engine.embeddings.encoded import EncodedCorpus, EncodedSplit, encode_words, name_of
-from engine.embeddings.own_model import OwnInContext
-from engine.embeddings.shapes import shapes
+from engine.embeddings import ner_features
+from engine.embeddings.custom_model import OwnInContext
+from engine.embeddings.encoding import EncodedCorpus, EncodedSplit, encode_words, name_of
 from engine.embeddings.vectors import VectorPackage, find
+from engine.embeddings.word_shape import shapes
 from engine.errors import TrainingFailed
 from engine.settings import REPOSITORY
 
@@ -32,7 +32,7 @@ PUBLIC = Path(__file__).resolve().parent / "public"
 PROJECTION = PUBLIC / "minilm-projection.npz"
 LAYERS, KEPT = (4, 6), 128
 """Of the language model: which layers are used, and how many whitened dimensions of each."""
-IN_CONTEXT = {"contextual": 2 * KEPT, "tuned": 2 * KEPT + 384, "names": 2 * KEPT + 384 + names.SIZE}
+IN_CONTEXT = {"contextual": 2 * KEPT, "tuned": 2 * KEPT + 384, "names": 2 * KEPT + 384 + ner_features.SIZE}
 """How many of a token's features come in context."""
 VECTOR_NORM, SHAPE_NORM = 6.86, 2.0
 """Word vectors are divided by their usual length (of en_core_web_md), spelling bits by this: each part of a token's
@@ -158,12 +158,12 @@ def _separately(
     progress: Callable[[float], None],
     more: Sequence[str],
 ) -> None:
-    """Have :mod:`engine.embeddings.in_context` write the file ``made``. Raises TrainingFailed."""
+    """Have :mod:`engine.embeddings.contextual` write the file ``made``. Raises TrainingFailed."""
     with tempfile.TemporaryDirectory(dir=made.parent) as passing:
         given = Path(passing) / "sentences.json"
         given.write_text(json.dumps(sentences), encoding="utf-8")
         process = subprocess.Popen(
-            [sys.executable, "-m", "engine.embeddings.in_context", *what, str(given), str(made), *more],
+            [sys.executable, "-m", "engine.embeddings.contextual", *what, str(given), str(made), *more],
             cwd=REPOSITORY,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

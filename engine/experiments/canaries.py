@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from engine.config import SimulationConfig, run_id
-from engine.embeddings.encoded import EncodedSplit, subset, token_positions
+from engine.embeddings.encoding import EncodedSplit, subset, token_positions
 from engine.errors import InvalidConfig
 from engine.privacy.accounting import spent
 from engine.privacy.audit import multi_run, one_run

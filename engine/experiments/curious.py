@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engine.config import SimulationConfig, with_noise
 from engine.embeddings import EncodedSplit
-from engine.embeddings.encoded import subset
+from engine.embeddings.encoding import subset
 from engine.errors import InvalidConfig
 from engine.federated.accounting import spent
 from engine.federated.client_update import clip, message

@@ -4,9 +4,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from engine.config import SimulationConfig
-from engine.corpus.schemes import PREFIXES
+from engine.corpus.tag_schemes import PREFIXES
 from engine.embeddings.features import IN_CONTEXT
-from engine.embeddings.shapes import SIZE as SHAPES
+from engine.embeddings.word_shape import SIZE as SHAPES
 from engine.taggers import build, splits_of
 
 WORD_VECTOR = 300

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from engine.config import SimulationConfig
-from engine.embeddings.encoded import EncodedSplit
+from engine.embeddings.encoding import EncodedSplit
 from engine.errors import InvalidConfig
 from engine.federated.accounting import spent
 from engine.privacy.audit import membership

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine import corpus as corpora
 from engine.config import SimulationConfig, with_noise
-from engine.embeddings import apart
+from engine.embeddings import contamination
 from engine.errors import InvalidConfig
 from engine.experiments import recipes
 from engine.privacy import accounting, rdp_filter
@@ -88,7 +88,7 @@ def _short(corpus: str) -> str:
 
 def _aims(label: str, epsilon: float, corpus: str, development: str, settings: Settings) -> Study:
     private, public = (corpora.resolve(each, settings) for each in (corpus, development))
-    learned = apart.overlap(private, recipes.RUNGS[-1].changes["features"])
+    learned = contamination.overlap(private, recipes.RUNGS[-1].changes["features"])
     if learned.breaks_privacy:
         raise InvalidConfig(f"corpus={corpus!r} cannot have a recipe with an ε: {learned.privacy_text}")
     return Study(
@@ -100,7 +100,7 @@ def _aims(label: str, epsilon: float, corpus: str, development: str, settings: S
         corpus_checksum=private.checksum,
         development_checksum=public.checksum,
         sentences=private.train_sentences,
-        shared=apart.in_both(private, public),
+        shared=contamination.in_both(private, public),
         first=RANDOM,
     )
 
@@ -147,7 +147,7 @@ def _budget_trouble(study: Study, asked: float | None) -> str:
 def flattery(study: Study, settings: Settings) -> str:
     """What to know of the trials' F1: empty where the features were not fitted on the sentences that judge them."""
     development = corpora.resolve(study.development, settings)
-    return apart.overlap(development, recipes.RUNGS[-1].changes["features"]).flattery("validation")
+    return contamination.overlap(development, recipes.RUNGS[-1].changes["features"]).flattery("validation")
 
 
 def search(

@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.config import TrainingConfig
 from engine.embeddings import EncodedSplit
-from engine.embeddings.encoded import subset
+from engine.embeddings.encoding import subset
 from engine.errors import TrainingFailed
 from engine.federated.client_noise_monitor import Witness
 from engine.federated.client_update import message

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.config import FederationConfig, PrivacyConfig
-from engine.corpus.layout import Layout
+from engine.corpus.sentence_metadata import Layout
 from engine.errors import InvalidConfig
 from engine.privacy.mechanisms import poisson_sample
 from engine.seeds import Secrets, Seeds

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.config import SimulationConfig, run_key
 from engine.corpus import AnyCorpus
-from engine.corpus.layout import Layout
+from engine.corpus.sentence_metadata import Layout
 from engine.errors import InvalidConfig
 from engine.federated.partition import held_by_clients, participants_of_rounds
 from engine.privacy.mechanism_registry import DP_SGD, MechanismKind

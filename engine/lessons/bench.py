@@ -67,10 +67,10 @@ class Bench:
 def ready(settings: Settings, tell: Callable[[str], None] = lambda stage: None) -> Bench:
     """The bench of this process. tell: is told what it waits for. Raises CorpusError, VectorsMissing, StoreError."""
     from engine.setup import status
-    from engine.training import compiled_stamp
+    from engine.training import compile_cache
 
     status.wait_for({status.VECTORS, status.TRAINING}, tell)
-    if not compiled_stamp.is_fresh():
+    if not compile_cache.is_fresh():
         from engine.training.compilation import compile_what_is_missing
 
         compile_what_is_missing(tell)

@@ -294,7 +294,7 @@ def _update(bench: Bench, setting: Setting, known: bool) -> _Update:
 
 def _client(bench: Bench, split: "EncodedSplit", setting: Setting, sentences: np.ndarray) -> tuple[np.ndarray, float]:
     """One client's update [size], as a sum of clipped gradients, and the standard deviation of its rounding."""
-    from engine.embeddings.encoded import subset
+    from engine.embeddings.encoding import subset
     from engine.training.dpsgd import DPSGD
     from engine.training.optimisers import Optimiser
 

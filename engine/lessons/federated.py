@@ -317,7 +317,7 @@ def _federation(
 
 def _found(world: World, owners: Devices, device: int, weights: np.ndarray) -> tuple[list[list[str]], list[list[str]]]:
     """The tags that a device's owner gives its other sentences, and those that its tagger finds."""
-    from engine.embeddings.encoded import subset, tag_sequences
+    from engine.embeddings.encoding import subset, tag_sequences
     from engine.training.dpsgd import predict
 
     encoded = world.encoded

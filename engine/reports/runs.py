@@ -7,7 +7,7 @@ import math
 import time
 from typing import Any
 
-from engine.embeddings.apart import FITTED_ON, Overlap
+from engine.embeddings.contamination import FITTED_ON, Overlap
 from engine.experiments.over_seeds import engine_of
 from engine.privacy.plan import PrivacyPlan
 from engine.records import (

@@ -21,7 +21,7 @@ from engine import corpus as corpora
 from engine.config import FEATURES
 from engine.corpus.sentences import Corpus, Sentence
 from engine.corpus.uploads import called
-from engine.embeddings.apart import overlap
+from engine.embeddings.contamination import overlap
 from engine.errors import CorpusError, EpsilonError
 from engine.settings import REPOSITORY, Settings
 

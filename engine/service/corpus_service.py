@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from engine import corpus as corpora
 from engine.config import FEATURES
-from engine.corpus import CorpusInfo, traces, uploads
+from engine.corpus import CorpusInfo, derived_files, uploads
 from engine.corpus.files import names_in
 from engine.corpus.sentences import Sentence
-from engine.embeddings import own_model
-from engine.embeddings.apart import Overlap, overlap
+from engine.embeddings import custom_model
+from engine.embeddings.contamination import Overlap, overlap
 from engine.errors import CorpusError, InvalidConfig, NotAllowed
 from engine.records import Run
 from engine.service import corpus_import, corpus_statistics, run_preview
@@ -105,7 +105,7 @@ class Corpora(Catalogue):
         corpora.delete(name, self.settings)
         self._belongings.forget_corpus(name)
         for checksum in checksums:
-            traces.forget(checksum, self.settings.artefacts)
+            derived_files.forget(checksum, self.settings.artefacts)
 
     def _checksums(self, name: str) -> set[str]:
         """Those under which something was worked out from the sentences of one of the user's own corpora, by runs of
@@ -139,7 +139,7 @@ class Corpora(Catalogue):
     def language_models(self) -> list[str]:
         """What may stand behind vectors in context: MiniLM first, then the user's own. Raises VectorsMissing if that
         cannot be used."""
-        return own_model.installed(self.settings)
+        return custom_model.installed(self.settings)
 
     def vectors(self) -> list[str]:
         """Names of the installed word vectors."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from engine import corpus as corpora
 from engine.corpus.sentences import Corpus, Sentence
-from engine.embeddings import apart
+from engine.embeddings import contamination
 from engine.settings import Settings
 
 PARTS = ("train", "validation", "test")
@@ -36,21 +36,26 @@ class Inventory:
 def take(name: str, settings: Settings) -> Inventory:
     """Read a corpus and all others that are here. Raises CorpusError."""
     whole = corpora.resolve(name, settings).load()
-    long = [each for part in _parts(whole).values() for each in part if apart.words(each.tokens) >= apart.LEAST_WORDS]
-    own = [apart.checksum(each.tokens) for each in long]
+    long = [
+        each
+        for part in _parts(whole).values()
+        for each in part
+        if contamination.words(each.tokens) >= contamination.LEAST_WORDS
+    ]
+    own = [contamination.checksum(each.tokens) for each in long]
     shared = {}
     for info in corpora.catalogue(settings):
         if info.available and info.name != name:
             other = _parts(corpora.resolve(info.name, settings).load())
-            there = {apart.checksum(each.tokens) for part in other.values() for each in part}
+            there = {contamination.checksum(each.tokens) for part in other.values() for each in part}
             shared[info.name] = sum(each in there for each in own)
-    trained = {apart.checksum(each.tokens) for each in whole.train}
-    tested = [each for each in whole.test if apart.words(each.tokens) >= apart.LEAST_WORDS]
+    trained = {contamination.checksum(each.tokens) for each in whole.train}
+    tested = [each for each in whole.test if contamination.words(each.tokens) >= contamination.LEAST_WORDS]
     return Inventory(
         parts={part: _counted(sentences) for part, sentences in _parts(whole).items()},
         left_out=whole.left_out,
         shared={other: number for other, number in shared.items() if number},
-        repeated=sum(apart.checksum(each.tokens) in trained for each in tested),
+        repeated=sum(contamination.checksum(each.tokens) in trained for each in tested),
     )
 
 

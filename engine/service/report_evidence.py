@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.config import JOIN, SimulationConfig
 from engine.corpus.files import without_split
-from engine.embeddings.apart import NONE
+from engine.embeddings.contamination import NONE
 from engine.errors import CorpusError, EpsilonError, InvalidConfig
 from engine.experiments import over_seeds
 from engine.privacy import tf_privacy_statement

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.config import SimulationConfig
-from engine.corpus.layout import Layout
-from engine.embeddings.apart import NONE, Overlap, believable
+from engine.corpus.sentence_metadata import Layout
+from engine.embeddings.contamination import NONE, Overlap, believable
 from engine.federated.accounting import spent
 from engine.federated.plan import FederatedPlan
 from engine.privacy.plan import SHUFFLED, PrivacyPlan, tier

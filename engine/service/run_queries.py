@@ -15,7 +15,7 @@ from engine.access import roles
 from engine.access.roles import Deed, Person, Role
 from engine.config import SimulationConfig, but_for_noise, but_for_seed, run_id
 from engine.corpus import AnyCorpus
-from engine.embeddings.apart import NONE, Overlap, believable, overlap
+from engine.embeddings.contamination import NONE, Overlap, believable, overlap
 from engine.errors import CorpusError, EpsilonError, NotAllowed, RunNotFound, StoreError
 from engine.federated.plan import MASKED
 from engine.records import PrivacySpent, RoundRecord, Run, RunKind, RunState, RunStatus

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 from engine.errors import EpsilonError, InvalidConfig, TrainingFailed
 from engine.records import Run, RunKind
 from engine.settings import REPOSITORY, Settings
-from engine.tagging import offered
+from engine.tagging import published_taggers
 from engine.tagging.entities import Entity, Tagged
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def offers(runs: "Runs") -> list[Offer]:
     """The published taggers, the least private first, then those that the user's own runs have kept. Of a run of
     several platforms there is none. Raises StoreError."""
     by_config = {run.config: run for run in runs.published()}
-    wanted = [(name, by_config.get(config)) for name, config in offered.published().items()]
+    wanted = [(name, by_config.get(config)) for name, config in published_taggers.published().items()]
     listed = [Offer(run, name) for name, run in wanted if run and runs.has_model(run.run_id)]
     known, kept = {offer.run.run_id for offer in listed}, runs.models()
     own = [
@@ -178,7 +178,7 @@ def _answer(fields: Mapping[str, Any]) -> Answer:
 def main() -> int:
     """Answer requests until none has come for a while; the value is the exit code."""
     from engine.service.run_service import Runs
-    from engine.tagging.tagging import TextTagger
+    from engine.tagging.pipeline import TextTagger
 
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what libraries print is no answer

@@ -220,9 +220,9 @@ def fetch_language_model(progress: Callable[[str], None]) -> None:
 
 def training_is_compiled() -> bool:
     """Whether the compiled code is there and of today's sources."""
-    from engine.training import compiled_stamp
+    from engine.training import compile_cache
 
-    return compiled_stamp.is_fresh()
+    return compile_cache.is_fresh()
 
 
 def compile_training(progress: Callable[[str], None]) -> None:

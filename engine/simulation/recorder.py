@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.embeddings import apart
+from engine.embeddings import contamination
 from engine.federated.accounting import spent
 from engine.federated.fedavg import Progress
 from engine.federated.plan import FederatedPlan
@@ -126,7 +126,7 @@ class Recorder:
         found = []
         for number, (side, check) in enumerate(zip(self._sides, checks, strict=True)):
             own = number if several else None
-            privacy = apart.believable(spent(self._plan, self.done.step, self.done.rounds, own), side.shared)
+            privacy = contamination.believable(spent(self._plan, self.done.step, self.done.rounds, own), side.shared)
             failed = check is not None and check.failed
             nothing = PrivacySpent(epsilon=math.inf, delta=privacy.delta, assumptions=(FAILED_CHECK,))
             found.append(nothing if failed else privacy)

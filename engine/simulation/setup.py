@@ -9,12 +9,12 @@ from engine import corpus as corpora
 from engine import embeddings
 from engine.config import SimulationConfig, engine_version, run_id
 from engine.corpus import AnyCorpus, CorpusHandle
-from engine.corpus.schemes import from_bioes
 from engine.corpus.sentences import tags_of
-from engine.embeddings import EncodedCorpus, apart
-from engine.embeddings.apart import Overlap
-from engine.embeddings.characters import with_characters
-from engine.embeddings.encoded import in_scheme, subset, tag_sequences, with_tags
+from engine.corpus.tag_schemes import from_bioes
+from engine.embeddings import EncodedCorpus, contamination
+from engine.embeddings.char_ids import with_characters
+from engine.embeddings.contamination import Overlap
+from engine.embeddings.encoding import in_scheme, subset, tag_sequences, with_tags
 from engine.federated.accounting import spent
 from engine.federated.fedavg import Federation, Holding
 from engine.federated.fedsgd import GradientFederation
@@ -26,7 +26,7 @@ from engine.settings import Settings
 from engine.setup import status
 from engine.taggers import Tagger, build, splits_of
 from engine.taggers.decoding import Decoder
-from engine.training import compiled_stamp
+from engine.training import compile_cache
 from engine.training.backends import backend_of
 from engine.training.batches import physical_batches
 from engine.training.dpsgd import predict
@@ -84,7 +84,7 @@ def prepare(
     wait_for_parts(config, settings, tell)
     tell("reading the corpus and its word vectors")
     corpus = corpus or corpora.of_run(config, settings)
-    shared = [apart.overlap(part, config.features) for part in corpus.parts]
+    shared = [contamination.overlap(part, config.features) for part in corpus.parts]
     own = embeddings.own_in_context(config.language_model, settings)
     encoded = [
         embeddings.encode(
@@ -126,7 +126,7 @@ def wait_for_parts(config: SimulationConfig, settings: Settings, tell: Callable[
 
 def compile_parts(settings: Settings, tell: Callable[[str], None]) -> None:
     """Compile what the fast back end lacks; at once if that is nothing, or another back end computes."""
-    if settings.backend == "compiled" and not compiled_stamp.is_fresh():
+    if settings.backend == "compiled" and not compile_cache.is_fresh():
         from engine.training.compilation import compile_what_is_missing
 
         compile_what_is_missing(tell)

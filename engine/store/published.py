@@ -20,7 +20,7 @@ from typing import Any, overload
 
 from engine.artifact_store import written_whole
 from engine.config import JOIN, PrivacyConfig, SimulationConfig, engine_version, run_id
-from engine.embeddings import apart
+from engine.embeddings import contamination
 from engine.errors import UNREADABLE, InvalidConfig, StoreError
 from engine.records import NoiseCheck, Provenance, RoundRecord, Run, RunState, RunStatus
 from engine.store import published_index
@@ -249,7 +249,7 @@ def from_dict(values: dict[str, Any]) -> Run:
         raise ValueError("its noise check is of other noise than its settings have")
     if not config.privacy.private and any(math.isfinite(record.privacy.epsilon) for record in records):
         raise ValueError("it claims privacy without noise")
-    if _claims(records) and apart.rests_on_corpus(config.features, provenance.corpus_checksum):
+    if _claims(records) and contamination.rests_on_corpus(config.features, provenance.corpus_checksum):
         raise ValueError("it claims privacy for sentences that its features were fitted on")
     if _claims(records) and config.federation.masked:
         raise ValueError("it claims privacy although names were masked by the sentences of all platforms")

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.embeddings import apart
+from engine.embeddings import contamination
 from engine.errors import UNREADABLE
 from engine.settings import REPOSITORY
 
@@ -121,6 +121,6 @@ def _rules() -> str:
     """A checksum of all that decides what of a file is believed: the engine's code (7 ms), and the sentences that
     public features were fitted on."""
     whole = hashlib.sha256()
-    for path in (*sorted((REPOSITORY / "engine").rglob("*.py")), apart.CHECKSUMS):
+    for path in (*sorted((REPOSITORY / "engine").rglob("*.py")), contamination.CHECKSUMS):
         whole.update(path.read_bytes())
     return whole.hexdigest()

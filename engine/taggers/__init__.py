@@ -3,8 +3,8 @@
 from functools import lru_cache
 from typing import Protocol
 
-from engine.taggers.kind import Sizes, TaggerKind
-from engine.taggers.kinds import KINDS
+from engine.taggers.base import Sizes, TaggerKind
+from engine.taggers.registry import KINDS
 from engine.taggers.tagger import Tagger
 
 __all__ = ["KINDS", "Sizes", "Tagger", "TaggerKind", "build", "splits_of"]

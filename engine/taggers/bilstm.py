@@ -3,7 +3,7 @@ token → softmax or CRF."""
 
 from functools import partial
 
-from engine.taggers.kind import Sizes, TaggerKind, head
+from engine.taggers.base import Sizes, TaggerKind, head
 from engine.taggers.layers import BidirectionalLSTM, Dense
 from engine.taggers.tagger import Tagger, stack
 

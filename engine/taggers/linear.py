@@ -5,7 +5,7 @@ They have few weights, and so little noise beside what the sentences say; they w
 
 from functools import partial
 
-from engine.taggers.kind import Sizes, TaggerKind, head
+from engine.taggers.base import Sizes, TaggerKind, head
 from engine.taggers.layers import Dense, Layer, Window
 from engine.taggers.tagger import Tagger, stack
 

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from engine.taggers.kind import Sizes, TaggerKind, head
+from engine.taggers.base import Sizes, TaggerKind, head
 from engine.taggers.layers import Dense, Tanh
 from engine.taggers.linear import window_of
 from engine.taggers.tagger import Tagger, stack

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.embeddings.encoded import EncodedSplit, token_positions
+from engine.embeddings.encoding import EncodedSplit, token_positions
 from engine.training.dropout import chances_of, draw_kept
-from engine.training.gathering import rows_of
+from engine.training.row_lookup import rows_of
 
 MAX_TOKENS = 8192
 """Bound on sentences · longest in one batch: what a step keeps of each token then stays under 64 MB,

@@ -14,12 +14,12 @@ from engine.privacy.noise_check.kernels import compile_measuring
 from engine.seeds import Secrets
 from engine.setup import status
 from engine.taggers.decoding import Decoder
-from engine.training import compiled_stamp
+from engine.training import compile_cache
 from engine.training.averaging import compile_averaging
 from engine.training.compiled.backend import compile_layers
 from engine.training.dropout import compile_dropout
-from engine.training.gathering import compile_gathering
 from engine.training.optimisers import compile_optimisers
+from engine.training.row_lookup import compile_gathering
 
 
 def compile_everything(tell: Callable[[str], None] = lambda step: None) -> None:
@@ -28,7 +28,7 @@ def compile_everything(tell: Callable[[str], None] = lambda step: None) -> None:
     tell: told how many functions are there, each time that one more is. What was compiled before an interruption is
     not compiled again.
     """
-    compiled_stamp.begin()
+    compile_cache.begin()
     with install_listener("numba:compile", _Count(tell)):
         compile_layers()
         compile_gathering()
@@ -39,7 +39,7 @@ def compile_everything(tell: Callable[[str], None] = lambda step: None) -> None:
         compile_averaging()
         scores = np.zeros((3, 3), dtype=np.float32)
         Decoder(("O", "B-X", "I-X"), well_formed=True).best(scores, np.array([2, 1]), None)
-    compiled_stamp.renew()
+    compile_cache.renew()
 
 
 def compile_what_is_missing(tell: Callable[[str], None]) -> None:
@@ -48,7 +48,7 @@ def compile_what_is_missing(tell: Callable[[str], None]) -> None:
     with ExitStack() as held:
         with suppress(StoreError):  # nobody may write to the environment: each process keeps its own
             held.enter_context(status.alone(lambda: tell("waiting for another process that compiles")))
-        if not compiled_stamp.is_fresh():
+        if not compile_cache.is_fresh():
             tell("compiling the training step, once; some minutes")
             compile_everything(lambda step: tell(f"compiling the training step, once: {step}"))
 

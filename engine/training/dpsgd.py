@@ -12,7 +12,7 @@ from typing import Protocol, cast
 import numpy as np
 
 from engine.embeddings import EncodedSplit
-from engine.embeddings.encoded import token_positions
+from engine.embeddings.encoding import token_positions
 from engine.errors import TrainingFailed
 from engine.privacy.mechanisms import add_gaussian_noise, poisson_sample, shuffled_batch
 from engine.privacy.noise_check.kernels import picked, to_noise

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine.config import SimulationConfig
-from engine.corpus.schemes import from_bioes
+from engine.corpus.tag_schemes import from_bioes
 from engine.errors import StoreError
 from engine.taggers import Tagger, build
 from engine.taggers.decoding import Decoder

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from engine.tagging.comparing import Name, gaps
 from engine.tagging.entities import Entity, Tagged
+from engine.tagging.missed_entities import Name, gaps
 from pages.shared.words import percent
 
 COLOURS = {"PER": "#aa9cfc", "LOC": "#ff9561", "ORG": "#7aecec", "MISC": "#bfeeb7"}

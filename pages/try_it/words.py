@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from engine.reports.numbers import epsilon_text
 from engine.service import Answer, Offer
-from engine.tagging import offered
-from engine.tagging.comparing import Name, of_others
+from engine.tagging import published_taggers
 from engine.tagging.entities import Entity, Tagged, left
+from engine.tagging.missed_entities import Name, of_others
 from pages.shared import address, titles
 from pages.shared.words import percent
 from pages.try_it.panels import Panel
@@ -21,7 +21,7 @@ def title(offer: Offer) -> str:
     """What a tagger is called."""
     run = offer.run
     epsilon = run.final.privacy.epsilon if run.final else 0.0
-    if offer.epsilon == offered.PAPER:
+    if offer.epsilon == published_taggers.PAPER:
         return f"ε = {epsilon_text(epsilon, 2)}, the paper's setting"
     if offer.epsilon is not None:
         return "ε = ∞, no privacy" if offer.epsilon == "inf" else f"ε = {offer.epsilon}"
@@ -64,7 +64,7 @@ def _notes(offer: Offer) -> list[str]:
         return []
     each = ", ".join(f"{kind} {percent(counts.ratios.recall)}" for kind, counts in final.test.strict.items())
     notes = [f"Of the names in {titles.corpus(offer.run.config.corpus)}'s test part it finds, exactly: {each}."]
-    return [*notes, offered.warning(final.privacy.epsilon)] if offer.epsilon is not None else notes
+    return [*notes, published_taggers.warning(final.privacy.epsilon)] if offer.epsilon is not None else notes
 
 
 def answer_line(text: str, said: Mapping[str, Tagged], known: Sequence[Entity] | None) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION
 from engine.config import PARTITIONS, FederationConfig, SimulationConfig, TaggerConfig, run_key, with_noise
-from engine.corpus.layout import Layout
+from engine.corpus.sentence_metadata import Layout
 from engine.federated.partition import chosen_sentences, partition
 from engine.federated.plan import federated_plan
 from engine.privacy import accounting

@@ -11,7 +11,7 @@ from streamlit.proto.RootContainer_pb2 import RootContainer
 
 from engine import corpus
 from engine.config import MINILM, SimulationConfig, TaggerConfig, engine_version, run_id, with_noise
-from engine.embeddings import apart
+from engine.embeddings import contamination
 from engine.records import PlatformRecord, Run, RunState, RunStatus
 from engine.reports.scores import f1_text
 from engine.service import Runs
@@ -77,7 +77,9 @@ class TestALanguageModelOfOnesOwn:
 
 def test_a_corpus_that_its_features_were_fitted_on_is_told_where_it_is_chosen(page, here, monkeypatch):
     whole = corpus.resolve("synthetic", here).load()
-    monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(s.tokens for s in (*whole.train, *whole.test)))
+    monkeypatch.setattr(
+        contamination, "fitted_on", lambda part: contamination.checksums(s.tokens for s in (*whole.train, *whole.test))
+    )
     test = page(features="contextual")
     warned = texts(test.warning)
     assert "4,400 of 4,400 training sentences (100.0%) are among those of Wikigold" in warned
@@ -563,13 +565,13 @@ def test_the_command_line_and_the_downloads_are_offered(page):
 
 
 def test_a_download_that_fails_is_said(page, monkeypatch):
-    from engine.corpus import fetching
+    from engine.corpus import download
     from engine.errors import CorpusError
 
     def broken(*_, **__):
         raise CorpusError("the server answers 404")
 
-    monkeypatch.setattr(fetching, "fetch", broken)
+    monkeypatch.setattr(download, "fetch", broken)
     test = page(corpus="wikigold")
     next(button for button in test.button if button.label.startswith("Fetch it")).click().run()
     assert "the server answers 404" in texts(test.error)

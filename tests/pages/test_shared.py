@@ -18,7 +18,7 @@ from engine.config import (
     TaggerConfig,
     TrainingConfig,
 )
-from engine.embeddings.apart import Overlap, believable
+from engine.embeddings.contamination import Overlap, believable
 from engine.records import Counts, EntityScores, LayerNoise, PrivacySpent, Run, RunState, RunStatus
 from engine.reports.checks import check_lines
 from engine.service import Estimate, Preview

@@ -10,9 +10,9 @@ import pytest
 from engine.errors import TrainingFailed
 from engine.service import MOST_CHARACTERS, Answer, Runs
 from engine.settings import REPOSITORY
-from engine.tagging.comparing import Name
 from engine.tagging.entities import Entity, Tagged
 from engine.tagging.examples import examples
+from engine.tagging.missed_entities import Name
 from pages.try_it import asking, panels, words
 
 PUBLISHED = REPOSITORY / "cached_results"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from engine.embeddings.apart import NONE, Overlap
+from engine.embeddings.contamination import NONE, Overlap
 from engine.errors import InvalidConfig
 from engine.experiments.spread import ScoreSpread
 from engine.privacy.assumptions import Row

@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit, prange, types
 from numba.extending import overload
 
-from engine.training.compiled.products import PANEL_BYTES, ROWS, add_product, packed
+from engine.training.compiled.gemm import PANEL_BYTES, ROWS, add_product, packed
 
 ARITHMETIC = {"contract", "nsz", "arcp"}
 """Freedoms of the compiler that leave NaN and ∞ alone: a gradient that is not finite must be seen."""

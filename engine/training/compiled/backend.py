@@ -34,8 +34,8 @@ from engine.training.compiled.characters import CharacterLayer
 from engine.training.compiled.dense import DenseLayer
 from engine.training.compiled.heads import CRFHead, HeadTape, SoftmaxHead
 from engine.training.compiled.lstm import LSTMLayer
-from engine.training.compiled.plain import DropoutLayer, TanhLayer, WindowLayer, only
-from engine.training.compiled.wide import LEAST_INPUTS
+from engine.training.compiled.stateless_layers import DropoutLayer, TanhLayer, WindowLayer, only
+from engine.training.compiled.wide_dense import LEAST_INPUTS
 from engine.training.dpsgd import GradientSum
 
 

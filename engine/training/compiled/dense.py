@@ -18,8 +18,8 @@ from engine.training.compiled.arithmetic import (
     square_by_weights,
     square_of_bias,
 )
-from engine.training.compiled.products import add_product_of_columns, packed
-from engine.training.compiled.wide import (
+from engine.training.compiled.gemm import add_product_of_columns, packed
+from engine.training.compiled.wide_dense import (
     LEAST_INPUTS,
     MOST_OUTPUTS,
     affine_wide,

@@ -25,7 +25,7 @@ from engine.training.compiled.arithmetic import (
     squash,
     tanh,
 )
-from engine.training.compiled.products import add_product, packed
+from engine.training.compiled.gemm import add_product, packed
 
 FORWARD = 0
 

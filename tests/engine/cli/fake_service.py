@@ -13,12 +13,12 @@ import pytest
 from engine import PRIVATE_VERSION
 from engine.cluster import supervisor
 from engine.config import SimulationConfig
-from engine.corpus import fetching
+from engine.corpus import download
 from engine.experiments import audits, second_opinion
 from engine.service import Runs
 from engine.settings import Settings
 from engine.simulation import run
-from engine.tagging import tagging
+from engine.tagging import pipeline
 from engine.tagging.entities import Entity, Tagged
 from engine.training.model import Model
 from tests.engine.runs_for_tests import provenance, record
@@ -41,8 +41,8 @@ class FakeService:
         self.second_opinions = _replace(patch, second_opinion, "second_opinions")
         self.audit = _replace(patch, audits, "audit")
         self.ensure_cluster = _replace(patch, supervisor, "ensure_cluster")
-        self.fetch = _replace(patch, fetching, "fetch")
-        self.text_tagger = _replace(patch, tagging, "TextTagger")
+        self.fetch = _replace(patch, download, "fetch")
+        self.text_tagger = _replace(patch, pipeline, "TextTagger")
         self.text_tagger.return_value.tag.side_effect = _tag
 
     @property

@@ -8,13 +8,13 @@ import pytest
 from engine.cli import tagging
 from engine.service import Runs
 from engine.store import paths
-from engine.tagging import offered
+from engine.tagging import published_taggers
 from tests.engine.cli.conftest import PUBLISHED
 from tests.engine.cli.fake_service import NAMES, SCORE
 
 LETTER = "Dear Germany,\r\nAnn met Rosa in Paris.\n"
 MASKED = "Dear ███████,\r\n███ met ████ in █████.\n"
-PAPER = ("--epsilon", offered.PAPER)
+PAPER = ("--epsilon", published_taggers.PAPER)
 """The tagger that needs no language model."""
 
 
@@ -67,12 +67,12 @@ def test_tag_prints_places_in_the_text_as_it_was_typed(shell, service):
     ]
 
 
-@pytest.mark.parametrize("epsilon", [*offered.published(), None])
+@pytest.mark.parametrize("epsilon", [*published_taggers.published(), None])
 def test_tag_takes_the_published_tagger_of_an_epsilon(shell, service, epsilon):
     code, _, err = shell("tag", *(("--epsilon", epsilon) if epsilon else ()), typed=b"Ann")
     assert code == 0, err
     ((model,),) = (call.args[1] for call in service.text_tagger.return_value.tag.call_args_list)
-    assert model.config == offered.asked_for(epsilon or "inf")
+    assert model.config == published_taggers.asked_for(epsilon or "inf")
 
 
 def test_tag_prints_the_name_of_each_file(shell, service, folder):
@@ -106,7 +106,9 @@ def test_tag_takes_the_tagger_that_a_run_has_kept(shell, service, trained_settin
     assert run_id in err
     service.finish(trained_settings, run_id)
     runs = Runs(trained_settings)
-    any_model = runs.model(next(run.run_id for run in runs.published() if run.config == offered.asked_for("0.76")))
+    any_model = runs.model(
+        next(run.run_id for run in runs.published() if run.config == published_taggers.asked_for("0.76"))
+    )
     with trained_settings.artefacts.making(paths.model_name(run_id), "The tagger") as path:
         replace(any_model, run_id=run_id, config=runs.get(run_id).config).save(path)
     code, out, err = shell("tag", "--run", run_id, "--json", typed=b"Dear Ann")

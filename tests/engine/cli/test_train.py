@@ -10,7 +10,7 @@ import pytest
 
 from engine import corpus
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
-from engine.embeddings import apart
+from engine.embeddings import contamination
 from engine.experiments import recipes
 from engine.experiments.second_opinion import Opinion
 from engine.records import FederatedRound, PlatformRecord
@@ -187,7 +187,7 @@ def test_language_model_own_becomes_the_label_of_the_model_in_the_folder(shell, 
     assert "config.json" in err
     monkeypatch.delenv("EPSILON_LANGUAGE_MODEL")
     label = "bert-3x128-0123456789abcdef"
-    monkeypatch.setattr("engine.embeddings.own_model.installed", lambda settings: ["all-MiniLM-L6-v2", label])
+    monkeypatch.setattr("engine.embeddings.custom_model.installed", lambda settings: ["all-MiniLM-L6-v2", label])
     for name in ("own", label):
         code, _, err = shell(*command, name)
         assert code == 2
@@ -198,7 +198,7 @@ def test_language_model_own_becomes_the_label_of_the_model_in_the_folder(shell, 
 def test_simulate_warns_of_sentences_that_features_were_fitted_on(shell, service, trained_settings, monkeypatch):
     sentences = corpus.resolve("synthetic", trained_settings).load()
     fitted = [sentence.tokens for sentence in (*sentences.train[:44], *sentences.test[:500])]
-    monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(fitted))
+    monkeypatch.setattr(contamination, "fitted_on", lambda part: contamination.checksums(fitted))
     line = next(line for line in shell("corpora")[1].splitlines() if line.startswith("synthetic"))
     assert "no ε holds with these" in line
     rows = {row["name"]: row for row in json.loads(shell("corpora", "--json")[1])}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.corpus import conll, texts
+from engine.corpus import conll, text_decoding
 from engine.errors import CorpusError
 
 IOB1 = ["I-PER", "I-PER", "O", "I-LOC", "B-LOC", "I-ORG"]
@@ -100,7 +100,7 @@ def test_what_cannot_be_read_is_refused_in_one_sentence(data, words):
 
 
 def test_what_is_larger_than_any_file_is_refused(monkeypatch):
-    monkeypatch.setattr(texts, "LARGEST_FILE", 1_000)
+    monkeypatch.setattr(text_decoding, "LARGEST_FILE", 1_000)
     with pytest.raises(CorpusError, match=r"1,001 bytes.*at most 1,000\b"):
         conll.read(b"a" * 1_001, "file")
 
@@ -109,19 +109,19 @@ def test_lines_are_the_same_however_many_are_cut_at_once(monkeypatch):
     data = b"a\n\nlonger than a few characters\r\nb\rc\n\n"
     expected = ["a", "", "longer than a few characters", "b", "c", "", ""]
     for number in (1, 2, 7, 1_000):
-        monkeypatch.setattr(texts, "_AT_ONCE", number)
-        assert list(texts.lines_of(data, "file")) == expected
+        monkeypatch.setattr(text_decoding, "_AT_ONCE", number)
+        assert list(text_decoding.lines_of(data, "file")) == expected
 
 
 def test_a_long_line_is_found_wherever_it_stands(monkeypatch):
-    monkeypatch.setattr(texts, "MAX_LINE", 10)
+    monkeypatch.setattr(text_decoding, "MAX_LINE", 10)
     for lines in (["x" * 10] * 5, ["a", "x" * 9, "", "x" * 10, "b"]):
-        assert texts.text_of("\n".join(lines).encode(), "file") == "\n".join(lines)
+        assert text_decoding.text_of("\n".join(lines).encode(), "file") == "\n".join(lines)
     for place in range(6):
         lines = ["x" * 7] * 6
         lines[place] = "x" * 11
         with pytest.raises(CorpusError, match=rf"11 bytes.* line {place + 1}\b.*at most 10\b"):
-            texts.text_of("\n".join(lines).encode(), "file")
+            text_decoding.text_of("\n".join(lines).encode(), "file")
 
 
 def test_each_word_and_each_tag_is_in_memory_once():

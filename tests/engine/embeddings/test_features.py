@@ -10,13 +10,13 @@ import pytest
 from engine import corpus
 from engine.config import SimulationConfig
 from engine.embeddings import features
-from engine.embeddings.encoded import name_of
-from engine.embeddings.shapes import CASES, SIZE, case, shapes
+from engine.embeddings.encoding import name_of
 from engine.embeddings.vectors import find
+from engine.embeddings.word_shape import CASES, SIZE, case, shapes
 from engine.errors import RunStopped, TrainingFailed
 from engine.simulation.setup import prepare
 from engine.training.batches import batch_of
-from engine.training.gathering import rows_of
+from engine.training.row_lookup import rows_of
 
 
 def test_spelling_has_a_fixed_meaning() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from engine import embeddings
 from engine.embeddings import minilm
-from engine.embeddings.in_context import features, token_vectors
-from engine.embeddings.names import found_names
+from engine.embeddings.contextual import features, token_vectors
+from engine.embeddings.ner_features import found_names
 from engine.errors import VectorsMissing
 from tests.browser.chromium import in_ci
 

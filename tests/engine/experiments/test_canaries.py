@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.audit_broken import CANARIES, SETTING, half_the_noise, no_clipping, no_noise
 from engine.config import SimulationConfig
-from engine.embeddings.encoded import subset
+from engine.embeddings.encoding import subset
 from engine.errors import InvalidConfig
 from engine.experiments import canaries
 from engine.experiments.canaries import CanaryBackend, Directions, SentenceBackend

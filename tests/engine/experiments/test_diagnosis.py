@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
-from engine.corpus.layout import Layout
+from engine.corpus.sentence_metadata import Layout
 from engine.experiments import diagnosis
 from engine.experiments.diagnosis import BASE, MEND, WHAT_IF
 from engine.federated.accounting import spent

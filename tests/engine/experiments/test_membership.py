@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.config import JOIN, SimulationConfig
-from engine.embeddings.encoded import subset
+from engine.embeddings.encoding import subset
 from engine.errors import InvalidConfig
 from engine.experiments import membership
 from engine.privacy.audit.membership import allowed, area, bayes, phi_of

@@ -10,7 +10,7 @@ import pytest
 from engine import corpus
 from engine.config import SimulationConfig
 from engine.corpus import Sentence
-from engine.embeddings import apart
+from engine.embeddings import contamination
 from engine.errors import CorpusError, InvalidConfig
 from engine.experiments import recipes, tuning
 from engine.privacy import accounting, rdp_filter
@@ -273,10 +273,14 @@ def test_the_same_corpus_under_another_name_is_the_same_corpus(settings, quick, 
 
 def test_a_corpus_that_the_features_were_fitted_on_can_have_no_recipe(settings, monkeypatch, elsewhere):
     here = corpus.resolve("synthetic", settings).load()
-    monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(s.tokens for s in here.train[:7]))
+    monkeypatch.setattr(
+        contamination, "fitted_on", lambda part: contamination.checksums(s.tokens for s in here.train[:7])
+    )
     with pytest.raises(InvalidConfig, match=r"\b7 of 4,400 training"):
         tuning.begun(None, 3.0, "synthetic", elsewhere, settings)
-    monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(s.tokens for s in here.validation[:7]))
+    monkeypatch.setattr(
+        contamination, "fitted_on", lambda part: contamination.checksums(s.tokens for s in here.validation[:7])
+    )
     study = tuning.begun(None, 3.0, elsewhere, "synthetic", dataclasses.replace(settings, home=settings.home / "2"))
     assert tuning.flattery(study, dataclasses.replace(settings, home=settings.home / "2")).startswith("7 of 600 valid")
 

@@ -10,7 +10,7 @@ import pytest
 
 from engine import corpus
 from engine.config import SimulationConfig, TrainingConfig
-from engine.corpus.schemes import from_bioes
+from engine.corpus.tag_schemes import from_bioes
 from engine.errors import InvalidConfig, TrainingFailed
 from engine.federated.accounting import spent
 from engine.federated.fedavg import Federation

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from engine.config import PARTITIONS, FederationConfig
-from engine.corpus.layout import Layout
+from engine.corpus.sentence_metadata import Layout
 from engine.errors import InvalidConfig
 from engine.federated.partition import partition
 from engine.seeds import Seeds

@@ -9,8 +9,8 @@ import pytest
 
 from engine import corpus
 from engine.config import SimulationConfig
-from engine.embeddings import apart
-from engine.embeddings.encoded import tag_sequences
+from engine.embeddings import contamination
+from engine.embeddings.encoding import tag_sequences
 from engine.errors import CorpusError, InvalidConfig
 from engine.federated.accounting import APART, OWN_PARTS, spent
 from engine.federated.fedavg import Federation
@@ -385,8 +385,8 @@ class TestJoinedCorpora:
     def test_what_features_were_fitted_on_is_counted_over_all(self, joined, monkeypatch) -> None:
         found, _ = joined
         some = found.parts[0].load().train[7].tokens
-        monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums([some]))
-        overlap = apart.overlap(found, "contextual")
+        monkeypatch.setattr(contamination, "fitted_on", lambda part: contamination.checksums([some]))
+        overlap = contamination.overlap(found, "contextual")
         assert overlap.sentences == (4_432, 604, 1_004)
         assert overlap.shared == (1, 0, 0)
 

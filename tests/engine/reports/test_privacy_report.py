@@ -10,7 +10,7 @@ from functools import lru_cache
 import jsonschema
 import pytest
 
-from engine.embeddings.apart import believable
+from engine.embeddings.contamination import believable
 from engine.errors import InvalidConfig, RunNotFound
 from engine.privacy.accounting import epsilon
 from engine.privacy.group_privacy import group_epsilon

@@ -10,7 +10,7 @@ import pytest
 from engine import corpus
 from engine.cluster.worker import compute
 from engine.config import FEATURES, JOIN, FederationConfig, with_noise
-from engine.embeddings.apart import overlap
+from engine.embeddings.contamination import overlap
 from engine.errors import CorpusError, InvalidConfig
 from engine.records import Audit, RunState
 from engine.service import Runs, corpus_import

@@ -17,8 +17,8 @@ import pytest
 from engine import PRIVATE_VERSION, corpus
 from engine.cluster import supervisor
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig, run_id
-from engine.embeddings import apart
-from engine.embeddings.encoded import tag_sequences
+from engine.embeddings import contamination
+from engine.embeddings.encoding import tag_sequences
 from engine.errors import CorpusError, InvalidConfig, RunNotFound, StoreError, VectorsMissing
 from engine.records import Run, RunState, RunStatus
 from engine.scoring import score
@@ -375,8 +375,8 @@ class TestAsking:
         config = dataclasses.replace(SMALL, features="names")
         assert Runs(settings).preview(config).privacy.epsilon == pytest.approx(2.053, abs=0.01)
         shutil.rmtree(settings.home)
-        apart._read.cache_clear()
-        monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(fitted))
+        contamination._read.cache_clear()
+        monkeypatch.setattr(contamination, "fitted_on", lambda part: contamination.checksums(fitted))
         preview = Runs(settings).preview(config)
         assert math.isinf(preview.privacy.epsilon)
         assert preview.tier == "none"
@@ -389,7 +389,7 @@ class TestAsking:
         from engine.store.run_store import Store
 
         fitted = [corpus.resolve("synthetic", settings).load().train[3].tokens]
-        monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(fitted))
+        monkeypatch.setattr(contamination, "fitted_on", lambda part: contamination.checksums(fitted))
         runs, store = Runs(settings), Store(settings.store_url)
         for config in (SMALL, dataclasses.replace(SMALL, features="names")):
             checksum = corpus.resolve(config.corpus, settings).checksum

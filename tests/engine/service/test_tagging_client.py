@@ -10,7 +10,7 @@ from engine.service import MOST_CHARACTERS, Runs
 from engine.service import tagging_client as desks
 from engine.settings import REPOSITORY, Settings
 from engine.store import paths
-from engine.tagging import offered
+from engine.tagging import published_taggers
 
 PUBLISHED = REPOSITORY / "cached_results"
 
@@ -31,7 +31,7 @@ def runs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def paper(runs):
     """The tagger that needs no language model."""
-    return next(offer.run.run_id for offer in runs.offers() if offer.epsilon == offered.PAPER)
+    return next(offer.run.run_id for offer in runs.offers() if offer.epsilon == published_taggers.PAPER)
 
 
 def test_a_text_is_tagged_and_the_process_stays_for_the_next(runs, paper):

@@ -9,7 +9,7 @@ import pytest
 
 from engine import corpus
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
-from engine.embeddings import apart
+from engine.embeddings import contamination
 from engine.errors import CorpusError, InvalidConfig, RunStopped, VectorsMissing
 from engine.federated.plan import plan_of
 from engine.privacy.accounting import epsilon
@@ -169,8 +169,8 @@ def test_a_run_promises_nothing_where_its_features_were_fitted_on_its_sentences(
     before = next(simulate(config, trained_settings))
     assert 0 < before.privacy.epsilon < 9
     shutil.rmtree(trained_settings.home / "overlaps")
-    apart._read.cache_clear()
-    monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums([fitted]))
+    contamination._read.cache_clear()
+    monkeypatch.setattr(contamination, "fitted_on", lambda part: contamination.checksums([fitted]))
     after = next(simulate(config, trained_settings))
     assert math.isinf(after.privacy.epsilon)
     assert "1 of 4,400 training" in after.privacy.assumptions[0]
@@ -216,7 +216,7 @@ def test_reports_come_early_and_to_the_end(steps):
 
 @pytest.mark.parametrize("fresh", [True, False])
 def test_compiling_is_said_where_it_must_happen(trained_settings, monkeypatch, fresh):
-    monkeypatch.setattr("engine.training.compiled_stamp.is_fresh", lambda: fresh)
+    monkeypatch.setattr("engine.training.compile_cache.is_fresh", lambda: fresh)
     stages = []
     next(simulate(SMALL, trained_settings, on_stage=lambda stage, progress: stages.append(stage)))
     assert any("compiling" in stage for stage in stages) is not fresh

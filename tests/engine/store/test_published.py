@@ -10,7 +10,7 @@ import pytest
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION
 from engine.config import PrivacyConfig, SimulationConfig, run_id
-from engine.embeddings import apart
+from engine.embeddings import contamination
 from engine.errors import InvalidConfig, StoreError
 from engine.records import EntityScores, PrivacySpent, Run, RunState, RunStatus, SidedCounts
 from engine.reports.commands import command_line
@@ -107,7 +107,7 @@ def test_a_run_whose_epsilon_is_infinite_is_not_published_as_private(tmp_path):
 def test_what_claims_privacy_for_the_corpus_that_its_features_were_fitted_on_is_not_believed(
     tmp_path, features, believed
 ):
-    with np.load(apart.CHECKSUMS) as kept:
+    with np.load(contamination.CHECKSUMS) as kept:
         (wikigold,) = kept["corpora"].tolist()
     config = dataclasses.replace(SMALL, features=features)
     identity = run_id(config, wikigold, "1")

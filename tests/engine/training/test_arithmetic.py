@@ -11,13 +11,13 @@ from numba import njit
 
 from engine.hardware import Processor
 from engine.taggers import KINDS, Sizes
-from engine.taggers.alphabet import NUMBER
+from engine.taggers.char_vocab import NUMBER
 from engine.taggers.layers import CHARACTERS, CRF, BidirectionalLSTM, CharacterPool, Dense
 from engine.taggers.tagger import FEATURES, Node, Tagger, stack
 from engine.training.batches import Batch
 from engine.training.compiled import backend, dense, lstm
 from engine.training.compiled.arithmetic import ARITHMETIC, PARTS, affine, columns_of_product, squash, tanh
-from engine.training.compiled.products import BLOCKS, SUMMED, Blocks, add_product, packed, use
+from engine.training.compiled.gemm import BLOCKS, SUMMED, Blocks, add_product, packed, use
 
 
 @njit(fastmath=ARITHMETIC)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from engine.embeddings import EncodedSplit
-from engine.embeddings.encoded import subset
+from engine.embeddings.encoding import subset
 from engine.embeddings.features import narrow
 from engine.training.batches import MAX_TOKENS, batch_of, physical_batches
-from engine.training.gathering import rows_of
+from engine.training.row_lookup import rows_of
 
 TABLE = np.random.default_rng(9).standard_normal((20, 7)).astype(np.float32)
 

@@ -14,7 +14,7 @@ from numba.core.event import install_listener
 
 from engine.errors import RunStopped
 from engine.setup import status
-from engine.training import compilation, compiled_stamp
+from engine.training import compilation, compile_cache
 
 ROOT = Path(__file__).resolve().parents[3]
 CODE = """
@@ -64,8 +64,8 @@ def test_a_run_compiles_nothing_that_set_up_has_not(trained_settings) -> None:
 def stamp(tmp_path, monkeypatch) -> None:
     """Nothing is compiled yet, and nobody is at it."""
     monkeypatch.setattr(status, "FOLDER", tmp_path)
-    monkeypatch.setattr(compiled_stamp, "_STAMP", tmp_path / "__pycache__" / "compiled")
-    monkeypatch.setattr(compiled_stamp, "_BEGUN", tmp_path / "__pycache__" / "compiling")
+    monkeypatch.setattr(compile_cache, "_STAMP", tmp_path / "__pycache__" / "compiled")
+    monkeypatch.setattr(compile_cache, "_BEGUN", tmp_path / "__pycache__" / "compiling")
 
 
 def test_of_two_runs_that_find_nothing_compiled_one_compiles_and_the_other_waits(stamp, monkeypatch) -> None:
@@ -76,7 +76,7 @@ def test_of_two_runs_that_find_nothing_compiled_one_compiles_and_the_other_waits
         begun.set()
         assert waits.wait(60)
         compiled.append(threading.current_thread())
-        compiled_stamp.renew()
+        compile_cache.renew()
 
     def hear(words: str) -> None:
         said.append(words)
@@ -104,30 +104,30 @@ def test_where_nobody_may_write_to_the_environment_a_run_compiles_for_itself(sta
 
 
 def test_code_that_changed_is_compiled_anew(stamp, monkeypatch) -> None:
-    assert not compiled_stamp.is_fresh()
-    compiled_stamp.renew()
-    assert compiled_stamp.is_fresh()
-    monkeypatch.setattr(compiled_stamp, "digest", lambda: "of other sources")
-    assert not compiled_stamp.is_fresh()
+    assert not compile_cache.is_fresh()
+    compile_cache.renew()
+    assert compile_cache.is_fresh()
+    monkeypatch.setattr(compile_cache, "digest", lambda: "of other sources")
+    assert not compile_cache.is_fresh()
 
 
 def test_what_was_compiled_of_other_sources_is_removed_and_an_interruption_loses_nothing(
     stamp, monkeypatch, tmp_path
 ) -> None:
     """Numba would load a function whose own source is as it was, with those that it calls as they were."""
-    monkeypatch.setattr(compiled_stamp, "_ENGINE", tmp_path)
-    monkeypatch.setattr(compiled_stamp, "digest", lambda: "these sources")
+    monkeypatch.setattr(compile_cache, "_ENGINE", tmp_path)
+    monkeypatch.setattr(compile_cache, "digest", lambda: "these sources")
     older = tmp_path / "training" / "__pycache__"
     older.mkdir(parents=True)
     for name in ("dense.forward-38.py311.nbi", "dense.forward-38.py311.1.nbc", "dense.cpython-311.pyc"):
         (older / name).touch()
-    compiled_stamp.begin()
+    compile_cache.begin()
     assert [path.name for path in older.iterdir()] == ["dense.cpython-311.pyc"]
     (older / "lstm.nbi").touch()
-    compiled_stamp.begin()
+    compile_cache.begin()
     assert (older / "lstm.nbi").exists()
-    monkeypatch.setattr(compiled_stamp, "digest", lambda: "changed ones")
-    compiled_stamp.begin()
+    monkeypatch.setattr(compile_cache, "digest", lambda: "changed ones")
+    compile_cache.begin()
     assert not (older / "lstm.nbi").exists()
 
 

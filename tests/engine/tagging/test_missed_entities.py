@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.tagging.comparing import Name, gaps, of_others
 from engine.tagging.entities import Entity, Tagged, left
 from engine.tagging.examples import FILE, examples
+from engine.tagging.missed_entities import Name, gaps, of_others
 
 TEXT = "Rosa Hale-Lund, of Ulm, met Ann."
 SPANS = ((0, 4), (5, 14), (14, 15), (16, 18), (19, 22), (22, 23), (24, 27), (28, 31), (31, 32))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from seqeval.scheme import IOB2, IOBES, Entities
 
 from engine.corpus import conll
-from engine.corpus.schemes import from_bioes, to_bioes
 from engine.corpus.sentences import entities
+from engine.corpus.tag_schemes import from_bioes, to_bioes
 from engine.scoring import score
 
 BIO2 = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")

@@ -9,8 +9,8 @@ paper's own sentence in section 4.2 is followed.
 
 from functools import partial
 
-from engine.taggers.alphabet import NUMBER
-from engine.taggers.kind import Sizes, TaggerKind
+from engine.taggers.base import Sizes, TaggerKind
+from engine.taggers.char_vocab import NUMBER
 from engine.taggers.layers import CHARACTERS, CRF, BidirectionalLSTM, CharacterPool, Dense, Dropout, Tanh, Window
 from engine.taggers.tagger import Input, Node, Tagger
 

@@ -1,7 +1,7 @@
 """What kinds of taggers there are: one file for each family, one line here for each file."""
 
-from engine.taggers import bilstm, linear, medical, mlp
-from engine.taggers.kind import TaggerKind
+from engine.taggers import bilstm, fedner, linear, mlp
+from engine.taggers.base import TaggerKind
 
 KINDS: dict[str, TaggerKind] = {
     kind.name: kind
@@ -9,7 +9,7 @@ KINDS: dict[str, TaggerKind] = {
         *bilstm.KINDS,
         *linear.KINDS,
         *mlp.KINDS,
-        *medical.KINDS,
+        *fedner.KINDS,
     )
 }
 """By name, in the order in which they are offered."""

@@ -14,10 +14,10 @@ import numpy as np
 
 from engine.artifact_store import Artefacts
 from engine.config import JOIN
+from engine.corpus.deduplication import held_once
+from engine.corpus.entity_masking import MaskedHandle
 from engine.corpus.handle import COPIES, CorpusHandle
-from engine.corpus.layout import Layout
-from engine.corpus.masked import MaskedHandle
-from engine.corpus.same import held_once
+from engine.corpus.sentence_metadata import Layout
 from engine.corpus.sentences import Corpus
 from engine.errors import CorpusError, StoreError
 from engine.settings import Settings
@@ -31,7 +31,7 @@ class JoinedCorpora:
 
     expected: the checksum of all together; where it is known which corpora that was, each of them is held against its
     own, and taken from what another machine left. masked: share of the names known to several platforms that are masked
-    in training, see :mod:`engine.corpus.masked`.
+    in training, see :mod:`engine.corpus.entity_masking`.
     """
 
     def __init__(self, name: str, settings: Settings, expected: str | None = None, masked: float = 0.0) -> None:
@@ -78,7 +78,8 @@ class JoinedCorpora:
     @cached_property
     def own(self) -> tuple[np.ndarray, ...]:
         """Of each platform, the numbers of those that it trains on, int64, ascending: see
-        :func:`engine.corpus.same.held_once`. Worked out once for these corpora. Raises CorpusError, StoreError."""
+        :func:`engine.corpus.deduplication.held_once`. Worked out once for these corpora. Raises CorpusError,
+        StoreError."""
         name = f"platforms/{self.checksum[:16]}-{_FORMAT}.npz"
         path = self.artefacts.find(name)
         try:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.tagging.text import LONGEST_SENTENCE, LONGEST_WORD, readable, split
+from engine.tagging.tokenization import LONGEST_SENTENCE, LONGEST_WORD, readable, split
 
 HOSTILE = {
     "one word": "x" * 20_000,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from engine import corpus
-from engine.corpus import layout as layouts
+from engine.corpus import sentence_metadata as layouts
 from engine.corpus.conll import read
 
 DOCUMENTS = b"""-DOCSTART- O

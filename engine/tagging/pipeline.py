@@ -13,17 +13,17 @@ import numpy as np
 
 from engine.corpus.sentences import entities
 from engine.embeddings import EncodedSplit, find, own_in_context
-from engine.embeddings.characters import spelt
-from engine.embeddings.encoded import tag_sequences, token_positions
+from engine.embeddings.char_ids import spelt
+from engine.embeddings.encoding import tag_sequences, token_positions
 from engine.embeddings.features import IN_CONTEXT, of_tokens, with_projection
 from engine.embeddings.vectors import WordVectors
 from engine.errors import StoreError
 from engine.settings import Settings
 from engine.simulation.setup import compile_parts, wait_for_parts
 from engine.taggers.decoding import Decoder
-from engine.tagging.confidence import chain, confidences
+from engine.tagging.crf_marginals import chain, confidences
 from engine.tagging.entities import Entity, Tagged
-from engine.tagging.text import Tokens, split
+from engine.tagging.tokenization import Tokens, split
 from engine.training.backends import backend_of
 from engine.training.batches import prediction_batches
 from engine.training.model import Model
@@ -96,7 +96,7 @@ class TextTagger:
 
         own = own_in_context(model.config.language_model, self.settings)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-        from engine.embeddings.in_context import features
+        from engine.embeddings.contextual import features
 
         found = with_projection(own, tell)
         pair = (own.model, Path(found[-1])) if own else None

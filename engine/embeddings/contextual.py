@@ -1,5 +1,5 @@
 """Features in context for every token:
-``python -m engine.embeddings.in_context KIND PACKAGE SENTENCES.json FEATURES.npy [MODEL LABEL PROJECTION.npz]``.
+``python -m engine.embeddings.contextual KIND PACKAGE SENTENCES.json FEATURES.npy [MODEL LABEL PROJECTION.npz]``.
 
 A process of its own, started by :mod:`engine.embeddings.features`; on standard output it says what share is done. With
 a model of the user's own, the kind "projection" fits its projection on the sentences.
@@ -16,10 +16,10 @@ import numpy as np
 import tensorflow as tf
 
 from engine.embeddings import minilm
+from engine.embeddings.custom_model import OwnModel, at
 from engine.embeddings.features import KEPT, LAYERS, projection
-from engine.embeddings.names import found_names
-from engine.embeddings.own_model import OwnModel, at
-from engine.embeddings.shapes import case
+from engine.embeddings.ner_features import found_names
+from engine.embeddings.word_shape import case
 from engine.errors import VectorsMissing
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit, prange
 
 from engine.training.compiled.arithmetic import ARITHMETIC, PARTS, square_of_bias
-from engine.training.compiled.products import add_product, packed
+from engine.training.compiled.gemm import add_product, packed
 
 LEAST_INPUTS, MOST_OUTPUTS = 512, 32
 _STRETCH = 512

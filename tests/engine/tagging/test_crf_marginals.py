@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from engine.corpus.schemes import from_bioes
 from engine.corpus.sentences import entities, tags_of
+from engine.corpus.tag_schemes import from_bioes
 from engine.taggers.decoding import Decoder
-from engine.tagging.confidence import chain, confidences
+from engine.tagging.crf_marginals import chain, confidences
 
 SCHEMES = {"bio2": tags_of(["A", "B"]), "bioes": tags_of(["A"], "BIES")}
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from engine.corpus.handle import CorpusHandle
-from engine.embeddings.encoded import EncodedCorpus
-from engine.taggers.alphabet import ALPHABET, OTHER
+from engine.embeddings.encoding import EncodedCorpus
+from engine.taggers.char_vocab import ALPHABET, OTHER
 
 LONGEST = 32
 """Characters of a word that are read; of longer ones the first."""

@@ -11,13 +11,13 @@ from safetensors.numpy import load_file, save_file
 from engine import corpus
 from engine.cluster import worker
 from engine.config import MINILM, SimulationConfig, run_key
-from engine.embeddings import features, minilm, own_model
-from engine.embeddings.in_context import fitted, token_vectors
-from engine.embeddings.own_model import OwnInContext, at, find, installed
+from engine.embeddings import custom_model, features, minilm
+from engine.embeddings.contextual import fitted, token_vectors
+from engine.embeddings.custom_model import OwnInContext, at, find, installed
 from engine.errors import InvalidConfig, TrainingFailed, VectorsMissing
 from engine.service import Runs
 from engine.simulation.setup import prepare
-from engine.training.gathering import rows_of
+from engine.training.row_lookup import rows_of
 from tests.engine.embeddings.test_minilm import written_out
 
 PIECES = [
@@ -57,7 +57,7 @@ def folder(tmp_path):
     made = tmp_path / "model"
     made.mkdir()
     random, values = np.random.default_rng(0), {}
-    for name, shape in own_model._weights(SHAPE).items():
+    for name, shape in custom_model._weights(SHAPE).items():
         value = random.normal(0, 0.3, shape) + (name.endswith("LayerNorm.weight"))
         older = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
         values[f"bert.{older}"] = value.astype(np.float32)
@@ -185,7 +185,7 @@ class TestWhatCannotBeUsed:
         path.write_bytes(path.read_bytes()[:-4000])
         with pytest.raises(VectorsMissing, match="is cut off"):
             at(folder)
-        monkeypatch.setitem(own_model._MOST_BYTES, "model.safetensors", 1000)
+        monkeypatch.setitem(custom_model._MOST_BYTES, "model.safetensors", 1000)
         with pytest.raises(VectorsMissing, match=r"at most 1,000\b"):
             at(folder)
 

@@ -13,12 +13,12 @@ from engine.service import Runs
 from engine.settings import REPOSITORY, Settings
 from engine.store import published_models
 from engine.taggers import build
-from engine.tagging import offered, tagging
+from engine.tagging import pipeline, published_taggers
 from engine.tagging.examples import examples
-from engine.tagging.tagging import TextTagger
+from engine.tagging.pipeline import TextTagger
 from engine.training.model import Model
 from tests.browser.chromium import in_ci
-from tests.engine.tagging.test_text import HOSTILE
+from tests.engine.tagging.test_tokenization import HOSTILE
 
 PUBLISHED = REPOSITORY / "cached_results"
 TAGS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
@@ -95,7 +95,7 @@ def test_texts_in_pieces_and_alone_are_tagged_alike(warm, monkeypatch):
     texts = [each.text for each in examples().values()]
     models = [made_up("shapes"), made_up("vectors", 1), made_up("shapes", 2)]
     together = warm.tag(texts, models)
-    monkeypatch.setattr(tagging, "_TOGETHER", 40)
+    monkeypatch.setattr(pipeline, "_TOGETHER", 40)
     for model, expected in zip(models, together, strict=True):
         for text, one in zip(texts, expected, strict=True):
             (again,) = warm.tag([text], [model])[0]
@@ -115,7 +115,7 @@ class TestPublished:
         for name, model in found.items():
             run = runs.get(model.run_id)
             assert run.published
-            assert run.config == model.config == offered.asked_for(name)
+            assert run.config == model.config == published_taggers.asked_for(name)
             assert model.epsilon == run.final.privacy.epsilon
             assert model.weights.dtype == np.float32
         folder = PUBLISHED / "models"
@@ -141,8 +141,8 @@ class TestPublished:
             assert all(each.score > 0.5 for each in tagged.entities)
 
     def test_it_says_that_its_noise_is_known(self):
-        assert "protects nobody" in offered.warning(1.0)
-        assert "without noise" in offered.warning(float("inf"))
+        assert "protects nobody" in published_taggers.warning(1.0)
+        assert "without noise" in published_taggers.warning(float("inf"))
 
 
 def _scores(model, settings):

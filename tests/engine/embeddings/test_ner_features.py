@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from engine import embeddings
-from engine.embeddings.names import SIZE, TYPES, found_names
+from engine.embeddings.ner_features import SIZE, TYPES, found_names
 from engine.errors import VectorsMissing
 
 MERKEL = ["Angela", "Merkel", "visited", "Paris", "."]

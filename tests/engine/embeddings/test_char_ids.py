@@ -7,12 +7,12 @@ import pytest
 
 from engine import corpus
 from engine.config import SimulationConfig
-from engine.embeddings.characters import LONGEST, spelt, with_characters
+from engine.embeddings.char_ids import LONGEST, spelt, with_characters
 from engine.simulation.run import simulate
 from engine.simulation.setup import prepare
 from engine.taggers import KINDS, TaggerKind
-from engine.taggers.alphabet import ALPHABET, NUMBER, OTHER
-from engine.taggers.kind import Sizes
+from engine.taggers.base import Sizes
+from engine.taggers.char_vocab import ALPHABET, NUMBER, OTHER
 from engine.taggers.layers import CHARACTERS, CRF, CharacterPool, Dense
 from engine.taggers.tagger import Node, Tagger
 

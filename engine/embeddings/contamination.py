@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from engine.corpus import AnyCorpus
+from engine.corpus.deduplication import LEAST_WORDS, checksum, checksums, words
 from engine.corpus.handle import CorpusHandle
-from engine.corpus.same import LEAST_WORDS, checksum, checksums, words
 from engine.corpus.sentences import Corpus, Sentence
 from engine.embeddings.features import PUBLIC
 from engine.records import PrivacySpent

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from engine import embeddings
 from engine.artifact_store import Artefacts
 from engine.corpus import Corpus, Sentence
-from engine.corpus.schemes import from_bioes, to_bioes
 from engine.corpus.sentences import tags_of
-from engine.embeddings.encoded import (
+from engine.corpus.tag_schemes import from_bioes, to_bioes
+from engine.embeddings.encoding import (
     EncodedCorpus,
     EncodedSplit,
     encode_words,

@@ -8,9 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from engine import corpus
-from engine.corpus import files, reading
+from engine.corpus import files, loader
 from engine.corpus.catalogue import ENTRIES, NAMED, CorpusFile
-from engine.corpus.fetching import fetch_entry
+from engine.corpus.download import fetch_entry
 from engine.errors import CorpusError
 
 DATA = "\n".join(f"word{i} O\nName{i} B-PER\n" for i in range(500)).encode()
@@ -64,7 +64,7 @@ def test_a_fetched_corpus_is_kept_and_not_fetched_twice(server, settings):
     found = files.find_named(entry, settings)
     assert found is not None
     assert found.where == "fetched"
-    assert len(reading.read(found).train) == 400
+    assert len(loader.read(found).train) == 400
 
 
 @pytest.mark.parametrize(

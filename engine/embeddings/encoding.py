@@ -14,8 +14,8 @@ import numpy as np
 
 from engine.artifact_store import Artefacts
 from engine.corpus.handle import CorpusHandle
-from engine.corpus.schemes import PREFIXES, to_bioes
 from engine.corpus.sentences import Corpus, Sentence, tags_of
+from engine.corpus.tag_schemes import PREFIXES, to_bioes
 from engine.embeddings.vectors import VectorPackage, look_up
 
 _SPLITS = ("train", "validation", "test")
@@ -29,7 +29,7 @@ class EncodedSplit:
     tag names. offsets: int64 [sentences + 1], where each sentence begins.
 
     For taggers that read characters: forms, int32 [tokens], which of the corpus's distinct words each token is;
-    spelling, uint8 [words, longest], the characters of each (:mod:`engine.embeddings.characters`).
+    spelling, uint8 [words, longest], the characters of each (:mod:`engine.embeddings.char_ids`).
     """
 
     rows: np.ndarray
@@ -141,7 +141,7 @@ def with_tags(encoded: EncodedCorpus, tags: tuple[str, ...]) -> EncodedCorpus:
 
 def in_scheme(encoded: EncodedCorpus, scheme: str) -> EncodedCorpus:
     """The same arrays, whose tags are BIO2, with the tags of this scheme: for each sentence what
-    :func:`engine.corpus.schemes.to_bioes` says, for all tokens at once."""
+    :func:`engine.corpus.tag_schemes.to_bioes` says, for all tokens at once."""
     if scheme == "bio2":
         return encoded
     tags = tags_of({tag[2:] for tag in encoded.tags if tag != "O"}, PREFIXES[scheme])

@@ -10,7 +10,7 @@ import pytest
 
 from engine import corpus
 from engine.corpus import Sentence
-from engine.embeddings import apart
+from engine.embeddings import contamination
 from engine.errors import StoreError
 from engine.records import PrivacySpent
 
@@ -27,7 +27,7 @@ def of(text: str) -> int:
 def fitted(monkeypatch):
     """Parts that were fitted on other sentences: those that are put into the list."""
     sentences: list[tuple[str, ...]] = []
-    monkeypatch.setattr(apart, "fitted_on", lambda part: apart.checksums(sentences))
+    monkeypatch.setattr(contamination, "fitted_on", lambda part: contamination.checksums(sentences))
     return sentences
 
 
@@ -41,15 +41,15 @@ def here(settings, data_dir):
     [LONG, ("the", "TOWER", "of", "London", "stands"), ("The Tower", "of", "Lon", "don", "stands", "!"), ("“", *LONG)],
 )
 def test_a_copy_is_known_however_it_was_cut_and_quoted(tokens):
-    assert apart.checksum(tokens) == of("thetoweroflondonstands")
+    assert contamination.checksum(tokens) == of("thetoweroflondonstands")
 
 
 def test_other_words_are_another_sentence():
-    assert apart.checksum(("The", "Tower", "of", "Londons", "tand")) == of("thetoweroflondonstand")
-    assert apart.checksum(("5", ".")) == of("5") != apart.checksum(("6", "."))
-    assert apart.checksum(("(", "...", ")")) is None
-    assert apart.checksum(("ﬁne", "Straße")) == of("finestrasse")
-    assert apart.words(("5", "km", ",", "2", "-3", ")")) == 4
+    assert contamination.checksum(("The", "Tower", "of", "Londons", "tand")) == of("thetoweroflondonstand")
+    assert contamination.checksum(("5", ".")) == of("5") != contamination.checksum(("6", "."))
+    assert contamination.checksum(("(", "...", ")")) is None
+    assert contamination.checksum(("ﬁne", "Straße")) == of("finestrasse")
+    assert contamination.words(("5", "km", ",", "2", "-3", ")")) == 4
 
 
 def test_every_sentence_of_wikigold_is_among_those_that_are_kept(data_dir):
@@ -61,29 +61,29 @@ def test_every_sentence_of_wikigold_is_among_those_that_are_kept(data_dir):
     plain = {"".join(filter(str.isalnum, text)) for text in texts} - {""}
     assert len(sentences) == 1_696
     for part in ("projection", "adapter"):
-        assert apart.fitted_on(part).tolist() == sorted(map(of, plain))
-        assert apart.fitted_on(part).dtype == np.uint64
+        assert contamination.fitted_on(part).tolist() == sorted(map(of, plain))
+        assert contamination.fitted_on(part).dtype == np.uint64
 
 
-@pytest.mark.parametrize("features", list(apart.RESTS_ON))
+@pytest.mark.parametrize("features", list(contamination.RESTS_ON))
 def test_wikigold_itself_is_not_apart(here, features):
-    found = apart.overlap(corpus.resolve("wikigold", here), features)
+    found = contamination.overlap(corpus.resolve("wikigold", here), features)
     assert found.sentences == (1_356, 170, 170)
     assert [a + b for a, b in zip(found.shared, found.short, strict=True)] == [1_356, 170, 170]
     assert found.breaks_privacy
     assert found.share("train") == found.share("test") == 1.0
     assert len(found.warnings) == 2
-    assert apart.rests_on_corpus(features, corpus.resolve("wikigold", here).checksum)
-    assert not apart.rests_on_corpus("shapes", corpus.resolve("wikigold", here).checksum)
-    assert not apart.rests_on_corpus(features, corpus.resolve("btc", here).checksum)
+    assert contamination.rests_on_corpus(features, corpus.resolve("wikigold", here).checksum)
+    assert not contamination.rests_on_corpus("shapes", corpus.resolve("wikigold", here).checksum)
+    assert not contamination.rests_on_corpus(features, corpus.resolve("btc", here).checksum)
     for plain in ("vectors", "shapes"):
-        assert apart.overlap(corpus.resolve("wikigold", here), plain) == apart.NONE
+        assert contamination.overlap(corpus.resolve("wikigold", here), plain) == contamination.NONE
 
 
 @pytest.mark.parametrize(("name", "short"), [("conll2003", (3, 0, 0)), ("btc", (1, 0, 0)), ("wnut17", (0, 0, 0))])
 def test_corpora_that_have_nothing_to_do_with_it_are_apart(here, name, short):
     """Whatever is found in them is a number that stands alone."""
-    found = apart.overlap(corpus.resolve(name, here), "names")
+    found = contamination.overlap(corpus.resolve(name, here), "names")
     assert found.shared == (0, 0, 0)
     assert found.short == short
     assert not found.warnings
@@ -91,7 +91,7 @@ def test_corpora_that_have_nothing_to_do_with_it_are_apart(here, name, short):
 
 
 def test_the_embedded_corpus_is_apart(settings):
-    found = apart.overlap(corpus.resolve("synthetic", settings), "names")
+    found = contamination.overlap(corpus.resolve("synthetic", settings), "names")
     assert (found.sentences, found.shared, found.short) == ((4_400, 600, 1_000), (0, 0, 0), (0, 0, 0))
 
 
@@ -102,43 +102,43 @@ def test_one_training_sentence_is_enough_and_a_short_one_is_not(settings, fitted
         whole, train=(*fill, Sentence(SHORT, ("O",) * 3)), validation=(Sentence(LONG, ("O",) * 6),), test=fill
     )
     fitted += [LONG, SHORT]
-    found = apart.of_corpus(some, "contextual")
+    found = contamination.of_corpus(some, "contextual")
     assert (found.shared, found.short) == ((0, 1, 0), (1, 0, 0))
     assert not found.breaks_privacy
     assert not found.flattery()
     assert all(part in found.flattery("validation") for part in ("1 of 1 validation", "(100.0%)"))
     worse = dataclasses.replace(some, train=(*some.train, Sentence(LONG, ("O",) * 6)), test=some.validation)
-    found = apart.of_corpus(worse, "contextual")
+    found = contamination.of_corpus(worse, "contextual")
     assert found.breaks_privacy
     # Beside a long one, the short one is no chance.
     assert all(part in found.privacy_text for part in ("2 of 11 training", "(18.2%)"))
     assert all(part in found.flattery() for part in ("1 of 1 test", "(100.0%)"))
-    assert apart.of_corpus(worse, "shapes").shared == (0, 0, 0)
+    assert contamination.of_corpus(worse, "shapes").shared == (0, 0, 0)
 
 
 def test_nothing_is_promised_where_the_features_know_the_sentences():
     spent = PrivacySpent(epsilon=0.5, delta=1e-5, rdp_epsilon=0.6, poisson_epsilon=3.0, assumptions=("a",))
-    found = apart.Overlap((10, 1, 1), (1, 0, 0), (0, 0, 0))
-    told = apart.believable(spent, found)
+    found = contamination.Overlap((10, 1, 1), (1, 0, 0), (0, 0, 0))
+    told = contamination.believable(spent, found)
     assert math.isinf(told.epsilon)
     assert math.isinf(told.rdp_epsilon)
     assert told.poisson_epsilon is None
     assert told.assumptions == (found.privacy_text,)
-    assert apart.believable(spent, dataclasses.replace(found, shared=(0, 1, 1))) is spent
+    assert contamination.believable(spent, dataclasses.replace(found, shared=(0, 1, 1))) is spent
     open_ = PrivacySpent(epsilon=math.inf, delta=1e-5)
-    assert apart.believable(open_, found) is open_
+    assert contamination.believable(open_, found) is open_
 
 
 def test_it_is_worked_out_once_for_each_content(settings, monkeypatch):
-    first = apart.overlap(corpus.resolve("synthetic", settings), "tuned")
+    first = contamination.overlap(corpus.resolve("synthetic", settings), "tuned")
     load, loaded = corpus.CorpusHandle.load, []
     monkeypatch.setattr(corpus.CorpusHandle, "load", lambda handle: loaded.append(handle) or load(handle))
-    assert apart.overlap(corpus.resolve("synthetic", settings), "names") == first
+    assert contamination.overlap(corpus.resolve("synthetic", settings), "names") == first
     assert not loaded
     (path,) = (settings.home / "overlaps").iterdir()
     path.write_text(path.read_text()[:40])
-    apart._read.cache_clear()
-    assert apart.overlap(corpus.resolve("synthetic", settings), "names") == first
+    contamination._read.cache_clear()
+    assert contamination.overlap(corpus.resolve("synthetic", settings), "names") == first
     assert len(loaded) == 1
     assert [each.name for each in (settings.home / "overlaps").iterdir()] == [path.name]
 
@@ -147,4 +147,4 @@ def test_a_home_that_cannot_be_written_is_said(settings):
     settings.home.mkdir()
     (settings.home / "overlaps").write_text("in the way")
     with pytest.raises(StoreError, match="cannot be written"):
-        apart.overlap(corpus.resolve("synthetic", settings), "names")
+        contamination.overlap(corpus.resolve("synthetic", settings), "names")

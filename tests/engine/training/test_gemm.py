@@ -6,8 +6,8 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from engine.training.compiled import products
-from engine.training.compiled.products import (
+from engine.training.compiled import gemm
+from engine.training.compiled.gemm import (
     BLOCKS,
     PANEL_BYTES,
     ROWS,
@@ -165,7 +165,7 @@ PANELS = pytest.mark.parametrize("panel", [32, 64, 128])
 @PANELS
 @pytest.mark.parametrize("first", [4 * KB, 16 * KB, 24 * KB, 32 * KB, 48 * KB, 64 * KB, 128 * KB])
 def test_blocks_fill_three_quarters_of_the_caches_with_as_few_parts_as_fit(monkeypatch, panel: int, first: int) -> None:
-    monkeypatch.setattr(products, "PANEL_BYTES", panel)
+    monkeypatch.setattr(gemm, "PANEL_BYTES", panel)
     found, row = Blocks.that_fit(first, 1024 * KB), panel + 64
     parts = math.ceil(SUMMED / found.depth)
     assert found.depth == math.ceil(SUMMED / parts), "blocks are equal but for the last one"
@@ -176,7 +176,7 @@ def test_blocks_fill_three_quarters_of_the_caches_with_as_few_parts_as_fit(monke
 
 @PANELS
 def test_hyper_threads_that_share_a_cache_have_half_of_it_each(monkeypatch, panel: int) -> None:
-    monkeypatch.setattr(products, "PANEL_BYTES", panel)
+    monkeypatch.setattr(gemm, "PANEL_BYTES", panel)
     alone, shared = Blocks.that_fit(32 * KB, 1024 * KB), Blocks.that_fit(16 * KB, 512 * KB)
     assert shared.depth < alone.depth
     assert shared.room == alone.room / 2
