@@ -15,7 +15,7 @@ from dataclasses import replace
 from benchmarks.report import markdown
 from engine.artifact_store import Artefacts
 from engine.config import SimulationConfig, engine_version
-from engine.experiments import audits, recipes
+from engine.experiments import audits, recommended_settings
 from engine.privacy.audit.applicability import CANARIES, REFERENCES
 from engine.records import SHOWN, Audit, CanaryAudit
 from engine.reports.audits import audit_command
@@ -27,13 +27,13 @@ CORPUS = "conll2003"
 SEEDS = 5
 SENTENCES = 14_041
 """That it has to train on."""
-SETTINGS = {"paper's setting": 0, "good practice": len(recipes.RUNGS) - 1}
-"""Titles and rungs of :mod:`engine.experiments.recipes`."""
+SETTINGS = {"paper's setting": 0, "good practice": len(recommended_settings.RUNGS) - 1}
+"""Titles and rungs of :mod:`engine.experiments.recommended_settings`."""
 
 
 def wanted(rung: int, epsilon: float | None) -> Iterator[SimulationConfig]:
     """A setting with each seed."""
-    config = recipes.rung(rung, CORPUS, SENTENCES, epsilon)
+    config = recommended_settings.rung(rung, CORPUS, SENTENCES, epsilon)
     yield from (replace(config, seed=seed) for seed in range(SEEDS))
 
 
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="print what is published, measure nothing")
     options = parser.parse_args()
     runs = Runs.from_environment()
-    epsilons = (*recipes.EPSILONS, None)
+    epsilons = (*recommended_settings.EPSILONS, None)
     if options.table:
         sys.stdout.write(table(runs) + "\n")
         return
@@ -66,7 +66,7 @@ def table(runs: Runs) -> str:
     by_config = {audit.config: audit for audit in runs.audits().values()}
     rows = []
     for title, rung in SETTINGS.items():
-        for epsilon in (*recipes.EPSILONS, None):
+        for epsilon in (*recommended_settings.EPSILONS, None):
             found = [by_config[config] for config in wanted(rung, epsilon) if config in by_config]
             if found:
                 rows.append((title, *_cells(found)))

@@ -14,12 +14,13 @@ import time
 
 from engine import corpus as corpora
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
-from engine.experiments import diagnosis, fedner, over_seeds, paper, recipes
+from engine.experiments import diagnosis, recommended_settings, seed_aggregates
+from engine.experiments.papers import fedner_2020, jana_biemann_2021
 from engine.records import RunState
 from engine.service import Runs
 from engine.settings import Settings
 
-SEEDS = {"synthetic": 1, "conll2003": over_seeds.SEEDS}
+SEEDS = {"synthetic": 1, "conll2003": seed_aggregates.SEEDS}
 """How many seeds of each cell, by corpus."""
 NOISE_MULTIPLIERS = (0.0, 0.5, 1.0, 2.0, 5.0)
 
@@ -29,24 +30,26 @@ def wanted(names: list[str], seeds: int | None) -> list[SimulationConfig]:
     settings = Settings.from_environment()
     found: list[tuple[int, SimulationConfig]] = []
     for corpus in names:
-        for tagger, sigma in itertools.product(paper.TAGGERS, NOISE_MULTIPLIERS):
+        for tagger, sigma in itertools.product(jana_biemann_2021.TAGGERS, NOISE_MULTIPLIERS):
             privacy = PrivacyConfig(noise_multiplier=sigma)
             found.append((0, SimulationConfig(corpus=corpus, tagger=TaggerConfig(name=tagger), privacy=privacy)))
-        for cell in paper.cells(corpus=corpus):
+        for cell in jana_biemann_2021.cells(corpus=corpus):
             found += enumerate(cell.seeds(seeds or SEEDS.get(corpus, 1)))
         explained = [variant.config for variant in (*diagnosis.crf(corpus), *diagnosis.phases(corpus))]
         sentences = corpora.resolve(corpus, settings).train_sentences
         ladder = [
-            recipes.rung(number, corpus, sentences, epsilon)
-            for number in range(len(recipes.RUNGS))
-            for epsilon in (*recipes.EPSILONS, None)
+            recommended_settings.rung(number, corpus, sentences, epsilon)
+            for number in range(len(recommended_settings.RUNGS))
+            for epsilon in (*recommended_settings.EPSILONS, None)
         ]
         federated = [
-            recipes.federated(corpus, sentences, clients, rounds, epsilon)
-            for clients, rounds, epsilon in itertools.product(recipes.CLIENTS, recipes.ROUNDS, recipes.EPSILONS)
+            recommended_settings.federated(corpus, sentences, clients, rounds, epsilon)
+            for clients, rounds, epsilon in itertools.product(
+                recommended_settings.CLIENTS, recommended_settings.ROUNDS, recommended_settings.EPSILONS
+            )
         ]
-        for config in (*paper.what_ifs(corpus).values(), *explained, *ladder, *federated):
-            found += enumerate(over_seeds.with_seeds(config, seeds or SEEDS.get(corpus, 1)))
+        for config in (*jana_biemann_2021.what_ifs(corpus).values(), *explained, *ladder, *federated):
+            found += enumerate(seed_aggregates.with_seeds(config, seeds or SEEDS.get(corpus, 1)))
     return list(dict.fromkeys(config for _, config in sorted(found, key=lambda one: one[0])))
 
 
@@ -54,13 +57,15 @@ def main() -> int:
     """Run and publish; the value is the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", action="append", choices=list(SEEDS), help="of the first paper; default: both")
-    parser.add_argument("--fedner", action="append", choices=list(fedner.TABLES), help="a part of FedNER; default: all")
+    parser.add_argument(
+        "--fedner", action="append", choices=list(fedner_2020.TABLES), help="a part of FedNER; default: all"
+    )
     parser.add_argument("--seeds", type=int, help="of each cell; default: what the means are taken over")
     chosen = parser.parse_args()
     runs, begun = Runs.from_environment(), time.monotonic()
     everything = not (chosen.corpus or chosen.fedner)
     every = wanted(list(SEEDS) if everything else chosen.corpus or [], chosen.seeds)
-    every += fedner.wanted(chosen.seeds, list(fedner.TABLES) if everything else chosen.fedner or [])
+    every += fedner_2020.wanted(chosen.seeds, list(fedner_2020.TABLES) if everything else chosen.fedner or [])
     published = {run.run_id for run in runs.published()}
     asked = runs.submit_all(every, owner_pid=os.getpid(), batch=True)
     left = {status.run_id for status in asked} - published

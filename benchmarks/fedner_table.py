@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.report import finish, markdown
 from engine.cluster.supervisor import stop_cluster
 from engine.config import SimulationConfig
-from engine.experiments import fedner
+from engine.experiments.papers import fedner_2020
 from engine.records import RunState
 from engine.service import Runs
 from engine.service.reproducibility import outcome
@@ -65,21 +65,21 @@ def compute(configs: list[SimulationConfig]) -> tuple[float, dict[SimulationConf
 
 def method_of(config: SimulationConfig) -> str:
     """The method, in the words of the table."""
-    return next(fedner.what(cell) for cell in fedner.cells() if cell.table == TABLE and cell.config == config)
+    return next(fedner_2020.what(cell) for cell in fedner_2020.cells() if cell.table == TABLE and cell.config == config)
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    most = fedner.SEEDS[TABLE]
+    most = fedner_2020.SEEDS[TABLE]
     parser.add_argument("--seeds", type=int, choices=range(1, most + 1), default=1, help="the first so many (1)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--save", action="store_true", help="keep the result for the page Speed")
     options = parser.parse_args()
-    wall, seconds, (same, known) = compute(fedner.wanted(options.seeds, [TABLE]))
+    wall, seconds, (same, known) = compute(fedner_2020.wanted(options.seeds, [TABLE]))
     methods: dict[str, float] = {}
     for config, took in seconds.items():
-        method = method_of(fedner.with_seed(config, 0))
+        method = method_of(fedner_2020.with_seed(config, 0))
         methods[method] = methods.get(method, 0.0) + took
     values: dict[str, Any] = {
         "seeds": options.seeds,
@@ -94,7 +94,7 @@ def main() -> None:
     text += f"\n\n{len(seconds)} runs of {options.seeds} of the {most} seeds in {wall / 60:.1f} minutes; {same} of the "
     hours = wall / options.seeds * most / 3600
     text += f"{known} that are published are equal to these to the last digit. All seeds at this pace: {hours:.2f} "
-    text += f"hours, of which {fedner.share_printed(methods) * hours:.2f} are for the rows that the paper has."
+    text += f"hours, of which {fedner_2020.share_printed(methods) * hours:.2f} are for the rows that the paper has."
     finish("fedner_table", values, text, as_json=options.json, save=options.save)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from benchmarks.pictures import a_dashboard, step
 from benchmarks.report import finish, lessons_table
+from benchmarks.screenshots import a_dashboard, step
 from pages.learn.lessons import LESSONS
 from tests.browser import chromium
 from tests.browser.driving import FLAGS

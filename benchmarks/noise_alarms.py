@@ -17,7 +17,7 @@ from typing import Any
 
 from scipy.stats import beta
 
-from benchmarks.noise_toys import Toy, budget, honest_faults
+from benchmarks.noise_simulation import Toy, budget, honest_faults
 from benchmarks.report import markdown
 from engine.privacy.noise_check import critical_values
 from engine.settings import REPOSITORY

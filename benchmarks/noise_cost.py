@@ -22,7 +22,7 @@ from benchmarks.report import markdown
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.corpus import resolve
 from engine.errors import CorpusError
-from engine.experiments.recipes import good_practice
+from engine.experiments.recommended_settings import good_practice
 from engine.federated import fedavg
 from engine.privacy.noise_check.monitor import WAITING, NoiseMonitor
 from engine.settings import Settings

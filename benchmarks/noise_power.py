@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.noise_toys import Toy
+from benchmarks.noise_simulation import Toy
 from benchmarks.report import markdown
 from engine.privacy.noise_check.schedule import Watch
 from engine.seeds import Secrets

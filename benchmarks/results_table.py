@@ -7,17 +7,18 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from benchmarks import audits, figures
+from benchmarks import audits, readme_figures
 from benchmarks.cached_results import NOISE_MULTIPLIERS
 from benchmarks.report import lessons_table, markdown, step_table, tagging_table
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
-from engine.experiments import diagnosis, fedner, paper, recipes
-from engine.experiments.over_seeds import OverSeeds, older_text, over_seeds, seeds_text
-from engine.experiments.spread import ScoreSpread
+from engine.experiments import diagnosis, recommended_settings
+from engine.experiments.papers import fedner_2020, jana_biemann_2021
+from engine.experiments.seed_aggregates import OverSeeds, older_text, over_seeds, seeds_text
+from engine.experiments.statistics import ScoreSpread
 from engine.records import Run
-from engine.reports.medical import all_time_text, verdict
+from engine.reports.fedner import all_time_text, verdict
 from engine.reports.numbers import epsilon_text
-from engine.reports.tables import gain_lines
+from engine.reports.paper_tables import gain_lines
 from engine.service import Runs
 from engine.settings import REPOSITORY, Settings
 from engine.store import benchmark_results
@@ -46,7 +47,7 @@ def table() -> str:
 
 def _on_the_slider(config: SimulationConfig) -> bool:
     """Whether only corpus, tagger and noise multiplier were chosen, of one of the paper's taggers."""
-    if config.tagger.name not in paper.TAGGERS:
+    if config.tagger.name not in jana_biemann_2021.TAGGERS:
         return False  # some of them do not read what is usual
     privacy = PrivacyConfig(noise_multiplier=config.privacy.noise_multiplier)
     usual = SimulationConfig(corpus=config.corpus, tagger=TaggerConfig(name=config.tagger.name), privacy=privacy)
@@ -57,13 +58,13 @@ def paper_tables() -> str:
     """The paper's rows: printed F1, ours in the same metric and of whole names, ε."""
     door = Runs.from_environment()
     rows = []
-    for cell in paper.cells():
-        found = paper.measure(cell, door.find).found
+    for cell in jana_biemann_2021.cells():
+        found = jana_biemann_2021.measure(cell, door.find).found
         ours = [each.f1.text if each else "" for each in (found.token, found.entity)]
         cost = "" if found.epsilon is None else epsilon_text(found.epsilon)
         number = cell.table.removeprefix("table")
         printed = f"{cell.published['f1']:.3f}"
-        rows.append((number, paper.setting_text(cell), printed, *ours, cost, found.seeds_text))
+        rows.append((number, jana_biemann_2021.setting_text(cell), printed, *ours, cost, found.seeds_text))
     head = ("table", "row", "printed F1", "same metric, ours", "whole names, ours", "ε, ours", "seeds")
     return markdown(head, rows)
 
@@ -84,12 +85,15 @@ def ladder() -> str:
     """From the paper's setting to good practice, CoNLL-2003."""
     door, corpus = Runs.from_environment(), "conll2003"
     sentences, rows = door.train_sentences(corpus), []
-    for number, rung in enumerate(recipes.RUNGS):
-        configs = [recipes.rung(number, corpus, sentences, epsilon) for epsilon in (*recipes.EPSILONS, None)]
+    for number, rung in enumerate(recommended_settings.RUNGS):
+        configs = [
+            recommended_settings.rung(number, corpus, sentences, epsilon)
+            for epsilon in (*recommended_settings.EPSILONS, None)
+        ]
         found = [over_seeds(config, door.find) for config in configs]
         f1 = [each.entity.f1.text if each.entity else "" for each in found]
         rows.append((rung.name, *f1, _seeds(found)))
-    names = [f"ε = {epsilon:g}" for epsilon in recipes.EPSILONS]
+    names = [f"ε = {epsilon:g}" for epsilon in recommended_settings.EPSILONS]
     return markdown(("choice", *names, "not private", "seeds"), rows)
 
 
@@ -97,41 +101,48 @@ def federated() -> str:
     """Good practice in a federation, CoNLL-2003; one hand above."""
     door, corpus = Runs.from_environment(), "conll2003"
     sentences, rows = door.train_sentences(corpus), []
-    one_hand = [recipes.good_practice(corpus, sentences, epsilon) for epsilon in recipes.EPSILONS]
+    one_hand = [
+        recommended_settings.good_practice(corpus, sentences, epsilon) for epsilon in recommended_settings.EPSILONS
+    ]
     kinds = [(1, 1, one_hand)]
-    for clients, rounds in itertools.product(recipes.CLIENTS, recipes.ROUNDS):
-        configs = [recipes.federated(corpus, sentences, clients, rounds, epsilon) for epsilon in recipes.EPSILONS]
+    for clients, rounds in itertools.product(recommended_settings.CLIENTS, recommended_settings.ROUNDS):
+        configs = [
+            recommended_settings.federated(corpus, sentences, clients, rounds, epsilon)
+            for epsilon in recommended_settings.EPSILONS
+        ]
         kinds.append((clients, rounds, configs))
     for clients, rounds, configs in kinds:
         found = [over_seeds(config, door.find) for config in configs]
         f1 = [each.entity.f1.text if each.entity else "" for each in found]
         rows.append((clients, rounds, *f1, _seeds(found)))
-    return markdown(("clients", "rounds", *(f"ε = {epsilon:g}" for epsilon in recipes.EPSILONS), "seeds"), rows)
+    return markdown(
+        ("clients", "rounds", *(f"ε = {epsilon:g}" for epsilon in recommended_settings.EPSILONS), "seeds"), rows
+    )
 
 
 def medical() -> str:
     """FedNER's table and figures: strict and relaxed F1 on each platform, what was printed for ADE, and gains."""
     door = Runs.from_environment()
-    found = [fedner.measure(cell, door.find) for cell in fedner.cells()]
+    found = [fedner_2020.measure(cell, door.find) for cell in fedner_2020.cells()]
     said = []
-    for table, title in fedner.TABLES.items():
-        by_method: dict[str, list[fedner.Row]] = {}
+    for table, title in fedner_2020.TABLES.items():
+        by_method: dict[str, list[fedner_2020.Row]] = {}
         for row in found:
             if row.cell.table == table and row.runs:
-                by_method.setdefault(fedner.what(row.cell), []).append(row)
+                by_method.setdefault(fedner_2020.what(row.cell), []).append(row)
         rows = []
         for method, platforms in by_method.items():
             by_platform = {row.cell.platform: row for row in platforms}
             scores = (
                 _f1_text(getattr(by_platform[name], score)) if name in by_platform else ""
-                for name in fedner.PLATFORMS
+                for name in fedner_2020.PLATFORMS
                 for score in ("strict", "relaxed")
             )
             printed = next((row.cell.published for row in platforms if row.cell.published), None)
             there = [f"{printed['strict_f1']:.3f} / {printed['relaxed_f1']:.3f}"] if printed else [""]
             seeds = ", ".join(dict.fromkeys(str(len(row.runs)) for row in platforms))
             rows.append((method, *scores, *there, seeds))
-        head = [f"{name} {score}" for name in fedner.PLATFORMS for score in ("strict", "relaxed")]
+        head = [f"{name} {score}" for name in fedner_2020.PLATFORMS for score in ("strict", "relaxed")]
         if not rows:
             continue
         said += [f"**{title}**", markdown(("method", *head, "printed for ade", "seeds"), rows)]
@@ -173,11 +184,15 @@ def attacked() -> str:
 
 def _place(run: Run) -> tuple[bool, bool, float]:
     config = run.config
-    return config.corpus != "synthetic", config.tagger.name != paper.TAGGERS[0], config.privacy.noise_multiplier
+    return (
+        config.corpus != "synthetic",
+        config.tagger.name != jana_biemann_2021.TAGGERS[0],
+        config.privacy.noise_multiplier,
+    )
 
 
 TABLES = {
-    "figures": figures.table,
+    "figures": readme_figures.table,
     "results": table,
     "paper": paper_tables,
     "mends": mends,

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.report import finish, markdown
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.embeddings.encoding import tag_sequences
-from engine.experiments.paper import TAGGERS
+from engine.experiments.papers.jana_biemann_2021 import TAGGERS
 from engine.records import RoundRecord
 from engine.scoring import score
 from engine.settings import Settings

@@ -10,7 +10,7 @@ from engine.errors import InvalidConfig
 from engine.privacy.accounting import noise_multiplier_for
 from engine.privacy.assumptions import Training, table, waterfall
 from engine.privacy.plan import PrivacyPlan
-from engine.reports.ledger import ledger_fields, ledger_text
+from engine.reports.assumptions import ledger_fields, ledger_text
 from engine.service import Runs
 
 

@@ -36,9 +36,10 @@ from engine.errors import (
     StoreAddressError,
     VectorsMissing,
 )
-from engine.experiments import over_seeds, paper
+from engine.experiments import seed_aggregates
+from engine.experiments.papers import jana_biemann_2021
 from engine.records import RunKind, RunState
-from engine.reports.checks import privacy_lines
+from engine.reports.noise_check import privacy_lines
 from engine.reports.numbers import delta_text
 from engine.reports.runs import (
     platform_lines,
@@ -49,7 +50,7 @@ from engine.reports.runs import (
     run_line,
 )
 from engine.reports.scores import score_table
-from engine.reports.studies import study_lines, study_outcome, trial_line
+from engine.reports.tuning import study_lines, study_outcome, trial_line
 from engine.service import Runs, reproducibility
 from engine.settings import Settings
 
@@ -116,7 +117,7 @@ def second_opinion(
     """Compute a private run's first steps with TensorFlow Privacy too. Says whether the two agree; slow."""
     from dataclasses import asdict
 
-    from engine.experiments.second_opinion import second_opinions
+    from engine.experiments.tf_privacy_crosscheck import second_opinions
 
     agreed = True
     for opinion in second_opinions(config, Settings.from_environment(), steps):
@@ -159,7 +160,7 @@ def sweep(
 
 @app.command("paper")
 def paper_tables(
-    name: Annotated[str, typer.Argument(help="The paper: dp-fl-ner, or fedner.")] = paper.NAME,
+    name: Annotated[str, typer.Argument(help="The paper: dp-fl-ner, or fedner.")] = jana_biemann_2021.NAME,
     corpus: Annotated[
         str | None, typer.Option(help="The corpus of the runs beside dp-fl-ner's numbers.  [default: conll2003]")
     ] = None,
@@ -197,7 +198,7 @@ def tune(
     trials: Annotated[int, typer.Option(help="Recipes to try, those of earlier calls included.")] = 30,
     seeds: Annotated[
         int, typer.Option(min=0, help="Runs of the winner on the corpus: each is a release, all are booked.")
-    ] = over_seeds.SEEDS,
+    ] = seed_aggregates.SEEDS,
     budget: Annotated[
         float | None,
         typer.Option(help="ε of all trials and runs together, where the development corpus is the private one."),
@@ -222,7 +223,7 @@ def tune(
         typer.echo(f"Ended after {len(study.trials):,} trials: the next one does not fit the total.", err=True)
     study = tuning.released(study, seeds, settings)
     door = Runs(settings)
-    winners = over_seeds.with_seeds(study.best, seeds) if study.best else []
+    winners = seed_aggregates.with_seeds(study.best, seeds) if study.best else []
     door.submit_all(winners, owner_pid=os.getpid(), batch=True)
     with progress_bar(quiet=as_json) as tell:
         for number, config in enumerate(winners):

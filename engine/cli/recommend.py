@@ -6,7 +6,7 @@ import typer
 
 from engine.cli.output import say
 from engine.experiments.planner.targets import USUAL_DELTA, Target, read
-from engine.reports.planning import plan_fields, plan_text
+from engine.reports.planner import plan_fields, plan_text
 from engine.service import Runs, planner
 
 _LEAST = typer.Option(metavar="[TYPE=]NUMBER", help="At least, of all names or of a type; can be given several times.")

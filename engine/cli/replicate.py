@@ -6,11 +6,12 @@ from typing import Any
 
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
-from engine.experiments import fedner, over_seeds, paper
+from engine.experiments import seed_aggregates
+from engine.experiments.papers import fedner_2020, jana_biemann_2021
 from engine.records import Run
-from engine.reports.tables import fedner_fields, fedner_text, paper_text
+from engine.reports.paper_tables import fedner_fields, fedner_text, paper_text
 
-_Cell = paper.Cell | fedner.Cell
+_Cell = jana_biemann_2021.Cell | fedner_2020.Cell
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,13 @@ class Measured:
 
 def named(name: str, corpus: str | None) -> Paper:
     """A paper by its name. Raises InvalidConfig."""
-    if name == paper.NAME:
-        return Paper(name, paper.TABLES, paper.cells(corpus or paper.CORPUS))
-    if name != fedner.NAME:
-        raise InvalidConfig(f"paper={name!r}, expected one of {paper.NAME}, {fedner.NAME}")
+    if name == jana_biemann_2021.NAME:
+        return Paper(name, jana_biemann_2021.TABLES, jana_biemann_2021.cells(corpus or jana_biemann_2021.CORPUS))
+    if name != fedner_2020.NAME:
+        raise InvalidConfig(f"paper={name!r}, expected one of {jana_biemann_2021.NAME}, {fedner_2020.NAME}")
     if corpus is not None:
-        raise InvalidConfig(f"corpus={corpus!r}, expected none: {name} has {', '.join(fedner.PLATFORMS)}")
-    return Paper(name, fedner.TABLES, fedner.cells())
+        raise InvalidConfig(f"corpus={corpus!r}, expected none: {name} has {', '.join(fedner_2020.PLATFORMS)}")
+    return Paper(name, fedner_2020.TABLES, fedner_2020.cells())
 
 
 def chosen(known: Paper, table: str | None) -> list[_Cell]:
@@ -53,12 +54,18 @@ def measured(
     known: Paper, cells: Sequence[_Cell], find: Callable[[SimulationConfig], Run | None], seeds: int | None
 ) -> Measured:
     """What the runs of some of its cells give."""
-    if known.name == fedner.NAME:
-        rows = [fedner.measure(cell, find, seeds) for cell in cells if isinstance(cell, fedner.Cell)]
+    if known.name == fedner_2020.NAME:
+        rows = [fedner_2020.measure(cell, find, seeds) for cell in cells if isinstance(cell, fedner_2020.Cell)]
         return Measured(
             [fedner_fields(row) for row in rows], fedner_text(rows), [run for row in rows for run in row.runs]
         )
-    news = [paper.measure(cell, find, seeds or over_seeds.SEEDS) for cell in cells if isinstance(cell, paper.Cell)]
+    news = [
+        jana_biemann_2021.measure(cell, find, seeds or seed_aggregates.SEEDS)
+        for cell in cells
+        if isinstance(cell, jana_biemann_2021.Cell)
+    ]
     return Measured(
-        [paper.fields(row) for row in news], paper_text(news), [run for row in news for run in row.found.runs]
+        [jana_biemann_2021.fields(row) for row in news],
+        paper_text(news),
+        [run for row in news for run in row.found.runs],
     )

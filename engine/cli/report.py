@@ -8,7 +8,7 @@ import typer
 
 from engine.errors import InvalidConfig
 from engine.reports.document.formats import FORMATS
-from engine.reports.privacy_report import writing
+from engine.reports.privacy_report import builder
 from engine.service import Runs, report_evidence
 from engine.validation import one_of
 
@@ -29,7 +29,7 @@ def report(
     one_of("format", name, tuple(FORMATS))
     runs = Runs.from_environment()
     first = report_evidence.evidence(runs, run_id)
-    document = writing.of_two(first, report_evidence.evidence(runs, beside)) if beside else writing.of_run(first)
+    document = builder.of_two(first, report_evidence.evidence(runs, beside)) if beside else builder.of_run(first)
     drawn = FORMATS[name].draw(document)
     if output is None and name != "pdf":
         sys.stdout.write(drawn.decode())

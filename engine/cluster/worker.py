@@ -27,7 +27,7 @@ from engine.hardware import machine_class
 from engine.privacy.audit import applicability
 from engine.records import Provenance, RoundRecord, RunKind, RunState
 from engine.reports.audits import audit_command
-from engine.reports.commands import command_line
+from engine.reports.cli_command import command_line
 from engine.settings import REPOSITORY, Settings
 from engine.store import audits as kept_audits
 from engine.store import noise_keys

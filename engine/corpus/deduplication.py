@@ -11,8 +11,8 @@ from engine.corpus.sentences import Corpus, Sentence
 LEAST_WORDS = 4
 """Words that a sentence must have for its being in two corpora to count. Shorter ones coincide by chance: among all
 pairs of eight corpora that have nothing to do with each other the longest that does is "I feel good", all others are
-single words and numbers (``python -m benchmarks.overlap``). That somebody else wrote "5 ." in public says nothing of
-the private sentence "5 .": what was learned from the public one was learned without it."""
+single words and numbers (``python -m benchmarks.corpus_contamination``). That somebody else wrote "5 ." in public says
+nothing of the private sentence "5 .": what was learned from the public one was learned without it."""
 
 
 def words(tokens: Iterable[str]) -> int:

@@ -3,7 +3,7 @@
 A public part may be learned from any text that is nobody's secret, but not from the sentences that ε shall protect:
 what such a sentence gave to it is in the features without any noise, and a tagger that is tested on it was helped. So
 the checksums of all sentences that a part was fitted on lie beside it (``public/fitted-on.npz``, made by ``python -m
-benchmarks.public_model``), and each corpus is held against them, once. Light: pages import it.
+benchmarks.train_public_adapter``), and each corpus is held against them, once. Light: pages import it.
 
 What this cannot see: a sentence that was cut or worded otherwise, and the texts that MiniLM, spaCy's vectors and its
 finder (OntoNotes 5) were trained on by others, which are not here.

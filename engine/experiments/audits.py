@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from engine import corpus as corpora
 from engine.config import SimulationConfig, engine_version, run_id
 from engine.errors import InvalidConfig
-from engine.experiments import canaries, curious, membership
+from engine.experiments import canaries, gradient_inversion, membership
 from engine.hardware import machine_class
 from engine.privacy.audit import applicability
 from engine.records import Audit
@@ -47,7 +47,7 @@ def audit(
             if model
             else membership.measure(config, settings, references, tell=part)
         )
-    server = curious.measure(config, settings, tell=next(parts)) if messages else None
+    server = gradient_inversion.measure(config, settings, tell=next(parts)) if messages else None
     return Audit(
         run_id=run_id(config, handle.checksum),
         config=config,
@@ -73,6 +73,6 @@ def _parts(tell: Callable[[str, float], None], weights: list[float]) -> Iterator
 def _messages(config: SimulationConfig) -> bool:
     """Whether the attack on messages is for its messages."""
     with suppress(InvalidConfig):
-        curious.refuse(config)
+        gradient_inversion.refuse(config)
         return True
     return False

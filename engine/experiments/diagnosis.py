@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.config import SimulationConfig
-from engine.experiments import paper
-from engine.experiments.over_seeds import OverSeeds, over_seeds
+from engine.experiments.papers import jana_biemann_2021
+from engine.experiments.seed_aggregates import OverSeeds, over_seeds
 from engine.records import Run
 
 BASE, MEND, WHAT_IF = "as in the paper", "mend", "what if"
@@ -74,7 +74,7 @@ def crf(corpus: str = "conll2003") -> list[Variant]:
                 group,
                 WHAT_IF,
                 "Clipped, and the noise never reaches the weights.",
-                paper.what_ifs(corpus)[f"{group}, clipped, noise not applied"],
+                jana_biemann_2021.what_ifs(corpus)[f"{group}, clipped, noise not applied"],
             ),
             Variant("σ = 1", group, BASE, "The setting in question.", _config(start)),
             *(Variant(name, group, MEND, why, _config(start, **changes)) for name, (why, changes) in _ONE_HAND.items()),
@@ -85,8 +85,8 @@ def crf(corpus: str = "conll2003") -> list[Variant]:
 def phases(corpus: str = "conll2003") -> list[Variant]:
     """Why does the incremental setting collapse under DP after 60 % of the data (dp-fl-ner, section 4)? Five clients,
     ten phases."""
-    of_table = {cell.table: cell.config for cell in paper.cells(corpus=corpus) if cell.round}
-    faults = paper.what_ifs(corpus)
+    of_table = {cell.table: cell.config for cell in jana_biemann_2021.cells(corpus=corpus) if cell.round}
+    faults = jana_biemann_2021.what_ifs(corpus)
     private = of_table["table6"]
     start = private.flat()
     return [

@@ -24,7 +24,7 @@ from engine import corpus as corpora
 from engine.config import SimulationConfig, with_noise
 from engine.embeddings import contamination
 from engine.errors import InvalidConfig
-from engine.experiments import recipes
+from engine.experiments import recommended_settings
 from engine.privacy import accounting, rdp_filter
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Study, Trial
@@ -88,7 +88,7 @@ def _short(corpus: str) -> str:
 
 def _aims(label: str, epsilon: float, corpus: str, development: str, settings: Settings) -> Study:
     private, public = (corpora.resolve(each, settings) for each in (corpus, development))
-    learned = contamination.overlap(private, recipes.RUNGS[-1].changes["features"])
+    learned = contamination.overlap(private, recommended_settings.RUNGS[-1].changes["features"])
     if learned.breaks_privacy:
         raise InvalidConfig(f"corpus={corpus!r} cannot have a recipe with an ε: {learned.privacy_text}")
     return Study(
@@ -127,7 +127,7 @@ def _with_budget(study: Study, budget: float | None, seeds: int, settings: Setti
         return study
     if not (math.isfinite(budget) and budget > 0):
         raise InvalidConfig(f"budget={budget!r}, expected a positive number")
-    usual = recipes.good_practice(study.corpus, study.sentences, study.epsilon)
+    usual = recommended_settings.good_practice(study.corpus, study.sentences, study.epsilon)
     found = rdp_filter.filter_for(budget, study.delta, _plans(usual, study, settings)[0])
     return replace(study, budget=budget, order=found.order, seeds=seeds)
 
@@ -147,7 +147,7 @@ def _budget_trouble(study: Study, asked: float | None) -> str:
 def flattery(study: Study, settings: Settings) -> str:
     """What to know of the trials' F1: empty where the features were not fitted on the sentences that judge them."""
     development = corpora.resolve(study.development, settings)
-    return contamination.overlap(development, recipes.RUNGS[-1].changes["features"]).flattery("validation")
+    return contamination.overlap(development, recommended_settings.RUNGS[-1].changes["features"]).flattery("validation")
 
 
 def search(
@@ -163,7 +163,9 @@ def search(
         raise InvalidConfig(f"trials={trials:,}, expected 1 to {MOST_TRIALS:,}")
     if study.private and study.budget is None:
         raise InvalidConfig(_budget_trouble(study, None))
-    base = recipes.good_practice(study.corpus, corpora.resolve(study.corpus, settings).train_sentences, study.epsilon)
+    base = recommended_settings.good_practice(
+        study.corpus, corpora.resolve(study.corpus, settings).train_sentences, study.epsilon
+    )
     while len(study.trials) < trials:
         number = len(study.trials)
         tell(f"trial {number + 1} of {trials}, working out σ", 0.0)
@@ -232,7 +234,7 @@ def _space(examples: int) -> dict[str, "optuna.distributions.BaseDistribution"]:
     """What is varied, and how far; batches up to a third of the sentences."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    largest = max(1, examples // recipes.SMALLEST_SHARE)
+    largest = max(1, examples // recommended_settings.SMALLEST_SHARE)
     return {
         "learning_rate": FloatDistribution(0.005, 0.5, log=True),
         "clip_norm": FloatDistribution(0.02, 1.0, log=True),
@@ -247,7 +249,7 @@ def _space(examples: int) -> dict[str, "optuna.distributions.BaseDistribution"]:
 def priced(base: SimulationConfig, chosen: Mapping[str, Any], examples: int, epsilon: float) -> SimulationConfig:
     """The recipe with these fields, and the smallest σ of two decimals whose ε on so many sentences is not larger."""
     config = SimulationConfig.from_flat({**base.flat(), **chosen})
-    return with_noise(config, recipes.noise(config, examples, epsilon))
+    return with_noise(config, recommended_settings.noise(config, examples, epsilon))
 
 
 def on_development(config: SimulationConfig, study: Study, settings: Settings) -> SimulationConfig:

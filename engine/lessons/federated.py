@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.config import SYNTHETIC, SimulationConfig, TaggerConfig, TrainingConfig
-from engine.lessons.bench import ALONE
-from engine.lessons.live import Live
+from engine.lessons.background_task import Live
+from engine.lessons.fixtures import ALONE
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
 from engine.settings import Settings

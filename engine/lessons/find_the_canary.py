@@ -14,7 +14,7 @@ import numpy as np
 from engine import corpus as corpora
 from engine.config import SYNTHETIC, SimulationConfig, with_noise
 from engine.experiments.canaries import BlackBox
-from engine.lessons.bench import ALONE
+from engine.lessons.fixtures import ALONE
 from engine.privacy.accounting import epsilon as epsilon_of
 from engine.privacy.accounting import noise_multiplier_for
 from engine.privacy.plan import PrivacyPlan

@@ -6,7 +6,7 @@ from typing import Any
 
 from engine.config import SimulationConfig
 from engine.records import SHOWN, Audit, CanaryAudit, MembershipAudit, ServerAudit
-from engine.reports.commands import command_line
+from engine.reports.cli_command import command_line
 from engine.reports.numbers import epsilon_text
 
 KINDS = {"directions": "who reads every step", "sentences": "who has the tagger"}

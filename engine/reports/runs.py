@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from engine.embeddings.contamination import FITTED_ON, Overlap
-from engine.experiments.over_seeds import engine_of
+from engine.experiments.seed_aggregates import engine_of
 from engine.privacy.plan import PrivacyPlan
 from engine.records import (
     FederatedRound,

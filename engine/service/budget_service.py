@@ -19,7 +19,7 @@ from engine.config import JOIN, PrivacyConfig, SimulationConfig
 from engine.corpus import CorpusHandle
 from engine.corpus.files import OWN, names_in, without_split
 from engine.errors import CorpusError, EpsilonError, InvalidConfig, StoreError
-from engine.experiments import recipes
+from engine.experiments import recommended_settings
 from engine.federated import accounting
 from engine.federated.plan import FederatedPlan
 from engine.privacy.budget import UNITS, Account, Budget
@@ -237,7 +237,7 @@ def _total(runs: "Runs", corpus: str, now: Account, epsilon: float, delta: float
 
 def _usual(corpus: str, sentences: int, epsilon: float) -> PrivacyPlan:
     try:
-        return PrivacyPlan.from_config(recipes.good_practice(corpus, sentences, epsilon), sentences)
+        return PrivacyPlan.from_config(recommended_settings.good_practice(corpus, sentences, epsilon), sentences)
     except InvalidConfig:  # too few sentences, or too small an ε, for any
         return _WHOLE
 
@@ -296,9 +296,9 @@ def possible(runs: "Runs", now: Account) -> list[Possible]:
     settings = {
         "the paper's setting, σ = 1": SimulationConfig(corpus=corpus, privacy=PrivacyConfig(noise_multiplier=1))
     }
-    for epsilon in recipes.EPSILONS:
+    for epsilon in recommended_settings.EPSILONS:
         try:
-            settings[f"good practice, ε = {epsilon:g}"] = recipes.good_practice(corpus, sentences, epsilon)
+            settings[f"good practice, ε = {epsilon:g}"] = recommended_settings.good_practice(corpus, sentences, epsilon)
         except InvalidConfig:
             continue
     found, left = [], now.budget.filter.allowance - now.booked

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 from engine.config import SimulationConfig, with_noise
 from engine.errors import CorpusError, InvalidConfig
-from engine.experiments.planner import answer as answers
 from engine.experiments.planner import curve as curves
 from engine.experiments.planner import evidence as known
+from engine.experiments.planner import ranking as answers
 from engine.experiments.planner.next_runs import MORE_SEEDS, Candidate, candidates
-from engine.experiments.planner.plan import NextRun, Plan
+from engine.experiments.planner.recommendation import NextRun, Plan
 from engine.experiments.planner.targets import Target
 from engine.service.run_queries import Overview
 from engine.service.run_service import Runs

@@ -10,12 +10,12 @@ from engine.config import JOIN, SimulationConfig
 from engine.corpus.files import without_split
 from engine.embeddings.contamination import NONE
 from engine.errors import CorpusError, EpsilonError, InvalidConfig
-from engine.experiments import over_seeds
+from engine.experiments import seed_aggregates
 from engine.privacy import tf_privacy_statement
 from engine.privacy.assumptions import Row, table
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Run, RunKind, Study
-from engine.reports.names import corpus_title
+from engine.reports.labels import corpus_title
 from engine.reports.privacy_report.evidence import Evidence, Others, TrainedOn
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def evidence(runs: "Runs", identity: str, *, written: str | None = None) -> Evid
     parts = _parts(runs, found, missing)
     dearest = _dearest(parts) if found.promises else None
     longest = None if missing else runs.longest_document(run.config.corpus)
-    seeds = over_seeds.of_runs(runs.seeds(run.config)) if not found.check or not found.check.failed else None
+    seeds = seed_aggregates.of_runs(runs.seeds(run.config)) if not found.check or not found.check.failed else None
     return replace(
         found,
         plan=dearest,

@@ -11,9 +11,10 @@ import math
 from engine.config import SimulationConfig
 from engine.corpus.catalogue import NAMED
 from engine.errors import InvalidConfig
-from engine.experiments import paper, recipes
+from engine.experiments import recommended_settings
+from engine.experiments.papers import jana_biemann_2021
 
-CORPUS = paper.CORPUS
+CORPUS = jana_biemann_2021.CORPUS
 PAPER = "0.76"
 DEMONSTRATION = "Demonstration: its noise comes from a published seed, so this ε protects nobody in CoNLL-2003."
 NO_PRIVACY = "Trained without noise: nothing protects the people in CoNLL-2003."
@@ -22,10 +23,14 @@ NO_PRIVACY = "Trained without noise: nothing protects the people in CoNLL-2003."
 def published() -> dict[str, SimulationConfig]:
     """The run of each by the ε that it is asked for by: "inf", "8", "3", "1", and "0.76", the paper's."""
     sentences = NAMED[CORPUS].train_sentences
-    last = len(recipes.RUNGS) - 1
-    wanted = {f"{epsilon:g}": epsilon for epsilon in sorted(recipes.EPSILONS, reverse=True)}
-    found = {name: recipes.good_practice(CORPUS, sentences, epsilon) for name, epsilon in wanted.items()}
-    return {"inf": recipes.rung(last, CORPUS, sentences, None)} | found | {PAPER: SimulationConfig(corpus=CORPUS)}
+    last = len(recommended_settings.RUNGS) - 1
+    wanted = {f"{epsilon:g}": epsilon for epsilon in sorted(recommended_settings.EPSILONS, reverse=True)}
+    found = {name: recommended_settings.good_practice(CORPUS, sentences, epsilon) for name, epsilon in wanted.items()}
+    return (
+        {"inf": recommended_settings.rung(last, CORPUS, sentences, None)}
+        | found
+        | {PAPER: SimulationConfig(corpus=CORPUS)}
+    )
 
 
 def asked_for(epsilon: str) -> SimulationConfig:

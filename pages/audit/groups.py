@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from engine.config import SimulationConfig
-from engine.experiments import recipes
+from engine.experiments import recommended_settings
 from engine.records import Audit, CanaryAudit, MembershipAudit, ServerAudit
 from engine.reports.numbers import epsilon_text
 from pages.shared import titles
@@ -78,9 +78,9 @@ def name_of(config: SimulationConfig) -> str:
     """Of a setting: good practice, the paper's, or its tagger and σ."""
     privacy = {"noise_multiplier", "clip_norm", "seed", "delta"}
     own = {name: value for name, value in config.flat().items() if name not in privacy}
-    for title, number in (("The paper's setting", 0), ("Good practice", len(recipes.RUNGS) - 1)):
+    for title, number in (("The paper's setting", 0), ("Good practice", len(recommended_settings.RUNGS) - 1)):
         for epsilon in (1.0, None):
-            like = recipes.rung(number, config.corpus, _SENTENCES, epsilon).flat()
+            like = recommended_settings.rung(number, config.corpus, _SENTENCES, epsilon).flat()
             if own == {name: value for name, value in like.items() if name not in privacy}:
                 return title
     return titles.model(config)

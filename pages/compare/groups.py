@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.config import FLAT, SimulationConfig
-from engine.experiments.frontier import frontier
-from engine.experiments.over_seeds import seeds_text
-from engine.experiments.spread import Spread, spread
+from engine.experiments.pareto import frontier
+from engine.experiments.seed_aggregates import seeds_text
+from engine.experiments.statistics import Spread, spread
 from engine.records import RoundRecord, Run
 from engine.reports.numbers import epsilon_text
 from pages.shared import address, metrics, titles

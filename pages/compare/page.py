@@ -3,7 +3,7 @@
 import streamlit as st
 
 from engine.config import SimulationConfig, with_noise
-from engine.experiments import paper
+from engine.experiments.papers import jana_biemann_2021
 from pages.compare import every_run, groups
 from pages.compare.groups import ALONG, Group
 from pages.compare.overlay import overlay
@@ -18,7 +18,7 @@ if not known:
     st.stop()
 st.markdown("### Settings laid over each other")
 by_title = {titles.setting(config): config for config in known}
-starts = [SimulationConfig.from_flat({"corpus": "conll2003", "tagger": tagger}) for tagger in paper.TAGGERS]
+starts = [SimulationConfig.from_flat({"corpus": "conll2003", "tagger": tagger}) for tagger in jana_biemann_2021.TAGGERS]
 usual = [titles.setting(one) for start in starts for one in (with_noise(start, 0.0), start) if one in known]
 with st.container(horizontal=True, vertical_alignment="bottom"):
     runs_of = {name: tuple(known[config].values()) for name, config in by_title.items()}

@@ -6,8 +6,9 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from engine.config import SimulationConfig
-from engine.experiments import diagnosis, paper
-from engine.experiments.over_seeds import SEEDS, OverSeeds, with_seeds
+from engine.experiments import diagnosis
+from engine.experiments.papers import jana_biemann_2021
+from engine.experiments.seed_aggregates import SEEDS, OverSeeds, with_seeds
 from engine.records import Run
 from engine.service import Runs
 from pages.diagnose import charts as diagnose_charts
@@ -86,7 +87,7 @@ def phases(runs: Runs, corpus: str) -> None:
 
 def _phases_picture(by_phase: Mapping[str, Sequence[OverSeeds]], corpus: str, metric: str) -> go.Figure:
     """F1 after each phase; what was printed and what an empty answer scores stand only beside token scores."""
-    cells = [cell for cell in paper.cells(corpus=corpus) if cell.table == "table6"]
+    cells = [cell for cell in jana_biemann_2021.cells(corpus=corpus) if cell.table == "table6"]
     printed = [(cell.setting["data_fraction"], cell.published["f1"]) for cell in cells]
     floors = [found.floor.f1 for row in by_phase.values() for found in row if found.floor]
     by_tokens = metric == "published"

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 import plotly.graph_objects as go
 
 from engine.experiments.diagnosis import WHAT_IF
-from engine.experiments.over_seeds import OverSeeds
-from engine.experiments.spread import ScoreSpread
+from engine.experiments.seed_aggregates import OverSeeds
+from engine.experiments.statistics import ScoreSpread
 from engine.records import Run
 from engine.reports.numbers import epsilon_text
 from pages.diagnose.findings import NOISY, Tried, of_type

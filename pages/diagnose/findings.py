@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.experiments.diagnosis import MEND, WHAT_IF, Variant, noise_walk
-from engine.experiments.over_seeds import OverSeeds
-from engine.experiments.spread import Spread
+from engine.experiments.seed_aggregates import OverSeeds
+from engine.experiments.statistics import Spread
 from engine.records import RoundRecord, Run
 from engine.reports.numbers import epsilon_text
 from pages.shared import address, metrics, words

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from engine.experiments.spread import spread
+from engine.experiments.statistics import spread
 from engine.reports.numbers import epsilon_text
 from engine.service import Holdings
 from pages.explore.curves import METRICS, Point, TypeScore

@@ -19,7 +19,7 @@ from engine.config import (
 )
 from engine.corpus import CorpusInfo
 from engine.errors import EpsilonError
-from engine.experiments import recipes
+from engine.experiments import recommended_settings
 from engine.service import Preview, Runs
 from engine.taggers import KINDS
 from pages.explore import advanced, corpora, federated, target, words
@@ -162,7 +162,7 @@ def _starts(runs: Runs) -> None:
         st.markdown(
             "Public features and labels, few weights, CRF, large batches, Adam, averaged weights. σ is worked out for:"
         )
-        for epsilon in recipes.EPSILONS:
+        for epsilon in recommended_settings.EPSILONS:
             st.button(
                 f"ε = {epsilon:g}", on_click=_take, args=(runs, epsilon), width="stretch", key=f"good-{epsilon:g}"
             )
@@ -175,7 +175,7 @@ def _take(runs: Runs, epsilon: float | None) -> None:
         config = SimulationConfig(corpus=state.corpus)
     else:
         try:
-            config = recipes.good_practice(state.corpus, runs.train_sentences(state.corpus), epsilon)
+            config = recommended_settings.good_practice(state.corpus, runs.train_sentences(state.corpus), epsilon)
         except EpsilonError as error:
             corpora.say(error)
             return

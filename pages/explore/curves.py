@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from engine.experiments.over_seeds import engine_of
+from engine.experiments.seed_aggregates import engine_of
 from engine.records import Counts, EntityScores, RoundRecord, Run
 
 METRICS = ("precision", "recall", "f1")

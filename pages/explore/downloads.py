@@ -12,7 +12,7 @@ import streamlit as st
 
 from engine.config import SimulationConfig
 from engine.records import Run
-from engine.reports.commands import command_line
+from engine.reports.cli_command import command_line
 from engine.reports.runs import record_fields, run_fields
 from pages.explore import curves
 from pages.shared import downloads as taking

@@ -8,7 +8,7 @@ import streamlit as st
 
 from engine.config import NOISE, SimulationConfig, with_noise
 from engine.errors import EpsilonError, StoreError
-from engine.experiments import over_seeds
+from engine.experiments import seed_aggregates
 from engine.records import RoundRecord, Run, RunState
 from engine.service import Preview, Runs
 from pages.explore import charts, curves, downloads, persons, pinned, platforms, words
@@ -45,7 +45,7 @@ def _view(runs: Runs, config: SimulationConfig, preview: Preview, title: str, fi
         if run.status.state.final:
             st.rerun()  # the whole page: polling ends, and the run joins the finished ones
     seeds = _newer_seeds(runs)
-    spread, reference = over_seeds.of_runs(seeds), curves.without_privacy(finished)
+    spread, reference = seed_aggregates.of_runs(seeds), curves.without_privacy(finished)
     answer = words.answer(run, preview, reference, spread)
     st.markdown(f"### {address.plain(answer)}")
     kept = pinned.current(runs)

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 
 from engine.config import SYNTHETIC, SimulationConfig
-from engine.experiments.spread import ScoreSpread
+from engine.experiments.statistics import ScoreSpread
 from engine.records import EntityScores, FederatedRound, NoiseCheck, PrivacySpent, RoundRecord, Run, RunState
-from engine.reports.checks import blind_spots, check_rows, looked_less
+from engine.reports.noise_check import blind_spots, check_rows, looked_less
 from engine.reports.numbers import SURE, delta_text, epsilon_text, right_text
 from engine.reports.scores import f1_text
 from engine.service import Estimate, Holdings, Preview

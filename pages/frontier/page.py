@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from engine.experiments import paper as printed
-from engine.experiments import published_metric
+from engine.experiments import token_f1
+from engine.experiments.papers import jana_biemann_2021 as printed
 from pages.frontier import chart
 from pages.frontier import points as frontier
 from pages.shared import door, simulated, tables, titles
@@ -33,7 +33,7 @@ by_tokens = metric == "published"
 published = []
 if by_tokens and corpus == "conll2003":
     published = frontier.printed([printed.measure(cell, runs.find) for cell in printed.cells(corpus=corpus)])
-floor = published_metric.floor(tests[0]).f1 if by_tokens and tests else 0.0
+floor = token_f1.floor(tests[0]).f1 if by_tokens and tests else 0.0
 said = frontier.answer(best, top)
 heading.markdown(f"### {said}")
 show(chart.picture(settings, best, top, published, floor, key=f"{corpus}-{metric}-{kind}"), key="frontier", label=said)

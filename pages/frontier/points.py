@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.config import SimulationConfig, with_noise
-from engine.experiments import paper
-from engine.experiments.frontier import frontier as unbeaten
-from engine.experiments.over_seeds import seeds_text
-from engine.experiments.paper import Row
-from engine.experiments.published_metric import published_metric
-from engine.experiments.spread import Spread, spread
+from engine.experiments.papers import jana_biemann_2021
+from engine.experiments.papers.jana_biemann_2021 import Row
+from engine.experiments.pareto import frontier as unbeaten
+from engine.experiments.seed_aggregates import seeds_text
+from engine.experiments.statistics import Spread, spread
+from engine.experiments.token_f1 import published_metric
 from engine.records import EntityScores
 from engine.reports.numbers import epsilon_text
 from engine.service import Overview
@@ -91,7 +91,7 @@ def ceiling(found: Sequence[Setting], frontier: Sequence[Setting]) -> Setting | 
 def printed(found: Sequence[Row]) -> list[tuple[float, float, str]]:
     """The paper's private rows: ε by honest accounting, as far as it is known, printed F1, what they are."""
     return [
-        (epsilon, row.cell.published["f1"], paper.setting_text(row.cell))
+        (epsilon, row.cell.published["f1"], jana_biemann_2021.setting_text(row.cell))
         for row in found
         if (epsilon := row.found.epsilon) is not None and not math.isinf(epsilon)
     ]

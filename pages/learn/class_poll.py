@@ -8,7 +8,7 @@ import streamlit as st
 from markdown_it import MarkdownIt
 
 from engine.errors import EpsilonError
-from engine.poll import Poll, PollServer, Question, Tally, local_address
+from engine.lessons.poll import Poll, PollServer, Question, Tally, local_address
 from engine.settings import Settings
 from pages.learn import classroom, histogram, moving
 from pages.learn.lesson import Lesson

@@ -2,7 +2,7 @@
 
 import plotly.graph_objects as go
 
-from engine.poll import Tally
+from engine.lessons.poll import Tally
 from pages.learn.lesson import shown
 from pages.shared import palette
 from pages.shared.charts import plain_layout

@@ -6,9 +6,9 @@ import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
-from engine.experiments.recipes import EPSILONS
-from engine.lessons import promise
-from engine.lessons.noise import KINDS, Noise, delta_of, fitting
+from engine.experiments.recommended_settings import EPSILONS
+from engine.lessons import posterior
+from engine.lessons.noise_mechanisms import KINDS, Noise, delta_of, fitting
 from engine.reports.numbers import delta_text, epsilon_text
 from pages.learn import marking
 from pages.learn.lesson import Guess, Lesson
@@ -50,7 +50,7 @@ def show(guess: float | None) -> None:
     sure = None if guess is None else guess / 100
     with left:
         if view == VIEWS[0]:
-            seen = float(promise.answers(noise, 50, present=True)[number - 1])
+            seen = float(posterior.answers(noise, 50, present=True)[number - 1])
             said = believed(noise, epsilon, prior, seen)
             figure = _beliefs(noise, epsilon, prior, sure, seen)
         elif view == VIEWS[1]:
@@ -66,8 +66,8 @@ def show(guess: float | None) -> None:
 
 def believed(noise: Noise, epsilon: float, prior: float, seen: float) -> str:
     """What the bound says, and what one answer does."""
-    _, high = promise.bounds(epsilon, prior)
-    after = float(promise.belief(noise, seen, prior))
+    _, high = posterior.bounds(epsilon, prior)
+    after = float(posterior.belief(noise, seen, prior))
     limit = f"{'never' if noise.kind == 'laplace' else 'seldom'} becomes surer than {_percent(high)}"
     before, then = (odds(each).replace(" ", "\N{NO-BREAK SPACE}") for each in (prior, after))
     return (
@@ -86,13 +86,13 @@ def told_apart(noise: Noise, epsilon: float) -> str:
     """How often a bet is right."""
     return (
         f"At ε = {epsilon_text(epsilon)}, whoever bets on the likelier world is right in "
-        f"{_percent(promise.right_bets(noise))} of all cases; a coin is in {_percent(0.5)}."
+        f"{_percent(posterior.right_bets(noise))} of all cases; a coin is in {_percent(0.5)}."
     )
 
 
 def of_delta(noise: Noise, epsilon: float, delta: float) -> str:
     """Two mechanisms that keep the same ε and δ, or Laplace noise, which needs none."""
-    out = promise.published(delta, PEOPLE)
+    out = posterior.published(delta, PEOPLE)
     other = (
         f"So does publishing each record with a chance of {_unbroken(delta)}: of {PEOPLE:,} people, somebody's is out "
         f"with {100 * out:.5g} %."
@@ -119,21 +119,21 @@ def _beliefs(noise: Noise, epsilon: float, prior: float, sure: float | None, see
         )
     figure.add_scatter(
         x=COUNT + points,
-        y=100 * promise.belief(noise, points, prior),
+        y=100 * posterior.belief(noise, points, prior),
         name="how sure she is",
         line={"color": palette.PRIVATE, "width": 3.5},
         hovertemplate="answer %{x:.1f}: %{y:.0f} %<extra></extra>",
     )
     figure.add_scatter(
         x=[COUNT + seen],
-        y=[100 * float(promise.belief(noise, seen, prior))],
+        y=[100 * float(posterior.belief(noise, seen, prior))],
         name="this answer",
         mode="markers",
         marker={"size": 15, "symbol": "star", "color": palette.PRIVATE, "line": {"width": 1.5, "color": "white"}},
         hovertemplate="answer %{x:.1f}: %{y:.0f} %<extra></extra>",
     )
     marking.layout(figure, "l2-belief", x="the published answer", y="how sure, %")
-    for bound, place in zip(promise.bounds(epsilon, prior), ("bottom right", "top right"), strict=True):
+    for bound, place in zip(posterior.bounds(epsilon, prior), ("bottom right", "top right"), strict=True):
         if place == "top right" and sure is not None and 0 <= sure - bound < _NEAR:
             place = "bottom right"  # the guess would run through the words
         marking.level(figure, 100 * bound, f"{_percent(bound)}: the bound", position=place)
@@ -150,7 +150,7 @@ def _worlds(noise: Noise, prior: float, sure: float | None) -> go.Figure:
     width = (points[-1] - points[0]) / 60
     for present, name, colour in ((False, "without you", _WITHOUT), (True, "with you", _WITH)):
         counts, edges = np.histogram(
-            promise.answers(noise, _DRAWS, present=present), np.arange(points[0], points[-1] + width / 2, width)
+            posterior.answers(noise, _DRAWS, present=present), np.arange(points[0], points[-1] + width / 2, width)
         )
         figure.add_bar(
             x=COUNT + (edges[:-1] + edges[1:]) / 2,
@@ -172,7 +172,7 @@ def _worlds(noise: Noise, prior: float, sure: float | None) -> go.Figure:
     figure.update_layout(barmode="overlay", bargap=0)
     figure.update_xaxes(range=[COUNT + points[0], COUNT + points[-1]])
     if sure is not None:
-        at = promise.answer_of(noise, sure, prior)
+        at = posterior.answer_of(noise, sure, prior)
         if at is None:
             text = "no answer makes her as sure as you guessed"
             place = {"x": 0.5, "y": 1, "xref": "paper", "yref": "paper", "yanchor": "bottom"}
@@ -213,7 +213,7 @@ def _deltas(noise: Noise, epsilon: float, delta: float, prior: float, sure: floa
     marking.layout(figure, "l2-delta", x="ε", y="δ")
     figure.update_yaxes(type="log", exponentformat="power", range=[-14, 0.2], dtick=2)
     if sure is not None:
-        needed = promise.epsilon_of(sure, prior)
+        needed = posterior.epsilon_of(sure, prior)
         if needed <= values[-1]:
             marking.upright(figure, needed, f"your guess: ε = {epsilon_text(needed)}")
     return figure
@@ -221,7 +221,7 @@ def _deltas(noise: Noise, epsilon: float, delta: float, prior: float, sure: floa
 
 def _sentences(kind: str, epsilon: float, delta: float, prior: float, sure: float | None) -> tuple[str, go.Figure]:
     """How many times ε several sentences of one person cost."""
-    noisy = [promise.group_epsilon(kind, epsilon, delta, size) / epsilon for size in GROUP]
+    noisy = [posterior.group_epsilon(kind, epsilon, delta, size) / epsilon for size in GROUP]
     near = min(EPSILONS, key=lambda known: abs(math.log(known / epsilon)))
     trained = [1.0, *(each / near for each in _training(near))]
     figure = go.Figure()
@@ -240,7 +240,7 @@ def _sentences(kind: str, epsilon: float, delta: float, prior: float, sure: floa
         )
     marking.layout(figure, "l2-group", x="sentences of one person", y="times the ε of one")
     figure.update_yaxes(type="log", tickvals=charts.log_ticks(0.5, 500), tickformat="~g")
-    if sure is not None and 0 < (needed := promise.epsilon_of(sure, prior)) < math.inf:
+    if sure is not None and 0 < (needed := posterior.epsilon_of(sure, prior)) < math.inf:
         marking.across(figure, needed / epsilon, f"your guess: ε = {epsilon_text(needed)}", log=True)
     ten = GROUP.index(10)
     return (
@@ -252,7 +252,7 @@ def _sentences(kind: str, epsilon: float, delta: float, prior: float, sure: floa
 @st.cache_data(show_spinner=False)
 def _training(epsilon: float) -> list[float]:
     """ε of several sentences; what one has is what the recipe was made for."""
-    return [promise.training_epsilon(epsilon, size) for size in GROUP[1:]]
+    return [posterior.training_epsilon(epsilon, size) for size in GROUP[1:]]
 
 
 def _points(noise: Noise) -> np.ndarray:

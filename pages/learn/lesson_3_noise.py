@@ -6,9 +6,9 @@ import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
-from engine.lessons import queries
-from engine.lessons.noise import KINDS, fitting
-from engine.lessons.queries import QUESTIONS, Clipped
+from engine.lessons import counting_queries
+from engine.lessons.counting_queries import QUESTIONS, Clipped
+from engine.lessons.noise_mechanisms import KINDS, fitting
 from engine.reports.numbers import epsilon_text
 from engine.seeds import Seeds
 from pages.learn import marking
@@ -49,9 +49,9 @@ def show(guess: float | None) -> None:
         budget = st.select_slider("Budget: ε of all answers", _BUDGETS, 5, key="l3_budget", bind="query-params")
     with left:
         with st.spinner("Reading the letters …"):
-            each = queries.letters().each(question)
+            each = counting_queries.letters().each(question)
             if view == VIEWS[0]:
-                said, figure = _one(queries.clipped(each, clip, kind, epsilon, DELTA), epsilon, clip, guess)
+                said, figure = _one(counting_queries.clipped(each, clip, kind, epsilon, DELTA), epsilon, clip, guess)
             elif view == VIEWS[1]:
                 said, figure = _clipping(each, clip, kind, epsilon, guess)
             elif view == VIEWS[2]:
@@ -108,7 +108,7 @@ def _one(found: Clipped, epsilon: float, clip: int, guess: float | None) -> tupl
 def _clipping(each: np.ndarray, clip: int, kind: str, epsilon: float, guess: float | None) -> tuple[str, go.Figure]:
     """What clipping loses and what noise it saves, at each limit."""
     limits = range(1, _MOST_CLIP + 1)
-    found = [queries.clipped(each, limit, kind, epsilon, DELTA) for limit in limits]
+    found = [counting_queries.clipped(each, limit, kind, epsilon, DELTA) for limit in limits]
     errors = [one.error for one in found]
     best = int(np.argmin(errors)) + 1
     figure = go.Figure()
@@ -143,13 +143,13 @@ def _many(kind: str, epsilon: float, clip: int, budget: float, guess: float | No
     """ε of many answers in three ways of adding up, until the budget is gone."""
 
     def cost(accounting: str, answers: int) -> float:
-        return queries.spent(accounting, kind, epsilon, DELTA, answers)
+        return counting_queries.spent(accounting, kind, epsilon, DELTA, answers)
 
-    last = {each: queries.until(budget, partial(cost, each)) for each in queries.ACCOUNTINGS}
-    end = min(queries.MOST_ANSWERS, max(4, round(1.25 * max(last.values()))))
+    last = {each: counting_queries.until(budget, partial(cost, each)) for each in counting_queries.ACCOUNTINGS}
+    end = min(counting_queries.MOST_ANSWERS, max(4, round(1.25 * max(last.values()))))
     numbers = sorted({int(number) for number in np.linspace(1, end, 12)})
     figure = go.Figure()
-    for accounting in queries.ACCOUNTINGS:
+    for accounting in counting_queries.ACCOUNTINGS:
         values = [cost(accounting, number) for number in numbers]
         figure.add_scatter(
             x=numbers,
@@ -179,9 +179,9 @@ def _many(kind: str, epsilon: float, clip: int, budget: float, guess: float | No
 
 def _table(kind: str, epsilon: float, clip: int, guess: float | None) -> tuple[str, go.Figure]:
     """All kinds of letters at once, published with one noise, or asked for one after another."""
-    counts = queries.letters().table(clip)
+    counts = counting_queries.letters().table(clip)
     once = fitting(kind, epsilon, DELTA, clip)
-    apart = queries.apart(kind, epsilon, DELTA, clip, len(counts))
+    apart = counting_queries.apart(kind, epsilon, DELTA, clip, len(counts))
     figure = go.Figure()
     for name, noise, colour, shape in (
         ("published once", once, palette.PRIVATE, ""),
@@ -189,7 +189,7 @@ def _table(kind: str, epsilon: float, clip: int, guess: float | None) -> tuple[s
     ):
         drawn = counts + noise.draws(Seeds(16).stream(name), len(counts))
         figure.add_bar(
-            x=list(queries.KINDS),
+            x=list(counting_queries.KINDS),
             y=drawn,
             name=name,
             marker={"color": colour, "pattern": {"shape": shape}},
@@ -197,7 +197,7 @@ def _table(kind: str, epsilon: float, clip: int, guess: float | None) -> tuple[s
             hovertemplate="%{x}: %{y:.0f}<extra>" + name + "</extra>",
         )
     figure.add_scatter(
-        x=list(queries.KINDS),
+        x=list(counting_queries.KINDS),
         y=counts,
         name="the truth" if guess is None else "the truth ± your guess",
         mode="markers",

@@ -6,8 +6,8 @@ import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
-from engine.lessons import trust
-from engine.lessons.trust import WAYS, Survey, Way
+from engine.lessons import trust_models
+from engine.lessons.trust_models import WAYS, Survey, Way
 from engine.reports.numbers import epsilon_text
 from pages.learn import marking
 from pages.learn.lesson import Guess, Lesson
@@ -93,7 +93,7 @@ def _errors(survey: Survey, guess: float | None) -> go.Figure:
 
 def _spread(way: Way, survey: Survey) -> float:
     """Root mean square error of simulated surveys."""
-    return math.sqrt(np.mean((trust.estimates(survey, way, _SURVEYS) - survey.truth) ** 2))
+    return math.sqrt(np.mean((trust_models.estimates(survey, way, _SURVEYS) - survey.truth) ** 2))
 
 
 def _surveys(survey: Survey, guess: float | None) -> go.Figure:
@@ -101,7 +101,7 @@ def _surveys(survey: Survey, guess: float | None) -> go.Figure:
     figure = go.Figure()
     for way in reversed(WAYS):
         figure.add_box(
-            x=100 * trust.estimates(survey, way, _SURVEYS),
+            x=100 * trust_models.estimates(survey, way, _SURVEYS),
             name=way.title,
             showlegend=False,
             marker={"color": _LOOKS[way.name][0], "size": 3},

@@ -8,8 +8,8 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from engine.errors import EpsilonError
-from engine.lessons import bench, curious_server
-from engine.lessons.curious_server import NOISE, Reading, Setting
+from engine.lessons import fixtures, gradient_leakage
+from engine.lessons.gradient_leakage import NOISE, Reading, Setting
 from pages.learn import lesson_5_devices, marking
 from pages.learn.lesson import Guess, Lesson
 from pages.shared import address, door, palette
@@ -49,9 +49,9 @@ def show(guess: float | None) -> None:
     with left:
         try:
             with st.spinner("Loading the tagger and its sentences: some seconds, once …", show_time=True):
-                there = bench.ready(door.runs().settings)
+                there = fixtures.ready(door.runs().settings)
             with st.spinner("Computing the update …"):
-                readings = curious_server.by_noise(there, chosen[0])
+                readings = gradient_leakage.by_noise(there, chosen[0])
         except EpsilonError as error:
             st.error(address.plain(str(error)), icon=":material/error:")
             return
@@ -60,7 +60,7 @@ def show(guess: float | None) -> None:
         st.markdown(f"#### {said}")
         draw(picture(readings, reading, guess), key="l5_read", label=said)
         _sentences(reading)
-    curious_server.ahead(there, beside(chosen[0])).look()
+    gradient_leakage.ahead(there, beside(chosen[0])).look()
 
 
 def beside(setting: Setting) -> tuple[Setting, ...]:

@@ -5,9 +5,9 @@ from typing import TypeVar
 import streamlit as st
 
 from engine.errors import EpsilonError
-from engine.lessons import bench, left_out, one_step
-from engine.lessons.left_out import FAULTS, HONEST
-from engine.lessons.one_step import Setting
+from engine.lessons import ablations, dpsgd_step, fixtures
+from engine.lessons.ablations import FAULTS, HONEST
+from engine.lessons.dpsgd_step import Setting
 from pages.learn import step_pictures
 from pages.learn.lesson import Guess, Lesson
 from pages.shared import door
@@ -43,7 +43,7 @@ def show(guess: float | None) -> None:
             with st.spinner("Taking the step …"):
                 table = _bench()
                 if view == VIEWS[3]:
-                    said, figure, more = step_pictures.left_out(left_out.watch(table, missing))
+                    said, figure, more = step_pictures.left_out(ablations.watch(table, missing))
                 elif view == VIEWS[2]:
                     said, figure, more = _larger(table, setting, steps, guess, passes=same == SAME[1])
                 else:
@@ -73,13 +73,13 @@ def _controls(*, fixed: bool) -> tuple[Setting, int]:
             help=about,
         )
 
-    sigma = chosen("Noise multiplier σ", one_step.NOISES, 1.0, "sigma", "{:g}")
+    sigma = chosen("Noise multiplier σ", dpsgd_step.NOISES, 1.0, "sigma", "{:g}")
     clip = chosen("Clip norm C", CLIPS, 1.5, "clip", "{:g}")
-    batch = chosen("Sentences a step, on average", one_step.BATCHES, 32, "batch", "{:,}")
+    batch = chosen("Sentences a step, on average", dpsgd_step.BATCHES, 32, "batch", "{:,}")
     steps = chosen("Steps in all, which ε counts", STEPS, 1000, "steps", "{:,}")
     before = chosen(
         "Look after so many steps",
-        one_step.BEFORE,
+        dpsgd_step.BEFORE,
         0,
         "before",
         "{:,}",
@@ -88,30 +88,32 @@ def _controls(*, fixed: bool) -> tuple[Setting, int]:
     return Setting(noise_multiplier=sigma, clip_norm=clip, batch_size=batch, before=before), steps
 
 
-def _bench() -> bench.Bench:
+def _bench() -> fixtures.Bench:
     place = st.empty()
 
     def tell(stage: str) -> None:
         place.caption(stage)
 
-    found = bench.ready(door.runs().settings, tell)
+    found = fixtures.ready(door.runs().settings, tell)
     place.empty()
     return found
 
 
-def _one(table: bench.Bench, setting: Setting, steps: int, guess: float | None, *, whole: bool) -> step_pictures.Drawn:
+def _one(
+    table: fixtures.Bench, setting: Setting, steps: int, guess: float | None, *, whole: bool
+) -> step_pictures.Drawn:
     """One step. whole: its sum and its noise, and not each of its sentences."""
-    price, step = one_step.price(table, setting, steps), one_step.step(table, setting)
+    price, step = dpsgd_step.price(table, setting, steps), dpsgd_step.step(table, setting)
     if whole:
         return step_pictures.sum_and_noise(step, price, guess)
     return step_pictures.batch(step, price, [table.words[number] for number in step.sentences], guess)
 
 
 def _larger(
-    table: bench.Bench, setting: Setting, steps: int, guess: float | None, *, passes: bool
+    table: fixtures.Bench, setting: Setting, steps: int, guess: float | None, *, passes: bool
 ) -> step_pictures.Drawn:
-    curves = {size: one_step.prices(table, setting, steps, size, passes=passes) for size in _COMPARED}
-    return step_pictures.larger(one_step.price(table, setting, steps), curves, guess)
+    curves = {size: dpsgd_step.prices(table, setting, steps, size, passes=passes) for size in _COMPARED}
+    return step_pictures.larger(dpsgd_step.price(table, setting, steps), curves, guess)
 
 
 LESSON = Lesson(

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 import streamlit as st
 
-from engine.lessons import price
-from engine.lessons.price import GOOD, PAPER, Point
-from engine.lessons.promise import bounds
+from engine.lessons import utility_curve
+from engine.lessons.posterior import bounds
+from engine.lessons.utility_curve import GOOD, PAPER, Point
 from engine.privacy.plan import tier
 from engine.reports.numbers import epsilon_text
 from pages.learn import marking
@@ -54,7 +54,9 @@ def show(guess: float | None) -> None:
 
 def answer(points: Sequence[Point], epsilon: float) -> str:
     """What the signature costs, in a sentence."""
-    good, paper, free = (price.bought(points, *each) for each in ((GOOD, epsilon), (PAPER, epsilon), (GOOD, math.inf)))
+    good, paper, free = (
+        utility_curve.bought(points, *each) for each in ((GOOD, epsilon), (PAPER, epsilon), (GOOD, math.inf))
+    )
     if free is None:
         return "No run of this is known here: the page Good practice can compute them."
     limit = "Without a limit" if math.isinf(epsilon) else f"At ε = {epsilon:g}"
@@ -121,7 +123,7 @@ def _points(published: str, stored: str, person: str, corpus: str) -> tuple[Poin
     """The runs that are known, looked up once a minute. published, stored: where they are; person: who
     may see them."""
     runs = door.runs()
-    return price.curve(corpus, runs.train_sentences(corpus), runs.find)
+    return utility_curve.curve(corpus, runs.train_sentences(corpus), runs.find)
 
 
 LESSON = Lesson(

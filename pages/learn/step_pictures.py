@@ -6,9 +6,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from engine.config import TrainingConfig
-from engine.lessons import left_out as watching
-from engine.lessons.left_out import HONEST, Watched
-from engine.lessons.one_step import Price, Step
+from engine.lessons import ablations as watching
+from engine.lessons.ablations import HONEST, Watched
+from engine.lessons.dpsgd_step import Price, Step
 from engine.reports.numbers import epsilon_text
 from pages.learn import marking
 from pages.shared import charts, palette

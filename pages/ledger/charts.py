@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from engine.privacy.assumptions import TITLES, Step
-from engine.reports.ledger import UNKNOWN
+from engine.reports.assumptions import UNKNOWN
 from engine.reports.numbers import epsilon_text
 from pages.shared import palette
 from pages.shared.charts import plain_layout

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from engine.experiments import paper
+from engine.experiments.papers import jana_biemann_2021
 from engine.privacy.assumptions import (
     ACCOUNTANTS,
     AS_PRINTED,
@@ -44,7 +44,7 @@ def subject(runs: Runs, asked: str | None) -> Subject:
         "Of what", (SETTINGS, PRINTED), default=SETTINGS, key="of", bind="query-params", required=True
     )
     if kind == PRINTED:
-        printed = {row["noise_multiplier"]: row["epsilon"] for row in paper.published()["tables"]["table2"]}
+        printed = {row["noise_multiplier"]: row["epsilon"] for row in jana_biemann_2021.published()["tables"]["table2"]}
         sigma = st.segmented_control(
             "Noise multiplier σ",
             list(printed),

@@ -8,7 +8,7 @@ import streamlit as st
 from engine.errors import EpsilonError
 from engine.privacy.accounting import SEEDED
 from engine.privacy.assumptions import TITLES, at_least, epsilon, table, waterfall, why
-from engine.reports.ledger import ledger_epsilon, ledger_fields
+from engine.reports.assumptions import ledger_epsilon, ledger_fields
 from engine.reports.numbers import delta_text, epsilon_text
 from pages.ledger import charts
 from pages.ledger.choosing import choices, subject

@@ -7,17 +7,17 @@ from typing import Any
 import plotly.graph_objects as go
 
 from engine.config import NOTHING
-from engine.experiments import fedner
-from engine.experiments.fedner import Cell, Row
+from engine.experiments.papers import fedner_2020
+from engine.experiments.papers.fedner_2020 import Cell, Row
 from engine.taggers import KINDS
 from pages.shared import charts, palette
 
 STRICT, RELAXED = "strict", "relaxed"
 _STYLES = {
-    fedner.ALONE: ("alone, batches of 64", palette.TYPES[0], "square", "dot"),
-    fedner.ALONE_AS_OFTEN: ("alone, as many updates", palette.TYPES[1], "triangle-up", "dash"),
-    fedner.FEDERATED: ("within FedNER", palette.PRIVATE, "circle", "solid"),
-    fedner.PARTED: ("within FedNER, then alone", palette.TYPES[2], "star", "dashdot"),
+    fedner_2020.ALONE: ("alone, batches of 64", palette.TYPES[0], "square", "dot"),
+    fedner_2020.ALONE_AS_OFTEN: ("alone, as many updates", palette.TYPES[1], "triangle-up", "dash"),
+    fedner_2020.FEDERATED: ("within FedNER", palette.PRIVATE, "circle", "solid"),
+    fedner_2020.PARTED: ("within FedNER, then alone", palette.TYPES[2], "star", "dashdot"),
 }
 """Of each way of training: what it is called, colour, symbol, dash."""
 
@@ -80,14 +80,14 @@ def _axis(table: str, names: Sequence[str | float]) -> dict[str, Any]:
 
 def _style(cell: Cell) -> tuple[str, str, str, str]:
     """What a trace is called, colour, symbol, dash."""
-    way = str(cell.setting.get("trained", fedner.FEDERATED))
+    way = str(cell.setting.get("trained", fedner_2020.FEDERATED))
     if cell.table != "private":
         return _STYLES[way]
-    kinds = list(dict.fromkeys((each.method, *_kind(each)) for each in fedner.cells() if each.table == "private"))
+    kinds = list(dict.fromkeys((each.method, *_kind(each)) for each in fedner_2020.cells() if each.table == "private"))
     number = kinds.index((cell.method, *_kind(cell)))
-    together = "together" if way == fedner.FEDERATED else "alone"
+    together = "together" if way == fedner_2020.FEDERATED else "alone"
     protects = cell.setting["protects"]
-    promise = "no noise" if protects == fedner.NOBODY else f"protects each {protects}"
+    promise = "no noise" if protects == fedner_2020.NOBODY else f"protects each {protects}"
     title = f"{KINDS[cell.method].short}, {together}, {promise}"
     return title, palette.TYPES[number], palette.SYMBOLS[number], palette.DASHES[number]
 
@@ -106,7 +106,7 @@ def _place(cell: Cell) -> str | float:
         return f"{100 * cell.setting['masked']:.0f} % masked"
     if cell.table == "figure4":
         return shared_text(str(cell.setting["shared"]))
-    return "FedNER" if cell.method == fedner.FEDERATED else KINDS[cell.method].short
+    return "FedNER" if cell.method == fedner_2020.FEDERATED else KINDS[cell.method].short
 
 
 def shared_text(parts: str) -> str:

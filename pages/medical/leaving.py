@@ -5,8 +5,8 @@ Every name in it is ours; nothing that a visitor typed is drawn.
 
 from collections.abc import Sequence
 
-from engine.experiments.fedner import NOBODY, PLATFORM, SENTENCE
-from engine.experiments.leaving import Part, sent
+from engine.experiments.papers.fedner_2020 import NOBODY, PLATFORM, SENTENCE
+from engine.experiments.shared_parameters import Part, sent
 
 _TITLES = {
     "characters": "Characters of each word",

@@ -8,9 +8,10 @@ import streamlit as st
 from engine.config import NOTHING, SimulationConfig, with_noise
 from engine.corpus.catalogue import NAMED
 from engine.errors import EpsilonError
-from engine.experiments import fedner, leaving
+from engine.experiments import shared_parameters
+from engine.experiments.papers import fedner_2020
 from engine.records import Run
-from engine.reports.medical import TITLES
+from engine.reports.fedner import TITLES
 from engine.reports.numbers import epsilon_text
 from engine.service import Runs
 from engine.taggers import splits_of
@@ -21,15 +22,15 @@ from pages.shared.picture import show as show_picture
 
 POLL_SECONDS = 1.0
 EPSILONS = (1.0, 3.0, 8.0, 30.0)
-_OFFERED = (*fedner.PLATFORMS, "ncbi_disease")
+_OFFERED = (*fedner_2020.PLATFORMS, "ncbi_disease")
 _TAGGERS = {
-    fedner.SMALL: "Small: a hidden layer over a public language model",
-    fedner.TAGGER: "FedNER's own: characters, convolution, LSTM",
+    fedner_2020.SMALL: "Small: a hidden layer over a public language model",
+    fedner_2020.TAGGER: "FedNER's own: characters, convolution, LSTM",
 }
 _SCOPES = {
-    fedner.NOBODY: "nobody: no noise",
-    fedner.SENTENCE: "each sentence",
-    fedner.PLATFORM: "a hospital whole",
+    fedner_2020.NOBODY: "nobody: no noise",
+    fedner_2020.SENTENCE: "each sentence",
+    fedner_2020.PLATFORM: "a hospital whole",
 }
 
 
@@ -38,16 +39,16 @@ def show(runs: Runs) -> None:
     here = {info.name for info in runs.corpora() if info.available}
     offered = [name for name in _OFFERED if name in here]
     if len(offered) < 2:
-        _fetch(runs, [name for name in fedner.PLATFORMS if name not in here])
+        _fetch(runs, [name for name in fedner_2020.PLATFORMS if name not in here])
         return
     config, epsilon = _chosen(runs, offered)
     if config is None:
         return
     types = [NAMED[name.partition("@")[0]].entity_types for name in config.platforms]
-    parts = leaving.parts(config, types, platform=max(range(len(types)), key=lambda each: len(types[each])))
+    parts = shared_parameters.parts(config, types, platform=max(range(len(types)), key=lambda each: len(types[each])))
     inputs = "Word vectors" if config.features == "vectors" else "Word vectors, and vectors of a public language model"
-    whole = fedner.PLATFORM if config.privacy.kind.whole_clients else fedner.SENTENCE
-    scope = whole if config.privacy.private else fedner.NOBODY
+    whole = fedner_2020.PLATFORM if config.privacy.kind.whole_clients else fedner_2020.SENTENCE
+    scope = whole if config.privacy.private else fedner_2020.NOBODY
     each_step = config.federation.schedule == "gradients"
     st.html(drawing(parts, inputs, scope, each_step=each_step, together=config.federation.together))
     if common := _in_common(runs, config.corpus):
@@ -63,7 +64,7 @@ def show(runs: Runs) -> None:
         except EpsilonError as error:
             st.error(address.plain(str(error)), icon=":material/error:")
             return
-    both = [config, fedner.without_the_others(config)]
+    both = [config, fedner_2020.without_the_others(config)]
     both = both[:1] if config.federation.shared == NOTHING else both
     st.fragment(_watch, run_every=POLL_SECONDS if _under_way(runs, both) else None)(runs, both)
 
@@ -82,7 +83,7 @@ def _chosen(runs: Runs, offered: Sequence[str]) -> tuple[SimulationConfig | None
     platforms = left.multiselect(
         "Hospitals, each with",
         offered,
-        [name for name in fedner.PLATFORMS if name in offered],
+        [name for name in fedner_2020.PLATFORMS if name in offered],
         format_func=titles.corpus,
         help="A corpus with entity types of its own stands for what a hospital has.",
     )
@@ -93,28 +94,28 @@ def _chosen(runs: Runs, offered: Sequence[str]) -> tuple[SimulationConfig | None
     shared = first.selectbox(
         "They share",
         splits,
-        index=splits.index(fedner.paper_split(tagger)) if tagger == fedner.TAGGER else 1,
+        index=splits.index(fedner_2020.paper_split(tagger)) if tagger == fedner_2020.TAGGER else 1,
         format_func=titles.shared,
         key=f"shared-{tagger}",
         help="From below to above. The last one is one tagger for all, with the entity types of all.",
     )
-    scope = second.selectbox("Noise protects", fedner.SCOPES, format_func=_SCOPES.__getitem__)
+    scope = second.selectbox("Noise protects", fedner_2020.SCOPES, format_func=_SCOPES.__getitem__)
     epsilon = None
-    if scope == fedner.SENTENCE:
+    if scope == fedner_2020.SENTENCE:
         epsilon = st.segmented_control(
             "ε of each sentence", EPSILONS, default=8.0, format_func="ε = {:g}".format, required=True
         )
     parting = st.toggle(
-        f"After {fedner.TOGETHER:.0%} of the steps each goes on alone, from what all have learned",
-        disabled=scope == fedner.PLATFORM or shared == NOTHING,
+        f"After {fedner_2020.TOGETHER:.0%} of the steps each goes on alone, from what all have learned",
+        disabled=scope == fedner_2020.PLATFORM or shared == NOTHING,
         help="Learn from the others first, then fit what was learned to one's own texts.",
     )
     if len(platforms) < 2:
         st.info("Choose at least two: with one there is nobody to share with.", icon=":material/info:")
         return None, None
     try:
-        parts = parting and scope != fedner.PLATFORM
-        return fedner.live(platforms, tagger, shared, scope, parting=parts), epsilon
+        parts = parting and scope != fedner_2020.PLATFORM
+        return fedner_2020.live(platforms, tagger, shared, scope, parting=parts), epsilon
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
         return None, None

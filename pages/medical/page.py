@@ -2,22 +2,22 @@
 
 import streamlit as st
 
-from engine.experiments import fedner
-from engine.reports import medical
+from engine.experiments.papers import fedner_2020
+from engine.reports import fedner
 from pages.medical import charts, live, tables, words
 from pages.shared import address, door, simulated, submitting
 from pages.shared import tables as shown
 from pages.shared.picture import show
 
 runs = door.runs()
-about = fedner.published()
-rows = [fedner.measure(cell, runs.find) for cell in fedner.cells()]
+about = fedner_2020.published()
+rows = [fedner_2020.measure(cell, runs.find) for cell in fedner_2020.cells()]
 st.markdown(f"### {address.plain(words.answer(rows))}")
 st.caption(f"{about['title']}. {about['authors']}, {about['venue']}.")
 st.markdown(words.CORPORA)
-st.caption(address.plain(medical.all_time_text(rows)))
+st.caption(address.plain(fedner.all_time_text(rows)))
 simulated.caption()
-names = {name: f"{name[:-1].capitalize()} {name[-1]}" for name in fedner.TABLES if name[-1].isdigit()}
+names = {name: f"{name[:-1].capitalize()} {name[-1]}" for name in fedner_2020.TABLES if name[-1].isdigit()}
 names |= {"private": "Privately"}
 trying, *tabs = st.tabs(["Try it", *names.values()])
 with trying:
@@ -28,13 +28,13 @@ columns = {
 }
 for tab, table in zip(tabs, names, strict=True):
     with tab:
-        st.markdown(f"#### {fedner.TABLES[table]}")
+        st.markdown(f"#### {fedner_2020.TABLES[table]}")
         with st.container(horizontal=True):
             platform = st.segmented_control(
                 "Platform",
-                list(medical.TITLES),
+                list(fedner.TITLES),
                 default="ade",
-                format_func=medical.TITLES.__getitem__,
+                format_func=fedner.TITLES.__getitem__,
                 required=True,
                 key=f"platform-{table}",
             )
@@ -43,7 +43,7 @@ for tab, table in zip(tabs, names, strict=True):
             )
         every = [row for row in rows if row.cell.table == table]
         here = [row for row in every if row.cell.platform == platform]
-        label = f"{fedner.TABLES[table]}: {score} F1 on {medical.TITLES[platform]}"
+        label = f"{fedner_2020.TABLES[table]}: {score} F1 on {fedner.TITLES[platform]}"
         if any(row.runs for row in here):
             show(
                 charts.picture(here, table, score, key=f"{table}-{platform}-{score}"),
@@ -51,13 +51,13 @@ for tab, table in zip(tabs, names, strict=True):
                 label=label,
             )
         st.markdown(words.STORIES[table])
-        st.markdown("**What our runs say**\n\n" + words.points(medical.verdict(every, table)))
+        st.markdown("**What our runs say**\n\n" + words.points(fedner.verdict(every, table)))
         if found := tables.gains(every):
             st.markdown("**What sharing is worth**, on all platforms, paired by seed:")
             shown.show(found, {"gain, points": shown.number(format="%+.1f")}, key=f"gains-{table}")
         shown.show(tables.rows(here), columns, key=f"rows-{table}-{platform}")
         st.caption(words.RELAXED)
-        wanted = fedner.wanted(tables=[table])
+        wanted = fedner_2020.wanted(tables=[table])
         what = "of these" if table == "private" else f"of {names[table]}"
         submitting.button(runs, submitting.missing(runs, wanted), what, key=f"run-{table}")
 shown.older(run for row in rows for run in row.runs)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from engine.experiments import fedner
-from engine.experiments.fedner import Row
-from engine.experiments.over_seeds import seeds_text
-from engine.reports.medical import TITLES
+from engine.experiments.papers import fedner_2020
+from engine.experiments.papers.fedner_2020 import Row
+from engine.experiments.seed_aggregates import seeds_text
+from engine.reports.fedner import TITLES
 from engine.reports.numbers import points_text
 from pages.shared import address
 
@@ -18,7 +18,7 @@ def rows(found: Sequence[Row]) -> list[dict[str, Any]]:
         printed = each.cell.published or {}
         shown.append(
             {
-                "method": fedner.what(each.cell),
+                "method": fedner_2020.what(each.cell),
                 "strict F1": _percent(each.strict.f1.mean if each.strict else None),
                 "± sd": _percent(each.strict.f1.known_sd if each.strict else None),
                 "P": _percent(each.strict.precision.mean if each.strict else None),
@@ -38,7 +38,7 @@ def gains(found: Sequence[Row]) -> list[dict[str, Any]]:
     """What FedNER has above each way of training alone, paired by seed."""
     return [
         {
-            "within FedNER": fedner.what(together.cell),
+            "within FedNER": fedner_2020.what(together.cell),
             "platform": TITLES[together.cell.platform],
             "compared with": str(alone.cell.setting["trained"]),
             "gain, points": 100 * gain.mean,
@@ -46,7 +46,7 @@ def gains(found: Sequence[Row]) -> list[dict[str, Any]]:
             "told from chance": "yes" if gain.shown else "no",
             "seeds": gain.number,
         }
-        for together, alone, gain in fedner.gains(found)
+        for together, alone, gain in fedner_2020.gains(found)
     ]
 
 

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Sequence
 
-from engine.experiments import fedner
-from engine.experiments.fedner import Row
-from engine.experiments.spread import PairedDifference
+from engine.experiments.papers import fedner_2020
+from engine.experiments.papers.fedner_2020 import Row
+from engine.experiments.statistics import PairedDifference
 from engine.records import Measurement
-from engine.reports.medical import TITLES
+from engine.reports.fedner import TITLES
 from engine.reports.numbers import points_text
 
 NOT_RUN = "FedNER on three medical corpora has not been run here yet"
@@ -26,7 +26,7 @@ RELAXED = (
 
 def answer(found: Sequence[Row]) -> str:
     """Whether sharing pays, on all platforms, in one sentence."""
-    gains, parted = (_gains(found, way) for way in (fedner.FEDERATED, fedner.PARTED))
+    gains, parted = (_gains(found, way) for way in (fedner_2020.FEDERATED, fedner_2020.PARTED))
     if not gains:
         return _so_far(found)
     sentence = f"Sharing brings {_verdict(gains)}: {_told(gains)} points of F1 over {_seeds(gains)} seeds"
@@ -41,9 +41,9 @@ def _gains(found: Sequence[Row], way: str) -> list[tuple[str, PairedDifference]]
     """In Table 2, of each platform that trained that way, over being alone with as many updates."""
     return [
         (together.cell.platform, gain)
-        for together, alone, gain in fedner.gains(found)
-        if together.cell.table == "table2" and together.cell.setting.get("trained", fedner.FEDERATED) == way
-        if alone.cell.setting["trained"] == fedner.ALONE_AS_OFTEN
+        for together, alone, gain in fedner_2020.gains(found)
+        if together.cell.table == "table2" and together.cell.setting.get("trained", fedner_2020.FEDERATED) == way
+        if alone.cell.setting["trained"] == fedner_2020.ALONE_AS_OFTEN
     ]
 
 
@@ -70,10 +70,10 @@ def _so_far(found: Sequence[Row]) -> str:
     for platform, title in TITLES.items():
         both = [
             row.strict.f1.mean
-            for way in (fedner.FEDERATED, fedner.ALONE_AS_OFTEN)
+            for way in (fedner_2020.FEDERATED, fedner_2020.ALONE_AS_OFTEN)
             for row in found
             if row.cell.table == "table2" and row.cell.platform == platform and row.strict
-            if row.cell.setting.get("trained", fedner.FEDERATED) == way
+            if row.cell.setting.get("trained", fedner_2020.FEDERATED) == way
         ]
         told += [f"{title} {points_text(both[0] - both[1])}"] if len(both) == 2 else []
     if not told:

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from engine.experiments import paper as printed
-from engine.experiments.over_seeds import SEEDS, over_seeds
+from engine.experiments.papers import jana_biemann_2021 as printed
+from engine.experiments.seed_aggregates import SEEDS, over_seeds
 from pages.paper import stories
 from pages.paper import tables as paper
 from pages.shared import address, door, simulated, submitting, tables, titles

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.experiments import paper
-from engine.experiments.paper import Row
+from engine.experiments.papers import jana_biemann_2021
+from engine.experiments.papers.jana_biemann_2021 import Row
 from engine.reports.numbers import epsilon_text
 
 
@@ -34,7 +34,7 @@ def _entity(row: Row) -> float | None:
 
 def _seen(table: str, some: Sequence[tuple[Row, float]]) -> str:
     """The rows in words, whole names."""
-    listed = "; ".join(f"{paper.setting_text(each.cell)}: {f1:.2f}" for each, f1 in some)
+    listed = "; ".join(f"{jana_biemann_2021.setting_text(each.cell)}: {f1:.2f}" for each, f1 in some)
     text = f"F1 of whole names: {listed}."
     epsilons = [row.found.epsilon for row, _ in some]
     costs = [epsilon for epsilon in epsilons if epsilon is not None and not math.isinf(epsilon)]
@@ -52,7 +52,7 @@ def _floor(found: Sequence[Row]) -> str:
     floors = [each.found.floor.f1 for each in found if each.found.floor]
     if not floors:
         return ""
-    at = [paper.setting_text(each.cell) for each in found if each.cell.published["f1"] <= floors[0] + 0.015]
+    at = [jana_biemann_2021.setting_text(each.cell) for each in found if each.cell.published["f1"] <= floors[0] + 0.015]
     text = f" On the published scale a tagger that finds no name scores {floors[0]:.3f} on this corpus"
     return text + (f"; printed rows at or below that: {', '.join(at)}." if at else ".")
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from engine.experiments import paper
-from engine.experiments.over_seeds import OverSeeds
-from engine.experiments.paper import Row
+from engine.experiments.papers import jana_biemann_2021
+from engine.experiments.papers.jana_biemann_2021 import Row
+from engine.experiments.seed_aggregates import OverSeeds
 from engine.reports.numbers import epsilon_text
 from engine.service.reproducibility import Repeat
 from pages.shared import address, charts, palette
@@ -25,7 +25,7 @@ def rows(found: Sequence[Row], metric: str, repeats: Mapping[str, Repeat]) -> li
         printed = cell.published
         shown.append(
             {
-                "setting": paper.setting_text(cell),
+                "setting": jana_biemann_2021.setting_text(cell),
                 "printed P": printed["precision"],
                 "printed R": printed["recall"],
                 "printed F1": printed["f1"],
@@ -81,7 +81,7 @@ def what_ifs(table: str, found: Sequence[tuple[str, OverSeeds]]) -> list[dict[st
 
 def picture(found: Sequence[Row], metric: str, *, key: str) -> go.Figure:
     """F1 of each row, printed and measured, with a line where a tagger that finds nothing stands."""
-    names = [paper.setting_text(each.cell) for each in found]
+    names = [jana_biemann_2021.setting_text(each.cell) for each in found]
     figure = go.Figure()
     printed_sd = [each.cell.published.get("f1_sd", 0.0) for each in found]
     figure.add_trace(

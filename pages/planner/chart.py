@@ -6,11 +6,11 @@ import plotly.graph_objects as go
 
 from engine.experiments.planner.curve import Curve, Family
 from engine.experiments.planner.evidence import Setting
-from engine.experiments.planner.plan import Plan
+from engine.experiments.planner.recommendation import Plan
 from engine.experiments.planner.targets import Measure
-from engine.experiments.spread import spread
+from engine.experiments.statistics import spread
 from engine.reports.numbers import epsilon_text
-from engine.reports.planning import measure_text
+from engine.reports.planner import measure_text
 from pages.planner.rows import names
 from pages.shared import address, charts, palette, titles
 from pages.shared.epsilon_axis import EpsilonAxis

@@ -7,7 +7,7 @@ import streamlit as st
 from engine.experiments.planner.evidence import Done, deltas, kinds
 from engine.experiments.planner.targets import ALL, SCORES, USUAL_DELTA, Measure, Target, Threshold
 from engine.reports.numbers import delta_text
-from engine.reports.planning import measure_text
+from engine.reports.planner import measure_text
 
 _ANY = "any number"
 _SEEN = "planner_seen"

@@ -6,7 +6,7 @@ import streamlit as st
 
 from engine.errors import InvalidConfig
 from engine.experiments.planner import curve, evidence
-from engine.reports import planning as words
+from engine.reports import planner as words
 from engine.service import planner
 from pages.planner import chart, choosing, rows
 from pages.shared import address, door, downloads, simulated, tables, titles

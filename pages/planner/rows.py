@@ -6,10 +6,10 @@ from typing import Any
 import pandas as pd
 
 from engine.config import FLAT, SimulationConfig
-from engine.experiments.planner.answer import Judged
-from engine.experiments.planner.plan import NextRun, Plan
+from engine.experiments.planner.ranking import Judged
+from engine.experiments.planner.recommendation import NextRun, Plan
 from engine.reports.numbers import epsilon_text
-from engine.reports.planning import GRADES, measure_text, next_text, reading_text, rows, seeds
+from engine.reports.planner import GRADES, measure_text, next_text, reading_text, rows, seeds
 from pages.shared import address, metrics, titles
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from engine.experiments.over_seeds import OverSeeds
-from engine.experiments.recipes import Rung
+from engine.experiments.recommended_settings import Rung
+from engine.experiments.seed_aggregates import OverSeeds
 from engine.reports.numbers import epsilon_text
 from pages.shared import address, charts, metrics, palette
 

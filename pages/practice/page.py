@@ -4,8 +4,8 @@ import itertools
 
 import streamlit as st
 
-from engine.experiments import recipes
-from engine.experiments.over_seeds import SEEDS, over_seeds, with_seeds
+from engine.experiments import recommended_settings
+from engine.experiments.seed_aggregates import SEEDS, over_seeds, with_seeds
 from pages.practice import ladder
 from pages.shared import door, simulated, submitting, tables, titles
 from pages.shared.picture import show
@@ -18,11 +18,11 @@ steps = [
     ladder.Step(
         rung,
         {
-            epsilon: over_seeds(recipes.rung(number, corpus, sentences, epsilon), runs.find)
-            for epsilon in recipes.EPSILONS
+            epsilon: over_seeds(recommended_settings.rung(number, corpus, sentences, epsilon), runs.find)
+            for epsilon in recommended_settings.EPSILONS
         },
     )
-    for number, rung in enumerate(recipes.RUNGS)
+    for number, rung in enumerate(recommended_settings.RUNGS)
 ]
 left.markdown(f"### {ladder.answer(steps)}")
 show(ladder.picture(steps, key=f"ladder-{corpus}"), key="ladder", label=ladder.answer(steps))
@@ -33,7 +33,7 @@ st.caption(
 )
 simulated.caption()
 epsilon = st.segmented_control(
-    "Numbers at", recipes.EPSILONS, default=1.0, format_func="ε = {:g}".format, required=True
+    "Numbers at", recommended_settings.EPSILONS, default=1.0, format_func="ε = {:g}".format, required=True
 )
 tables.show(
     ladder.rows(steps, epsilon),
@@ -43,10 +43,10 @@ tables.show(
     },
 )
 split = [
-    recipes.federated(corpus, sentences, clients, rounds, epsilon)
-    for clients, rounds in itertools.product(recipes.CLIENTS, recipes.ROUNDS)
+    recommended_settings.federated(corpus, sentences, clients, rounds, epsilon)
+    for clients, rounds in itertools.product(recommended_settings.CLIENTS, recommended_settings.ROUNDS)
 ]
-together = [recipes.good_practice(corpus, sentences, epsilon), *split]
+together = [recommended_settings.good_practice(corpus, sentences, epsilon), *split]
 held = [over_seeds(config, runs.find) for config in together]
 ladders = [found for step in steps for found in step.measured.values()]
 tables.older(run for found in (*ladders, *held) for run in found.runs)

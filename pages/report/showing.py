@@ -8,7 +8,7 @@ from engine.records import Run
 from engine.reports.document import html_file
 from engine.reports.document.formats import FORMATS
 from engine.reports.document.model import Document
-from engine.reports.privacy_report import writing
+from engine.reports.privacy_report import builder
 from engine.service import Runs, report_evidence
 from pages.shared import downloads
 
@@ -46,9 +46,9 @@ def _document(runs: Runs, chosen: Run, beside: Run | None) -> Document:
         with st.spinner("Gathering what is known of it …"):
             first = report_evidence.evidence(runs, chosen.run_id)
             document = (
-                writing.of_two(first, report_evidence.evidence(runs, beside.run_id))
+                builder.of_two(first, report_evidence.evidence(runs, beside.run_id))
                 if beside
-                else writing.of_run(first)
+                else builder.of_run(first)
             )
         st.session_state[_KEPT] = wanted, document
     return document

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from engine.experiments.over_seeds import engine_of
+from engine.experiments.seed_aggregates import engine_of
 from engine.records import EntityScores, RoundRecord, Run, RunKind, RunState
 from engine.reports.numbers import epsilon_text
 from engine.service import Overview, Runs, table_export

@@ -1,7 +1,7 @@
 """The two ways in which F1 is counted, and the interval beside it: no streamlit."""
 
-from engine.experiments.over_seeds import OverSeeds
-from engine.experiments.spread import ScoreSpread, mean_interval
+from engine.experiments.seed_aggregates import OverSeeds
+from engine.experiments.statistics import ScoreSpread, mean_interval
 from engine.records import EntityScores, Interval
 
 METRICS = {"published": "As published (tokens, O counts)", "entity": "Whole names (entities, strict)"}

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from engine.experiments.over_seeds import older_text
+from engine.experiments.seed_aggregates import older_text
 from engine.records import Run
 from pages.shared import glossary
 from pages.shared.metrics import INTERVAL

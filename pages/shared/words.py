@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from engine.experiments.over_seeds import engine_of
+from engine.experiments.seed_aggregates import engine_of
 from engine.records import Run
 
 

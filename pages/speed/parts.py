@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from engine.experiments import fedner
+from engine.experiments.papers import fedner_2020
 from engine.records import Measurement
 from pages.shared import address, tables, titles, words
 from pages.shared.picture import show
@@ -123,9 +123,9 @@ def fedner_step(found: Measurement) -> None:
 def fedner_table(found: Measurement) -> None:
     """How long a table of FedNER's takes, from nothing."""
     values = found.values
-    seeds = fedner.SEEDS["table2"]
+    seeds = fedner_2020.SEEDS["table2"]
     whole = values["wall_s"] / values["seeds"] * seeds
-    printed = fedner.share_printed(values["run_s"]) * whole
+    printed = fedner_2020.share_printed(values["run_s"]) * whole
     st.markdown("#### FedNER's Table 2")
     st.caption(
         f"On {address.plain(found.machine)}: all {values['runs']:,} runs of {values['seeds']} of the {seeds} seeds, "

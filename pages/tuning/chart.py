@@ -4,7 +4,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from engine.experiments.over_seeds import OverSeeds
+from engine.experiments.seed_aggregates import OverSeeds
 from engine.records import Study, Trial
 from pages.shared import charts, palette, titles
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import streamlit as st
 
-from engine.experiments.over_seeds import over_seeds
-from engine.reports.studies import study_cost, study_origin
+from engine.experiments.seed_aggregates import over_seeds
+from engine.reports.tuning import study_cost, study_origin
 from pages.shared import address, door, simulated, tables, titles
 from pages.shared.picture import show
 from pages.tuning import chart as tuning

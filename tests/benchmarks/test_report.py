@@ -4,7 +4,7 @@ import json
 
 import numba
 
-from benchmarks import figures, lessons, report, results_table
+from benchmarks import lessons, readme_figures, report, results_table
 from engine.hardware import Processor
 from engine.records import Measurement
 from engine.store import benchmark_results
@@ -48,7 +48,7 @@ def test_what_is_kept_has_them_too(monkeypatch, tmp_path):
 def test_figures_and_tables_name_the_processor(monkeypatch):
     kept = Measurement(values=STEP, created="2026-11-22", machine="Some Processor", command="c", engine_version="6")
     monkeypatch.setattr(benchmark_results, "read_all", lambda _: {"step": kept})
-    [(_, figure, *_)] = figures.speed()
+    [(_, figure, *_)] = readme_figures.speed()
     assert figure.startswith("8.0 ms ")
     assert "Some Processor" in figure
     assert results_table.speed().endswith("\n\nOn Some Processor.")

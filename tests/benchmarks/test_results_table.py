@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import results_table
 from engine.config import SimulationConfig
-from engine.experiments import fedner
+from engine.experiments.papers import fedner_2020
 from engine.settings import REPOSITORY
 
 
@@ -38,6 +38,6 @@ def test_only_the_table_asked_for_is_made_and_written(tmp_path, monkeypatch):
 
 def test_a_run_of_another_papers_tagger_is_no_row_of_the_sliders_table():
     """LM-NER reads no plain word vectors, which is what the slider's runs have."""
-    assert not results_table._on_the_slider(fedner.federated())
-    assert not results_table._on_the_slider(fedner.setting("ade@0", "cnn-crf"))
+    assert not results_table._on_the_slider(fedner_2020.federated())
+    assert not results_table._on_the_slider(fedner_2020.setting("ade@0", "cnn-crf"))
     assert results_table._on_the_slider(SimulationConfig())

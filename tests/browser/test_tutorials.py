@@ -6,10 +6,10 @@ import re
 import pytest
 from PIL import Image, ImageDraw
 
-from benchmarks import pictures
+from benchmarks import screenshots
 
 MOST_BYTES = 150_000
-TEXTS = [*pictures.DOCS.rglob("*.md"), pictures.REPOSITORY / "README.md"]
+TEXTS = [*screenshots.DOCS.rglob("*.md"), screenshots.REPOSITORY / "README.md"]
 
 
 def used() -> set[str]:
@@ -19,29 +19,29 @@ def used() -> set[str]:
         for text in TEXTS
         for name in re.findall(r"!\[.*\]\((.*\.png)\)", text.read_text())
     }
-    return {path.relative_to(pictures.DOCS).as_posix() for path in named}
+    return {path.relative_to(screenshots.DOCS).as_posix() for path in named}
 
 
 def test_the_table_has_exactly_the_pictures_that_the_docs_show():
-    names = [picture.file for picture in pictures.PICTURES]
+    names = [picture.file for picture in screenshots.PICTURES]
     assert sorted(used()) == sorted(names)
-    assert {path.relative_to(pictures.DOCS).as_posix() for path in pictures.DOCS.rglob("*.png")} == set(names)
+    assert {path.relative_to(screenshots.DOCS).as_posix() for path in screenshots.DOCS.rglob("*.png")} == set(names)
 
 
 def test_a_tutorial_is_read_as_steps(tmp_path, monkeypatch):
-    monkeypatch.setattr(pictures, "DOCS", tmp_path)
+    monkeypatch.setattr(screenshots, "DOCS", tmp_path)
     (tmp_path / "tutorials").mkdir()
     text = "Open [it](http://localhost:8501/runs?a=1), see **two\nwords**. Press **Go**. [No](../numbers.md)\n"
     (tmp_path / "tutorials" / "one.md").write_text(text)
-    assert list(pictures.steps("one")) == [("open", "runs?a=1"), ("see", "two words"), ("press", "Go")]
+    assert list(screenshots.steps("one")) == [("open", "runs?a=1"), ("see", "two words"), ("press", "Go")]
 
 
 def test_the_teacher_is_led_through_lessons_a_poll_and_a_redaction():
-    done = list(pictures.steps("teacher"))
+    done = list(screenshots.steps("teacher"))
     assert ("press", "That is my guess") in done
     assert ("press", "Let the class guess") in done
     assert done.index(("open", "try")) < done.index(("press", "a mask"))
-    assert "EPSILON_POLL=8600 make run" in (pictures.DOCS / "tutorials" / "teacher.md").read_text(encoding="utf-8")
+    assert "EPSILON_POLL=8600 make run" in (screenshots.DOCS / "tutorials" / "teacher.md").read_text(encoding="utf-8")
 
 
 def drawn(left: int) -> bytes:
@@ -53,30 +53,30 @@ def drawn(left: int) -> bytes:
 
 
 def test_pictures_are_held_against_each_other_from_afar():
-    assert pictures.apart(drawn(100), drawn(100)) == 0
-    assert pictures.apart(drawn(100), drawn(102)) < pictures.APART < pictures.apart(drawn(100), drawn(400))
+    assert screenshots.apart(drawn(100), drawn(100)) == 0
+    assert screenshots.apart(drawn(100), drawn(102)) < screenshots.APART < screenshots.apart(drawn(100), drawn(400))
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("tutorial", pictures.TUTORIALS)
+@pytest.mark.parametrize("tutorial", screenshots.TUTORIALS)
 def test_every_step_of_a_tutorial_can_be_done(page, own_dashboard, tutorial):
-    assert len(list(pictures.steps(tutorial))) >= 8
-    pictures.follow(page, own_dashboard, tutorial)
+    assert len(list(screenshots.steps(tutorial))) >= 8
+    screenshots.follow(page, own_dashboard, tutorial)
 
 
 @pytest.mark.browser
 def test_a_step_that_no_longer_works_is_named(page, dashboard, tmp_path, monkeypatch):
-    monkeypatch.setattr(pictures, "steps", lambda tutorial: [("open", "glossary"), ("see", "No such name")])
+    monkeypatch.setattr(screenshots, "steps", lambda tutorial: [("open", "glossary"), ("see", "No such name")])
     with pytest.raises(AssertionError, match="No such name"):
-        pictures.follow(page, dashboard, "teacher")
+        screenshots.follow(page, dashboard, "teacher")
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("picture", pictures.PICTURES, ids=lambda picture: picture.file)
+@pytest.mark.parametrize("picture", screenshots.PICTURES, ids=lambda picture: picture.file)
 def test_a_picture_shows_what_the_page_does(page, own_dashboard, picture):
-    """From afar: if the page has changed, ``python -m benchmarks.pictures`` takes the picture again."""
-    taken = pictures.take(page, own_dashboard, picture)
+    """From afar: if the page has changed, ``python -m benchmarks.screenshots`` takes the picture again."""
+    taken = screenshots.take(page, own_dashboard, picture)
     assert len(taken) < MOST_BYTES
-    kept = (pictures.DOCS / picture.file).read_bytes()
+    kept = (screenshots.DOCS / picture.file).read_bytes()
     assert Image.open(io.BytesIO(kept)).size == Image.open(io.BytesIO(taken)).size
-    assert pictures.apart(kept, taken) < pictures.APART
+    assert screenshots.apart(kept, taken) < screenshots.APART

@@ -8,7 +8,7 @@ import pytest
 
 from engine.cluster import supervisor
 from engine.config import SimulationConfig
-from engine.experiments import recipes
+from engine.experiments import recommended_settings
 from engine.lessons import find_the_canary
 from engine.lessons.find_the_canary import Canary, Game
 from engine.records import Audit, RunState
@@ -20,7 +20,7 @@ from pages.audit.groups import chosen, groups, name_of
 from tests.engine.store.test_audits import AUDIT, CANARIES, MEMBERSHIP, SERVER
 from tests.pages.reading import figures
 
-GOOD = replace(recipes.good_practice("synthetic", 14_041, 3.0), corpus="synthetic")
+GOOD = replace(recommended_settings.good_practice("synthetic", 14_041, 3.0), corpus="synthetic")
 WHITE = replace(CANARIES, claimed=3.0, bound_of_trials=1.5, check_failed=False)
 
 
@@ -49,8 +49,11 @@ def test_seeds_of_a_setting_belong_together():
 
 def test_recipes_are_named_whatever_their_noise():
     for epsilon in (1.0, 8.0, None):
-        assert name_of(recipes.rung(len(recipes.RUNGS) - 1, "conll2003", 14_041, epsilon)) == "Good practice"
-        assert name_of(recipes.rung(0, "conll2003", 14_041, epsilon)) == "The paper's setting"
+        assert (
+            name_of(recommended_settings.rung(len(recommended_settings.RUNGS) - 1, "conll2003", 14_041, epsilon))
+            == "Good practice"
+        )
+        assert name_of(recommended_settings.rung(0, "conll2003", 14_041, epsilon)) == "The paper's setting"
     assert "linear" in name_of(SimulationConfig.from_flat({"tagger": "linear-crf"})).lower()
 
 

@@ -13,7 +13,7 @@ from pages.compare import every_run, parallel
 from pages.compare import groups as compare
 from pages.compare.overlay import overlay
 from pages.shared import finished
-from tests.engine.experiments.test_paper import run_of
+from tests.engine.experiments.papers.test_jana_biemann_2021 import run_of
 from tests.engine.runs_for_tests import check
 
 

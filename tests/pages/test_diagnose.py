@@ -6,14 +6,14 @@ import pytest
 
 from engine.config import SimulationConfig
 from engine.experiments import diagnosis
-from engine.experiments.over_seeds import with_seeds
+from engine.experiments.seed_aggregates import with_seeds
 from engine.records import FederatedRound, Run
 from engine.service import Runs
 from pages.diagnose import charts as diagnose_charts
 from pages.diagnose import findings as diagnose
 from pages.diagnose.findings import Tried
 from pages.shared import titles
-from tests.engine.experiments.test_paper import run_of
+from tests.engine.experiments.papers.test_jana_biemann_2021 import run_of
 
 
 def said(elements) -> str:

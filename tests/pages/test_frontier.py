@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from engine.config import SimulationConfig, with_noise
-from engine.experiments import paper as tables
-from engine.experiments.published_metric import published_metric
+from engine.experiments.papers import jana_biemann_2021 as tables
+from engine.experiments.token_f1 import published_metric
 from engine.records import Run
 from engine.service import Overview
 from pages.frontier import chart
 from pages.frontier import points as frontier
-from tests.engine.experiments.test_paper import run_of
+from tests.engine.experiments.papers.test_jana_biemann_2021 import run_of
 from tests.pages.reading import figures
 
 

@@ -13,7 +13,7 @@ import pytest
 import segno
 import streamlit as st
 
-from engine.poll import Poll, Question, Tally
+from engine.lessons.poll import Poll, Question, Tally
 from engine.settings import REPOSITORY, Settings
 from pages.learn import class_poll, classroom, histogram, link, qr
 from pages.learn.lesson import MOST_WORDS, Guess, Lesson

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from engine.privacy.assumptions import Step, epsilon, printed_row
-from engine.reports.ledger import ledger_epsilon
+from engine.reports.assumptions import ledger_epsilon
 from engine.reports.numbers import epsilon_text
 from engine.service import Runs
 from engine.settings import REPOSITORY

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from engine.lessons import bench
-from engine.lessons.left_out import FAULTS
+from engine.lessons import fixtures
+from engine.lessons.ablations import FAULTS
 from pages.learn import lesson_6_step, marking
 from pages.learn.lesson import MOST_WORDS
 from tests.pages.controls import Controls
@@ -25,7 +25,7 @@ def drawn(monkeypatch):
 @pytest.fixture(scope="module")
 def made(lesson_settings):
     """One bench for all tests of this file."""
-    return bench.ready(lesson_settings)
+    return fixtures.ready(lesson_settings)
 
 
 @pytest.fixture

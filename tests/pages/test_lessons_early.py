@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from engine.lessons import linkage, queries
-from engine.lessons.noise import KINDS
+from engine.lessons import counting_queries, linkage
+from engine.lessons.noise_mechanisms import KINDS
 from pages.learn import lesson_1_names, lesson_2_promise, lesson_3_noise, lesson_4_trust, marking
 from pages.learn.lesson import MOST_WORDS, Lesson
 from tests.pages.controls import Controls
@@ -170,7 +170,7 @@ def test_a_guess_that_no_answer_reaches_is_said(open_page, drawn):
 
 
 def test_what_the_question_says_of_the_letters_is_so():
-    letters = queries.letters()
+    letters = counting_queries.letters()
     assert f"{len(letters.family):,} letters" in lesson_3_noise.LESSON.question
     assert letters.each("hospital").max() == 3
 

@@ -7,9 +7,9 @@ import pytest
 import streamlit as st
 
 from engine.errors import CorpusError
-from engine.lessons import bench, federated
-from engine.lessons.curious_server import NOISE
-from engine.lessons.price import GOOD, PAPER
+from engine.lessons import federated, fixtures
+from engine.lessons.gradient_leakage import NOISE
+from engine.lessons.utility_curve import GOOD, PAPER
 from pages.learn import lesson_5_devices, lesson_5_federated, lesson_7_price, marking
 from pages.learn.lesson import MOST_WORDS
 from tests.pages.reading import figures, in_sight, words_in
@@ -74,7 +74,7 @@ class TestFederated:
         assert all(symbol.endswith("-open") for symbol in (trace.marker.symbol[-1] for trace in figure.data))
         assert "<mark>timetable</mark>" in self.marks(page)
         assert "<span>" not in self.marks(page)
-        assert f"{bench.ready(lesson_settings).weights.size:,} numbers" in lesson_5_federated.LESSON.question
+        assert f"{fixtures.ready(lesson_settings).weights.size:,} numbers" in lesson_5_federated.LESSON.question
 
     def test_noise_and_sums_blunt_it_and_clipping_does_not(self, federated_page, drawn):
         page = federated_page(guess="none", l5_batch="8")

@@ -7,34 +7,35 @@ from dataclasses import replace
 import pytest
 
 from engine.config import NOTHING, SimulationConfig
-from engine.experiments import fedner, leaving
+from engine.experiments import shared_parameters
+from engine.experiments.papers import fedner_2020
 from engine.records import Run
-from engine.reports import medical
+from engine.reports import fedner
 from engine.service import Runs
 from engine.settings import REPOSITORY, Settings
 from pages.medical import charts, live, tables, words
 from pages.medical.leaving import drawing
-from tests.engine.experiments.test_fedner import run
+from tests.engine.experiments.papers.test_fedner_2020 import run
 
-PARTS = [leaving.Part("hidden", 77_312, leaves=True), leaving.Part("scores", 666, leaves=False)]
+PARTS = [shared_parameters.Part("hidden", 77_312, leaves=True), shared_parameters.Part("scores", 666, leaves=False)]
 
 
 def found(together: int, as_often: int, alone: int) -> dict[SimulationConfig, Run]:
     """Runs of Table 2 with so many of 10 names found, and one more with each seed."""
     made = {}
     for seed in range(3):
-        config = fedner.with_seed(fedner.federated(), seed)
-        nothing = fedner.with_seed(fedner.federated(shared=NOTHING), seed)
+        config = fedner_2020.with_seed(fedner_2020.federated(), seed)
+        nothing = fedner_2020.with_seed(fedner_2020.federated(shared=NOTHING), seed)
         for each, right in ((config, together), (nothing, as_often)):
             made[each] = run(each, dict.fromkeys(config.platforms, right + seed))
         for name in config.platforms:
-            own = fedner.with_seed(fedner.setting(fedner.corpus_of(name.partition("@")[0])), seed)
+            own = fedner_2020.with_seed(fedner_2020.setting(fedner_2020.corpus_of(name.partition("@")[0])), seed)
             made[own] = run(own, {name: alone + seed})
     return made
 
 
-def measured(known: dict[SimulationConfig, Run]) -> list[fedner.Row]:
-    return [fedner.measure(cell, known.get) for cell in fedner.cells()]
+def measured(known: dict[SimulationConfig, Run]) -> list[fedner_2020.Row]:
+    return [fedner_2020.measure(cell, known.get) for cell in fedner_2020.cells()]
 
 
 def test_whether_sharing_pays_is_in_the_first_sentence() -> None:
@@ -67,15 +68,15 @@ def test_rows_are_in_per_cent_beside_what_was_printed() -> None:
     assert shown["CNN-CRF, alone"]["strict F1"] is None
     gains = tables.gains(here)
     assert {row["compared with"]: round(row["gain, points"]) for row in gains} == {
-        fedner.ALONE: 30,
-        fedner.ALONE_AS_OFTEN: 10,
+        fedner_2020.ALONE: 30,
+        fedner_2020.ALONE_AS_OFTEN: 10,
     }
 
 
 def test_each_way_of_training_has_a_trace_and_printed_numbers_stand_beside() -> None:
     rows = [row for row in measured(found(6, 5, 3)) if row.cell.platform == "ade"]
     names = {}
-    for table in fedner.TABLES:
+    for table in fedner_2020.TABLES:
         here = [row for row in rows if row.cell.table == table]
         names[table] = [trace.name for trace in charts.picture(here, table, charts.STRICT, key=table).data]
     three = ["alone, batches of 64", "alone, as many updates", "within FedNER"]
@@ -86,34 +87,36 @@ def test_each_way_of_training_has_a_trace_and_printed_numbers_stand_beside() -> 
     assert names["figure6"] == ["alone, batches of 64", "within FedNER"]
 
 
-@pytest.mark.parametrize("scope", fedner.SCOPES)
+@pytest.mark.parametrize("scope", fedner_2020.SCOPES)
 def test_no_promise_is_drawn_where_there_is_no_noise(scope: str) -> None:
-    text = drawing(PARTS, "Word vectors", scope, each_step=scope != fedner.PLATFORM)
-    assert ("No promise" in text) == (scope == fedner.NOBODY)
-    assert ("that is its ε" in text) == (scope != fedner.NOBODY)
-    assert ("noise" in text) == (scope != fedner.NOBODY)
-    assert ("in <b>all</b> of its tagger" in text) == (scope == fedner.SENTENCE)
+    text = drawing(PARTS, "Word vectors", scope, each_step=scope != fedner_2020.PLATFORM)
+    assert ("No promise" in text) == (scope == fedner_2020.NOBODY)
+    assert ("that is its ε" in text) == (scope != fedner_2020.NOBODY)
+    assert ("noise" in text) == (scope != fedner_2020.NOBODY)
+    assert ("in <b>all</b> of its tagger" in text) == (scope == fedner_2020.SENTENCE)
     assert text.count("stays</b>") == text.count("leaves ⇢</b>") == 1
     assert "77,312 weights, 0.31 MB" in text
 
 
 def test_who_shares_nothing_sends_nothing_and_who_shares_all_has_common_types() -> None:
-    alone = drawing([replace(part, leaves=False) for part in PARTS], "Word vectors", fedner.NOBODY, each_step=True)
+    alone = drawing([replace(part, leaves=False) for part in PARTS], "Word vectors", fedner_2020.NOBODY, each_step=True)
     assert "Nothing. Each hospital learns alone." in alone
     assert "leaves ⇢" not in alone
-    every = drawing([replace(part, leaves=True) for part in PARTS], "Word vectors", fedner.NOBODY, each_step=True)
+    every = drawing([replace(part, leaves=True) for part in PARTS], "Word vectors", fedner_2020.NOBODY, each_step=True)
     assert "Its entity types are known to all" in every
     assert "Scores of the entity types of all" in every
 
 
 def test_hospitals_that_part_send_nothing_from_then_on() -> None:
-    parted = {scope: drawing(PARTS, "Word vectors", scope, each_step=True, together=0.6) for scope in fedner.SCOPES[:2]}
+    parted = {
+        scope: drawing(PARTS, "Word vectors", scope, each_step=True, together=0.6) for scope in fedner_2020.SCOPES[:2]
+    }
     for scope, text in parted.items():
         assert "That ends after <b>60 % of the steps</b>" in text
-        assert ("ε counts them" in text) == (scope == fedner.SENTENCE)
-    assert "That ends" not in drawing(PARTS, "Word vectors", fedner.NOBODY, each_step=True)
+        assert ("ε counts them" in text) == (scope == fedner_2020.SENTENCE)
+    assert "That ends" not in drawing(PARTS, "Word vectors", fedner_2020.NOBODY, each_step=True)
     nothing = [replace(part, leaves=False) for part in PARTS]
-    assert "That ends" not in drawing(nothing, "Word vectors", fedner.NOBODY, each_step=True, together=0.6)
+    assert "That ends" not in drawing(nothing, "Word vectors", fedner_2020.NOBODY, each_step=True, together=0.6)
 
 
 def test_before_anything_was_run_the_printed_numbers_are_there_and_the_corpora_can_be_fetched(
@@ -122,14 +125,14 @@ def test_before_anything_was_run_the_printed_numbers_are_there_and_the_corpora_c
     empty = open_page("medical")
     said = "\n".join(element.value for element in (*empty.markdown, *empty.caption, *empty.info))
     assert words.NOT_RUN in said
-    assert said.count(medical.NOTHING_YET) == len(fedner.TABLES)
+    assert said.count(fedner.NOTHING_YET) == len(fedner_2020.TABLES)
     assert "The medical corpora are not on this machine yet" in said
-    assert len(empty.dataframe) == len(fedner.TABLES)
+    assert len(empty.dataframe) == len(fedner_2020.TABLES)
     assert empty.dataframe[0].value["printed strict"].tolist()[0] == pytest.approx(61.46)
     fetched: list[str] = []
     monkeypatch.setattr(Runs, "fetch_corpus", lambda self, name, progress: fetched.append(name))
     next(button for button in empty.button if button.label.startswith("Fetch ADE")).click().run()
-    assert fetched == list(fedner.PLATFORMS)
+    assert fetched == list(fedner_2020.PLATFORMS)
 
 
 def test_what_is_chosen_is_run_together_and_without_the_others(
@@ -149,8 +152,8 @@ def test_what_is_chosen_is_run_together_and_without_the_others(
     next(toggle for toggle in page.toggle if "goes on alone" in toggle.label).set_value(True).run()
     next(button for button in page.button if button.label == "Run both").click().run()
     together, alone = asked.pop()
-    assert (together.federation.together, alone.federation.together) == (fedner.TOGETHER, 1)
-    next(box for box in page.selectbox if box.label == "Noise protects").set_value(fedner.PLATFORM).run()
+    assert (together.federation.together, alone.federation.together) == (fedner_2020.TOGETHER, 1)
+    next(box for box in page.selectbox if box.label == "Noise protects").set_value(fedner_2020.PLATFORM).run()
     next(button for button in page.button if button.label == "Run both").click().run()
     together, alone = asked[1]
     assert together.privacy.mechanism == "secure-sum"
@@ -189,8 +192,8 @@ def test_what_noise_on_what_is_sent_alone_is_worth_is_told_as_it_was_measured(op
 
 def test_what_a_hospital_spends_is_what_it_spends_together_whatever_it_learns_alone() -> None:
     """Whole hospitals protected: alone nothing is sent, so the other run has no noise and ε = ∞."""
-    together = fedner.live(list(fedner.PLATFORMS), fedner.SMALL, "hidden", fedner.PLATFORM)
-    both = [together, fedner.without_the_others(together)]
+    together = fedner_2020.live(list(fedner_2020.PLATFORMS), fedner_2020.SMALL, "hidden", fedner_2020.PLATFORM)
+    both = [together, fedner_2020.without_the_others(together)]
     runs = [_spending(config, epsilon) for config, epsilon in zip(both, (28.4, math.inf), strict=True)]
     for known in (runs, runs[:1]):
         rows = live._ends([*known, *[None] * (2 - len(known))], both)

@@ -6,15 +6,15 @@ import pytest
 
 from engine import corpus
 from engine.config import engine_version, run_id
-from engine.experiments import paper as tables
-from engine.experiments.over_seeds import engine_of, older_text, over_seeds
+from engine.experiments.papers import jana_biemann_2021 as tables
+from engine.experiments.seed_aggregates import engine_of, older_text, over_seeds
 from engine.records import RunKind
-from engine.reports import tables as reports
+from engine.reports import paper_tables as reports
 from engine.service import Runs
 from engine.service.reproducibility import repeat_id
 from pages.paper import stories
 from pages.paper import tables as paper
-from tests.engine.experiments.test_paper import run_of
+from tests.engine.experiments.papers.test_jana_biemann_2021 import run_of
 from tests.engine.runs_for_tests import provenance, record
 from tests.pages.reading import figures
 

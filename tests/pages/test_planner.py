@@ -4,8 +4,8 @@ import pytest
 
 from engine.config import SimulationConfig
 from engine.experiments.planner import curve
-from engine.experiments.planner.answer import answer
-from engine.experiments.planner.plan import Plan
+from engine.experiments.planner.ranking import answer
+from engine.experiments.planner.recommendation import Plan
 from engine.experiments.planner.targets import Measure, Target, Threshold
 from pages.planner import chart, rows
 from tests.engine.experiments.test_planner import evidence, made

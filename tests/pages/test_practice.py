@@ -4,20 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from engine.experiments import recipes
-from engine.experiments.over_seeds import over_seeds, with_seeds
+from engine.experiments import recommended_settings
+from engine.experiments.seed_aggregates import over_seeds, with_seeds
 from pages.practice import ladder
-from tests.engine.experiments.test_paper import run_of
+from tests.engine.experiments.papers.test_jana_biemann_2021 import run_of
 from tests.pages.reading import figures
 
 
 def steps(first: int, last: int) -> list[ladder.Step]:
     made = []
-    for number, rung in enumerate(recipes.RUNGS):
-        right = {0: first, len(recipes.RUNGS) - 1: last}.get(number)
+    for number, rung in enumerate(recommended_settings.RUNGS):
+        right = {0: first, len(recommended_settings.RUNGS) - 1: last}.get(number)
         measured = {}
-        for epsilon in recipes.EPSILONS:
-            config = recipes.rung(number, "conll2003", 14_041, epsilon)
+        for epsilon in recommended_settings.EPSILONS:
+            config = recommended_settings.rung(number, "conll2003", 14_041, epsilon)
             known = {} if right is None else {c: run_of(c, right + c.seed) for c in with_seeds(config, 2)}
             measured[epsilon] = over_seeds(config, known.get)
         made.append(ladder.Step(rung, measured))
@@ -36,7 +36,7 @@ def test_the_lesson_is_in_the_first_sentence():
 
 def test_rows_have_gains_over_the_rung_below():
     rows = ladder.rows(steps(2, 8), 1.0)
-    assert [row["choice"] for row in rows] == [rung.name for rung in recipes.RUNGS]
+    assert [row["choice"] for row in rows] == [rung.name for rung in recommended_settings.RUNGS]
     assert rows[0]["F1"] == pytest.approx(2.5 / 15)
     assert rows[0]["gain"] is None
     assert rows[1]["F1"] is None
@@ -48,11 +48,11 @@ def test_rows_have_gains_over_the_rung_below():
 def test_the_picture_has_a_line_for_each_epsilon():
     figure = ladder.picture(steps(2, 8), key="k")
     assert [trace.name for trace in figure.data] == ["ε = 1", "ε = 3", "ε = 8"]
-    assert list(figure.data[0].x) == [recipes.RUNGS[0].name, recipes.RUNGS[-1].name]
+    assert list(figure.data[0].x) == [recommended_settings.RUNGS[0].name, recommended_settings.RUNGS[-1].name]
 
 
 def test_the_page_offers_what_is_missing(open_page, with_published):
     test = open_page("practice")
     assert any(button.label.startswith("Run what is missing of this ladder") for button in test.button)
     test = open_page("practice", with_published)
-    assert len(test.dataframe[0].value) == len(recipes.RUNGS)
+    assert len(test.dataframe[0].value) == len(recommended_settings.RUNGS)

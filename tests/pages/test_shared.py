@@ -20,7 +20,7 @@ from engine.config import (
 )
 from engine.embeddings.contamination import Overlap, believable
 from engine.records import Counts, EntityScores, LayerNoise, PrivacySpent, Run, RunState, RunStatus
-from engine.reports.checks import check_lines
+from engine.reports.noise_check import check_lines
 from engine.service import Estimate, Preview
 from pages.explore import charts, curves, words
 from pages.shared import address, submitting

@@ -2,15 +2,15 @@
 
 import dataclasses
 
-from engine.experiments import recipes
-from engine.experiments.over_seeds import over_seeds
+from engine.experiments import recommended_settings
+from engine.experiments.seed_aggregates import over_seeds
 from engine.records import Study, Trial
 from engine.store import tuning_studies
 from pages.tuning import chart as tuning
-from tests.engine.experiments.test_paper import run_of
+from tests.engine.experiments.papers.test_jana_biemann_2021 import run_of
 from tests.pages.reading import figures
 
-BEST = recipes.good_practice("conll2003", 14_041, 3.0)
+BEST = recommended_settings.good_practice("conll2003", 14_041, 3.0)
 CHOSEN = {name: BEST.flat()[name] for name in tuning.FIELDS}
 STUDY = Study(
     name="a-search",

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.config import SimulationConfig, but_for_noise
-from engine.experiments.planner.answer import mean_over_seeds
 from engine.experiments.planner.evidence import Setting
+from engine.experiments.planner.ranking import mean_over_seeds
 from engine.experiments.planner.targets import Measure
 from engine.records import Interval
 

@@ -9,8 +9,8 @@ from functools import cached_property
 
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
-from engine.experiments.over_seeds import engine_of
 from engine.experiments.planner.targets import ALL, Measure, Target
+from engine.experiments.seed_aggregates import engine_of
 from engine.records import PrecisionRecallF1, RoundRecord, Run, RunKind, micro
 
 OTHER_CONTENT = "on another content of the corpus"

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from engine.config import SimulationConfig
-from engine.experiments.over_seeds import SEEDS
-from engine.experiments.planner.answer import Answer, Grade, Judged
 from engine.experiments.planner.curve import Curve, Family, fit, two_digits_up
 from engine.experiments.planner.evidence import Setting
+from engine.experiments.planner.ranking import Answer, Grade, Judged
 from engine.experiments.planner.targets import Target
-from engine.experiments.spread import reach_of_mean
+from engine.experiments.seed_aggregates import SEEDS
+from engine.experiments.statistics import reach_of_mean
 
 MORE_SEEDS, FROM_CURVE, BEYOND, AT_LIMIT = "more seeds", "read off the curve", "beyond the curve", "at the limit"
 """Rules: more runs of a setting whose interval holds a threshold; the ε at which a fitted curve meets the scores; twice

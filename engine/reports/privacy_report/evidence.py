@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from engine.embeddings.contamination import NONE, Overlap
 from engine.errors import InvalidConfig
-from engine.experiments.spread import ScoreSpread
+from engine.experiments.statistics import ScoreSpread
 from engine.privacy.assumptions import Row
 from engine.privacy.plan import PrivacyPlan
 from engine.privacy.tf_privacy_statement import Statement

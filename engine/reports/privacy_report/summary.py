@@ -4,11 +4,11 @@ import math
 
 from engine.privacy.plan import tier
 from engine.reports.document.model import Block, Facts, Paragraph, Points, Section
-from engine.reports.names import corpus_title
+from engine.reports.labels import corpus_title
 from engine.reports.numbers import delta_text, epsilon_text, right_text
 from engine.reports.privacy_report.assumptions import Held, rows
 from engine.reports.privacy_report.evidence import Evidence, Verdict
-from engine.reports.privacy_report.others import TIERS, TIERS_OF
+from engine.reports.privacy_report.reference_values import TIERS, TIERS_OF
 from engine.reports.scores import f1_text
 from engine.taggers import KINDS
 

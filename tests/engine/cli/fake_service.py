@@ -14,7 +14,7 @@ from engine import PRIVATE_VERSION
 from engine.cluster import supervisor
 from engine.config import SimulationConfig
 from engine.corpus import download
-from engine.experiments import audits, second_opinion
+from engine.experiments import audits, tf_privacy_crosscheck
 from engine.service import Runs
 from engine.settings import Settings
 from engine.simulation import run
@@ -38,7 +38,7 @@ class FakeService:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.records = tuple(record(number) for number in range(3))
         self.simulate = _replace(patch, run, "simulate", lambda *_, **__: iter(self.records))
-        self.second_opinions = _replace(patch, second_opinion, "second_opinions")
+        self.second_opinions = _replace(patch, tf_privacy_crosscheck, "second_opinions")
         self.audit = _replace(patch, audits, "audit")
         self.ensure_cluster = _replace(patch, supervisor, "ensure_cluster")
         self.fetch = _replace(patch, download, "fetch")

@@ -11,10 +11,10 @@ import pytest
 from engine import corpus
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.embeddings import contamination
-from engine.experiments import recipes
-from engine.experiments.second_opinion import Opinion
+from engine.experiments import recommended_settings
+from engine.experiments.tf_privacy_crosscheck import Opinion
 from engine.records import FederatedRound, PlatformRecord
-from engine.reports.commands import command_line
+from engine.reports.cli_command import command_line
 from tests.engine.runs_for_tests import record, scores
 
 SIMULATE = ("simulate", "--corpus", "synthetic")
@@ -110,7 +110,7 @@ CONFIGS = [
     ),
     SimulationConfig.from_flat({"clients": 4, "mechanism": "dp-fedavg", "clipping": "per-layer"}),
     SimulationConfig.from_flat({"clients": 2, "rounds": 3, "schedule": "incremental"}),
-    recipes.good_practice("conll2003", 14_041, 1.0),
+    recommended_settings.good_practice("conll2003", 14_041, 1.0),
     SimulationConfig.from_flat({"corpus": "synthetic + b's + btc", "rounds": 3}),
     SimulationConfig.from_flat(
         {

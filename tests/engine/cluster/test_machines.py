@@ -21,7 +21,7 @@ from engine.cluster import remote_workers, supervisor
 from engine.config import SimulationConfig, TrainingConfig
 from engine.errors import ClusterError, InvalidConfig
 from engine.records import RunState
-from engine.reports.commands import command_line
+from engine.reports.cli_command import command_line
 from engine.settings import REPOSITORY, Settings
 from engine.simulation.run import simulate
 from engine.store.run_store import Store

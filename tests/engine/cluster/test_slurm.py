@@ -14,7 +14,7 @@ import pytest
 
 from engine.cluster import remote_workers
 from engine.records import RunState
-from engine.reports.commands import command_line
+from engine.reports.cli_command import command_line
 from engine.service import Runs
 from engine.settings import REPOSITORY
 from tests.browser.chromium import in_ci

@@ -14,7 +14,6 @@ from scipy import stats
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 from engine.experiments.planner import evidence as known
-from engine.experiments.planner.answer import Answer, Grade, answer, two_digits
 from engine.experiments.planner.curve import Curve, Point, families, fit, fit_error, highest, two_digits_up
 from engine.experiments.planner.evidence import Evidence
 from engine.experiments.planner.next_runs import (
@@ -25,6 +24,7 @@ from engine.experiments.planner.next_runs import (
     candidates,
     seeds_needed,
 )
+from engine.experiments.planner.ranking import Answer, Grade, answer, two_digits
 from engine.experiments.planner.targets import Measure, Target, Threshold, read
 from engine.records import (
     Counts,

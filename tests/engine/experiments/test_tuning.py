@@ -12,11 +12,11 @@ from engine.config import SimulationConfig
 from engine.corpus import Sentence
 from engine.embeddings import contamination
 from engine.errors import CorpusError, InvalidConfig
-from engine.experiments import recipes, tuning
+from engine.experiments import recommended_settings, tuning
 from engine.privacy import accounting, rdp_filter
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Study
-from engine.reports import studies as reports
+from engine.reports import tuning as reports
 from engine.settings import REPOSITORY
 from engine.store import tuning_studies
 from tests.engine.runs_for_tests import record
@@ -52,7 +52,7 @@ def rough(monkeypatch):
         spread = plan.sampling_probability * math.sqrt(2 * plan.steps * math.log(1 / plan.delta))
         return math.ceil(100 * max(0.8, spread / epsilon)) / 100
 
-    monkeypatch.setattr(recipes, "noise", noise)
+    monkeypatch.setattr(recommended_settings, "noise", noise)
 
 
 def searched(settings, trials: int, epsilon: float = 3.0, *, budget: float | None = BUDGET, seeds: int = 0) -> Study:
@@ -114,7 +114,7 @@ def plans_of(study: Study) -> list[PrivacyPlan]:
 
 def test_the_first_recipe_is_not_the_one_that_was_chosen_on_conll_and_the_best_wins(settings, quick, rough):
     study = searched(settings, 6)
-    good = recipes.good_practice("synthetic", TRAIN, 3.0)
+    good = recommended_settings.good_practice("synthetic", TRAIN, 3.0)
     assert quick[0].training.learning_rate != good.training.learning_rate
     assert quick[0].privacy.clip_norm != good.privacy.clip_norm
     assert study.first == tuning.RANDOM
@@ -151,7 +151,7 @@ def test_an_interrupted_search_goes_on_as_if_it_had_not_been(settings, quick, ro
 
 def test_each_recipe_costs_no_more_than_it_may(settings, quick):
     study = searched(settings, 2, epsilon=2.0)
-    base = recipes.good_practice("synthetic", TRAIN, 2.0)
+    base = recommended_settings.good_practice("synthetic", TRAIN, 2.0)
     for trial in study.trials:
         config = tuning.priced(base, trial.chosen, TRAIN, 2.0)
         assert config.privacy.noise_multiplier == trial.noise_multiplier
@@ -313,7 +313,7 @@ def test_the_development_corpus_sees_the_targets_steps_and_noise(settings, tmp_p
     small = written(tmp_path / "small.conll", corpus.resolve("synthetic", settings).load().train[:250])
     here = corpus.resolve(small, settings).train_sentences
     study = Study(name="s", epsilon=3.0, delta=1e-5, corpus="synthetic", development=small)
-    target = recipes.good_practice("synthetic", TRAIN, 3.0)
+    target = recommended_settings.good_practice("synthetic", TRAIN, 3.0)
     found = tuning.on_development(target, study, settings)
     assert found.corpus == small
     assert found.training.batch_size == here < target.training.batch_size

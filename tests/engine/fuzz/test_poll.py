@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.poll.server import PollServer
+from engine.lessons.poll.server import PollServer
 from tests.engine.fuzz.mutation import damaged, fuzzed
 
 BODY = b"round=abc&guess=12"
@@ -16,11 +16,11 @@ BODY = b"round=abc&guess=12"
 @pytest.fixture(scope="module")
 def server():
     """It counts no requests: not those either that it takes up when their test has left."""
-    from engine.poll import limits
-    from engine.poll.rounds import Poll
+    from engine.lessons.poll import rate_limit
+    from engine.lessons.poll.rounds import Poll
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "BURST", 10**9)
+        patch.setattr(rate_limit, "BURST", 10**9)
         opened = PollServer(Poll(), "127.0.0.1", 0)
         yield opened
         opened.close()

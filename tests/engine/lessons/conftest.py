@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.lessons import bench as benches
+from engine.lessons import fixtures as benches
 
 
 @pytest.fixture(scope="session")

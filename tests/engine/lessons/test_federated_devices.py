@@ -10,8 +10,8 @@ from engine.config import SYNTHETIC
 from engine.corpus.sentences import entities
 from engine.errors import InvalidConfig
 from engine.lessons import federated
+from engine.lessons.background_task import Seen
 from engine.lessons.federated import AT_MOST, CONDITIONS, DEVICES, Setting, devices, heard, play, ready
-from engine.lessons.live import Seen
 from engine.seeds import Seeds
 
 

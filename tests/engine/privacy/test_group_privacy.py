@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from engine.config import PrivacyConfig
 from engine.errors import InvalidConfig
-from engine.experiments import paper
+from engine.experiments.papers import jana_biemann_2021
 from engine.federated.plan import federated_plan
 from engine.privacy import group_privacy
 from engine.privacy.accounting import epsilon, gaussian_epsilon
@@ -193,7 +193,7 @@ class TestSeveralParts:
 
     def test_table_6_as_it_is_planned(self) -> None:
         """Its smallest pieces have 280 sentences: 7.60 for one of them, 160 for ten, wherever they lie."""
-        config = next(cell.config for cell in paper.cells() if cell.table == "table6")
+        config = next(cell.config for cell in jana_biemann_2021.cells() if cell.table == "table6")
         plan = federated_plan(
             config, 14_041, lambda: pytest.fail("the layout is not needed"), lambda: Secrets.seeded(config.seed, "run")
         )

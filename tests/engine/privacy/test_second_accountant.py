@@ -12,7 +12,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
-from engine.experiments import recipes
+from engine.experiments import recommended_settings
 from engine.privacy.accounting import epsilon, noise_multiplier_for
 from engine.privacy.plan import PrivacyPlan
 from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath, prv_epsilon
@@ -133,13 +133,13 @@ def test_the_searched_noise_keeps_the_promise_and_a_hundredth_less_does_not(
     assert broken.estimate > target * 1.0001
 
 
-@pytest.mark.parametrize("setting", list(recipes._KNOWN))
+@pytest.mark.parametrize("setting", list(recommended_settings._KNOWN))
 def test_the_noise_that_recipes_know(setting: tuple[int, int, float]) -> None:
     """To two decimals: a hundredth less costs more than was promised, up to the second accountant's own error."""
     sentences, batch_size, epochs = setting
     steps = round(epochs * sentences / batch_size)
     for target in (1.0, 3.0) if batch_size == 1024 else (3.0,):
-        sigma = recipes._KNOWN[setting][target]
+        sigma = recommended_settings._KNOWN[setting][target]
         held, broken = (prv_epsilon(batch_size / sentences, value, steps, 1e-5) for value in (sigma, sigma - 0.01))
         assert held.estimate <= target * 1.0001
         assert broken.estimate > target * 0.9999

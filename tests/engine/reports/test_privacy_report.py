@@ -15,11 +15,11 @@ from engine.errors import InvalidConfig, RunNotFound
 from engine.privacy.accounting import epsilon
 from engine.privacy.group_privacy import group_epsilon
 from engine.records import RATES, AttackCurve, Audit, CanaryAudit, MembershipAudit, RunKind, RunState
-from engine.reports.checks import check_rows
 from engine.reports.document import html_file, json_file
 from engine.reports.document.model import Code, Facts, Paragraph, Points, Table
+from engine.reports.noise_check import check_rows
 from engine.reports.numbers import epsilon_text, right_text
-from engine.reports.privacy_report import assumptions, promise, questions, summary, writing
+from engine.reports.privacy_report import assumptions, builder, guarantee, nist_sp800_226, summary
 from engine.reports.privacy_report.assumptions import Held
 from engine.reports.privacy_report.evidence import Evidence, Others, Verdict
 from engine.reports.scores import f1_text
@@ -88,7 +88,7 @@ class TestEveryRun:
     @pytest.mark.parametrize("run_id", EVERY)
     def test_its_figures_are_those_of_the_record(self, of, run_id):
         evidence, last = of(run_id), stored(run_id).final
-        document = writing.of_run(evidence)
+        document = builder.of_run(evidence)
         (figures,) = document.figures["runs"]
         assert figures["f1"] == last.test.f1
         assert figures["recall"] == last.test.recall
@@ -109,54 +109,54 @@ class TestEveryRun:
         schema = json.loads((REPOSITORY / "docs" / "report.schema.json").read_text())
         for evidence in (of(run_id), *([failed(of(run_id))] if of(run_id).check else [])):
             jsonschema.validate(
-                json.loads(json_file.render(writing.of_run(evidence))), schema, jsonschema.Draft202012Validator
+                json.loads(json_file.render(builder.of_run(evidence))), schema, jsonschema.Draft202012Validator
             )
 
     @pytest.mark.parametrize("run_id", EVERY)
     def test_no_question_is_left_out_and_the_label_has_eight_lines(self, of, run_id):
         evidence = of(run_id)
-        asked = [each.question for each in questions.answers(evidence)]
-        assert asked == [each.question for each in questions.answers(failed(of(PRIVATE)))]
+        asked = [each.question for each in nist_sp800_226.answers(evidence)]
+        assert asked == [each.question for each in nist_sp800_226.answers(failed(of(PRIVATE)))]
         assert len(set(asked)) == len(asked) == 24
-        parts = {each.section for each in questions.answers(evidence)}
+        parts = {each.section for each in nist_sp800_226.answers(evidence)}
         assert {"2.2", "2.3", "2.4", "2.5", "2.6", "3.1", "3.2", "3.3", "3.5", "3.6", "3.7"} <= parts
         assert {"4.1", "4.2", "4.3", "4.4", "4.5"} <= parts
         assert len(summary.label(evidence)) == 8
         assert all(name and text for name, text in summary.label(evidence))
-        assert "no legal conclusion" in said(writing.of_run(evidence))
+        assert "no legal conclusion" in said(builder.of_run(evidence))
 
     def test_equal_evidence_gives_an_equal_report(self, of):
-        assert writing.of_run(of(PRIVATE)).checksum == writing.of_run(of(PRIVATE)).checksum
+        assert builder.of_run(of(PRIVATE)).checksum == builder.of_run(of(PRIVATE)).checksum
 
 
 class TestVerdicts:
     def test_a_seeded_run_is_a_simulation(self, of):
         evidence = of(PRIVATE)
         assert evidence.verdict is Verdict.SIMULATED
-        text = said(writing.of_run(evidence))
+        text = said(builder.of_run(evidence))
         assert "tagger is not protected" in text
         held = {each.name: each.held for each in assumptions.rows(evidence)}
         assert held["Nobody knows the noise"] is Held.NOT
         assert next(each for name, each in held.items() if "planned size" in name) is Held.CHECKED
-        assert not writing.of_run(evidence).alarm
+        assert not builder.of_run(evidence).alarm
 
     def test_keys_from_the_system_are_claimed_and_not_checked(self, of):
         evidence = released(of(PRIVATE))
         assert evidence.verdict is Verdict.RELEASED
         held = {each.name: each.held for each in assumptions.rows(evidence)}
         assert held["Nobody knows the noise"] is Held.CLAIMED
-        first = writing.of_run(evidence).sections[0]
+        first = builder.of_run(evidence).sections[0]
         assert not [block for block in first.blocks if isinstance(block, Paragraph) and block.warning]
-        assert "other draws" in said(writing.of_run(evidence))
+        assert "other draws" in said(builder.of_run(evidence))
 
     def test_without_noise_nothing_is_claimed(self, of):
         evidence = of(PLAIN)
         assert evidence.verdict is Verdict.PLAIN
         assert {each.held for each in assumptions.rows(evidence)} == {Held.NOT}
-        (checked,) = (each for each in questions.answers(evidence) if each.held is not Held.NOT)
+        (checked,) = (each for each in nist_sp800_226.answers(evidence) if each.held is not Held.NOT)
         assert checked.section == "3.2"
         assert "useful" in checked.question
-        assert "no noise was added" in said(writing.of_run(evidence))
+        assert "no noise was added" in said(builder.of_run(evidence))
 
     def test_noise_over_features_that_know_the_sentences_protects_nobody(self, of, runs):
         evidence = of(PRIVATE)
@@ -165,12 +165,12 @@ class TestVerdicts:
         broken = replace(evidence, run=replace(evidence.run, records=(last,)), overlap=overlap, persons={})
         assert broken.verdict is Verdict.BROKEN
         assert {each.held for each in assumptions.rows(broken)} == {Held.NOT}
-        assert "2 of 10 training" in said(writing.of_run(broken))
-        assert writing.of_run(broken).figures["runs"][0]["epsilon"] is None
+        assert "2 of 10 training" in said(builder.of_run(broken))
+        assert builder.of_run(broken).figures["runs"][0]["epsilon"] is None
 
     def test_a_failed_check_is_marked_and_takes_every_claim_away(self, of):
         evidence = failed(of(PRIVATE))
-        document = writing.of_run(evidence)
+        document = builder.of_run(evidence)
         assert document.alarm.startswith("NOT PRIVATE")
         assert f"{PRIVATE} failed" in document.alarm
         assert "The noise is 0.66 of what was planned." in said(document)
@@ -190,7 +190,7 @@ class TestVerdicts:
         hidden = replace(evidence, run=replace(evidence.run, records=(last,)))
         held = {each.name: each.held for each in assumptions.rows(hidden)}
         assert next(each for name, each in held.items() if "planned size" in name) is Held.CLAIMED
-        assert "not possible (rounding" in said(writing.of_run(hidden))
+        assert "not possible (rounding" in said(builder.of_run(hidden))
 
 
 class TestEvidence:
@@ -236,7 +236,7 @@ class TestEvidence:
         assert evidence.statement.poisson == pytest.approx(evidence.privacy.rdp_epsilon, rel=0.001)
         row = next(each for each in assumptions.rows(evidence) if each.name == "ε is added up rightly")
         assert row.held is Held.CHECKED
-        assert evidence.statement.text in said(writing.of_run(evidence))
+        assert evidence.statement.text in said(builder.of_run(evidence))
         wrong = replace(evidence, statement=replace(evidence.statement, poisson=2.0))
         row = next(each for each in assumptions.rows(wrong) if each.name == "ε is added up rightly")
         assert row.held is Held.NOT
@@ -246,20 +246,20 @@ class TestEvidence:
         evidence = of(PRIVATE)
         promised = {row.epsilon for row in evidence.ledger if row.claimed}
         assert list(promised) == [pytest.approx(evidence.privacy.epsilon, rel=1e-6)]
-        lines = table(writing.of_run(evidence), "The ledger").rows
+        lines = table(builder.of_run(evidence), "The ledger").rows
         assert len(lines) == len(evidence.ledger) > 10
         assert {line[2] for line in lines if line[3] == "yes"} == {"ε = 1"}
-        assert "line that says ∞" in said(writing.of_run(evidence))
-        assert "line that says ∞" not in said(writing.of_run(released(evidence)))
+        assert "line that says ∞" in said(builder.of_run(evidence))
+        assert "line that says ∞" not in said(builder.of_run(released(evidence)))
         assert not of(PLAIN).ledger
-        assert "no such figures" in said(writing.of_run(of(PLAIN)))
+        assert "no such figures" in said(builder.of_run(of(PLAIN)))
 
     def test_other_runs_on_the_corpus_are_counted(self, of):
         assert of(PRIVATE).others == Others(private=1, plain=1)
         assert of(SYNTHETIC).others == Others()
 
     def test_platforms_stand_by_themselves(self, of):
-        rows = table(writing.of_run(of(PLATFORMS)), "Each platform by itself").rows
+        rows = table(builder.of_run(of(PLATFORMS)), "Each platform by itself").rows
         for row, each in zip(rows, stored(PLATFORMS).final.platforms, strict=True):
             assert row[3] == f"{(each.test or each.scores).recall:.3f}"
 
@@ -269,17 +269,17 @@ class TestEvidence:
             assert re.search("No platform's tagger .*protected", summary.verdict_text(evidence))
             assert "This tagger keeps" not in summary.verdict_text(evidence)
             assert re.search("platforms share; none .*taggers$", dict(summary.label(evidence))["Promise"])
-            against = dict(table(writing.of_run(evidence), "Against whom").rows)
+            against = dict(table(builder.of_run(evidence), "Against whom").rows)
             assert next(answer for name, answer in against.items() if "platform's tagger" in name).startswith("no:")
             assert not any("weights" in name for name in against)
             row = next(each for each in assumptions.rows(evidence) if each.name.startswith("What is given away"))
             assert row.held is Held.NOT
             assert "holds the trained weights" not in summary.odds_text(evidence)
-        assert any("weights" in name for name, _ in table(writing.of_run(of(PRIVATE)), "Against whom").rows)
+        assert any("weights" in name for name, _ in table(builder.of_run(of(PRIVATE)), "Against whom").rows)
         assert not of(PLATFORMS).shared_alone
 
     def test_the_noise_check_is_told_whole(self, of):
-        text = said(writing.of_run(of(PRIVATE)))
+        text = said(builder.of_run(of(PRIVATE)))
         for row in check_rows(stored(PRIVATE).final.noise_check):
             assert all(cell in text for cell in row)
 
@@ -313,18 +313,18 @@ class TestAttacks:
         return of(PRIVATE)
 
     def test_not_measured_has_the_command_that_measures(self, of):
-        assert f"python -m engine audit --run {PRIVATE} " in said(writing.of_run(of(PRIVATE)))
-        assert "cannot be attacked" in said(writing.of_run(of(FEDERATED)))
+        assert f"python -m engine audit --run {PRIVATE} " in said(builder.of_run(of(PRIVATE)))
+        assert "cannot be attacked" in said(builder.of_run(of(FEDERATED)))
         assert dict(summary.label(of(PRIVATE)))["Checked here"].endswith("attack not measured")
 
     def test_a_measured_bound_stands_everywhere(self, of, runs):
         evidence = self.audited(of, runs, white=self.WHITE)
-        text = said(writing.of_run(evidence))
+        text = said(builder.of_run(evidence))
         assert re.search("95 % .*at least 0[.]4 ", dict(summary.label(evidence))["Checked here"])
         assert "No claim is contradicted" in text
         assert "300 of 500" in text
-        assert writing.of_run(evidence).figures["runs"][0]["attack_bound"] == 0.4
-        answer = next(each for each in questions.answers(evidence) if "gives away" in each.question)
+        assert builder.of_run(evidence).figures["runs"][0]["attack_bound"] == 0.4
+        answer = next(each for each in nist_sp800_226.answers(evidence) if "gives away" in each.question)
         assert answer.held is Held.CHECKED
 
     def test_a_contradicted_claim_is_said_first(self, of, runs):
@@ -332,9 +332,9 @@ class TestAttacks:
         assert evidence.bound == 0.4, "the higher of two bounds at 95 % is none"
         assert self.audited(of, runs, black=replace(self.WHITE, kind="sentences", bound=1.2)).bound == 1.2
         assert any("contradicts" in text for text in summary.open_points(evidence))
-        answer = next(each for each in questions.answers(evidence) if "gives away" in each.question)
+        answer = next(each for each in nist_sp800_226.answers(evidence) if "gives away" in each.question)
         assert answer.held is Held.NOT
-        assert re.search("More .*lost than .*claimed", said(writing.of_run(evidence)))
+        assert re.search("More .*lost than .*claimed", said(builder.of_run(evidence)))
 
     def test_membership_alone_gives_no_bound(self, of, runs):
         curve = AttackCurve(attack="lira", area=0.53, caught=tuple(RATES), shown=((0.002, 0.0, 0.01), (0.02, 0.0, 0.1)))
@@ -353,7 +353,7 @@ class TestAttacks:
         evidence = self.audited(of, runs, membership=inferred)
         assert evidence.bound is None
         assert "attack on membership measured" in dict(summary.label(evidence))["Checked here"]
-        assert "area 0.530" in said(writing.of_run(evidence))
+        assert "area 0.530" in said(builder.of_run(evidence))
 
 
 class TestOdds:
@@ -367,10 +367,10 @@ class TestOdds:
         for with_it, without in ((delta, 0.0), (high, low), (low, high), (0.0, delta)):  # the likeliest first
             share = 1.0 if without <= left else left / without
             there, left = there + share * with_it, left - share * without
-        assert promise._power(epsilon, delta, wrong) == pytest.approx(there, abs=1e-12)
+        assert guarantee._power(epsilon, delta, wrong) == pytest.approx(there, abs=1e-12)
 
     def test_shares_have_digits_that_say_something(self):
-        found = [promise._share(value).replace("\u00a0", " ") for value in (0.001, 0.0368, 0.5, 0.2689, 0.99996, 1.0)]
+        found = [guarantee._share(value).replace("\u00a0", " ") for value in (0.001, 0.0368, 0.5, 0.2689, 0.99996, 1.0)]
         assert found == ["0.1 %", "3.7 %", "50 %", "27 %", "99.996 %", "100 %"]
 
     @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 10.0])
@@ -383,7 +383,7 @@ class TestOdds:
 class TestTwo:
     def test_they_stand_side_by_side(self, of):
         first, second = of(PRIVATE), of(PLAIN)
-        document = writing.of_two(first, second)
+        document = builder.of_two(first, second)
         label = {row[0]: row[1:] for row in table(document, summary.LABEL).rows}
         assert label["Promise"] == ("ε = 1, δ = 1e-5", "none (no noise)")
         assert len(label) == 8
@@ -396,15 +396,15 @@ class TestTwo:
 
     def test_only_promises_of_one_kind_are_weighed(self, of):
         first, second = of(PRIVATE), of(FEDERATED)
-        assert re.search(rf"{PRIVATE} promises more: ε = 1 .* 4\.52\b", said(writing.of_two(first, second)))
+        assert re.search(rf"{PRIVATE} promises more: ε = 1 .* 4\.52\b", said(builder.of_two(first, second)))
         last = replace(second.last, privacy=replace(second.privacy, delta=1e-6))
         other = replace(second, run=replace(second.run, records=(last,)))
-        assert re.search("not on one scale.* 1e-5 and 1e-6", said(writing.of_two(first, other)))
+        assert re.search("not on one scale.* 1e-5 and 1e-6", said(builder.of_two(first, other)))
 
     def test_one_that_promises_nothing_is_not_weighed(self, of):
-        assert f" {PLAIN} does not" in said(writing.of_two(of(PLAIN), of(PRIVATE)))
+        assert f" {PLAIN} does not" in said(builder.of_two(of(PLAIN), of(PRIVATE)))
 
     def test_a_failed_check_of_either_is_marked(self, of):
-        document = writing.of_two(of(PLAIN), failed(of(PRIVATE)))
+        document = builder.of_two(of(PLAIN), failed(of(PRIVATE)))
         assert PRIVATE in document.alarm
         assert f"{PLAIN} and {PRIVATE} do not" in said(document)

@@ -15,7 +15,7 @@ from engine.experiments.planner.next_runs import BEYOND, FROM_CURVE, MORE_SEEDS
 from engine.experiments.planner.targets import Measure, Target, Threshold
 from engine.privacy import accounting
 from engine.privacy.plan import PrivacyPlan
-from engine.reports import planning as words
+from engine.reports import planner as words
 from engine.service import Overview, Runs, planner
 from engine.settings import REPOSITORY, Settings
 from tests.engine.experiments.test_planner import made

@@ -12,7 +12,7 @@ import pytest
 
 from engine.cluster import supervisor
 from engine.records import RunState
-from engine.reports.commands import command_line
+from engine.reports.cli_command import command_line
 from tests.browser.driving import answers, free_port, wait_for
 from tests.engine.steadiness.disturbed import CONFIGS, ROOT, Watch, alone
 

@@ -13,7 +13,7 @@ from engine.config import PrivacyConfig, SimulationConfig, run_id
 from engine.embeddings import contamination
 from engine.errors import InvalidConfig, StoreError
 from engine.records import EntityScores, PrivacySpent, Run, RunState, RunStatus, SidedCounts
-from engine.reports.commands import command_line
+from engine.reports.cli_command import command_line
 from engine.store import published
 from tests.engine.runs_for_tests import SMALL, check, provenance, record
 

@@ -11,7 +11,7 @@ from dp_accounting.rdp import RdpAccountant
 from scipy.stats import norm
 
 from engine.errors import InvalidConfig
-from engine.experiments import paper
+from engine.experiments.papers import jana_biemann_2021
 from engine.privacy import assumptions
 from engine.privacy.accounting import gaussian_epsilon
 from engine.privacy.assumptions import AS_PRINTED, Choices, Part, Training, printed_row
@@ -96,7 +96,7 @@ def test_what_a_paper_printed_is_followed_step_by_step():
     assert steps[0].epsilon == pytest.approx(0.688, abs=5e-4), "as it is printed"
     assert steps[3].epsilon == pytest.approx(0.7623, abs=5e-4)
     assert steps[-1].epsilon == assumptions.epsilon(printed, printed.promised) > 50
-    for row in paper.published()["tables"]["table2"]:
+    for row in jana_biemann_2021.published()["tables"]["table2"]:
         found = assumptions.epsilon(printed_row(row["noise_multiplier"]), AS_PRINTED)
         assert found == pytest.approx(row["epsilon"], abs=0.005 if row["epsilon"] > 1 else 0.002)
 

@@ -1,5 +1,5 @@
 """Words from a gradient: spaces against the singular value decomposition, distances against least squares, thresholds
-and shares counted one by one. Real updates are read in tests/engine/lessons/test_curious_server.py."""
+and shares counted one by one. Real updates are read in tests/engine/lessons/test_gradient_leakage.py."""
 
 import numpy as np
 import pytest

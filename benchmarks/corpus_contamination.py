@@ -1,0 +1,70 @@
+"""Which corpora share sentences with those that public parts were fitted on, and which with each other:
+``python -m benchmarks.corpus_contamination [FOLDER …]``, folders being corpora beside those of the catalogue that are
+here.
+
+Says by number of words (tokens with a letter or a digit) what coincides, since short sentences do so by chance: from
+that follows ``LEAST_WORDS`` of :mod:`engine.embeddings.contamination`. Seconds.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from itertools import combinations
+
+from engine import corpus
+from engine.corpus import Corpus
+from engine.embeddings import contamination
+from engine.settings import Settings
+
+SPLITS = ("train", "validation", "test")
+
+
+def with_public(whole: Corpus) -> list[str]:
+    """The overlap with what the features "names" rest on, as a line for each part of the corpus."""
+    found = contamination.of_corpus(whole, "names")
+    fitted = {int(each) for part in contamination.RESTS_ON["names"] for each in contamination.fitted_on(part)}
+    lines = []
+    for split, of, shared, short in zip(SPLITS, found.sentences, found.shared, found.short, strict=True):
+        same = [s.tokens for s in getattr(whole, split) if contamination.checksum(s.tokens) in fitted]
+        lengths = sorted(
+            Counter(min(contamination.words(tokens), contamination.LEAST_WORDS) for tokens in same).items()
+        )
+        more = {contamination.LEAST_WORDS: " or more"}
+        by_words = ", ".join(f"{count} of {length}{more.get(length, '')}" for length, count in lengths)
+        lines.append(f"| {whole.name} | {split} | {of:,} | {shared:,} | {short:,} | {by_words or 'none'} |")
+    return lines
+
+
+def texts(whole: Corpus) -> dict[int, tuple[str, ...]]:
+    """A sentence for each checksum."""
+    return {
+        found: s.tokens
+        for split in SPLITS
+        for s in getattr(whole, split)
+        if (found := contamination.checksum(s.tokens)) is not None
+    }
+
+
+def main() -> int:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", metavar="FOLDER")
+    settings = Settings.from_environment()
+    here = [info.name for info in corpus.catalogue(settings) if info.available]
+    every = [corpus.resolve(name, settings).load() for name in [*here, *parser.parse_args().folders]]
+    out = sys.stdout.write
+    out("| corpus | part | sentences | counted | shorter | by words |\n|---|---|---|---|---|---|\n")
+    out("".join(f"{line}\n" for whole in every for line in with_public(whole)))
+    out("\nLongest sentences that two corpora have in common:\n")
+    known = {whole.name: texts(whole) for whole in every}
+    for one, other in combinations(known, 2):
+        both = known[one].keys() & known[other].keys()
+        longest = sorted((known[one][each] for each in both), key=lambda tokens: (-contamination.words(tokens), tokens))
+        if longest:
+            shown = "; ".join(f"{' '.join(tokens)!r} ({contamination.words(tokens)} words)" for tokens in longest[:3])
+            out(f"{one}, {other}: {len(both):,}: {shown}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

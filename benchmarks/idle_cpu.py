@@ -1,0 +1,112 @@
+"""What the background process costs while nothing runs, and how soon it starts what is asked for.
+
+``python -m benchmarks.idle_cpu [--seconds N] [--json] [--save]``: processor time of the cluster's process and of each
+of its workers, in per cent of a core, and the milliseconds from a submission until a worker has claimed the run, with
+the corpus encoded and the code compiled before.
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks.report import finish, markdown
+from engine.cluster.supervisor import Place, ensure_cluster, stop_cluster
+from engine.config import SimulationConfig, TrainingConfig
+from engine.service import Runs
+from engine.settings import Settings
+
+STARTS = 9
+"""Short runs whose delay is looked at."""
+SETTLING_SECONDS = 5
+"""Between the last work and the first look."""
+
+
+def family(settings: Settings) -> list[psutil.Process]:
+    """The cluster's process first, then all that it has started."""
+    process = Place(settings).process()
+    if process is None:
+        raise SystemExit("The cluster is gone.")
+    return [process, *process.children(recursive=True)]
+
+
+def processor_seconds(processes: list[psutil.Process]) -> list[float]:
+    """What each has computed since it began."""
+    return [sum(process.cpu_times()[:2]) for process in processes]
+
+
+def settle(settings: Settings) -> None:
+    """Wait until the workers have compiled and encoded what they do beforehand."""
+    still, before = 0, 0.0
+    while still < SETTLING_SECONDS:
+        now = sum(processor_seconds(family(settings)))
+        still, before = (still + 1, now) if now - before < 0.3 else (0, now)
+        time.sleep(1)
+
+
+def idle(settings: Settings, seconds: float) -> list[float]:
+    """Per cent of a core, of the cluster's process and of each other one."""
+    processes = family(settings)
+    before, begun = processor_seconds(processes), time.monotonic()
+    time.sleep(seconds)
+    took = time.monotonic() - begun
+    return [100 * (b - a) / took for a, b in zip(before, processor_seconds(processes), strict=True)]
+
+
+def delays(runs: Runs) -> list[float]:
+    """Milliseconds from submission to claim, one run after another."""
+    found = []
+    for seed in range(STARTS):
+        config = SimulationConfig(data_fraction=0.02, training=TrainingConfig(epochs=0.2), seed=seed)
+        status = runs.submit(config, owner_pid=os.getpid())
+        while not status.state.final:
+            time.sleep(0.05)
+            status = runs.status(status.run_id)
+        if status.started is None or status.created is None:
+            raise SystemExit(f"The run ended before it began: {status.error}")
+        found.append(1000 * (status.started - status.created))
+    return found
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60.0, help="to look at the idle processes; default: 60")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--save", action="store_true", help="keep the result")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        settings = replace(Settings.from_environment(), home=home, store_url=f"sqlite:///{home / 'runs.sqlite'}")
+        runs = Runs(settings)
+        try:
+            ensure_cluster(settings, os.getpid())
+            settle(settings)
+            waits = delays(runs)
+            settle(settings)
+            each = idle(settings, options.seconds)
+        finally:
+            stop_cluster(settings, os.getpid())
+            runs.close()
+    found: dict[str, Any] = {
+        "processes": [round(one, 2) for one in each],
+        "percent_of_a_core": round(sum(each), 2),
+        "start_ms_median": round(statistics.median(waits)),
+        "start_ms_most": round(max(waits)),
+    }
+    rows = [
+        ("idle, all processes together", f"{found['percent_of_a_core']:.2f} % of a core"),
+        ("from submission to its start, median", f"{found['start_ms_median']} ms"),
+        ("the slowest of them", f"{found['start_ms_most']} ms"),
+    ]
+    finish("idle", found, markdown(("", "measured"), rows), as_json=options.json, save=options.save)
+
+
+if __name__ == "__main__":
+    main()

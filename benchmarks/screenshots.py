@@ -1,0 +1,217 @@
+"""Take the pictures of the docs again: ``python -m benchmarks.screenshots`` (one: ``--only explore``).
+
+Starts a dashboard with a home of its own, so that nothing but published runs is shown, and drives it in Chromium. The
+browser tests walk through the same steps: a tutorial whose step no longer works, and a picture that no longer shows
+what the page does, fail there.
+"""
+
+import argparse
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from PIL import Image, ImageChops, ImageStat
+from playwright.sync_api import Locator, Page, expect, sync_playwright
+
+from engine.settings import REPOSITORY
+from tests.browser import chromium
+from tests.browser.driving import FLAGS, free_port
+
+DOCS = REPOSITORY / "docs"
+TUTORIALS = ("teacher", "engineer", "compliance")
+HOME = "http://localhost:8501/"
+"""Where readers of the tutorials have their dashboard."""
+PATIENCE = 400_000
+"""Milliseconds in which a page is drawn: *Try a sentence* loads taggers first, beside whatever else is done here."""
+_COLOURS = 256
+"""Of a picture's palette: the pages have few, and files stay small."""
+_COARSE = (64, 40)
+"""Points of a picture to which two are compared: words may change, what stands where may not."""
+APART = 4.0
+"""Mean distance of those points, of 255, from which a picture no longer shows the page. Another position of a slider is
+1, the same page with another part opened 6, another page 8 and more."""
+
+
+def _nothing(page: Page) -> None:
+    """A page as it opens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """One picture. file: in ``docs/``. link: what follows the dashboard's address. then: what is done before."""
+
+    file: str
+    link: str = ""
+    then: Callable[[Page], None] = _nothing
+
+
+PICTURES = (
+    Picture(file="explore.png"),
+    Picture(file="tutorials/noise.png", link="?corpus=synthetic&noise_multiplier=5"),
+    Picture(file="tutorials/word.png", then=lambda page: word(page, "δ")),
+    Picture(file="tutorials/practice.png", link="practice"),
+    Picture(file="tutorials/lesson.png", link="learn?lesson=promise&guess=90", then=lambda page: drawn(page)),
+    Picture(file="tutorials/compare.png", link="compare", then=lambda page: to(page, "All finished runs")),
+    Picture(file="tutorials/promise.png", then=lambda page: to(press(page, "What does this promise?"))),
+    Picture(file="tutorials/check.png", then=lambda page: to(press(page, "Noise check passed"))),
+)
+"""All of them; a line more is a picture more."""
+
+
+def step(page: Page, address: str) -> None:
+    """Open an address and wait until it is drawn: its answer, its pictures, and no script under way."""
+    page.goto(address)
+    page.wait_for_selector(".stMain h3", timeout=PATIENCE)
+    at_rest(page)
+
+
+def at_rest(page: Page) -> None:
+    """Wait until the page was computed to its end and its pictures stand."""
+    page.wait_for_selector("[data-test-script-state='notRunning']", timeout=PATIENCE)
+    expect(page.locator(".stMain [data-testid=stSkeleton], .stSpinner")).to_have_count(0, timeout=PATIENCE)
+    page.evaluate("() => document.fonts.ready")
+
+
+def shown(page: Page, text: str | re.Pattern[str]) -> Locator:
+    """What a reader sees under this name, wherever it is on the page."""
+    return page.locator(".stApp").get_by_text(text).locator("visible=true").first
+
+
+def press(page: Page, text: str) -> Locator:
+    """Click on what has this name, or begins with it."""
+    found = shown(page, re.compile(rf"^\s*{re.escape(text)}"))
+    found.click(timeout=20_000)
+    at_rest(page)
+    return found
+
+
+def to(page: Page | Locator, text: str | None = None) -> None:
+    """Scroll until it stands at the top of the window."""
+    found = shown(page, text) if isinstance(page, Page) and text else page
+    if isinstance(found, Locator):
+        found.evaluate("each => each.scrollIntoView({ block: 'start' })")
+        found.page.evaluate("() => document.querySelector('.stMain').scrollBy(0, -80)")
+
+
+def drawn(page: Page) -> None:
+    """Wait for the first picture of the page, whose program comes after the page."""
+    page.locator(".stMain .js-plotly-plot .main-svg").first.wait_for(timeout=PATIENCE)
+
+
+def word(page: Page, form: str) -> None:
+    """Open the glossary's entry of a marked word in the answer."""
+    place = """form => {
+      const marked = [...(CSS.highlights.get("terms") ?? [])];
+      const range = marked.find(each => each.toString() === form && each.startContainer.parentElement.closest("h3"));
+      const box = range?.getBoundingClientRect();
+      return box && [box.left + box.width / 2, box.top + box.height / 2];
+    }"""
+    found = page.wait_for_function(place, arg=form).json_value()
+    page.mouse.click(*found)
+    expect(page.locator(".card")).to_be_visible()
+
+
+def take(page: Page, dashboard: str, picture: Picture) -> bytes:
+    """The picture as a PNG, of 1280 × 800 points."""
+    step(page, dashboard + picture.link)
+    picture.then(page)
+    at_rest(page)
+    page.mouse.move(2, 2)
+    _still(page)
+    shot = Image.open(io.BytesIO(page.screenshot(animations="disabled"))).convert("RGB")
+    small = io.BytesIO()
+    shot.quantize(_COLOURS, method=Image.Quantize.FASTOCTREE).save(small, "PNG", optimize=True)
+    return small.getvalue()
+
+
+def _still(page: Page) -> None:
+    """Wait until two looks, half a second apart, see the same: pictures are drawn after the page is."""
+    before = page.screenshot()
+    for _ in range(20):
+        page.wait_for_timeout(500)
+        after = page.screenshot()
+        if after == before:
+            return
+        before = after
+
+
+def apart(one: bytes, other: bytes) -> float:
+    """How unlike two pictures are, from 0 to 255, looked at from afar."""
+    images = [
+        Image.open(io.BytesIO(each)).convert("RGB").resize(_COARSE, Image.Resampling.BOX) for each in (one, other)
+    ]
+    means = ImageStat.Stat(ImageChops.difference(*images)).mean
+    return sum(means) / len(means)
+
+
+STEP = re.compile(r"\]\((?P<link>http://localhost:8501/[^)]*)\)|(?P<press>Press )?\*\*(?P<name>[^*]+)\*\*")
+"""What a tutorial does: a link opens, *Press* **name** clicks, **name** alone is to be seen."""
+
+
+def steps(tutorial: str) -> Iterator[tuple[str, str]]:
+    """What a reader of a tutorial does, in order: "open", "press" or "see", and the address or the name."""
+    for found in STEP.finditer((DOCS / "tutorials" / f"{tutorial}.md").read_text(encoding="utf-8")):
+        if found["link"]:
+            yield "open", found["link"].removeprefix(HOME)
+        else:
+            yield ("press" if found["press"] else "see"), " ".join(found["name"].split())
+
+
+def follow(page: Page, dashboard: str, tutorial: str) -> None:
+    """Do what a tutorial says; raises AssertionError or TimeoutError with the name of what is not there."""
+    for kind, what in steps(tutorial):
+        if kind == "open":
+            step(page, dashboard + what)
+        elif kind == "press":
+            press(page, what)
+        else:
+            expect(shown(page, what), f"“{what}” in the tutorial of the {tutorial}").to_be_visible(timeout=20_000)
+
+
+@contextmanager
+def a_dashboard() -> Iterator[str]:
+    """A started dashboard without runs of anybody's own: its address."""
+    with tempfile.TemporaryDirectory() as home:
+        port = free_port()
+        environment = os.environ | {"EPSILON_HOME": home, "PORT": str(port), "CI": "true"}
+        server = subprocess.Popen([sys.executable, "-m", "engine.serve"], cwd=REPOSITORY, env=environment)
+        try:
+            for _ in range(600):
+                with suppress(OSError), urllib.request.urlopen(f"http://localhost:{port}/_stcore/health", timeout=2):
+                    break
+                time.sleep(0.2)
+            yield f"http://localhost:{port}/"
+        finally:
+            server.terminate()
+            server.wait(60)
+
+
+def main() -> None:
+    """Write the pictures into ``docs/``."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--only", help="part of a picture's name")
+    only = options.parse_args().only or ""
+    program = chromium.find()
+    with a_dashboard() as dashboard, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        for picture in PICTURES:
+            if only in picture.file:
+                page = browser.new_page(viewport={"width": 1280, "height": 800})
+                file = DOCS / picture.file
+                file.parent.mkdir(exist_ok=True)
+                file.write_bytes(take(page, dashboard, picture))
+                sys.stdout.write(f"{file.relative_to(REPOSITORY)}: {file.stat().st_size / 1000:.0f} kB\n")
+                page.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""What a secure sum costs: ``python -m benchmarks.secure_aggregation [--json] [--save]``.
+
+One round by number of platforms and of weights: bytes that one platform sends and gets, beside its upload, and
+milliseconds of one thread. A platform's are without its training; the server's, to open the sum, once where all arrive
+and once where a third vanish after their letters, so that masks of theirs are left in the sum. Medians of some rounds.
+"""
+
+import argparse
+import statistics
+import time
+from typing import Any
+
+import numba
+import numpy as np
+
+from benchmarks.report import finish, markdown
+from engine.federated.secagg.distributed_noise import noise_share
+from engine.federated.secagg.protocol import WORD_BYTES, Party, SecureSum, SumPlan
+from engine.federated.secagg.quantization import FixedPoint
+
+PLATFORMS = (3, 5, 10, 20)
+WEIGHTS = (10_000, 100_000, 600_500)
+ROUNDS = 5
+HEAD = (
+    "platforms",
+    "weights",
+    "kB up, masked upload",
+    "kB up, all else",
+    "kB down",
+    "ms, keys and letters",
+    "ms, grid",
+    "ms, masks",
+    "ms, server",
+    "ms, server, a third gone",
+)
+
+
+def once(plan: SumPlan, gone: int) -> dict[str, float]:
+    """Bytes and milliseconds of one round in which so many platforms vanish before their uploads; of one platform, but
+    for ``server_ms``."""
+    grid = FixedPoint(parties=plan.parties, clip_norm=1.0, noise_std=noise_share(1.0, plan.parties, plan.dropped_most))
+    upload = np.random.default_rng(plan.round).normal(0, grid.noise_std, plan.weights)
+    server, parties = SecureSum(plan), [Party(plan, number) for number in range(plan.parties)]
+    start = time.perf_counter()
+    public = server.advertise({party.number: party.keys() for party in parties})
+    letters = {party.number: party.shares(public) for party in parties}
+    agreeing, posted = time.perf_counter() - start, server.post(letters)
+
+    rounding = masking = 0.0
+    left = parties[gone:]
+    for party in left:
+        start = time.perf_counter()
+        integers = grid.integers(upload)
+        middle = time.perf_counter()
+        masked = party.masked(integers, posted[party.number])
+        rounding, masking = rounding + middle - start, masking + time.perf_counter() - middle
+        server.receive(party.number, masked)
+    question = server.question()
+    answers = {party.number: party.answer(question) for party in left}
+    start = time.perf_counter()
+    total = grid.values(server.open(answers))
+    opening = time.perf_counter() - start
+    if np.abs(total - len(left) * upload).max() > grid.error(len(left)):
+        raise RuntimeError("the sum is wrong")
+    number = left[0].number
+    return {
+        "upload_bytes": WORD_BYTES * plan.weights,
+        "more_bytes_up": public[number].size + letters[number].size + answers[number].size,
+        "bytes_down": sum(keys.size for keys in public.values()) + sum(map(len, posted[number].values())),
+        "agreeing_ms": 1000 * agreeing / plan.parties,
+        "rounding_ms": 1000 * rounding / len(left),
+        "masking_ms": 1000 * masking / len(left),
+        "server_ms": 1000 * opening,
+    }
+
+
+def medians(platforms: int, weights: int) -> dict[str, float]:
+    """Of ``ROUNDS`` rounds with everybody there, after one to warm up, and of as many without a third."""
+    third = platforms // 3
+    found = {
+        gone: [
+            once(SumPlan(parties=platforms, weights=weights, dropped_most=third, round=number), gone)
+            for number in range(ROUNDS + 1)
+        ][1:]
+        for gone in (0, third)
+    }
+    middle = {name: statistics.median(each[name] for each in found[0]) for name in found[0][0]}
+    middle["server_without_a_third_ms"] = statistics.median(each["server_ms"] for each in found[third])
+    return {name: round(value, 2) for name, value in middle.items()}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--save", action="store_true", help="keep the result")
+    options = parser.parse_args()
+    numba.set_num_threads(1)  # nothing here uses more; the report says how many
+    rows: list[dict[str, Any]] = [
+        {"platforms": platforms, "weights": weights, **medians(platforms, weights)}
+        for weights in WEIGHTS
+        for platforms in PLATFORMS
+    ]
+    lines: list[tuple[Any, ...]] = [
+        (
+            row["platforms"],
+            f"{row['weights']:,}",
+            *(f"{row[name] / 1000:,.1f}" for name in ("upload_bytes", "more_bytes_up", "bytes_down")),
+            *(f"{row[name]:.1f}" for name in row if name.endswith("_ms")),
+        )
+        for row in rows
+    ]
+    finish("secure_sum", {"rows": rows}, markdown(HEAD, lines), as_json=options.json, save=options.save)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Makes ``engine/embeddings/public/`` from Wikigold's text and labels: ``python -m benchmarks.train_public_adapter``.
+
+The projection: mean and whitened main directions of two layers of the public language model. The adapter: changes of
+low rank to its weights (Hu et al. 2022), trained to find Wikigold's names; the head that finds them is thrown away.
+Nothing else is read, so whoever uses them spends no privacy of any corpus that is apart from Wikigold. Minutes on two
+cores. The checksums of all sentences that were read are kept beside them, by which a corpus is told that it is not
+apart; ``--checksums`` makes those alone.
+"""
+
+import argparse
+import sys
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from engine import corpus
+from engine.embeddings import contamination, minilm
+from engine.embeddings.contextual import token_vectors
+from engine.embeddings.features import KEPT, LAYERS, PROJECTION
+from engine.embeddings.word_shape import CASES, case
+from engine.settings import Settings
+
+RANK, EPOCHS, RATE, PIECES, DROPOUT = 8, 8, 1e-3, 1024, 0.1
+
+
+def project(sentences: list[tuple[str, ...]]) -> None:
+    """Fit and write the projection."""
+    vectors = token_vectors(minilm.Encoder(minilm.weights()), sentences, LAYERS)
+    found = {}
+    for at, layer in enumerate(LAYERS):
+        mean = vectors[:, at].mean(0)
+        _, values, directions = np.linalg.svd(vectors[:, at] - mean, full_matrices=False)
+        spread = values[:KEPT] / np.sqrt(len(vectors))
+        found[f"mean{layer}"] = mean.astype(np.float32)
+        # Whitened, and then of unit length in all.
+        found[f"directions{layer}"] = (directions[:KEPT].T / spread / np.sqrt(KEPT)).astype(np.float16)
+    np.savez_compressed(PROJECTION, **found)
+
+
+def adapt(sentences: list[tuple[str, ...]], tags: np.ndarray, kinds: int, seed: int = 0) -> None:
+    """Train and write the adapter."""
+    random, values = np.random.default_rng(seed), minilm.weights()
+    tf.random.set_seed(seed)
+    trained: dict[str, tf.Variable] = {
+        minilm.CASE_VECTORS: tf.Variable(np.zeros((CASES, minilm.SIZE), np.float32)),
+        "head": tf.Variable(random.normal(0, 0.02, (minilm.SIZE, kinds)).astype(np.float32)),
+        "head bias": tf.Variable(np.zeros(kinds, np.float32)),
+    }
+    for name, value in values.items():
+        if name.startswith("encoder.") and value.ndim == 2:
+            down = random.normal(0, value.shape[1] ** -0.5, (RANK, value.shape[1])).astype(np.float32)
+            trained[f"{name}:up"] = tf.Variable(np.zeros((value.shape[0], RANK), np.float32))
+            trained[f"{name}:down"] = tf.Variable(down)
+        elif name.startswith("encoder."):
+            trained[name] = tf.Variable(np.zeros_like(value))
+    variables = list(trained.values())
+    optimiser = tf.keras.optimizers.legacy.Adam(RATE)
+
+    @tf.function(reduce_retracing=True)
+    def step(ids: tf.Tensor, mask: tf.Tensor, cases: tf.Tensor, gold: tf.Tensor, counted: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            changes = {name: variable for name, variable in trained.items() if not name.startswith("head")}
+            last = minilm.Encoder(minilm.adapted(values, changes)).layers(ids, mask, cases)[-1]
+            scores = tf.nn.dropout(last, DROPOUT) @ trained["head"] + trained["head bias"]
+            each = tf.nn.sparse_softmax_cross_entropy_with_logits(gold, scores)
+            loss = tf.reduce_sum(each * counted) / tf.reduce_sum(counted)
+        gradients, _ = tf.clip_by_global_norm(tape.gradient(loss, variables), 1.0)
+        optimiser.apply_gradients(zip(gradients, variables, strict=True))
+        return loss
+
+    pieces = minilm.word_pieces(sentences)
+    cases = np.array([case(word) for sentence in sentences for word in sentence], np.int32)
+    batches = list(minilm.batches(pieces, PIECES))
+    steps, taken = EPOCHS * len(batches), 0
+    for epoch in range(EPOCHS):
+        begun, losses = time.monotonic(), []
+        for number in random.permutation(len(batches)):
+            optimiser.learning_rate = RATE * min(1.0, (taken + 1) / (0.1 * steps)) * (1 - taken / steps)
+            taken += 1
+            ids, words, mask = minilm.padded(pieces, batches[number])
+            own = words >= 0
+            first = own & (words != np.pad(words, ((0, 0), (1, 0)))[:, :-1])  # the first piece of each token
+            place = np.maximum(words, 0)
+            counted = first.astype(np.float32)
+            losses.append(float(step(ids, mask, np.where(own, cases[place], 0), tags[place], counted)))
+        sys.stderr.write(f"epoch {epoch + 1}: loss {np.mean(losses):.4f}, {time.monotonic() - begun:.0f} s\n")
+    kept = {name: variable.numpy().astype(np.float16) for name, variable in trained.items() if "head" not in name}
+    np.savez_compressed(minilm.ADAPTER, **kept)
+
+
+def main() -> int:
+    """Make all files, or the checksums alone."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--checksums", action="store_true", help="of the sentences that were read; trains nothing")
+    only_checksums = parser.parse_args().checksums
+    found = corpus.resolve("wikigold", Settings.from_environment()).load()
+    minilm.PUBLIC.mkdir(exist_ok=True)
+    contamination.write_checksums(found, ("projection", "adapter"))
+    if not only_checksums:
+        every = [sentence for part in (found.train, found.validation, found.test) for sentence in part]
+        index = {tag: number for number, tag in enumerate(found.tags)}
+        tags = np.array([index[tag] for sentence in every for tag in sentence.tags], np.int32)
+        sentences = [sentence.tokens for sentence in every]
+        project(sentences)
+        adapt(sentences, tags, len(found.tags))
+    for path in (PROJECTION, minilm.ADAPTER, contamination.CHECKSUMS):
+        sys.stdout.write(f"{path.name}: {path.stat().st_size:,} bytes\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

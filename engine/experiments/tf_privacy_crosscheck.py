@@ -1,0 +1,178 @@
+"""The first steps of a run, computed once more by TensorFlow Privacy: slow, by other people, for who wants to be sure.
+
+The tagger is built in Keras's own layers with the same weights; ``DPKerasSGDOptimizer`` gets each sentence as a
+microbatch. Without noise its update must be our clipped mean, with noise it must spread as ours does. It divides by the
+realised batch size, so ours is divided by it too before the two are compared.
+"""
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from engine.config import SimulationConfig
+from engine.errors import InvalidConfig
+from engine.experiments.papers.jana_biemann_2021 import TAGGERS
+from engine.settings import Settings
+from engine.simulation.setup import prepare
+from engine.taggers import Tagger
+from engine.taggers.layers import BidirectionalLSTM, Dense
+from engine.training.batches import Batch, batch_of
+
+AGREEMENT = 1e-4
+"""Relative difference of two clipped means that float32 may explain."""
+SPREAD = 5.0
+"""Sampling errors that the measured standard deviation of the noise may be away from the planned one."""
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """One step seen by both. difference: ‖ours − theirs‖ / ‖theirs‖ of the clipped means without noise. our_noise,
+    their_noise: standard deviation on the clipped sum; planned: σ·C; tolerance: what chance may do to them. ours_ms,
+    theirs_ms: milliseconds of a private step. sentences: in the batch."""
+
+    step: int
+    sentences: int
+    difference: float
+    our_noise: float
+    their_noise: float
+    planned: float
+    tolerance: float
+    ours_ms: float
+    theirs_ms: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the second opinion is the first."""
+        spreads = (self.our_noise, self.their_noise)
+        return self.difference <= AGREEMENT and all(abs(s - self.planned) <= self.tolerance for s in spreads)
+
+
+def second_opinions(config: SimulationConfig, settings: Settings, steps: int) -> Iterator[Opinion]:
+    """Compare the first ``steps`` steps of a private run, of several clients those of the first one. Raises
+    InvalidConfig for a run without noise and for what TensorFlow Privacy's optimiser does not do, and what
+    :func:`engine.simulation.run.simulate` raises."""
+    if not config.privacy.private or config.privacy.clip_norm is None:
+        raise InvalidConfig(
+            "noise_multiplier=0, expected a private run: TensorFlow Privacy has nothing to say of others"
+        )
+    if config.tagger.name not in TAGGERS:
+        raise InvalidConfig(f"tagger={config.tagger.name!r}, expected one of {', '.join(TAGGERS)} for a second opinion")
+    if config.privacy.clipping != "joint" or config.privacy.kind.whole_clients:
+        raise InvalidConfig(
+            f"clipping={config.privacy.clipping!r}, mechanism={config.privacy.mechanism!r}, expected joint clipping of "
+            "each sentence's gradient: TensorFlow Privacy's optimiser has nothing to say of others"
+        )
+    if steps < 1:
+        raise InvalidConfig(f"steps={steps}, expected at least 1")
+    prepared = prepare(config, settings)
+    tagger, run = prepared.sides[0].tagger, prepared.run
+    learner = run.learner(run.plan.rounds[0][0])
+    theirs = TensorFlowPrivacy(tagger, mean=config.training.loss == "mean")
+    everywhere, plan = (slice(0, tagger.size), np.zeros(0, dtype=np.int64)), learner.plan
+    clip, sigma = config.privacy.clip_norm, config.privacy.noise_multiplier
+    for step in range(min(steps, plan.steps)):
+        sentences = learner.sample(step)
+        if not len(sentences):
+            learner.step(step)
+            continue
+        batch, weights = batch_of(learner.split, learner.table, sentences), learner.weights.copy()
+        mean = theirs.update(weights, batch, clip, 0.0)
+        total, _ = learner.clipped_sum(sentences)
+        difference = np.linalg.norm(total / len(sentences) - mean) / np.linalg.norm(mean)
+        begun = time.perf_counter()
+        noisy = theirs.update(weights, batch, clip, sigma)
+        theirs_ms = 1000 * (time.perf_counter() - begun)
+        before, begun = learner.optimiser.look(learner.weights, *everywhere), time.perf_counter()
+        learner.step(step)
+        ours_ms = 1000 * (time.perf_counter() - begun)
+        after = learner.optimiser.look(learner.weights, *everywhere)
+        noise = learner.optimiser.gradient_between(before, after, step)[0] * plan.batch_size - total
+        yield Opinion(
+            step=step,
+            sentences=len(sentences),
+            difference=float(difference),
+            our_noise=float(noise.std()),
+            their_noise=float(((noisy - mean) * len(sentences)).std()),
+            planned=plan.noise_std,
+            tolerance=plan.noise_std * SPREAD / math.sqrt(2 * tagger.size),
+            ours_ms=ours_ms,
+            theirs_ms=theirs_ms,
+        )
+
+
+@lru_cache
+def _tape() -> type:
+    """A gradient tape whose Jacobians are computed row by row. TensorFlow would write all rows as one graph, anew for
+    each step, which takes ten times as long as the step itself."""
+    import tensorflow as tf
+
+    class RowByRow(tf.GradientTape):
+        """Asked by TensorFlow Privacy for each sentence's gradient."""
+
+        def jacobian(self, *asked: Any, **more: Any) -> Any:
+            """The Jacobian."""
+            return super().jacobian(*asked, **more, experimental_use_pfor=False)
+
+    return RowByRow
+
+
+class TensorFlowPrivacy:
+    """The same tagger, trained by TensorFlow Privacy."""
+
+    def __init__(self, tagger: Tagger, *, mean: bool) -> None:
+        import tensorflow as tf
+
+        layers, inputs = tf.keras.layers, tf.keras.Input((None, tagger.dimensions))
+        mask = tf.keras.Input((None,), dtype="bool")
+        hidden = inputs
+        for layer in tagger.layers:
+            if isinstance(layer, BidirectionalLSTM):
+                hidden = layers.Bidirectional(layers.LSTM(layer.size, return_sequences=True))(hidden, mask=mask)
+            elif isinstance(layer, Dense):
+                hidden = layers.Dense(layer.outputs)(hidden)
+        self._tagger, self._mean = tagger, mean
+        self._model = tf.keras.Model([inputs, mask], hidden)
+        self._head = [tf.Variable(np.zeros(shape, dtype=np.float32)) for shape in tagger.head.shapes.values()]
+
+    def update(self, weights: np.ndarray, batch: Batch, clip_norm: float, noise_multiplier: float) -> np.ndarray:
+        """What one step subtracts from the weights at learning rate 1, float32 [size]: clipped mean and noise."""
+        import tensorflow as tf
+        from tensorflow_privacy import DPKerasSGDOptimizer
+
+        *below, head = self._tagger.views(weights)
+        self._model.set_weights([view for views in below for view in views.values()])
+        for variable, view in zip(self._head, head.values(), strict=True):
+            variable.assign(view)
+        lengths = batch.lengths.astype(np.int32)
+        mask = np.arange(lengths[0]) < lengths[:, None]
+        vectors, tags = tf.constant(batch.padded(batch.vectors)), tf.constant(batch.padded(batch.tags))
+        optimiser = DPKerasSGDOptimizer(
+            l2_norm_clip=clip_norm,
+            noise_multiplier=noise_multiplier,
+            num_microbatches=len(lengths),
+            learning_rate=1.0,
+        )
+        variables = [*self._model.trainable_weights, *self._head]
+        with _tape()(persistent=True) as tape:
+            losses = self._losses(self._model([vectors, tf.constant(mask)]), tags, tf.constant(lengths))
+        optimiser.minimize(losses, variables, tape=tape)
+        after = np.concatenate([variable.numpy().ravel() for variable in variables])
+        return np.asarray(weights - after)
+
+    def _losses(self, scores: Any, tags: Any, lengths: Any) -> Any:
+        import tensorflow as tf
+
+        from engine.training.tensorflow_backend import chain_losses
+
+        if self._head:
+            transitions = tf.repeat(self._head[0][None], tf.shape(tags)[0], 0)
+            losses = chain_losses(scores, transitions, tags, lengths)
+        else:
+            each = tf.nn.sparse_softmax_cross_entropy_with_logits(tags, scores)
+            losses = tf.reduce_sum(each * tf.sequence_mask(lengths, tf.shape(tags)[1], each.dtype), 1)
+        return losses / tf.cast(lengths, losses.dtype) if self._mean else losses

@@ -1,0 +1,7 @@
+"""A class's guesses, which come in from phones of the local network: numbers only, in memory only."""
+
+from engine.lessons.poll.local_address import local_address
+from engine.lessons.poll.rounds import MOST_PHONES, Poll, Question, Refused, Tally
+from engine.lessons.poll.server import PollServer
+
+__all__ = ["MOST_PHONES", "Poll", "PollServer", "Question", "Refused", "Tally", "local_address"]

@@ -1,0 +1,92 @@
+"""The papers' tables beside what was measured, as text."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from engine.experiments.papers import fedner_2020
+from engine.experiments.papers.jana_biemann_2021 import TABLES, Row, setting_text
+from engine.experiments.seed_aggregates import older_text
+from engine.reports.numbers import epsilon_text, points_text
+
+
+def paper_text(rows: Iterable[Row]) -> str:
+    """The tables of dp-fl-ner for a shell."""
+    lines, last, rows = [], "", list(rows)
+    for row in rows:
+        cell, found = row.cell, row.found
+        if cell.table != last:
+            last = cell.table
+            lines += [
+                "",
+                f"{last}: {TABLES[last]}",
+                f"{'':24}{'printed F1':>11}{'same metric':>20}{'entities':>20}{'ε':>9}",
+            ]
+        ours = [scores.f1.text for scores in (found.token, found.entity) if scores]
+        epsilon = "" if found.epsilon is None else epsilon_text(found.epsilon)
+        floor = f"   finding nothing: {found.floor.f1:.3f}, seeds: {found.seeds_text}" if found.floor else "not run yet"
+        lines.append(
+            f"{setting_text(cell):24}{cell.published['f1']:11.3f}"
+            + "".join(f"{text:>20}" for text in ours or ("", ""))
+            + f"{epsilon:>9}{floor}"
+        )
+    older = older_text(run for row in rows for run in row.found.runs)
+    return "\n".join([*lines[1:], *(["", older] if older else [])])
+
+
+def fedner_text(rows: Sequence[fedner_2020.Row]) -> str:
+    """Table 2 and the figures of FedNER for a shell: F1 of whole names and of overlaps, many to many."""
+    lines, last = [], ""
+    for row in rows:
+        cell = row.cell
+        if cell.table != last:
+            last = cell.table
+            head = f"{'':56}{'strict F1':>16}{'relaxed F1':>16}{'printed':>16}{'seeds':>7}"
+            lines += ["", f"{last}: {fedner_2020.TABLES[last]}", head]
+        ours = [found.f1.text if found else "" for found in (row.strict, row.relaxed)]
+        printed = f"{cell.published['strict_f1']:.3f} / {cell.published['relaxed_f1']:.3f}" if cell.published else ""
+        lines.append(
+            f"{fedner_2020.what(cell) + ', ' + cell.platform:56}"
+            + "".join(f"{text:>16}" for text in (*ours, printed))
+            + (f"{len(row.runs):>7}" if row.runs else "  not run yet")
+        )
+    lines += ["", *gain_lines(rows)]
+    older = older_text(run for row in rows for run in row.runs)
+    return "\n".join([*lines[1:], *(["", older] if older else [])]).rstrip()
+
+
+def gain_lines(rows: Sequence[fedner_2020.Row]) -> list[str]:
+    """What FedNER has above each way of training alone, paired by seed."""
+    found = []
+    for together, alone, difference in fedner_2020.gains(rows):
+        cell = together.cell
+        found.append(
+            f"{cell.table}: {fedner_2020.what(cell)}, {cell.platform}, above {alone.cell.setting['trained']}: "
+            f"{points_text(difference.mean)} points of strict F1, 95 % interval "
+            f"{points_text(difference.interval.low)} to {points_text(difference.interval.high)}, "
+            f"{difference.number} seeds"
+        )
+    return found
+
+
+def fedner_fields(row: fedner_2020.Row) -> dict[str, Any]:
+    """A row of FedNER's for other programs."""
+    measured = None
+    if row.strict and row.relaxed and row.one_to_one:
+        each = {"strict": row.strict, "relaxed": row.relaxed, "relaxed_one_to_one": row.one_to_one}
+        measured = {
+            f"{name}_{score}_{kind}": getattr(getattr(found, score), kind)
+            for name, found in each.items()
+            for score in ("f1", "precision", "recall")
+            for kind in ("mean", "sd")
+        }
+    cell = row.cell
+    return {
+        "table": cell.table,
+        "method": cell.method,
+        "platform": cell.platform,
+        "setting": dict(cell.setting),
+        "published": None if cell.published is None else dict(cell.published),
+        "measured": measured,
+        "seeds": [run.config.seed for run in row.runs],
+        "runs": [run.run_id for run in row.runs],
+    }

@@ -1,0 +1,91 @@
+"""A curious server on small federations of the embedded corpus: it reads what no noise hides, and nothing else."""
+
+import pytest
+
+from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.errors import InvalidConfig
+from engine.experiments import audits, gradient_inversion
+from engine.reports.audits import audit_text, server_text
+from engine.settings import Settings
+
+TRAINING = TrainingConfig(epochs=1, batch_size=4)
+
+
+def config_of(clients=400, rounds=1, training=TRAINING, **privacy):
+    federation = FederationConfig(clients=clients, rounds=rounds, **privacy.pop("federation", {}))
+    return SimulationConfig(training=training, federation=federation, privacy=PrivacyConfig(**privacy))
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    home = tmp_path_factory.mktemp("home")
+    settings = Settings(home=home, data_dir=None, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=home)
+    return gradient_inversion.measure(config_of(noise_multiplier=1.0), settings)
+
+
+def test_without_noise_the_words_of_small_clients_are_read(found):
+    first = found.readings[0]
+    assert (found.clients, found.steps, found.sums) == (3, 3, False)
+    assert 1 < found.claimed < 50
+    assert first.noise_multiplier == 0
+    assert first.by_message
+    assert first.precision > 0.95
+    # Sentences that chance left out of all three steps are not in the message: (1 - 4/11)^3, a quarter.
+    assert first.recall == pytest.approx(0.75, abs=0.12)
+
+
+def test_usual_noise_leaves_frequent_words(found):
+    last = found.readings[-1]
+    assert last.noise_multiplier == 1.0
+    assert not last.by_message
+    assert last.precision < found.readings[0].precision
+    said = server_text(found, 1.0)
+    assert all(part in said for part in ("first messages", "3 clients", "11 sentences each"))
+
+
+def test_who_adds_the_noise_after_reading_reads_all(settings):
+    """DP-FedAvg: the server sees each update before it adds any noise."""
+    found = gradient_inversion.measure(config_of(noise_multiplier=2.0, mechanism="dp-fedavg"), settings)
+    (only,) = found.readings
+    assert only.noise_multiplier == 2.0
+    assert only.by_message
+    assert only.precision > 0.95
+
+
+def test_noise_of_a_whole_client_hides_all(settings):
+    found = gradient_inversion.measure(config_of(noise_multiplier=2.0, mechanism="local"), settings)
+    assert found.readings[0].by_message
+    assert not found.readings[-1].by_message
+
+
+def test_of_a_secure_sum_the_sum_alone_is_read(settings):
+    found = gradient_inversion.measure(
+        config_of(
+            clients=20, noise_multiplier=2.0, mechanism="secure-sum", training=TrainingConfig(epochs=1, batch_size=64)
+        ),
+        settings,
+    )
+    assert found.sums
+    assert found.clients == 1
+    assert not found.readings[-1].by_message, "of twenty clients with 220 sentences each"
+
+
+def test_an_audit_of_a_federation_reads_messages(settings):
+    found = audits.audit(config_of(clients=100, noise_multiplier=1.0), settings, 0, command="")
+    assert found.server
+    assert audit_text(found).startswith("A curious server")
+    central = SimulationConfig(features="vectors", privacy=PrivacyConfig(noise_multiplier=1.0))
+    assert audits.audit(central, settings, 0, command="").server is None
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (SimulationConfig(), "clients=1: to read words in messages, expected more than 1"),
+        (config_of(training=TrainingConfig(optimiser="adam", learning_rate=0.01)), "optimiser='adam'"),
+        (SimulationConfig(features="contextual", federation=FederationConfig(clients=2)), "features='contextual'"),
+    ],
+)
+def test_what_is_not_for_this_attack_is_refused(config, words):
+    with pytest.raises(InvalidConfig, match=words):
+        gradient_inversion.refuse(config)
