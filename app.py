@@ -8,7 +8,7 @@ from streamlit.navigation.page import StreamlitPage
 from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
 from engine.errors import EpsilonError
 from pages.shared import address
-from pages.startup import look, set_up, sign_in, terms
+from pages.startup import glossary_tooltips, setup_status, sign_in, theme
 
 st.set_page_config(page_title="Epsilon Explorer", page_icon="static/mark.svg", layout="wide")
 st.logo("static/wordmark.svg", size="large", icon_image="static/mark.svg")
@@ -59,9 +59,9 @@ if person:
     GROUPS["Account"] = [_page("account", person.name, ":material/account_circle:")]
 page = st.navigation(GROUPS, position="top")
 st.set_page_config(page_title="Epsilon Explorer" if page.url_path == "" else f"{page.title} · Epsilon Explorer")
-look.apply(page.title, here=next(place for place, pages in enumerate(GROUPS.values()) if page in pages))
-terms.open_where_they_stand()
-set_up.show()
+theme.apply(page.title, here=next(place for place, pages in enumerate(GROUPS.values()) if page in pages))
+glossary_tooltips.open_where_they_stand()
+setup_status.show()
 try:
     page.run()
 except EpsilonError as error:

@@ -15,7 +15,7 @@ from tests.modules import ROOT, imports, module_name
 
 SECONDS = 55.0
 """For tests; lint and types take the rest of a minute and a half."""
-SLOW = ("tests/browser", "tests/engine/steadiness", "tests/engine/cluster", "tests/federation")
+SLOW = ("tests/browser", "tests/engine/reliability", "tests/engine/cluster", "tests/federation")
 """Folders that start browsers, clusters or databases; `make test` runs them."""
 _PARTS = ("engine", "federation", "pages", "benchmarks", "tests")
 

@@ -3,19 +3,19 @@
 import streamlit as st
 
 from engine.access.roles import Role
-from pages.account import log, words
-from pages.shared import door
+from pages.account import log, messages
+from pages.shared import session
 
-runs, person = door.runs(), door.who()
+runs, person = session.runs(), session.who()
 if person is None:
     st.info("Nobody signs in on this dashboard: whoever reaches it may do everything.", icon=":material/info:")
     st.stop()
 with st.container(horizontal=True, vertical_alignment="center"):
-    st.markdown(f"### {words.who(person)}", width="stretch")
+    st.markdown(f"### {messages.who(person)}", width="stretch")
     st.button("Sign out", icon=":material/logout:", on_click=st.logout)
-st.markdown("\n".join(f"- {each}" for each in words.allowed(person.role)))
+st.markdown("\n".join(f"- {each}" for each in messages.allowed(person.role)))
 if person.role.may(Role.RUNNER):
     own = [run for run in runs.runs_of() if run.owner == person.name]
-    st.markdown(words.holds(person, own, len(runs.brought())))
+    st.markdown(messages.holds(person, own, len(runs.brought())))
 if person.role.may(Role.ADMIN):
     log.show(runs)

@@ -8,11 +8,11 @@ from engine.errors import EpsilonError
 from engine.privacy.budget import UNITS
 from engine.reports.budgets import account_fields
 from engine.service import budget_service
-from pages.budget import charts, words
-from pages.shared import address, door, downloads, tables, titles
-from pages.shared.picture import show
+from pages.budget import charts, messages
+from pages.shared import address, downloads, session, tables, titles
+from pages.shared.plotly_component import show
 
-runs = door.runs()
+runs = session.runs()
 names = [info.name for info in runs.corpora() if info.available]
 heading = st.container()
 corpus = st.selectbox("Corpus", names, format_func=titles.corpus, key="corpus", bind="query-params")
@@ -23,23 +23,23 @@ except EpsilonError as error:
     heading.markdown("### The book of budgets cannot be read")
     st.error(address.plain(str(error)), icon=":material/error:")
     st.stop()
-heading.markdown(f"### {words.answer(now)}")
-st.markdown(words.WHAT)
+heading.markdown(f"### {messages.answer(now)}")
+st.markdown(messages.WHAT)
 share = tables.number("% of the budget", format="%.1f")
 if now.budget:
-    show(charts.bar(now, key=f"budget-{now.seal[:8]}"), key="bar", label=words.answer(now))
+    show(charts.bar(now, key=f"budget-{now.seal[:8]}"), key="bar", label=messages.answer(now))
     if now.bookings:
         st.markdown("#### What spent it")
-        tables.show(words.bookings(now), {"share": share})
+        tables.show(messages.bookings(now), {"share": share})
     else:
         st.caption("No run with noise was booked yet. [Explore](/) starts one.")
     if now.looks:
         st.markdown("#### Looks without any promise")
-        tables.show(words.looks(now))
-    st.caption(words.LOOKS)
+        tables.show(messages.looks(now))
+    st.caption(messages.LOOKS)
     if possible:
         st.markdown("#### What could still be run")
-        tables.show(words.possible(possible), {"share": share})
+        tables.show(messages.possible(possible), {"share": share})
 with st.expander(
     "Set another total" if now.budget else "Set a budget", icon=":material/tune:", expanded=not now.budget
 ):
@@ -69,7 +69,7 @@ with st.expander(
         tables.show(
             [{"set": each.set_at[:16].replace("T", " "), "ε": each.epsilon, "δ": each.delta} for each in now.totals]
         )
-st.markdown(words.HOLDS)
+st.markdown(messages.HOLDS)
 if now.budget:
     st.caption(f"Seal of the last entry: `{now.seal}`")
     downloads.button(

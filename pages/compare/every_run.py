@@ -7,7 +7,7 @@ import streamlit as st
 from engine.service import Overview
 from pages.compare import parallel
 from pages.shared import tables, titles
-from pages.shared.picture import show
+from pages.shared.plotly_component import show
 
 ROWS = 500
 """Of the table, where no more are asked for."""

@@ -7,12 +7,12 @@ from engine.experiments.papers import jana_biemann_2021
 from pages.compare import every_run, groups
 from pages.compare.groups import ALONG, Group
 from pages.compare.overlay import overlay
-from pages.shared import address, chosen_settings, door, finished, simulated, tables, titles
-from pages.shared.picture import show
+from pages.shared import address, compare_selection, group_by_config, seeded_noise_notice, session, tables, titles
+from pages.shared.plotly_component import show
 
-runs = door.runs()
+runs = session.runs()
 found = runs.overview()
-known = finished.configurations(found)
+known = group_by_config.configurations(found)
 if not known:
     st.markdown("### Nothing to compare yet: start a run on the page Explore.")
     st.stop()
@@ -22,7 +22,7 @@ starts = [SimulationConfig.from_flat({"corpus": "conll2003", "tagger": tagger}) 
 usual = [titles.setting(one) for start in starts for one in (with_noise(start, 0.0), start) if one in known]
 with st.container(horizontal=True, vertical_alignment="bottom"):
     runs_of = {name: tuple(known[config].values()) for name, config in by_title.items()}
-    chosen = chosen_settings.choose(runs_of, usual or sorted(by_title)[:2])
+    chosen = compare_selection.choose(runs_of, usual or sorted(by_title)[:2])
     along = st.selectbox("F1 against", list(ALONG), format_func=ALONG.__getitem__, width=240)
 if not chosen:
     st.caption("Choose settings to see them.")
@@ -36,4 +36,4 @@ st.caption(address.plain(f"Not beaten at their ε or less: {'; '.join(best)}."))
 st.caption("Which settings reach a score, an ε or a time that you need: [Planner](./planner).")
 st.markdown("#### All finished runs")
 every_run.choose(found)
-simulated.caption()
+seeded_noise_notice.caption()

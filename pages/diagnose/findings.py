@@ -11,7 +11,7 @@ from engine.experiments.seed_aggregates import OverSeeds
 from engine.experiments.statistics import Spread
 from engine.records import RoundRecord, Run
 from engine.reports.numbers import epsilon_text
-from pages.shared import address, metrics, words
+from pages.shared import address, messages, metrics
 
 NOISY = "σ = 1"
 """Name of the variant that a question is about."""
@@ -76,7 +76,7 @@ def _epsilon(each: Tried) -> str:
 
 def _clipped(each: Tried) -> str:
     share = each.mean("clipped_fraction")
-    return "" if share is None else words.percent(share)
+    return "" if share is None else messages.percent(share)
 
 
 def about_crf(tried: Sequence[Tried]) -> list[str]:
@@ -196,7 +196,7 @@ def verdict(run: Run) -> str:
     best = max(range(len(run.records)), key=lambda number: run.records[number].scores.f1)
     fall = run.records[best].scores.f1 - last.scores.f1
     if fall > 0.05:
-        share = words.percent(run.records[best].progress)
+        share = messages.percent(run.records[best].progress)
         parts.append(f"F1 on the validation part was best at {share} of the steps and has fallen by {fall:.2f} since.")
     return " ".join(parts) or "Neither clipped nor noisy: nothing of DP-SGD can break it."
 
@@ -206,7 +206,7 @@ def _times(ratio: float) -> str:
 
 
 def _clipping(last: RoundRecord, clip_norm: float) -> str:
-    share = f"{words.percent(last.clipped_fraction)} of the gradients are clipped to {clip_norm:g}"
+    share = f"{messages.percent(last.clipped_fraction)} of the gradients are clipped to {clip_norm:g}"
     if last.clipped_fraction < 0.5:
         return f"{share}: most are shorter, so the noise is made for longer ones than there are."
     return f"{share}."

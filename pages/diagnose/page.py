@@ -2,12 +2,12 @@
 
 import streamlit as st
 
-from pages.diagnose import answers
-from pages.shared import door, simulated, titles
+from pages.diagnose import tabs
+from pages.shared import seeded_noise_notice, session, titles
 
 QUESTIONS = ("Does a CRF suffer more?", "Does training in phases collapse?", "Any run, record by record")
 
-runs = door.runs()
+runs = session.runs()
 asked = st.query_params.get("run")
 left, right = st.columns([3, 1], vertical_alignment="bottom")
 left.markdown("### Why does it break?")
@@ -15,10 +15,10 @@ corpus = right.selectbox("Corpus", ["conll2003", "synthetic"], format_func=title
 first, second, third = st.tabs(QUESTIONS, default=QUESTIONS[2] if asked else QUESTIONS[0])
 with first:
     st.caption("The paper sees the CRF lose under DP what the dense layer (TDDL) keeps, and leaves open why.")
-    answers.crf(runs, corpus)
+    tabs.crf(runs, corpus)
 with second:
     st.caption("The paper sees F1 drop after 60 % of the data when each client adds noise, and leaves open why.")
-    answers.phases(runs, corpus)
+    tabs.phases(runs, corpus)
 with third:
-    answers.any_run(runs, asked)
-simulated.caption()
+    tabs.any_run(runs, asked)
+seeded_noise_notice.caption()

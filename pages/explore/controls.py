@@ -22,9 +22,9 @@ from engine.errors import EpsilonError
 from engine.experiments import recommended_settings
 from engine.service import Preview, Runs
 from engine.taggers import KINDS
-from pages.explore import advanced, corpora, federated, target, words
+from pages.explore import advanced, corpora, federated, messages, target
 from pages.explore.widgets import select
-from pages.shared import address, back, titles
+from pages.shared import address, browser_history, titles
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 
@@ -43,10 +43,10 @@ def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
         federated.advanced(start)
         advanced.choose(runs, start)
         st.button("Back to the defaults", on_click=_reset, type="tertiary", icon=":material/undo:")
-        back.follow()
+        browser_history.follow()
     try:
         config = _config()
-        with cost, st.spinner("Working out ε …", show_time=False), main, st.spinner(words.working_out(config)):
+        with cost, st.spinner("Working out ε …", show_time=False), main, st.spinner(messages.working_out(config)):
             preview = runs.preview(config)
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
@@ -257,6 +257,6 @@ def _options(usual: Sequence[Any], key: str) -> list[Any]:
 def _say_cost(preview: Preview) -> None:
     colour = "gray" if preview.tier == "none" else "green" if preview.tier in ("strong", "reasonable") else "orange"
     said = "As published, ε is" if preview.missing else "By plan, ε will be"
-    st.markdown(f"{said} **{words.epsilon(preview.privacy)}** :{colour}-badge[{words.TIERS[preview.tier]}]")
+    st.markdown(f"{said} **{messages.epsilon(preview.privacy)}** :{colour}-badge[{messages.TIERS[preview.tier]}]")
     for warning in preview.warnings:
         st.warning(address.plain(warning), icon=":material/warning:")

@@ -11,11 +11,11 @@ from engine.errors import EpsilonError, StoreError
 from engine.experiments import seed_aggregates
 from engine.records import RoundRecord, Run, RunState
 from engine.service import Preview, Runs
-from pages.explore import charts, curves, downloads, persons, pinned, platforms, words
-from pages.shared import address, door, submitting
-from pages.shared.picture import once
-from pages.shared.picture import show as show_picture
-from pages.shared.words import origin
+from pages.explore import charts, curves, downloads, messages, persons, pinned, platforms
+from pages.shared import address, session, submitting
+from pages.shared.messages import origin
+from pages.shared.plotly_component import once
+from pages.shared.plotly_component import show as show_picture
 
 POLL_SECONDS = 1.0
 SEEDS = 5
@@ -25,7 +25,7 @@ SEEDS = 5
 def show(runs: Runs, config: SimulationConfig, preview: Preview, title: str) -> None:
     """Everything about ``config``; title: of its corpus."""
     if preview.missing:
-        st.info(address.plain(words.as_published(preview.missing)), icon=":material/inventory_2:")
+        st.info(address.plain(messages.as_published(preview.missing)), icon=":material/inventory_2:")
     try:
         run = runs.find(config)
     except EpsilonError as error:
@@ -46,10 +46,10 @@ def _view(runs: Runs, config: SimulationConfig, preview: Preview, title: str, fi
             st.rerun()  # the whole page: polling ends, and the run joins the finished ones
     seeds = _newer_seeds(runs)
     spread, reference = seed_aggregates.of_runs(seeds), curves.without_privacy(finished)
-    answer = words.answer(run, preview, reference, spread)
+    answer = messages.answer(run, preview, reference, spread)
     st.markdown(f"### {address.plain(answer)}")
     kept = pinned.current(runs)
-    for text in (words.over_seeds(seeds, spread), pinned.sentence(kept, run) if kept else ""):
+    for text in (messages.over_seeds(seeds, spread), pinned.sentence(kept, run) if kept else ""):
         if text:
             st.markdown(address.plain(text))
     _line_below(run, config, preview, title)
@@ -112,9 +112,9 @@ def _legend(this: bool, finished: bool) -> str:
 
 def _line_below(run: Run | None, config: SimulationConfig, preview: Preview, title: str) -> None:
     privacy = run.records[-1].privacy if run and run.records else preview.privacy
-    parts = [address.plain(words.corpus_note(config.corpus, title)), words.federation(config)]
-    st.caption(" · ".join(part for part in (*parts, words.assumptions(privacy, config)) if part))
-    if caution := words.caution(privacy, config):
+    parts = [address.plain(messages.corpus_note(config.corpus, title)), messages.federation(config)]
+    st.caption(" · ".join(part for part in (*parts, messages.assumptions(privacy, config)) if part))
+    if caution := messages.caution(privacy, config):
         st.markdown(f":small[:orange[{address.plain(caution)}]]")
 
 
@@ -130,7 +130,7 @@ def _promise(runs: Runs, run: Run | None, preview: Preview, config: SimulationCo
         on_change="rerun",  # what a person is promised is worked out once somebody looks
     )
     with promise:
-        *odds, rests = words.promise(privacy)
+        *odds, rests = messages.promise(privacy)
         for paragraph in odds:
             st.markdown(paragraph)
         if promise.open:
@@ -162,8 +162,8 @@ def _check(run: Run) -> None:
     if check is None:
         return
     icon = ":material/gpp_bad:" if check.failed else ":material/fact_check:"
-    with st.expander(words.check_label(check), type="compact", icon=icon, key="check"):
-        for paragraph in words.check_paragraphs(check):
+    with st.expander(messages.check_label(check), type="compact", icon=icon, key="check"):
+        for paragraph in messages.check_paragraphs(check):
             st.markdown(paragraph)
 
 
@@ -178,7 +178,7 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
             )
             if run.config.privacy.private:
                 st.page_link(
-                    "pages/ledger/page.py",
+                    "pages/assumptions/page.py",
                     label="What ε rests on",
                     icon=":material/account_balance:",
                     query_params={"run": run.run_id},
@@ -201,19 +201,19 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
         _progress(runs, run)
         return
     label = "Run" if run is None else "Go on" if run.status.state == RunState.CANCELLED else "Try again"
-    about = words.estimate(preview.estimate) if preview.estimate else ""
+    about = messages.estimate(preview.estimate) if preview.estimate else ""
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(
             label,
             type="primary",
             icon=":material/play_arrow:",
             key="run",
-            disabled=not door.may_run(),
-            help=door.why_not(),
+            disabled=not session.may_run(),
+            help=session.why_not(),
         )
         st.caption(f"{about} · {preview.train_sentences:,} sentences, {preview.steps:,} steps".strip(" ·"))
         _more(runs, config)
-    if reason := door.why_not():
+    if reason := session.why_not():
         st.caption(reason)
     if takes := _outlook(runs, config):
         st.caption(f"[Budget](/budget): {address.plain(takes)}")
@@ -241,7 +241,7 @@ def _submit(runs: Runs, config: SimulationConfig) -> None:
 
 def _progress(runs: Runs, run: Run) -> None:
     status = run.status
-    left = words.time_left(run)
+    left = messages.time_left(run)
     text = f"{status.stage or 'waiting'} · {status.progress:.0%}" + (f" · about {left} left" if left else "")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(min(1.0, status.progress), text=text)
@@ -286,6 +286,6 @@ def _clients(runs: Runs, config: SimulationConfig, latest: RoundRecord | None) -
     else:
         picture = charts.holdings(holdings, key=config.canonical_json())
         show_picture(picture, key="holdings", label="Names of each type that each client holds")
-        st.caption(words.holdings(holdings))
+        st.caption(messages.holdings(holdings))
     if latest and latest.federation:
-        st.caption(words.travelled(latest.federation))
+        st.caption(messages.travelled(latest.federation))

@@ -8,7 +8,7 @@ from engine.config import SimulationConfig
 from engine.corpus import OWN, CorpusInfo
 from engine.errors import EpsilonError, NotAllowed
 from engine.service import Intake, Runs
-from pages.shared import address, door
+from pages.shared import address, session
 
 _NEXT, _TAKEN, _REFUSED, _READ = "corpus_next", "upload_taken", "upload_refused", "upload_read"
 
@@ -22,7 +22,7 @@ def follow() -> None:
 def bring(runs: Runs) -> None:
     """The place for a file; what is wrong with it is said there. Nothing for those who may run nothing."""
     state = st.session_state
-    if not door.may_run():
+    if not session.may_run():
         return
     whose = "**everybody who opens this dashboard** sees it and its runs, until it is deleted here"
     if runs.person:

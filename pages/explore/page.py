@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from pages.explore import controls, greeting, live
-from pages.shared import address, door, titles
+from pages.explore import controls, live, welcome
+from pages.shared import address, session, titles
 
-greeting.show()
-runs = door.runs()
+welcome.show()
+runs = session.runs()
 chosen = controls.choose(runs)
 if faults := controls.problems():
     st.warning("\n\n".join(map(address.plain, faults)), icon=":material/link_off:")

@@ -8,7 +8,7 @@ from engine.config import SimulationConfig
 from engine.errors import EpsilonError
 from engine.records import PrivacySpent, RoundRecord
 from engine.service import Runs
-from pages.explore import words
+from pages.explore import messages
 from pages.shared import address
 
 MOST = 50
@@ -21,19 +21,19 @@ def show(runs: Runs, config: SimulationConfig, privacy: PrivacySpent, last: Roun
     ``last``, or planned."""
     if math.isinf(privacy.epsilon):
         return
-    if reason := words.no_person(config):
+    if reason := messages.no_person(config):
         st.markdown(reason)
         return
     size = st.slider("Sentences that name one person", 1, MOST, _USUAL, key="person_sentences", persist_state="session")
     try:
         with st.spinner("Adding up what they cost …"):
-            st.markdown(words.person(size, _epsilon(runs, config, size, privacy, last)))
+            st.markdown(messages.person(size, _epsilon(runs, config, size, privacy, last)))
             if longest := runs.longest_document(config.corpus):
                 epsilon = _epsilon(runs, config, longest, privacy, last)
-                st.caption(f"The longest document of this corpus has {longest:,} sentences: {words.odds(epsilon)}")
+                st.caption(f"The longest document of this corpus has {longest:,} sentences: {messages.odds(epsilon)}")
     except EpsilonError as error:
         st.caption(address.plain(str(error)))
-    st.caption(words.WORST_PERSON if config.federation.clients == 1 else words.WORST_PERSON_OF_SEVERAL)
+    st.caption(messages.WORST_PERSON if config.federation.clients == 1 else messages.WORST_PERSON_OF_SEVERAL)
 
 
 def _epsilon(runs: Runs, config: SimulationConfig, size: int, privacy: PrivacySpent, last: RoundRecord | None) -> float:

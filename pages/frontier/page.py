@@ -6,11 +6,11 @@ from engine.experiments import token_f1
 from engine.experiments.papers import jana_biemann_2021 as printed
 from pages.frontier import chart
 from pages.frontier import points as frontier
-from pages.shared import door, simulated, tables, titles
+from pages.shared import seeded_noise_notice, session, tables, titles
 from pages.shared.metrics import METRICS
-from pages.shared.picture import show
+from pages.shared.plotly_component import show
 
-runs = door.runs()
+runs = session.runs()
 found = runs.overview()
 done = {each.run.config.corpus for each in found if each.last and each.last.final}
 here = sorted(done, key=lambda name: (name != "conll2003", name))
@@ -43,7 +43,7 @@ st.caption(
     "that protect sentences, sampled as the accounting has it, are compared. A click on a point opens it in Explore, "
     "where it can be run again. What reaches a score that you need: [Planner](./planner)."
 )
-simulated.caption()
+seeded_noise_notice.caption()
 if not by_tokens:
     st.caption("The printed rows are token scores: choose “As published” to see them at the ε of honest accounting.")
 tables.show(frontier.rows(best, top), {"F1": tables.number(f"F1, {METRICS[metric].lower()}", format="%.3f")})

@@ -16,7 +16,7 @@ from engine.records import EntityScores
 from engine.reports.numbers import epsilon_text
 from engine.service import Overview
 from pages.shared import address, metrics, titles
-from pages.shared.finished import configurations
+from pages.shared.group_by_config import configurations
 
 ALL = "all names"
 

@@ -10,11 +10,11 @@ from markdown_it import MarkdownIt
 from engine.errors import EpsilonError
 from engine.lessons.poll import Poll, PollServer, Question, Tally, local_address
 from engine.settings import Settings
-from pages.learn import classroom, histogram, moving
+from pages.learn import classroom, histogram, navigation
 from pages.learn.lesson import Lesson
-from pages.learn.link import Place
-from pages.shared import address, door
-from pages.shared.picture import show as show_picture
+from pages.learn.url_state import Place
+from pages.shared import address, session
+from pages.shared.plotly_component import show as show_picture
 
 POLL_SECONDS = 1.0
 _PROBLEM = "poll_problem"
@@ -83,7 +83,7 @@ def _watch(place: Place, lesson: Lesson, before: Tally | None) -> None:
     show(found, height=300)
     if st.button("Show the answer", type="primary", key="class_answer", disabled=not found.values):
         _poll().close()
-        moving.answer(place, found.median)
+        navigation.answer(place, found.median)
         st.rerun()
 
 
@@ -99,7 +99,7 @@ def _open(lesson: Lesson) -> None:
     if where is None:
         return
     try:
-        door.runs().allow("open a poll", lesson.name)
+        session.runs().allow("open a poll", lesson.name)
         _server(*where)
     except EpsilonError as error:
         st.session_state[_PROBLEM] = str(error)

@@ -11,10 +11,10 @@ from engine.lessons.counting_queries import QUESTIONS, Clipped
 from engine.lessons.noise_mechanisms import KINDS, fitting
 from engine.reports.numbers import epsilon_text
 from engine.seeds import Seeds
-from pages.learn import marking
+from pages.learn import guess_markers
 from pages.learn.lesson import Guess, Lesson
 from pages.shared import palette
-from pages.shared.picture import show as draw
+from pages.shared.plotly_component import show as draw
 
 VIEWS = ("One answer", "Clipping", "Many answers", "One table")
 DELTA = 1e-6
@@ -88,13 +88,15 @@ def _one(found: Clipped, epsilon: float, clip: int, guess: float | None) -> tupl
             line={"color": colour, "width": 3, "dash": dash},
             hovertemplate="%{x:.1f}: %{y:.3g}<extra>" + each.kind.title() + "</extra>",
         )
-    marking.layout(figure, "l3-one", x="letters, as published", y="density")
+    guess_markers.layout(figure, "l3-one", x="letters, as published", y="density")
     figure.update_layout(bargap=0)
     figure.add_vline(x=truth, line={"color": palette.QUIET, "width": 2})
     figure.update_xaxes(range=[points[0], points[-1]])
     if guess is not None:
-        marking.upright(figure, truth + guess, "your guess", side="top left" if guess > reach / 2 else "top right")
-        marking.upright(figure, truth - guess, "", side="top left")
+        guess_markers.upright(
+            figure, truth + guess, "your guess", side="top left" if guess > reach / 2 else "top right"
+        )
+        guess_markers.upright(figure, truth - guess, "", side="top left")
         if guess > reach:
             figure.update_xaxes(range=[truth - 1.1 * guess, truth + 1.1 * guess])
     lost, far = f"; clipping loses {found.lost:,} more" if found.lost else "", noise.beyond(_FAR)
@@ -131,8 +133,8 @@ def _clipping(each: np.ndarray, clip: int, kind: str, epsilon: float, guess: flo
         mode="markers",
         marker={"size": 14, "symbol": "star", "color": palette.PRIVATE, "line": {"width": 1.5, "color": "white"}},
     )
-    marking.layout(figure, "l3-clip", x="letters of a family that count", y="letters off")
-    marking.across(figure, guess)
+    guess_markers.layout(figure, "l3-clip", x="letters of a family that count", y="letters off")
+    guess_markers.across(figure, guess)
     return (
         f"With {clip} a family the count is off by about {_number(errors[clip - 1])}; at ε = {epsilon_text(epsilon)} "
         f"the least is {_number(errors[best - 1])}, with {best}. A family has up to {each.max()} such letters."
@@ -158,17 +160,17 @@ def _many(kind: str, epsilon: float, clip: int, budget: float, guess: float | No
             line={"color": _COLOURS[accounting], "width": 3, "dash": _DASHES[accounting]},
             hovertemplate="%{x} answers: ε = %{y:.3g}<extra>" + _NAMES[accounting] + "</extra>",
         )
-    marking.layout(figure, "l3-many", x="answers", y="ε of all")
+    guess_markers.layout(figure, "l3-many", x="answers", y="ε of all")
     if guess:
         figure.add_scatter(
             x=[0, numbers[-1]],
             y=[0, numbers[-1] * clip / guess],
             name="your guess",
             mode="lines",
-            line=marking.GUESS,
+            line=guess_markers.GUESS,
             hoverinfo="skip",
         )
-    marking.level(figure, budget, "budget")
+    guess_markers.level(figure, budget, "budget")
     figure.update_yaxes(range=[0, 2 * budget])
     smaller = "" if len(set(last.values())) > 1 or epsilon == _EPSILONS[0] else " Less ε for each tells them apart."
     return (
@@ -205,7 +207,7 @@ def _table(kind: str, epsilon: float, clip: int, guess: float | None) -> tuple[s
         error_y=None if guess is None else {"type": "data", "array": [guess] * len(counts), "color": palette.F1},
         hovertemplate="%{x}: %{y} in truth<extra></extra>",
     )
-    marking.layout(figure, "l3-table", x="what a letter mentions, the first of these", y="letters")
+    guess_markers.layout(figure, "l3-table", x="what a letter mentions, the first of these", y="letters")
     figure.update_layout(barmode="group")
     return (
         f"One table of {len(counts)} counts, published once at ε = {epsilon_text(epsilon)}, is off by "

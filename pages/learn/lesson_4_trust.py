@@ -9,10 +9,10 @@ import streamlit as st
 from engine.lessons import trust_models
 from engine.lessons.trust_models import WAYS, Survey, Way
 from engine.reports.numbers import epsilon_text
-from pages.learn import marking
+from pages.learn import guess_markers
 from pages.learn.lesson import Guess, Lesson
 from pages.shared import charts, palette
-from pages.shared.picture import show as draw
+from pages.shared.plotly_component import show as draw
 
 VIEWS = ("More people", "The same survey, 500 times")
 _PEOPLE = (10, 30, 100, 300, 1000, 3000, 10_000, 100_000, 1_000_000)
@@ -81,12 +81,12 @@ def _errors(survey: Survey, guess: float | None) -> go.Figure:
             marker={"size": 12, "color": colour, "line": {"width": 2, "color": "white"}},
             hovertemplate=f"{_SURVEYS} surveys: %{{y:.3g}} points<extra>" + way.title + "</extra>",
         )
-    marking.layout(figure, "l4-errors", x="people asked", y="off by, percentage points")
+    guess_markers.layout(figure, "l4-errors", x="people asked", y="off by, percentage points")
     figure.update_xaxes(type="log", tickvals=[10, 100, 1000, 10_000, 100_000, 1_000_000], tickformat=",d")
     figure.update_yaxes(type="log", tickvals=charts.log_ticks(1e-6, 1e4), tickformat="~g")
     if guess is not None:
         at = 100 * guess * _BY_NAME["curator"].error(survey)
-        marking.across(figure, at, f"your guess: {guess:g} times the curator's", log=True)
+        guess_markers.across(figure, at, f"your guess: {guess:g} times the curator's", log=True)
         figure.layout.annotations[-1].update(x=1, xanchor="right")
     return figure
 
@@ -107,13 +107,13 @@ def _surveys(survey: Survey, guess: float | None) -> go.Figure:
             marker={"color": _LOOKS[way.name][0], "size": 3},
             boxpoints="outliers",
         )
-    marking.layout(figure, "l4-surveys", x="estimated share, %", y="")
+    guess_markers.layout(figure, "l4-surveys", x="estimated share, %", y="")
     figure.update_layout(margin={"l": 130})
     figure.add_vline(x=100 * survey.truth, line={"color": palette.QUIET, "width": 2})
     if guess is not None:
         off = 100 * guess * _BY_NAME["curator"].error(survey)
-        marking.upright(figure, 100 * survey.truth + off, "your guess", side="top right")
-        marking.upright(figure, 100 * survey.truth - off, "", side="top left")
+        guess_markers.upright(figure, 100 * survey.truth + off, "your guess", side="top right")
+        guess_markers.upright(figure, 100 * survey.truth - off, "", side="top left")
     return figure
 
 

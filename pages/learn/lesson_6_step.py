@@ -8,10 +8,10 @@ from engine.errors import EpsilonError
 from engine.lessons import ablations, dpsgd_step, fixtures
 from engine.lessons.ablations import FAULTS, HONEST
 from engine.lessons.dpsgd_step import Setting
-from pages.learn import step_pictures
+from pages.learn import step_figures
 from pages.learn.lesson import Guess, Lesson
-from pages.shared import door
-from pages.shared.picture import show as draw
+from pages.shared import session
+from pages.shared.plotly_component import show as draw
 
 VIEWS = ("The batch", "Sum and noise", "Larger batches", "Leave one out")
 CLIPS = (0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
@@ -43,7 +43,7 @@ def show(guess: float | None) -> None:
             with st.spinner("Taking the step …"):
                 table = _bench()
                 if view == VIEWS[3]:
-                    said, figure, more = step_pictures.left_out(ablations.watch(table, missing))
+                    said, figure, more = step_figures.left_out(ablations.watch(table, missing))
                 elif view == VIEWS[2]:
                     said, figure, more = _larger(table, setting, steps, guess, passes=same == SAME[1])
                 else:
@@ -94,26 +94,26 @@ def _bench() -> fixtures.Bench:
     def tell(stage: str) -> None:
         place.caption(stage)
 
-    found = fixtures.ready(door.runs().settings, tell)
+    found = fixtures.ready(session.runs().settings, tell)
     place.empty()
     return found
 
 
 def _one(
     table: fixtures.Bench, setting: Setting, steps: int, guess: float | None, *, whole: bool
-) -> step_pictures.Drawn:
+) -> step_figures.Drawn:
     """One step. whole: its sum and its noise, and not each of its sentences."""
     price, step = dpsgd_step.price(table, setting, steps), dpsgd_step.step(table, setting)
     if whole:
-        return step_pictures.sum_and_noise(step, price, guess)
-    return step_pictures.batch(step, price, [table.words[number] for number in step.sentences], guess)
+        return step_figures.sum_and_noise(step, price, guess)
+    return step_figures.batch(step, price, [table.words[number] for number in step.sentences], guess)
 
 
 def _larger(
     table: fixtures.Bench, setting: Setting, steps: int, guess: float | None, *, passes: bool
-) -> step_pictures.Drawn:
+) -> step_figures.Drawn:
     curves = {size: dpsgd_step.prices(table, setting, steps, size, passes=passes) for size in _COMPARED}
-    return step_pictures.larger(dpsgd_step.price(table, setting, steps), curves, guess)
+    return step_figures.larger(dpsgd_step.price(table, setting, steps), curves, guess)
 
 
 LESSON = Lesson(

@@ -7,22 +7,22 @@ it without a guess (``&guess=none``); from then on ``show`` is called each time 
 """
 
 from pages.learn import (
-    lesson_1_names,
-    lesson_2_promise,
+    lesson_1_linkage,
+    lesson_2_posterior,
     lesson_3_noise,
     lesson_4_trust,
-    lesson_5_federated,
+    lesson_5_gradient_leakage,
     lesson_6_step,
-    lesson_7_price,
+    lesson_7_utility,
 )
 from pages.learn.lesson import Lesson
 
 LESSONS: tuple[Lesson, ...] = (
-    lesson_1_names.LESSON,
-    lesson_2_promise.LESSON,
+    lesson_1_linkage.LESSON,
+    lesson_2_posterior.LESSON,
     lesson_3_noise.LESSON,
     lesson_4_trust.LESSON,
-    lesson_5_federated.LESSON,
+    lesson_5_gradient_leakage.LESSON,
     lesson_6_step.LESSON,
-    lesson_7_price.LESSON,
+    lesson_7_utility.LESSON,
 )

@@ -15,10 +15,10 @@ from engine.reports.fedner import TITLES
 from engine.reports.numbers import epsilon_text
 from engine.service import Runs
 from engine.taggers import splits_of
-from pages.medical import charts, words
-from pages.medical.leaving import drawing
-from pages.shared import address, door, submitting, titles
-from pages.shared.picture import show as show_picture
+from pages.medical import charts, messages
+from pages.medical.data_flow_diagram import drawing
+from pages.shared import address, session, submitting, titles
+from pages.shared.plotly_component import show as show_picture
 
 POLL_SECONDS = 1.0
 EPSILONS = (1.0, 3.0, 8.0, 30.0)
@@ -52,10 +52,10 @@ def show(runs: Runs) -> None:
     each_step = config.federation.schedule == "gradients"
     st.html(drawing(parts, inputs, scope, each_step=each_step, together=config.federation.together))
     if common := _in_common(runs, config.corpus):
-        st.caption(words.common(*common))
+        st.caption(messages.common(*common))
     if tried := runs.measurements().get("trap"):
         with st.expander("What if only what is sent had noise?", type="compact", icon=":material/help:"):
-            st.markdown(words.trap(tried))
+            st.markdown(messages.trap(tried))
             st.caption(f"Measured by `{tried.command}`.")
     if epsilon is not None:
         try:
@@ -143,8 +143,8 @@ def _watch(runs: Runs, both: Sequence[SimulationConfig]) -> None:
             "Run" if len(missing) == 1 else "Run both",
             type="primary",
             icon=":material/play_arrow:",
-            disabled=not door.may_run(),
-            help=door.why_not(),
+            disabled=not session.may_run(),
+            help=session.why_not(),
         ):
             _submit(runs, missing)
         for run in going_on:

@@ -4,19 +4,19 @@ import streamlit as st
 
 from engine.experiments.papers import fedner_2020
 from engine.reports import fedner
-from pages.medical import charts, live, tables, words
-from pages.shared import address, door, simulated, submitting
+from pages.medical import charts, live, messages, tables
+from pages.shared import address, seeded_noise_notice, session, submitting
 from pages.shared import tables as shown
-from pages.shared.picture import show
+from pages.shared.plotly_component import show
 
-runs = door.runs()
+runs = session.runs()
 about = fedner_2020.published()
 rows = [fedner_2020.measure(cell, runs.find) for cell in fedner_2020.cells()]
-st.markdown(f"### {address.plain(words.answer(rows))}")
+st.markdown(f"### {address.plain(messages.answer(rows))}")
 st.caption(f"{about['title']}. {about['authors']}, {about['venue']}.")
-st.markdown(words.CORPORA)
+st.markdown(messages.CORPORA)
 st.caption(address.plain(fedner.all_time_text(rows)))
-simulated.caption()
+seeded_noise_notice.caption()
 names = {name: f"{name[:-1].capitalize()} {name[-1]}" for name in fedner_2020.TABLES if name[-1].isdigit()}
 names |= {"private": "Privately"}
 trying, *tabs = st.tabs(["Try it", *names.values()])
@@ -50,13 +50,13 @@ for tab, table in zip(tabs, names, strict=True):
                 key=f"picture-{table}",
                 label=label,
             )
-        st.markdown(words.STORIES[table])
-        st.markdown("**What our runs say**\n\n" + words.points(fedner.verdict(every, table)))
+        st.markdown(messages.STORIES[table])
+        st.markdown("**What our runs say**\n\n" + messages.points(fedner.verdict(every, table)))
         if found := tables.gains(every):
             st.markdown("**What sharing is worth**, on all platforms, paired by seed:")
             shown.show(found, {"gain, points": shown.number(format="%+.1f")}, key=f"gains-{table}")
         shown.show(tables.rows(here), columns, key=f"rows-{table}-{platform}")
-        st.caption(words.RELAXED)
+        st.caption(messages.RELAXED)
         wanted = fedner_2020.wanted(tables=[table])
         what = "of these" if table == "private" else f"of {names[table]}"
         submitting.button(runs, submitting.missing(runs, wanted), what, key=f"run-{table}")

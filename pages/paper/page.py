@@ -4,17 +4,17 @@ import streamlit as st
 
 from engine.experiments.papers import jana_biemann_2021 as printed
 from engine.experiments.seed_aggregates import SEEDS, over_seeds
-from pages.paper import stories
+from pages.paper import discussion
 from pages.paper import tables as paper
-from pages.shared import address, door, simulated, submitting, tables, titles
+from pages.shared import address, seeded_noise_notice, session, submitting, tables, titles
 from pages.shared.metrics import METRICS
-from pages.shared.picture import show
+from pages.shared.plotly_component import show
 
-runs = door.runs()
+runs = session.runs()
 about = printed.published()
 st.markdown("### What was printed, and what the same settings give when the noise reaches the weights")
 st.caption(f"{about['title']}. {about['authors']}, {about['venue']}, doi:{about['doi']}.")
-simulated.caption()
+seeded_noise_notice.caption()
 with st.container(horizontal=True, vertical_alignment="bottom"):
     corpus = st.selectbox("Corpus", ["conll2003", "synthetic"], format_func=titles.corpus, width=280)
     metric = st.segmented_control(
@@ -50,7 +50,7 @@ for tab, (table, title) in zip(
         wanted = list(dict.fromkeys(config for each in chosen for config in each.cell.seeds(SEEDS)))
         submitting.button(runs, submitting.missing(runs, wanted), f"of {what}", key=f"run-{table}")
         submitting.again(runs, wanted, what, key=f"again-{table}")
-        told = stories.story(table, here)
+        told = discussion.story(table, here)
         for head, text in (
             ("What the paper concluded", told.concluded),
             ("What we see", told.seen),

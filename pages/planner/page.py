@@ -8,9 +8,9 @@ from engine.errors import InvalidConfig
 from engine.experiments.planner import curve, evidence
 from engine.reports import planner as words
 from engine.service import planner
-from pages.planner import chart, choosing, rows
-from pages.shared import address, door, downloads, simulated, tables, titles
-from pages.shared.picture import show
+from pages.planner import chart, controls, rows
+from pages.shared import address, downloads, seeded_noise_notice, session, tables, titles
+from pages.shared.plotly_component import show
 
 SHOWN = 12
 """Settings in the table."""
@@ -18,7 +18,7 @@ SCORES = {
     "F1": st.column_config.TextColumn("F1", help="Mean over seeds, and its 95 % interval where there are several.")
 }
 
-runs = door.runs()
+runs = session.runs()
 overview = runs.overview()
 finished = {each.run.config.corpus for each in overview if each.last and each.last.final}
 here = sorted(finished, key=lambda name: (name != "conll2003", name))
@@ -30,7 +30,7 @@ st.markdown("#### What is needed")
 corpus = st.selectbox("Corpus", here, format_func=titles.corpus, key="corpus", bind="query-params", width=320)
 found = evidence.done(((each.run, each.last) for each in overview), corpus)
 try:
-    target = choosing.target(corpus, found)
+    target = controls.target(corpus, found)
 except InvalidConfig:
     heading.markdown("### Say what is needed: a score, an ε, or seconds.")
     st.stop()
@@ -51,7 +51,7 @@ if plan.next_runs:
     st.markdown("#### Runs that might settle it, the cheapest first")
     st.markdown("\n".join(f"- {rows.next_run(each)}" for each in plan.next_runs))
 st.caption(f"{words.chance_text(plan)} {words.OPTIMISTIC}")
-simulated.caption()
+seeded_noise_notice.caption()
 st.info(words.COSTS, icon=":material/receipt_long:")
 drawn = curve.highest(plan.lines, chart.MOST)
 name = words.measure_text(target.main)

@@ -6,16 +6,16 @@ import streamlit as st
 
 from engine.experiments import recommended_settings
 from engine.experiments.seed_aggregates import SEEDS, over_seeds, with_seeds
-from pages.practice import ladder
-from pages.shared import door, simulated, submitting, tables, titles
-from pages.shared.picture import show
+from pages.practice import ablation
+from pages.shared import seeded_noise_notice, session, submitting, tables, titles
+from pages.shared.plotly_component import show
 
-runs = door.runs()
+runs = session.runs()
 left, right = st.columns([3, 1], vertical_alignment="bottom")
 corpus = right.selectbox("Corpus", ["conll2003", "synthetic"], format_func=titles.corpus)
 sentences = runs.train_sentences(corpus)
 steps = [
-    ladder.Step(
+    ablation.Step(
         rung,
         {
             epsilon: over_seeds(recommended_settings.rung(number, corpus, sentences, epsilon), runs.find)
@@ -24,19 +24,19 @@ steps = [
     )
     for number, rung in enumerate(recommended_settings.RUNGS)
 ]
-left.markdown(f"### {ladder.answer(steps)}")
-show(ladder.picture(steps, key=f"ladder-{corpus}"), key="ladder", label=ladder.answer(steps))
+left.markdown(f"### {ablation.answer(steps)}")
+show(ablation.picture(steps, key=f"ladder-{corpus}"), key="ladder", label=ablation.answer(steps))
 st.caption(
     "From left to right each setting has one choice more than the one before it. Everything but the training sentences "
     "is public. The last rung rests on one more assumption, that public names with labels are there: a language model "
     "was tuned on Wikigold's, and spaCy's name finder learned from those of OntoNotes."
 )
-simulated.caption()
+seeded_noise_notice.caption()
 epsilon = st.segmented_control(
     "Numbers at", recommended_settings.EPSILONS, default=1.0, format_func="ε = {:g}".format, required=True
 )
 tables.show(
-    ladder.rows(steps, epsilon),
+    ablation.rows(steps, epsilon),
     {
         "gain": tables.number(format="%+.3f"),
         "seconds": tables.number(format="%.0f", help="The quickest run; runs beside others take longer."),
@@ -55,7 +55,7 @@ st.caption(
     "Each client adds noise to its own steps and pays the whole ε for its own part, so the fewer sentences it has, the "
     "more noise each step gets; averaging the clients' weights often takes much of it out again."
 )
-tables.show(ladder.federated_rows(held))
+tables.show(ablation.federated_rows(held))
 wanted = [config for found in ladders for config in with_seeds(found.config, SEEDS)]
 wanted += [config for each in split for config in with_seeds(each, SEEDS)]
 submitting.button(runs, submitting.missing(runs, list(dict.fromkeys(wanted))), "of this ladder", key="run-ladder")

@@ -14,8 +14,8 @@ from engine.experiments.seed_aggregates import engine_of
 from engine.records import EntityScores, RoundRecord, Run, RunKind, RunState
 from engine.reports.numbers import epsilon_text
 from engine.service import Overview, Runs, table_export
-from pages.runs import acting, older
-from pages.shared import address, chosen_settings, downloads, metrics, tables, titles
+from pages.runs import actions, pagination
+from pages.shared import address, compare_selection, downloads, metrics, tables, titles
 
 POLL_SECONDS = 2.0
 _ORDER = "runs_order"
@@ -31,7 +31,7 @@ SIGNS = {
 def show(runs: Runs) -> None:
     """The whole page. Raises StoreError."""
     st.fragment(_view, run_every=POLL_SECONDS if runs.going_on() else None)(runs)
-    acting.show_question()
+    actions.show_question()
 
 
 def summary(found: Sequence[Overview]) -> str:
@@ -167,15 +167,15 @@ def _plain(value: Any) -> str:
 
 
 def _view(runs: Runs) -> None:
-    found = older.looked_at(runs)
-    st.markdown(f"### {older.among(found, runs.number())}{summary(found)}")
+    found = pagination.looked_at(runs)
+    st.markdown(f"### {pagination.among(found, runs.number())}{summary(found)}")
     left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
     words = left.text_input(
         "Find",
         placeholder="crf conll2003 seed=3",
         key="runs_words",
         icon=":material/search:",
-        on_change=older.to_the_newest,
+        on_change=pagination.to_the_newest,
     )
     states = middle.multiselect(
         "State",
@@ -183,7 +183,7 @@ def _view(runs: Runs) -> None:
         key="runs_states",
         placeholder="all",
         format_func=SIGNS.__getitem__,
-        on_change=older.to_the_newest,
+        on_change=pagination.to_the_newest,
     )
     me = runs.person.name if runs.person else None
     kinds = ["yours", "published", "again", "attack", *(["others'"] if me else [])]
@@ -192,23 +192,23 @@ def _view(runs: Runs) -> None:
         [None, *kinds],
         key="runs_whose",
         format_func=lambda w: w or "all",
-        on_change=older.to_the_newest,
+        on_change=pagination.to_the_newest,
     )
-    chosen_before = st.session_state.get(acting.table_key(), {}).get("selection", {}).get("rows", [])
+    chosen_before = st.session_state.get(actions.table_key(), {}).get("selection", {}).get("rows", [])
     matches = {each.run.run_id: each for each in matching(found, words, states, whose, me)}
     # Rows are chosen by their place: while some are, the list keeps its order, and new runs come last.
     order = [run_id for run_id in st.session_state.get(_ORDER, ()) if run_id in matches] if chosen_before else []
     before = set(order)
     order += [run_id for run_id in matches if run_id not in before]
     st.session_state[_ORDER] = order
-    listed = older.shown(order)
+    listed = pagination.shown(order)
     if listed:
         frame = pd.DataFrame([row(matches[run_id], me) for run_id in listed])
         event = st.dataframe(
             frame,
             hide_index=True,
             column_config=tables.explained(frame.columns, _columns()),
-            key=acting.table_key(),
+            key=actions.table_key(),
             on_select="rerun",
             selection_mode="multi-row",
             placeholder="",
@@ -218,7 +218,7 @@ def _view(runs: Runs) -> None:
         _actions(runs, [matches[listed[number]] for number in rows if number < len(listed)])
     else:
         st.caption("No run is like that." if found else "")
-    older.steps(runs, order, found, lambda some: bool(matching(some, words, states, whose, me)))
+    pagination.steps(runs, order, found, lambda some: bool(matching(some, words, states, whose, me)))
     if listed:
         _offer([matches[run_id] for run_id in order])
 
@@ -268,13 +268,13 @@ def _actions(runs: Runs, chosen: Sequence[Overview]) -> None:
     active = [each.run.run_id for each in chosen if not each.run.status.state.final]
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button(f"Cancel {len(active)}" if active else "Cancel", disabled=not active, icon=":material/stop:"):
-            acting.each(runs.cancel, active)
+            actions.each(runs.cancel, active)
         if st.button(f"Delete {len(mine)}" if mine else "Delete", disabled=not mine, icon=":material/delete:"):
-            acting.ask(partial(acting.delete, runs, mine))
+            actions.ask(partial(actions.delete, runs, mine))
         done = {each.run.run_id: each.run.config for each in chosen if each.last and each.last.final}
         firsts = [each.run.run_id for each in chosen if each.run.run_id in done and each.run.kind == RunKind.RUN]
         if st.button("Compare", disabled=not done, icon=":material/stacked_line_chart:"):
-            chosen_settings.ask(list(done.values()))
+            compare_selection.ask(list(done.values()))
             st.switch_page("pages/compare/page.py")
         if st.button(
             f"Run {len(firsts)} again" if firsts else "Run again",
@@ -283,10 +283,10 @@ def _actions(runs: Runs, chosen: Sequence[Overview]) -> None:
             help="Once more on this machine, beside the first run, to see whether it comes out the same. "
             "What came of it stands in its note.",
         ):
-            acting.each(lambda run_id: runs.submit_again(done[run_id], owner_pid=os.getpid()), firsts)
+            actions.each(lambda run_id: runs.submit_again(done[run_id], owner_pid=os.getpid()), firsts)
         if st.button(f"Note on {len(mine)}" if mine else "Note", disabled=not mine, icon=":material/edit_note:"):
             before = next(each.note for each in chosen if each.run.run_id in mine)
-            acting.ask(partial(acting.note, runs, mine, before))
+            actions.ask(partial(actions.note, runs, mine, before))
         if runs.person:
             _sharing(runs, mine)
         if not chosen:
@@ -304,4 +304,4 @@ def _sharing(runs: Runs, mine: Sequence[str]) -> None:
         icon=":material/lock:" if shared else ":material/group:",
         help="Everybody who may sign in here sees what is shared, with its note; only you can change it.",
     ):
-        acting.each(lambda run_id: runs.share("run", run_id, shared=not shared), mine)
+        actions.each(lambda run_id: runs.share("run", run_id, shared=not shared), mine)

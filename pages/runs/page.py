@@ -1,9 +1,9 @@
 """Runs: everything that waits, runs or is done, here and published."""
 
-from pages.runs import kept, listing
-from pages.shared import door, simulated
+from pages.runs import listing, saved_models
+from pages.shared import seeded_noise_notice, session
 
-runs = door.runs()
+runs = session.runs()
 listing.show(runs)
-kept.show(runs)
-simulated.caption()
+saved_models.show(runs)
+seeded_noise_notice.caption()

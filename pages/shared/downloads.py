@@ -5,7 +5,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from engine.access.roles import Role
-from pages.shared import door
+from pages.shared import session
 
 
 def button(
@@ -13,7 +13,7 @@ def button(
 ) -> None:
     """Offer what ``content`` makes as a file called ``name``. Nobody waits for files that nobody wants, and the page
     stays as it is."""
-    runs = door.runs()
+    runs = session.runs()
 
     def taken() -> str | bytes:
         runs.allow("export", name, Role.VIEWER)

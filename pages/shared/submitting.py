@@ -9,7 +9,7 @@ from engine.config import SimulationConfig
 from engine.errors import EpsilonError
 from engine.records import Run, RunState
 from engine.service import Runs, reproducibility
-from pages.shared import address, door
+from pages.shared import address, session
 
 POLL_SECONDS = 2.0
 
@@ -32,8 +32,8 @@ def button(runs: Runs, configs: Sequence[SimulationConfig], what: str, *, key: s
         f"Run what is missing {what} ({_plural(configs)})",
         icon=":material/play_arrow:",
         key=key,
-        disabled=not door.may_run(),
-        help=door.why_not(),
+        disabled=not session.may_run(),
+        help=session.why_not(),
     ):
         _ask(runs, configs, again=False)
 
@@ -51,7 +51,7 @@ def again(runs: Runs, configs: Sequence[SimulationConfig], what: str, *, key: st
         f"Run {what} again ({_plural(done)})",
         icon=":material/replay:",
         key=key,
-        disabled=not door.may_run(),
+        disabled=not session.may_run(),
         help="Computes them once more on this machine, beside the first runs, which stay, and says whether they come "
         f"out the same. The first ones took {max(minutes, 0.1):.2g} minutes one after another.",
     ):

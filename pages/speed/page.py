@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from pages.shared import address, door
+from pages.shared import address, session
 from pages.speed import parts
 
 PARTS = {
@@ -16,7 +16,7 @@ PARTS = {
 }
 """By the benchmark whose figures they show."""
 
-known = door.runs().measurements()
+known = session.runs().measurements()
 for name, part in PARTS.items():
     if name not in known:
         st.info(f"Not measured here yet: run `python -m benchmarks.{name} --save`.", icon=":material/timer:")

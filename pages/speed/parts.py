@@ -5,8 +5,8 @@ import streamlit as st
 
 from engine.experiments.papers import fedner_2020
 from engine.records import Measurement
-from pages.shared import address, tables, titles, words
-from pages.shared.picture import show
+from pages.shared import address, messages, tables, titles
+from pages.shared.plotly_component import show
 from pages.speed import chart as speed
 
 
@@ -129,8 +129,8 @@ def fedner_table(found: Measurement) -> None:
     st.markdown("#### FedNER's Table 2")
     st.caption(
         f"On {address.plain(found.machine)}: all {values['runs']:,} runs of {values['seeds']} of the {seeds} seeds, "
-        f"side by side, from the corpora alone to the last score in {words.duration(values['wall_s'])}. All seeds at "
-        f"this pace take {words.duration(whole)}, of which {words.duration(printed)} are for the rows that the "
+        f"side by side, from the corpora alone to the last score in {messages.duration(values['wall_s'])}. All seeds at "
+        f"this pace take {messages.duration(whole)}, of which {messages.duration(printed)} are for the rows that the "
         f"paper prints. {values['equal']:,} of the runs are equal to the published ones to the last digit."
     )
     each = [speed.Bar(method, took / values["seeds"]) for method, took in values["run_s"].items()]

@@ -4,35 +4,35 @@ import streamlit as st
 
 from engine.access.roles import Person
 from engine.errors import EpsilonError
-from pages.shared import address, door
-from pages.startup import look
+from pages.shared import address, session
+from pages.startup import theme
 
 
 def required() -> Person | None:
     """Who has signed in, None where nobody has to; asks, and ends the page, where nobody has."""
     try:
-        person = door.who()
-    except door.NotSignedIn as error:
+        person = session.who()
+    except session.NotSignedIn as error:
         _ask(str(error))
         st.stop()
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
-        if door.claims().get("is_logged_in"):
+        if session.claims().get("is_logged_in"):
             st.button("Sign in as somebody else", on_click=st.logout, icon=":material/logout:")
         st.stop()
     if person:
-        _came(person.name, door.claims().get("iat"))
+        _came(person.name, session.claims().get("iat"))
     return person
 
 
 @st.cache_resource(show_spinner=False, max_entries=10_000)
 def _came(name: str, when: object) -> None:
     """Write down each sign-in once, however many pages it opens. name, when: of whom it is, and of what time."""
-    door.runs().note_sign_in()
+    session.runs().note_sign_in()
 
 
 def _ask(why: str) -> None:
-    look.apply("Sign in", here=0)
+    theme.apply("Sign in", here=0)
     st.markdown("### See what privacy costs a name finder, and whether a claimed privacy is real")
     st.markdown("This dashboard is shared: what you run and upload is yours alone until you share it. " + why)
     st.button("Sign in", type="primary", on_click=st.login, icon=":material/login:", key="sign_in")

@@ -3,17 +3,17 @@
 import streamlit as st
 
 from engine.errors import EpsilonError
-from pages.shared import address, door, simulated
-from pages.try_it import asking, panels, redacting, words
+from pages.shared import address, seeded_noise_notice, session
+from pages.try_it import messages, panels, redaction, text_input
 
-runs = door.runs()
+runs = session.runs()
 offers = runs.offers()
 st.html(f"<style>{panels.STYLE}</style>")
 head = st.container()
-text, known = asking.chosen()
+text, known = text_input.chosen()
 own = [offer for offer in offers if offer.epsilon is None]
 if own:
-    more = st.multiselect("Your own taggers too", own, format_func=words.title, key="try_own")
+    more = st.multiselect("Your own taggers too", own, format_func=messages.title, key="try_own")
     offers = [offer for offer in offers if offer.epsilon is not None or offer in more]
 if not offers:
     head.markdown("### No tagger is here")
@@ -23,15 +23,15 @@ elif not text.strip():
     st.caption("Type or paste one above, or choose an example.")
 else:
     try:
-        answer = asking.answer(runs, text, tuple(offer.run.run_id for offer in offers))
+        answer = text_input.answer(runs, text, tuple(offer.run.run_id for offer in offers))
     except EpsilonError as error:
         head.markdown("### The text could not be read")
         st.error(address.plain(str(error)), icon=":material/error:")
         st.stop()
-    head.markdown(f"### {address.plain(words.answer_line(text, words.by_title(answer, offers), known))}")
-    st.caption(words.legend(known is not None))
-    st.html(panels.drawing(text, words.panels(text, answer, offers, known)))
+    head.markdown(f"### {address.plain(messages.answer_line(text, messages.by_title(answer, offers), known))}")
+    st.caption(messages.legend(known is not None))
+    st.html(panels.drawing(text, messages.panels(text, answer, offers, known)))
     if answer.tagged:
-        redacting.show(text, words.by_title(answer, offers))
-    simulated.caption()
-    st.info(words.DEMONSTRATION, icon=":material/info:")
+        redaction.show(text, messages.by_title(answer, offers))
+    seeded_noise_notice.caption()
+    st.info(messages.DEMONSTRATION, icon=":material/info:")

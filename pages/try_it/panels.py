@@ -11,7 +11,7 @@ from itertools import groupby
 
 from engine.tagging.entities import Entity, Tagged
 from engine.tagging.missed_entities import Name, gaps
-from pages.shared.words import percent
+from pages.shared.messages import percent
 
 COLOURS = {"PER": "#aa9cfc", "LOC": "#ff9561", "ORG": "#7aecec", "MISC": "#bfeeb7"}
 """displaCy's for PERSON, LOC, ORG and PRODUCT."""

@@ -6,13 +6,13 @@ import streamlit as st
 
 from engine.experiments.seed_aggregates import over_seeds
 from engine.reports.tuning import study_cost, study_origin
-from pages.shared import address, door, simulated, tables, titles
-from pages.shared.picture import show
+from pages.shared import address, seeded_noise_notice, session, tables, titles
+from pages.shared.plotly_component import show
 from pages.tuning import chart as tuning
 
 COMMAND = "python -m engine tune --epsilon 3 --corpus conll2003 --development btc --trials 30"
 
-runs = door.runs()
+runs = session.runs()
 found = runs.studies()
 heading = st.container()
 if not found:
@@ -38,7 +38,7 @@ if tested:
     tables.older(tested.runs)
 st.info(address.plain(study_cost(named)), icon=":material/receipt_long:")
 st.caption(address.plain(study_origin(study)))
-simulated.caption()
+seeded_noise_notice.caption()
 show(tuning.history(study, key=f"history-{study.name}"), key="history", label="F1 of each trial, and the best so far")
 st.markdown("#### What made the difference")
 field = st.selectbox("F1 by", list(tuning.FIELDS), format_func=titles.heading, width=240)

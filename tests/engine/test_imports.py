@@ -47,7 +47,7 @@ RANKS = (
         "pages.frontier",
         "pages.glossary",
         "pages.learn",
-        "pages.ledger",
+        "pages.assumptions",
         "pages.medical",
         "pages.paper",
         "pages.planner",
@@ -161,7 +161,7 @@ def test_what_draws_and_what_is_said_know_no_streamlit():
         if module.startswith("pages")
         and "no streamlit" in (ast.get_docstring(ast.parse(path.read_text())) or "").lower()
     }
-    assert {"pages.shared.charts", "pages.shared.titles", "pages.explore.words", "pages.speed.chart"} <= claimed
+    assert {"pages.shared.charts", "pages.shared.titles", "pages.explore.messages", "pages.speed.chart"} <= claimed
     for name in claimed | {"pages.shared.address", "pages.shared.palette"}:
         assert not any(found.split(".")[0] == "streamlit" for found in imports(FILES[name])), name
 
@@ -197,7 +197,7 @@ def test_a_page_imports_nothing_heavy():
     code = (
         "import sys\n"
         "import engine.service, engine.reports.tuning, pages.shared.titles, pages.explore.controls, pages.explore.live\n"
-        "import pages.learn.frame, pages.learn.lessons\n"
+        "import pages.learn.lesson_layout, pages.learn.lessons\n"
         "print(*{name.split('.')[0] for name in sys.modules})"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
@@ -225,7 +225,7 @@ def test_a_worker_that_needs_no_tensorflow_has_not_loaded_it(trained_settings):
         "from engine.settings import Settings\n"
         "worker.warm_up({})\n"
         "from engine.simulation.run import simulate\n"
-        "from tests.engine.runs_for_tests import SMALL\n"
+        "from tests.engine.factories import SMALL\n"
         "assert list(simulate(SMALL, Settings.from_environment()))[-1].test\n"
         "print(*{name.split('.')[0] for name in sys.modules})"
     )

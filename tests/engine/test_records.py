@@ -21,7 +21,7 @@ from engine.records import (
     weighted,
 )
 from engine.seeds import Seeds
-from tests.engine.runs_for_tests import check, record
+from tests.engine.factories import check, record
 
 
 def test_a_record_survives_json():

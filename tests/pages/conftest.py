@@ -16,9 +16,9 @@ from engine.config import SimulationConfig, run_id
 from engine.service import Runs
 from engine.settings import REPOSITORY, Settings
 from engine.store import published
-from pages.shared import door
+from pages.shared import session
 from tests.engine.access.test_roles import text
-from tests.engine.runs_for_tests import check
+from tests.engine.factories import check
 
 st_navigation = st.navigation
 _CHECK = check()
@@ -75,7 +75,7 @@ def open_page(settings, monkeypatch, offered):
         assert not test.exception
         return test
 
-    monkeypatch.setattr(door, "_behind_the_scenes", lambda opened: None)
+    monkeypatch.setattr(session, "_behind_the_scenes", lambda opened: None)
     yield open_at
     st.cache_resource.clear()
 
@@ -96,7 +96,7 @@ def open_as(open_page, shared: Settings, monkeypatch: pytest.MonkeyPatch) -> Cal
 
     def open_at(name: str, page: str, **claims: object) -> AppTest:
         said = {"is_logged_in": True, "iat": time.time(), "email": f"{name}@example.org", "email_verified": True}
-        monkeypatch.setattr(door, "claims", lambda: said | claims)
+        monkeypatch.setattr(session, "claims", lambda: said | claims)
         return open_page(page, shared)
 
     return open_at

@@ -8,10 +8,10 @@ import streamlit as st
 from engine.access.roles import Limits, Person, Role
 from engine.config import run_id
 from engine.service import Runs
-from pages.account import words
+from pages.account import messages
 from pages.runs import listing
-from pages.shared import door
-from tests.engine.runs_for_tests import SMALL, provenance, record
+from pages.shared import session
+from tests.engine.factories import SMALL, provenance, record
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_viewer_is_not_offered_what_would_be_refused(open_as):
 
 
 def test_nothing_of_it_is_there_where_nobody_signs_in(open_page):
-    assert door.claims() == {}
+    assert session.claims() == {}
     test = open_page("explore")
     assert not any(button.label == "Sign in" for button in test.button)
     st.cache_resource.clear()
@@ -100,6 +100,6 @@ def test_nothing_of_it_is_there_where_nobody_signs_in(open_page):
 
 def test_words_of_limits():
     person = Person(name="a`b", role=Role.ADMIN, limits=Limits(runs=1000, uploads=7))
-    assert words.who(person) == "You are `a'b`, an admin here"
-    assert len(words.allowed(Role.ADMIN)) == 3
-    assert "0 of 1,000 runs" in words.holds(person, [], 3)
+    assert messages.who(person) == "You are `a'b`, an admin here"
+    assert len(messages.allowed(Role.ADMIN)) == 3
+    assert "0 of 1,000 runs" in messages.holds(person, [], 3)

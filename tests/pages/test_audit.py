@@ -15,7 +15,7 @@ from engine.records import Audit, RunState
 from engine.reports.audits import server_text
 from engine.service import Runs, audit_jobs
 from engine.store import audits
-from pages.audit import canary_game, charts, words
+from pages.audit import canary_quiz, charts, messages
 from pages.audit.groups import chosen, groups, name_of
 from tests.engine.store.test_audits import AUDIT, CANARIES, MEMBERSHIP, SERVER
 from tests.pages.reading import figures
@@ -59,7 +59,7 @@ def test_recipes_are_named_whatever_their_noise():
 
 def test_what_is_lost_is_said_beside_the_claim():
     (group,) = groups({audit.run_id: audit for audit in (made_up(0), made_up(1))})
-    said = words.answer(group)
+    said = messages.answer(group)
     assert "Good practice, ε = 3 claimed" in said
     steps, tagger = said.index("reads every step"), said.index("has the tagger")
     assert "ε = 1.5" in said[steps:tagger]
@@ -70,7 +70,7 @@ def test_what_is_lost_is_said_beside_the_claim():
 def test_what_a_server_reads_stands_beside_its_noise():
     (group,) = groups({audit.run_id: audit for audit in (made_up(1), made_up(0))})
     found, sigma = group.server
-    first, second = words.readings(found, sigma)
+    first, second = messages.readings(found, sigma)
     assert (first["the server reads"], first["of them right"], first["found of those there"]) == (
         "the messages",
         100,
@@ -79,12 +79,12 @@ def test_what_a_server_reads_stands_beside_its_noise():
     assert second[""] == "this run"
     assert second["the server reads"].startswith("nothing")
     more = replace(found, readings=(*found.readings, replace(found.readings[-1], noise_multiplier=9.0)))
-    assert words.readings(more, sigma)[-1]["the server reads"] == "not measured again, as with less noise"
+    assert messages.readings(more, sigma)[-1]["the server reads"] == "not measured again, as with less noise"
     assert server_text(more, 9.0).endswith(", not measured again at this noise")
     alone = made_up(0, white=None, black=None, membership=None)
     (only,) = groups({"a": alone})
     assert only.claimed == 3.0
-    assert "nothing beyond frequent words" in words.answer(only)
+    assert "nothing beyond frequent words" in messages.answer(only)
     assert server_text(found, sigma).endswith("nothing beyond frequent words; up to σ = 0 it reads something")
     read = server_text(found, 0.0)
     assert figures(read[read.index("100 words") :])[:3] == ["100", "100 %", "200"]
@@ -93,9 +93,9 @@ def test_what_a_server_reads_stands_beside_its_noise():
 def test_a_claim_that_is_refuted_is_said_first():
     broken = made_up(0, white=replace(WHITE, bound_of_trials=4.0))
     (group,) = groups({"a": broken})
-    assert "1 of 2 runs" in words.answer(group)
-    assert words.runs(group)[0]["verdict"].startswith("✗")
-    assert words.runs(group)[1]["verdict"].startswith("✓")
+    assert "1 of 2 runs" in messages.answer(group)
+    assert messages.runs(group)[0]["verdict"].startswith("✗")
+    assert messages.runs(group)[1]["verdict"].startswith("✓")
 
 
 def test_a_picture_has_what_is_claimed_right_of_what_is_lost():
@@ -117,8 +117,8 @@ def test_a_picture_has_what_is_claimed_right_of_what_is_lost():
 
 def test_how_much_canaries_can_show_at_most_where_no_noise_is():
     free = replace(WHITE, claimed=math.inf, canaries=1000)
-    assert "no more than ε = 5.8" in words.ceiling(groups({"a": made_up(0, white=free)}))
-    assert words.ceiling(groups({"a": made_up(0)})) == ""
+    assert "no more than ε = 5.8" in messages.ceiling(groups({"a": made_up(0, white=free)}))
+    assert messages.ceiling(groups({"a": made_up(0)})) == ""
 
 
 def test_nothing_measured_says_how(open_page):
@@ -151,7 +151,7 @@ def test_audits_are_shown_and_a_run_without_is_told_how(open_page, measured):
 def test_who_finds_canaries_is_told_how_many_are_right(open_page, measured, monkeypatch):
     canaries = tuple(Canary(("Tola", "*came*"), (True, False), 0.1, 0.5, place % 2 == 0) for place in range(8))
     monkeypatch.setattr(find_the_canary, "deal", lambda settings, target, number: Game(target, canaries, 0.75))
-    canary_game._deal.clear()
+    canary_quiz._deal.clear()
     page = open_page("audit")
     assert not page.checkbox
     page.toggle(key="canary_train").set_value(True).run()
@@ -164,17 +164,17 @@ def test_who_finds_canaries_is_told_how_many_are_right(open_page, measured, monk
 
 
 def test_words_of_a_game_are_no_markup():
-    assert canary_game._plain("<b>*x*[y](z)$") == "\\<b\\>\\*x\\*\\[y\\]\\(z\\)\\$"
+    assert canary_quiz._plain("<b>*x*[y](z)$") == "\\<b\\>\\*x\\*\\[y\\]\\(z\\)\\$"
     assert math.isinf(find_the_canary.EPSILONS[0])
 
 
 def test_how_good_the_audit_is_where_the_truth_is_known():
     cell = {"family": "any", "epsilon": 3.0, "coverage": 0.99, "median": 1.5, "half_the_noise_caught": 1.0}
-    (row,) = words.truth_known({"repetitions": 9, "cells": [cell]})
+    (row,) = messages.truth_known({"repetitions": 9, "cells": [cell]})
     assert row["share of ε"] == 0.5
     assert row["bound holds, %"] == 99.0
     cell = {"fault": "no noise", "contradicted": 9, "bound_mean": 7.0, "check_failed": 10}
-    (row,) = words.sabotage({"runs": 10, "claimed": 1.0, "cells": [cell]})
+    (row,) = messages.sabotage({"runs": 10, "claimed": 1.0, "cells": [cell]})
     assert row["refuted"] == "9 of 10"
 
 

@@ -8,7 +8,7 @@ import pytest
 from engine.cluster import supervisor
 from engine.config import PrivacyConfig, SimulationConfig
 from engine.service import Runs, budget_service
-from pages.budget import charts, words
+from pages.budget import charts, messages
 from pages.shared import address
 
 CONFIG = SimulationConfig.from_flat(
@@ -67,7 +67,7 @@ def test_pieces_of_the_bar_make_a_whole(spent):
     figure = charts.bar(now, key="a")
     assert sum(bar.x[0] for bar in figure.data) == pytest.approx(1)
     assert figure.data[0].marker.pattern.shape == "/", "under way"
-    assert words.bookings(now)[0][""] == "under way"
+    assert messages.bookings(now)[0][""] == "under way"
 
 
 def test_explore_says_what_a_run_would_take(open_page, spent):

@@ -12,9 +12,9 @@ from engine.service import Overview
 from pages.compare import every_run, parallel
 from pages.compare import groups as compare
 from pages.compare.overlay import overlay
-from pages.shared import finished
+from pages.shared import group_by_config
 from tests.engine.experiments.papers.test_jana_biemann_2021 import run_of
-from tests.engine.runs_for_tests import check
+from tests.engine.factories import check
 
 
 def group(correct: tuple[int, ...], epsilon: float = 1.0, **fields: object) -> compare.Group:
@@ -29,14 +29,14 @@ def overview(run: Run) -> Overview:
 
 def test_runs_that_differ_in_their_seed_are_one_setting():
     first, second = group((5, 6)), group((7,), clients=5)
-    known = finished.configurations([overview(run) for run in (*first.runs, *second.runs)])
+    known = group_by_config.configurations([overview(run) for run in (*first.runs, *second.runs)])
     assert {config.federation.clients: len(ids) for config, ids in known.items()} == {1: 2, 5: 1}
 
 
 def test_a_run_whose_check_failed_is_not_compared():
     (run,) = group((5,)).runs
     last = replace(run.records[-1], noise_check=check("The noise is not there."))
-    assert finished.configurations([Overview(run, last, "")]) == {}
+    assert group_by_config.configurations([Overview(run, last, "")]) == {}
 
 
 def test_rows_hold_only_what_differs():

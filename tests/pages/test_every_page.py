@@ -10,8 +10,8 @@ from engine.errors import InvalidConfig
 from engine.service import Answer, Runs
 from engine.settings import REPOSITORY
 from engine.store import audits, tuning_studies
-from pages.shared.simulated import SEEDED
-from pages.startup import terms
+from pages.shared.seeded_noise_notice import SEEDED
+from pages.startup import glossary_tooltips
 from tests.engine.store.test_audits import AUDIT
 from tests.pages.test_tuning import STUDY
 
@@ -72,8 +72,8 @@ def test_the_navigation_offers_every_page(open_as, offered):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_has_what_every_page_has(page, opened, everything, monkeypatch):
-    explained, open_terms = [], terms.open_where_they_stand
-    monkeypatch.setattr(terms, "open_where_they_stand", lambda: explained.append(open_terms()))
+    explained, open_terms = [], glossary_tooltips.open_where_they_stand
+    monkeypatch.setattr(glossary_tooltips, "open_where_they_stand", lambda: explained.append(open_terms()))
     found = opened(page)
     assert not found.error
     assert len(explained) == 1

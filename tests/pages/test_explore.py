@@ -19,7 +19,7 @@ from engine.settings import REPOSITORY
 from engine.store import published
 from pages.explore import charts, curves
 from pages.shared import address, titles
-from tests.engine.runs_for_tests import provenance, record
+from tests.engine.factories import provenance, record
 from tests.pages.reading import figures
 
 

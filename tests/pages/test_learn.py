@@ -15,10 +15,10 @@ import streamlit as st
 
 from engine.lessons.poll import Poll, Question, Tally
 from engine.settings import REPOSITORY, Settings
-from pages.learn import class_poll, classroom, histogram, link, qr
+from pages.learn import class_poll, classroom, histogram, qr, url_state
 from pages.learn.lesson import MOST_WORDS, Guess, Lesson
 from pages.learn.lessons import LESSONS
-from pages.learn.link import Place
+from pages.learn.url_state import Place
 from tests.pages.reading import in_sight, words_in
 
 CALLS = []
@@ -200,7 +200,7 @@ class TestFrame:
     ],
 )
 def test_a_link_leads_where_it_was_made(place):
-    assert link.read(place.fields(), BOTH) == (place, [])
+    assert url_state.read(place.fields(), BOTH) == (place, [])
 
 
 class TestClassMode:

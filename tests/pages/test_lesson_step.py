@@ -7,7 +7,7 @@ import pytest
 
 from engine.lessons import fixtures
 from engine.lessons.ablations import FAULTS
-from pages.learn import lesson_6_step, marking
+from pages.learn import guess_markers, lesson_6_step
 from pages.learn.lesson import MOST_WORDS
 from tests.pages.controls import Controls
 
@@ -36,7 +36,7 @@ def learn(open_page, lesson_settings, monkeypatch, made):
 
 
 def guess_lines(figure) -> list:
-    looks = [shape for shape in figure.layout.shapes if shape.line.color == marking.GUESS["color"]]
+    looks = [shape for shape in figure.layout.shapes if shape.line.color == guess_markers.GUESS["color"]]
     return looks + [trace for trace in figure.data if trace.name == "your guess"]
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from engine.lessons import counting_queries, linkage
 from engine.lessons.noise_mechanisms import KINDS
-from pages.learn import lesson_1_names, lesson_2_promise, lesson_3_noise, lesson_4_trust, marking
+from pages.learn import guess_markers, lesson_1_linkage, lesson_2_posterior, lesson_3_noise, lesson_4_trust
 from pages.learn.lesson import MOST_WORDS, Lesson
 from tests.pages.controls import Controls
 
-MODULES = (lesson_1_names, lesson_2_promise, lesson_3_noise, lesson_4_trust)
+MODULES = (lesson_1_linkage, lesson_2_posterior, lesson_3_noise, lesson_4_trust)
 GUESSES = {"names": "40", "promise": "70", "noise": "20", "trust": "5"}
 VIEWS = [(module, f"l{number}", view) for number, module in enumerate(MODULES, start=1) for view in module.VIEWS]
 each_view = pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def drawn(monkeypatch):
 
 def guess_lines(figure) -> list:
     """Where a guess is drawn: lines across or upright, a line among the curves, or bars about the truth."""
-    looks = [shape for shape in figure.layout.shapes if shape.line.color == marking.GUESS["color"]]
+    looks = [shape for shape in figure.layout.shapes if shape.line.color == guess_markers.GUESS["color"]]
     looks += [trace for trace in figure.data if "guess" in (trace.name or "")]
     return looks + [note for note in figure.layout.annotations if "guessed" in note.text]
 
@@ -135,9 +135,9 @@ def test_what_does_not_happen_is_not_said():
     outsider = linkage.Outsider(known=8, wrong=2, days_off=14)
     found = linkage.attack(linkage.ratings(), outsider, linkage.Release())
     assert found.shares == (1, 0, 0)
-    assert lesson_1_names.answer(found, 8, 2) == "Who knows 8 ratings (2 wrong) finds 100 of 100 people again."
+    assert lesson_1_linkage.answer(found, 8, 2) == "Who knows 8 ratings (2 wrong) finds 100 of 100 people again."
     one = linkage.attack(linkage.ratings(), linkage.Outsider(known=1, wrong=0, days_off=14), linkage.Release())
-    said = lesson_1_names.answer(one, 1, 0)
+    said = lesson_1_linkage.answer(one, 1, 0)
     assert re.search(r"finds \d+ of 100 people again, takes \d+ for somebody else and names nobody for \d+\.$", said)
 
 

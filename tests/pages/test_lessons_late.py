@@ -10,11 +10,11 @@ from engine.errors import CorpusError
 from engine.lessons import federated, fixtures
 from engine.lessons.gradient_leakage import NOISE
 from engine.lessons.utility_curve import GOOD, PAPER
-from pages.learn import lesson_5_devices, lesson_5_federated, lesson_7_price, marking
+from pages.learn import guess_markers, lesson_5_fedavg, lesson_5_gradient_leakage, lesson_7_utility
 from pages.learn.lesson import MOST_WORDS
 from tests.pages.reading import figures, in_sight, words_in
 
-MODULES = (lesson_5_federated, lesson_7_price)
+MODULES = (lesson_5_gradient_leakage, lesson_7_utility)
 each_lesson = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.LESSON.name)
 
 
@@ -22,7 +22,7 @@ each_lesson = pytest.mark.parametrize("module", MODULES, ids=lambda module: modu
 def drawn(monkeypatch):
     """The figures that a lesson drew."""
     figures = []
-    for module in (*MODULES, lesson_5_devices):
+    for module in (*MODULES, lesson_5_fedavg):
         monkeypatch.setattr(module, "draw", lambda figure, *, key, label: figures.append((figure, label)))
     st.cache_data.clear()
     yield figures
@@ -36,7 +36,7 @@ def learn(open_page, with_published):
 
 
 def guessed(figure) -> list:
-    return [shape for shape in figure.layout.shapes if shape.line.color == marking.GUESS["color"]]
+    return [shape for shape in figure.layout.shapes if shape.line.color == guess_markers.GUESS["color"]]
 
 
 def heading(page) -> str:
@@ -74,7 +74,7 @@ class TestFederated:
         assert all(symbol.endswith("-open") for symbol in (trace.marker.symbol[-1] for trace in figure.data))
         assert "<mark>timetable</mark>" in self.marks(page)
         assert "<span>" not in self.marks(page)
-        assert f"{fixtures.ready(lesson_settings).weights.size:,} numbers" in lesson_5_federated.LESSON.question
+        assert f"{fixtures.ready(lesson_settings).weights.size:,} numbers" in lesson_5_gradient_leakage.LESSON.question
 
     def test_noise_and_sums_blunt_it_and_clipping_does_not(self, federated_page, drawn):
         page = federated_page(guess="none", l5_batch="8")
@@ -94,8 +94,8 @@ class TestFederated:
         assert there == read
 
     def test_what_one_slider_leads_to_is_worked_out_ahead(self):
-        here = lesson_5_federated.Setting()
-        found = lesson_5_federated.beside(here)
+        here = lesson_5_gradient_leakage.Setting()
+        found = lesson_5_gradient_leakage.beside(here)
         assert len(set(found)) == len(found) == 4 + 2 + 5
         assert here not in found
         moved = [[each.sentences != 2, each.steps != 1, each.clients != 1] for each in found]
@@ -103,13 +103,13 @@ class TestFederated:
         assert {each.sentences for each in found[:4]} == {1, 2, 4}  # the nearest places first
 
     def test_words_are_shown_and_never_interpreted(self):
-        shown = lesson_5_federated.marked([("<b>", True), ("&", False), ("x", None)])
+        shown = lesson_5_gradient_leakage.marked([("<b>", True), ("&", False), ("x", None)])
         assert "<mark>&lt;b&gt;</mark> <span>&amp;</span> x" in shown
 
     @pytest.fixture
     def short(self, monkeypatch):
         monkeypatch.setattr(federated, "ROUNDS", 2)
-        monkeypatch.setattr(lesson_5_devices, "ROUNDS", 2)
+        monkeypatch.setattr(lesson_5_fedavg, "ROUNDS", 2)
         federated.live.cache_clear()
         yield
         federated.live.cache_clear()

@@ -13,8 +13,8 @@ from engine.records import Run
 from engine.reports import fedner
 from engine.service import Runs
 from engine.settings import REPOSITORY, Settings
-from pages.medical import charts, live, tables, words
-from pages.medical.leaving import drawing
+from pages.medical import charts, live, messages, tables
+from pages.medical.data_flow_diagram import drawing
 from tests.engine.experiments.papers.test_fedner_2020 import run
 
 PARTS = [shared_parameters.Part("hidden", 77_312, leaves=True), shared_parameters.Part("scores", 666, leaves=False)]
@@ -39,22 +39,22 @@ def measured(known: dict[SimulationConfig, Run]) -> list[fedner_2020.Row]:
 
 
 def test_whether_sharing_pays_is_in_the_first_sentence() -> None:
-    assert words.answer(measured({})) == words.NOT_RUN
-    gained = words.answer(measured(found(6, 5, 3)))
+    assert messages.answer(measured({})) == messages.NOT_RUN
+    gained = messages.answer(measured(found(6, 5, 3)))
     assert "ADE +10.0, PsyTAR +10.0, BC5CDR +10.0" in gained
     assert "3 seeds" in gained
     assert "gain" in gained
-    lost = words.answer(measured(found(4, 5, 3)))
+    lost = messages.answer(measured(found(4, 5, 3)))
     assert "ADE −10.0" in lost
     assert "cost" in lost
     known = found(6, 5, 3)
     one = {config: made for config, made in known.items() if not config.seed}
-    alone = words.answer(measured(one))
+    alone = messages.answer(measured(one))
     assert "ADE +10.0, PsyTAR +10.0" in alone
     assert "one seed" in alone
     known = found(5, 5, 3)
     mixed = {config: made for config, made in known.items() if config.seed or config.federation.shared != NOTHING}
-    assert "over 2 seeds" in words.answer(measured(mixed))
+    assert "over 2 seeds" in messages.answer(measured(mixed))
 
 
 def test_rows_are_in_per_cent_beside_what_was_printed() -> None:
@@ -124,7 +124,7 @@ def test_before_anything_was_run_the_printed_numbers_are_there_and_the_corpora_c
 ) -> None:
     empty = open_page("medical")
     said = "\n".join(element.value for element in (*empty.markdown, *empty.caption, *empty.info))
-    assert words.NOT_RUN in said
+    assert messages.NOT_RUN in said
     assert said.count(fedner.NOTHING_YET) == len(fedner_2020.TABLES)
     assert "The medical corpora are not on this machine yet" in said
     assert len(empty.dataframe) == len(fedner_2020.TABLES)
@@ -184,7 +184,7 @@ def test_where_all_is_done_the_page_says_what_brings_the_button_back(
 
 def test_what_noise_on_what_is_sent_alone_is_worth_is_told_as_it_was_measured(open_page, settings: Settings) -> None:
     kept = Runs(replace(settings, published=REPOSITORY / "cached_results")).measurements()["trap"]
-    said = words.trap(kept)
+    said = messages.trap(kept)
     assert f"**{kept.values['trap']['right']} of {kept.values['trials']}** trials" in said
     assert kept.values["trap"]["moved_most"] > 10 > 1.01 > kept.values["honest"]["moved_most"]
     assert kept.values["trap"]["right"] / kept.values["trials"] > kept.values["right_at_most"]

@@ -12,10 +12,10 @@ from engine.records import RunKind
 from engine.reports import paper_tables as reports
 from engine.service import Runs
 from engine.service.reproducibility import repeat_id
-from pages.paper import stories
+from pages.paper import discussion
 from pages.paper import tables as paper
 from tests.engine.experiments.papers.test_jana_biemann_2021 import run_of
-from tests.engine.runs_for_tests import provenance, record
+from tests.engine.factories import provenance, record
 from tests.pages.reading import figures
 
 
@@ -116,7 +116,7 @@ def test_every_page_says_which_engine_its_runs_are_of(open_page, older, name):
 def test_each_table_has_its_story():
     for table in tables.TABLES:
         found = [tables.measure(c, lambda config: run_of(config, 5), 1) for c in tables.cells() if c.table == table]
-        story = stories.story(table, [each for each in found if each.found.runs])
+        story = discussion.story(table, [each for each in found if each.found.runs])
         assert story.concluded
         assert story.why
         assert table in ("table4", "table6") or "F1 of whole names" in story.seen

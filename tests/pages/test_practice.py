@@ -6,12 +6,12 @@ import pytest
 
 from engine.experiments import recommended_settings
 from engine.experiments.seed_aggregates import over_seeds, with_seeds
-from pages.practice import ladder
+from pages.practice import ablation
 from tests.engine.experiments.papers.test_jana_biemann_2021 import run_of
 from tests.pages.reading import figures
 
 
-def steps(first: int, last: int) -> list[ladder.Step]:
+def steps(first: int, last: int) -> list[ablation.Step]:
     made = []
     for number, rung in enumerate(recommended_settings.RUNGS):
         right = {0: first, len(recommended_settings.RUNGS) - 1: last}.get(number)
@@ -20,22 +20,22 @@ def steps(first: int, last: int) -> list[ladder.Step]:
             config = recommended_settings.rung(number, "conll2003", 14_041, epsilon)
             known = {} if right is None else {c: run_of(c, right + c.seed) for c in with_seeds(config, 2)}
             measured[epsilon] = over_seeds(config, known.get)
-        made.append(ladder.Step(rung, measured))
+        made.append(ablation.Step(rung, measured))
     return made
 
 
 def test_the_lesson_is_in_the_first_sentence():
-    said = ladder.answer(steps(2, 8))
+    said = ablation.answer(steps(2, 8))
     assert figures(said)[:3] == ["1", "0.17", "0.57"]
     assert said.index("paper's setting") < said.index("0.17") < said.index("good practice") < said.index("0.57")
     nothing = [
         replace(step, measured={e: replace(m, entity=None) for e, m in step.measured.items()}) for step in steps(2, 8)
     ]
-    assert "has not been run here yet" in ladder.answer(nothing)
+    assert "has not been run here yet" in ablation.answer(nothing)
 
 
 def test_rows_have_gains_over_the_rung_below():
-    rows = ladder.rows(steps(2, 8), 1.0)
+    rows = ablation.rows(steps(2, 8), 1.0)
     assert [row["choice"] for row in rows] == [rung.name for rung in recommended_settings.RUNGS]
     assert rows[0]["F1"] == pytest.approx(2.5 / 15)
     assert rows[0]["gain"] is None
@@ -46,7 +46,7 @@ def test_rows_have_gains_over_the_rung_below():
 
 
 def test_the_picture_has_a_line_for_each_epsilon():
-    figure = ladder.picture(steps(2, 8), key="k")
+    figure = ablation.picture(steps(2, 8), key="k")
     assert [trace.name for trace in figure.data] == ["ε = 1", "ε = 3", "ε = 8"]
     assert list(figure.data[0].x) == [recommended_settings.RUNGS[0].name, recommended_settings.RUNGS[-1].name]
 

@@ -11,8 +11,8 @@ from engine.records import RunKind, RunState
 from engine.service import Runs
 from engine.service.reproducibility import repeat_id
 from engine.store import paths
-from pages.runs import listing, older
-from tests.engine.runs_for_tests import SMALL, provenance, record, scores
+from pages.runs import listing, pagination
+from tests.engine.factories import SMALL, provenance, record, scores
 
 
 def stored(runs: Runs, seed: int, *, done: bool = True) -> str:
@@ -188,10 +188,10 @@ class TestNoting:
         def script(kept):
             from types import SimpleNamespace
 
-            from pages.runs import acting
+            from pages.runs import actions
 
             runs = SimpleNamespace(write_note=lambda run_id, text: kept.append((run_id, text)))
-            acting.note(runs, ["a", "b"], "before")
+            actions.note(runs, ["a", "b"], "before")
 
         return AppTest.from_function(script, kwargs={"kept": kept}).run()
 
@@ -219,8 +219,8 @@ class TestOlderRuns:
 
     @pytest.fixture
     def page(self, open_page, settings, monkeypatch):
-        monkeypatch.setattr(older, "ROWS", 2)
-        monkeypatch.setattr(older, "LOOKED_AT", 3)
+        monkeypatch.setattr(pagination, "ROWS", 2)
+        monkeypatch.setattr(pagination, "LOOKED_AT", 3)
         runs = Runs(settings)
         for seed in range(7):
             stored(runs, seed, done=seed > 0)

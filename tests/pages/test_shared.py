@@ -22,10 +22,10 @@ from engine.embeddings.contamination import Overlap, believable
 from engine.records import Counts, EntityScores, LayerNoise, PrivacySpent, Run, RunState, RunStatus
 from engine.reports.noise_check import check_lines
 from engine.service import Estimate, Preview
-from pages.explore import charts, curves, words
+from pages.explore import charts, curves, messages
 from pages.shared import address, submitting
 from pages.speed import chart as speed
-from tests.engine.runs_for_tests import SMALL, check, provenance, record
+from tests.engine.factories import SMALL, check, provenance, record
 from tests.pages.reading import figures
 
 CORPORA = ("synthetic", "conll2003")
@@ -136,7 +136,7 @@ SPENT = PrivacySpent(epsilon=0.734, delta=1e-5, rdp_epsilon=1.03)
     ],
 )
 def test_how_long_a_run_may_take(found, said):
-    assert words.estimate(found) == said
+    assert messages.estimate(found) == said
 
 
 PREVIEW = Preview(privacy=SPENT, tier="strong", train_sentences=9, steps=9, warnings=(), estimate=None)
@@ -150,18 +150,18 @@ def scored(correct: int, predicted: int, gold: int) -> EntityScores:
 class TestWords:
     def test_the_answer_is_the_one_that_was_promised(self):
         final = dataclasses.replace(record(2), privacy=SPENT, test=scored(64, 90, 100))
-        text = words.answer(run_of(RunState.DONE, [final]), PREVIEW, scored(82, 100, 100))
+        text = messages.answer(run_of(RunState.DONE, [final]), PREVIEW, scored(82, 100, 100))
         assert figures(text) == ["0.734", "1e-5", "64 %", "71 %", "0.67", "95 %", "0.57", "0.76", "0.82"]
         assert re.findall("ε|δ|F1", text) == ["ε", "δ", "F1"]
 
     def test_few_names_are_said(self):
         final = dataclasses.replace(record(2), privacy=SPENT, test=scored(36, 36, 36))
-        text = words.answer(run_of(RunState.DONE, [final]), PREVIEW, None)
+        text = messages.answer(run_of(RunState.DONE, [final]), PREVIEW, None)
         assert figures(text.partition("F1")[2]) == ["1.00", "95 %", "0.90", "1.00", "36"]
 
     def test_nothing_found_is_said(self):
         final = dataclasses.replace(record(2), privacy=SPENT, test=scored(0, 0, 100))
-        text = words.answer(run_of(RunState.DONE, [final]), PREVIEW, None)
+        text = messages.answer(run_of(RunState.DONE, [final]), PREVIEW, None)
         assert figures(text) == ["0.734", "1e-5", "0"]
         assert "none" in text
 
@@ -176,12 +176,12 @@ class TestWords:
         ],
     )
     def test_every_state_has_a_sentence(self, run, numbers, term):
-        text = words.answer(run, PREVIEW, None)
+        text = messages.answer(run, PREVIEW, None)
         assert figures(text) == numbers
         assert term in text.replace("\u00a0", " ")
 
     def test_a_stopped_run_says_how_far_it_came(self):
-        text = words.answer(run_of(RunState.CANCELLED, progress=0.37), PREVIEW, None)
+        text = messages.answer(run_of(RunState.CANCELLED, progress=0.37), PREVIEW, None)
         assert figures(text)[0] == "37 %"
         assert text.startswith("Stopped")
 
@@ -190,19 +190,19 @@ class TestWords:
         preview = dataclasses.replace(PREVIEW, overlap=found)
         nothing = believable(SPENT, found)
         final = dataclasses.replace(record(2), privacy=nothing, test=scored(64, 90, 100))
-        said = words.answer(run_of(RunState.DONE, [final]), preview, None)
+        said = messages.answer(run_of(RunState.DONE, [final]), preview, None)
         assert said.startswith("Without privacy")
         assert figures(said)[0] == "64 %"
         assert "6 of 8 test sentences (75.0%)" in said
         assert "Wikigold" in said
-        assert words.promise(nothing) == [found.privacy_text]
-        assert "2 of 10 training sentences (20.0%)" in words.promise(nothing)[0]
-        assert words.assumptions(nothing, SimulationConfig()).startswith("Not private")
+        assert messages.promise(nothing) == [found.privacy_text]
+        assert "2 of 10 training sentences (20.0%)" in messages.promise(nothing)[0]
+        assert messages.assumptions(nothing, SimulationConfig()).startswith("Not private")
 
     def test_the_promise_names_the_odds(self):
-        first = words.promise(PrivacySpent(epsilon=math.log(3), delta=1e-5, rdp_epsilon=1.5))[0]
+        first = messages.promise(PrivacySpent(epsilon=math.log(3), delta=1e-5, rdp_epsilon=1.5))[0]
         assert "at most 75\u00a0%" in first
-        assert "no promise" in words.promise(PrivacySpent(epsilon=math.inf, delta=1e-5))[0]
+        assert "no promise" in messages.promise(PrivacySpent(epsilon=math.inf, delta=1e-5))[0]
 
     @pytest.mark.parametrize(
         ("epsilon", "text"),
@@ -214,18 +214,18 @@ class TestWords:
         ],
     )
     def test_the_odds_have_the_digits_that_say_something(self, epsilon, text):
-        assert words.odds(epsilon).replace("\u00a0", " ") == text
+        assert messages.odds(epsilon).replace("\u00a0", " ") == text
 
     def test_shuffling_shows_the_figure_that_holds(self):
         spent = dataclasses.replace(SPENT, accountant="exact", epsilon=12.3, poisson_epsilon=0.7)
-        told, printed, _ = words.promise(spent)[0], *words.promise(spent)[2:]
+        told, printed, _ = messages.promise(spent)[0], *messages.promise(spent)[2:]
         assert "ε\u00a0=\u00a012.3" in told
         assert figures(printed) == ["0.7"]
         assert "not hold" in printed
 
     @pytest.mark.parametrize(("seconds", "text"), [(0.2, "1 s"), (41, "41 s"), (200, "3 min"), (9000, "2.5 h")])
     def test_durations(self, seconds, text):
-        assert words.duration(seconds) == text
+        assert messages.duration(seconds) == text
 
 
 def test_what_is_missing_has_no_run_of_todays_engine_done_or_under_way():
@@ -268,23 +268,23 @@ class TestNoiseCheck:
     def test_a_failed_check_is_said_before_everything_else(self):
         last = record(2, faults=("The noise on the weights has 0.0 % of what was planned.",))
         run = run_of(RunState.DONE, [record(0), record(1), last])
-        said = words.answer(run, PREVIEW, None)
+        said = messages.answer(run, PREVIEW, None)
         assert said.startswith("Not private")
         assert "noise check failed" in said
         assert "ε" not in said
         running = run_of(RunState.RUNNING, [record(0), record(1, faults=("It is off.",))])
-        assert "not private" in words.answer(running, PREVIEW, None)
+        assert "not private" in messages.answer(running, PREVIEW, None)
 
     def test_the_badge_and_what_it_opens(self):
-        assert words.check_label(check()) == ":green[Noise check passed]"
-        assert words.check_label(check("It is off.")) == ":red[Noise check failed]"
-        opened = "\n".join(words.check_paragraphs(check("It is off.")))
+        assert messages.check_label(check()) == ":green[Noise check passed]"
+        assert messages.check_label(check("It is off.")) == ":red[Noise check failed]"
+        opened = "\n".join(messages.check_paragraphs(check("It is off.")))
         assert cells(opened, "each weight, σ · C") == ["1.4998", "1.5 ± 0.005"]
         assert cells(opened, "gradient of 80 sentences") == ["1.5", "at most 1.5"]
         assert "- It is off." in opened
 
     def test_what_was_looked_at_is_told_layer_by_layer(self):
-        opened = "\n".join(words.check_paragraphs(CLOSE)).replace("\u00a0", " ")
+        opened = "\n".join(messages.check_paragraphs(CLOSE)).replace("\u00a0", " ")
         assert cells(opened, "LSTM forwards") == ["99.90 %", "100 % ± 0.42 %"]
         assert cells(opened, "each weight was measured") == ["34 times or more", ""]
         assert cells(opened, "normal distribution") == ["0.021 %", "near 0"]
@@ -299,18 +299,18 @@ class TestNoiseCheck:
         assert "What the check cannot see:" in lines
 
     def test_sums_that_rounding_hides_are_not_called_equal(self):
-        opened = "\n".join(words.check_paragraphs(dataclasses.replace(CLOSE, looks_counted=0, largest_gap=0.0)))
+        opened = "\n".join(messages.check_paragraphs(dataclasses.replace(CLOSE, looks_counted=0, largest_gap=0.0)))
         assert cells(opened, "largest gap")[0] == "hidden by rounding"
         assert figures(row(opened, "largest gap")[0]) == ["6", "0"]
 
     def test_the_check_of_engine_5_says_what_it_did_not_look_at(self):
-        for said in ("\n".join(words.check_paragraphs(check())), "\n".join(check_lines(check()))):
+        for said in ("\n".join(messages.check_paragraphs(check())), "\n".join(check_lines(check()))):
             assert "not on all weights" in said
             assert "batches above 64 sentences" in said
             assert "once in a million" not in said
 
     def test_whole_clients_have_blind_spots_of_their_own(self):
-        opened = "\n".join(words.check_paragraphs(dataclasses.replace(CLOSE, unit="client", looks=0)))
+        opened = "\n".join(messages.check_paragraphs(dataclasses.replace(CLOSE, unit="client", looks=0)))
         assert "any update is taken as it comes" in opened
         assert "clipping at" not in opened
 
@@ -333,8 +333,8 @@ class TestNoiseCheck:
 
     def test_noise_that_rounding_hides_is_not_called_measured(self):
         hidden = check(noise_std=None)
-        assert words.check_label(hidden) == "Noise not measurable"
-        assert "cannot be measured" in "\n".join(words.check_paragraphs(hidden))
+        assert messages.check_label(hidden) == "Noise not measurable"
+        assert "cannot be measured" in "\n".join(messages.check_paragraphs(hidden))
 
     def test_a_failed_run_is_drawn_where_nothing_is_private(self):
         nothing = dataclasses.replace(record(2).privacy, epsilon=math.inf)
@@ -460,7 +460,7 @@ def test_the_promise_to_whole_clients_is_not_that_to_a_sentence(neighbouring, ac
         accountant=accountant,
         rdp_epsilon=2.5,
     )
-    said = " ".join(words.promise(spent))
+    said = " ".join(messages.promise(spent))
     assert wanted in said
     assert "every other training sentence" not in said
     assert ("Rényi" in said) == (accountant == "pld")

@@ -13,7 +13,7 @@ from engine.settings import REPOSITORY
 from engine.tagging.entities import Entity, Tagged
 from engine.tagging.examples import examples
 from engine.tagging.missed_entities import Name
-from pages.try_it import asking, panels, words
+from pages.try_it import messages, panels, text_input
 
 PUBLISHED = REPOSITORY / "cached_results"
 FIRST = next(iter(examples().values()))
@@ -157,7 +157,7 @@ def test_redacting_replaces_what_was_found(page):
 
 
 def test_a_text_of_ones_own(page, told):
-    page.selectbox(key="try_example").select(asking.OWN).run()
+    page.selectbox(key="try_example").select(text_input.OWN).run()
     assert "have never read" in said(page.markdown)
     assert len(told) == 1
     page.text_area[0].set_value(EVIL)
@@ -210,5 +210,5 @@ def test_without_any_tagger_it_says_so(open_page):
 
 def test_a_tagger_of_ones_own_is_called_so(page):
     offer = replace(Runs.from_environment().offers()[0], epsilon=None)
-    assert words.title(offer) == f"ε = ∞ (yours): Linear, CRF on CoNLL-2003 English news, {offer.run.run_id[:6]}"
+    assert messages.title(offer) == f"ε = ∞ (yours): Linear, CRF on CoNLL-2003 English news, {offer.run.run_id[:6]}"
     assert math.isinf(offer.run.final.privacy.epsilon)

@@ -12,7 +12,7 @@ from engine.access.roles import Limits, Person, Role
 from engine.errors import NotAllowed, RunNotFound
 from engine.records import RunState
 from engine.store.run_store import Store
-from tests.engine.runs_for_tests import SMALL, provenance, record
+from tests.engine.factories import SMALL, provenance, record
 
 ADA = Person(name="ada@example.org", role=Role.ADMIN)
 RITA = Person(name="rita@example.org", role=Role.RUNNER, limits=Limits(runs=2))

@@ -21,7 +21,7 @@ from engine.simulation import run
 from engine.tagging import pipeline
 from engine.tagging.entities import Entity, Tagged
 from engine.training.model import Model
-from tests.engine.runs_for_tests import provenance, record
+from tests.engine.factories import provenance, record
 
 NAMES = {"Germany": "LOC", "Ann": "PER", "Rosa": "PER", "Paris": "LOC", "France": "LOC"}
 """The names that the fake tagger finds, with their types."""

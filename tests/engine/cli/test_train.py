@@ -15,7 +15,7 @@ from engine.experiments import recommended_settings
 from engine.experiments.tf_privacy_crosscheck import Opinion
 from engine.records import FederatedRound, PlatformRecord
 from engine.reports.cli_command import command_line
-from tests.engine.runs_for_tests import record, scores
+from tests.engine.factories import record, scores
 
 SIMULATE = ("simulate", "--corpus", "synthetic")
 

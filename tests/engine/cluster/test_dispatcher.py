@@ -20,7 +20,7 @@ from engine.settings import REPOSITORY
 from engine.setup import status as setup_status
 from engine.setup.status import Progress
 from engine.store.run_store import Store
-from tests.engine.runs_for_tests import SMALL
+from tests.engine.factories import SMALL
 
 
 class Asked:

@@ -26,7 +26,7 @@ from engine.settings import REPOSITORY, Settings
 from engine.simulation.run import simulate
 from engine.store.run_store import Store
 from tests import postgresql
-from tests.engine.runs_for_tests import SMALL
+from tests.engine.factories import SMALL
 from tests.hosts import Host, hosts
 
 LONG = dataclasses.replace(SMALL, training=TrainingConfig(batch_size=8, epochs=80.0))

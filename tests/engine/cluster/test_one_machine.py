@@ -17,7 +17,7 @@ from engine.records import RunState
 from engine.settings import REPOSITORY
 from tests.browser.chromium import in_ci
 from tests.browser.driving import free_port, wait_for
-from tests.engine.steadiness.disturbed import LONG, App, Watch, alone
+from tests.engine.reliability.disturbed import LONG, App, Watch, alone
 
 DAY = 86_400
 MOST_SECONDS = 300

@@ -19,7 +19,7 @@ from engine.service import Runs
 from engine.settings import REPOSITORY
 from tests.browser.chromium import in_ci
 from tests.browser.driving import free_port, wait_for
-from tests.engine.steadiness.disturbed import CONFIGS
+from tests.engine.reliability.disturbed import CONFIGS
 
 JOBQUEUE = "dask-jobqueue==0.9.0"
 MOST_SECONDS = 300

@@ -24,7 +24,7 @@ from engine.simulation.run import simulate
 from engine.store import noise_keys, paths
 from engine.store.run_store import Store
 from engine.training.checkpoint import Checkpoint
-from tests.engine.runs_for_tests import provenance, record
+from tests.engine.factories import provenance, record
 
 CONFIG = SimulationConfig(
     data_fraction=0.05,

@@ -37,7 +37,7 @@ from engine.records import (
     RunState,
     RunStatus,
 )
-from tests.engine.runs_for_tests import check, provenance, record
+from tests.engine.factories import check, provenance, record
 
 NAMES = 1000
 """Names of each type in made-up test parts; as many are predicted, so that precision, recall and F1 are equal."""

@@ -13,7 +13,7 @@ from engine.experiments.pareto import frontier
 from engine.experiments.seed_aggregates import of_runs
 from engine.experiments.statistics import score_spread, spread
 from engine.records import PrecisionRecallF1, Run, RunState, RunStatus
-from tests.engine.runs_for_tests import SMALL, record, scores
+from tests.engine.factories import SMALL, record, scores
 
 
 def test_the_spread_is_that_of_a_sample() -> None:

@@ -11,7 +11,7 @@ from engine.experiments.tf_privacy_crosscheck import AGREEMENT, TensorFlowPrivac
 from engine.taggers import build
 from engine.training.batches import Batch
 from engine.training.compiled.backend import CompiledBackend
-from tests.engine.runs_for_tests import SMALL
+from tests.engine.factories import SMALL
 
 
 @pytest.mark.parametrize(("tagger", "loss"), [("bilstm-tddl", "mean"), ("bilstm-crf", "sum")])

@@ -19,7 +19,7 @@ from engine.records import Study
 from engine.reports import tuning as reports
 from engine.settings import REPOSITORY
 from engine.store import tuning_studies
-from tests.engine.runs_for_tests import record
+from tests.engine.factories import record
 
 TRAIN = 4_400
 BUDGET = 60.0

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from engine.errors import EpsilonError
 from engine.store.run_store import Store
+from tests.engine.factories import SMALL, record
 from tests.engine.fuzz.mutation import ODD_VALUES, altered, answered, as_json, fuzzed
-from tests.engine.runs_for_tests import SMALL, record
 from tests.engine.store.test_migrations import AGAIN, FIRST, WAITING, database
 
 RECORD = json.loads(json.dumps(record(1).to_dict()))

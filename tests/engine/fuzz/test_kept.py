@@ -19,8 +19,8 @@ from engine.store.published_index import File
 from engine.training.checkpoint import Checkpoint, Tally
 from engine.training.model import Model
 from pages.shared import address
+from tests.engine.factories import SMALL, provenance, record
 from tests.engine.fuzz.mutation import ODD_TEXTS, ODD_VALUES, altered, answered, as_json, damaged, fuzzed
-from tests.engine.runs_for_tests import SMALL, provenance, record
 from tests.engine.store.test_audits import AUDIT
 from tests.engine.training.test_model import model
 

@@ -11,7 +11,7 @@ from engine.experiments.papers import fedner_2020
 from engine.records import Run
 from engine.reports import fedner
 from tests.engine.experiments.papers.test_fedner_2020 import run
-from tests.engine.runs_for_tests import provenance
+from tests.engine.factories import provenance
 
 NAMES = list(fedner_2020.PLATFORMS)
 ONLY_COUNTS = 2

@@ -23,7 +23,7 @@ from engine.service.reproducibility import repeat_id
 from engine.store import paths
 from engine.training.model import Model
 from tests.engine.access.test_roles import text
-from tests.engine.runs_for_tests import SMALL, provenance, record
+from tests.engine.factories import SMALL, provenance, record
 
 COLUMNS = b"".join(b"Rosa B-PER\nlives O\nin O\nUlm B-LOC\n. O\n\nShe O\nsings O\n%d O\n\n" % n for n in range(20))
 OTHERS = COLUMNS.replace(b"Ulm", b"Bonn")

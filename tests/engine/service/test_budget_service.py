@@ -10,7 +10,7 @@ from engine.errors import BudgetExceeded, InvalidConfig
 from engine.federated import accounting
 from engine.records import Run, RunState, RunStatus
 from engine.service import Runs, budget_service
-from tests.engine.runs_for_tests import provenance, record
+from tests.engine.factories import provenance, record
 
 CONFIG = SimulationConfig.from_flat(
     {"tagger": "linear-crf", "noise_multiplier": 6.0, "batch_size": 1024, "epochs": 10.0, "features": "vectors"}

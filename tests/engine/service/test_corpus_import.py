@@ -16,7 +16,7 @@ from engine.records import Audit, RunState
 from engine.service import Runs, corpus_import
 from engine.settings import Settings
 from engine.store.run_store import Store
-from tests.engine.runs_for_tests import SMALL
+from tests.engine.factories import SMALL
 
 SENTENCES = "".join(f"{name} B-PER\nlives O\nin O\nNew B-LOC\nUlm I-LOC\n\n" for name in ("Rosa", "Ada", "Max") * 20)
 

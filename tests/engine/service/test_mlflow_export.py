@@ -6,7 +6,7 @@ from engine.errors import StoreAway
 from engine.records import RunState
 from engine.service import Runs, run_queries
 from engine.store.run_store import Store
-from tests.engine.runs_for_tests import SMALL, record
+from tests.engine.factories import SMALL, record
 
 
 @pytest.fixture

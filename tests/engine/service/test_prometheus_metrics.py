@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from engine.records import RunState
 from engine.service import Runs, budget_service, prometheus_metrics
-from tests.engine.runs_for_tests import SMALL
+from tests.engine.factories import SMALL
 
 BOTH_STORES = pytest.mark.parametrize("settings", ["SQLite", "PostgreSQL"], indirect=True)
 

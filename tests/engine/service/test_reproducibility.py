@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from engine.records import LayerNoise, PlatformRecord, RunState
 from engine.service.reproducibility import Outcome, Repeat, outcome, repeat_id, summary
-from tests.engine.runs_for_tests import record, scores
+from tests.engine.factories import record, scores
 
 
 def test_a_repetition_has_an_identity_that_no_first_run_can_have():

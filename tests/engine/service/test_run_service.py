@@ -27,7 +27,7 @@ from engine.service.reproducibility import Outcome, repeat_id
 from engine.simulation.run import simulate
 from engine.simulation.setup import prepare
 from engine.store import paths, published
-from tests.engine.runs_for_tests import SMALL, provenance, record
+from tests.engine.factories import SMALL, provenance, record
 
 LONG = dataclasses.replace(SMALL, training=TrainingConfig(batch_size=8, epochs=40.0))
 """1,100 steps: long enough to be interrupted."""

@@ -8,7 +8,7 @@ import pytest
 from engine.hardware import machine_class
 from engine.records import Run, RunState, RunStatus
 from engine.service.runtime_estimates import RECENT, Estimate, estimate
-from tests.engine.runs_for_tests import SMALL, provenance
+from tests.engine.factories import SMALL, provenance
 
 NUMBER = itertools.count()
 

@@ -114,7 +114,7 @@ def test_texts_that_are_none_are_refused_here(runs, paper, text, reason):
 def test_the_users_own_taggers_are_offered_after_the_published_ones(trained_settings):
     from engine.cluster.worker import compute
     from engine.store.run_store import Store
-    from tests.engine.runs_for_tests import SMALL
+    from tests.engine.factories import SMALL
 
     runs = Runs(replace(trained_settings, published=PUBLISHED))
     identity = runs.identity(SMALL)

@@ -97,7 +97,7 @@ class NotYet:
 sys.meta_path.insert(0, NotYet())
 import spacy.vectors, streamlit, streamlit.web.cli, dask, distributed
 import pages.compare.every_run, pages.diagnose.charts, pages.explore.live, pages.frontier.chart, pages.paper.tables
-import pages.practice.ladder, pages.runs.listing, pages.speed.chart, pages.startup.set_up, pages.tuning.chart
+import pages.practice.ablation, pages.runs.listing, pages.speed.chart, pages.startup.setup_status, pages.tuning.chart
 import engine.cluster.dispatcher, engine.cluster.worker, engine.serve, engine.setup.background_install
 import engine.simulation.run, engine.training.compilation
 from engine.privacy import accounting

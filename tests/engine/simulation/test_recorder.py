@@ -1,7 +1,7 @@
 """What a record says of several noise checks."""
 
 from engine.simulation.recorder import worst
-from tests.engine.runs_for_tests import check
+from tests.engine.factories import check
 
 
 def test_a_check_that_failed_is_told_before_one_that_could_not_measure():

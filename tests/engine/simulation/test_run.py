@@ -22,7 +22,7 @@ from engine.simulation.recorder import report_steps
 from engine.simulation.run import simulate
 from engine.simulation.setup import prepare
 from engine.training.checkpoint import Checkpoint
-from tests.engine.runs_for_tests import SMALL
+from tests.engine.factories import SMALL
 
 
 def without_time(record):

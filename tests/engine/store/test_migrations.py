@@ -14,7 +14,7 @@ from engine.errors import StoreError
 from engine.records import RunKind, RunState
 from engine.store import migrations, schema
 from engine.store.run_store import Store
-from tests.engine.runs_for_tests import SMALL, provenance, record
+from tests.engine.factories import SMALL, provenance, record
 
 OLDER = Path(__file__).with_name("version_2.sql")
 """A database as version 2 of the tables had it: a run that is done with its note, two that repeat (one of a run that is

@@ -14,7 +14,7 @@ from engine.records import RunState
 from engine.settings import Address, Settings
 from engine.store import schema
 from engine.store.run_store import Store
-from tests.engine.runs_for_tests import SMALL, record
+from tests.engine.factories import SMALL, record
 from tests.postgresql import PASSWORD
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -19,7 +19,7 @@ from engine.records import PlatformRecord
 from engine.store import privacy_ledger
 from engine.store.privacy_ledger import Wish
 from engine.store.run_store import Store
-from tests.engine.runs_for_tests import SMALL, provenance, record
+from tests.engine.factories import SMALL, provenance, record
 
 CORPUS = "c" * 64
 TOTAL = Budget(epsilon=3.0, delta=1e-5, unit="sentence", order=8.0, set_at="2026-01-01T00:00:00+00:00")

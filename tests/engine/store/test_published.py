@@ -15,7 +15,7 @@ from engine.errors import InvalidConfig, StoreError
 from engine.records import EntityScores, PrivacySpent, Run, RunState, RunStatus, SidedCounts
 from engine.reports.cli_command import command_line
 from engine.store import published
-from tests.engine.runs_for_tests import SMALL, check, provenance, record
+from tests.engine.factories import SMALL, check, provenance, record
 
 
 def finished() -> Run:

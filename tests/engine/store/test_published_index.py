@@ -16,7 +16,7 @@ from engine.records import Run
 from engine.service import Runs
 from engine.store import published, published_index
 from engine.store.published import Published
-from tests.engine.runs_for_tests import SMALL, check, provenance, record
+from tests.engine.factories import SMALL, check, provenance, record
 from tests.engine.store.test_published import finished
 
 

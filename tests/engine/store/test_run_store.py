@@ -12,7 +12,7 @@ from engine.errors import RunNotFound, RunStopped, StoreError
 from engine.records import EntityScores, RunState, SidedCounts
 from engine.store import schema
 from engine.store.run_store import ATTEMPTS, Claim, Store
-from tests.engine.runs_for_tests import SMALL, provenance, record
+from tests.engine.factories import SMALL, provenance, record
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from engine.settings import Settings
 from engine.simulation.run import simulate
 from engine.training.compilation import compile_everything
 from numba.core.dispatcher import Dispatcher
-from tests.engine.runs_for_tests import SMALL
+from tests.engine.factories import SMALL
 
 def compiled():
     kernels = {id(f): f for name, m in list(sys.modules.items()) if name.startswith("engine.") for f in vars(m).values()

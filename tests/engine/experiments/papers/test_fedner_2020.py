@@ -16,7 +16,7 @@ from engine.records import Counts, EntityScores, PlatformRecord, Run, RunState, 
 from engine.reports.paper_tables import fedner_fields
 from engine.seeds import Secrets
 from engine.taggers import splits_of
-from tests.engine.runs_for_tests import record, scores
+from tests.engine.factories import record, scores
 
 CELLS = fedner_2020.cells()
 

@@ -11,7 +11,7 @@ from engine.experiments.papers.jana_biemann_2021 import Cell
 from engine.experiments.seed_aggregates import record_after
 from engine.experiments.token_f1 import floor
 from engine.records import Counts, EntityScores, FederatedRound, Run, RunState, RunStatus
-from tests.engine.runs_for_tests import record
+from tests.engine.factories import record
 
 
 def test_every_printed_row_is_a_cell() -> None:

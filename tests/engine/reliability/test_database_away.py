@@ -1,0 +1,85 @@
+"""kill -9 of the PostgreSQL server while runs are under way, which goes on when the server is back."""
+
+import dataclasses
+import logging
+import os
+import random
+import threading
+import time
+
+import pytest
+
+from engine.cluster import supervisor
+from engine.cluster.worker import compute
+from engine.errors import StoreAway
+from engine.records import RunState
+from engine.service import Runs
+from engine.store.run_store import Store
+from tests import postgresql
+from tests.engine.reliability.disturbed import CONFIGS, App, Watch, alone, comparable
+
+
+@pytest.fixture(scope="module")
+def server(postgresql_server):
+    """One that may be killed: that of the other tests stays, and says where none can be had."""
+    with postgresql.running() as ours:
+        yield ours
+
+
+@pytest.fixture
+def settings(settings, server):
+    return dataclasses.replace(settings, store_url=server.fresh())
+
+
+@pytest.fixture(scope="module")
+def undisturbed(encoded, tmp_path_factory):
+    return alone(CONFIGS, tmp_path_factory.mktemp("undisturbed"), encoded)
+
+
+def test_a_run_waits_for_the_database_and_goes_on(trained_settings, server, undisturbed, caplog):
+    config, runs, store = CONFIGS[0], Runs(trained_settings), Store(trained_settings.store_url)
+    identity = runs.identity(config)
+    store.submit(identity, config, runs.corpus(config).checksum)
+    worker = threading.Thread(target=compute, args=(identity, trained_settings, "here"))
+    caplog.set_level(logging.WARNING, "epsilon.worker")
+    worker.start()
+    while not (shown := store.records(identity)):
+        time.sleep(0.02)
+    server.kill()
+    try:
+        with pytest.raises(StoreAway, match=r"nothing answers|ended the connection"):
+            store.records(identity)
+        while "Trying again and again" not in caplog.text:
+            assert worker.is_alive(), "the run ended while the database was away"
+            time.sleep(0.02)
+    finally:
+        server.start()
+    worker.join()
+    kept = store.get(identity)
+    assert kept.status.state == RunState.DONE
+    assert kept.records[: len(shown)] == shown
+    assert comparable(kept.records) == undisturbed[config.seed]
+    store.close()
+    runs.close()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("moment", range(20))
+def test_runs_of_a_cluster_outlive_the_database(trained_settings, server, undisturbed, moment):
+    draws = random.Random(moment)
+    app, watch = App(trained_settings, CONFIGS), Watch(trained_settings, CONFIGS)
+    try:
+        for _ in range(2):
+            watch.until(draws.randrange(0, 30))
+            time.sleep(draws.random() / 5)
+            server.kill()
+            try:
+                time.sleep(draws.choice((0.0, 1.0, 8.0)))
+            finally:
+                server.start()
+        watch.to_the_end(undisturbed)
+        assert {watch.runs.status(each).state for each in watch.identities} == {RunState.DONE}
+    finally:
+        app.end()
+        watch.close()
+        supervisor.stop_cluster(trained_settings, os.getpid())

@@ -1,0 +1,134 @@
+"""The Ledger page: of settings, of the printed row and of runs, with assumptions in the link."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from engine.privacy.assumptions import Step, epsilon, printed_row
+from engine.reports.assumptions import ledger_epsilon
+from engine.reports.numbers import epsilon_text
+from engine.service import Runs
+from engine.settings import REPOSITORY
+from pages.assumptions import charts
+
+
+def heading(page) -> str:
+    return page.markdown[0].value
+
+
+def test_what_is_promised_and_what_is_assumed(open_page):
+    page = open_page("ledger")
+    assert not page.exception
+    assert heading(page) == "### Promised: ε = 2.62 at δ = 1e-5."
+    page.selectbox(key="sampling-poisson").set_value("none").run()
+    page.selectbox(key="neighbours-add-or-remove").set_value("zero-out").run()
+    assert not page.exception
+    assert "As you assume: ε = 17.9" in heading(page)
+
+
+def test_the_printed_row_is_set_right_step_by_step(open_page):
+    page = open_page("ledger", of="A printed row, set right")
+    assert not page.exception
+    assert "Promised: ε = 54.4" in heading(page)
+    assert "costs **at least ε = 6." in page.markdown[1].value
+    page.segmented_control(key="row").set_value(5).run()
+    assert not page.exception
+    assert "σ = 5, ε = 0.05 as dp" in page.caption[0].value
+    assert "Promised: ε = 6.57" in heading(page)
+
+
+def test_the_printed_row_with_little_noise_promises_more_than_a_hundred():
+    row = printed_row(0.5)
+    assert ledger_epsilon(epsilon(row, row.promised)) == "ε = 159"
+
+
+def test_of_a_whole_client_nothing_is_promised(open_page):
+    page = open_page("ledger", clients="4", whole="true")
+    assert not page.exception
+    assert "As you assume: ε = ∞" in heading(page)
+
+
+def test_a_link_restores_assumptions(open_page):
+    page = open_page("ledger", k="10", seed="true")
+    assert page.number_input(key="k").value == 10
+    assert "As you assume: ε = ∞" in heading(page)
+
+
+def test_what_does_not_fit_is_said(open_page):
+    page = open_page("ledger", n="100")
+    assert "expected at most the 100 sentences of a client" in page.error[0].value
+    page = open_page("ledger", run="0123456789abcdef")
+    assert page.error
+
+
+@pytest.fixture
+def published(settings):
+    folder = REPOSITORY / "cached_results"
+    for path in sorted(folder.glob("synthetic-bilstm-tddl-s2-*.json")):
+        run = json.loads(path.read_text())
+        if run["records"][-1]["noise_check"] and run["config"]["federation"]["clients"] == 1:
+            (settings.published / path.name).write_bytes(path.read_bytes())
+            return run
+    raise AssertionError("no private run is published")
+
+
+def test_the_ledger_of_a_run_promises_what_the_run_does(open_page, published):
+    spent = published["records"][-1]["privacy"]["epsilon"]
+    page = open_page("ledger", run=published["run_id"])
+    assert not page.exception
+    assert not page.error
+    assert f"Promised: ε = {epsilon_text(spent)} at δ" in heading(page)
+    assert "seed" in page.warning[0].value, "it is printed"
+
+
+@pytest.mark.parametrize(
+    ("clients", "noise", "fault"),
+    [(1, 0.0, ""), (20, 7.01, ""), (3, 16.69, "needs its corpus")],
+    ids=["no noise", "a federation", "an uneven federation"],
+)
+def test_runs_of_each_kind_can_be_opened(open_page, with_published, clients, noise, fault):
+    runs = Runs(with_published)
+    found = next(
+        run
+        for run in runs.published()
+        if (run.config.federation.clients, run.config.privacy.noise_multiplier) == (clients, noise)
+    )
+    runs.close()
+    page = open_page("ledger", with_published, run=found.run_id)
+    assert bool(page.error) == bool(fault)
+    assert all(fault in error.value for error in page.error)
+    last = found.records[-1].privacy
+    assert (f"Promised: ε = {epsilon_text(last.epsilon)} at δ" in heading(page)) == (not fault)
+
+
+def test_of_a_run_that_failed_its_check_nothing_is_promised(open_page, published, monkeypatch):
+    real = Runs.get
+
+    def failed(self, identity):
+        run = real(self, identity)
+        check = replace(run.records[-1].noise_check, faults=("the noise is too small",))
+        return replace(run, records=(*run.records[:-1], replace(run.records[-1], noise_check=check)))
+
+    monkeypatch.setattr(Runs, "get", failed)
+    page = open_page("ledger", run=published["run_id"])
+    assert "failed its noise check, so nothing is promised" in page.error[0].value
+    assert "no numbers" in heading(page)
+
+
+def test_bars_stand_one_on_another():
+    steps = [
+        Step(assumption="", choice="as printed", epsilon=1.0),
+        Step(assumption="delta", choice="1e-6", epsilon=2.0),
+    ]
+    steps += [
+        Step(assumption="seed", choice="known", epsilon=math.inf),
+        Step(assumption="unit", choice="2", epsilon=None),
+    ]
+    figure = charts.waterfall(steps, key="a")
+    first, second, third, fourth = figure.data
+    assert first.base + first.y[0] == pytest.approx(second.base)
+    assert second.base + second.y[0] == pytest.approx(third.base)
+    assert [bar.text.replace("<b>", "").replace("</b>", "") for bar in figure.data] == ["1", "2", "∞", "?"]
+    assert fourth.hovertext.endswith("no sound number is known")
