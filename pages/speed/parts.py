@@ -129,9 +129,9 @@ def fedner_table(found: Measurement) -> None:
     st.markdown("#### FedNER's Table 2")
     st.caption(
         f"On {address.plain(found.machine)}: all {values['runs']:,} runs of {values['seeds']} of the {seeds} seeds, "
-        f"side by side, from the corpora alone to the last score in {messages.duration(values['wall_s'])}. All seeds at "
-        f"this pace take {messages.duration(whole)}, of which {messages.duration(printed)} are for the rows that the "
-        f"paper prints. {values['equal']:,} of the runs are equal to the published ones to the last digit."
+        f"side by side, from the corpora alone to the last score in {messages.duration(values['wall_s'])}. All "
+        f"seeds at this pace take {messages.duration(whole)}, of it {messages.duration(printed)} are for the rows that "
+        f"the paper prints. {values['equal']:,} of the runs are equal to the published ones to the last digit."
     )
     each = [speed.Bar(method, took / values["seeds"]) for method, took in values["run_s"].items()]
     picture = speed.bars(each, unit="seconds a seed", key="fedner-table")
