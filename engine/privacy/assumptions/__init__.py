@@ -6,7 +6,7 @@ is an *assumption* with a few choices; some hold for a run, others are what is o
 out anew for any choice, by the engine's accountants alone; where no sound number is known, there is none.
 """
 
-from engine.privacy.assumptions.epsilon import epsilon
+from engine.privacy.assumptions.evaluation import epsilon
 from engine.privacy.assumptions.labels import ACCOUNTANTS, NEIGHBOURS, SAMPLINGS, TITLES, why
 from engine.privacy.assumptions.lower_bounds import at_least
 from engine.privacy.assumptions.scenario import FIELDS, Choices, Part, Training

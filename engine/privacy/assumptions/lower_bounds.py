@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.privacy.assumptions.epsilon import passes
+from engine.privacy.assumptions.evaluation import passes
 from engine.privacy.assumptions.scenario import Choices, Part, Training, plans
 
 _POINTS = 20_000

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from engine.privacy.assumptions.epsilon import epsilon
+from engine.privacy.assumptions.evaluation import epsilon
 from engine.privacy.assumptions.labels import ACCOUNTANTS, NEIGHBOURS, SAMPLINGS, TITLES, why
 from engine.privacy.assumptions.lower_bounds import at_least
 from engine.privacy.assumptions.scenario import FIELDS, Choices, Training
