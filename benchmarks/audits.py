@@ -13,14 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from benchmarks.report import markdown
-from engine.artifact_store import Artefacts
+from engine.artifact_store import ArtifactStore
 from engine.config import SimulationConfig, engine_version
 from engine.experiments import audits, recommended_settings
 from engine.privacy.audit.applicability import CANARIES, REFERENCES
 from engine.records import SHOWN, Audit, CanaryAudit
 from engine.reports.audits import audit_command
 from engine.reports.numbers import epsilon_text
-from engine.service import Runs
+from engine.service import Application
 from engine.store.audits import write
 
 CORPUS = "conll2003"
@@ -33,7 +33,7 @@ SETTINGS = {"paper's setting": 0, "good practice": len(recommended_settings.RUNG
 
 def wanted(rung: int, epsilon: float | None) -> Iterator[SimulationConfig]:
     """A setting with each seed."""
-    config = recommended_settings.rung(rung, CORPUS, SENTENCES, epsilon)
+    config = recommended_settings.recipe_step(rung, CORPUS, SENTENCES, epsilon)
     yield from (replace(config, seed=seed) for seed in range(SEEDS))
 
 
@@ -42,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--table", action="store_true", help="print what is published, measure nothing")
     options = parser.parse_args()
-    runs = Runs.from_environment()
+    runs = Application.from_environment()
     epsilons = (*recommended_settings.EPSILONS, None)
     if options.table:
         sys.stdout.write(table(runs) + "\n")
@@ -57,11 +57,11 @@ def main() -> None:
         references = REFERENCES if config.seed == 0 else 0
         command = audit_command(config, CANARIES, references)
         audit = audits.audit(config, runs.settings, CANARIES, references, command=command)
-        write(audit, Artefacts(str(runs.settings.published), runs.settings.published))
+        write(audit, ArtifactStore(str(runs.settings.published), runs.settings.published))
         sys.stderr.write(f"{audit.run_id} {config.tagger.name} seed {config.seed}\n")
 
 
-def table(runs: Runs) -> str:
+def table(runs: Application) -> str:
     """ε claimed and measured, and members caught, of each setting."""
     by_config = {audit.config: audit for audit in runs.audits().values()}
     rows = []

@@ -17,7 +17,7 @@ from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.experiments import diagnosis, recommended_settings, seed_aggregates
 from engine.experiments.papers import fedner_2020, jana_biemann_2021
 from engine.records import RunState
-from engine.service import Runs
+from engine.service import Application
 from engine.settings import Settings
 
 SEEDS = {"synthetic": 1, "conll2003": seed_aggregates.SEEDS}
@@ -38,7 +38,7 @@ def wanted(names: list[str], seeds: int | None) -> list[SimulationConfig]:
         explained = [variant.config for variant in (*diagnosis.crf(corpus), *diagnosis.phases(corpus))]
         sentences = corpora.resolve(corpus, settings).train_sentences
         ladder = [
-            recommended_settings.rung(number, corpus, sentences, epsilon)
+            recommended_settings.recipe_step(number, corpus, sentences, epsilon)
             for number in range(len(recommended_settings.RUNGS))
             for epsilon in (*recommended_settings.EPSILONS, None)
         ]
@@ -48,7 +48,7 @@ def wanted(names: list[str], seeds: int | None) -> list[SimulationConfig]:
                 recommended_settings.CLIENTS, recommended_settings.ROUNDS, recommended_settings.EPSILONS
             )
         ]
-        for config in (*jana_biemann_2021.what_ifs(corpus).values(), *explained, *ladder, *federated):
+        for config in (*jana_biemann_2021.counterfactuals(corpus).values(), *explained, *ladder, *federated):
             found += enumerate(seed_aggregates.with_seeds(config, seeds or SEEDS.get(corpus, 1)))
     return list(dict.fromkeys(config for _, config in sorted(found, key=lambda one: one[0])))
 
@@ -62,7 +62,7 @@ def main() -> int:
     )
     parser.add_argument("--seeds", type=int, help="of each cell; default: what the means are taken over")
     chosen = parser.parse_args()
-    runs, begun = Runs.from_environment(), time.monotonic()
+    runs, begun = Application.from_environment(), time.monotonic()
     everything = not (chosen.corpus or chosen.fedner)
     every = wanted(list(SEEDS) if everything else chosen.corpus or [], chosen.seeds)
     every += fedner_2020.wanted(chosen.seeds, list(fedner_2020.TABLES) if everything else chosen.fedner or [])
@@ -84,7 +84,7 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _publish(runs: Runs, run_id: str) -> str:
+def _publish(runs: Application, run_id: str) -> str:
     """Publish a run that has ended, and say what became of it."""
     run = runs.get(run_id)
     if not run.final or not run.final.test:

@@ -20,8 +20,8 @@ from engine.cluster.supervisor import stop_cluster
 from engine.config import SimulationConfig
 from engine.experiments.papers import fedner_2020
 from engine.records import RunState
-from engine.service import Runs
-from engine.service.reproducibility import outcome
+from engine.service import Application
+from engine.service.reproducibility import compare
 from engine.settings import Settings
 
 TABLE = "table2"
@@ -39,7 +39,7 @@ def compute(configs: list[SimulationConfig]) -> tuple[float, dict[SimulationConf
             shared=None,
             scheduler=None,
         )
-        runs = Runs(settings)
+        runs = Application(settings)
         begun = time.monotonic()
         try:
             asked = runs.submit_all(configs, owner_pid=os.getpid(), batch=True)
@@ -57,9 +57,9 @@ def compute(configs: list[SimulationConfig]) -> tuple[float, dict[SimulationConf
         finally:
             stop_cluster(settings, os.getpid())
     seconds = {config: run.final.seconds for config, run in found.items() if run and run.final}
-    known = {run.config: run.final for run in Runs.from_environment().published() if not run.outdated}
+    known = {run.config: run.final for run in Application.from_environment().published() if not run.outdated}
     pairs = [(known[config], run.final) for config, run in found.items() if run and config in known]
-    same = [each for one, again in pairs if (each := outcome(one, again)) and each.identical]
+    same = [each for one, again in pairs if (each := compare(one, again)) and each.identical]
     return took, seconds, (len(same), len(pairs))
 
 

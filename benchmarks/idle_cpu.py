@@ -17,9 +17,9 @@ from typing import Any
 import psutil
 
 from benchmarks.report import finish, markdown
-from engine.cluster.supervisor import Place, ensure_cluster, stop_cluster
+from engine.cluster.supervisor import ClusterFiles, ensure_cluster, stop_cluster
 from engine.config import SimulationConfig, TrainingConfig
-from engine.service import Runs
+from engine.service import Application
 from engine.settings import Settings
 
 STARTS = 9
@@ -30,7 +30,7 @@ SETTLING_SECONDS = 5
 
 def family(settings: Settings) -> list[psutil.Process]:
     """The cluster's process first, then all that it has started."""
-    process = Place(settings).process()
+    process = ClusterFiles(settings).process()
     if process is None:
         raise SystemExit("The cluster is gone.")
     return [process, *process.children(recursive=True)]
@@ -59,7 +59,7 @@ def idle(settings: Settings, seconds: float) -> list[float]:
     return [100 * (b - a) / took for a, b in zip(before, processor_seconds(processes), strict=True)]
 
 
-def delays(runs: Runs) -> list[float]:
+def delays(runs: Application) -> list[float]:
     """Milliseconds from submission to claim, one run after another."""
     found = []
     for seed in range(STARTS):
@@ -84,7 +84,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         settings = replace(Settings.from_environment(), home=home, store_url=f"sqlite:///{home / 'runs.sqlite'}")
-        runs = Runs(settings)
+        runs = Application(settings)
         try:
             ensure_cluster(settings, os.getpid())
             settle(settings)

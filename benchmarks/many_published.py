@@ -20,7 +20,7 @@ import psutil
 
 from benchmarks.report import finish, markdown
 from engine.config import SimulationConfig, run_id
-from engine.service import Runs
+from engine.service import Application
 from engine.settings import REPOSITORY, Settings
 from engine.store import published
 
@@ -44,7 +44,7 @@ def fill(folder: Path, number: int) -> None:
 def started(folder: Path, home: Path) -> dict[str, tuple[float, float]]:
     """What this process takes, in the order of a page, by name: seconds and processor seconds; its resident memory."""
     settings = Settings.from_environment()
-    runs = Runs(replace(settings, home=home, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=folder))
+    runs = Application(replace(settings, home=home, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=folder))
     wanted = SimulationConfig(corpus="conll2003")
     asked: dict[str, Callable[[], object]] = {
         "all are known": runs.published,

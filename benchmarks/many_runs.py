@@ -19,7 +19,7 @@ from sqlalchemy import insert
 
 from benchmarks.report import finish, markdown
 from engine.records import Run, RunState
-from engine.service import Runs, prometheus_metrics
+from engine.service import Application, prometheus_metrics
 from engine.settings import REPOSITORY, Settings
 from engine.store.schema import open_database, records, runs
 
@@ -105,13 +105,13 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--save", action="store_true", help="keep the result")
     options = parser.parse_args()
-    here = Runs.from_environment()
+    here = Application.from_environment()
     like = next(run for run in here.published() if run.config.corpus == "synthetic" and len(run.records) >= RECORDS)
     with tempfile.TemporaryDirectory() as folder:
         address = f"sqlite:///{Path(folder) / 'runs.sqlite'}"
         settings = replace(here.settings, home=Path(folder), store_url=address)
         fill(settings, like, options.runs)
-        door = Runs(settings)
+        door = Application(settings)
         new = replace(like.config, seed=10**7)
         door.book.submit("f" * 16, new, "0" * 64)
         claim = door.book.claim("f" * 16, "benchmark")

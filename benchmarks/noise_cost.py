@@ -22,7 +22,7 @@ from benchmarks.report import markdown
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.corpus import resolve
 from engine.errors import CorpusError
-from engine.experiments.recommended_settings import good_practice
+from engine.experiments.recommended_settings import recommended_settings
 from engine.federated import fedavg
 from engine.privacy.noise_check.monitor import WAITING, NoiseMonitor
 from engine.settings import Settings
@@ -67,7 +67,7 @@ def cases(corpus: str, settings: Settings) -> dict[str, SimulationConfig]:
     """What is trained: the paper's settings with a CRF, and good practice with the largest batches."""
     sentences = resolve(corpus, settings).train_sentences
     batch = min(LARGE, sentences // 3)
-    good = good_practice(corpus, sentences, _EPSILON).flat() | {"batch_size": batch}
+    good = recommended_settings(corpus, sentences, _EPSILON).flat() | {"batch_size": batch}
     paper = SimulationConfig(
         corpus=corpus, tagger=TaggerConfig(name="bilstm-crf"), privacy=PrivacyConfig(noise_multiplier=1.0)
     )

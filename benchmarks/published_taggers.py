@@ -15,7 +15,7 @@ from pathlib import Path
 from engine.config import SimulationConfig
 from engine.errors import TrainingFailed
 from engine.records import EntityScores, Run
-from engine.service import Runs
+from engine.service import Application
 from engine.settings import Settings
 from engine.simulation.run import simulate
 from engine.simulation.setup import prepare
@@ -32,7 +32,7 @@ def main() -> int:
     settings, size = Settings.from_environment(), 0
     for name in chosen.epsilon or published_taggers.published():
         config = published_taggers.asked_for(name)
-        run = Runs(settings).find(config)
+        run = Application(settings).find(config)
         if run is None or not run.published or run.outdated:
             raise TrainingFailed(f"No published run of today's engine has ε = {name}: run `make results`")
         path = settings.published / paths.model_name(run.run_id)

@@ -8,7 +8,7 @@ from engine.experiments.seed_aggregates import over_seeds
 from engine.privacy import accounting, group_privacy
 from engine.privacy.plan import PrivacyPlan
 from engine.reports.numbers import epsilon_text
-from engine.service import Runs
+from engine.service import Application
 from engine.settings import Settings
 from engine.store import benchmark_results
 
@@ -29,7 +29,7 @@ def table() -> str:
 
 def cost() -> list[Row]:
     """The same tagger without privacy and with it."""
-    door = Runs.from_environment()
+    door = Application.from_environment()
     found = {each.name: over_seeds(each.config, door.find) for each in diagnosis.crf(CORPUS) if each.group == "CRF"}
     plain, private = found["not private"], found["σ = 1"]
     if not plain.entity or not private.entity or private.epsilon is None:
@@ -42,7 +42,7 @@ def scales() -> list[Row]:
     """One printed score, the same metric here, whole names, and what that metric gives to a tagger that finds none."""
     row = {"tagger": "bilstm-tddl", "noise_multiplier": 1.0}
     cell = next(cell for cell in jana_biemann_2021.cells(corpus=CORPUS) if cell.setting == row)
-    found = jana_biemann_2021.measure(cell, Runs.from_environment().find).found
+    found = jana_biemann_2021.measure(cell, Application.from_environment().find).found
     if not found.entity or not found.token or not found.floor:
         return []
     ours = f"{found.token.f1.text} here, {found.floor.f1:.3f} if no name is found"
@@ -52,9 +52,9 @@ def scales() -> list[Row]:
 
 def good_practice() -> list[Row]:
     """The last rung of the ladder at ε = 1, and without privacy."""
-    door = Runs.from_environment()
+    door = Application.from_environment()
     sentences, last = door.train_sentences(CORPUS), len(recommended_settings.RUNGS) - 1
-    configs = [recommended_settings.rung(last, CORPUS, sentences, epsilon) for epsilon in (1.0, None)]
+    configs = [recommended_settings.recipe_step(last, CORPUS, sentences, epsilon) for epsilon in (1.0, None)]
     private, plain = (over_seeds(config, door.find) for config in configs)
     if not private.entity or not plain.entity:
         return []
@@ -64,7 +64,7 @@ def good_practice() -> list[Row]:
 
 def promised() -> list[Row]:
     """What ε of a sentence means for a person with several."""
-    config, sentences = SimulationConfig(corpus=CORPUS), Runs.from_environment().train_sentences(CORPUS)
+    config, sentences = SimulationConfig(corpus=CORPUS), Application.from_environment().train_sentences(CORPUS)
     plan, training = PrivacyPlan.from_config(config, sentences), config.training
     one, several = accounting.epsilon(plan, plan.steps), group_privacy.group_epsilon([(plan, plan.steps)], PEOPLE)
     figure = f"ε = {epsilon_text(one)} for one sentence, {epsilon_text(several)} for somebody named in {PEOPLE}"

@@ -19,7 +19,7 @@ from engine.records import Run
 from engine.reports.fedner import all_time_text, verdict
 from engine.reports.numbers import epsilon_text
 from engine.reports.paper_tables import gain_lines
-from engine.service import Runs
+from engine.service import Application
 from engine.settings import REPOSITORY, Settings
 from engine.store import benchmark_results
 
@@ -31,7 +31,7 @@ FILES = ("docs/results.md", "README.md")
 def table() -> str:
     """Rows by corpus, tagger and noise multiplier; below them what the mark of an older engine means, where any of the
     published runs has it."""
-    door, rows = Runs.from_environment(), []
+    door, rows = Application.from_environment(), []
     titles = {info.name: info.title for info in door.corpora()}
     for run in sorted((run for run in door.published() if _on_the_slider(run.config)), key=_place):
         final = run.final
@@ -56,7 +56,7 @@ def _on_the_slider(config: SimulationConfig) -> bool:
 
 def paper_tables() -> str:
     """The paper's rows: printed F1, ours in the same metric and of whole names, ε."""
-    door = Runs.from_environment()
+    door = Application.from_environment()
     rows = []
     for cell in jana_biemann_2021.cells():
         found = jana_biemann_2021.measure(cell, door.find).found
@@ -71,7 +71,7 @@ def paper_tables() -> str:
 
 def mends() -> str:
     """The two questions that the paper leaves open: settings, what-if runs and mends."""
-    door = Runs.from_environment()
+    door = Application.from_environment()
     rows = []
     for each in (*diagnosis.crf(), *diagnosis.phases()):
         found = diagnosis.measure(each, door.find)
@@ -83,11 +83,11 @@ def mends() -> str:
 
 def ladder() -> str:
     """From the paper's setting to good practice, CoNLL-2003."""
-    door, corpus = Runs.from_environment(), "conll2003"
+    door, corpus = Application.from_environment(), "conll2003"
     sentences, rows = door.train_sentences(corpus), []
     for number, rung in enumerate(recommended_settings.RUNGS):
         configs = [
-            recommended_settings.rung(number, corpus, sentences, epsilon)
+            recommended_settings.recipe_step(number, corpus, sentences, epsilon)
             for epsilon in (*recommended_settings.EPSILONS, None)
         ]
         found = [over_seeds(config, door.find) for config in configs]
@@ -99,10 +99,11 @@ def ladder() -> str:
 
 def federated() -> str:
     """Good practice in a federation, CoNLL-2003; one hand above."""
-    door, corpus = Runs.from_environment(), "conll2003"
+    door, corpus = Application.from_environment(), "conll2003"
     sentences, rows = door.train_sentences(corpus), []
     one_hand = [
-        recommended_settings.good_practice(corpus, sentences, epsilon) for epsilon in recommended_settings.EPSILONS
+        recommended_settings.recommended_settings(corpus, sentences, epsilon)
+        for epsilon in recommended_settings.EPSILONS
     ]
     kinds = [(1, 1, one_hand)]
     for clients, rounds in itertools.product(recommended_settings.CLIENTS, recommended_settings.ROUNDS):
@@ -122,7 +123,7 @@ def federated() -> str:
 
 def medical() -> str:
     """FedNER's table and figures: strict and relaxed F1 on each platform, what was printed for ADE, and gains."""
-    door = Runs.from_environment()
+    door = Application.from_environment()
     found = [fedner_2020.measure(cell, door.find) for cell in fedner_2020.cells()]
     said = []
     for table, title in fedner_2020.TABLES.items():
@@ -179,7 +180,7 @@ def classroom() -> str:
 
 def attacked() -> str:
     """What attacks found, beside what is claimed."""
-    return audits.table(Runs.from_environment())
+    return audits.table(Application.from_environment())
 
 
 def _place(run: Run) -> tuple[bool, bool, float]:

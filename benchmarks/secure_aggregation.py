@@ -14,8 +14,8 @@ import numba
 import numpy as np
 
 from benchmarks.report import finish, markdown
-from engine.federated.secagg.distributed_noise import noise_share
-from engine.federated.secagg.protocol import WORD_BYTES, Party, SecureSum, SumPlan
+from engine.federated.secagg.distributed_noise import per_client_noise_std
+from engine.federated.secagg.protocol import WORD_BYTES, SecAggClient, SecAggParams, SecureSum
 from engine.federated.secagg.quantization import FixedPoint
 
 PLATFORMS = (3, 5, 10, 20)
@@ -35,12 +35,14 @@ HEAD = (
 )
 
 
-def once(plan: SumPlan, gone: int) -> dict[str, float]:
+def once(plan: SecAggParams, gone: int) -> dict[str, float]:
     """Bytes and milliseconds of one round in which so many platforms vanish before their uploads; of one platform, but
     for ``server_ms``."""
-    grid = FixedPoint(parties=plan.parties, clip_norm=1.0, noise_std=noise_share(1.0, plan.parties, plan.dropped_most))
+    grid = FixedPoint(
+        parties=plan.parties, clip_norm=1.0, noise_std=per_client_noise_std(1.0, plan.parties, plan.dropped_most)
+    )
     upload = np.random.default_rng(plan.round).normal(0, grid.noise_std, plan.weights)
-    server, parties = SecureSum(plan), [Party(plan, number) for number in range(plan.parties)]
+    server, parties = SecureSum(plan), [SecAggClient(plan, number) for number in range(plan.parties)]
     start = time.perf_counter()
     public = server.advertise({party.number: party.keys() for party in parties})
     letters = {party.number: party.shares(public) for party in parties}
@@ -79,7 +81,7 @@ def medians(platforms: int, weights: int) -> dict[str, float]:
     third = platforms // 3
     found = {
         gone: [
-            once(SumPlan(parties=platforms, weights=weights, dropped_most=third, round=number), gone)
+            once(SecAggParams(parties=platforms, weights=weights, dropped_most=third, round=number), gone)
             for number in range(ROUNDS + 1)
         ][1:]
         for gone in (0, third)

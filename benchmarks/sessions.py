@@ -35,7 +35,7 @@ import psutil
 from benchmarks.report import finish, markdown
 from benchmarks.session_client import Session
 from engine.config import SimulationConfig, TrainingConfig
-from engine.service import Runs
+from engine.service import Application
 from engine.settings import REPOSITORY, Settings
 
 SIZES = (5, 10, 25, 50, 100)
@@ -125,7 +125,7 @@ def serving(home: Path, settings: Settings) -> Iterator[tuple[str, psutil.Proces
             if serve.poll() is not None:
                 raise SystemExit(log.read_text())
             time.sleep(0.1)
-        runs = Runs(settings)
+        runs = Application(settings)
         asked = [runs.submit(config, owner_pid=serve.pid) for config in long_runs()]
         while not any(runs.rounds(each.run_id) for each in asked):
             time.sleep(0.5)

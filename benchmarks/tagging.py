@@ -10,7 +10,7 @@ import statistics
 import time
 
 from benchmarks.report import finish, tagging_table
-from engine.service import Runs
+from engine.service import Application
 from engine.tagging.examples import examples
 from engine.tagging.pipeline import TextTagger, read_off
 from engine.tagging.tokenization import split
@@ -18,7 +18,7 @@ from engine.tagging.tokenization import split
 WORDS, TURNS, COPIES, FEW = 500, 9, 60, 6
 
 
-def asked(runs: Runs) -> tuple[float, float]:
+def asked(runs: Application) -> tuple[float, float]:
     """Seconds for the first text of a fresh process, and for 500 words after it."""
     wanted = [offer.run.run_id for offer in runs.offers() if offer.epsilon]
     every = "\n\n".join(example.text for example in examples().values()).split(" ")
@@ -33,7 +33,7 @@ def asked(runs: Runs) -> tuple[float, float]:
     return first, statistics.median(times)
 
 
-def rates(runs: Runs) -> tuple[float, float]:
+def rates(runs: Application) -> tuple[float, float]:
     """Sentences a second of one linear tagger, once features are there, and with them."""
     model = runs.model(next(offer.run.run_id for offer in runs.offers() if offer.epsilon == "1"))
     tagger = TextTagger(runs.settings)
@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--save", action="store_true", help="keep the result")
     options = parser.parse_args()
-    runs = Runs.from_environment()
+    runs = Application.from_environment()
     first, warm = asked(runs)
     ready, whole = rates(runs)
     values = {

@@ -24,11 +24,11 @@ from typing import Any
 import psutil
 
 from benchmarks.report import finish, markdown
-from engine.cluster.supervisor import Place, stop_cluster
+from engine.cluster.supervisor import ClusterFiles, stop_cluster
 from engine.cluster.worker import environment
 from engine.config import SimulationConfig, TrainingConfig
 from engine.records import RunState
-from engine.service import Runs
+from engine.service import Application
 from engine.settings import Settings
 
 EPOCHS = 3.0
@@ -105,7 +105,7 @@ class Cluster:
 
     def __init__(self, home: str, corpus: str) -> None:
         self.settings = replace(Settings.from_environment(), home=Path(home), store_url=f"sqlite:///{home}/runs.sqlite")
-        self.runs, self.corpus, self.seed, self.memory = Runs(self.settings), corpus, 1000, 0
+        self.runs, self.corpus, self.seed, self.memory = Application(self.settings), corpus, 1000, 0
         self._looked = 0.0
 
     def submit(self, epochs: float) -> str:
@@ -134,7 +134,7 @@ class Cluster:
 
     def _look(self) -> None:
         self._looked = time.perf_counter()
-        process = Place(self.settings).process()
+        process = ClusterFiles(self.settings).process()
         for worker in process.children(recursive=True) if process else ():
             with suppress(psutil.NoSuchProcess):
                 if "spawn_main" in " ".join(worker.cmdline()):

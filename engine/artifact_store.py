@@ -29,7 +29,7 @@ _POLL = 0.2
 
 
 @contextmanager
-def written_whole(path: Path, what: str, *, folder: bool = False) -> Iterator[Path]:
+def atomic_write(path: Path, what: str, *, folder: bool = False) -> Iterator[Path]:
     """A path to write a file at, or a folder to fill, which becomes ``path`` at the end of the block; nothing remains
     where the block raises. A folder that is there already stays as it is.
 
@@ -84,7 +84,7 @@ def _lives(pid: int) -> bool:
     return True
 
 
-class Artefacts:
+class ArtifactStore:
     """address: of the folder that holds them. near: folder of this machine for copies of what lies elsewhere, unused
     where the address is a path."""
 
@@ -117,9 +117,9 @@ class Artefacts:
 
     @contextmanager
     def making(self, name: str, what: str, *, folder: bool = False) -> Iterator[Path]:
-        """As :func:`written_whole`, for the file or folder ``name``."""
+        """As :func:`atomic_write`, for the file or folder ``name``."""
         path = self.here(name)
-        with written_whole(path, what, folder=folder) as made:
+        with atomic_write(path, what, folder=folder) as made:
             yield made
         if self.elsewhere:
             self._send(name, path, what)
@@ -212,13 +212,13 @@ class Artefacts:
         system, root = self._system()
         try:
             if system.exists(f"{root}/{name}.tar"):
-                with written_whole(path, f"The copy of {name}", folder=True) as made:
+                with atomic_write(path, f"The copy of {name}", folder=True) as made:
                     whole = made.with_name("whole.tar")
                     system.get_file(f"{root}/{name}.tar", str(whole))
                     with tarfile.open(whole) as file:
                         file.extractall(made, filter="data")
             elif system.isfile(f"{root}/{name}"):
-                with written_whole(path, f"The copy of {name}") as made:
+                with atomic_write(path, f"The copy of {name}") as made:
                     system.get_file(f"{root}/{name}", str(made))
         except (OSError, tarfile.TarError) as error:
             raise StoreError(f"{name} cannot be brought from where runs share their files: {error}.") from error

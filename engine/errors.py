@@ -38,7 +38,7 @@ class StoreAddressError(StoreError):
     driver, or tables of another version."""
 
 
-class StoreAway(StoreAddressError):
+class StoreUnavailable(StoreAddressError):
     """The database's server does not answer, is only just starting, or has ended the connection: it may be back in a
     moment."""
 
@@ -55,7 +55,7 @@ class TrainingFailed(EpsilonError):
     """Training cannot go on, for instance because the weights are no longer finite; the text names the step."""
 
 
-class SumFailed(EpsilonError):
+class SecAggFailed(EpsilonError):
     """A secure sum stays closed: too few parties are left, a value does not fit, or somebody asks for, or sends, what
     the protocol forbids; the text says which."""
 

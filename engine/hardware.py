@@ -18,7 +18,7 @@ _CPUS = "sys/devices/system/cpu"
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 
 
-def give_way(niceness: int) -> None:
+def lower_priority(niceness: int) -> None:
     """Let others that want the processor have more of it than this process and those that it starts: where both want
     one core, three times as much at a niceness of 5, ten times at 10.
 

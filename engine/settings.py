@@ -9,7 +9,7 @@ from pathlib import Path
 
 from platformdirs import user_data_dir
 
-from engine.artifact_store import Artefacts
+from engine.artifact_store import ArtifactStore
 from engine.errors import InvalidConfig
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -76,9 +76,9 @@ class Settings:
         return {"store_url": self.store_url, "shared": self.shared, "backend": self.backend}
 
     @property
-    def artefacts(self) -> Artefacts:
+    def artefacts(self) -> ArtifactStore:
         """The files that runs share."""
-        return Artefacts(self.shared or str(self.home), self.home)
+        return ArtifactStore(self.shared or str(self.home), self.home)
 
     @classmethod
     def from_environment(cls) -> "Settings":

@@ -19,23 +19,23 @@ import numpy as np
 
 from engine import corpus as corpora
 from engine import embeddings
-from engine.artifact_store import written_whole
+from engine.artifact_store import atomic_write
 from engine.config import SimulationConfig, run_key
 from engine.corpus import CorpusHandle
 from engine.corpus.sentences import Corpus
 from engine.embeddings import contamination
 from engine.embeddings.encoding import subset, with_tags
 from engine.errors import CorpusError, TrainingFailed
-from engine.federated.client_noise_monitor import Witness
+from engine.federated.client_noise_monitor import ClientNoiseMonitor
 from engine.federated.client_update import message
-from engine.federated.fedavg import Holding
-from engine.federated.plan import FederatedPlan, Visit, plan_of, seeded_secrets
+from engine.federated.fedavg import ClientData
+from engine.federated.plan import FederatedPlan, LocalTraining, plan_of, seeded_secrets
 from engine.privacy import accounting, events
 from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
 from engine.settings import Settings
-from engine.simulation.setup import compile_parts, sides_of
+from engine.simulation.setup import build_client_models, compile_parts
 from engine.training.dpsgd import DPSGD
 from engine.training.optimisers import Optimiser
 from federation.configuration import Agreement
@@ -96,7 +96,7 @@ def own_plan(config: SimulationConfig, examples: int) -> FederatedPlan:
         sentences=(every,) * clients,
         shards=(every,) * clients,
         rounds=tuple(
-            tuple(Visit(client, client, number * part.steps, part.steps) for client in range(clients))
+            tuple(LocalTraining(client, client, number * part.steps, part.steps) for client in range(clients))
             for number in range(rounds)
         ),
         server=PrivacyPlan.of_clients(config, clients * rounds) if whole and config.privacy.private else None,
@@ -108,10 +108,10 @@ def own_plan(config: SimulationConfig, examples: int) -> FederatedPlan:
 def own_epsilon(plan: FederatedPlan, rounds: int) -> float:
     """What so many rounds cost a client by its own noise alone, ∞ without any."""
     if plan.server is None:
-        return accounting.spent(plan.parts[0], rounds * plan.rounds[0][0].steps).epsilon
+        return accounting.privacy_spent(plan.parts[0], rounds * plan.rounds[0][0].steps).epsilon
     secure = plan.secure_round(0, 1)
     own = plan.server.noise_multiplier / (secure.scale if secure else 1.0)
-    return accounting.price(events.of(replace(plan.server, noise_multiplier=own), rounds), plan.server.delta)
+    return accounting.event_epsilon(events.of(replace(plan.server, noise_multiplier=own), rounds), plan.server.delta)
 
 
 def coarse(update: np.ndarray, noise_std: float) -> np.ndarray:
@@ -149,7 +149,7 @@ class Client:
                     f"{self.config.corpus!r}: {', '.join(tags)}"
                 )
             arrays = with_tags(arrays, tags)
-        (side,) = sides_of(self.config, (own,), (overlap,), (arrays,), settings.backend)
+        (side,) = build_client_models(self.config, (own,), (overlap,), (arrays,), settings.backend)
         # All parties have the seed, and can subtract noise that comes from it. A public corpus has nothing to hide.
         known = agreement.data is not None and self.config.privacy.noise_source == "seeded"
         self._believable = not overlap.shared[0] and not known
@@ -158,7 +158,7 @@ class Client:
         if own is public:
             everybody = plan_of(self.config, public, self._secrets)
             sentences = everybody.chosen[everybody.sentences[self._index]]
-        self.holding: Holding = replace(side.holding, split=subset(side.holding.split, sentences))
+        self.holding: ClientData = replace(side.holding, split=subset(side.holding.split, sentences))
         self.plan = own_plan(self.config, len(sentences))
         self.run = sha256(f"{agreement.name}\n{run_key(self.config, own.checksum)}".encode()).hexdigest()[:16]
 
@@ -177,7 +177,7 @@ class Client:
         self.ledger.book(self._entry(round, epsilon))
         streams = self._streams()
         monitor = self._monitor(common.size)
-        witness = Witness(plan, self._alone, monitor) if monitor and self._alone else None
+        witness = ClientNoiseMonitor(plan, self._alone, monitor) if monitor and self._alone else None
         if witness:
             witness.begins(common, round)
         trained = self._trained(common.copy(), visit, streams, monitor if not witness else None)
@@ -196,13 +196,13 @@ class Client:
             update = coarse(update, secure.share if secure else plan.server.noise_std)
         return Trained(update=update, examples=len(self.holding.split), epsilon=epsilon)
 
-    def _visit(self, round: int) -> Visit:
+    def _visit(self, round: int) -> LocalTraining:
         if not 0 <= round < len(self.plan.rounds):
             raise TrainingFailed(f"The server asks for round {round + 1}, expected 1 to {len(self.plan.rounds)}")
         return self.plan.rounds[round][self._index]
 
     def _trained(
-        self, weights: np.ndarray, visit: Visit, streams: Secrets | Seeds, monitor: NoiseMonitor | None
+        self, weights: np.ndarray, visit: LocalTraining, streams: Secrets | Seeds, monitor: NoiseMonitor | None
     ) -> np.ndarray | None:
         """The weights after this round's steps, None where they stopped being finite."""
         learner = DPSGD(
@@ -274,7 +274,7 @@ class Client:
 
     def _keep(self, monitor: NoiseMonitor) -> None:
         path = self.agreement.client / self.run / "check.npz"
-        with written_whole(path, "The noise check") as passing:
+        with atomic_write(path, "The noise check") as passing:
             np.savez(passing, **monitor.state)
         (path.parent / "check.json").write_text(json.dumps({"faults": monitor.verdict().faults}), encoding="utf-8")
 

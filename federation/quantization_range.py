@@ -1,8 +1,8 @@
 """Which numbers a secure sum has room for."""
 
 from engine.config import SimulationConfig
-from engine.federated.secagg.aggregation_round import may_vanish
-from engine.federated.secagg.distributed_noise import noise_share
+from engine.federated.secagg.aggregation_round import max_dropouts
+from engine.federated.secagg.distributed_noise import per_client_noise_std
 from engine.federated.secagg.quantization import DEVIATIONS
 
 _PLAIN = 8.0
@@ -17,5 +17,5 @@ def span(config: SimulationConfig) -> float:
         return _PLAIN
     std = privacy.noise_multiplier * privacy.clip_norm
     if privacy.kind.in_shares:
-        std = noise_share(std, clients, may_vanish(clients))
+        std = per_client_noise_std(std, clients, max_dropouts(clients))
     return privacy.clip_norm + DEVIATIONS * std

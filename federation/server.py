@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from engine.artifact_store import written_whole
+from engine.artifact_store import atomic_write
 from engine.errors import InvalidConfig
 from engine.settings import Settings
 from engine.simulation.setup import prepare
@@ -63,5 +63,5 @@ class Server:
         ).save(self._agreement.server / "tagger.npz")
 
     def _write(self) -> None:
-        with written_whole(self._agreement.server / "rounds.json", "What the rounds gave") as passing:
+        with atomic_write(self._agreement.server / "rounds.json", "What the rounds gave") as passing:
             passing.write_text(json.dumps(self._rounds, indent=1), encoding="utf-8")

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 
 from engine.access import permissions
-from engine.access.roles import EVERYBODY, Deed
-from engine.store.run_store import Store
+from engine.access.roles import EVERYBODY, AuditLogEntry
+from engine.store.run_store import RunStore
 
 
 class Belongings:
     """Of a store; its person is the one who asks. Methods raise StoreError when the database fails."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: RunStore) -> None:
         self._store = store
 
     def own_corpora(self) -> frozenset[str]:
@@ -87,7 +87,7 @@ class Belongings:
         with self._store.begin() as connection:
             permissions.write(connection, person, deed, subject, refused=refused)
 
-    def deeds(self, limit: int) -> Sequence[Deed]:
+    def deeds(self, limit: int) -> Sequence[AuditLogEntry]:
         """The log, newest first."""
         with self._store.begin() as connection:
             return permissions.newest(connection, limit)

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Select, delete, func, insert, select
 
-from engine.access.roles import EVERYBODY, Deed, Person, Role
+from engine.access.roles import EVERYBODY, AuditLogEntry, Role, User
 from engine.errors import NotAllowed
 from engine.records import RunState
 from engine.store.schema import deeds, grants, runs
@@ -26,7 +26,7 @@ def of_person(kind: str, person: str, *, shared: bool = True) -> Select[tuple[st
     return select(grants.c.name).where(grants.c.kind == kind, grants.c.person.in_(who))
 
 
-def in_sight(person: Person | None, run_id: Column[Any]) -> tuple[ColumnElement[bool], ...]:
+def in_sight(person: User | None, run_id: Column[Any]) -> tuple[ColumnElement[bool], ...]:
     """Which runs there are for somebody; None: whoever keeps the machine. run_id: the column that names them."""
     if person is None or person.role.may(Role.ADMIN):
         return ()
@@ -51,7 +51,7 @@ def withdraw(connection: Connection, kind: str, name: str, person: str | None = 
     connection.execute(delete(grants).where(*of))
 
 
-def refuse_others(connection: Connection, kind: str, name: str, person: Person | None, *, alone: bool = False) -> None:
+def refuse_others(connection: Connection, kind: str, name: str, person: User | None, *, alone: bool = False) -> None:
     """Raise NotAllowed unless it is the person's. alone: and nobody else's too."""
     if person is None or person.role.may(Role.ADMIN):
         return
@@ -62,7 +62,7 @@ def refuse_others(connection: Connection, kind: str, name: str, person: Person |
         raise NotAllowed(f"Somebody else asked for the {kind} {name} too, so it goes on.")
 
 
-def is_others_too(connection: Connection, kind: str, name: str, person: Person | None) -> bool:
+def is_others_too(connection: Connection, kind: str, name: str, person: User | None) -> bool:
     """Whether somebody else has it too; then it is the person's no longer. Never for an admin, who decides for all."""
     if person is None or person.role.may(Role.ADMIN):
         return False
@@ -72,7 +72,7 @@ def is_others_too(connection: Connection, kind: str, name: str, person: Person |
     return True
 
 
-def refuse_more(connection: Connection, person: Person | None) -> None:
+def refuse_more(connection: Connection, person: User | None) -> None:
     """Raise NotAllowed where somebody has as many runs under way as one person may."""
     if person is None:
         return
@@ -85,7 +85,7 @@ def refuse_more(connection: Connection, person: Person | None) -> None:
         )
 
 
-def refuse_more_corpora(connection: Connection, person: Person) -> None:
+def refuse_more_corpora(connection: Connection, person: User) -> None:
     """Raise NotAllowed where somebody has as many corpora of their own as one person may."""
     if len(connection.execute(of_person(CORPUS, person.name, shared=False)).all()) >= person.limits.uploads:
         most = f"{person.limits.uploads:,} corpora, the most that one person may have"
@@ -100,11 +100,11 @@ def write(connection: Connection, person: str, deed: str, subject: str, *, refus
     )
 
 
-def newest(connection: Connection, limit: int) -> Sequence[Deed]:
+def newest(connection: Connection, limit: int) -> Sequence[AuditLogEntry]:
     """The log, newest first."""
     rows = connection.execute(select(deeds).order_by(deeds.c.number.desc()).limit(limit))
     return [
-        Deed(
+        AuditLogEntry(
             number=row.number,
             at=row.at,
             person=row.person,

@@ -68,7 +68,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Person:
+class User:
     """Somebody who signed in. name: what the provider vouches for, an e-mail address as a rule."""
 
     name: str
@@ -77,7 +77,7 @@ class Person:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deed:
+class AuditLogEntry:
     """Something that somebody did, or (refused) was not allowed to do. at: seconds since 1970 UTC; subject: a run, a
     corpus, a file's name."""
 
@@ -98,7 +98,7 @@ class Access:
     claim: str
     limits: Limits
 
-    def person(self, claims: Mapping[str, Any]) -> Person:
+    def person(self, claims: Mapping[str, Any]) -> User:
         """Who the provider says somebody is (OpenID Connect Core 1.0, sections 2 and 5.1). Raises NotAllowed."""
         name = claims.get(self.claim)
         if not isinstance(name, str) or not name or len(name) > _LONGEST_NAME or not name.isprintable():
@@ -109,7 +109,7 @@ class Access:
             if claims.get("email_verified") is not True:
                 raise NotAllowed(f"The sign-in does not vouch for {name}: its provider has not verified the address.")
             name = name.lower()
-        return Person(name=name, role=self.role(name), limits=self.limits)
+        return User(name=name, role=self.role(name), limits=self.limits)
 
     def role(self, name: str) -> Role:
         """What somebody may do. Raises NotAllowed."""

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from engine.cli.output import say
+from engine.cli.output import write
 from engine.errors import InvalidConfig
 from engine.privacy.accounting import noise_multiplier_for
-from engine.privacy.assumptions import Training, table, waterfall
+from engine.privacy.assumptions import Training, rows, waterfall
 from engine.privacy.plan import PrivacyPlan
 from engine.reports.assumptions import ledger_fields, ledger_text
-from engine.service import Runs
+from engine.service import Application
 
 
 def ledger(
@@ -30,7 +30,7 @@ def ledger(
 ) -> None:
     """ε as a ledger: what each assumption is worth, and how a printed ε is set right."""
     if run:
-        training = Runs.from_environment().training(run)
+        training = Application.from_environment().training(run)
     else:
         asked = {"examples": examples, "batch_size": batch_size, "epochs": epochs}
         if missing := [name for name, value in asked.items() if value is None]:
@@ -47,10 +47,10 @@ def ledger(
         if target_epsilon is not None:
             training = replace(training, noise_multiplier=_noise_multiplier(training, target_epsilon))
     assumed = replace(training.promised, accountant=accountant, sentences=group_size)
-    every, steps = table(training), waterfall(training, training.printed, training.promised)
+    every, steps = rows(training), waterfall(training, training.printed, training.promised)
     own = waterfall(training, training.promised, assumed)[1:]
     fields = ledger_fields(every, (*steps, *own)) | {"noise_multiplier": training.noise_multiplier}
-    say(as_json, fields, ledger_text(every, steps, own))
+    write(as_json, fields, ledger_text(every, steps, own))
 
 
 def _noise_multiplier(training: Training, target: float) -> float:

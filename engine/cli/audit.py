@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 
 from engine.cli.options import configurable
-from engine.cli.output import progress_bar, say
+from engine.cli.output import progress_bar, write
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 from engine.privacy.audit.applicability import CANARIES
 from engine.reports.audits import audit_command, audit_fields, audit_text
 from engine.reports.numbers import delta_text
-from engine.service import Runs
+from engine.service import Application
 
 GAUSSIAN = "gaussian"
 KNOWN_CANARIES = 100_000
@@ -50,7 +50,7 @@ def audit(
         raise InvalidConfig(f"epsilon={epsilon:g}, expected none: of mechanism={mechanism!r} it follows from the rest")
     from engine.experiments import audits
 
-    runs = Runs.from_environment()
+    runs = Application.from_environment()
     config = runs.get(run).config if run else make(mechanism=mechanism)
     canaries = CANARIES if canaries is None else canaries
     with progress_bar(quiet=as_json) as tell:
@@ -64,7 +64,7 @@ def audit(
             tell=tell,
         )
     runs.keep_audit(found)
-    say(as_json, audit_fields(found), audit_text(found))
+    write(as_json, audit_fields(found), audit_text(found))
     if any(each.contradicted for each in (found.white, found.black) if each):
         raise typer.Exit(1)
 
@@ -81,4 +81,4 @@ def _known(epsilon: float | None, repetitions: int, canaries: int, as_json: bool
         f"δ = {delta_text(found.delta)}: the bound held in {100 * found.coverage:.1f} %, its median is "
         f"{found.median:.3g}"
     )
-    say(as_json, fields, text)
+    write(as_json, fields, text)

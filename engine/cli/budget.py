@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from engine.cli.output import say
+from engine.cli.output import write
 from engine.reports.budgets import account_fields, account_text
-from engine.service import Runs
+from engine.service import Application
 
 budget_app = typer.Typer(help="What a corpus may lose in all, and what runs have taken of it.", no_args_is_help=True)
 
@@ -25,10 +25,10 @@ def set_budget(
     """Give a corpus a budget, or another total: from now on runs that do not fit are refused."""
     from engine.service import budget_service
 
-    runs = Runs.from_environment()
+    runs = Application.from_environment()
     now = budget_service.set_total(runs, corpus, epsilon, delta, unit)
-    possible = budget_service.possible(runs, now)
-    say(as_json, account_fields(now, possible), account_text(now, possible))
+    possible = budget_service.affordable_runs(runs, now)
+    write(as_json, account_fields(now, possible), account_text(now, possible))
 
 
 @budget_app.command("show")
@@ -36,7 +36,7 @@ def show_budget(corpus: Corpus, as_json: Json = False) -> None:
     """What is left, what spent it, what could still be run."""
     from engine.service import budget_service
 
-    runs = Runs.from_environment()
+    runs = Application.from_environment()
     now = budget_service.account(runs, corpus)
-    possible = budget_service.possible(runs, now)
-    say(as_json, account_fields(now, possible), account_text(now, possible))
+    possible = budget_service.affordable_runs(runs, now)
+    write(as_json, account_fields(now, possible), account_text(now, possible))

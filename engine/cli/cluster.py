@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.cli.output import say
+from engine.cli.output import write
 from engine.cluster import remote_workers
 from engine.settings import Settings
 
@@ -71,7 +71,7 @@ def show(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for ot
         else f"{row['worker']}  {row['address']}  gets no runs: it is not {remote_workers.OURS}"
         for row in rows
     ]
-    say(as_json, {"workers": rows}, "\n".join(lines) or "No worker is there yet.")
+    write(as_json, {"workers": rows}, "\n".join(lines) or "No worker is there yet.")
 
 
 def _tell(sentence: str) -> None:

@@ -3,11 +3,11 @@
 from typing import Any
 
 from engine.reports.runs import overlap_fields, overlap_text
-from engine.service import Runs
-from engine.service.corpus_statistics import Inventory
+from engine.service import Application
+from engine.service.corpus_statistics import CorpusStatistics
 
 
-def listed(door: Runs) -> tuple[list[dict[str, Any]], str]:
+def listed(door: Application) -> tuple[list[dict[str, Any]], str]:
     """All corpora, what is here and what can be fetched."""
     rows = door.corpora()
     overlaps = {info.name: door.corpus_overlap(info.name) for info in rows if info.available}
@@ -28,7 +28,7 @@ def listed(door: Runs) -> tuple[list[dict[str, Any]], str]:
     return fields, text
 
 
-def held(name: str, found: Inventory) -> str:
+def held(name: str, found: CorpusStatistics) -> str:
     """A table of its parts, then what was left out and what stands elsewhere too."""
     lines = [f"{name:12}{'sentences':>12}{'tokens':>12}  names"]
     for part, each in found.parts.items():

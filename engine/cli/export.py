@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from engine.cli.output import progress_bar, say
+from engine.cli.output import progress_bar, write
 from engine.errors import InvalidConfig
-from engine.service import Runs, mlflow_export, table_export
+from engine.service import Application, mlflow_export, table_export
 
 
 def export(
@@ -27,7 +27,7 @@ def export(
     experiment: Annotated[str, typer.Option(help="Of the tracking server; made where there is none.")] = (
         "epsilon-explorer"
     ),
-    corpus: Annotated[str | None, typer.Option(help="Runs on this corpus alone.", show_default="all")] = None,
+    corpus: Annotated[str | None, typer.Option(help="Application on this corpus alone.", show_default="all")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
 ) -> None:
     """Hand runs to other programs, published ones included."""
@@ -35,16 +35,16 @@ def export(
         raise InvalidConfig("export: expected either --out FILE or --mlflow ADDRESS")
     if records and mlflow:
         raise InvalidConfig("records: expected with --out alone; a tracking server gets the records of each run")
-    door = Runs.from_environment()
+    door = Application.from_environment()
     found = [each for each in door.overview(100_000) if corpus in (None, each.run.config.corpus)]
     if out:
         chosen = [each.run for each in found]
         table = table_export.records_table(door.get(run.run_id) for run in chosen) if records else None
         table_export.write(table_export.runs_table(found) if table is None else table, out)
         rows = len(found) if table is None else len(table)
-        say(as_json, {"file": str(out), "rows": rows}, f"{out}: {rows:,} rows")
+        write(as_json, {"file": str(out), "rows": rows}, f"{out}: {rows:,} rows")
         return
     done = [door.get(each.run.run_id) for each in found if each.last and each.last.final]
     with progress_bar(quiet=as_json) as tell:
         sent, there = mlflow_export.send_all(done, str(mlflow), experiment, tell)
-    say(as_json, {"sent": sent, "there_already": there}, f"{sent:,} runs sent; {there:,} were there already")
+    write(as_json, {"sent": sent, "there_already": there}, f"{sent:,} runs sent; {there:,} were there already")

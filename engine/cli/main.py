@@ -23,7 +23,7 @@ from engine.cli.cluster import cluster_app
 from engine.cli.corpora import held, listed
 from engine.cli.export import export
 from engine.cli.options import configured
-from engine.cli.output import progress_bar, say, sentence
+from engine.cli.output import progress_bar, sentence, write
 from engine.cli.preflight import book, refuse_budgets, warn_of_overlap
 from engine.cli.recommend import plan
 from engine.cli.report import report
@@ -51,7 +51,7 @@ from engine.reports.runs import (
 )
 from engine.reports.scores import score_table
 from engine.reports.tuning import study_lines, study_outcome, trial_line
-from engine.service import Runs, reproducibility
+from engine.service import Application, reproducibility
 from engine.settings import Settings
 
 _INTERRUPTED = 130
@@ -128,7 +128,7 @@ def second_opinion(
             f"{opinion.planned:.4g}; {opinion.ours_ms:.0f} ms against {opinion.theirs_ms:,.0f} ms: "
             f"{'agreed' if opinion.agrees else 'NOT AGREED'}"
         )
-        say(as_json, asdict(opinion) | {"agrees": opinion.agrees}, line)
+        write(as_json, asdict(opinion) | {"agrees": opinion.agrees}, line)
     if not agreed:
         raise typer.Exit(1)
 
@@ -138,8 +138,8 @@ def second_opinion(
 def submit(config: SimulationConfig, as_json: Json = False) -> None:
     """Train in the background. What is done or under way already is not done twice."""
     warn_of_overlap(config)
-    status = Runs.from_environment().submit(config)
-    say(as_json, run_fields(Runs.from_environment().get(status.run_id)), f"{status.run_id} {status.state}")
+    status = Application.from_environment().submit(config)
+    write(as_json, run_fields(Application.from_environment().get(status.run_id)), f"{status.run_id} {status.state}")
 
 
 @app.command()
@@ -152,10 +152,12 @@ def sweep(
     """Train many runs in the background. What is done or under way already is not done twice."""
     from engine.experiments import sweeps
 
-    statuses = Runs.from_environment().submit_all(sweeps.read(file), batch=True)
+    statuses = Application.from_environment().submit_all(sweeps.read(file), batch=True)
     done = sum(status.state == RunState.DONE for status in statuses)
     fields = {"runs": [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]}
-    say(as_json, fields, f"{len(statuses):,} runs, {done:,} of them done already; `python -m engine runs` shows them.")
+    write(
+        as_json, fields, f"{len(statuses):,} runs, {done:,} of them done already; `python -m engine runs` shows them."
+    )
 
 
 @app.command("paper")
@@ -178,7 +180,7 @@ def paper_tables(
     as_json: Json = False,
 ) -> None:
     """Show a paper's tables and figures. What was printed, and what our runs give."""
-    door, known = Runs.from_environment(), replicate.named(name, corpus)
+    door, known = Application.from_environment(), replicate.named(name, corpus)
     cells = replicate.chosen(known, table)
     if submit_missing or submit_again:
         wanted = dict.fromkeys(config for cell in cells for config in cell.seeds(seeds))
@@ -187,7 +189,7 @@ def paper_tables(
         typer.echo(f"{waiting:,} runs wait or are under way.", err=True)
     found = replicate.measured(known, cells, door.find, seeds)
     text = reproducibility.summary(door.repeated({run.run_id: run for run in found.runs}.values()).values())
-    say(as_json, {"cells": found.fields}, "\n\n".join(filter(None, [found.text, text])))
+    write(as_json, {"cells": found.fields}, "\n\n".join(filter(None, [found.text, text])))
 
 
 @app.command()
@@ -211,8 +213,8 @@ def tune(
 
     settings = Settings.from_environment()
     refuse_budgets(corpus, development)
-    study = tuning.begun(name, epsilon, corpus, development, settings, budget=budget, seeds=seeds)
-    if flattery := tuning.flattery(study, settings):
+    study = tuning.existing_trials(name, epsilon, corpus, development, settings, budget=budget, seeds=seeds)
+    if flattery := tuning.optimism_bias(study, settings):
         typer.echo(flattery, err=True)
     with progress_bar(quiet=as_json) as tell:
         for grown in tuning.search(study, trials, settings, tell):
@@ -222,7 +224,7 @@ def tune(
     if len(study.trials) < trials:
         typer.echo(f"Ended after {len(study.trials):,} trials: the next one does not fit the total.", err=True)
     study = tuning.released(study, seeds, settings)
-    door = Runs(settings)
+    door = Application(settings)
     winners = seed_aggregates.with_seeds(study.best, seeds) if study.best else []
     door.submit_all(winners, owner_pid=os.getpid(), batch=True)
     with progress_bar(quiet=as_json) as tell:
@@ -232,7 +234,7 @@ def tune(
                 time.sleep(0.5)
     ended = [run for config in winners if (run := door.find(config))]
     outcome = study_outcome(study, [run for run in ended if run.final])
-    say(as_json, outcome, "\n".join(study_lines(study, outcome)))
+    write(as_json, outcome, "\n".join(study_lines(study, outcome)))
     if broken := [run for run in ended if not run.final]:
         typer.echo(f"{len(broken):,} runs of the winner did not end well: {broken[0].status.error}", err=True)
         raise typer.Exit(1)
@@ -242,15 +244,15 @@ def tune(
 def runs(context: typer.Context, as_json: Json = False) -> None:
     """List the runs, newest first, or show one."""
     if context.invoked_subcommand is None:
-        rows = Runs.from_environment().recent()
+        rows = Application.from_environment().recent()
         text = "\n".join(run_line(run) for run in rows) or "No runs yet: start one with `python -m engine submit`."
-        say(as_json, [run_fields(run) for run in rows], text)
+        write(as_json, [run_fields(run) for run in rows], text)
 
 
 @runs_app.command("show")
 def show(run_id: RunId, as_json: Json = False) -> None:
     """Show one run with its records."""
-    door = Runs.from_environment()
+    door = Application.from_environment()
     run = door.get(run_id)
     first = (door.find(run.config) or run) if run.kind == RunKind.REPEAT else run
     lines = [run_line(run), *(record_line(record) for record in run.records)]
@@ -261,26 +263,27 @@ def show(run_id: RunId, as_json: Json = False) -> None:
         outcome = repeat.outcome.text if repeat.outcome else str(repeat.state)
         lines += ["", f"Run again as {reproducibility.repeat_id(first.run_id)}: {outcome}"]
         fields["again"] = {"run_id": reproducibility.repeat_id(first.run_id), "outcome": outcome}
-    say(as_json, fields, "\n".join(lines))
+    write(as_json, fields, "\n".join(lines))
 
 
 @app.command()
 def cancel(run_id: RunId, as_json: Json = False) -> None:
     """Stop a run. What it recorded is kept."""
-    door = Runs.from_environment()
+    door = Application.from_environment()
     status = door.cancel(run_id)
-    say(as_json, run_fields(door.get(run_id)), f"{run_id} {status.state}")
+    write(as_json, run_fields(door.get(run_id)), f"{run_id} {status.state}")
 
 
 @app.command()
 def again(
-    run_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="Runs that are done.")], as_json: Json = False
+    run_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="Application that are done.")],
+    as_json: Json = False,
 ) -> None:
     """Compute runs once more, in the background. `runs show` says whether they came out equal."""
-    door = Runs.from_environment()
+    door = Application.from_environment()
     statuses = door.submit_all((door.get(run_id).config for run_id in run_ids), again=True, batch=True)
     fields = [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]
-    say(as_json, {"runs": fields}, "\n".join(f"{status.run_id} {status.state}" for status in statuses))
+    write(as_json, {"runs": fields}, "\n".join(f"{status.run_id} {status.state}" for status in statuses))
 
 
 @app.command()
@@ -290,8 +293,8 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Write a run to the published results."""
-    path = Runs.from_environment().publish(run_id, model=model)
-    say(as_json, {"run_id": run_id, "path": str(path)}, str(path))
+    path = Application.from_environment().publish(run_id, model=model)
+    write(as_json, {"run_id": run_id, "path": str(path)}, str(path))
 
 
 @app.command()
@@ -300,18 +303,18 @@ def corpora(
     as_json: Json = False,
 ) -> None:
     """List the corpora. Says what is here and what can be fetched, or what one of them holds."""
-    door = Runs.from_environment()
+    door = Application.from_environment()
     if name is not None:
         found = door.inventory(name)
-        say(as_json, {"name": name} | asdict(found), held(name, found))
+        write(as_json, {"name": name} | asdict(found), held(name, found))
         return
-    say(as_json, *listed(door))
+    write(as_json, *listed(door))
 
 
 @app.command()
 def fetch(name: Annotated[str, typer.Argument(help="A corpus that `corpora` says can be fetched.")]) -> None:
     """Download a public corpus and check it."""
-    Runs.from_environment().fetch_corpus(name)
+    Application.from_environment().fetch_corpus(name)
     typer.echo(f"{name} is here.")
 
 
@@ -358,7 +361,7 @@ def epsilon(
         of_group = max(value, group_epsilon([(plan, plan.steps)], group_size))
         fields |= {"group_size": group_size, "group_epsilon": None if math.isinf(of_group) else of_group}
         text += f"\nSomebody named in {group_size:,} of the sentences: ε = {of_group:.4g}"
-    say(as_json, fields, text)
+    write(as_json, fields, text)
 
 
 app.command()(audit)

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 
-def say(as_json: bool, fields: Any, text: str) -> None:
+def write(as_json: bool, fields: Any, text: str) -> None:
     """Print the text, or the fields as one line of JSON."""
     typer.echo(json.dumps(fields, ensure_ascii=False) if as_json else text)
 

@@ -4,12 +4,12 @@ import typer
 
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
-from engine.service import Runs
+from engine.service import Application
 
 
 def warn_of_overlap(config: SimulationConfig) -> None:
     """Say it where the features were fitted on sentences of the corpus."""
-    for warning in Runs.from_environment().overlap(config).warnings:
+    for warning in Application.from_environment().overlap(config).warnings:
         typer.echo(warning, err=True)
 
 
@@ -17,18 +17,20 @@ def book(config: SimulationConfig) -> None:
     """Book a training whole where its corpus has a budget: nobody sees when it stops. Raises BudgetExceeded."""
     from engine.service import budget_service
 
-    runs = Runs.from_environment()
+    runs = Application.from_environment()
     if not budget_service.any_set(runs):
         return
     identity = runs.identity(config)
-    budget_service.book(runs, budget_service.wishes(runs, identity, identity, config, runs.plan(config), ended=True))
+    budget_service.book(
+        runs, budget_service.charge_requests(runs, identity, identity, config, runs.plan(config), ended=True)
+    )
 
 
 def refuse_budgets(*corpora: str) -> None:
     """Raises InvalidConfig for a corpus with a budget: a search books its trials by itself, and not there."""
     from engine.service import budget_service
 
-    runs = Runs.from_environment()
+    runs = Application.from_environment()
     for corpus in corpora:
         if budget_service.account(runs, corpus).budget:
             raise InvalidConfig(

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from engine.cli.output import say
+from engine.cli.output import write
 from engine.experiments.planner.targets import USUAL_DELTA, Target, read
 from engine.reports.planner import plan_fields, plan_text
-from engine.service import Runs, planner
+from engine.service import Application, planner
 
 _LEAST = typer.Option(metavar="[TYPE=]NUMBER", help="At least, of all names or of a type; can be given several times.")
 
@@ -34,5 +34,5 @@ def plan(
         delta=delta,
         clients=clients,
     )
-    found = planner.plan(Runs.from_environment(), target)
-    say(as_json, plan_fields(found), plan_text(found))
+    found = planner.plan(Application.from_environment(), target)
+    write(as_json, plan_fields(found), plan_text(found))

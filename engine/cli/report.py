@@ -9,7 +9,7 @@ import typer
 from engine.errors import InvalidConfig
 from engine.reports.document.formats import FORMATS
 from engine.reports.privacy_report import builder
-from engine.service import Runs, report_evidence
+from engine.service import Application, report_evidence
 from engine.validation import one_of
 
 _USUAL = "md"
@@ -27,7 +27,7 @@ def report(
 ) -> None:
     """Write what a run promises, to whom and on what grounds, as a document to file."""
     one_of("format", name, tuple(FORMATS))
-    runs = Runs.from_environment()
+    runs = Application.from_environment()
     first = report_evidence.evidence(runs, run_id)
     document = builder.of_two(first, report_evidence.evidence(runs, beside)) if beside else builder.of_run(first)
     drawn = FORMATS[name].draw(document)

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.cli.output import progress_bar, say
+from engine.cli.output import progress_bar, write
 from engine.errors import InvalidConfig
 from engine.reports.scores import score_fields, score_table
-from engine.service import Runs
+from engine.service import Application
 from engine.tagging import published_taggers
 from engine.tagging.entities import Entity
 from engine.tagging.redaction import REPLACEMENTS, redact
@@ -97,7 +97,7 @@ def _tagged(
     paths: list[Path] | None, epsilon: str | None, run: str | None, *, quiet: bool, output: Path | None = None
 ) -> Iterator[tuple[_Text, tuple[Entity, ...]]]:
     """Each text with its names. Raises InvalidConfig, RunNotFound, StoreError, VectorsMissing."""
-    door = Runs.from_environment()
+    door = Application.from_environment()
     model = door.model(_identity(door, epsilon, run))
     texts = _texts(paths)
     if output is not None:
@@ -113,7 +113,7 @@ def _tagged(
             yield from ((each, names.entities) for each, names in zip(some, found, strict=True))
 
 
-def _identity(door: Runs, epsilon: str | None, run: str | None) -> str:
+def _identity(door: Application, epsilon: str | None, run: str | None) -> str:
     """The run whose tagger is asked for. Raises InvalidConfig."""
     if epsilon is not None and run is not None:
         raise InvalidConfig(f"epsilon={epsilon!r} and run={run!r}, expected one of them")
@@ -208,4 +208,4 @@ def score(
     from engine.scoring import score_files
 
     scores = score_files(gold, predicted)
-    say(as_json, score_fields(scores), score_table(scores))
+    write(as_json, score_fields(scores), score_table(scores))

@@ -16,13 +16,13 @@ from typing import Any
 
 import psutil
 
-from engine.cluster.supervisor import Place
+from engine.cluster.supervisor import ClusterFiles
 from engine.errors import EpsilonError, StoreError
-from engine.hardware import give_way, processor
+from engine.hardware import lower_priority, processor
 from engine.records import RunState
 from engine.settings import Settings
 from engine.setup import status
-from engine.store.run_store import Store, Unfinished
+from engine.store.run_store import RunStore, Unfinished
 
 LOOK_SECONDS, SHARED_SECONDS = 5.0, 1.0
 """Between two looks at the store where nobody rings: an owner is gone, a worker was lost; or, in a store that several
@@ -66,7 +66,7 @@ def main() -> int:
     """Serve until the owners are gone, there is nothing to do, or SIGTERM; returns the exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     settings = Settings.from_environment()
-    place = Place(settings)
+    place = ClusterFiles(settings)
     stop: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _frame: _stopped(received, stop, place))
@@ -75,7 +75,7 @@ def main() -> int:
             return 0
         place.ready.unlink(missing_ok=True)
         if not settings.scheduler:
-            give_way(NICENESS)
+            lower_priority(NICENESS)
         with ExitStack() as stack:
             wait = stack.enter_context(place.listening())
             try:
@@ -104,7 +104,7 @@ def main() -> int:
     return 0
 
 
-def _stopped(number: int, stop: list[int], place: Place) -> None:
+def _stopped(number: int, stop: list[int], place: ClusterFiles) -> None:
     stop.append(number)
     place.ring()  # who waits for the bell goes on waiting after a signal
 
@@ -139,7 +139,7 @@ class Dispatcher:
         from engine.cluster import remote_workers, worker
 
         self.settings, self._ring = settings, ring
-        self.store = Store(settings.store_url)
+        self.store = RunStore(settings.store_url)
         stack.callback(self.store.close)
         self.holder = f"{socket.gethostname()}/{os.getpid()}"
         if settings.scheduler:

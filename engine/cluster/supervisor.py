@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from engine.artifact_store import written_whole
+from engine.artifact_store import atomic_write
 from engine.errors import ClusterError, StoreError
 from engine.settings import REPOSITORY, Settings
 
@@ -30,7 +30,7 @@ STOP_SECONDS = 8
 """How long it may take to end by itself before it is killed."""
 
 
-class Place:
+class ClusterFiles:
     """The files by which a cluster and those who need it find each other, in ``home/cluster``."""
 
     def __init__(self, settings: Settings) -> None:
@@ -90,7 +90,7 @@ class Place:
 
     def say_ready(self, workers: int) -> None:
         """Called by the cluster once its workers are there, and when there are more or fewer of them."""
-        with written_whole(self.ready, "What tells that the workers are ready") as passing:
+        with atomic_write(self.ready, "What tells that the workers are ready") as passing:
             said = {"pid": os.getpid(), "started": _started(psutil.Process()), "workers": workers}
             passing.write_text(json.dumps(said))
 
@@ -129,7 +129,7 @@ class Place:
         """
         with self._writing(), suppress(psutil.NoSuchProcess):
             started = _started(psutil.Process(pid))
-            with written_whole(self.owners / str(pid), "Whom the workers are for") as passing:
+            with atomic_write(self.owners / str(pid), "Whom the workers are for") as passing:
                 passing.write_text(started)
 
     def living_owners(self) -> list[int]:
@@ -182,7 +182,7 @@ def ensure_cluster(settings: Settings, owner_pid: int | None = None) -> None:
 
     owner_pid: a process with which the cluster shall end.
     """
-    place = Place(settings)
+    place = ClusterFiles(settings)
     place.make()
     if owner_pid:
         place.add_owner(owner_pid)
@@ -204,7 +204,7 @@ def ensure_cluster(settings: Settings, owner_pid: int | None = None) -> None:
     raise ClusterError(f"The workers were not ready after {START_SECONDS} s; {place.log} may tell why.")
 
 
-def _start(place: Place, settings: Settings) -> subprocess.Popen[bytes]:
+def _start(place: ClusterFiles, settings: Settings) -> subprocess.Popen[bytes]:
     with place.log.open("ab") as log:
         # A session of its own: Ctrl-C in a terminal must not reach the workers before the cluster can end in order.
         return subprocess.Popen(
@@ -241,7 +241,7 @@ def stop_cluster(settings: Settings, owner_pid: int) -> None:
 
     Runs that were under way are queued again and go on with the next cluster.
     """
-    place = Place(settings)
+    place = ClusterFiles(settings)
     place.forget_owner(owner_pid)
     process = place.process()
     if process is None or not place.owners.is_dir() or set(place.living_owners()) - {owner_pid}:

@@ -22,7 +22,7 @@ from engine import corpus as corpora
 from engine import embeddings
 from engine.config import MINILM, SimulationConfig, engine_version
 from engine.corpus import AnyCorpus
-from engine.errors import EpsilonError, RunNotFound, RunStopped, StoreAway, StoreError
+from engine.errors import EpsilonError, RunNotFound, RunStopped, StoreError, StoreUnavailable
 from engine.hardware import machine_class
 from engine.privacy.audit import applicability
 from engine.records import Provenance, RoundRecord, RunKind, RunState
@@ -32,7 +32,7 @@ from engine.settings import REPOSITORY, Settings
 from engine.store import audits as kept_audits
 from engine.store import noise_keys
 from engine.store.paths import checkpoint_name, key_path, model_name
-from engine.store.run_store import Claim, Store
+from engine.store.run_store import Claim, RunStore
 from engine.training.checkpoint import Checkpoint
 from engine.training.model import Model
 
@@ -88,14 +88,16 @@ def _here(addresses: Mapping[str, str | None]) -> Settings:
 
 def compute(run_id: str, settings: Settings, holder: str) -> None:
     """Compute a run from where it stands and write its records; what goes wrong is written beside them."""
-    store = Store(settings.store_url)
+    store = RunStore(settings.store_url)
     try:
-        claim = patiently(partial(store.claim, run_id, holder))
+        claim = retry_while_unavailable(partial(store.claim, run_id, holder))
     except RunStopped:
         return
-    pulse = Pulse(store, claim)
+    pulse = Heartbeat(store, claim)
     try:
-        noise_keys.sweep(key_path(settings, run_id).parent, lambda known: patiently(partial(_is_done, store, known)))
+        noise_keys.sweep(
+            key_path(settings, run_id).parent, lambda known: retry_while_unavailable(partial(_is_done, store, known))
+        )
         with pulse:
             if claim.kind == RunKind.AUDIT:
                 _audit(store, claim, settings, pulse)
@@ -106,26 +108,26 @@ def compute(run_id: str, settings: Settings, holder: str) -> None:
     except Exception as error:
         if not isinstance(error, EpsilonError):
             log.exception("Run %s failed.", run_id)
-        _give_up(store, claim, str(error) if isinstance(error, EpsilonError) else _unexpected(error))
+        _mark_failed(store, claim, str(error) if isinstance(error, EpsilonError) else _unexpected(error))
     finally:
         store.close()
 
 
-def patiently(ask: Callable[[], _T]) -> _T:
+def retry_while_unavailable(ask: Callable[[], _T]) -> _T:
     """What the database answers, asked again while its server is away: nothing is lost by waiting for it, and whoever
     was given the run meanwhile has taken it from this worker by then. Raises what asking raises, but StoreAway."""
     told = ""
     while True:
         try:
             return ask()
-        except StoreAway as error:
+        except StoreUnavailable as error:
             if str(error) != told:
                 log.warning("%s Trying again and again.", error)
                 told = str(error)
             time.sleep(AWAY_SECONDS)
 
 
-def _is_done(store: Store, run_id: str) -> bool:
+def _is_done(store: RunStore, run_id: str) -> bool:
     try:
         return store.status(run_id).state == RunState.DONE
     except RunNotFound:
@@ -138,21 +140,21 @@ def _unexpected(error: Exception) -> str:
     return f"Something unexpected happened ({type(error).__name__}: {str(error)[:200]}); the cluster's log has more."
 
 
-def _give_up(store: Store, claim: Claim, sentence: str) -> None:
+def _mark_failed(store: RunStore, claim: Claim, sentence: str) -> None:
     try:
-        patiently(partial(store.give_up, claim, sentence))
+        retry_while_unavailable(partial(store.give_up, claim, sentence))
     except (RunStopped, StoreError) as error:
         log.warning("Run %s: %s Could not be written: %s", claim.run_id, sentence, error)
 
 
-def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None:
+def _run(store: RunStore, claim: Claim, settings: Settings, pulse: "Heartbeat") -> None:
     from engine.simulation.run import simulate
 
     config = claim.config
     corpus = corpora.of_run(config, settings, claim.corpus_checksum)
     artefacts, checkpoint = settings.artefacts, checkpoint_name(claim.run_id)
     keys, secrets = key_path(settings, claim.run_id), None
-    written = partial(patiently, partial(store.records, claim.run_id))
+    written = partial(retry_while_unavailable, partial(store.records, claim.run_id))
     kept, records_before = artefacts.find(checkpoint, changes=True), written()
     resume = _resume(kept, records_before)
     if config.privacy.noise_source == "system":
@@ -178,7 +180,7 @@ def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None
     )
     record = None
     for record in records:
-        patiently(partial(store.append, claim, record))
+        retry_while_unavailable(partial(store.append, claim, record))
         with artefacts.making(checkpoint, "The checkpoint") as path:
             latest.pop().save(path)
     if record is None:  # it had died between its last record and its end
@@ -186,12 +188,12 @@ def _run(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None
     for number, model in enumerate(models):
         with artefacts.making(model_name(claim.run_id, number), "The tagger") as path:
             model.save(path)
-    patiently(partial(store.finish, claim, provenance(config, corpus, record.seconds)))
+    retry_while_unavailable(partial(store.finish, claim, provenance(config, corpus, record.seconds)))
     artefacts.remove(checkpoint)
     noise_keys.destroy(keys)
 
 
-def _audit(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> None:
+def _audit(store: RunStore, claim: Claim, settings: Settings, pulse: "Heartbeat") -> None:
     """Attack what another run was, and keep what was measured. Begun anew by whom it falls to next."""
     from engine.experiments import audits
 
@@ -209,7 +211,7 @@ def _audit(store: Store, claim: Claim, settings: Settings, pulse: "Pulse") -> No
     command = audit_command(config, canaries, references, claim.parent)
     found = audits.audit(config, settings, canaries, references, command=command, tell=tell)
     kept_audits.write(found, settings.artefacts)
-    patiently(partial(store.finish, claim, provenance(config, corpus, time.monotonic() - start)))
+    retry_while_unavailable(partial(store.finish, claim, provenance(config, corpus, time.monotonic() - start)))
 
 
 def share_cores(under_way: int, others: float) -> None:
@@ -251,11 +253,11 @@ def _processor_seconds() -> tuple[float, float, float]:
     return time.monotonic(), busy, own.user + own.system
 
 
-class Pulse:
+class Heartbeat:
     """Writes a heartbeat while the run is computed and notices when it may not go on. under_way: runs of this cluster
     that are being computed, this one included. others: cores that all other processes keep busy, of late."""
 
-    def __init__(self, store: Store, claim: Claim) -> None:
+    def __init__(self, store: RunStore, claim: Claim) -> None:
         self._store, self._claim = store, claim
         self._end, self._stopped = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
@@ -294,7 +296,7 @@ class Pulse:
             self.others += 0.3 * (max(0.0, busy - own) / seconds - self.others)
         self._before = now
 
-    def __enter__(self) -> "Pulse":
+    def __enter__(self) -> "Heartbeat":
         self._thread.start()
         return self
 

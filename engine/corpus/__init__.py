@@ -58,9 +58,9 @@ def checksums_of(name: str, config: SimulationConfig, settings: Settings) -> set
 
     Of platforms with masked names these are the checksums of all: which names they are, each corpus decides.
     """
-    every = files.of_all(settings)
+    every = files.unrestricted(settings)
     whole = of_run(config, every)
-    splits = [CorpusHandle(part, every) for part in config.corpus.split(JOIN) if name in files.names_in(part)]
+    splits = [CorpusHandle(part, every) for part in config.corpus.split(JOIN) if name in files.corpus_names(part)]
     found = set()
     for handle in (whole, *splits, *(whole.parts if config.federation.masked else ())):
         with suppress(CorpusError):

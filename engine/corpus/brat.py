@@ -20,7 +20,7 @@ from pathlib import PurePosixPath
 from engine.corpus import standoff
 from engine.corpus.sentences import Sentence
 from engine.corpus.standoff import Mention
-from engine.corpus.text_decoding import lines_of, shown, text_of
+from engine.corpus.text_decoding import decode_lines, decode_text, quote
 from engine.errors import CorpusError
 
 TEXT, MENTIONS = ".txt", ".ann"
@@ -34,7 +34,7 @@ def read(files: Mapping[str, bytes]) -> tuple[tuple[Sentence, ...], Counter[str]
     left_out: Counter[str] = Counter()
     sentences: list[Sentence] = []
     for document, (text_name, mentions_name) in enumerate(pairs(list(files))):
-        text = text_of(files[text_name], text_name)
+        text = decode_text(files[text_name], text_name)
         mentions = sorted(_mentions(files[mentions_name], mentions_name, text, left_out))
         starts = [each.start for each in mentions]
         for start, end in _sentences(text, mentions):
@@ -71,7 +71,7 @@ def _mentions(data: bytes, name: str, text: str, left_out: Counter[str]) -> list
     if not data.strip():
         return []
     found = []
-    for number, line in enumerate(lines_of(data, name), start=1):
+    for number, line in enumerate(decode_lines(data, name), start=1):
         if not line.startswith("T"):
             continue
         identity, _, rest = line.partition("\t")
@@ -79,7 +79,7 @@ def _mentions(data: bytes, name: str, text: str, left_out: Counter[str]) -> list
         match = _PIECES.fullmatch(where)
         if match is None or not identity[1:].isdecimal():
             raise CorpusError(
-                f"{name} has {shown(line)} in line {number:,}, expected T and a number, a type with offsets, and "
+                f"{name} has {quote(line)} in line {number:,}, expected T and a number, a type with offsets, and "
                 "the text, with tabs between them"
             )
         if ";" in match[2]:

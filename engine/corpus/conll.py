@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.corpus.sentences import Sentence
-from engine.corpus.text_decoding import lines_of, shown
+from engine.corpus.text_decoding import decode_lines, quote
 from engine.errors import CorpusError
 
 MAX_TYPES = 200
@@ -98,7 +98,7 @@ def parse(data: bytes, name: str) -> list[Block]:
         if tag not in checked:
             if not _TAG.fullmatch(tag):
                 raise CorpusError(
-                    f"{name} has {shown(tag)} in the last column of line {number:,}, expected a tag: "
+                    f"{name} has {quote(tag)} in the last column of line {number:,}, expected a tag: "
                     "O, or B- or I- and an entity type"
                 )
             checked.add(tag)
@@ -115,7 +115,7 @@ def parse(data: bytes, name: str) -> list[Block]:
 def _rows(data: bytes, name: str) -> Iterator[_Row]:
     """Line by line, but for a first one that names the columns."""
     begun = False
-    for number, line in enumerate(lines_of(data, name), start=1):
+    for number, line in enumerate(decode_lines(data, name), start=1):
         columns = _columns(line)
         if columns and not begun:
             begun = True
@@ -173,7 +173,7 @@ def _checked(way: str, found: tuple[list[tuple[int, str]], int], name: str) -> s
         line, tag = faults[0]
         raise CorpusError(
             f"{name} mixes two tag schemes: it reads as {way}, but {len(faults):,} of {entities:,} entities do not "
-            f"fit, the first with {shown(tag)} in or near line {line:,}"
+            f"fit, the first with {quote(tag)} in or near line {line:,}"
         )
     return way
 
@@ -224,7 +224,7 @@ def _width(rows: Iterable[_Row], name: str) -> tuple[int, int]:
     number, columns = found
     if len(columns) < 2:
         raise CorpusError(
-            f"{name} has one column in line {number:,} ({shown(columns[0])}), expected a token and its tag"
+            f"{name} has one column in line {number:,} ({quote(columns[0])}), expected a token and its tag"
         )
     return len(columns), number
 

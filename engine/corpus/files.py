@@ -67,22 +67,22 @@ class Located:
     split: int | None = None
 
 
-def without_split(name: str) -> tuple[str, int | None]:
+def base_name_and_split(name: str) -> tuple[str, int | None]:
     """A corpus's name, and the number of the split that stands behind it, if any: ``ade@3`` → ``ade``, 3."""
     base, mark, number = name.rpartition(SPLIT)
     known = mark and (base in NAMED or base.startswith(OWN)) and number.isascii() and number.isdigit()
     return (base, int(number)) if known and int(number) <= _MOST_SPLITS else (name, None)
 
 
-def names_in(corpus: str) -> frozenset[str]:
+def corpus_names(corpus: str) -> frozenset[str]:
     """Names of the corpora that a run trains on, each without its split: ``ade@3 + btc`` → ``ade``, ``btc``."""
-    return frozenset(without_split(part)[0] for part in corpus.split(JOIN))
+    return frozenset(base_name_and_split(part)[0] for part in corpus.split(JOIN))
 
 
 def locate(name_or_path: str, settings: Settings) -> Located:
     """The files of a name, with or without a split, or of a path. Raises CorpusError when they are not here or not what
     the name promises."""
-    name, split = without_split(name_or_path)
+    name, split = base_name_and_split(name_or_path)
     found = _locate(name, settings)
     return found if split is None else replace(found, name=name_or_path, split=split)
 
@@ -137,7 +137,7 @@ def fetched_folder(name: str, settings: Settings) -> Path:
     return settings.home / "fetched" / name
 
 
-def of_all(settings: Settings) -> Settings:
+def unrestricted(settings: Settings) -> Settings:
     """The same with the corpora of everybody."""
     return replace(settings, own=None)
 

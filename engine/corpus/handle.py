@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from engine.artifact_store import Artefacts
+from engine.artifact_store import ArtifactStore
 from engine.config import SYNTHETIC
 from engine.corpus import files, loader
 from engine.corpus.catalogue import NAMED
@@ -29,7 +29,7 @@ class CorpusHandle:
 
     def __init__(self, name: str, settings: Settings, expected: str | None = None) -> None:
         self.name, self.expected = name, expected
-        self.artefacts: Artefacts = settings.artefacts
+        self.artefacts: ArtifactStore = settings.artefacts
         self._settings = settings
 
     @property
@@ -98,7 +98,7 @@ class CorpusHandle:
     def share(self) -> None:
         """Leave a copy for workers on other machines, by checksum, unless they have it by its name; nothing happens
         where all runs are computed here. Raises CorpusError, StoreError."""
-        if not self.artefacts.elsewhere or self.synthetic or files.without_split(self.name)[0] in NAMED:
+        if not self.artefacts.elsewhere or self.synthetic or files.base_name_and_split(self.name)[0] in NAMED:
             return
         name = self._copy(self.checksum)
         if self.artefacts.find(name) is not None:

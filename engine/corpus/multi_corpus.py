@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.artifact_store import Artefacts
+from engine.artifact_store import ArtifactStore
 from engine.config import JOIN
 from engine.corpus.deduplication import held_once
 from engine.corpus.entity_masking import MaskedHandle
@@ -36,7 +36,7 @@ class JoinedCorpora:
 
     def __init__(self, name: str, settings: Settings, expected: str | None = None, masked: float = 0.0) -> None:
         self.name, self.expected = name, expected
-        self.artefacts: Artefacts = settings.artefacts
+        self.artefacts: ArtifactStore = settings.artefacts
         names, each = name.split(JOIN), self._shared() if expected else None
         checksums = each if each and len(each) == len(names) else [None] * len(names)
         self._whole = tuple(

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from engine.corpus import standoff
 from engine.corpus.sentences import Sentence
 from engine.corpus.standoff import Mention
-from engine.corpus.text_decoding import lines_of, shown
+from engine.corpus.text_decoding import decode_lines, quote
 from engine.errors import CorpusError
 
 SUFFIX = ".rel"
@@ -72,7 +72,7 @@ def _begins(text: str, placed: set[_Placed]) -> int:
 
 def _lines(name: str, data: bytes) -> Iterator[tuple[str, str, _Placed, _Placed]]:
     second, first = _types(name)
-    for number, line in enumerate(lines_of(data, name), start=1):
+    for number, line in enumerate(decode_lines(data, name), start=1):
         if not line.strip():
             continue
         columns = line.split("|")
@@ -94,7 +94,7 @@ def _mention(name: str, line: int, columns: Sequence[str], kind: str) -> _Placed
     numbers = all(each.isdecimal() and len(each) <= _DIGITS for each in (start, end))
     if not (numbers and int(end) - int(start) == len(text) and text.strip()):
         raise CorpusError(
-            f"{name} has the mention {shown(text)} from {shown(start)} to {shown(end)} in line "
+            f"{name} has the mention {quote(text)} from {quote(start)} to {quote(end)} in line "
             f"{line:,}, expected numbers as far apart as it is long"
         )
     return _Placed(int(start), int(end), kind, text)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.artifact_store import Artefacts
+from engine.artifact_store import ArtifactStore
 from engine.corpus.sentences import Corpus
 
 _FORMAT = 1
@@ -43,7 +43,7 @@ class Layout:
         return Layout(self.tokens[chosen], self.entities[chosen], self.types, documents, sections, self.section_names)
 
 
-def kept_layout(checksum: str, load: Callable[[], Corpus], artefacts: Artefacts) -> Layout:
+def kept_layout(checksum: str, load: Callable[[], Corpus], artefacts: ArtifactStore) -> Layout:
     """The layout of the training part of the corpus with this checksum, made on first use: only then is it loaded.
     Raises CorpusError, StoreError."""
     name = f"layouts/{checksum[:16]}-{_FORMAT}.npz"
@@ -74,7 +74,7 @@ def of_corpus(whole: Corpus) -> Layout:
     return Layout(tokens, entities, whole.entity_types, documents, sections, names)
 
 
-def _write(found: Layout, name: str, artefacts: Artefacts) -> None:
+def _write(found: Layout, name: str, artefacts: ArtifactStore) -> None:
     arrays = {"tokens": found.tokens, "entities": found.entities}
     arrays |= {} if found.documents is None else {"documents": found.documents}
     arrays |= {} if found.sections is None else {"sections": found.sections}

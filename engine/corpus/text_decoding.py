@@ -17,13 +17,13 @@ _AT_ONCE = 1_000_000
 """Characters that are cut into lines at once."""
 
 
-def lines_of(data: bytes, name: str) -> Iterator[str]:
+def decode_lines(data: bytes, name: str) -> Iterator[str]:
     """The lines of a text file one after another, whatever ends them there: of a large file never all at once. name: is
     used in messages. Raises CorpusError with the file and what is wrong with it, with the first line."""
     data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if not data or data.isspace():
         raise CorpusError(f"{name} is empty")
-    text = text_of(data, name)
+    text = decode_text(data, name)
     del data
     start = 0
     while (end := text.rfind("\n", start, start + _AT_ONCE)) >= 0 or (end := text.find("\n", start)) >= 0:
@@ -32,7 +32,7 @@ def lines_of(data: bytes, name: str) -> Iterator[str]:
     yield text[start:]
 
 
-def text_of(data: bytes, name: str) -> str:
+def decode_text(data: bytes, name: str) -> str:
     """A text file character by character, for those who count them; it may be empty. Raises CorpusError."""
     if len(data) > LARGEST_FILE:
         raise CorpusError(f"{name} has {len(data):,} bytes, expected at most {LARGEST_FILE:,}")
@@ -55,6 +55,6 @@ def text_of(data: bytes, name: str) -> str:
         return data.decode("latin-1")
 
 
-def shown(value: str) -> str:
+def quote(value: str) -> str:
     """A value in a message, its beginning if it is long."""
     return repr(value if len(value) <= 40 else value[:40] + "…")

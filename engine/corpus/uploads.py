@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from engine.corpus import derived_files, rel
-from engine.corpus.files import MOST_FILES, OWN, checksum, located_at, of_all, own_files, parts_of
+from engine.corpus.files import MOST_FILES, OWN, checksum, located_at, own_files, parts_of, unrestricted
 from engine.corpus.loader import read
 from engine.corpus.text_decoding import MAX_BYTES
-from engine.corpus.text_decoding import shown as text_shown
+from engine.corpus.text_decoding import quote as text_shown
 from engine.errors import CorpusError, NotAllowed, StoreError
 from engine.settings import Settings
 
@@ -79,7 +79,7 @@ def _called(made: Path, content: str, folder: Path, slug: str, shown: str, setti
     with _unkept(shown, folder):  # within whatever keeps it, which would take the disk's failure for its own
         for number in range(1, _NAMES):
             name = f"{OWN}{slug}" + (f"-{number}" if number > 1 else "")
-            taken = own_files(of_all(settings)).get(name)
+            taken = own_files(unrestricted(settings)).get(name)
             if taken is None and _placed(made, folder / f"{name}{made.suffix}"):
                 return name
             if taken is not None and checksum(located_at(taken)) == content:
@@ -173,7 +173,7 @@ def rename(name: str, title: str, settings: Settings) -> str:
     StoreError."""
     path, new = own_file(name, settings), f"{OWN}{_slug(title)}"
     target = path.with_name(f"{new}{path.suffix}" if path.is_file() else new)
-    if new in own_files(of_all(settings)):
+    if new in own_files(unrestricted(settings)):
         raise CorpusError(f"name={title!r}, expected one that no corpus has: {new.removeprefix(OWN)} is there")
     try:
         path.rename(target)

@@ -175,7 +175,7 @@ def write_checksums(whole: Corpus, parts: Iterable[str]) -> None:
     np.savez_compressed(CHECKSUMS, corpora=np.array([whole.checksum]), **dict.fromkeys(parts, found))
 
 
-def believable(privacy: PrivacySpent, found: Overlap) -> PrivacySpent:
+def apply_contamination(privacy: PrivacySpent, found: Overlap) -> PrivacySpent:
     """What may be promised: nothing, where the features were fitted on training sentences."""
     promised = math.isfinite(privacy.epsilon) or privacy.assumptions  # without noise nothing was, as is said elsewhere
     if not (found.breaks_privacy and promised):

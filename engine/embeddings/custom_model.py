@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.artifact_store import Artefacts
+from engine.artifact_store import ArtifactStore
 from engine.config import MINILM
 from engine.errors import VectorsMissing
 from engine.settings import Settings
@@ -84,7 +84,7 @@ class OwnInContext:
         return [list(sentence.tokens) for part in (found.train, found.validation, found.test) for sentence in part]
 
     @property
-    def artefacts(self) -> Artefacts:
+    def artefacts(self) -> ArtifactStore:
         """The files that runs share."""
         return self._settings.artefacts
 

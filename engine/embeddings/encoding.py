@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.artifact_store import Artefacts
+from engine.artifact_store import ArtifactStore
 from engine.corpus.handle import CorpusHandle
 from engine.corpus.sentences import Corpus, Sentence, tags_of
 from engine.corpus.tag_schemes import PREFIXES, to_bioes
@@ -93,7 +93,7 @@ def _load(path: Path) -> np.ndarray:
     return mapped
 
 
-def _write(corpus: Corpus, package: VectorPackage, name: str, table: str, artefacts: Artefacts) -> None:
+def _write(corpus: Corpus, package: VectorPackage, name: str, table: str, artefacts: ArtifactStore) -> None:
     parts: dict[str, tuple[Sentence, ...]] = {split: getattr(corpus, split) for split in _SPLITS}
     vectors, row_of = look_up(package, (token for part in parts.values() for s in part for token in s.tokens))
     if artefacts.find(table) is None:

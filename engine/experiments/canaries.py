@@ -21,7 +21,7 @@ import numpy as np
 from engine.config import SimulationConfig, run_id
 from engine.embeddings.encoding import EncodedSplit, subset, token_positions
 from engine.errors import InvalidConfig
-from engine.privacy.accounting import spent
+from engine.privacy.accounting import privacy_spent
 from engine.privacy.audit import multi_run, one_run
 from engine.privacy.audit.applicability import refuse_canaries
 from engine.privacy.audit.bound_inversion import of_noise
@@ -204,7 +204,7 @@ def measure(
     rates = multi_run.errors(scores, members, error)
     return CanaryAudit(
         kind=kind,
-        claimed=spent(plan, plan.steps).epsilon,
+        claimed=privacy_spent(plan, plan.steps).epsilon,
         delta=plan.delta,
         canaries=canaries,
         made=tried[-1].made,

@@ -74,7 +74,7 @@ def crf(corpus: str = "conll2003") -> list[Variant]:
                 group,
                 WHAT_IF,
                 "Clipped, and the noise never reaches the weights.",
-                jana_biemann_2021.what_ifs(corpus)[f"{group}, clipped, noise not applied"],
+                jana_biemann_2021.counterfactuals(corpus)[f"{group}, clipped, noise not applied"],
             ),
             Variant("σ = 1", group, BASE, "The setting in question.", _config(start)),
             *(Variant(name, group, MEND, why, _config(start, **changes)) for name, (why, changes) in _ONE_HAND.items()),
@@ -86,7 +86,7 @@ def phases(corpus: str = "conll2003") -> list[Variant]:
     """Why does the incremental setting collapse under DP after 60 % of the data (dp-fl-ner, section 4)? Five clients,
     ten phases."""
     of_table = {cell.table: cell.config for cell in jana_biemann_2021.cells(corpus=corpus) if cell.round}
-    faults = jana_biemann_2021.what_ifs(corpus)
+    faults = jana_biemann_2021.counterfactuals(corpus)
     private = of_table["table6"]
     start = private.flat()
     return [

@@ -19,10 +19,10 @@ from engine.config import SimulationConfig, with_noise
 from engine.embeddings import EncodedSplit
 from engine.embeddings.encoding import subset
 from engine.errors import InvalidConfig
-from engine.federated.accounting import spent
+from engine.federated.accounting import privacy_spent
 from engine.federated.client_update import clip, message
-from engine.federated.fedavg import Holding
-from engine.federated.plan import Visit
+from engine.federated.fedavg import ClientData
+from engine.federated.plan import LocalTraining
 from engine.privacy.audit import gradient_inversion
 from engine.records import ServerAudit, ServerReading
 from engine.seeds import Secrets, Seeds
@@ -79,7 +79,7 @@ def measure(
     plan = prepare(config, settings).run.plan
     visits = _visits(plan.rounds)
     return ServerAudit(
-        claimed=spent(plan, plan.steps, len(plan.rounds)).epsilon,
+        claimed=privacy_spent(plan, plan.steps, len(plan.rounds)).epsilon,
         delta=config.privacy.delta,
         sums=config.privacy.kind.in_shares,
         clients=1 if config.privacy.kind.in_shares else min(CLIENTS, len(visits)),
@@ -98,7 +98,7 @@ def _with(config: SimulationConfig, sigma: float) -> SimulationConfig:
     return with_noise(config, sigma)
 
 
-def _visits(rounds: tuple[tuple[Visit, ...], ...]) -> tuple[Visit, ...]:
+def _visits(rounds: tuple[tuple[LocalTraining, ...], ...]) -> tuple[LocalTraining, ...]:
     """The first training of those who take part first."""
     return next(visits for visits in rounds if visits)
 
@@ -172,7 +172,7 @@ def _distances(one: _Message, words: _Vocabulary, shares: Sequence[float]) -> li
     directions = [min(max(1, round(share * space.rank)), len(space.values)) for share in shares]
     if not space.rank:
         return [np.ones(len(words.vectors), dtype=np.float32) for _ in shares]
-    return list(gradient_inversion.outside_strongest(space, words.vectors, directions))
+    return list(gradient_inversion.residual_norm_topk(space, words.vectors, directions))
 
 
 def _sent(
@@ -205,7 +205,7 @@ def _sent(
 def _message(
     prepared: Prepared,
     config: SimulationConfig,
-    visit: Visit,
+    visit: LocalTraining,
     update: np.ndarray,
     words: _Vocabulary,
     rows: np.ndarray,
@@ -234,7 +234,7 @@ def _steps(config: SimulationConfig, steps: int) -> float:
     return float(np.sqrt((grown**2).sum()))
 
 
-def _split(prepared: Prepared, visit: Visit, own: EncodedSplit | None, seed: int) -> EncodedSplit:
+def _split(prepared: Prepared, visit: LocalTraining, own: EncodedSplit | None, seed: int) -> EncodedSplit:
     """The client's sentences, or as many of the server's own, as far as it has them."""
     run, holding = prepared.run, prepared.run.holdings[0]
     sentences = run.plan.chosen[run.plan.sentences[visit.part]] - holding.first
@@ -245,7 +245,7 @@ def _split(prepared: Prepared, visit: Visit, own: EncodedSplit | None, seed: int
 
 
 def _update(
-    prepared: Prepared, config: SimulationConfig, visit: Visit, split: EncodedSplit, own: int | None
+    prepared: Prepared, config: SimulationConfig, visit: LocalTraining, split: EncodedSplit, own: int | None
 ) -> np.ndarray:
     """What a client's training changes, float64 [size], as it is sent; or what the server makes in its place."""
     run, holding = prepared.run, prepared.run.holdings[0]
@@ -273,9 +273,9 @@ def _update(
 def _imitated(
     prepared: Prepared,
     config: SimulationConfig,
-    visit: Visit,
+    visit: LocalTraining,
     split: EncodedSplit,
-    holding: Holding,
+    holding: ClientData,
     weights: np.ndarray,
     number: int,
 ) -> DPSGD:

@@ -14,13 +14,13 @@ from scipy.stats import t as student
 from engine.config import SimulationConfig
 from engine.embeddings.encoding import EncodedSplit
 from engine.errors import InvalidConfig
-from engine.federated.accounting import spent
+from engine.federated.accounting import privacy_spent
 from engine.privacy.audit import membership
 from engine.privacy.audit.applicability import refuse_inference
 from engine.records import RATES, SHOWN, AttackCurve, MembershipAudit
 from engine.seeds import Seeds
 from engine.settings import Settings
-from engine.simulation.setup import Prepared, Side, prepare
+from engine.simulation.setup import ClientModel, Prepared, prepare
 from engine.training.dpsgd import losses
 from engine.training.model import Model
 
@@ -86,7 +86,7 @@ def train(
         whose = _clients(prepared, len(parts[0]))
         client.append(np.concatenate([whose, np.full(len(phi[-1]) - len(whose), -1)]))
         types = types or [each for part in parts for each in _types(side, part)]
-        claimed = max(claimed, spent(run.plan, run.plan.steps, len(run.plan.rounds)).epsilon)
+        claimed = max(claimed, privacy_spent(run.plan, run.plan.steps, len(run.plan.rounds)).epsilon)
     clients = np.array(client)
     return Known(
         phi=np.array(phi),
@@ -186,7 +186,7 @@ def _areas(
 
 def _curve(attack: str, scores: Sequence[np.ndarray], members: Sequence[np.ndarray]) -> AttackCurve:
     pairs = list(zip(scores, members, strict=True))
-    every = np.array([membership.caught(*pair, np.array(RATES + SHOWN)) for pair in pairs])
+    every = np.array([membership.tpr_at_fpr(*pair, np.array(RATES + SHOWN)) for pair in pairs])
     means = every.mean(0).tolist()
     if len(pairs) == 1:
         ends = [membership.interval(share, int(members[0].sum())) for share in means[len(RATES) :]]
@@ -238,7 +238,7 @@ def _half(config: SimulationConfig, number: int) -> SimulationConfig:
     return replace(config, data_fraction=config.data_fraction * _HALF, seed=seed)
 
 
-def _phi(side: Side, weights: np.ndarray, parts: Sequence[EncodedSplit]) -> np.ndarray:
+def _phi(side: ClientModel, weights: np.ndarray, parts: Sequence[EncodedSplit]) -> np.ndarray:
     holding = side.holding
     return membership.phi_of(np.concatenate([losses(holding.backend, weights, part, holding.table) for part in parts]))
 
@@ -251,7 +251,7 @@ def _clients(prepared: Prepared, sentences: int) -> np.ndarray:
     return whose
 
 
-def _types(side: Side, split: EncodedSplit) -> list[frozenset[str]]:
+def _types(side: ClientModel, split: EncodedSplit) -> list[frozenset[str]]:
     """The entity types of each sentence."""
     names = [tag.partition("-")[2] for tag in side.encoded.tags]
     cut = np.split(split.tags, split.offsets[1:-1])

@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def frontier(found: Iterable[T], *, epsilon: Callable[[T], float], f1: Callable[[T], float]) -> list[T]:
+def pareto_front(found: Iterable[T], *, epsilon: Callable[[T], float], f1: Callable[[T], float]) -> list[T]:
     """Those that none beats: no other has a higher F1 at the same or a smaller ε. By ε, the smallest first; of equals
     the first one stays."""
     top, kept = -math.inf, []

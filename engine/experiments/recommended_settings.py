@@ -25,7 +25,7 @@ SMALLEST_SHARE = 3
 
 
 @dataclass(frozen=True)
-class Rung:
+class RecipeStep:
     """One choice more than the rung below. why: a sentence. changes: by field, as :meth:`SimulationConfig.flat` names
     them. alone: those that are changed besides where no noise is added, and large batches have no use."""
 
@@ -36,35 +36,37 @@ class Rung:
 
 
 RUNGS = (
-    Rung("paper", "BiLSTM from scratch, batches of 32, SGD: the paper's setting.", {}),
-    Rung(
+    RecipeStep("paper", "BiLSTM from scratch, batches of 32, SGD: the paper's setting.", {}),
+    RecipeStep(
         "large batches",
         "The noise of a step is shared by 1,024 sentences; a longer step makes up for fewer of them.",
         {"batch_size": _LARGE, "learning_rate": 8.0},
     ),
-    Rung(
+    RecipeStep(
         "Adam, low clip norm",
         "Each weight has its own step size, so the clip norm can be so low that gradients always fill it.",
         {"optimiser": "adam", "learning_rate": 0.02, "loss": "sum", "clip_norm": 0.1},
     ),
-    Rung(
+    RecipeStep(
         "few weights",
         "One linear layer over word vectors and spelling: noise has 100 times fewer weights to spread over.",
         {"tagger": "linear-softmax", "features": "shapes", "window": 1, "learning_rate": 0.1},
         alone={"batch_size": 128, "learning_rate": 0.01},
     ),
-    Rung(
+    RecipeStep(
         "vectors in context",
         "A public language model has read the sentence before the private training begins.",
         {"features": "contextual"},
     ),
-    Rung(
+    RecipeStep(
         "CRF",
         "A chain judges a sentence's tags together, and only well-formed ones are read off; 81 weights more.",
         {"tagger": "linear-crf", "well_formed": True},
     ),
-    Rung("averaged weights", "The average of many noisy weights has less noise than the last.", {"averaging": 0.95}),
-    Rung(
+    RecipeStep(
+        "averaged weights", "The average of many noisy weights has less noise than the last.", {"averaging": 0.95}
+    ),
+    RecipeStep(
         "public labels",
         "The model was tuned on Wikigold's names, spaCy's finder learned from OntoNotes; two words to each "
         "side are seen too.",
@@ -74,7 +76,7 @@ RUNGS = (
 """From below; learning rates were chosen on CoNLL-2003's validation part with seed 0 at ε = 3."""
 
 
-def rung(number: int, corpus: str, sentences: int, epsilon: float | None) -> SimulationConfig:
+def recipe_step(number: int, corpus: str, sentences: int, epsilon: float | None) -> SimulationConfig:
     """The configuration of a rung on a corpus of so many training sentences: σ such that ε comes out no larger than
     asked for, with two decimals; None is no privacy."""
     changes: dict[str, Any] = {"corpus": corpus, "noise_multiplier": 1.0}
@@ -92,7 +94,7 @@ def federated(corpus: str, sentences: int, clients: int, rounds: int, epsilon: f
     """Good practice where so many clients hold equal random parts: each has DP-SGD on its own, with batches of at
     most a third of them, and spends ``epsilon`` over all rounds. As many passes over the data, split over the rounds;
     what is looked at is the average of the clients' weights alone. Fewer steps of each ask for longer ones."""
-    base, shard = good_practice(corpus, sentences, epsilon), sentences // clients
+    base, shard = recommended_settings(corpus, sentences, epsilon), sentences // clients
     changes = {
         "clients": clients,
         "rounds": rounds,
@@ -137,6 +139,6 @@ def found_noise(config: SimulationConfig, sentences: int, epsilon: float) -> flo
     return math.ceil(100 * noise_multiplier_for(epsilon, PrivacyPlan.from_config(config, sentences))) / 100
 
 
-def good_practice(corpus: str, sentences: int, epsilon: float) -> SimulationConfig:
+def recommended_settings(corpus: str, sentences: int, epsilon: float) -> SimulationConfig:
     """The whole ladder."""
-    return rung(len(RUNGS) - 1, corpus, sentences, epsilon)
+    return recipe_step(len(RUNGS) - 1, corpus, sentences, epsilon)

@@ -47,7 +47,7 @@ _STARTUP = 8
 """Trials at random, before the search leans on what it has seen."""
 
 
-def begun(
+def existing_trials(
     name: str | None,
     epsilon: float,
     corpus: str,
@@ -127,7 +127,7 @@ def _with_budget(study: Study, budget: float | None, seeds: int, settings: Setti
         return study
     if not (math.isfinite(budget) and budget > 0):
         raise InvalidConfig(f"budget={budget!r}, expected a positive number")
-    usual = recommended_settings.good_practice(study.corpus, study.sentences, study.epsilon)
+    usual = recommended_settings.recommended_settings(study.corpus, study.sentences, study.epsilon)
     found = rdp_filter.filter_for(budget, study.delta, _plans(usual, study, settings)[0])
     return replace(study, budget=budget, order=found.order, seeds=seeds)
 
@@ -144,7 +144,7 @@ def _budget_trouble(study: Study, asked: float | None) -> str:
     )
 
 
-def flattery(study: Study, settings: Settings) -> str:
+def optimism_bias(study: Study, settings: Settings) -> str:
     """What to know of the trials' F1: empty where the features were not fitted on the sentences that judge them."""
     development = corpora.resolve(study.development, settings)
     return contamination.overlap(development, recommended_settings.RUNGS[-1].changes["features"]).flattery("validation")
@@ -163,7 +163,7 @@ def search(
         raise InvalidConfig(f"trials={trials:,}, expected 1 to {MOST_TRIALS:,}")
     if study.private and study.budget is None:
         raise InvalidConfig(_budget_trouble(study, None))
-    base = recommended_settings.good_practice(
+    base = recommended_settings.recommended_settings(
         study.corpus, corpora.resolve(study.corpus, settings).train_sentences, study.epsilon
     )
     while len(study.trials) < trials:
@@ -290,7 +290,7 @@ def _fits(study: Study, config: SimulationConfig, base: SimulationConfig, settin
     whichever trial wins."""
     if study.budget is None or study.order is None:
         return False
-    held = rdp_filter.Filter(study.budget, study.delta, study.order)
+    held = rdp_filter.RdpFilter(study.budget, study.delta, study.order)
     known = [_plans(each, study, settings) for each in _recipes(study, base)]
     trial, run = _plans(config, study, settings)
     spent = sum(held.cost(plan) for plan, _ in known)
@@ -308,7 +308,7 @@ def _with(study: Study, trial: Trial, base: SimulationConfig) -> Study:
         study,
         best=every[winner.number] if winner else None,
         booked_basic=len(every) * study.epsilon,
-        booked_composed=accounting.composed(plans, study.delta),
+        booked_composed=accounting.pld_composition(plans, study.delta),
     )
 
 
@@ -322,6 +322,6 @@ def released(study: Study, seeds: int, settings: Settings) -> Study:
     every = _recipes(study, study.best)
     sentences = corpora.resolve(study.corpus, settings).train_sentences
     plans = [(PrivacyPlan.from_config(every[number], sentences), times) for number, times in runs.items()]
-    study = replace(study, released=runs, released_epsilon=rdp_filter.together(plans, study.delta))
+    study = replace(study, released=runs, released_epsilon=rdp_filter.rdp_composition(plans, study.delta))
     tuning_studies.write(study, settings.home)
     return study

@@ -15,7 +15,7 @@ from engine.privacy import accounting, events
 from engine.privacy.assumptions.scenario import Part, Training
 from engine.privacy.events import Event
 from engine.privacy.plan import PrivacyPlan
-from engine.privacy.rdp_filter import Filter
+from engine.privacy.rdp_filter import RdpFilter
 from engine.records import PrivacySpent
 
 DISJOINT = "Each sentence is held by one client alone; ε is that of the client who pays most, over all its rounds."
@@ -30,14 +30,14 @@ OWN_PARTS = "Each platform keeps the parts that belong to its tags; what it lear
 PUBLIC = "Word vectors, tag names, the number of clients and all settings are public or were fixed in advance."
 
 
-def spent(plan: FederatedPlan, steps: int, rounds: int, client: int | None = None) -> PrivacySpent:
+def privacy_spent(plan: FederatedPlan, steps: int, rounds: int, client: int | None = None) -> PrivacySpent:
     """What the costliest sentence or client has lost when all clients together have taken ``steps`` optimiser steps,
     and ``rounds`` rounds are done. client: of its sentences alone; where whole clients are protected all lose alike."""
     if plan.server:
         return _client_spent(plan, plan.server, rounds)
-    found = [accounting.spent(part, taken) for part, taken in costly(plan, steps, client)]
+    found = [accounting.privacy_spent(part, taken) for part, taken in max_cost_candidates(plan, steps, client)]
     if not found:
-        return accounting.spent(plan.parts[0], 0)
+        return accounting.privacy_spent(plan.parts[0], 0)
     privacy = max(found, key=lambda privacy: privacy.epsilon)
     if len(plan.parts) == 1 or not plan.private:
         return privacy
@@ -52,30 +52,30 @@ def spent(plan: FederatedPlan, steps: int, rounds: int, client: int | None = Non
     )
 
 
-def costly(plan: FederatedPlan, steps: int, client: int | None = None) -> list[tuple[PrivacyPlan, int]]:
+def max_cost_candidates(plan: FederatedPlan, steps: int, client: int | None = None) -> list[tuple[PrivacyPlan, int]]:
     """The parts, of all clients or one, among which the costliest is, with the steps taken on each
-    (:func:`engine.privacy.accounting.costly`). Of shuffled batches, all that differ: the costliest of them need not be
-    so with amplification."""
+    (:func:`engine.privacy.accounting.max_cost_candidates`). Of shuffled batches, all that differ: the costliest of them
+    need not be so with amplification."""
     own = range(len(plan.parts)) if client is None else plan.parts_of(client)
     taken = plan.taken(steps)
     parts = [(plan.parts[number], taken[number]) for number in own]
     if plan.parts[0].sampling == "shuffle":
         return list({(replace(part, steps=1), steps): (part, steps) for part, steps in parts if steps}.values())
-    return accounting.costly(parts)
+    return accounting.max_cost_candidates(parts)
 
 
 def _client_spent(plan: FederatedPlan, server: PrivacyPlan, rounds: int) -> PrivacySpent:
     own = (OWN_PARTS,) if plan.platforms else ()
     if plan.local:
         return PrivacySpent(
-            epsilon=accounting.price(event(plan, 0, rounds), server.delta),
+            epsilon=accounting.event_epsilon(event(plan, 0, rounds), server.delta),
             delta=server.delta,
             unit=plan.mechanism.protected,
             neighbouring=plan.mechanism.neighbours,
             accountant="exact",
             assumptions=(plan.mechanism.trusted, *own, *accounting.source(server), PUBLIC),
         )
-    privacy = accounting.spent(server, rounds)
+    privacy = accounting.privacy_spent(server, rounds)
     joined = JOINED if server.sampling_probability < 1 else EVERY_CLIENT
     trusted = (joined, plan.mechanism.trusted, *own, *accounting.source(server), PUBLIC)
     return replace(privacy, unit=plan.mechanism.protected, assumptions=trusted)
@@ -97,17 +97,17 @@ def noise_multiplier_for(plan: FederatedPlan, target_epsilon: float) -> float:
 
 def event(plan: FederatedPlan, steps: int, rounds: int) -> Event:
     """What happened to the one whom it cost most, as one composable event: see :mod:`engine.privacy.events`. steps,
-    rounds: as in :func:`spent`."""
+    rounds: as in :func:`privacy_spent`."""
     if plan.server:
         return events.of(plan.server, most_rounds(plan, rounds) if plan.local else rounds)
-    found = [events.of(part, taken) for part, taken in costly(plan, steps)]
-    return max(found, key=lambda each: accounting.price(each, plan.parts[0].delta), default=events.none())
+    found = [events.of(part, taken) for part, taken in max_cost_candidates(plan, steps)]
+    return max(found, key=lambda each: accounting.event_epsilon(each, plan.parts[0].delta), default=events.none())
 
 
 def divergence(plan: FederatedPlan, unit: str, order: float) -> float:
     """The Rényi divergence of this order that a whole run costs the one whom it costs most: a sum of these over runs is
-    what a filter admits by (:class:`engine.privacy.rdp_filter.Filter`). ∞ where nothing is promised to that ``unit``, a
-    "sentence" or a "client".
+    what a filter admits by (:class:`engine.privacy.rdp_filter.RdpFilter`). ∞ where nothing is promised to that
+    ``unit``, a "sentence" or a "client".
 
     One sentence more or less changes all that its client has into something else, and may move the clipped update by
     2C. Who joined a round is not counted as chance then.
@@ -120,13 +120,13 @@ def divergence(plan: FederatedPlan, unit: str, order: float) -> float:
     times = most_rounds(plan, len(plan.rounds)) if plan.local else server.steps
     if plan.local or unit == "sentence":
         return times * order * (2 / server.noise_multiplier) ** 2 / 2
-    return Filter(math.inf, server.delta, order).cost(server)
+    return RdpFilter(math.inf, server.delta, order).cost(server)
 
 
 def _steps_divergence(part: PrivacyPlan, order: float) -> float:
     if part.sampling == "shuffle":
         return math.ceil(part.steps / part.steps_per_epoch) * order * 5 / part.noise_multiplier**2 / 2
-    return Filter(math.inf, part.delta, order).cost(part)
+    return RdpFilter(math.inf, part.delta, order).cost(part)
 
 
 def training(config: SimulationConfig, plan: FederatedPlan, longest_document: int | None = None) -> Training:

@@ -20,7 +20,7 @@ _WATCHED = 8
 """Participants of a round, the first so many, whose own update noise is held against, beside the sum of all."""
 
 
-class Witness:
+class ClientNoiseMonitor:
     """Tells ``monitor`` what it sees, round by round. signal: L2 norm of the sum of the round's clipped updates, known
     once the round has ended."""
 

@@ -13,9 +13,9 @@ from engine.config import TrainingConfig
 from engine.embeddings import EncodedSplit
 from engine.embeddings.encoding import subset
 from engine.errors import TrainingFailed
-from engine.federated.client_noise_monitor import Witness
+from engine.federated.client_noise_monitor import ClientNoiseMonitor
 from engine.federated.client_update import message
-from engine.federated.plan import FederatedPlan, Visit
+from engine.federated.plan import FederatedPlan, LocalTraining
 from engine.federated.server import Exchange, Server
 from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.seeds import Secrets, Seeds
@@ -41,7 +41,7 @@ class Progress:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Holding:
+class ClientData:
     """What a client trains with: that of all clients who have parts of one corpus, or a platform's own.
 
     split: its training sentences, of which the plan says who uses which; table: of their features. first: the number of
@@ -78,7 +78,7 @@ class Federation:
     def __init__(
         self,
         plan: FederatedPlan,
-        holdings: Sequence[Holding],
+        holdings: Sequence[ClientData],
         weights: np.ndarray,
         training: TrainingConfig,
         *,
@@ -90,7 +90,7 @@ class Federation:
         self._seeds = seeds
         self._streams: Secrets | Seeds = secrets if plan.private else seeds
         self.monitors = self._watched(secrets) if plan.private else ()
-        self._witness = Witness(plan, plan.server, self.monitors[0]) if plan.server else None
+        self._witness = ClientNoiseMonitor(plan, plan.server, self.monitors[0]) if plan.server else None
         self._server = Server(plan, self._common, self._streams)
         self.optimiser = Optimiser(training, weights.size)
         self.average = Average(training.averaging, weights)
@@ -116,11 +116,11 @@ class Federation:
             for plans, size, layers, own in watched
         )
 
-    def holding(self, client: int) -> Holding:
+    def holding(self, client: int) -> ClientData:
         """What a client trains with."""
         return self.holdings[client if len(self.holdings) > 1 else 0]
 
-    def _learner(self, visit: Visit, optimiser: Optimiser, weights: np.ndarray) -> DPSGD:
+    def _learner(self, visit: LocalTraining, optimiser: Optimiser, weights: np.ndarray) -> DPSGD:
         """One client's training in one round, of weights that it changes in place."""
         part, holding = visit.part, self.holding(visit.client)
         sentences = self.plan.chosen[self.plan.sentences[part]] - holding.first
@@ -144,7 +144,7 @@ class Federation:
             first=visit.first,
         )
 
-    def learner(self, visit: Visit) -> DPSGD:
+    def learner(self, visit: LocalTraining) -> DPSGD:
         """A client's training in a round; its optimiser starts anew. A client alone trains the run's weights, of
         several each a copy of those it has."""
         weights = self.holding(visit.client).weights(self.weights)

@@ -20,8 +20,8 @@ import numpy as np
 
 from engine.config import TrainingConfig
 from engine.errors import TrainingFailed
-from engine.federated.fedavg import Federation, Holding, Progress
-from engine.federated.plan import FederatedPlan, Visit
+from engine.federated.fedavg import ClientData, Federation, Progress
+from engine.federated.plan import FederatedPlan, LocalTraining
 from engine.federated.server import Server
 from engine.privacy.noise_check.kernels import picked
 from engine.training.dpsgd import DPSGD, StepStatistics
@@ -76,7 +76,7 @@ class GradientFederation(Federation):
     def __init__(
         self,
         plan: FederatedPlan,
-        holdings: Sequence[Holding],
+        holdings: Sequence[ClientData],
         weights: np.ndarray,
         training: TrainingConfig,
         **streams: Any,
@@ -145,7 +145,7 @@ class GradientFederation(Federation):
                 )
             yield Progress(taken, last, number, exchange)
 
-    def _step(self, learner: DPSGD, visit: Visit) -> StepStatistics:
+    def _step(self, learner: DPSGD, visit: LocalTraining) -> StepStatistics:
         """One platform's. All wait for it at each step, so a run without it would be another: it ends. Raises
         TrainingFailed."""
         try:

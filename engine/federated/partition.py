@@ -17,7 +17,7 @@ from engine.seeds import Secrets, Seeds
 
 
 @dataclass(frozen=True)
-class Held:
+class Partition:
     """Who holds what. chosen: numbers of the training sentences that are used, int64, ascending. shards: of each
     client, places among these, int64. pieces: each shard, cut into one for each round where rounds are on sentences of
     their own, else whole."""
@@ -27,14 +27,14 @@ class Held:
     pieces: tuple[list[np.ndarray], ...]
 
 
-def held_by_clients(
+def partition_data(
     every: int,
     layout: Callable[[], Layout],
     platforms: Sequence[np.ndarray],
     fraction: float,
     federation: FederationConfig,
     seeds: Seeds,
-) -> Held:
+) -> Partition:
     """Who holds what of so many training sentences, of which a ``fraction`` is used. layout: of all of them, asked for
     where the split needs it. platforms: numbers of those that each platform trains on, where each client is
     one. Raises InvalidConfig if they do not fit."""
@@ -44,7 +44,7 @@ def held_by_clients(
         chosen = chosen_sentences(every, fraction, seeds)
         shards = partition(len(chosen), lambda: layout().where(chosen), federation, seeds)
     pieces = tuple(_pieces(shard, client, federation, seeds) for client, shard in enumerate(shards))
-    return Held(chosen, tuple(shards), pieces)
+    return Partition(chosen, tuple(shards), pieces)
 
 
 def chosen_sentences(every: int, fraction: float, seeds: Seeds, of: str = "") -> np.ndarray:

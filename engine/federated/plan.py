@@ -14,7 +14,7 @@ from engine.config import SimulationConfig, run_key
 from engine.corpus import AnyCorpus
 from engine.corpus.sentence_metadata import Layout
 from engine.errors import InvalidConfig
-from engine.federated.partition import held_by_clients, participants_of_rounds
+from engine.federated.partition import participants_of_rounds, partition_data
 from engine.privacy.mechanism_registry import DP_SGD, MechanismKind
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
@@ -32,7 +32,7 @@ MASKED = (
 
 
 @dataclass(frozen=True)
-class Visit:
+class LocalTraining:
     """One client's training in one round. part: of the plan's ``parts``. first: how many steps were taken on that part
     in earlier rounds; steps: taken now."""
 
@@ -61,7 +61,7 @@ class FederatedPlan:
     chosen: np.ndarray
     sentences: tuple[np.ndarray, ...]
     shards: tuple[np.ndarray, ...]
-    rounds: tuple[tuple[Visit, ...], ...]
+    rounds: tuple[tuple[LocalTraining, ...], ...]
     server: PrivacyPlan | None
     mechanism: MechanismKind = DP_SGD
     phases: bool = False
@@ -169,7 +169,7 @@ def federated_plan(
     federation, privacy, seeds = config.federation, config.privacy, Seeds(config.seed)
     if federation.masked and privacy.private:
         raise InvalidConfig(f"masked={federation.masked:g}, expected 0 with noise: {MASKED}")
-    held = held_by_clients(every, layout, platforms, config.data_fraction, federation, seeds)
+    held = partition_data(every, layout, platforms, config.data_fraction, federation, seeds)
     participants = participants_of_rounds(federation, privacy, seeds, secrets)
     if federation.schedule == "gradients":
         participants *= max(1, round(config.training.epochs * len(held.chosen) / config.training.batch_size))
@@ -183,12 +183,12 @@ def federated_plan(
     plans = [PrivacyPlan.of_piece(config, len(piece), len(held.chosen)) for piece in sentences]
     first_part = np.cumsum([0, *map(len, held.pieces)])
     taken = [0] * len(plans)
-    rounds: list[tuple[Visit, ...]] = []
+    rounds: list[tuple[LocalTraining, ...]] = []
     for number, clients in enumerate(participants):
         visits = []
         for client in clients:
             part = int(first_part[client]) + number % len(held.pieces[client])
-            visits.append(Visit(client, part, taken[part], plans[part].steps))
+            visits.append(LocalTraining(client, part, taken[part], plans[part].steps))
             taken[part] += plans[part].steps
         rounds.append(tuple(visits))
     if not any(rounds):

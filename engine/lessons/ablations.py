@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.config import DEFAULT_CLIP_NORM, TrainingConfig
-from engine.lessons.fixtures import ALONE, Bench
+from engine.lessons.fixtures import GRADIENT_LOCK, LessonModel
 from engine.privacy.plan import PrivacyPlan
 from engine.records import NoiseCheck
 from engine.seeds import Secrets
@@ -70,7 +70,7 @@ _SHAPE = Figure("distance from the normal distribution", lambda check: check.sha
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fault:
+class Ablation:
     """One thing left out. name: in links. title: what. instead: what is done, in a few words. figure: of the check,
     where it shows if anywhere. unseen: why the check cannot find it here, empty where it can. noise: what becomes of
     the noise; clipping: of "each" sentence, of "none", or of the whole "batch"; turns: whether sentences come in turn,
@@ -90,7 +90,7 @@ class Fault:
 class Watched:
     """What the check said of a run after each of ``MOMENTS``, up to those where it had found the fault."""
 
-    fault: Fault
+    fault: Ablation
     checks: tuple[NoiseCheck, ...]
 
     @property
@@ -104,55 +104,55 @@ class Watched:
         return next((check.faults[0] for check in self.checks if check.failed), "")
 
 
-def _spared(noise: np.ndarray, before: np.ndarray | None, linear: slice) -> np.ndarray:
+def _skip_last_layer(noise: np.ndarray, before: np.ndarray | None, linear: slice) -> np.ndarray:
     left = noise.copy()
     left[linear] = 0
     return left
 
 
-HONEST = Fault(name="nothing", title="nothing", instead="the step as it should be")
+HONEST = Ablation(name="nothing", title="nothing", instead="the step as it should be")
 FAULTS = {
     fault.name: fault
     for fault in (
         HONEST,
-        Fault(
+        Ablation(
             name="noise",
             title="the noise",
             instead="the clipped sum as it is",
             noise=lambda noise, before, linear: np.zeros_like(noise),
         ),
-        Fault(
+        Ablation(
             name="half",
             title="half of the noise",
             instead="σ = 0.5 where 1 is written",
             noise=lambda noise, before, linear: noise / 2,
         ),
-        Fault(
+        Ablation(
             name="little",
             title="3 % of the noise",
             instead="σ = 0.97 where 1 is written",
             noise=lambda noise, before, linear: np.float32(0.97) * noise,
         ),
-        Fault(
+        Ablation(
             name="mean",
             title="the right scale",
             instead="noise divided by the batch size, 32",
             noise=lambda noise, before, linear: noise / BATCH,
         ),
-        Fault(
+        Ablation(
             name="layer",
             title="the noise on one layer",
             instead="the last 1,809 weights, whose turn to be measured comes late, get none",
             figure=_LINEAR,
-            noise=_spared,
+            noise=_skip_last_layer,
         ),
-        Fault(
+        Ablation(
             name="fresh",
             title="fresh draws",
             instead="the same noise at each step",
             noise=lambda noise, before, linear: noise if before is None else before,
         ),
-        Fault(
+        Ablation(
             name="tails",
             title="the tails",
             instead="no draw beyond 4 standard deviations",
@@ -160,22 +160,24 @@ FAULTS = {
             unseen="One draw in 16,000 lies out there: so few steps cannot prove that none does.",
             noise=lambda noise, before, linear: np.clip(noise, -3.99 * SIGMA * CLIP, 3.99 * SIGMA * CLIP),
         ),
-        Fault(name="clip", title="clipping", instead="gradients as long as they are", figure=_LONGEST, clipping="none"),
-        Fault(
+        Ablation(
+            name="clip", title="clipping", instead="gradients as long as they are", figure=_LONGEST, clipping="none"
+        ),
+        Ablation(
             name="each",
             title="clipping one by one",
             instead="the batch's sum clipped to C",
             figure=_GAP,
             clipping="batch",
         ),
-        Fault(
+        Ablation(
             name="chance",
             title="sampling by chance",
             instead="batches in turn, from a shuffled list",
             figure=_SIZES,
             turns=True,
         ),
-        Fault(
+        Ablation(
             name="secret",
             title="the key's secrecy",
             instead="noise from a seed that is printed",
@@ -186,14 +188,14 @@ FAULTS = {
 
 
 @lru_cache(maxsize=len(FAULTS))
-def watch(bench: Bench, name: str) -> Watched:
+def run_with_noise_check(bench: LessonModel, name: str) -> Watched:
     """Run one of ``FAULTS`` and ask the check, which takes a second or two the first time where it finds nothing."""
     run = _run(bench, FAULTS[name])
     if run.monitor is None:
         raise TypeError("a private run has a monitor")
     checks, taken = [], 0
     for moment in MOMENTS:
-        with ALONE:
+        with GRADIENT_LOCK:
             while taken < moment:
                 run.step(taken)
                 taken += 1
@@ -203,7 +205,7 @@ def watch(bench: Bench, name: str) -> Watched:
     return Watched(FAULTS[name], tuple(checks))
 
 
-def _run(bench: Bench, fault: Fault) -> "DPSGD":
+def _run(bench: LessonModel, fault: Ablation) -> "DPSGD":
     """The run at its first step."""
     from engine.privacy.mechanisms import shuffled_batch
     from engine.privacy.noise_check.monitor import NoiseMonitor

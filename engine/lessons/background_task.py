@@ -13,14 +13,14 @@ from typing import Generic, TypeVar
 
 from engine.errors import EpsilonError
 
-PATIENCE = 4.0
+IDLE_TIMEOUT = 4.0
 """Seconds without a look after which it waits. Pages look every second."""
 
 Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
-class Seen(Generic[Found]):
+class Snapshot(Generic[Found]):
     """What is there so far. stage: what it waits for, in words, until the first is there. done: whether that is all.
     error: why no more comes."""
 
@@ -30,12 +30,12 @@ class Seen(Generic[Found]):
     error: str | None
 
 
-class Live(Generic[Found]):
+class PollDrivenTask(Generic[Found]):
     """make: begins the computation, and is given what to call with its stage; it yields what it finds, and None where
     it may be stopped. patience: in seconds."""
 
     def __init__(
-        self, make: Callable[[Callable[[str], None]], Iterator[Found | None]], patience: float = PATIENCE
+        self, make: Callable[[Callable[[str], None]], Iterator[Found | None]], patience: float = IDLE_TIMEOUT
     ) -> None:
         self._make, self._patience = make, patience
         self._steps: Iterator[Found | None] | None = None
@@ -50,14 +50,14 @@ class Live(Generic[Found]):
         """Whether it computes just now."""
         return self._going
 
-    def look(self) -> Seen[Found]:
+    def look(self) -> Snapshot[Found]:
         """What is there; it goes on."""
         with self._lock:
             self._looked = time.monotonic()
             if not (self._done or self._error or self._going):
                 self._going = True
                 threading.Thread(target=self._go_on, daemon=True).start()
-            return Seen(tuple(self._found), self._stage, self._done, self._error or None)
+            return Snapshot(tuple(self._found), self._stage, self._done, self._error or None)
 
     def _tell(self, stage: str) -> None:
         self._stage = stage

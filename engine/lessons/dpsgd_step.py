@@ -17,7 +17,7 @@ import numpy as np
 
 from engine.config import DEFAULT_CLIP_NORM, TrainingConfig
 from engine.errors import InvalidConfig
-from engine.lessons.fixtures import ALONE, Bench
+from engine.lessons.fixtures import GRADIENT_LOCK, LessonModel
 from engine.privacy import accounting
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets
@@ -98,7 +98,7 @@ class Price:
 
 
 @lru_cache(maxsize=512)
-def step(bench: Bench, setting: Setting) -> Step:
+def step(bench: LessonModel, setting: Setting) -> Step:
     """Take one step. The first of a tagger that has trained takes some seconds, which are not spent again."""
     total, norms, sentences = _sum(bench, setting.clip_norm, setting.before, setting.batch_size)
     unit, scale = _noise(bench, setting.before), setting.noise_multiplier * setting.clip_norm
@@ -119,7 +119,7 @@ def step(bench: Bench, setting: Setting) -> Step:
     )
 
 
-def price(bench: Bench, setting: Setting, steps: int) -> Price:
+def price(bench: LessonModel, setting: Setting, steps: int) -> Price:
     """What so many steps cost, all with the setting's σ and batch size."""
     plan = plan_of(bench, setting, steps)
     return Price(
@@ -131,7 +131,7 @@ def price(bench: Bench, setting: Setting, steps: int) -> Price:
     )
 
 
-def prices(bench: Bench, setting: Setting, steps: int, batch_size: int, *, passes: bool) -> tuple[Price, ...]:
+def prices(bench: LessonModel, setting: Setting, steps: int, batch_size: int, *, passes: bool) -> tuple[Price, ...]:
     """With batches of another size, at each of ``NOISES``. passes: whether the tagger reads as many sentences in all
     as with the setting; else it takes as many steps."""
     taken = max(1, round(steps * setting.batch_size / batch_size)) if passes else steps
@@ -145,7 +145,7 @@ def prices(bench: Bench, setting: Setting, steps: int, batch_size: int, *, passe
     )
 
 
-def plan_of(bench: Bench, setting: Setting, steps: int) -> PrivacyPlan:
+def plan_of(bench: LessonModel, setting: Setting, steps: int) -> PrivacyPlan:
     """The plan of so many steps on the bench's sentences."""
     return PrivacyPlan(
         examples=len(bench.split),
@@ -159,7 +159,9 @@ def plan_of(bench: Bench, setting: Setting, steps: int) -> PrivacyPlan:
 
 
 @lru_cache(maxsize=32)
-def _sum(bench: Bench, clip_norm: float, before: int, batch_size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _sum(
+    bench: LessonModel, clip_norm: float, before: int, batch_size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Clipped sum [size], norms [b] and numbers [b] of the sentences of a batch, from those of a smaller one, which
     are among them."""
     from engine.training.batches import physical_batches
@@ -172,14 +174,14 @@ def _sum(bench: Bench, clip_norm: float, before: int, batch_size: int) -> tuple[
         else (np.zeros(len(bench.weights), np.float32), np.zeros(0), np.zeros(0, dtype=np.int64))
     )
     more = np.setdiff1d(sampled, sentences)
-    with ALONE:
+    with GRADIENT_LOCK:
         added, seen = learner.clipped_sum(more)
     order = [batch.sentences for batch in physical_batches(bench.split, bench.table, more)]
     return total + added, np.concatenate([norms, seen.norms]), np.concatenate([sentences, *order])
 
 
 @lru_cache(maxsize=len(BEFORE))
-def _noise(bench: Bench, number: int) -> np.ndarray:
+def _noise(bench: LessonModel, number: int) -> np.ndarray:
     """The noise of a step at σ·C = 1, float32 [size]."""
     unit = np.zeros(len(bench.weights), dtype=np.float32)
     _learner(bench, Setting(clip_norm=1.0), at_first=True).add_noise(unit, number)
@@ -187,7 +189,7 @@ def _noise(bench: Bench, number: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=len(BEFORE))
-def _weights(bench: Bench, number: int) -> np.ndarray:
+def _weights(bench: LessonModel, number: int) -> np.ndarray:
     """The tagger's weights after so many steps without noise, with the paper's clip norm, batch size and learning
     rate, float32 [size]."""
     if number == 0:
@@ -195,12 +197,12 @@ def _weights(bench: Bench, number: int) -> np.ndarray:
     earlier = BEFORE[BEFORE.index(number) - 1]
     learner = _learner(bench, Setting(noise_multiplier=0, before=earlier))
     for done in range(earlier, number):
-        with ALONE:
+        with GRADIENT_LOCK:
             learner.step(done)
     return learner.weights
 
 
-def _learner(bench: Bench, setting: Setting, *, at_first: bool = False) -> "DPSGD":
+def _learner(bench: LessonModel, setting: Setting, *, at_first: bool = False) -> "DPSGD":
     """What trains, at the weights that the setting wants, or at the first ones."""
     from engine.training.dpsgd import DPSGD
     from engine.training.optimisers import Optimiser

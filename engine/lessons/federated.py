@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.config import SYNTHETIC, SimulationConfig, TaggerConfig, TrainingConfig
-from engine.lessons.background_task import Live
-from engine.lessons.fixtures import ALONE
+from engine.lessons.background_task import PollDrivenTask
+from engine.lessons.fixtures import GRADIENT_LOCK
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets, Seeds
 from engine.settings import Settings
@@ -26,7 +26,7 @@ from engine.validation import integer, one_of
 
 if TYPE_CHECKING:
     from engine.embeddings import EncodedCorpus, EncodedSplit
-    from engine.federated.fedavg import Federation, Holding
+    from engine.federated.fedavg import ClientData, Federation
     from engine.federated.plan import FederatedPlan
     from engine.taggers import Tagger
     from engine.taggers.decoding import Decoder
@@ -186,7 +186,7 @@ def heard(setting: Setting, may: np.ndarray) -> list[list[int]]:
 
 def plan_of(own: np.ndarray, sentences: int, rounds: Sequence[Sequence[int]]) -> "FederatedPlan":
     """What the federation does: ``own`` [DEVICES, 30] of so many training sentences. No noise, nothing clipped."""
-    from engine.federated.plan import FederatedPlan, Visit
+    from engine.federated.plan import FederatedPlan, LocalTraining
 
     batch = _TRAINING.batch_size
     steps = max(1, round(_TRAINING.epochs * own.shape[1] / batch))
@@ -200,9 +200,9 @@ def plan_of(own: np.ndarray, sentences: int, rounds: Sequence[Sequence[int]]) ->
         sampling="shuffle",
     )
     taken = [0] * len(own)
-    visits: list[tuple[Visit, ...]] = []
+    visits: list[tuple[LocalTraining, ...]] = []
     for clients in rounds:
-        visits.append(tuple(Visit(client, client, taken[client], steps) for client in clients))
+        visits.append(tuple(LocalTraining(client, client, taken[client], steps) for client in clients))
         for client in clients:
             taken[client] += steps
     return FederatedPlan(
@@ -216,9 +216,9 @@ def plan_of(own: np.ndarray, sentences: int, rounds: Sequence[Sequence[int]]) ->
 
 
 @lru_cache(maxsize=8)
-def live(setting: Setting, settings: Settings) -> Live[Round]:
+def live(setting: Setting, settings: Settings) -> PollDrivenTask[Round]:
     """The run of a setting, one for all who look at it."""
-    return Live(lambda tell: play(setting, settings, tell))
+    return PollDrivenTask(lambda tell: play(setting, settings, tell))
 
 
 def play(setting: Setting, settings: Settings, tell: Callable[[str], None]) -> "Iterator[Round | None]":
@@ -230,7 +230,7 @@ def play(setting: Setting, settings: Settings, tell: Callable[[str], None]) -> "
     setup.wait_for_parts(config, settings, tell)
     setup.compile_parts(settings, tell)
     tell("reading sentences and word vectors")
-    with ALONE:
+    with GRADIENT_LOCK:
         world = _world(settings, setting.personal)
         owners = devices(setting, world)
         may = ready(setting, owners.road)
@@ -238,7 +238,7 @@ def play(setting: Setting, settings: Settings, tell: Callable[[str], None]) -> "
         run, holdings = _federation(setting, world, owners, rounds)
     visits, steps = np.zeros(DEVICES, dtype=np.int64), run.train()
     while True:
-        with ALONE:
+        with GRADIENT_LOCK:
             progress = next(steps, None)
         if progress is None:
             return
@@ -250,7 +250,7 @@ def play(setting: Setting, settings: Settings, tell: Callable[[str], None]) -> "
         gold: list[list[list[str]]] = []
         found: list[list[list[str]]] = []
         for device in range(DEVICES):
-            with ALONE:
+            with GRADIENT_LOCK:
                 tags = _found(world, owners, device, holdings[device].weights(run.weights))
             gold.append(tags[0])
             found.append(tags[1])
@@ -285,9 +285,9 @@ def _world(settings: Settings, personal: bool) -> World:
 
 def _federation(
     setting: Setting, world: World, owners: Devices, rounds: Sequence[Sequence[int]]
-) -> "tuple[Federation, list[Holding]]":
+) -> "tuple[Federation, list[ClientData]]":
     """What trains, and what each device trains with: all the common weights, or a part of them and its own."""
-    from engine.federated.fedavg import Federation, Holding
+    from engine.federated.fedavg import ClientData, Federation
 
     other = np.zeros(len(world.encoded.train), dtype=bool)
     other[owners.own[owners.other].reshape(-1)] = True
@@ -295,7 +295,7 @@ def _federation(
     first = tagger.initial_weights(Seeds(setting.seed).stream("initial weights"))
     common = tagger.shared.stop
     own = tagger.size - common
-    holding = Holding(
+    holding = ClientData(
         split=world.tagged(world.encoded.train, other),
         table=np.asarray(world.encoded.vectors),
         backend=world.backend,

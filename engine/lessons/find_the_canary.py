@@ -14,7 +14,7 @@ import numpy as np
 from engine import corpus as corpora
 from engine.config import SYNTHETIC, SimulationConfig, with_noise
 from engine.experiments.canaries import BlackBox
-from engine.lessons.fixtures import ALONE
+from engine.lessons.fixtures import GRADIENT_LOCK
 from engine.privacy.accounting import epsilon as epsilon_of
 from engine.privacy.accounting import noise_multiplier_for
 from engine.privacy.plan import PrivacyPlan
@@ -63,7 +63,7 @@ def deal(settings: Settings, target: float, number: int) -> Game:
     """Train and ask. target: one of ``EPSILONS``. number: of the round; equal ones are equal. Raises CorpusError,
     VectorsMissing, StoreError."""
     config = SimulationConfig.from_flat(_TRAINING | {"noise_multiplier": 1.0, "seed": number})
-    with ALONE:
+    with GRADIENT_LOCK:
         prepared = prepare(config, settings)
         plan = PrivacyPlan.from_config(config, len(prepared.run.plan.chosen) + NUMBER)
         sigma = 0.0 if math.isinf(target) else noise_multiplier_for(target, plan, "rdp")

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from engine.taggers import Tagger
     from engine.training.dpsgd import Backend
 
-ALONE = threading.Lock()
+GRADIENT_LOCK = threading.Lock()
 """Who computes gradients in the dashboard's process: one at a time, since not every pool of threads can be shared."""
 
 
 @dataclass(frozen=True, eq=False)
-class Bench:
+class LessonModel:
     """tagger, backend: as in a run. weights: the first ones, float32 [size]. split: its training sentences; known:
     sentences that an attacker has, of the validation part. table: word vectors, float32 [rows, 300]. words: of each
     sentence of ``split``."""
@@ -64,7 +64,7 @@ class Bench:
         return found & ~self.empty
 
 
-def ready(settings: Settings, tell: Callable[[str], None] = lambda stage: None) -> Bench:
+def load(settings: Settings, tell: Callable[[str], None] = lambda stage: None) -> LessonModel:
     """The bench of this process. tell: is told what it waits for. Raises CorpusError, VectorsMissing, StoreError."""
     from engine.setup import status
     from engine.training import compile_cache
@@ -74,12 +74,12 @@ def ready(settings: Settings, tell: Callable[[str], None] = lambda stage: None) 
         from engine.training.compilation import compile_what_is_missing
 
         compile_what_is_missing(tell)
-    with ALONE:
+    with GRADIENT_LOCK:
         return _bench(settings)
 
 
 @lru_cache(maxsize=1)
-def _bench(settings: Settings) -> Bench:
+def _bench(settings: Settings) -> LessonModel:
     from engine import corpus, embeddings
     from engine.seeds import Seeds
     from engine.taggers import build
@@ -88,7 +88,7 @@ def _bench(settings: Settings) -> Bench:
     config, handle = SimulationConfig(), corpus.resolve(SYNTHETIC, settings)
     encoded = embeddings.encode(handle.parts[0], config.embeddings, config.features)
     tagger = build(config.tagger, encoded.vectors.shape[1], len(encoded.tags), encoded.copied)
-    made = Bench(
+    made = LessonModel(
         tagger=tagger,
         backend=backend_of(tagger, config.training.loss, "compiled"),
         weights=tagger.initial_weights(Seeds(config.seed).stream("initial weights")),

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.config import TrainingConfig
-from engine.lessons.background_task import Live
-from engine.lessons.fixtures import ALONE, Bench
+from engine.lessons.background_task import PollDrivenTask
+from engine.lessons.fixtures import GRADIENT_LOCK, LessonModel
 from engine.privacy.audit import gradient_inversion
 from engine.privacy.audit.gradient_inversion import Space
 from engine.privacy.plan import PrivacyPlan
@@ -115,14 +115,14 @@ class _Method:
     largest: float
 
 
-def read(bench: Bench, setting: Setting) -> Reading:
+def read(bench: LessonModel, setting: Setting) -> Reading:
     """One reading. The noise of a step does not depend on what it is added to; that later steps start from noisier
     weights, which changes no word, is left out."""
     return _read(bench, setting, _method(bench, setting))
 
 
 @lru_cache(maxsize=512)
-def by_noise(bench: Bench, setting: Setting) -> tuple[Reading, ...]:
+def by_noise(bench: LessonModel, setting: Setting) -> tuple[Reading, ...]:
     """The same at each of ``NOISE``, where ``setting`` has none; without clipping there is no noise to add. Once the
     server has left the update alone, it does so under more noise."""
     readings: list[Reading] = []
@@ -134,7 +134,7 @@ def by_noise(bench: Bench, setting: Setting) -> tuple[Reading, ...]:
 
 
 @lru_cache(maxsize=4)
-def ahead(bench: Bench, settings: tuple[Setting, ...]) -> Live[None]:
+def ahead(bench: LessonModel, settings: tuple[Setting, ...]) -> PollDrivenTask[None]:
     """Works out what may be asked for next, one after another, while a page has looked a moment ago."""
 
     def compute(tell: Callable[[str], None]) -> Iterator[None]:
@@ -142,10 +142,10 @@ def ahead(bench: Bench, settings: tuple[Setting, ...]) -> Live[None]:
             by_noise(bench, setting)
             yield None
 
-    return Live(compute)
+    return PollDrivenTask(compute)
 
 
-def _read(bench: Bench, setting: Setting, method: "_Method") -> Reading:
+def _read(bench: LessonModel, setting: Setting, method: "_Method") -> Reading:
     update = _update(bench, replace(setting, noise_multiplier=0.0), False)
     sentences, rank = update.chosen.reshape(-1), 0
     if method.kept:
@@ -175,7 +175,7 @@ def _read(bench: Bench, setting: Setting, method: "_Method") -> Reading:
 
 
 @lru_cache(maxsize=1)
-def _names(bench: Bench) -> "EncodedSplit":
+def _names(bench: LessonModel) -> "EncodedSplit":
     """The sentences with nothing but the words of their names: those whose tag is not the first one, O."""
     split = bench.split
     kept = np.flatnonzero(np.asarray(split.tags))
@@ -184,7 +184,7 @@ def _names(bench: Bench) -> "EncodedSplit":
     )
 
 
-def _shown(bench: Bench, sentence: int, said: np.ndarray) -> tuple[tuple[str, bool | None], ...]:
+def _shown(bench: LessonModel, sentence: int, said: np.ndarray) -> tuple[tuple[str, bool | None], ...]:
     rows = bench.split.rows[bench.split.offsets[sentence] : bench.split.offsets[sentence + 1]]
     places = bench.place[rows]
     known = (None if bench.empty[place] else bool(said[place]) for place in places)
@@ -206,23 +206,23 @@ def _noise(rows: int, columns: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return noise, noise @ noise.T
 
 
-def _outside(bench: Bench, space: Space, directions: list[int]) -> np.ndarray:
-    return gradient_inversion.outside_strongest(space, bench.vocabulary, directions, _lengths(bench))
+def _outside(bench: LessonModel, space: Space, directions: list[int]) -> np.ndarray:
+    return gradient_inversion.residual_norm_topk(space, bench.vocabulary, directions, _lengths(bench))
 
 
 @lru_cache(maxsize=1)
-def _lengths(bench: Bench) -> np.ndarray:
+def _lengths(bench: LessonModel) -> np.ndarray:
     return gradient_inversion.squared_lengths(bench.vocabulary)
 
 
 @lru_cache(maxsize=1)
-def _rarity(bench: Bench) -> np.ndarray:
+def _rarity(bench: LessonModel) -> np.ndarray:
     """Of each of the vocabulary: 1 / (1 + how often the server's own sentences have it), float32 [V]."""
     counts = np.bincount(bench.place[bench.known.rows], minlength=len(bench.vocabulary))
     return (1 / (1 + counts)).astype(np.float32)
 
 
-def _method(bench: Bench, setting: Setting) -> _Method:
+def _method(bench: LessonModel, setting: Setting) -> _Method:
     """Exact where there is no noise, and room in the space; else what has the best F1 on an update with noise of the
     same size that the server makes of its own sentences."""
     if not setting.noise_multiplier and not _space(_update(bench, setting, False), setting).full:
@@ -231,7 +231,7 @@ def _method(bench: Bench, setting: Setting) -> _Method:
 
 
 @lru_cache(maxsize=2048)
-def _chosen(bench: Bench, setting: Setting) -> _Method:
+def _chosen(bench: LessonModel, setting: Setting) -> _Method:
     """One that uses the update has to be clearly better than frequent words."""
     ways: dict[float, list[tuple[float, float]]] = {0.0: [_frequent(bench, own) for own in _own(setting)]}
     for own in _own(setting):
@@ -254,24 +254,24 @@ def _own(setting: Setting) -> list[Setting]:
     return [replace(setting, seed=setting.seed + _OWN * number) for number in range(1, several + 1)]
 
 
-def _blind(bench: Bench, setting: Setting) -> _Method:
+def _blind(bench: LessonModel, setting: Setting) -> _Method:
     """Frequent words alone."""
     return _Method(0.0, median(_frequent(bench, own)[0] for own in _own(setting)))
 
 
-def _frequent(bench: Bench, own: Setting) -> tuple[float, float]:
+def _frequent(bench: LessonModel, own: Setting) -> tuple[float, float]:
     """Up to which rarity a word is named for an update that the server makes itself, and how well that does."""
     return _frequent_without_noise(bench, replace(own, noise_multiplier=0.0))
 
 
 @lru_cache(maxsize=512)
-def _frequent_without_noise(bench: Bench, own: Setting) -> tuple[float, float]:
+def _frequent_without_noise(bench: LessonModel, own: Setting) -> tuple[float, float]:
     there = bench.there(bench.known, _update(bench, own, True).chosen.reshape(-1))
     return gradient_inversion.threshold(_rarity(bench)[~bench.empty], there[~bench.empty])
 
 
 @lru_cache(maxsize=16)
-def _update(bench: Bench, setting: Setting, known: bool) -> _Update:
+def _update(bench: LessonModel, setting: Setting, known: bool) -> _Update:
     """known: of the server's own sentences."""
     split = bench.known if known else bench.split
     each = setting.sentences * setting.steps
@@ -281,7 +281,7 @@ def _update(bench: Bench, setting: Setting, known: bool) -> _Update:
     visits = chosen.reshape(1, -1) if setting.steps == 1 else chosen
     total, variance = np.zeros(bench.weights.size), 0.0
     for sentences in visits:
-        with ALONE:
+        with GRADIENT_LOCK:
             update, error = _client(bench, split, setting, sentences)
         total, variance = total + update, variance + error**2
     gradient = gradient_inversion.first_kernels(bench.tagger, total)
@@ -292,7 +292,9 @@ def _update(bench: Bench, setting: Setting, known: bool) -> _Update:
     )
 
 
-def _client(bench: Bench, split: "EncodedSplit", setting: Setting, sentences: np.ndarray) -> tuple[np.ndarray, float]:
+def _client(
+    bench: LessonModel, split: "EncodedSplit", setting: Setting, sentences: np.ndarray
+) -> tuple[np.ndarray, float]:
     """One client's update [size], as a sum of clipped gradients, and the standard deviation of its rounding."""
     from engine.embeddings.encoding import subset
     from engine.training.dpsgd import DPSGD

@@ -111,7 +111,7 @@ def training_epsilon(epsilon: float, size: int) -> float:
     ``size`` sentences, where one sentence has ``epsilon``, one of
     :data:`engine.experiments.recommended_settings.EPSILONS`."""
     sentences = synthetic.SIZES["train"]
-    plan = PrivacyPlan.from_config(recommended_settings.good_practice(SYNTHETIC, sentences, epsilon), sentences)
+    plan = PrivacyPlan.from_config(recommended_settings.recommended_settings(SYNTHETIC, sentences, epsilon), sentences)
     return group_epsilon_of_training([(plan, plan.steps)], size)
 
 

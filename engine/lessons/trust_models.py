@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.federated.secagg.distributed_noise import noise_of_sum, noise_share
+from engine.federated.secagg.distributed_noise import aggregate_noise_std, per_client_noise_std
 from engine.lessons.noise_mechanisms import fitting
 from engine.seeds import Seeds
 from engine.validation import integer, number
@@ -100,8 +100,10 @@ def _local(survey: Survey, random: np.random.Generator, size: int) -> "NDArray[n
 
 def _secure_error(survey: Survey) -> float:
     planned = fitting("gaussian", survey.epsilon, survey.delta).scale
-    share = noise_share(planned, survey.people, min(math.ceil(survey.colluding * survey.people), survey.people - 1))
-    return noise_of_sum(share, survey.people) / survey.people
+    share = per_client_noise_std(
+        planned, survey.people, min(math.ceil(survey.colluding * survey.people), survey.people - 1)
+    )
+    return aggregate_noise_std(share, survey.people) / survey.people
 
 
 def _secure(survey: Survey, random: np.random.Generator, size: int) -> "NDArray[np.float64]":

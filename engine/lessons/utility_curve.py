@@ -30,13 +30,13 @@ def curve(corpus: str, sentences: int, find: Callable[[SimulationConfig], Run | 
     """Both settings at each ε at which runs are done, by rising ε. sentences: that the corpus trains on; find: knows
     runs."""
     top = len(recommended_settings.RUNGS) - 1
-    paper = recommended_settings.rung(0, corpus, sentences, None)
+    paper = recommended_settings.recipe_step(0, corpus, sentences, None)
     wanted = [
-        (GOOD, recommended_settings.rung(top, corpus, sentences, epsilon))
+        (GOOD, recommended_settings.recipe_step(top, corpus, sentences, epsilon))
         for epsilon in (*recommended_settings.EPSILONS, None)
     ]
     wanted += [
-        (PAPER, recommended_settings.rung(0, corpus, sentences, epsilon))
+        (PAPER, recommended_settings.recipe_step(0, corpus, sentences, epsilon))
         for epsilon in (*recommended_settings.EPSILONS, None)
     ]
     wanted += [(PAPER, with_noise(paper, sigma)) for sigma in _PAPER_NOISE]

@@ -59,7 +59,7 @@ def source(plan: PrivacyPlan) -> tuple[str, ...]:
     return (SYSTEM if plan.noise_source == "system" else SEEDED, FLOATING)
 
 
-def spent(plan: PrivacyPlan, steps_taken: int) -> PrivacySpent:
+def privacy_spent(plan: PrivacyPlan, steps_taken: int) -> PrivacySpent:
     """What the training sentences have lost after ``steps_taken`` steps of ``plan``; ε = 0 before the first."""
     if not plan.private:
         return PrivacySpent(epsilon=math.inf if steps_taken else 0.0, delta=plan.delta)
@@ -98,7 +98,7 @@ def epsilon(plan: PrivacyPlan, steps: int, accountant: str = "pld") -> float:
     return compute(plan.sampling_probability, plan.noise_multiplier, steps, plan.delta)
 
 
-def costly(parts: Iterable[tuple[PrivacyPlan, int]]) -> list[tuple[PrivacyPlan, int]]:
+def max_cost_candidates(parts: Iterable[tuple[PrivacyPlan, int]]) -> list[tuple[PrivacyPlan, int]]:
     """Of plans with Poisson sampling, and the steps taken of each, those among which the costliest is: those whose ε by
     Rényi accounting, which is never below the exact one, is not below the exact ε of another. None without steps."""
     distinct = {(dataclasses.replace(plan, steps=1), taken): (plan, taken) for plan, taken in parts if taken}
@@ -115,7 +115,7 @@ def costly(parts: Iterable[tuple[PrivacyPlan, int]]) -> list[tuple[PrivacyPlan, 
     return found
 
 
-def price(event: Event, delta: float) -> float:
+def event_epsilon(event: Event, delta: float) -> float:
     """ε at δ of what happened (:mod:`engine.privacy.events`), whatever it is composed of: the exact one of Gaussian
     releases, else by privacy loss distributions. Raises InvalidConfig for an event that is not understood."""
     import dp_accounting
@@ -132,7 +132,7 @@ def price(event: Event, delta: float) -> float:
     return float(pld.distribution(event).get_epsilon_for_delta(delta))
 
 
-def composed(plans: Iterable[PrivacyPlan], delta: float) -> float:
+def pld_composition(plans: Iterable[PrivacyPlan], delta: float) -> float:
     """ε of all these plans, one after another on the same sentences, by Rényi accounting, if they were fixed
     beforehand; where later settings follow from earlier results see :mod:`engine.privacy.rdp_filter`."""
     total: np.ndarray | float = 0.0
@@ -154,7 +154,7 @@ def shuffled_epsilon(plan: PrivacyPlan, steps: int) -> float:
     one of n + 1. In an epoch one batch then changes by up to 2C, the last one by up to C: together, over E epochs, a
     Gaussian mechanism of sensitivity √(5E)·C. Epochs that have begun are counted whole.
     """
-    return price(events.of(plan, steps), plan.delta)
+    return event_epsilon(events.of(plan, steps), plan.delta)
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:

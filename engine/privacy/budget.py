@@ -8,7 +8,7 @@ Feldman and Zrnic 2021). What then holds is the total, whatever was used of it. 
 
 from dataclasses import dataclass
 
-from engine.privacy.rdp_filter import Filter
+from engine.privacy.rdp_filter import RdpFilter
 
 UNITS = ("sentence", "client")
 """Whose loss a budget is of."""
@@ -26,13 +26,13 @@ class Budget:
     set_at: str
 
     @property
-    def filter(self) -> Filter:
+    def filter(self) -> RdpFilter:
         """What admits runs."""
-        return Filter(self.epsilon, self.delta, self.order)
+        return RdpFilter(self.epsilon, self.delta, self.order)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Booking:
+class Charge:
     """What one stream of noise costs a corpus. stream: its name: runs that share it give the same noise, and count
     once. run: the last that used it. what: it was, in words. booked: Rényi divergence at the budget's order; open:
     whether that is of a run that has not ended, whole. at: when it was booked last. parties: by what its clients are
@@ -48,7 +48,7 @@ class Booking:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class UnprotectedAccess:
     """Something that was done to a corpus without any promise. run: that did it. what: in words."""
 
     run: str
@@ -57,7 +57,7 @@ class Look:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Account:
+class BudgetState:
     """Everything on one corpus. corpus: the checksum of its content; name: what it was called last. totals: the budget
     and those before it, the last one counts; empty without any. seal: of the last entry of all corpora, empty without
     any: whoever keeps it can tell later whether what stands before it was changed."""
@@ -65,8 +65,8 @@ class Account:
     corpus: str
     name: str
     totals: tuple[Budget, ...] = ()
-    bookings: tuple[Booking, ...] = ()
-    looks: tuple[Look, ...] = ()
+    bookings: tuple[Charge, ...] = ()
+    looks: tuple[UnprotectedAccess, ...] = ()
     seal: str = ""
 
     @property

@@ -1,8 +1,8 @@
 """What happened to one sentence, or to one client, as a composable event of dp_accounting, kept apart from its price.
 
 An event says which noise was added to what share of the data and how often; accountants price it
-(:func:`engine.privacy.accounting.price`), and so could any other that reads dp_accounting's events. It holds for the
-unit and the neighbours of the mechanism (:mod:`engine.privacy.mechanism_registry`).
+(:func:`engine.privacy.accounting.event_epsilon`), and so could any other that reads dp_accounting's events. It holds
+for the unit and the neighbours of the mechanism (:mod:`engine.privacy.mechanism_registry`).
 
 dp_accounting takes a second to import and is therefore imported when the first event is asked for.
 """

@@ -58,10 +58,10 @@ def on_grid(probability: float, sigma: float, interval: float) -> PrivacyLossDis
     return PrivacyLossDistribution(remove, _rounded(added, interval))
 
 
-class Chances(DensePLDPmf):
+class FastDensePLDPmf(DensePLDPmf):
     """The chance of each loss of a grid: :class:`DensePLDPmf`, quicker."""
 
-    def self_compose(self, num_times: int, tail_mass_truncation: float = 1e-15) -> "Chances":
+    def self_compose(self, num_times: int, tail_mass_truncation: float = 1e-15) -> "FastDensePLDPmf":
         """Those of so many steps, by Fourier transform; see ``dp_accounting.pld.common.self_convolve``."""
         low, high = 0, (len(self._probs) - 1) * num_times
         for order, moment in self._moments:  # Chernoff: beyond these the tails may go
@@ -71,7 +71,7 @@ class Chances(DensePLDPmf):
         length = fft.next_fast_len(max(size, len(self._probs)))
         whole = np.real(fft.ifft(fft.fft(self._probs, length) ** num_times))
         infinite = tail_mass_truncation - math.expm1(num_times * math.log1p(-self._infinity_mass))
-        return Chances(
+        return FastDensePLDPmf(
             self._discretization, self._lower_loss * num_times + low, np.roll(whole, -low)[:size], infinite, True
         )
 
@@ -132,7 +132,7 @@ def _rounded(loss: GaussianPrivacyLoss, interval: float) -> PLDPmf:
     )
     if not isinstance(found, DensePLDPmf):
         return found  # so few losses that they are composed pair by pair
-    return Chances(interval, low, found._probs, found._infinity_mass, True)
+    return FastDensePLDPmf(interval, low, found._probs, found._infinity_mass, True)
 
 
 def _deltas(loss: GaussianPrivacyLoss, epsilons: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """What several trainings on the same sentences cost together.
 
-* Settings that were fixed beforehand, run one after another: privacy losses are convolved (:func:`together`), exact but
+* Settings that were fixed beforehand, run one after another: privacy losses are convolved (:func:`rdp_composition`),
+exact but
   for the grid's rounding against us.
 * Settings that follow from earlier results: a *filter*. A total is fixed before the first training, each is admitted
   only if the sum of Rényi divergences stays within what the total allows at one order, and that order is fixed
@@ -24,7 +25,7 @@ ORDERS = (*(1 + tenth / 10 for tenth in range(1, 100)), *range(11, 65), 128, 256
 
 
 @dataclass(frozen=True)
-class Filter:
+class RdpFilter:
     """A total (ε, δ) and the order α at which what is admitted adds up."""
 
     epsilon: float
@@ -49,19 +50,19 @@ class Filter:
         return spent + more <= self.allowance
 
 
-def filter_for(epsilon: float, delta: float, usual: PrivacyPlan) -> Filter:
+def filter_for(epsilon: float, delta: float, usual: PrivacyPlan) -> RdpFilter:
     """The filter of a total, with the order at which the most trainings like ``usual`` fit: settings and a size alone
     decide it. Raises InvalidConfig if not one of them fits at any order."""
-    best = roomiest(epsilon, delta, usual)
+    best = best_order_filter(epsilon, delta, usual)
     if best.allowance < best.cost(usual):
         raise InvalidConfig(f"budget={epsilon:g} is less than a single training takes at delta={delta:g}")
     return best
 
 
-def roomiest(epsilon: float, delta: float, usual: PrivacyPlan) -> Filter:
+def best_order_filter(epsilon: float, delta: float, usual: PrivacyPlan) -> RdpFilter:
     """The filter of a total, with the order at which the most trainings like ``usual`` fit, even where that is less
     than one."""
-    filters = [Filter(epsilon, delta, order) for order in ORDERS]
+    filters = [RdpFilter(epsilon, delta, order) for order in ORDERS]
     return max(filters, key=lambda each: each.allowance / each.cost(usual))
 
 
@@ -76,7 +77,7 @@ def _divergence(probability: float, sigma: float, order: float) -> float:
     return float(accountant.rdp[0])
 
 
-def together(plans: Sequence[tuple[PrivacyPlan, int]], delta: float) -> float:
+def rdp_composition(plans: Sequence[tuple[PrivacyPlan, int]], delta: float) -> float:
     """ε at ``delta`` of all these plans, each run so often with noise of its own, settings fixed beforehand: by privacy
     loss distributions."""
     run = [(plan, times) for plan, times in plans if times]

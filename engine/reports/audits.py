@@ -17,7 +17,7 @@ ERRS = (
     "measure again before you accuse."
 )
 """Of a bound above the claim."""
-SILENT = "That proves nothing: another attack, more references or other canaries may tell more."
+NO_FINDING_NOTE = "That proves nothing: another attack, more references or other canaries may tell more."
 """Of bounds below it."""
 
 
@@ -53,7 +53,7 @@ def audit_text(audit: Audit) -> str:
         lines.append(f"More is shown to be lost than is claimed. {ERRS}")
     elif canaries:
         none = math.isinf(canaries[0].claimed)
-        lines.append("Nothing is claimed." if none else f"The claim is not contradicted. {SILENT}")
+        lines.append("Nothing is claimed." if none else f"The claim is not contradicted. {NO_FINDING_NOTE}")
     return "\n".join(lines)
 
 

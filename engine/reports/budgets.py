@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
-from engine.privacy.budget import Account, Budget
+from engine.privacy.budget import Budget, BudgetState
 from engine.reports.numbers import delta_text
 
 
@@ -25,7 +25,7 @@ def total_text(budget: Budget) -> str:
     return f"ε = {budget.epsilon:g} at δ = {delta_text(budget.delta)} of each {budget.unit}"
 
 
-def account_text(now: Account, possible: Sequence[Fits]) -> str:
+def account_text(now: BudgetState, possible: Sequence[Fits]) -> str:
     """For a shell."""
     if now.budget is None:
         return f"{now.name} has no budget: runs on it are not counted together. `budget set {now.name}` gives it one."
@@ -43,7 +43,7 @@ def account_text(now: Account, possible: Sequence[Fits]) -> str:
     return "\n".join(lines)
 
 
-def account_fields(now: Account, possible: Sequence[Fits]) -> dict[str, Any]:
+def account_fields(now: BudgetState, possible: Sequence[Fits]) -> dict[str, Any]:
     """For JSON: shares are of the allowance, 0 to 1."""
     allowance = now.budget.filter.allowance if now.budget else math.nan
     return {

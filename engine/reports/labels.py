@@ -4,7 +4,7 @@ from typing import Any
 
 from engine.config import JOIN, SYNTHETIC
 from engine.corpus.catalogue import ENTRIES
-from engine.corpus.files import OWN, without_split
+from engine.corpus.files import OWN, base_name_and_split
 from engine.taggers import KINDS
 
 _TITLES = {entry.name: entry.title for entry in ENTRIES}
@@ -18,7 +18,7 @@ def corpus_title(name: str) -> str:
         from engine.corpus import synthetic
 
         return synthetic.TITLE
-    base, split = without_split(name)
+    base, split = base_name_and_split(name)
     if split is not None:
         return f"{corpus_title(base)}, split {split}"
     return _TITLES.get(name, name.removeprefix(OWN))

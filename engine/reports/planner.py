@@ -6,8 +6,8 @@ from typing import Any
 
 from engine.experiments.planner.evidence import Setting
 from engine.experiments.planner.next_runs import AT_LIMIT, BEYOND, FROM_CURVE, MORE_SEEDS
-from engine.experiments.planner.ranking import Grade, Judged, Reading
-from engine.experiments.planner.recommendation import NextRun, Plan
+from engine.experiments.planner.ranking import EvidenceLevel, Judged, Reading
+from engine.experiments.planner.recommendation import NextRun, Recommendation
 from engine.experiments.planner.targets import Measure, Target, Threshold
 from engine.experiments.seed_aggregates import seeds_text
 from engine.reports.cli_command import command_line
@@ -15,11 +15,11 @@ from engine.reports.labels import corpus_title
 from engine.reports.numbers import delta_text, epsilon_text
 
 GRADES = {
-    Grade.SURELY: "surely",
-    Grade.PROBABLY: "probably",
-    Grade.ONCE: "in its only run",
-    Grade.NOT_EXCLUDED: "not excluded",
-    Grade.MISSED: "no",
+    EvidenceLevel.SURELY: "surely",
+    EvidenceLevel.PROBABLY: "probably",
+    EvidenceLevel.ONCE: "in its only run",
+    EvidenceLevel.NOT_EXCLUDED: "not excluded",
+    EvidenceLevel.MISSED: "no",
 }
 OPTIMISTIC = (
     "Who takes the best of many settings, by the scores of one test part, takes some luck with it: a new run, and "
@@ -57,7 +57,7 @@ def limits_text(target: Target) -> str:
     return f" {said}" if said else ""
 
 
-def answer_text(plan: Plan) -> str:
+def answer_text(plan: Recommendation) -> str:
     """The answer in a sentence."""
     found, target = plan.answer, plan.target
     needed, limits = needed_text(target), limits_text(target)
@@ -70,7 +70,7 @@ def answer_text(plan: Plan) -> str:
         return f"The most that is known{limits}: F1 {top.readings[0].spread.text}, at ε = {_epsilon(top)}."
     if found.best:
         said: list[tuple[str, float]] = []
-        for grade in (Grade.SURELY, Grade.PROBABLY, Grade.ONCE):
+        for grade in (EvidenceLevel.SURELY, EvidenceLevel.PROBABLY, EvidenceLevel.ONCE):
             first = next((each for each in found.best if each.grade == grade), None)
             if first and (not said or first.setting.epsilon < said[-1][1]):
                 said.append((f"{GRADES[grade]} at ε = {_epsilon(first)}", first.setting.epsilon))
@@ -78,7 +78,7 @@ def answer_text(plan: Plan) -> str:
     return _none(plan, f"{needed}{limits}")
 
 
-def _none(plan: Plan, wanted: str) -> str:
+def _none(plan: Recommendation, wanted: str) -> str:
     """That no private setting reaches what is wanted."""
     ceiling, runs = plan.answer.ceiling, f"None of the {plan.evidence.runs:,} runs here"
     open_reached = ceiling is not None and ceiling.grade.reached
@@ -91,7 +91,7 @@ def _none(plan: Plan, wanted: str) -> str:
     return f"{runs} does: {wanted} is reached by the mean of no setting."
 
 
-def explanations(plan: Plan) -> list[str]:
+def explanations(plan: Recommendation) -> list[str]:
     """What belongs to the answer, a sentence each: how near it is, what would do, what can be computed next."""
     found, said = plan.answer, list[str]()
     if not plan.target.thresholds:
@@ -128,12 +128,12 @@ def next_text(each: NextRun) -> str:
     )
 
 
-def left_out_lines(plan: Plan) -> list[str]:
+def left_out_lines(plan: Recommendation) -> list[str]:
     """What was not compared, a phrase each."""
     return [f"{number:,} {'run' if number == 1 else 'runs'} {reason}" for reason, number in _left_out(plan).items()]
 
 
-def chance_text(plan: Plan) -> str:
+def chance_text(plan: Recommendation) -> str:
     """What intervals there are."""
     single = sum(len(each.done) == 1 for each in plan.evidence.settings)
     text = (
@@ -149,7 +149,7 @@ def chance_text(plan: Plan) -> str:
     return text
 
 
-def error_text(plan: Plan) -> str:
+def error_text(plan: Recommendation) -> str:
     """How well the fits say what was measured."""
     if plan.error is None:
         return "How well the fit predicts is not known: no recipe has three settings here."
@@ -176,7 +176,7 @@ def rows(judged: Iterable[Judged]) -> list[dict[str, Any]]:
     ]
 
 
-def plan_fields(plan: Plan) -> dict[str, Any]:
+def plan_fields(plan: Recommendation) -> dict[str, Any]:
     """For other programs; ε = ∞ is null."""
     found, target = plan.answer, plan.target
     return {
@@ -221,7 +221,7 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
     }
 
 
-def plan_text(plan: Plan) -> str:
+def plan_text(plan: Recommendation) -> str:
     """For a shell."""
     lines = [answer_text(plan), *explanations(plan)]
     for each in plan.answer.best:
@@ -266,7 +266,7 @@ def _misses(each: Judged) -> str:
     return " and ".join(said)
 
 
-def _ceiling(plan: Plan) -> list[str]:
+def _ceiling(plan: Recommendation) -> list[str]:
     ceiling = plan.answer.ceiling
     if ceiling is None:
         return ["No run without noise is here, so that it is not known whether a larger ε could help."] * bool(
@@ -275,7 +275,7 @@ def _ceiling(plan: Plan) -> list[str]:
     if ceiling.grade.reached:
         scores = ", ".join(f"{measure_text(one.measure)} {reading_text(one)}" for one in ceiling.readings)
         return [f"Without noise: {scores}."]
-    if ceiling.grade == Grade.NOT_EXCLUDED:
+    if ceiling.grade == EvidenceLevel.NOT_EXCLUDED:
         return [f"Even the best without noise only comes near: {_misses(ceiling)}. There is no room left for noise."]
     return [
         f"Even the best without noise misses it: {_misses(ceiling)}. With the taggers and features that were tried "
@@ -283,7 +283,7 @@ def _ceiling(plan: Plan) -> list[str]:
     ]
 
 
-def _left_out(plan: Plan) -> dict[str, int]:
+def _left_out(plan: Recommendation) -> dict[str, int]:
     return dict(plan.evidence.left_out)
 
 

@@ -1,21 +1,21 @@
 """The one door to runs, for pages and the command line."""
 
-from engine.service.corpus_import import Intake
+from engine.service.corpus_import import ImportSummary
 from engine.service.run_preview import Holdings, Preview
 from engine.service.run_queries import Overview
-from engine.service.run_service import LONGEST_NOTE, Runs
+from engine.service.run_service import LONGEST_NOTE, Application
 from engine.service.runtime_estimates import Estimate
-from engine.service.tagging_client import MOST_CHARACTERS, Answer, Offer
+from engine.service.tagging_client import MOST_CHARACTERS, AvailableModel, TaggingResult
 
 __all__ = [
     "LONGEST_NOTE",
     "MOST_CHARACTERS",
-    "Answer",
+    "Application",
+    "AvailableModel",
     "Estimate",
     "Holdings",
-    "Intake",
-    "Offer",
+    "ImportSummary",
     "Overview",
     "Preview",
-    "Runs",
+    "TaggingResult",
 ]

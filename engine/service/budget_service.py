@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, Any
 from engine.access.roles import Role
 from engine.config import JOIN, PrivacyConfig, SimulationConfig
 from engine.corpus import CorpusHandle
-from engine.corpus.files import OWN, names_in, without_split
+from engine.corpus.files import OWN, base_name_and_split, corpus_names
 from engine.errors import CorpusError, EpsilonError, InvalidConfig, StoreError
 from engine.experiments import recommended_settings
 from engine.federated import accounting
 from engine.federated.plan import FederatedPlan
-from engine.privacy.budget import UNITS, Account, Budget
+from engine.privacy.budget import UNITS, Budget, BudgetState
 from engine.privacy.plan import PrivacyPlan
-from engine.privacy.rdp_filter import roomiest
+from engine.privacy.rdp_filter import best_order_filter
 from engine.records import Run, RunKind, RunState
 from engine.store import privacy_ledger
-from engine.store.privacy_ledger import BOOKED, LOOK, SPENT, Wish
+from engine.store.privacy_ledger import BOOKED, LOOK, SPENT, ChargeRequest
 from engine.validation import number, one_of
 
 if TYPE_CHECKING:
-    from engine.service.run_service import Runs
+    from engine.service.run_service import Application
 
 _TRIES = 20
 AUDIT = "an audit, of models of its own"
@@ -44,7 +44,7 @@ _WHOLE = PrivacyPlan(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Possible:
+class AffordableRun:
     """A setting that could be run. share: of the allowance that it takes; times: how often it still fits."""
 
     title: str
@@ -53,13 +53,13 @@ class Possible:
     times: int
 
 
-def key_of(runs: "Runs", corpus: str) -> tuple[str, str]:
+def key_of(runs: "Application", corpus: str) -> tuple[str, str]:
     """The checksum of a corpus's whole content, and its name without a split. Raises CorpusError."""
-    base = without_split(corpus)[0]
+    base = base_name_and_split(corpus)[0]
     return CorpusHandle(base, runs.settings).checksum, base
 
 
-def account(runs: "Runs", corpus: str) -> Account:
+def account(runs: "Application", corpus: str) -> BudgetState:
     """What is booked on a corpus; of the runs of others how much, not what. Raises CorpusError, StoreError where it was
     changed by hand."""
     key, base = key_of(runs, corpus)
@@ -75,7 +75,9 @@ def account(runs: "Runs", corpus: str) -> Account:
     )
 
 
-def set_total(runs: "Runs", corpus: str, epsilon: float, delta: float = 1e-5, unit: str = "sentence") -> Account:
+def set_total(
+    runs: "Application", corpus: str, epsilon: float, delta: float = 1e-5, unit: str = "sentence"
+) -> BudgetState:
     """Give a corpus a total, or another one; what was trained on it before is booked too, as far as it is known. Raises
     InvalidConfig, BudgetExceeded where more is spent already, CorpusError, StoreError."""
     key, base = key_of(runs, corpus)
@@ -102,13 +104,13 @@ def set_total(runs: "Runs", corpus: str, epsilon: float, delta: float = 1e-5, un
     return account(runs, base)
 
 
-def outlook(runs: "Runs", config: SimulationConfig) -> str:
+def budget_preview(runs: "Application", config: SimulationConfig) -> str:
     """What a run would take of the budgets of its corpora, in sentences; empty where these have none. Raises
     InvalidConfig, CorpusError, StoreError."""
     if not any_set(runs):
         return ""
     identity, said = runs.identity(config), []
-    for wish in wishes(runs, identity, identity, config, runs.plan(config)):
+    for wish in charge_requests(runs, identity, identity, config, runs.plan(config)):
         now = account(runs, wish.name)
         if now.budget is None:
             continue
@@ -125,22 +127,29 @@ def outlook(runs: "Runs", config: SimulationConfig) -> str:
     return " ".join(said)
 
 
-def any_set(runs: "Runs") -> bool:
+def any_set(runs: "Application") -> bool:
     """Whether any corpus has a budget."""
     with runs.book.alone() as connection:
-        return privacy_ledger.begun(connection)
+        return privacy_ledger.has_budgets(connection)
 
 
-def book(runs: "Runs", found: Sequence[Wish]) -> None:
+def book(runs: "Application", found: Sequence[ChargeRequest]) -> None:
     """Book what is done beside the runs that are kept. Raises BudgetExceeded, StoreError."""
     with runs.book.alone() as connection:
-        privacy_ledger.book(connection, found)
+        privacy_ledger.charge(connection, found)
 
 
-def wishes(
-    runs: "Runs", stream: str, identity: str, config: SimulationConfig, plan: FederatedPlan, *, ended: bool = False
-) -> list[Wish]:
-    """What a run is to be booked as, on each of its corpora. stream: of its noise. ended: see :class:`Wish`."""
+def charge_requests(
+    runs: "Application",
+    stream: str,
+    identity: str,
+    config: SimulationConfig,
+    plan: FederatedPlan,
+    *,
+    ended: bool = False,
+) -> list[ChargeRequest]:
+    """What a run is to be booked as, on each of its corpora. stream: of its noise. ended: see
+    :class:`ChargeRequest`."""
     federation = config.federation
     unprotected = not plan.private or runs.overlap(config).breaks_privacy
     again = config.privacy.noise_source == "system"
@@ -148,7 +157,7 @@ def wishes(
         # Who takes part will be drawn anew: somebody may join every round.
         plan = runs.plan(replace(config, federation=replace(federation, participants=None)))
     return [
-        Wish(
+        ChargeRequest(
             corpus=key,
             name=base,
             stream=identity if again else stream,
@@ -166,7 +175,7 @@ def wishes(
     ]
 
 
-def _parties(runs: "Runs", config: SimulationConfig, plan: FederatedPlan) -> str:
+def _parties(runs: "Application", config: SimulationConfig, plan: FederatedPlan) -> str:
     """By what the clients of a run are told from those of another on the same corpus: which sentences each has. Of
     platforms one has all of it."""
     if config.platforms:
@@ -183,7 +192,9 @@ def _even(config: SimulationConfig) -> bool:
     return federation.participants is None and not pieces and not shuffled
 
 
-def looks(runs: "Runs", identity: str, config: SimulationConfig, what: str) -> list[Wish]:
+def unprotected_accesses(
+    runs: "Application", identity: str, config: SimulationConfig, what: str
+) -> list[ChargeRequest]:
     """What was done to corpora of a configuration beside runs, and without any promise. Of a corpus that is not here
     any more nothing is known."""
     try:
@@ -191,7 +202,7 @@ def looks(runs: "Runs", identity: str, config: SimulationConfig, what: str) -> l
     except CorpusError:
         return []
     return [
-        Wish(
+        ChargeRequest(
             corpus=key,
             name=base,
             stream=identity,
@@ -207,7 +218,7 @@ def looks(runs: "Runs", identity: str, config: SimulationConfig, what: str) -> l
     ]
 
 
-def _corpora(runs: "Runs", config: SimulationConfig) -> dict[tuple[str, str], None]:
+def _corpora(runs: "Application", config: SimulationConfig) -> dict[tuple[str, str], None]:
     return dict.fromkeys(key_of(runs, name) for name in config.corpus.split(JOIN))
 
 
@@ -216,7 +227,7 @@ def _what(config: SimulationConfig) -> str:
     return f"{config.tagger.name}, σ = {config.privacy.noise_multiplier:g}, {config.privacy.mechanism}{clients}"
 
 
-def _total(runs: "Runs", corpus: str, now: Account, epsilon: float, delta: float, unit: str) -> Budget:
+def _total(runs: "Application", corpus: str, now: BudgetState, epsilon: float, delta: float, unit: str) -> Budget:
     """A total as it is set. Its order is that of the one before it, once something is booked, else the one at which the
     most trainings by good practice fit, each of half of it. Raises InvalidConfig."""
     number("epsilon", epsilon, 0, 1000, "a number in (0, 1000]", low_open=True)
@@ -228,7 +239,7 @@ def _total(runs: "Runs", corpus: str, now: Account, epsilon: float, delta: float
     if unit == "sentence":
         usual = _usual(corpus, runs.train_sentences(corpus), epsilon / 2)
     # Fixed with the first booking: from then on what was seen could have chosen it.
-    order = now.budget.order if now.budget and now.bookings else roomiest(epsilon, delta, usual).order
+    order = now.budget.order if now.budget and now.bookings else best_order_filter(epsilon, delta, usual).order
     found = Budget(epsilon=epsilon, delta=delta, unit=unit, order=order, set_at=_now())
     if found.filter.allowance <= 0:
         raise InvalidConfig(f"epsilon={epsilon:g}: at delta={delta:g} nothing can be admitted, expected more of either")
@@ -237,19 +248,19 @@ def _total(runs: "Runs", corpus: str, now: Account, epsilon: float, delta: float
 
 def _usual(corpus: str, sentences: int, epsilon: float) -> PrivacyPlan:
     try:
-        return PrivacyPlan.from_config(recommended_settings.good_practice(corpus, sentences, epsilon), sentences)
+        return PrivacyPlan.from_config(recommended_settings.recommended_settings(corpus, sentences, epsilon), sentences)
     except InvalidConfig:  # too few sentences, or too small an ε, for any
         return _WHOLE
 
 
-def _earlier(runs: "Runs", corpus: str, budget: Budget) -> Iterator[dict[str, Any]]:
+def _earlier(runs: "Application", corpus: str, budget: Budget) -> Iterator[dict[str, Any]]:
     """Entries of all runs of the store on a corpus, whoever's and whatever it was called, from before it had a budget:
     what they took, whole where they were stopped. What was deleted is not known any more. Published runs are no
     releases of the user's: that they are there is listed."""
     key, known = key_of(runs, corpus)[0], {corpus: True}
 
     def is_on_it(run: Run) -> bool:
-        names = names_in(run.config.corpus)
+        names = corpus_names(run.config.corpus)
         for name in names - known.keys():
             with suppress(CorpusError):  # what is not here any more is not this one
                 known[name] = key_of(runs, name)[0] == key
@@ -288,7 +299,7 @@ def _stream(run: Run) -> str:
     return run.run_id if run.config.privacy.noise_source == "system" else run.parent or run.run_id
 
 
-def possible(runs: "Runs", now: Account) -> list[Possible]:
+def affordable_runs(runs: "Application", now: BudgetState) -> list[AffordableRun]:
     """What could still be run: the paper's setting and good practice, as often as they fit."""
     if now.budget is None:
         return []
@@ -298,7 +309,9 @@ def possible(runs: "Runs", now: Account) -> list[Possible]:
     }
     for epsilon in recommended_settings.EPSILONS:
         try:
-            settings[f"good practice, ε = {epsilon:g}"] = recommended_settings.good_practice(corpus, sentences, epsilon)
+            settings[f"good practice, ε = {epsilon:g}"] = recommended_settings.recommended_settings(
+                corpus, sentences, epsilon
+            )
         except InvalidConfig:
             continue
     found, left = [], now.budget.filter.allowance - now.booked
@@ -309,7 +322,7 @@ def possible(runs: "Runs", now: Account) -> list[Possible]:
             continue
         if math.isfinite(cost):
             share = cost / now.budget.filter.allowance
-            found.append(Possible(title=title, config=config, share=share, times=max(0, int(left / cost))))
+            found.append(AffordableRun(title=title, config=config, share=share, times=max(0, int(left / cost))))
     return found
 
 

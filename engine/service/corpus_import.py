@@ -32,7 +32,7 @@ _WORDS = 40
 
 
 @dataclass(frozen=True)
-class Intake:
+class ImportSummary:
     """What was read. sentences: for training, validation and test. names: how many of each type, in all of them.
     first: the first training sentence with a name, its names in brackets."""
 
@@ -41,7 +41,7 @@ class Intake:
     first: str
 
 
-def read(path: Path, shown: str, settings: Settings, tell: Callable[[str], None]) -> Intake:
+def read(path: Path, shown: str, settings: Settings, tell: Callable[[str], None]) -> ImportSummary:
     """Read the corpus in ``path``; shown: what its file is called in messages; tell: is told what is going on. Raises
     CorpusError."""
     process = subprocess.Popen(
@@ -73,7 +73,9 @@ def read(path: Path, shown: str, settings: Settings, tell: Callable[[str], None]
     if not isinstance(sentences, list) or not isinstance(names, dict):
         raise CorpusError(f"{shown} could not be read")
     train, validation, test = map(int, sentences)
-    return Intake((train, validation, test), {str(name): int(n) for name, n in names.items()}, str(said["first"]))
+    return ImportSummary(
+        (train, validation, test), {str(name): int(n) for name, n in names.items()}, str(said["first"])
+    )
 
 
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")

@@ -7,35 +7,35 @@ from typing import TYPE_CHECKING
 from engine import corpus as corpora
 from engine.config import FEATURES
 from engine.corpus import CorpusInfo, derived_files, uploads
-from engine.corpus.files import names_in
+from engine.corpus.files import corpus_names
 from engine.corpus.sentences import Sentence
 from engine.embeddings import custom_model
 from engine.embeddings.contamination import Overlap, overlap
 from engine.errors import CorpusError, InvalidConfig, NotAllowed
 from engine.records import Run
 from engine.service import corpus_import, corpus_statistics, run_preview
-from engine.service.corpus_import import Intake
-from engine.service.corpus_statistics import Inventory
-from engine.service.run_queries import Catalogue
+from engine.service.corpus_import import ImportSummary
+from engine.service.corpus_statistics import CorpusStatistics
+from engine.service.run_queries import RunQueries
 
 if TYPE_CHECKING:
-    from engine.store.run_store import Store
+    from engine.store.run_store import RunStore
 
 
-class Corpora(Catalogue):
+class Corpora(RunQueries):
     """Methods raise EpsilonError with a sentence for the user."""
 
     def delete(self, identity: str) -> None:
-        """Forget a run; see :meth:`engine.service.Runs.delete`."""
+        """Forget a run; see :meth:`engine.service.Application.delete`."""
         raise NotImplementedError
 
     def corpora(self) -> list[CorpusInfo]:
         """The catalogue, the embedded corpus first."""
         return corpora.catalogue(self.settings)
 
-    def inventory(self, name: str) -> Inventory:
+    def inventory(self, name: str) -> CorpusStatistics:
         """What a corpus holds, and what of it others hold too. Raises CorpusError."""
-        return corpus_statistics.take(name, self.settings)
+        return corpus_statistics.compute_statistics(name, self.settings)
 
     def corpus_overlap(self, name: str) -> Overlap | None:
         """What a corpus shares with the sentences that any features were fitted on; None if it cannot be read."""
@@ -46,12 +46,12 @@ class Corpora(Catalogue):
 
     def add_corpus(
         self, filename: str, data: bytes, tell: Callable[[str], None] = lambda stage: None
-    ) -> tuple[str, Intake]:
+    ) -> tuple[str, ImportSummary]:
         """Keep an uploaded corpus, a file or a zip; returns its name and what was read of it, in a process of its own.
         tell: is told what is going on. Raises CorpusError, NotAllowed, StoreError."""
         self.allow("upload", filename)
         self._belongings.refuse_more_corpora()  # before minutes of reading, and once more when it is kept
-        found: list[Intake] = []
+        found: list[ImportSummary] = []
         name = corpora.add_upload(
             filename,
             data,
@@ -74,9 +74,9 @@ class Corpora(Catalogue):
         """All runs of the store, whoever's: what is booked of a corpus does not go by who asks."""
         return self._runs_of(self._every, None)
 
-    def _runs_of(self, store: "Store", corpus: str | None) -> list[Run]:
+    def _runs_of(self, store: "RunStore", corpus: str | None) -> list[Run]:
         every = store.newest(100_000)[0]
-        return [run for run in every if corpus is None or corpus in names_in(run.config.corpus)]
+        return [run for run in every if corpus is None or corpus in corpus_names(run.config.corpus)]
 
     def rename_corpus(self, name: str, title: str) -> str:
         """Give one of the user's own corpora another name; returns it. Raises InvalidConfig where runs are called by

@@ -22,7 +22,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Inventory:
+class CorpusStatistics:
     """parts: train, validation, test. left_out: mentions without tags, by reason. shared: how many of its sentences, of
     ``apart.LEAST_WORDS`` words at least, stand in each of the other corpora that are here; those with none are left
     out. repeated: how many of its test sentences stand in its training part too."""
@@ -33,7 +33,7 @@ class Inventory:
     repeated: int
 
 
-def take(name: str, settings: Settings) -> Inventory:
+def compute_statistics(name: str, settings: Settings) -> CorpusStatistics:
     """Read a corpus and all others that are here. Raises CorpusError."""
     whole = corpora.resolve(name, settings).load()
     long = [
@@ -51,7 +51,7 @@ def take(name: str, settings: Settings) -> Inventory:
             shared[info.name] = sum(each in there for each in own)
     trained = {contamination.checksum(each.tokens) for each in whole.train}
     tested = [each for each in whole.test if contamination.words(each.tokens) >= contamination.LEAST_WORDS]
-    return Inventory(
+    return CorpusStatistics(
         parts={part: _counted(sentences) for part, sentences in _parts(whole).items()},
         left_out=whole.left_out,
         shared={other: number for other, number in shared.items() if number},

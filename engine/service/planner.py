@@ -9,14 +9,14 @@ from engine.experiments.planner import curve as curves
 from engine.experiments.planner import evidence as known
 from engine.experiments.planner import ranking as answers
 from engine.experiments.planner.next_runs import MORE_SEEDS, Candidate, candidates
-from engine.experiments.planner.recommendation import NextRun, Plan
+from engine.experiments.planner.recommendation import NextRun, Recommendation
 from engine.experiments.planner.targets import Target
 from engine.service.run_queries import Overview
-from engine.service.run_service import Runs
+from engine.service.run_service import Application
 from engine.service.runtime_estimates import estimate
 
 
-def plan(runs: Runs, target: Target, found: Sequence[Overview] | None = None) -> Plan:
+def plan(runs: Application, target: Target, found: Sequence[Overview] | None = None) -> Recommendation:
     """What all finished runs on the target's corpus say, the cheapest next run first where none surely reaches it.
     found: all runs, where they are known already. Finding the noise of a next run takes up to seconds at first. Raises
     InvalidConfig for a type that the corpus has not, StoreError."""
@@ -32,7 +32,7 @@ def plan(runs: Runs, target: Target, found: Sequence[Overview] | None = None) ->
             priced.append(_priced(runs, each, target))
         except CorpusError:
             unpriced += 1
-    return Plan(
+    return Recommendation(
         target=target,
         evidence=evidence,
         answer=answer,
@@ -48,14 +48,14 @@ def plan(runs: Runs, target: Target, found: Sequence[Overview] | None = None) ->
     )
 
 
-def _checksum(runs: Runs, corpus: str) -> str | None:
+def _checksum(runs: Application, corpus: str) -> str | None:
     try:
         return runs.corpus(SimulationConfig(corpus=corpus)).checksum
     except CorpusError:
         return None
 
 
-def _priced(runs: Runs, candidate: Candidate, target: Target) -> NextRun | None:
+def _priced(runs: Application, candidate: Candidate, target: Target) -> NextRun | None:
     """None where no noise gives that ε. Raises CorpusError where that depends on a corpus that is not here."""
     made = candidate.like.done[0].run.provenance
     config, epsilon = candidate.config, candidate.epsilon

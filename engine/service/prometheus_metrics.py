@@ -9,22 +9,22 @@ from prometheus_client.registry import Collector
 
 from engine import VERSION
 from engine.errors import StoreError
-from engine.service.run_service import Runs
+from engine.service.run_service import Application
 from engine.store import privacy_ledger, statistics
 
 
 class _Watched(Collector):
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: Application) -> None:
         self._runs = runs
 
     def collect(self) -> Iterator[Metric]:
         """What there is to say now."""
-        from engine.cluster.supervisor import Place
+        from engine.cluster.supervisor import ClusterFiles
 
         about = GaugeMetricFamily("epsilon_explorer", "The version of the program", labels=["version"])
         about.add_metric([VERSION], 1)
         yield about
-        place = Place(self._runs.settings)
+        place = ClusterFiles(self._runs.settings)
         there = place.process() is not None
         yield GaugeMetricFamily("epsilon_cluster_up", "Whether the process that hands out runs is there", there)
         yield GaugeMetricFamily("epsilon_workers", "Workers that it hands runs to", place.workers())
@@ -53,7 +53,7 @@ class _Watched(Collector):
         yield share
 
 
-def text(runs: Runs) -> bytes:
+def text(runs: Application) -> bytes:
     """Everything, in Prometheus' text format; some milliseconds."""
     registry = CollectorRegistry()
     registry.register(_Watched(runs))

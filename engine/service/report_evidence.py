@@ -7,25 +7,25 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from engine.config import JOIN, SimulationConfig
-from engine.corpus.files import without_split
+from engine.corpus.files import base_name_and_split
 from engine.embeddings.contamination import NONE
 from engine.errors import CorpusError, EpsilonError, InvalidConfig
 from engine.experiments import seed_aggregates
 from engine.privacy import tf_privacy_statement
-from engine.privacy.assumptions import Row, table
+from engine.privacy.assumptions import Row, rows
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Run, RunKind, Study
 from engine.reports.labels import corpus_title
 from engine.reports.privacy_report.evidence import Evidence, Others, TrainedOn
 
 if TYPE_CHECKING:
-    from engine.service.run_service import Runs
+    from engine.service.run_service import Application
 
 SIZES = (2, 5, 10, 50)
 """Sentences of a person whose ε is worked out."""
 
 
-def evidence(runs: "Runs", identity: str, *, written: str | None = None) -> Evidence:
+def evidence(runs: "Application", identity: str, *, written: str | None = None) -> Evidence:
     """What is known of a run. written: when, by default now. Takes a second or two at
     first. Raises RunNotFound, InvalidConfig for a run that is not done or was made to be attacked, StoreError."""
     run = runs.get(identity)
@@ -63,17 +63,17 @@ def _plain(run: Run) -> bool:
     return not run.config.privacy.private
 
 
-def _trained_on(runs: "Runs", config: SimulationConfig) -> tuple[TrainedOn, ...]:
+def _trained_on(runs: "Application", config: SimulationConfig) -> tuple[TrainedOn, ...]:
     known = {info.name: info for info in runs.corpora()}
     found = []
     for name in config.corpus.split(JOIN):
-        info = known.get(name) or known.get(without_split(name)[0])
+        info = known.get(name) or known.get(base_name_and_split(name)[0])
         about = (info.licence, info.source, info.synthetic) if info else ("", "", False)
         found.append(TrainedOn(title=corpus_title(name), licence=about[0], source=about[1], synthetic=about[2]))
     return tuple(found)
 
 
-def _missing(runs: "Runs", found: Evidence) -> str:
+def _missing(runs: "Application", found: Evidence) -> str:
     """Why the corpus of a run cannot be looked at; empty if it can."""
     try:
         if runs.corpus(found.run.config).checksum == found.made.corpus_checksum:
@@ -83,7 +83,7 @@ def _missing(runs: "Runs", found: Evidence) -> str:
     return "The corpus of this name on this machine has other content than that of the run, and was not looked at."
 
 
-def _parts(runs: "Runs", found: Evidence, missing: str) -> list[tuple[PrivacyPlan, int]]:
+def _parts(runs: "Application", found: Evidence, missing: str) -> list[tuple[PrivacyPlan, int]]:
     """What was done to sentences, part by part, with the steps taken; empty where that is not known."""
     config, steps = found.run.config, found.last.step
     if config.privacy.kind.whole_clients:
@@ -114,14 +114,14 @@ def _persons(found: Evidence, parts: list[tuple[PrivacyPlan, int]], longest: int
     return {size: max(group_epsilon(parts, size), found.privacy.epsilon) for size in sorted(sizes)}
 
 
-def _ledger(runs: "Runs", found: Evidence) -> tuple[Row, ...]:
+def _ledger(runs: "Application", found: Evidence) -> tuple[Row, ...]:
     """ε under other assumptions; empty where the ledger has no numbers."""
     with suppress(EpsilonError):
-        return table(runs.training(found.run.run_id))
+        return rows(runs.training(found.run.run_id))
     return ()
 
 
-def _studies(runs: "Runs", config: SimulationConfig) -> list[Study]:
+def _studies(runs: "Application", config: SimulationConfig) -> list[Study]:
     """Searches whose best recipe this is, or that looked at its corpus."""
     return [
         study
@@ -131,7 +131,7 @@ def _studies(runs: "Runs", config: SimulationConfig) -> list[Study]:
     ]
 
 
-def _others(runs: "Runs", run: Run) -> Others:
+def _others(runs: "Application", run: Run) -> Others:
     own = set(run.config.corpus.split(JOIN))
     alike = [
         each.run
@@ -143,7 +143,7 @@ def _others(runs: "Runs", run: Run) -> Others:
     return Others(private=len(alike) - plain, plain=plain)
 
 
-def _again(runs: "Runs", run: Run) -> str:
+def _again(runs: "Application", run: Run) -> str:
     with suppress(EpsilonError):
         repeat = runs.repeated([run]).get(run.run_id)
         if repeat:

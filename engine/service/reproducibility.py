@@ -21,7 +21,7 @@ def repeat_id(run_id: str) -> str:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RerunComparison:
     """How a repeated run came out. identical: whether loss, gradient norms, ε, noise check and all counts are equal to
     the first one's. f1_difference: on the test part, the second minus the first."""
 
@@ -37,19 +37,19 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Repeat:
+class Rerun:
     """A repetition. state: where it stands. outcome: None until it is done."""
 
     state: RunState
-    outcome: Outcome | None
+    outcome: RerunComparison | None
 
 
-def outcome(first: RoundRecord | None, again: RoundRecord | None) -> Outcome | None:
+def compare(first: RoundRecord | None, again: RoundRecord | None) -> RerunComparison | None:
     """What the last records of both say; None as long as one of them is not final."""
     if not (first and again and first.test and again.test and first.final and again.final):
         return None
     same = _figures(first) == _figures(again)
-    return Outcome(same, again.test.f1 - first.test.f1)
+    return RerunComparison(same, again.test.f1 - first.test.f1)
 
 
 def _figures(record: RoundRecord) -> RoundRecord:
@@ -67,7 +67,7 @@ def _measured(privacy: PrivacySpent, check: NoiseCheck | None) -> dict[str, Any]
     return {"privacy": replace(privacy, assumptions=()), "noise_check": check}
 
 
-def summary(found: Iterable[Repeat]) -> str:
+def summary(found: Iterable[Rerun]) -> str:
     """Several repetitions in a sentence; empty without any."""
     every = list(found)
     if not every:

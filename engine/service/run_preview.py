@@ -7,8 +7,8 @@ import numpy as np
 
 from engine.config import SimulationConfig
 from engine.corpus.sentence_metadata import Layout
-from engine.embeddings.contamination import NONE, Overlap, believable
-from engine.federated.accounting import spent
+from engine.embeddings.contamination import NONE, Overlap, apply_contamination
+from engine.federated.accounting import privacy_spent
 from engine.federated.plan import FederatedPlan
 from engine.privacy.plan import SHUFFLED, PrivacyPlan, tier
 from engine.records import PrivacySpent, Run
@@ -54,8 +54,8 @@ def preview(
     """What a run with this plan would be. shared: see :class:`Preview`. published, done: runs that are known, by which
     ε and the time are judged."""
     sentences, published = sum(map(len, plan.shards)), list(published)
-    privacy = _known_privacy(config, sentences, published) or spent(plan, plan.steps, len(plan.rounds))
-    privacy = believable(privacy, shared)
+    privacy = _known_privacy(config, sentences, published) or privacy_spent(plan, plan.steps, len(plan.rounds))
+    privacy = apply_contamination(privacy, shared)
     return Preview(
         privacy=privacy,
         tier=tier(privacy.epsilon),

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Self
 
 from engine import corpus as corpora
 from engine.access import roles
-from engine.access.roles import Deed, Person, Role
+from engine.access.roles import AuditLogEntry, Role, User
 from engine.config import SimulationConfig, but_for_noise, but_for_seed, run_id
 from engine.corpus import AnyCorpus
-from engine.embeddings.contamination import NONE, Overlap, believable, overlap
+from engine.embeddings.contamination import NONE, Overlap, apply_contamination, overlap
 from engine.errors import CorpusError, EpsilonError, NotAllowed, RunNotFound, StoreError
 from engine.federated.plan import MASKED
 from engine.records import PrivacySpent, RoundRecord, Run, RunKind, RunState, RunStatus
-from engine.service.reproducibility import Outcome, Repeat, outcome, repeat_id
+from engine.service.reproducibility import Rerun, RerunComparison, compare, repeat_id
 from engine.settings import Settings
 from engine.store import published, published_index
 from engine.store.published import Published
 
 if TYPE_CHECKING:
     from engine.access.access_store import Belongings
-    from engine.store.run_store import Store
+    from engine.store.run_store import RunStore
 
 LOOK_SECONDS = 0.5
 """For so long an answer holds that many sessions ask for all the time: how a run is that they follow."""
@@ -43,14 +43,14 @@ class Overview:
     run: Run
     last: RoundRecord | None
     note: str
-    outcome: Outcome | None = None
+    outcome: RerunComparison | None = None
 
 
-class Catalogue:
+class RunQueries:
     """All runs of these settings, or those that there are for one person. Methods raise EpsilonError with a sentence
     for the user."""
 
-    def __init__(self, settings: Settings, person: Person | None = None) -> None:
+    def __init__(self, settings: Settings, person: User | None = None) -> None:
         self.person = person
         # What nobody asks for, nobody opens: the database is not touched before a corpus of somebody's own is named.
         own = None if person is None or person.role.may(Role.ADMIN) else lambda: self._belongings.own_corpora()
@@ -60,20 +60,20 @@ class Catalogue:
         self._looks: dict[str, tuple[float, Run | StoreError]] = {}
         self._looking = threading.Lock()
 
-    def of(self, person: Person) -> Self:
+    def of(self, person: User) -> Self:
         """The same for one person, for whom the runs and corpora of others are not there."""
         theirs = type(self)(self.settings, person)
         theirs.__dict__["_every"] = self._every
         return theirs
 
     @cached_property
-    def _every(self) -> "Store":
-        from engine.store.run_store import Store
+    def _every(self) -> "RunStore":
+        from engine.store.run_store import RunStore
 
-        return Store(self.settings.store_url)
+        return RunStore(self.settings.store_url)
 
     @cached_property
-    def _store(self) -> "Store":
+    def _store(self) -> "RunStore":
         return self._every.of(self.person) if self.person else self._every
 
     @cached_property
@@ -83,7 +83,7 @@ class Catalogue:
         return Belongings(self._store)
 
     @property
-    def book(self) -> "Store":
+    def book(self) -> "RunStore":
         """The database, as the book of budgets (:mod:`engine.service.budget_service`)."""
         return self._store
 
@@ -130,7 +130,7 @@ class Catalogue:
         """Names of the runs, or corpora, that everybody who may sign in may use."""
         return self._belongings.shared(kind)
 
-    def deeds(self, limit: int = 10_000) -> Sequence[Deed]:
+    def deeds(self, limit: int = 10_000) -> Sequence[AuditLogEntry]:
         """Who did what, newest first. Raises NotAllowed for all but those who keep the dashboard."""
         if self.person and not self.person.role.may(Role.ADMIN):
             raise NotAllowed(f"{self.person.name} is a {self.person.role} here, and the log is for admins.")
@@ -238,19 +238,19 @@ class Catalogue:
                 run,
                 self._believable(run.config, last, judged),
                 notes.get(run.run_id, ""),
-                outcome(firsts.get(run.run_id), last),
+                compare(firsts.get(run.run_id), last),
             )
             for run in every
             for last in [known.get(run.run_id)]
         ]
 
-    def repeated(self, firsts: Iterable[Run]) -> dict[str, Repeat]:
+    def repeated(self, firsts: Iterable[Run]) -> dict[str, Rerun]:
         """Of these runs those that were asked for once more, by their identity, and what came of it."""
         found = {}
         for first in firsts:
             with suppress(RunNotFound):
                 again = self._store.get(repeat_id(first.run_id))
-                found[first.run_id] = Repeat(again.status.state, outcome(first.final, again.final))
+                found[first.run_id] = Rerun(again.status.state, compare(first.final, again.final))
         return found
 
     def tradeoff(self, config: SimulationConfig) -> list[Run]:
@@ -321,7 +321,7 @@ class Catalogue:
         of, judged = (config.corpus, config.features), {} if judged is None else judged
         if of not in judged:
             judged[of] = self.overlap(config)
-        privacy = believable(record.privacy, judged[of])
+        privacy = apply_contamination(record.privacy, judged[of])
         return record if privacy is record.privacy else replace(record, privacy=privacy)
 
     def problems(self) -> list[str]:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from engine.access.roles import Person, Role
+from engine.access.roles import Role, User
 from engine.config import SimulationConfig, with_noise
 from engine.errors import CorpusError, EpsilonError, InvalidConfig, RunNotFound, StoreError
 from engine.federated.plan import FederatedPlan, plan_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 from engine.service import reproducibility, run_preview, tagging_client
 from engine.service.corpus_service import Corpora
 from engine.service.run_preview import Holdings, Preview
-from engine.service.tagging_client import Answer, Desk, Offer
+from engine.service.tagging_client import AvailableModel, TaggingClient, TaggingResult
 
 LONGEST_NOTE = 2000
 """Characters."""
@@ -35,11 +35,11 @@ _DEEDS = {RunKind.RUN: "run", RunKind.REPEAT: "run again", RunKind.AUDIT: "audit
 _T = TypeVar("_T")
 
 
-class Runs(Corpora):
+class Application(Corpora):
     """What can be asked of runs and done with them. Methods raise EpsilonError with a sentence for the user."""
 
     @classmethod
-    def from_environment(cls) -> "Runs":
+    def from_environment(cls) -> "Application":
         """The runs of this machine's settings."""
         return cls(Settings.from_environment())
 
@@ -90,9 +90,9 @@ class Runs(Corpora):
         handle = self.corpus(config)
         handle.share()
         if kind == RunKind.AUDIT:
-            wishes = budget_service.looks(self, identity, config, budget_service.AUDIT)
+            wishes = budget_service.unprotected_accesses(self, identity, config, budget_service.AUDIT)
         else:
-            wishes = budget_service.wishes(self, parent or identity, identity, config, plan)
+            wishes = budget_service.charge_requests(self, parent or identity, identity, config, plan)
         store = self._store
         store.submit(identity, config, handle.checksum, kind=kind, parent=parent, wishes=wishes, batch=batch)
         supervisor.ensure_cluster(self.settings, owner_pid)
@@ -200,7 +200,9 @@ class Runs(Corpora):
 
         self.allow("audit", audit.run_id)
         audits.write(audit, self.settings.artefacts)
-        budget_service.book(self, budget_service.looks(self, audit.run_id, audit.config, budget_service.AUDIT))
+        budget_service.book(
+            self, budget_service.unprotected_accesses(self, audit.run_id, audit.config, budget_service.AUDIT)
+        )
 
     def model(self, identity: str, platform: int = 0) -> "Model":
         """The tagger of a run that is done, or of one of its platforms, counted from 0: the user's own, else a
@@ -224,12 +226,14 @@ class Runs(Corpora):
         name = paths.model_name(identity)
         return bool(self.settings.artefacts.find(name)) or (self.settings.published / name).is_file()
 
-    def offers(self) -> list[Offer]:
+    def offers(self) -> list[AvailableModel]:
         """The taggers that any text can be tagged with: the published ones, then those of the user's own runs. Raises
         StoreError."""
-        return tagging_client.offers(self)
+        return tagging_client.available_models(self)
 
-    def tag(self, text: str, identities: Collection[str], tell: Callable[[str], None] = lambda stage: None) -> Answer:
+    def tag(
+        self, text: str, identities: Collection[str], tell: Callable[[str], None] = lambda stage: None
+    ) -> TaggingResult:
         """What the taggers of these runs say of a text, in a process of its own: seconds at first, then one for 500
         words. tell: is told what is going on. Raises InvalidConfig, RunNotFound, TrainingFailed."""
         for identity in identities:
@@ -237,10 +241,10 @@ class Runs(Corpora):
         return self._desk.ask(text, identities, tell)
 
     @cached_property
-    def _desk(self) -> Desk:
-        return Desk(self.settings)
+    def _desk(self) -> TaggingClient:
+        return TaggingClient(self.settings)
 
-    def of(self, person: Person) -> Self:
+    def of(self, person: User) -> Self:
         """See :meth:`Catalogue.of`; all of them ask at one desk."""
         theirs = super().of(person)
         theirs.__dict__["_desk"] = self._desk

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from engine.artifact_store import written_whole
+from engine.artifact_store import atomic_write
 from engine.errors import InvalidConfig
 from engine.records import EntityScores, RoundRecord, Run
 from engine.service.run_queries import Overview
@@ -37,7 +37,7 @@ def write(table: pd.DataFrame, path: Path) -> None:
     """Keep a table as a file of the kind that its name ends in. Raises InvalidConfig, StoreError."""
     if path.suffix.lower() not in KINDS:
         raise InvalidConfig(f"out={str(path)!r}, expected a name that ends in {' or '.join(KINDS)}")
-    with written_whole(path, "The table") as passing:
+    with atomic_write(path, "The table") as passing:
         passing.write_bytes(content(table, path.suffix.lower()))
 
 

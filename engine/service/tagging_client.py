@@ -25,7 +25,7 @@ from engine.tagging import published_taggers
 from engine.tagging.entities import Entity, Tagged
 
 if TYPE_CHECKING:
-    from engine.service.run_service import Runs
+    from engine.service.run_service import Application
 
 MOST_CHARACTERS = 20_000
 """Of a text on a page."""
@@ -35,7 +35,7 @@ SILENT_SECONDS = 300
 
 
 @dataclass(frozen=True)
-class Offer:
+class AvailableModel:
     """A run whose tagger can be used. epsilon: what a published one is asked for by, None of one's own."""
 
     run: Run
@@ -43,29 +43,29 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Answer:
+class TaggingResult:
     """What taggers say of a text, by run. missing: a sentence for each that could say nothing."""
 
     tagged: Mapping[str, Tagged]
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
-def offers(runs: "Runs") -> list[Offer]:
+def available_models(runs: "Application") -> list[AvailableModel]:
     """The published taggers, the least private first, then those that the user's own runs have kept. Of a run of
     several platforms there is none. Raises StoreError."""
     by_config = {run.config: run for run in runs.published()}
     wanted = [(name, by_config.get(config)) for name, config in published_taggers.published().items()]
-    listed = [Offer(run, name) for name, run in wanted if run and runs.has_model(run.run_id)]
+    listed = [AvailableModel(run, name) for name, run in wanted if run and runs.has_model(run.run_id)]
     known, kept = {offer.run.run_id for offer in listed}, runs.models()
     own = [
         run
         for run in (runs.recent(5000) if kept else [])
         if run.run_id in kept and run.run_id not in known and run.kind == RunKind.RUN and not run.config.platforms
     ]
-    return [*listed, *(Offer(runs.get(run.run_id), None) for run in own)]
+    return [*listed, *(AvailableModel(runs.get(run.run_id), None) for run in own)]
 
 
-class Desk:
+class TaggingClient:
     """Where texts are handed in; the process behind it is started at the first one. One text at a time."""
 
     def __init__(self, settings: Settings) -> None:
@@ -75,7 +75,7 @@ class Desk:
         self._number = 0
         self._heard = b""
 
-    def ask(self, text: str, identities: Collection[str], tell: Callable[[str], None]) -> Answer:
+    def ask(self, text: str, identities: Collection[str], tell: Callable[[str], None]) -> TaggingResult:
         """What the taggers of these runs say of a text. tell: is told what is going on; it may raise. Raises
         InvalidConfig for a text that is empty or too long, TrainingFailed if the process breaks down."""
         if not text.strip():
@@ -117,7 +117,7 @@ class Desk:
             )
         return self._process
 
-    def _answer(self, process: subprocess.Popen[bytes], number: int, tell: Callable[[str], None]) -> Answer:
+    def _answer(self, process: subprocess.Popen[bytes], number: int, tell: Callable[[str], None]) -> TaggingResult:
         """The answer to one request; those to requests that were left are passed over. Raises EOFError if there is
         none."""
         while said := self._line(process):
@@ -159,9 +159,9 @@ def _input(process: subprocess.Popen[bytes]) -> IO[bytes]:
     return process.stdin
 
 
-def _answer(fields: Mapping[str, Any]) -> Answer:
+def _answer(fields: Mapping[str, Any]) -> TaggingResult:
     spans = tuple((int(start), int(end)) for start, end in fields["spans"])
-    return Answer(
+    return TaggingResult(
         tagged={
             run: Tagged(
                 spans=spans,
@@ -177,12 +177,12 @@ def _answer(fields: Mapping[str, Any]) -> Answer:
 
 def main() -> int:
     """Answer requests until none has come for a while; the value is the exit code."""
-    from engine.service.run_service import Runs
+    from engine.service.run_service import Application
     from engine.tagging.pipeline import TextTagger
 
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what libraries print is no answer
-    runs, number = Runs(replace(Settings.from_environment(), published=Path(sys.argv[1]))), 0
+    runs, number = Application(replace(Settings.from_environment(), published=Path(sys.argv[1]))), 0
 
     def say(**values: object) -> None:
         answers.write(json.dumps({"number": number, **values}) + "\n")
@@ -218,7 +218,7 @@ def _listen(requests: "queue.Queue[str]") -> None:
 
 
 def _tagged(
-    runs: "Runs", tagger: Any, text: str, identities: Sequence[str]
+    runs: "Application", tagger: Any, text: str, identities: Sequence[str]
 ) -> tuple[dict[str, Tagged], dict[str, str]]:
     """What each tagger says; of those that cannot be used, why."""
     models, missing = {}, {}

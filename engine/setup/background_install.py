@@ -8,7 +8,7 @@ next start where it was.
 import signal
 import sys
 
-from engine.hardware import give_way
+from engine.hardware import lower_priority
 from engine.setup import status
 from engine.setup.install import make_missing
 from engine.setup.progress import say
@@ -20,7 +20,7 @@ NICENESS = 10
 def main() -> int:
     """Make what is missing; returns the exit code, 1 when something failed."""
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-    give_way(NICENESS)
+    lower_priority(NICENESS)
     try:
         with status.alone(lambda: None):
             failed = make_missing(over=False)

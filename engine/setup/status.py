@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from engine.artifact_store import Artefacts, written_whole
+from engine.artifact_store import ArtifactStore, atomic_write
 
 FOLDER = Path(sys.prefix)
 """The virtual environment."""
@@ -59,7 +59,7 @@ def tell(progress: Progress) -> None:
     """Say how far set-up is. Raises StoreError."""
     fields = asdict(progress)
     del fields["under_way"]
-    with written_whole(FOLDER / _FILE, "How far set-up is") as passing:
+    with atomic_write(FOLDER / _FILE, "How far set-up is") as passing:
         passing.write_text(json.dumps(fields), encoding="utf-8")
 
 
@@ -100,5 +100,5 @@ def alone(waiting: Callable[[], None]) -> Iterator[None]:
         yield
 
 
-def _locks() -> Artefacts:
-    return Artefacts(str(FOLDER), FOLDER)
+def _locks() -> ArtifactStore:
+    return ArtifactStore(str(FOLDER), FOLDER)

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 from engine.embeddings import contamination
-from engine.federated.accounting import spent
+from engine.federated.accounting import privacy_spent
 from engine.federated.fedavg import Progress
 from engine.federated.plan import FederatedPlan
-from engine.federated.secagg.aggregation_round import may_vanish
+from engine.federated.secagg.aggregation_round import max_dropouts
 from engine.federated.server import Exchange
 from engine.privacy.accounting import FAILED_CHECK
 from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.records import EntityScores, FederatedRound, NoiseCheck, PlatformRecord, PrivacySpent, RoundRecord
-from engine.simulation.setup import Side
-from engine.training.checkpoint import Tally
+from engine.simulation.setup import ClientModel
+from engine.training.checkpoint import TrainingProgress
 from engine.training.dpsgd import StepStatistics
 
 REPORTS = 20
@@ -40,10 +40,10 @@ def due_moments(plan: FederatedPlan) -> list[int]:
     return sorted({*ends, *report_steps(plan.steps)})
 
 
-def _after(tally: Tally, progress: Progress) -> Tally:
+def _after(tally: TrainingProgress, progress: Progress) -> TrainingProgress:
     """How far the run is once this has happened."""
     step, exchange = progress.step, progress.exchange
-    return Tally(
+    return TrainingProgress(
         step=progress.taken,
         rounds=tally.rounds + (progress.round is not None),
         examples_seen=tally.examples_seen + (len(step.norms) + step.nonfinite if step else 0),
@@ -63,7 +63,11 @@ class Recorder:
     """Follows one run. monitors: its noise checks. done: how far it is, from where it goes on."""
 
     def __init__(
-        self, plan: FederatedPlan, sides: Sequence[Side], monitors: Sequence[NoiseMonitor], done: Tally
+        self,
+        plan: FederatedPlan,
+        sides: Sequence[ClientModel],
+        monitors: Sequence[NoiseMonitor],
+        done: TrainingProgress,
     ) -> None:
         self.done = done
         self._plan, self._sides, self._monitors = plan, sides, monitors
@@ -126,7 +130,9 @@ class Recorder:
         found = []
         for number, (side, check) in enumerate(zip(self._sides, checks, strict=True)):
             own = number if several else None
-            privacy = contamination.believable(spent(self._plan, self.done.step, self.done.rounds, own), side.shared)
+            privacy = contamination.apply_contamination(
+                privacy_spent(self._plan, self.done.step, self.done.rounds, own), side.shared
+            )
             failed = check is not None and check.failed
             nothing = PrivacySpent(epsilon=math.inf, delta=privacy.delta, assumptions=(FAILED_CHECK,))
             found.append(nothing if failed else privacy)
@@ -207,7 +213,7 @@ class Recorder:
         """How often the planned noise is in the sum of so many clients, as a variance."""
         if not self._plan.local or not clients:
             return 1.0
-        return clients / (clients - may_vanish(clients)) if self._plan.mechanism.in_shares else clients
+        return clients / (clients - max_dropouts(clients)) if self._plan.mechanism.in_shares else clients
 
     def _summary(self) -> dict[str, Any]:
         """Means over the sentences sampled since the last record; 0 if there were none."""

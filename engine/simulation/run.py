@@ -15,7 +15,7 @@ from engine.seeds import Secrets
 from engine.settings import Settings
 from engine.simulation.recorder import Recorder
 from engine.simulation.setup import prepare
-from engine.training.checkpoint import Checkpoint, Tally
+from engine.training.checkpoint import Checkpoint, TrainingProgress
 from engine.training.model import Model
 
 
@@ -53,7 +53,7 @@ def simulate(
     started = time.monotonic() - (resume.seconds if resume else 0.0)
     prepared = prepare(config, settings, corpus=corpus, secrets=secrets, tell=tell)
     run, plan, sides = prepared.run, prepared.run.plan, prepared.sides
-    recorder = Recorder(plan, sides, run.monitors, resume.tally if resume else Tally())
+    recorder = Recorder(plan, sides, run.monitors, resume.tally if resume else TrainingProgress())
     if resume:
         run.restore(resume.arrays)
 

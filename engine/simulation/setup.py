@@ -15,8 +15,8 @@ from engine.embeddings import EncodedCorpus, contamination
 from engine.embeddings.char_ids import with_characters
 from engine.embeddings.contamination import Overlap
 from engine.embeddings.encoding import in_scheme, subset, tag_sequences, with_tags
-from engine.federated.accounting import spent
-from engine.federated.fedavg import Federation, Holding
+from engine.federated.accounting import privacy_spent
+from engine.federated.fedavg import ClientData, Federation
 from engine.federated.fedsgd import GradientFederation
 from engine.federated.plan import plan_of, secrets_of
 from engine.records import EntityScores
@@ -33,7 +33,7 @@ from engine.training.dpsgd import predict
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Side:
+class ClientModel:
     """A corpus with the tagger for its tags: a platform's, or that of all clients together. name: of the corpus.
     shared: sentences that public parts of the features were fitted on. holding: what clients train with. decoder: reads
     tags off scores."""
@@ -42,7 +42,7 @@ class Side:
     shared: Overlap
     encoded: EncodedCorpus
     tagger: Tagger
-    holding: Holding
+    holding: ClientData
     decoder: Decoder
 
     def scores(self, part: str, every: np.ndarray, check: Callable[[], None]) -> EntityScores:
@@ -63,7 +63,7 @@ class Prepared:
     run_id: str
     corpus_checksum: str
     engine_version: str
-    sides: tuple[Side, ...]
+    sides: tuple[ClientModel, ...]
     run: Federation
 
 
@@ -101,7 +101,7 @@ def prepare(
     secrets = secrets or secrets_of(config, corpus.checksum)
     identity, seeds = run_id(config, corpus.checksum), Seeds(config.seed)
     plan = plan_of(config, corpus, secrets)
-    sides = tuple(sides_of(config, corpus.parts, shared, encoded, settings.backend))
+    sides = tuple(build_client_models(config, corpus.parts, shared, encoded, settings.backend))
     weights = _first_weights(sides, seeds)
     kind = GradientFederation if config.federation.schedule == "gradients" else Federation
     run = kind(plan, [side.holding for side in sides], weights, config.training, seeds=seeds, secrets=secrets)
@@ -132,13 +132,13 @@ def compile_parts(settings: Settings, tell: Callable[[str], None]) -> None:
         compile_what_is_missing(tell)
 
 
-def sides_of(
+def build_client_models(
     config: SimulationConfig,
     parts: Sequence[CorpusHandle],
     shared: Sequence[Overlap],
     encoded: Sequence[EncodedCorpus],
     backend: str,
-) -> Iterator[Side]:
+) -> Iterator[ClientModel]:
     """Of each corpus, in their order; the weights that a platform keeps to itself follow those of the one before it."""
     if config.platforms and splits_of(config.tagger.name)[-1] in (config.federation.shared_parts or ()):
         # Scores belong to tags: who shares them has the types of all, and may find on one platform those of another.
@@ -157,7 +157,7 @@ def sides_of(
         common, begins = (0, tagger.shared.stop) if config.federation.together < 1 else (tagger.shared.stop, 0)
         start = end or common
         end = start + tagger.size - common
-        holding = Holding(
+        holding = ClientData(
             split=arrays.train,
             table=arrays.vectors,
             backend=backend_of(tagger, config.training.loss, backend),
@@ -168,11 +168,13 @@ def sides_of(
             layers=tagger.stretches,
         )
         decoder = Decoder(arrays.tags, well_formed=config.tagger.well_formed)
-        yield Side(name=part.name, shared=overlap, encoded=arrays, tagger=tagger, holding=holding, decoder=decoder)
+        yield ClientModel(
+            name=part.name, shared=overlap, encoded=arrays, tagger=tagger, holding=holding, decoder=decoder
+        )
         first += len(arrays.train)
 
 
-def _first_weights(sides: Sequence[Side], seeds: Seeds) -> np.ndarray:
+def _first_weights(sides: Sequence[ClientModel], seeds: Seeds) -> np.ndarray:
     """The common ones as a single tagger's would be, then those of each platform, drawn for it; what begins in common
     is drawn once too."""
     taggers = [side.tagger for side in sides]
@@ -199,4 +201,4 @@ def warm_up(settings: Settings) -> None:
     for batch in physical_batches(few, side.encoded.vectors, np.arange(len(few))):
         backend.clipped_gradient(run.weights, batch, 1.0)
         backend.scores(run.weights, batch)
-    spent(run.plan, 1, 0)
+    privacy_spent(run.plan, 1, 0)

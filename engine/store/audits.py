@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.artifact_store import Artefacts
+from engine.artifact_store import ArtifactStore
 from engine.config import SimulationConfig
 from engine.errors import UNREADABLE
 from engine.records import RATES, SHOWN, Audit
@@ -26,7 +26,7 @@ def name_of(run_id: str) -> str:
     return f"{FOLDER}/{run_id}.json"
 
 
-def write(audit: Audit, artefacts: Artefacts) -> Path:
+def write(audit: Audit, artefacts: ArtifactStore) -> Path:
     """Keep an audit in place of the one of the same run. Raises StoreError."""
     name = name_of(audit.run_id)
     values = _without_infinities(dataclasses.asdict(audit) | {"config": audit.config.to_dict()})

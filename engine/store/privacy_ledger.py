@@ -1,11 +1,11 @@
 """The book of budgets: entries that are only ever added, each sealed with all before it by SHA-256.
 
-Entries, in the order of their numbers, say what an account is (:class:`engine.privacy.budget.Account`). One that was
-changed, taken out or put in between breaks the seals after it, and then nothing more is booked. Whoever rewrites all
-later entries too, or cuts off the last ones, is found out by whoever kept a seal, and by nobody else: the program has
-no secret that its user has not.
+Entries, in the order of their numbers, say what an account is (:class:`engine.privacy.budget.BudgetState`). One that
+was changed, taken out or put in between breaks the seals after it, and then nothing more is booked. Whoever rewrites
+all later entries too, or cuts off the last ones, is found out by whoever kept a seal, and by nobody else: the program
+has no secret that its user has not.
 
-All of it happens on a connection of :meth:`engine.store.run_store.Store.alone`.
+All of it happens on a connection of :meth:`engine.store.run_store.RunStore.alone`.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select
 
 from engine.errors import BudgetExceeded, StoreError
-from engine.privacy.budget import Account, Booking, Budget, Look
+from engine.privacy.budget import Budget, BudgetState, Charge, UnprotectedAccess
 from engine.store.schema import bookings, records, runs
 
 BUDGET, BOOKED, SPENT, LOOK = "budget", "booked", "spent", "look"
@@ -33,7 +33,7 @@ _FINAL = ("done", "failed", "cancelled")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class ChargeRequest:
     """What a run is to be booked as on one corpus. corpus: checksum of its content; name: of it. stream: of its noise;
     again: whether it has new noise although the stream's name was used. what: it is, in words. cost: its Rényi
     divergence under a budget, ∞ where nothing is promised. looks: whether it is only listed. even: whether its cost
@@ -60,18 +60,18 @@ def stamp(connection: Connection) -> tuple[int, float]:
     return int(count), float(last or 0.0)
 
 
-def account(connection: Connection, corpus: str, name: str = "") -> Account:
+def account(connection: Connection, corpus: str, name: str = "") -> BudgetState:
     """What the book says of a corpus, runs that have ended settled. Raises StoreError where it was changed by hand."""
-    settle(connection)
+    finalize(connection)
     return _account(connection, corpus, name)
 
 
-def _account(connection: Connection, corpus: str, name: str) -> Account:
+def _account(connection: Connection, corpus: str, name: str) -> BudgetState:
     entries, seal = _entries(connection)
     return _folded(corpus, name, [each for each in entries if each["corpus"] == corpus], seal)
 
 
-def accounts(connection: Connection) -> list[Account]:
+def accounts(connection: Connection) -> list[BudgetState]:
     """Those of all corpora that have a budget, as they are booked. Raises StoreError."""
     entries, seal = _entries(connection)
     of_each = {entry["corpus"]: [each for each in entries if each["corpus"] == entry["corpus"]] for entry in entries}
@@ -79,12 +79,12 @@ def accounts(connection: Connection) -> list[Account]:
     return [each for each in found if each.budget]
 
 
-def begun(connection: Connection) -> bool:
+def has_budgets(connection: Connection) -> bool:
     """Whether there is any entry: without one no corpus has a budget."""
     return connection.execute(select(bookings.c.number).limit(1)).first() is not None
 
 
-def settle(connection: Connection, run: str | None = None) -> None:
+def finalize(connection: Connection, run: str | None = None) -> None:
     """Book what runs that have ended really took: all, or one. One whose noise check failed stays booked, as what was
     meant, and is a look too: no divergence bounds what it took."""
     entries, _ = _entries(connection)
@@ -110,11 +110,11 @@ def failed_check(connection: Connection, run: str) -> bool:
     return False
 
 
-def book(connection: Connection, wishes: Sequence[Wish]) -> None:
+def charge(connection: Connection, wishes: Sequence[ChargeRequest]) -> None:
     """Book a run on its corpora that have a budget, before its first step. Raises BudgetExceeded, in which case nothing
     is booked, StoreError."""
     if wishes:
-        settle(connection)
+        finalize(connection)
     for wish in wishes:
         now = _account(connection, wish.corpus, wish.name)
         budget = now.budget
@@ -149,7 +149,7 @@ def set_total(
 ) -> None:
     """Set a corpus's total, or another one. earlier: what was trained on it before it had any, as entries. Raises
     BudgetExceeded where more is spent already, StoreError."""
-    settle(connection)
+    finalize(connection)
     _append(connection, {"kind": BUDGET, "corpus": corpus, "name": name, **asdict(budget)})
     for entry in earlier:
         _append(connection, {"corpus": corpus, "name": name, **entry})
@@ -161,7 +161,7 @@ def set_total(
         )
 
 
-def refusal(now: Account, share: float) -> str:
+def refusal(now: BudgetState, share: float) -> str:
     """Why a run is not admitted, with the sum."""
     budget = now.budget
     if budget is None:
@@ -180,17 +180,17 @@ def _total_text(name: str, budget: Budget) -> str:
     return f"The budget of {name} is ε = {budget.epsilon:g} at δ = {budget.delta:g} of each {budget.unit}"
 
 
-def _folded(corpus: str, name: str, entries: Sequence[dict[str, Any]], seal: str) -> Account:
+def _folded(corpus: str, name: str, entries: Sequence[dict[str, Any]], seal: str) -> BudgetState:
     totals: list[Budget] = []
-    booked: dict[str, Booking] = {}
-    looks: list[Look] = []
+    booked: dict[str, Charge] = {}
+    looks: list[UnprotectedAccess] = []
     for entry in entries:
         if entry["kind"] == BUDGET:
             totals.append(Budget(**{key: entry[key] for key in ("epsilon", "delta", "unit", "order", "set_at")}))
         elif entry["kind"] == LOOK:
-            looks.append(Look(run=entry["run"], what=entry["what"], at=entry["at"]))
+            looks.append(UnprotectedAccess(run=entry["run"], what=entry["what"], at=entry["at"]))
         else:
-            booked[entry["stream"]] = Booking(
+            booked[entry["stream"]] = Charge(
                 stream=entry["stream"],
                 run=entry["run"],
                 what=entry["what"],
@@ -200,7 +200,7 @@ def _folded(corpus: str, name: str, entries: Sequence[dict[str, Any]], seal: str
                 parties=entry.get("parties", ""),
             )
     called = entries[-1]["name"] if entries else name
-    return Account(
+    return BudgetState(
         corpus=corpus,
         name=name or called,
         totals=tuple(totals),

@@ -8,7 +8,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.artifact_store import written_whole
+from engine.artifact_store import atomic_write
 from engine.errors import StoreError
 from engine.store import paths
 
@@ -24,10 +24,10 @@ def write(tagger: "Model", name: str, folder: Path) -> None:
     """Publish a tagger under ``name`` (:func:`engine.store.paths.model_name`), its weights in float16. Raises
     StoreError."""
     path = folder / name
-    with written_whole(path, "The published tagger") as passing:
+    with atomic_write(path, "The published tagger") as passing:
         tagger.save(passing, half=True)
     known = sums(folder) | {path.name: _checksum(path)}
-    with written_whole(folder / paths.MODELS / SUMS, "The checksums of published taggers") as passing:
+    with atomic_write(folder / paths.MODELS / SUMS, "The checksums of published taggers") as passing:
         passing.write_text("".join(f"{known[each]}  {each}\n" for each in sorted(known)), encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
 """Runs and their records in a database, safe for many processes at once.
 
-Every write of a worker carries the token it got from :meth:`Store.claim` and happens only while the run is running
+Every write of a worker carries the token it got from :meth:`RunStore.claim` and happens only while the run is running
 under that token (fencing): a worker that was cancelled, or that came back after another one took its run over, can
 change nothing. A record is written once; the same round again is ignored, since a resumed run repeats exactly what it
 did before (its random streams depend on seed and step only).
@@ -20,12 +20,12 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, case, delete, func,
 from sqlalchemy import text as sql
 
 from engine.access import permissions
-from engine.access.roles import Person
+from engine.access.roles import User
 from engine.config import SimulationConfig
 from engine.errors import UNREADABLE, RunNotFound, RunStopped, StoreError
 from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
 from engine.store import privacy_ledger, row_mapping
-from engine.store.privacy_ledger import Wish
+from engine.store.privacy_ledger import ChargeRequest
 from engine.store.schema import Database, notes, records, runs, sentences
 
 ATTEMPTS = 3
@@ -59,14 +59,14 @@ class Unfinished:
     heartbeat: float | None
 
 
-class Store:
+class RunStore:
     """The runs of a database, or (``of``) those that one person may use. All methods raise StoreError when it fails."""
 
     def __init__(self, address: str) -> None:
         self._database = Database(address)
-        self.person: Person | None = None
+        self.person: User | None = None
 
-    def of(self, person: Person) -> "Store":
+    def of(self, person: User) -> "RunStore":
         """The same database for one person, for whom the runs of others are not there unless they are shared."""
         theirs = copy.copy(self)
         theirs.person = person
@@ -82,7 +82,7 @@ class Store:
         *,
         kind: RunKind = RunKind.RUN,
         parent: str | None = None,
-        wishes: Sequence[Wish] = (),
+        wishes: Sequence[ChargeRequest] = (),
         batch: bool = False,
     ) -> None:
         """Store a run as queued; join it if it is queued, running or done; queue it again if it was stopped.
@@ -109,7 +109,7 @@ class Store:
                 if not batch:
                     connection.execute(update(runs).where(runs.c.run_id == run_id).values(batch=0))
                 return
-            privacy_ledger.book(connection, wishes)
+            privacy_ledger.charge(connection, wishes)
             if state is None:
                 connection.execute(insert(runs).values(run_id=run_id, **new, **queued))
             else:
@@ -223,7 +223,7 @@ class Store:
             permissions.withdraw(connection, permissions.RUN, run_id)
             unfinished = (runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))
             connection.execute(update(runs).where(*unfinished).values(state=RunState.CANCELLED))
-            privacy_ledger.settle(connection, run_id)
+            privacy_ledger.finalize(connection, run_id)
             for table in (notes, records, runs):
                 connection.execute(delete(table).where(table.c.run_id == run_id))
         return True

@@ -30,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from engine.errors import StoreAddressError, StoreAway, StoreError
+from engine.errors import StoreAddressError, StoreError, StoreUnavailable
 
 SCHEMA, OLDER = "6", ("1", "2", "3", "4", "5")
 """The last step of :mod:`engine.store.migrations`, which ends with the tables below, and those from which a database is
@@ -302,7 +302,7 @@ def sentences(name: str) -> Iterator[None]:
                 "psycopg, for addresses that begin with postgresql://."
             ) from error
         whole = str(cause).strip()
-        kinds = ((_OF_THE_ADDRESS, StoreAddressError), (_AWAY, StoreAway), (_EXPLANATIONS, StoreError))
+        kinds = ((_OF_THE_ADDRESS, StoreAddressError), (_AWAY, StoreUnavailable), (_EXPLANATIONS, StoreError))
         for explanations, kind in kinds:
             for part, explanation in explanations:
                 if re.search(part, whole, re.IGNORECASE):

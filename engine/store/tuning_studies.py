@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.artifact_store import written_whole
+from engine.artifact_store import atomic_write
 from engine.config import FLAT, SimulationConfig
 from engine.errors import UNREADABLE
 from engine.records import Study, Trial
@@ -25,7 +25,7 @@ def write(study: Study, home: Path) -> Path:
     """Keep a study in place of the one of its name. Raises StoreError."""
     values = dataclasses.asdict(study) | {"best": study.best.to_dict() if study.best else None}
     path = home / FOLDER / f"{study.name}.json"
-    with written_whole(path, "The search") as passing:
+    with atomic_write(path, "The search") as passing:
         passing.write_text(json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
     return path
 

@@ -25,9 +25,11 @@ def published() -> dict[str, SimulationConfig]:
     sentences = NAMED[CORPUS].train_sentences
     last = len(recommended_settings.RUNGS) - 1
     wanted = {f"{epsilon:g}": epsilon for epsilon in sorted(recommended_settings.EPSILONS, reverse=True)}
-    found = {name: recommended_settings.good_practice(CORPUS, sentences, epsilon) for name, epsilon in wanted.items()}
+    found = {
+        name: recommended_settings.recommended_settings(CORPUS, sentences, epsilon) for name, epsilon in wanted.items()
+    }
     return (
-        {"inf": recommended_settings.rung(last, CORPUS, sentences, None)}
+        {"inf": recommended_settings.recipe_step(last, CORPUS, sentences, None)}
         | found
         | {PAPER: SimulationConfig(corpus=CORPUS)}
     )

@@ -16,7 +16,7 @@ _ARRAY = "array:"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tally:
+class TrainingProgress:
     """How far a run has come. step: optimiser steps taken, by all clients together. rounds: communication rounds done.
     examples_seen: sentences sampled, with repeats. nonfinite: sentences whose gradient was not finite. bytes_down,
     bytes_up: weights sent to clients and received from them."""
@@ -39,7 +39,7 @@ class Checkpoint:
 
     round: int
     seconds: float
-    tally: Tally
+    tally: TrainingProgress
     arrays: dict[str, np.ndarray]
 
     def save(self, path: Path) -> None:
@@ -56,7 +56,7 @@ class Checkpoint:
             return cls(
                 round=int(arrays["round"]),
                 seconds=float(arrays["seconds"]),
-                tally=Tally(**{field.name: int(arrays[field.name]) for field in fields(Tally)}),
+                tally=TrainingProgress(**{field.name: int(arrays[field.name]) for field in fields(TrainingProgress)}),
                 arrays={name[len(_ARRAY) :]: array for name, array in arrays.items() if name.startswith(_ARRAY)},
             )
         except Exception as error:  # numpy evaluates headers: what Python's parser or an allocation raises is among it

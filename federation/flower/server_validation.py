@@ -9,7 +9,7 @@ from flwr.app.message_type import MessageType
 from flwr.clientapp.typing import ClientAppCallable
 from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
 
-from engine.errors import SumFailed
+from engine.errors import SecAggFailed
 from federation.flower.aggregation import MODULUS, levels
 
 
@@ -28,7 +28,7 @@ class Guard:
         """Pass a message on. Raises SumFailed for one that nobody who follows the protocol sends."""
         asked = message.content.config_records.get(RECORD_KEY_CONFIGS)
         if asked is None or message.metadata.message_type != MessageType.TRAIN:
-            raise SumFailed("The server asks for an update without a mask, which nothing here sends")
+            raise SecAggFailed("The server asks for an update without a mask, which nothing here sends")
         stage = asked.get(Key.STAGE)
         if stage == Stage.SETUP:
             agreed = {
@@ -41,9 +41,9 @@ class Guard:
             }
             for name, value in agreed.items():
                 if asked.get(name) != value:
-                    raise SumFailed(f"The server asks for {name}={asked.get(name)!r}, expected {value!r}, as agreed")
+                    raise SecAggFailed(f"The server asks for {name}={asked.get(name)!r}, expected {value!r}, as agreed")
         if stage == Stage.UNMASK:
             there, gone = asked[Key.ACTIVE_NODE_ID_LIST], asked[Key.DEAD_NODE_ID_LIST]
             if set(there) & set(gone) or len(set(there)) < least(self._clients):
-                raise SumFailed("The server asks for shares that would open a single client's update")
+                raise SecAggFailed("The server asks for shares that would open a single client's update")
         return call_next(message, context)

@@ -8,14 +8,14 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from engine.access.roles import Deed
-from engine.service import Runs
+from engine.access.roles import AuditLogEntry
+from engine.service import Application
 from pages.shared import downloads
 
 _SHOWN = 10_000
 
 
-def show(runs: Runs) -> None:
+def show(runs: Application) -> None:
     """The queue by person, and the log, newest first. Raises NotAllowed, StoreError."""
     waiting = Counter(run.owner or "nobody's" for run in runs.runs_of() if not run.status.state.final)
     st.markdown("#### Under way")
@@ -49,7 +49,7 @@ def show(runs: Runs) -> None:
         )
 
 
-def rows(found: Sequence[Deed]) -> list[dict[str, Any]]:
+def rows(found: Sequence[AuditLogEntry]) -> list[dict[str, Any]]:
     """As a table."""
     return [
         {

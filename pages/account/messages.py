@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from engine.access.roles import Person, Role
+from engine.access.roles import Role, User
 from engine.records import Run
 
 _ALLOWED = {
@@ -13,7 +13,7 @@ _ALLOWED = {
 }
 
 
-def who(person: Person) -> str:
+def who(person: User) -> str:
     """A heading."""
     article = "an" if person.role == Role.ADMIN else "a"
     name = person.name.replace("`", "'")
@@ -25,7 +25,7 @@ def allowed(role: Role) -> list[str]:
     return [said for each, said in _ALLOWED.items() if role.may(each)]
 
 
-def holds(person: Person, own: Sequence[Run], corpora: int) -> str:
+def holds(person: User, own: Sequence[Run], corpora: int) -> str:
     """How much of the limits is taken. own: the person's runs; corpora: brought ones that they may use."""
     going_on = sum(not run.status.state.final for run in own)
     limits = person.limits

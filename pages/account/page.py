@@ -6,7 +6,7 @@ from engine.access.roles import Role
 from pages.account import log, messages
 from pages.shared import session
 
-runs, person = session.runs(), session.who()
+runs, person = session.application(), session.current_user()
 if person is None:
     st.info("Nobody signs in on this dashboard: whoever reaches it may do everything.", icon=":material/info:")
     st.stop()

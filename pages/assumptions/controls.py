@@ -17,7 +17,7 @@ from engine.privacy.assumptions import (
     printed_row,
     samplings,
 )
-from engine.service import Runs
+from engine.service import Application
 from pages.shared import titles
 
 SETTINGS, PRINTED = "Settings", "A printed row, set right"
@@ -35,7 +35,7 @@ class Subject:
     seeded: bool = False
 
 
-def subject(runs: Runs, asked: str | None) -> Subject:
+def subject(runs: Application, asked: str | None) -> Subject:
     """A run, settings, or the printed row. asked: identity of a run. Raises InvalidConfig, RunNotFound, CorpusError."""
     if asked:
         config, training = runs.get(asked).config, runs.training(asked)

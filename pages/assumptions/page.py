@@ -7,7 +7,7 @@ import streamlit as st
 
 from engine.errors import EpsilonError
 from engine.privacy.accounting import SEEDED
-from engine.privacy.assumptions import TITLES, at_least, epsilon, table, waterfall, why
+from engine.privacy.assumptions import TITLES, at_least, epsilon, rows, waterfall, why
 from engine.reports.assumptions import ledger_epsilon, ledger_fields
 from engine.reports.numbers import delta_text, epsilon_text
 from pages.assumptions import charts
@@ -15,7 +15,7 @@ from pages.assumptions.controls import choices, subject
 from pages.shared import address, downloads, session, tables
 from pages.shared.plotly_component import show
 
-runs = session.runs()
+runs = session.application()
 asked = st.query_params.get("run")
 heading = st.container()
 try:
@@ -30,7 +30,7 @@ chosen = choices(training)
 with st.spinner("Accounting …"):
     steps = waterfall(training, found.start, promised)
     own = waterfall(training, promised, chosen)[1:]
-    every = table(training)
+    every = rows(training)
 path = [replace(steps[0], choice="as printed"), *steps[1:], *own]
 said = f"Promised: {ledger_epsilon(epsilon(training, promised))} at δ = {delta_text(promised.delta)}."
 if chosen != promised:

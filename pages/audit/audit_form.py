@@ -9,7 +9,7 @@ from engine.errors import EpsilonError, RunNotFound
 from engine.privacy.audit import applicability
 from engine.records import Run, RunState, RunStatus
 from engine.reports.audits import audit_command
-from engine.service import Runs, audit_jobs
+from engine.service import Application, audit_jobs
 from pages.audit import messages
 from pages.shared import address, run_picker, session, submitting
 
@@ -19,7 +19,7 @@ USUAL = SimulationConfig.from_flat({"corpus": "synthetic"})
 _WATCHED = "audit_watched"
 
 
-def show(runs: Runs, asked: str | None) -> None:
+def show(runs: Application, asked: str | None) -> None:
     """Choose a run, and have it attacked."""
     try:
         run = run_picker.choose(runs, asked, USUAL, key="_audit")
@@ -37,7 +37,7 @@ def _under_way(status: RunStatus | None) -> bool:
     return status is not None and not status.state.final
 
 
-def _job(runs: Runs, run: Run) -> None:
+def _job(runs: Application, run: Run) -> None:
     status = audit_jobs.status(runs, run.run_id)
     if status and _under_way(status):
         st.session_state[_WATCHED] = run.run_id
@@ -65,8 +65,8 @@ def _job(runs: Runs, run: Run) -> None:
             type="primary",
             icon=":material/policy:",
             key="attack",
-            disabled=not session.may_run(),
-            help=session.why_not(),
+            disabled=not session.can_run(),
+            help=session.disabled_reason(),
         )
         st.caption(said, width="stretch")
     st.code(audit_command(run.config, canaries, references, run.run_id), language="bash", wrap_lines=True)
@@ -74,7 +74,7 @@ def _job(runs: Runs, run: Run) -> None:
         _submit(runs, run)
 
 
-def _submit(runs: Runs, run: Run) -> None:
+def _submit(runs: Application, run: Run) -> None:
     try:
         audit_jobs.submit(runs, run, owner_pid=os.getpid())
     except EpsilonError as error:

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from engine.records import Measurement
-from engine.service import Runs
+from engine.service import Application
 from pages.audit import messages
 from pages.shared import address, tables
 
@@ -11,7 +11,7 @@ KNOWN, BROKEN = "audit_known", "audit_broken"
 """What the benchmarks keep."""
 
 
-def show(runs: Runs) -> None:
+def show(runs: Application) -> None:
     """Coverage and power, as far as they were measured."""
     measured = runs.measurements()
     known, broken = measured.get(KNOWN), measured.get(BROKEN)

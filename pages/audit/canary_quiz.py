@@ -30,7 +30,7 @@ def play() -> None:
     number = st.session_state.get(_ROUND, 0)
     if not st.toggle("Train the tagger (some seconds)", key="canary_train"):
         return
-    game = _deal(session.runs().settings, target, number)
+    game = _deal(session.application().settings, target, number)
     with st.form(f"canaries-{target}-{number}", border=False):
         said = [_ask(place, canary) for place, canary in enumerate(game.canaries)]
         asked = st.form_submit_button("That is my guess", type="primary")

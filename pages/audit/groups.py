@@ -80,7 +80,7 @@ def name_of(config: SimulationConfig) -> str:
     own = {name: value for name, value in config.flat().items() if name not in privacy}
     for title, number in (("The paper's setting", 0), ("Good practice", len(recommended_settings.RUNGS) - 1)):
         for epsilon in (1.0, None):
-            like = recommended_settings.rung(number, config.corpus, _SENTENCES, epsilon).flat()
+            like = recommended_settings.recipe_step(number, config.corpus, _SENTENCES, epsilon).flat()
             if own == {name: value for name, value in like.items() if name not in privacy}:
                 return title
     return titles.model(config)

@@ -10,7 +10,7 @@ from pages.audit.sentences import at_risk
 from pages.shared import address, seeded_noise_notice, session, tables, titles
 from pages.shared.plotly_component import show
 
-runs = session.runs()
+runs = session.application()
 found = groups(runs.audits())
 asked = st.query_params.get("run")
 heading = st.container()

@@ -4,11 +4,11 @@ import streamlit as st
 
 from engine.errors import EpsilonError
 from engine.records import MembershipAudit
-from engine.service import Runs
+from engine.service import Application
 from pages.shared import address, tables
 
 
-def at_risk(runs: Runs, corpus: str, found: MembershipAudit) -> None:
+def at_risk(runs: Application, corpus: str, found: MembershipAudit) -> None:
     """A table; what of the text cannot be had is said."""
     try:
         texts = _texts(runs, repr(runs.person), corpus, tuple(number for number, _ in found.at_risk))
@@ -27,7 +27,7 @@ def at_risk(runs: Runs, corpus: str, found: MembershipAudit) -> None:
 
 
 @st.cache_data(show_spinner="Reading the corpus …", max_entries=4)
-def _texts(_runs: Runs, person: str, corpus: str, numbers: tuple[int, ...]) -> dict[int, str]:
+def _texts(_runs: Application, person: str, corpus: str, numbers: tuple[int, ...]) -> dict[int, str]:
     """person: who reads it, whom nobody else's corpus is shown."""
     found = _runs.training_sentences(corpus, numbers)
     return {number: " ".join(sentence.tokens) for number, sentence in found.items()}

@@ -2,12 +2,12 @@
 
 import plotly.graph_objects as go
 
-from engine.privacy.budget import Account
+from engine.privacy.budget import BudgetState
 from pages.shared import palette
 from pages.shared.charts import plain_layout
 
 
-def bar(now: Account, key: str) -> go.Figure:
+def bar(now: BudgetState, key: str) -> go.Figure:
     """One bar to 100 %, a piece for each booking in the order in which they came, hatched while it is under way."""
     figure = go.Figure()
     allowance = now.budget.filter.allowance if now.budget else 1.0

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from engine.privacy.budget import Account
+from engine.privacy.budget import BudgetState
 from engine.reports.budgets import total_text
 from engine.reports.numbers import delta_text
-from engine.service.budget_service import Possible
+from engine.service.budget_service import AffordableRun
 from pages.shared import address
 
 WHAT = (
@@ -35,7 +35,7 @@ LOOKS = (
 )
 
 
-def answer(now: Account) -> str:
+def answer(now: BudgetState) -> str:
     """How it stands, in a sentence."""
     if now.budget is None:
         return "This corpus has no budget yet."
@@ -43,7 +43,7 @@ def answer(now: Account) -> str:
     return f"{total_text(now.budget)}: {taken} booked."
 
 
-def bookings(now: Account) -> list[dict[str, Any]]:
+def bookings(now: BudgetState) -> list[dict[str, Any]]:
     """A row for each, the newest first."""
     allowance = now.budget.filter.allowance if now.budget else 1.0
     return [
@@ -58,7 +58,7 @@ def bookings(now: Account) -> list[dict[str, Any]]:
     ]
 
 
-def looks(now: Account) -> list[dict[str, Any]]:
+def looks(now: BudgetState) -> list[dict[str, Any]]:
     """A row for each, the newest first."""
     return [
         {"what": each.what, "identity": each.run, "when": each.at[:16].replace("T", " ")}
@@ -66,7 +66,7 @@ def looks(now: Account) -> list[dict[str, Any]]:
     ]
 
 
-def totals(now: Account) -> list[dict[str, Any]]:
+def totals(now: BudgetState) -> list[dict[str, Any]]:
     """A row for each that was ever set."""
     return [
         {
@@ -79,7 +79,7 @@ def totals(now: Account) -> list[dict[str, Any]]:
     ]
 
 
-def possible(found: Sequence[Possible]) -> list[dict[str, Any]]:
+def possible(found: Sequence[AffordableRun]) -> list[dict[str, Any]]:
     """A row for each setting."""
     return [
         {"setting": each.title, "share": 100 * each.share, "times": each.times, "run": address.link(each.config)}

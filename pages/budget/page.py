@@ -12,13 +12,13 @@ from pages.budget import charts, messages
 from pages.shared import address, downloads, session, tables, titles
 from pages.shared.plotly_component import show
 
-runs = session.runs()
+runs = session.application()
 names = [info.name for info in runs.corpora() if info.available]
 heading = st.container()
 corpus = st.selectbox("Corpus", names, format_func=titles.corpus, key="corpus", bind="query-params")
 try:
     now = budget_service.account(runs, corpus)
-    possible = budget_service.possible(runs, now)
+    possible = budget_service.affordable_runs(runs, now)
 except EpsilonError as error:
     heading.markdown("### The book of budgets cannot be read")
     st.error(address.plain(str(error)), icon=":material/error:")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.config import FLAT, SimulationConfig
-from engine.experiments.pareto import frontier
+from engine.experiments.pareto import pareto_front
 from engine.experiments.seed_aggregates import seeds_text
 from engine.experiments.statistics import Spread, spread
 from engine.records import RoundRecord, Run
@@ -106,4 +106,4 @@ def rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
 
 def unbeaten(groups: Sequence[Group]) -> list[Group]:
     """The Pareto frontier: none of the others has a higher mean F1 at the same or a smaller ε."""
-    return frontier(groups, epsilon=lambda group: group.epsilon, f1=lambda group: group.f1.mean)
+    return pareto_front(groups, epsilon=lambda group: group.epsilon, f1=lambda group: group.f1.mean)

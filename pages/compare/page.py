@@ -10,7 +10,7 @@ from pages.compare.overlay import overlay
 from pages.shared import address, compare_selection, group_by_config, seeded_noise_notice, session, tables, titles
 from pages.shared.plotly_component import show
 
-runs = session.runs()
+runs = session.application()
 found = runs.overview()
 known = group_by_config.configurations(found)
 if not known:

@@ -7,7 +7,7 @@ from pages.shared import seeded_noise_notice, session, titles
 
 QUESTIONS = ("Does a CRF suffer more?", "Does training in phases collapse?", "Any run, record by record")
 
-runs = session.runs()
+runs = session.application()
 asked = st.query_params.get("run")
 left, right = st.columns([3, 1], vertical_alignment="bottom")
 left.markdown("### Why does it break?")

@@ -10,7 +10,7 @@ from engine.experiments import diagnosis
 from engine.experiments.papers import jana_biemann_2021
 from engine.experiments.seed_aggregates import SEEDS, OverSeeds, with_seeds
 from engine.records import Run
-from engine.service import Runs
+from engine.service import Application
 from pages.diagnose import charts as diagnose_charts
 from pages.diagnose import findings as diagnose
 from pages.diagnose.findings import Tried
@@ -31,14 +31,14 @@ _COLUMNS = {
 }
 
 
-def known_runs(runs: Runs, variants: list[diagnosis.Variant]) -> dict[SimulationConfig, Run]:
+def known_runs(runs: Application, variants: list[diagnosis.Variant]) -> dict[SimulationConfig, Run]:
     """All runs of some variants that are known, looked up once."""
     wanted = [config for each in variants for config in with_seeds(each.config, SEEDS)]
     found = {config: runs.find(config) for config in dict.fromkeys(wanted)}
     return {config: run for config, run in found.items() if run}
 
 
-def answer(runs: Runs, tried: list[Tried], key: str) -> None:
+def answer(runs: Application, tried: list[Tried], key: str) -> None:
     """The variants as rows, and a button for the runs that are missing."""
     tables.show(diagnose.rows(tried), _COLUMNS)
     tables.older(run for each in tried for run in each.measured.runs)
@@ -46,7 +46,7 @@ def answer(runs: Runs, tried: list[Tried], key: str) -> None:
     submitting.button(runs, submitting.missing(runs, list(dict.fromkeys(wanted))), "of this question", key=key)
 
 
-def crf(runs: Runs, corpus: str) -> None:
+def crf(runs: Application, corpus: str) -> None:
     """The first question."""
     variants = diagnosis.crf(corpus)
     known = known_runs(runs, variants)
@@ -58,7 +58,7 @@ def crf(runs: Runs, corpus: str) -> None:
     answer(runs, tried, "run-crf")
 
 
-def phases(runs: Runs, corpus: str) -> None:
+def phases(runs: Application, corpus: str) -> None:
     """The second question."""
     variants = diagnosis.phases(corpus)
     known = known_runs(runs, variants)
@@ -104,7 +104,7 @@ USUAL = SimulationConfig.from_flat({"corpus": "conll2003", "tagger": "bilstm-crf
 """The setting that is shown where none was asked for."""
 
 
-def any_run(runs: Runs, asked: str | None) -> None:
+def any_run(runs: Application, asked: str | None) -> None:
     """One run's records."""
     run = run_picker.choose(runs, asked, USUAL)
     if run is None:

@@ -7,7 +7,7 @@ import streamlit as st
 
 from engine.config import CLIPPINGS, JOIN, LOSSES, MINILM, NOISE_SOURCES, OPTIMISERS, SAMPLINGS, SCHEMES
 from engine.errors import EpsilonError
-from engine.service import Runs
+from engine.service import Application
 from engine.taggers import KINDS
 from pages.explore.widgets import number, select
 from pages.shared import address, titles
@@ -15,7 +15,7 @@ from pages.shared import address, titles
 SOURCE_NAMES = {"seeded": "the seed: simulation", "system": "the system: release"}
 
 
-def choose(runs: Runs, start: Mapping[str, Any]) -> None:
+def choose(runs: Application, start: Mapping[str, Any]) -> None:
     """The widgets; ``start`` has their first values by key."""
     with st.expander("Advanced", icon=":material/tune:"):
         _privacy(start)
@@ -29,7 +29,7 @@ def choose(runs: Runs, start: Mapping[str, Any]) -> None:
         number(start, "Seed", 0, 2**32 - 1, "seed", help="Of every random draw; the same seed, the same run.")
 
 
-def _language_model(runs: Runs, start: Mapping[str, Any]) -> None:
+def _language_model(runs: Application, start: Mapping[str, Any]) -> None:
     """Where there is another than MiniLM, or a link asks for one, and features that it may stand behind."""
     models = [MINILM]
     try:

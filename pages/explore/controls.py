@@ -20,7 +20,7 @@ from engine.config import (
 from engine.corpus import CorpusInfo
 from engine.errors import EpsilonError
 from engine.experiments import recommended_settings
-from engine.service import Preview, Runs
+from engine.service import Application, Preview
 from engine.taggers import KINDS
 from pages.explore import advanced, corpora, federated, messages, target
 from pages.explore.widgets import select
@@ -31,7 +31,7 @@ SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 _ADDRESS, _PROBLEMS, _SEEN, _INITIAL = "address", "address_problems", "seen", "initial"
 
 
-def choose(runs: Runs) -> tuple[SimulationConfig, Preview] | None:
+def choose(runs: Application) -> tuple[SimulationConfig, Preview] | None:
     """What the user has chosen and what it would cost; None, and a sentence on the page, if it cannot be run."""
     known = _read_address({info.name: info for info in runs.corpora()})
     start, main = st.session_state[_INITIAL], st.container()
@@ -148,7 +148,7 @@ def _values(config: SimulationConfig) -> dict[str, Any]:
     }
 
 
-def _starts(runs: Runs) -> None:
+def _starts(runs: Application) -> None:
     """The two ways to begin: as the paper does, and as one should."""
     left, right = st.columns(2)
     left.button(
@@ -168,14 +168,16 @@ def _starts(runs: Runs) -> None:
             )
 
 
-def _take(runs: Runs, epsilon: float | None) -> None:
+def _take(runs: Application, epsilon: float | None) -> None:
     """Set all but the corpus, the seed and who holds the data."""
     state = st.session_state
     if epsilon is None:
         config = SimulationConfig(corpus=state.corpus)
     else:
         try:
-            config = recommended_settings.good_practice(state.corpus, runs.train_sentences(state.corpus), epsilon)
+            config = recommended_settings.recommended_settings(
+                state.corpus, runs.train_sentences(state.corpus), epsilon
+            )
         except EpsilonError as error:
             corpora.say(error)
             return

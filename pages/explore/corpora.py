@@ -8,9 +8,9 @@ import streamlit as st
 
 from engine.config import JOIN
 from engine.corpus import CorpusInfo
-from engine.corpus.files import without_split
+from engine.corpus.files import base_name_and_split
 from engine.errors import EpsilonError
-from engine.service import Runs
+from engine.service import Application
 from pages.explore import own_corpora
 from pages.explore.widgets import select
 from pages.shared import address, titles
@@ -18,7 +18,7 @@ from pages.shared import address, titles
 _PROBLEM = "corpus_problem"
 
 
-def choose(runs: Runs, start: Mapping[str, Any], corpora: Mapping[str, CorpusInfo]) -> None:
+def choose(runs: Application, start: Mapping[str, Any], corpora: Mapping[str, CorpusInfo]) -> None:
     """The widgets; ``start`` has their first values by key."""
     own_corpora.follow()
     labels = {name: info.title if info.available else f"{info.title}, not here" for name, info in corpora.items()}
@@ -33,10 +33,10 @@ def choose(runs: Runs, start: Mapping[str, Any], corpora: Mapping[str, CorpusInf
         st.error(address.plain(problem), icon=":material/error:")
 
 
-def _offer_what_is_missing(runs: Runs, parts: Sequence[CorpusInfo]) -> None:
+def _offer_what_is_missing(runs: Application, parts: Sequence[CorpusInfo]) -> None:
     """A button that fetches what is not here, and how to get what cannot be fetched. parts: the corpora of all
     platforms, or the one."""
-    missing = {without_split(part.name)[0]: part for part in parts if not part.available}
+    missing = {base_name_and_split(part.name)[0]: part for part in parts if not part.available}
     if fetched := {name: part for name, part in missing.items() if part.fetchable}:
         size = sum(part.size for part in fetched.values()) / 1e6
         what = "it" if len(parts) == 1 else ", ".join(map(titles.corpus, fetched))
@@ -58,7 +58,7 @@ def with_asked(corpora: Mapping[str, CorpusInfo], asked: str) -> dict[str, Corpu
 
 
 def _part(corpora: Mapping[str, CorpusInfo], name: str) -> CorpusInfo | None:
-    base, split = without_split(name)
+    base, split = base_name_and_split(name)
     if split is None or base not in corpora:
         return corpora.get(name)
     return replace(corpora[base], name=name, title=titles.corpus(name))
@@ -86,7 +86,7 @@ def say(problem: EpsilonError) -> None:
     st.session_state[_PROBLEM] = str(problem)
 
 
-def _fetch(runs: Runs, names: Sequence[str]) -> None:
+def _fetch(runs: Application, names: Sequence[str]) -> None:
     try:
         with st.spinner("Fetching …"):
             for name in names:

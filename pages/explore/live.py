@@ -10,11 +10,11 @@ from engine.config import NOISE, SimulationConfig, with_noise
 from engine.errors import EpsilonError, StoreError
 from engine.experiments import seed_aggregates
 from engine.records import RoundRecord, Run, RunState
-from engine.service import Preview, Runs
+from engine.service import Application, Preview
 from pages.explore import charts, curves, downloads, messages, persons, pinned, platforms
 from pages.shared import address, session, submitting
 from pages.shared.messages import origin
-from pages.shared.plotly_component import once
+from pages.shared.plotly_component import memoized_figure
 from pages.shared.plotly_component import show as show_picture
 
 POLL_SECONDS = 1.0
@@ -22,7 +22,7 @@ SEEDS = 5
 """That *More runs* offers."""
 
 
-def show(runs: Runs, config: SimulationConfig, preview: Preview, title: str) -> None:
+def show(runs: Application, config: SimulationConfig, preview: Preview, title: str) -> None:
     """Everything about ``config``; title: of its corpus."""
     if preview.missing:
         st.info(address.plain(messages.as_published(preview.missing)), icon=":material/inventory_2:")
@@ -38,7 +38,7 @@ def show(runs: Runs, config: SimulationConfig, preview: Preview, title: str) -> 
     view(runs, config, preview, title, runs.tradeoff(config))
 
 
-def _view(runs: Runs, config: SimulationConfig, preview: Preview, title: str, finished: Sequence[Run]) -> None:
+def _view(runs: Application, config: SimulationConfig, preview: Preview, title: str, finished: Sequence[Run]) -> None:
     run: Run | None = st.session_state.shown_run
     if run and not run.status.state.final:
         run = st.session_state.shown_run = _newer(runs, run)
@@ -71,7 +71,7 @@ def _view(runs: Runs, config: SimulationConfig, preview: Preview, title: str, fi
         curves.finish(kept.records) if kept and not (run and run.run_id == kept.run_id) else (),
     )
     epsilon = preview.privacy.epsilon
-    picture = once(
+    picture = memoized_figure(
         charts.utility_by_epsilon, *map(tuple, shown), planned=epsilon, key=key, running=running, label=answer
     )
     show_picture(picture, key="picture", label=answer)
@@ -79,7 +79,7 @@ def _view(runs: Runs, config: SimulationConfig, preview: Preview, title: str, fi
     _details(runs, run, config, finished, seeds)
 
 
-def _newer_seeds(runs: Runs) -> list[Run]:
+def _newer_seeds(runs: Application) -> list[Run]:
     """The runs with any seed, with what has been recorded since; the page is drawn anew when the last one ends."""
     before: list[Run] = st.session_state.shown_seeds
     found = [run if run.status.state.final else _newer(runs, run) for run in before]
@@ -89,7 +89,7 @@ def _newer_seeds(runs: Runs) -> list[Run]:
     return found
 
 
-def _newer(runs: Runs, run: Run) -> Run:
+def _newer(runs: Application, run: Run) -> Run:
     """The run with what has been recorded since; as it was, and a sentence, where the database does not say."""
     try:
         return runs.newer(run)
@@ -118,7 +118,7 @@ def _line_below(run: Run | None, config: SimulationConfig, preview: Preview, tit
         st.markdown(f":small[:orange[{address.plain(caution)}]]")
 
 
-def _promise(runs: Runs, run: Run | None, preview: Preview, config: SimulationConfig) -> None:
+def _promise(runs: Application, run: Run | None, preview: Preview, config: SimulationConfig) -> None:
     """A part of the page, not a window over it: it can be scrolled however large letters are, and is printed."""
     last = run.records[-1] if run and run.records else None
     privacy = last.privacy if last else preview.privacy
@@ -140,7 +140,7 @@ def _promise(runs: Runs, run: Run | None, preview: Preview, config: SimulationCo
         st.markdown(rests)
 
 
-def _more(runs: Runs, config: SimulationConfig) -> None:
+def _more(runs: Application, config: SimulationConfig) -> None:
     """The same with other seeds, over all noise multipliers, and once more, in the background."""
     with st.popover("More seeds, other σ", type="tertiary", icon=":material/library_add:"):
         st.markdown("One run is one draw of chance. Several seeds show how far chance moves it.")
@@ -167,7 +167,7 @@ def _check(run: Run) -> None:
             st.markdown(paragraph)
 
 
-def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | None, kept: Run | None) -> None:
+def _action(runs: Application, config: SimulationConfig, preview: Preview, run: Run | None, kept: Run | None) -> None:
     """The one thing to do next: run, wait or cancel, go on."""
     if run and run.status.state == RunState.DONE:
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -208,12 +208,12 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
             type="primary",
             icon=":material/play_arrow:",
             key="run",
-            disabled=not session.may_run(),
-            help=session.why_not(),
+            disabled=not session.can_run(),
+            help=session.disabled_reason(),
         )
         st.caption(f"{about} · {preview.train_sentences:,} sentences, {preview.steps:,} steps".strip(" ·"))
         _more(runs, config)
-    if reason := session.why_not():
+    if reason := session.disabled_reason():
         st.caption(reason)
     if takes := _outlook(runs, config):
         st.caption(f"[Budget](/budget): {address.plain(takes)}")
@@ -221,16 +221,16 @@ def _action(runs: Runs, config: SimulationConfig, preview: Preview, run: Run | N
         _submit(runs, config)
 
 
-def _outlook(runs: Runs, config: SimulationConfig) -> str:
+def _outlook(runs: Application, config: SimulationConfig) -> str:
     from engine.service import budget_service  # the database comes with it, which is open by now
 
     try:
-        return budget_service.outlook(runs, config)
+        return budget_service.budget_preview(runs, config)
     except EpsilonError as error:
         return str(error)
 
 
-def _submit(runs: Runs, config: SimulationConfig) -> None:
+def _submit(runs: Application, config: SimulationConfig) -> None:
     try:
         runs.submit(config, owner_pid=os.getpid())
     except EpsilonError as error:
@@ -239,7 +239,7 @@ def _submit(runs: Runs, config: SimulationConfig) -> None:
         st.rerun()
 
 
-def _progress(runs: Runs, run: Run) -> None:
+def _progress(runs: Application, run: Run) -> None:
     status = run.status
     left = messages.time_left(run)
     text = f"{status.stage or 'waiting'} · {status.progress:.0%}" + (f" · about {left} left" if left else "")
@@ -250,7 +250,7 @@ def _progress(runs: Runs, run: Run) -> None:
 
 
 def _details(
-    runs: Runs, run: Run | None, config: SimulationConfig, finished: Sequence[Run], seeds: Sequence[Run]
+    runs: Application, run: Run | None, config: SimulationConfig, finished: Sequence[Run], seeds: Sequence[Run]
 ) -> None:
     names = ["By entity type", "Numbers", "Download and repeat"]
     types, table, download, *held = st.tabs(names if config.federation.clients == 1 else [*names, "Clients"])
@@ -262,7 +262,9 @@ def _details(
             reference = curves.without_privacy(finished) if latest.final else None
             scores = curves.by_type((latest.test if latest.final else None) or latest.scores, reference)
             label, private = "F1 by entity type", config.privacy.private
-            picture = once(charts.f1_by_type, tuple(scores), private=private, key=config.canonical_json(), label=label)
+            picture = memoized_figure(
+                charts.f1_by_type, tuple(scores), private=private, key=config.canonical_json(), label=label
+            )
             show_picture(picture, key="types", label=label)
             part = "test" if latest.final else "validation"
             st.caption(f"Strict F1 by type on the {part} part; in brackets how many names there are.")
@@ -275,7 +277,7 @@ def _details(
             _clients(runs, config, latest)
 
 
-def _clients(runs: Runs, config: SimulationConfig, latest: RoundRecord | None) -> None:
+def _clients(runs: Application, config: SimulationConfig, latest: RoundRecord | None) -> None:
     """Who holds what, how each platform does, and what travelled."""
     if latest and latest.platforms:
         st.dataframe(platforms.rows(latest), hide_index=True)

@@ -7,7 +7,7 @@ import streamlit as st
 from engine.config import SimulationConfig
 from engine.corpus import OWN, CorpusInfo
 from engine.errors import EpsilonError, NotAllowed
-from engine.service import Intake, Runs
+from engine.service import Application, ImportSummary
 from pages.shared import address, session
 
 _NEXT, _TAKEN, _REFUSED, _READ = "corpus_next", "upload_taken", "upload_refused", "upload_read"
@@ -19,10 +19,10 @@ def follow() -> None:
         st.session_state.corpus = chosen
 
 
-def bring(runs: Runs) -> None:
+def bring(runs: Application) -> None:
     """The place for a file; what is wrong with it is said there. Nothing for those who may run nothing."""
     state = st.session_state
-    if not session.may_run():
+    if not session.can_run():
         return
     whose = "**everybody who opens this dashboard** sees it and its runs, until it is deleted here"
     if runs.person:
@@ -40,12 +40,12 @@ def bring(runs: Runs) -> None:
             _take(runs, file.name, file.getvalue())
         if file is not None and (problem := state.get(_REFUSED)):
             st.error(address.plain(problem), icon=":material/error:")
-    read: tuple[str, Intake] | None = state.get(_READ)
+    read: tuple[str, ImportSummary] | None = state.get(_READ)
     if read and read[0] == state.corpus:
         st.success(address.plain(summary(read[1])), icon=":material/task_alt:")
 
 
-def _take(runs: Runs, filename: str, data: bytes) -> None:
+def _take(runs: Application, filename: str, data: bytes) -> None:
     state = st.session_state
     state[_REFUSED] = None
     with st.status(f"Reading {len(data) / 1e6:.1f} MB …") as status:
@@ -59,7 +59,7 @@ def _take(runs: Runs, filename: str, data: bytes) -> None:
     st.rerun()
 
 
-def summary(found: Intake) -> str:
+def summary(found: ImportSummary) -> str:
     """What was read, in sentences."""
     train, validation, test = found.sentences
     names = ", ".join(f"{number:,} {kind}" for kind, number in sorted(found.names.items()))
@@ -69,7 +69,7 @@ def summary(found: Intake) -> str:
     )
 
 
-def manage(runs: Runs, info: CorpusInfo) -> None:
+def manage(runs: Application, info: CorpusInfo) -> None:
     """Another name for the chosen corpus, its end, or others who may use it, where it is the user's own."""
     if not info.name.startswith(OWN):
         return
@@ -104,11 +104,11 @@ def manage(runs: Runs, info: CorpusInfo) -> None:
             _do(lambda: runs.delete_corpus(info.name))
 
 
-def _for_all(runs: Runs) -> str:
+def _for_all(runs: Application) -> str:
     return "" if runs.person else ", for everybody"
 
 
-def _share(runs: Runs, info: CorpusInfo) -> None:
+def _share(runs: Application, info: CorpusInfo) -> None:
     shared = info.name in runs.shared("corpus")
     wanted = st.toggle(
         "Everybody who may sign in may use it",

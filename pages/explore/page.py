@@ -6,7 +6,7 @@ from pages.explore import controls, live, welcome
 from pages.shared import address, session, titles
 
 welcome.show()
-runs = session.runs()
+runs = session.application()
 chosen = controls.choose(runs)
 if faults := controls.problems():
     st.warning("\n\n".join(map(address.plain, faults)), icon=":material/link_off:")

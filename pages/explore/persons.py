@@ -7,7 +7,7 @@ import streamlit as st
 from engine.config import SimulationConfig
 from engine.errors import EpsilonError
 from engine.records import PrivacySpent, RoundRecord
-from engine.service import Runs
+from engine.service import Application
 from pages.explore import messages
 from pages.shared import address
 
@@ -16,7 +16,7 @@ MOST = 50
 _USUAL = 10
 
 
-def show(runs: Runs, config: SimulationConfig, privacy: PrivacySpent, last: RoundRecord | None) -> None:
+def show(runs: Application, config: SimulationConfig, privacy: PrivacySpent, last: RoundRecord | None) -> None:
     """ε of a person with as many sentences as the reader chooses. privacy: what is shown of one sentence, spent up to
     ``last``, or planned."""
     if math.isinf(privacy.epsilon):
@@ -36,7 +36,9 @@ def show(runs: Runs, config: SimulationConfig, privacy: PrivacySpent, last: Roun
     st.caption(messages.WORST_PERSON if config.federation.clients == 1 else messages.WORST_PERSON_OF_SEVERAL)
 
 
-def _epsilon(runs: Runs, config: SimulationConfig, size: int, privacy: PrivacySpent, last: RoundRecord | None) -> float:
+def _epsilon(
+    runs: Application, config: SimulationConfig, size: int, privacy: PrivacySpent, last: RoundRecord | None
+) -> float:
     """One sentence costs what the page shows of it, and more of them no less."""
     found = runs.person_epsilon(config, size, last) if size > 1 else None
     return max(found or 0.0, privacy.epsilon)

@@ -6,13 +6,13 @@ from engine.errors import EpsilonError
 from engine.records import Run
 from engine.reports.numbers import epsilon_text
 from engine.reports.scores import f1_text
-from engine.service import Runs
+from engine.service import Application
 from pages.shared import titles
 
 _PINNED = "pinned_run"
 
 
-def current(runs: Runs) -> Run | None:
+def current(runs: Application) -> Run | None:
     """The run that was pinned in this session, while it is there."""
     identity = st.session_state.get(_PINNED)
     if identity is None:

@@ -6,13 +6,13 @@ import streamlit as st
 
 from engine.config import SimulationConfig
 from engine.errors import EpsilonError
-from engine.service import Runs
+from engine.service import Application
 from pages.shared import address
 
 _WANTED, _REFUSED = "target_epsilon", "target_refused"
 
 
-def ask(runs: Runs, chosen: Callable[[], SimulationConfig]) -> None:
+def ask(runs: Application, chosen: Callable[[], SimulationConfig]) -> None:
     """A field for an ε; once it is filled, σ is set to what gives it. chosen: what all other widgets say."""
     st.number_input(
         "Or type the ε you want",
@@ -30,7 +30,7 @@ def ask(runs: Runs, chosen: Callable[[], SimulationConfig]) -> None:
         st.error(address.plain(problem), icon=":material/error:")
 
 
-def _take(runs: Runs, chosen: Callable[[], SimulationConfig]) -> None:
+def _take(runs: Application, chosen: Callable[[], SimulationConfig]) -> None:
     state = st.session_state
     wanted = state[_WANTED]
     state[_WANTED] = None

@@ -10,7 +10,7 @@ from pages.shared import seeded_noise_notice, session, tables, titles
 from pages.shared.metrics import METRICS
 from pages.shared.plotly_component import show
 
-runs = session.runs()
+runs = session.application()
 found = runs.overview()
 done = {each.run.config.corpus for each in found if each.last and each.last.final}
 here = sorted(done, key=lambda name: (name != "conll2003", name))

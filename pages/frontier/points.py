@@ -8,7 +8,7 @@ from typing import Any
 from engine.config import SimulationConfig, with_noise
 from engine.experiments.papers import jana_biemann_2021
 from engine.experiments.papers.jana_biemann_2021 import Row
-from engine.experiments.pareto import frontier as unbeaten
+from engine.experiments.pareto import pareto_front as unbeaten
 from engine.experiments.seed_aggregates import seeds_text
 from engine.experiments.statistics import Spread, spread
 from engine.experiments.token_f1 import published_metric

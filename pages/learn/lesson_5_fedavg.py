@@ -19,7 +19,7 @@ def show() -> None:
     left, right = st.columns([2.6, 1], gap="large")
     with right:
         setting = _chosen()
-    run = federated.live(setting, session.runs().settings)
+    run = federated.live(setting, session.application().settings)
     with left:
         st.fragment(_watch, run_every=None if run.look().done else POLL_SECONDS)(setting)
 
@@ -52,7 +52,7 @@ def _chosen() -> Setting:
 
 
 def _watch(setting: Setting) -> None:
-    run = federated.live(setting, session.runs().settings)
+    run = federated.live(setting, session.application().settings)
     seen = run.look()
     if seen.error:
         st.error(address.plain(seen.error), icon=":material/error:")

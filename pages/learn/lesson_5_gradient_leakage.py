@@ -49,7 +49,7 @@ def show(guess: float | None) -> None:
     with left:
         try:
             with st.spinner("Loading the tagger and its sentences: some seconds, once …", show_time=True):
-                there = fixtures.ready(session.runs().settings)
+                there = fixtures.load(session.application().settings)
             with st.spinner("Computing the update …"):
                 readings = gradient_leakage.by_noise(there, chosen[0])
         except EpsilonError as error:

@@ -43,7 +43,7 @@ def show(guess: float | None) -> None:
             with st.spinner("Taking the step …"):
                 table = _bench()
                 if view == VIEWS[3]:
-                    said, figure, more = step_figures.left_out(ablations.watch(table, missing))
+                    said, figure, more = step_figures.left_out(ablations.run_with_noise_check(table, missing))
                 elif view == VIEWS[2]:
                     said, figure, more = _larger(table, setting, steps, guess, passes=same == SAME[1])
                 else:
@@ -88,19 +88,19 @@ def _controls(*, fixed: bool) -> tuple[Setting, int]:
     return Setting(noise_multiplier=sigma, clip_norm=clip, batch_size=batch, before=before), steps
 
 
-def _bench() -> fixtures.Bench:
+def _bench() -> fixtures.LessonModel:
     place = st.empty()
 
     def tell(stage: str) -> None:
         place.caption(stage)
 
-    found = fixtures.ready(session.runs().settings, tell)
+    found = fixtures.load(session.application().settings, tell)
     place.empty()
     return found
 
 
 def _one(
-    table: fixtures.Bench, setting: Setting, steps: int, guess: float | None, *, whole: bool
+    table: fixtures.LessonModel, setting: Setting, steps: int, guess: float | None, *, whole: bool
 ) -> step_figures.Drawn:
     """One step. whole: its sum and its noise, and not each of its sentences."""
     price, step = dpsgd_step.price(table, setting, steps), dpsgd_step.step(table, setting)
@@ -110,7 +110,7 @@ def _one(
 
 
 def _larger(
-    table: fixtures.Bench, setting: Setting, steps: int, guess: float | None, *, passes: bool
+    table: fixtures.LessonModel, setting: Setting, steps: int, guess: float | None, *, passes: bool
 ) -> step_figures.Drawn:
     curves = {size: dpsgd_step.prices(table, setting, steps, size, passes=passes) for size in _COMPARED}
     return step_figures.larger(dpsgd_step.price(table, setting, steps), curves, guess)

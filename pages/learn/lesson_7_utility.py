@@ -41,8 +41,8 @@ def show(guess: float | None) -> None:
         corpus = st.selectbox("Sentences", CORPORA, format_func=titles.corpus, key="l7_corpus", bind="query-params")
         epsilon = math.inf if signed == SIGNED[-1] else float(signed)
         st.markdown(promise(epsilon))
-    here = session.runs().settings
-    points = _points(str(here.published), here.store_url, repr(session.who()), corpus)
+    here = session.application().settings
+    points = _points(str(here.published), here.store_url, repr(session.current_user()), corpus)
     said = answer(points, epsilon)
     with left:
         st.markdown(f"#### {said}")
@@ -122,7 +122,7 @@ def _of_100(point: Point | None) -> int:
 def _points(published: str, stored: str, person: str, corpus: str) -> tuple[Point, ...]:
     """The runs that are known, looked up once a minute. published, stored: where they are; person: who
     may see them."""
-    runs = session.runs()
+    runs = session.application()
     return utility_curve.curve(corpus, runs.train_sentences(corpus), runs.find)
 
 

@@ -13,7 +13,7 @@ from engine.experiments.papers import fedner_2020
 from engine.records import Run
 from engine.reports.fedner import TITLES
 from engine.reports.numbers import epsilon_text
-from engine.service import Runs
+from engine.service import Application
 from engine.taggers import splits_of
 from pages.medical import charts, messages
 from pages.medical.data_flow_diagram import drawing
@@ -34,7 +34,7 @@ _SCOPES = {
 }
 
 
-def show(runs: Runs) -> None:
+def show(runs: Application) -> None:
     """All of it: choices, the drawing, and the two runs."""
     here = {info.name for info in runs.corpora() if info.available}
     offered = [name for name in _OFFERED if name in here]
@@ -70,7 +70,7 @@ def show(runs: Runs) -> None:
 
 
 @st.cache_data(show_spinner="Comparing the hospitals' sentences …", max_entries=64)
-def _in_common(_runs: Runs, name: str) -> tuple[int, int] | None:
+def _in_common(_runs: Application, name: str) -> tuple[int, int] | None:
     """Training sentences that are left out, and all; None where the corpora cannot be read."""
     try:
         return _runs.in_common(name), _runs.train_sentences(name)
@@ -78,7 +78,7 @@ def _in_common(_runs: Runs, name: str) -> tuple[int, int] | None:
         return None  # a run says why
 
 
-def _chosen(runs: Runs, offered: Sequence[str]) -> tuple[SimulationConfig | None, float | None]:
+def _chosen(runs: Application, offered: Sequence[str]) -> tuple[SimulationConfig | None, float | None]:
     left, right = st.columns(2)
     platforms = left.multiselect(
         "Hospitals, each with",
@@ -122,19 +122,19 @@ def _chosen(runs: Runs, offered: Sequence[str]) -> tuple[SimulationConfig | None
 
 
 @st.cache_data(show_spinner=False, max_entries=64)
-def _sigma(_runs: Runs, key: str, _config: SimulationConfig, epsilon: float) -> float:
+def _sigma(_runs: Application, key: str, _config: SimulationConfig, epsilon: float) -> float:
     return _runs.noise_multiplier_for(_config, epsilon)
 
 
-def _noised(runs: Runs, config: SimulationConfig, epsilon: float) -> SimulationConfig:
+def _noised(runs: Application, config: SimulationConfig, epsilon: float) -> SimulationConfig:
     return with_noise(config, _sigma(runs, config.canonical_json(), config, epsilon))
 
 
-def _under_way(runs: Runs, both: Sequence[SimulationConfig]) -> bool:
+def _under_way(runs: Application, both: Sequence[SimulationConfig]) -> bool:
     return any(run and not run.status.state.final for run in map(runs.find, both))
 
 
-def _watch(runs: Runs, both: Sequence[SimulationConfig]) -> None:
+def _watch(runs: Application, both: Sequence[SimulationConfig]) -> None:
     found = [runs.find(config) for config in both]
     going_on = [run for run in found if run and not run.status.state.final]
     missing = [config for config, run in zip(both, found, strict=True) if run is None or _ended_early(run)]
@@ -143,8 +143,8 @@ def _watch(runs: Runs, both: Sequence[SimulationConfig]) -> None:
             "Run" if len(missing) == 1 else "Run both",
             type="primary",
             icon=":material/play_arrow:",
-            disabled=not session.may_run(),
-            help=session.why_not(),
+            disabled=not session.can_run(),
+            help=session.disabled_reason(),
         ):
             _submit(runs, missing)
         for run in going_on:
@@ -183,7 +183,7 @@ def _ended_early(run: Run) -> bool:
     return run.status.state.final and not run.final
 
 
-def _submit(runs: Runs, missing: Sequence[SimulationConfig]) -> None:
+def _submit(runs: Application, missing: Sequence[SimulationConfig]) -> None:
     try:
         runs.submit_all(missing, owner_pid=os.getpid())
     except EpsilonError as error:
@@ -214,7 +214,7 @@ def _ends(found: Sequence[Run | None], both: Sequence[SimulationConfig]) -> list
     return [row | ({"ε together": spent.get(name, "")} if spent else {}) for name, row in rows.items()]
 
 
-def _fetch(runs: Runs, names: Sequence[str]) -> None:
+def _fetch(runs: Application, names: Sequence[str]) -> None:
     st.info(
         "The medical corpora are not on this machine yet. They are public and can be fetched.",
         icon=":material/download:",

@@ -9,7 +9,7 @@ from pages.shared import address, seeded_noise_notice, session, submitting
 from pages.shared import tables as shown
 from pages.shared.plotly_component import show
 
-runs = session.runs()
+runs = session.application()
 about = fedner_2020.published()
 rows = [fedner_2020.measure(cell, runs.find) for cell in fedner_2020.cells()]
 st.markdown(f"### {address.plain(messages.answer(rows))}")

@@ -10,7 +10,7 @@ from pages.shared import address, seeded_noise_notice, session, submitting, tabl
 from pages.shared.metrics import METRICS
 from pages.shared.plotly_component import show
 
-runs = session.runs()
+runs = session.application()
 about = printed.published()
 st.markdown("### What was printed, and what the same settings give when the noise reaches the weights")
 st.caption(f"{about['title']}. {about['authors']}, {about['venue']}, doi:{about['doi']}.")
@@ -25,7 +25,7 @@ if corpus != "conll2003":
 found = [printed.measure(cell, runs.find) for cell in printed.cells(corpus=corpus)]
 tables.older(run for each in found for run in each.found.runs)
 repeats = runs.repeated({run.run_id: run for each in found for run in each.found.runs}.values())
-what_ifs = [(name, over_seeds(config, runs.find)) for name, config in printed.what_ifs(corpus).items()]
+what_ifs = [(name, over_seeds(config, runs.find)) for name, config in printed.counterfactuals(corpus).items()]
 columns = {
     name: tables.number(format="%.3f")
     for name in ("printed P", "printed R", "printed F1", "P", "R", "F1", *paper.WHAT_IF_SCORES)

@@ -9,7 +9,7 @@ from engine.experiments.papers import jana_biemann_2021
 from engine.experiments.papers.jana_biemann_2021 import Row
 from engine.experiments.seed_aggregates import OverSeeds
 from engine.reports.numbers import epsilon_text
-from engine.service.reproducibility import Repeat
+from engine.service.reproducibility import Rerun
 from pages.shared import address, charts, palette
 from pages.shared.metrics import in_metric
 
@@ -17,7 +17,7 @@ WHAT_IF_SCORES = ("F1, published metric", "F1, whole names")
 """Columns of the what-if runs."""
 
 
-def rows(found: Sequence[Row], metric: str, repeats: Mapping[str, Repeat]) -> list[dict[str, Any]]:
+def rows(found: Sequence[Row], metric: str, repeats: Mapping[str, Rerun]) -> list[dict[str, Any]]:
     """A table to show: printed, measured, the difference, what came of runs that were computed again, where to look."""
     shown = []
     for each in found:
@@ -45,7 +45,7 @@ def rows(found: Sequence[Row], metric: str, repeats: Mapping[str, Repeat]) -> li
     return shown
 
 
-def _again(repeats: Sequence[Repeat]) -> str:
+def _again(repeats: Sequence[Rerun]) -> str:
     """Of a row's runs those that were computed again and came out the same; else the largest difference of F1."""
     known = [each.outcome for each in repeats if each.outcome]
     apart = [each for each in known if not each.identical]

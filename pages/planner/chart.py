@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from engine.experiments.planner.curve import Curve, Family
+from engine.experiments.planner.curve import ConfigFamily, Curve
 from engine.experiments.planner.evidence import Setting
-from engine.experiments.planner.recommendation import Plan
+from engine.experiments.planner.recommendation import Recommendation
 from engine.experiments.planner.targets import Measure
 from engine.experiments.statistics import spread
 from engine.reports.numbers import epsilon_text
@@ -19,7 +19,7 @@ MOST = 4
 """Curves that can be told apart, band upon band."""
 
 
-def picture(plan: Plan, drawn: Sequence[tuple[Family, Curve]], *, key: str) -> go.Figure:
+def picture(plan: Recommendation, drawn: Sequence[tuple[ConfigFamily, Curve]], *, key: str) -> go.Figure:
     """All settings, the chosen curves with their bands, what is asked for. A click opens a setting in Explore."""
     measure = plan.target.main
     axis = EpsilonAxis([each.epsilon for each in plan.evidence.settings])

@@ -18,7 +18,7 @@ SCORES = {
     "F1": st.column_config.TextColumn("F1", help="Mean over seeds, and its 95 % interval where there are several.")
 }
 
-runs = session.runs()
+runs = session.application()
 overview = runs.overview()
 finished = {each.run.config.corpus for each in overview if each.last and each.last.final}
 here = sorted(finished, key=lambda name: (name != "conll2003", name))

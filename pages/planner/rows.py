@@ -7,7 +7,7 @@ import pandas as pd
 
 from engine.config import FLAT, SimulationConfig
 from engine.experiments.planner.ranking import Judged
-from engine.experiments.planner.recommendation import NextRun, Plan
+from engine.experiments.planner.recommendation import NextRun, Recommendation
 from engine.reports.numbers import epsilon_text
 from engine.reports.planner import GRADES, measure_text, next_text, reading_text, rows, seeds
 from pages.shared import address, metrics, titles
@@ -37,7 +37,7 @@ def _reached(each: Judged) -> dict[str, str]:
     return {"reached": f"{GRADES[each.grade]}, {each.hits:,} of {number:,}"} if each.thresholds else {}
 
 
-def selection(plan: Plan) -> str:
+def selection(plan: Recommendation) -> str:
     """Which settings stand in the table."""
     if not plan.target.thresholds:
         return "None of the others within these limits has a higher F1 at the same price."
@@ -53,7 +53,7 @@ def next_run(each: NextRun) -> str:
     return f"{address.plain(next_text(each))}. [Open it in Explore]({address.link(each.config)})"
 
 
-def csv(plan: Plan) -> str:
+def csv(plan: Recommendation) -> str:
     """All private settings that were compared, those that clear the target most first."""
     found = rows(sorted(plan.answer.compared, key=lambda each: (-each.grade, -each.margin)))
     return pd.DataFrame([each | {"runs": " ".join(each["runs"])} for each in found]).to_csv(index=False)

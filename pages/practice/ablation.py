@@ -6,7 +6,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from engine.experiments.recommended_settings import Rung
+from engine.experiments.recommended_settings import RecipeStep
 from engine.experiments.seed_aggregates import OverSeeds
 from engine.reports.numbers import epsilon_text
 from pages.shared import address, charts, metrics, palette
@@ -18,7 +18,7 @@ _COLOURS = (palette.PRECISION, palette.RECALL, palette.F1)
 class Step:
     """A rung with what its runs gave, by ε asked for."""
 
-    rung: Rung
+    rung: RecipeStep
     measured: dict[float, OverSeeds]
 
 

@@ -10,7 +10,7 @@ from pages.practice import ablation
 from pages.shared import seeded_noise_notice, session, submitting, tables, titles
 from pages.shared.plotly_component import show
 
-runs = session.runs()
+runs = session.application()
 left, right = st.columns([3, 1], vertical_alignment="bottom")
 corpus = right.selectbox("Corpus", ["conll2003", "synthetic"], format_func=titles.corpus)
 sentences = runs.train_sentences(corpus)
@@ -18,7 +18,7 @@ steps = [
     ablation.Step(
         rung,
         {
-            epsilon: over_seeds(recommended_settings.rung(number, corpus, sentences, epsilon), runs.find)
+            epsilon: over_seeds(recommended_settings.recipe_step(number, corpus, sentences, epsilon), runs.find)
             for epsilon in recommended_settings.EPSILONS
         },
     )
@@ -46,7 +46,7 @@ split = [
     recommended_settings.federated(corpus, sentences, clients, rounds, epsilon)
     for clients, rounds in itertools.product(recommended_settings.CLIENTS, recommended_settings.ROUNDS)
 ]
-together = [recommended_settings.good_practice(corpus, sentences, epsilon), *split]
+together = [recommended_settings.recommended_settings(corpus, sentences, epsilon), *split]
 held = [over_seeds(config, runs.find) for config in together]
 ladders = [found for step in steps for found in step.measured.values()]
 tables.older(run for found in (*ladders, *held) for run in found.runs)

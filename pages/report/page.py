@@ -8,7 +8,7 @@ from pages.shared import run_picker, session
 
 USUAL = SimulationConfig.from_flat({"corpus": "conll2003", "tagger": "bilstm-tddl"})
 
-runs = session.runs()
+runs = session.application()
 st.markdown("### What does a run promise, to whom, and who checked it?")
 chosen = run_picker.choose(runs, st.query_params.get("run"), USUAL)
 if chosen is None:

@@ -9,14 +9,14 @@ from engine.reports.document import html_file
 from engine.reports.document.formats import FORMATS
 from engine.reports.document.model import Document
 from engine.reports.privacy_report import builder
-from engine.service import Runs, report_evidence
+from engine.service import Application, report_evidence
 from pages.shared import downloads
 
 _KEPT = "report"
 """The last document: nothing is looked up again while its reader only reads."""
 
 
-def show(runs: Runs, chosen: Run, beside: Run | None) -> None:
+def show(runs: Application, chosen: Run, beside: Run | None) -> None:
     """The report on one run, or two side by side, with buttons to take it away. Raises StoreError, InvalidConfig."""
     document = _document(runs, chosen, beside)
     name = f"privacy-report-{chosen.run_id}" + (f"-{beside.run_id}" if beside else "")
@@ -38,7 +38,7 @@ def show(runs: Runs, chosen: Run, beside: Run | None) -> None:
     st.code(f".venv/bin/python -m engine report {chosen.run_id}{second} --format pdf", language="bash", wrap_lines=True)
 
 
-def _document(runs: Runs, chosen: Run, beside: Run | None) -> Document:
+def _document(runs: Application, chosen: Run, beside: Run | None) -> Document:
     wanted = (chosen.run_id, beside.run_id if beside else None, len(runs.recent(5000)))
     known: tuple[object, Document | None] = st.session_state.get(_KEPT, (None, None))
     document = known[1]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from engine.errors import EpsilonError
-from engine.service import LONGEST_NOTE, Runs
+from engine.service import LONGEST_NOTE, Application
 from pages.shared import address
 
 _QUESTION = "runs_question"
@@ -53,7 +53,7 @@ def show_question() -> None:
 
 
 @st.dialog("Delete runs")
-def delete(runs: Runs, run_ids: Sequence[str]) -> None:
+def delete(runs: Application, run_ids: Sequence[str]) -> None:
     """Ask whether they shall be deleted."""
     number = "this run" if len(run_ids) == 1 else f"these {len(run_ids):,} runs"
     st.markdown(f"Delete {number} with all records? This cannot be undone; the same settings can be run again.")
@@ -65,7 +65,7 @@ def delete(runs: Runs, run_ids: Sequence[str]) -> None:
 
 
 @st.dialog("Note")
-def note(runs: Runs, run_ids: Sequence[str], before: str) -> None:
+def note(runs: Application, run_ids: Sequence[str], before: str) -> None:
     """Ask for a text beside them. before: what stands there now."""
     number = "this run" if len(run_ids) == 1 else f"these {len(run_ids):,} runs, in place of any that they have"
     text = st.text_area(f"What shall stand beside {number}?", before, key=f"note-{run_ids[0]}")

@@ -13,7 +13,7 @@ import streamlit as st
 from engine.experiments.seed_aggregates import engine_of
 from engine.records import EntityScores, RoundRecord, Run, RunKind, RunState
 from engine.reports.numbers import epsilon_text
-from engine.service import Overview, Runs, table_export
+from engine.service import Application, Overview, table_export
 from pages.runs import actions, pagination
 from pages.shared import address, compare_selection, downloads, metrics, tables, titles
 
@@ -28,7 +28,7 @@ SIGNS = {
 }
 
 
-def show(runs: Runs) -> None:
+def show(runs: Application) -> None:
     """The whole page. Raises StoreError."""
     st.fragment(_view, run_every=POLL_SECONDS if runs.going_on() else None)(runs)
     actions.show_question()
@@ -166,7 +166,7 @@ def _plain(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value).lower()
 
 
-def _view(runs: Runs) -> None:
+def _view(runs: Application) -> None:
     found = pagination.looked_at(runs)
     st.markdown(f"### {pagination.among(found, runs.number())}{summary(found)}")
     left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
@@ -262,7 +262,7 @@ def _content(listed: Sequence[Overview], ending: str) -> bytes:
     return table_export.content(table_export.runs_table(listed), ending)
 
 
-def _actions(runs: Runs, chosen: Sequence[Overview]) -> None:
+def _actions(runs: Application, chosen: Sequence[Overview]) -> None:
     """What can be done to the chosen runs."""
     mine = [each.run.run_id for each in chosen if not each.run.published]
     active = [each.run.run_id for each in chosen if not each.run.status.state.final]
@@ -295,7 +295,7 @@ def _actions(runs: Runs, chosen: Sequence[Overview]) -> None:
             st.caption("Published runs stay as they are.")
 
 
-def _sharing(runs: Runs, mine: Sequence[str]) -> None:
+def _sharing(runs: Application, mine: Sequence[str]) -> None:
     """Let everybody who may sign in see them, or nobody else any longer."""
     shared = bool(mine) and set(mine) <= runs.shared("run")
     if st.button(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from engine.records import Run
-from engine.service import Overview, Runs
+from engine.service import Application, Overview
 from pages.runs import actions
 
 ROWS = 1_000
@@ -17,7 +17,7 @@ _FIRST, _PAST = "runs_first_row", "runs_past"
 """Place of the first row among all that were found; and the last runs of the lists that were gone through."""
 
 
-def looked_at(runs: Runs) -> list[Overview]:
+def looked_at(runs: Application) -> list[Overview]:
     """The runs that are looked through: the newest, or older ones where somebody went on to them. Raises StoreError."""
     found = _after(runs, _past()[-1] if _past() else None)
     if not found and _past():  # they are deleted
@@ -45,7 +45,7 @@ def shown(order: Sequence[str]) -> Sequence[str]:
     return order[first : first + ROWS]
 
 
-def steps(runs: Runs, order: Sequence[str], found: Sequence[Overview], like: Callable[..., bool]) -> None:
+def steps(runs: Application, order: Sequence[str], found: Sequence[Overview], like: Callable[..., bool]) -> None:
     """Where the rows stand among all that were found, and the ways on from them. like: whether one that is looked for
     is among these. Raises StoreError."""
     first, past = _first(order), _past()
@@ -69,7 +69,7 @@ def steps(runs: Runs, order: Sequence[str], found: Sequence[Overview], like: Cal
             st.caption(f"Rows {first + 1:,} to {min(first + ROWS, len(order)):,} of {len(order):,}.")
 
 
-def _further(runs: Runs, last: Run, like: Callable[..., bool]) -> Run | None:
+def _further(runs: Application, last: Run, like: Callable[..., bool]) -> Run | None:
     """The run behind which the next one is that is looked for; None where there is none."""
     while found := _after(runs, last):
         if like(found):
@@ -78,7 +78,7 @@ def _further(runs: Runs, last: Run, like: Callable[..., bool]) -> Run | None:
     return None
 
 
-def _after(runs: Runs, last: Run | None) -> list[Overview]:
+def _after(runs: Application, last: Run | None) -> list[Overview]:
     return runs.overview(LOOKED_AT, repeats=True, before=last)
 
 

@@ -3,11 +3,11 @@
 import streamlit as st
 
 from engine.errors import EpsilonError
-from engine.service import Runs
+from engine.service import Application
 from pages.shared import address
 
 
-def show(runs: Runs) -> None:
+def show(runs: Application) -> None:
     """A line below the list. Nothing where no tagger was kept."""
     sizes = runs.models()
     if not sizes:
@@ -26,7 +26,7 @@ def summary(sizes: dict[str, int]) -> str:
     return f"Kept beside your runs: {number}, {sum(sizes.values()) / 1e6:,.1f} MB. Each goes with its run."
 
 
-def _remove(runs: Runs) -> None:
+def _remove(runs: Application) -> None:
     try:
         runs.forget_models()
     except EpsilonError as error:

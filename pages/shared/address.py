@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from engine.config import SimulationConfig
-from engine.corpus.files import names_in
+from engine.corpus.files import corpus_names
 from engine.errors import InvalidConfig
 from engine.records import Run
 
@@ -118,7 +118,7 @@ def read(fields: Mapping[str, str], corpora: Collection[str]) -> tuple[Simulatio
         try:
             if name not in FIELDS:
                 raise InvalidConfig(f"the link has the unknown field {_shown(name)}")
-            if name == "corpus" and not names_in(text).issubset(corpora):
+            if name == "corpus" and not corpus_names(text).issubset(corpora):
                 raise InvalidConfig(f"corpus={_shown(text)} is not in the catalogue here")
             config = _with(config, name, text)
         except InvalidConfig as error:

@@ -13,7 +13,7 @@ def button(
 ) -> None:
     """Offer what ``content`` makes as a file called ``name``. Nobody waits for files that nobody wants, and the page
     stays as it is."""
-    runs = session.runs()
+    runs = session.application()
 
     def taken() -> str | bytes:
         runs.allow("export", name, Role.VIEWER)

@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 import streamlit as st
 from streamlit.components.v2.types import ComponentRenderer
 
-from engine.artifact_store import written_whole
+from engine.artifact_store import atomic_write
 from pages.shared import charts
 
 _STATIC = Path(__file__).resolve().parents[2] / "static"
@@ -143,7 +143,7 @@ def _component() -> ComponentRenderer:
 
 
 @lru_cache(maxsize=256)
-def once(make: Callable[..., go.Figure], *what: Hashable, label: str, **how: Hashable) -> str:
+def memoized_figure(make: Callable[..., go.Figure], *what: Hashable, label: str, **how: Hashable) -> str:
     """What ``make`` draws, for :func:`show`: once for all who look at the same, and for all polls that find nothing
     new."""
     return _written(make(*what, **how), label)
@@ -155,7 +155,8 @@ def _written(figure: go.Figure, label: str) -> str:
 
 
 def show(figure: go.Figure | str, *, key: str, label: str, marked: bool = False) -> Mapping[str, Any]:
-    """Draw ``figure``, or what :func:`once` gave; ``label`` says in words what it shows, for those who cannot see it.
+    """Draw ``figure``, or what :func:`memoized_figure` gave; ``label`` says in words what it shows, for those who
+    cannot see it.
     marked: whether marks on parallel axes come back, as ranges by the name of an axis; else nothing comes back."""
     written = figure if isinstance(figure, str) else _written(figure, label)
     config = charts.CONFIG | ({"modeBarButtons": [["toImage"]]} if marked else {})  # nothing to zoom
@@ -174,6 +175,6 @@ def _script_address() -> str:
     """
     place = _STATIC / "vendor" / _SCRIPT
     if not place.exists():
-        with written_whole(place, "What draws pictures") as passing:
+        with atomic_write(place, "What draws pictures") as passing:
             passing.write_bytes((Path(plotly.__file__).parent / "package_data" / "plotly.min.js").read_bytes())
     return f"app/static/vendor/{_SCRIPT}"

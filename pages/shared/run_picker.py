@@ -4,11 +4,11 @@ import streamlit as st
 
 from engine.config import SimulationConfig
 from engine.records import Run
-from engine.service import Runs
+from engine.service import Application
 from pages.shared import group_by_config, titles
 
 
-def choose(runs: Runs, asked: str | None, usual: SimulationConfig, *, key: str = "") -> Run | None:
+def choose(runs: Application, asked: str | None, usual: SimulationConfig, *, key: str = "") -> Run | None:
     """The run that the reader chooses; at first the one that was ``asked`` for, else one of the ``usual`` setting; None
     where no run is done. key: tells two such choices on one page apart. Raises RunNotFound."""
     linked = runs.get(asked) if asked else None

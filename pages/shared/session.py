@@ -9,22 +9,22 @@ from typing import Any
 import streamlit as st
 
 from engine.access import roles
-from engine.access.roles import Person, Role
+from engine.access.roles import Role, User
 from engine.errors import EpsilonError, NotAllowed
-from engine.service import Runs
+from engine.service import Application
 
 
 class NotSignedIn(NotAllowed):
     """Nobody has signed in, or too long ago."""
 
 
-def runs() -> Runs:
+def application() -> Application:
     """The runs that whoever looks may see. Raises NotAllowed."""
-    person = who()
+    person = current_user()
     return _every() if person is None else _of(person)
 
 
-def who() -> Person | None:
+def current_user() -> User | None:
     """Who has signed in; None where nobody has to. Raises NotAllowed, InvalidConfig."""
     access = _every().settings.access
     if access is None:
@@ -42,31 +42,31 @@ def claims() -> dict[str, Any]:
     return dict(st.user.to_dict())
 
 
-def may_run() -> bool:
+def can_run() -> bool:
     """Whether whoever looks may have anything computed."""
-    person = who()
+    person = current_user()
     return person is None or person.role.may(Role.RUNNER)
 
 
-def why_not() -> str | None:
+def disabled_reason() -> str | None:
     """What to say beside a button that would have something computed, where whoever looks may not press it."""
-    return None if may_run() else "You may look at everything that is shared; to run something takes the role runner."
+    return None if can_run() else "You may look at everything that is shared; to run something takes the role runner."
 
 
 @st.cache_resource(show_spinner=False)
-def _every() -> Runs:
+def _every() -> Application:
     """The runs of this server. What is slow to import is fetched behind the first paint."""
-    opened = Runs.from_environment()
-    threading.Thread(target=_behind_the_scenes, args=(opened,), daemon=True).start()
+    opened = Application.from_environment()
+    threading.Thread(target=_warm_up_in_background, args=(opened,), daemon=True).start()
     return opened
 
 
-@st.cache_resource(show_spinner=False, max_entries=1000, hash_funcs={Person: repr})
-def _of(person: Person) -> Runs:
+@st.cache_resource(show_spinner=False, max_entries=1000, hash_funcs={User: repr})
+def _of(person: User) -> Application:
     return _every().of(person)
 
 
-def _behind_the_scenes(opened: Runs) -> None:
+def _warm_up_in_background(opened: Application) -> None:
     """Runs that a crashed app left are taken up; the accountant is there when a slider moves."""
     import contextlib
 

@@ -8,13 +8,13 @@ import streamlit as st
 from engine.config import SimulationConfig
 from engine.errors import EpsilonError
 from engine.records import Run, RunState
-from engine.service import Runs, reproducibility
+from engine.service import Application, reproducibility
 from pages.shared import address, session
 
 POLL_SECONDS = 2.0
 
 
-def missing(runs: Runs, configs: Sequence[SimulationConfig]) -> list[SimulationConfig]:
+def missing(runs: Application, configs: Sequence[SimulationConfig]) -> list[SimulationConfig]:
     """Those of which no run of today's engine is done, waits or is under way."""
     left = []
     for config in configs:
@@ -24,7 +24,7 @@ def missing(runs: Runs, configs: Sequence[SimulationConfig]) -> list[SimulationC
     return left
 
 
-def button(runs: Runs, configs: Sequence[SimulationConfig], what: str, *, key: str) -> None:
+def button(runs: Application, configs: Sequence[SimulationConfig], what: str, *, key: str) -> None:
     """Offer to run what is missing ``what`` ("of this table"); says so where nothing is."""
     if not configs:
         st.caption(f"All runs {what} are there or under way.")
@@ -32,13 +32,13 @@ def button(runs: Runs, configs: Sequence[SimulationConfig], what: str, *, key: s
         f"Run what is missing {what} ({_plural(configs)})",
         icon=":material/play_arrow:",
         key=key,
-        disabled=not session.may_run(),
-        help=session.why_not(),
+        disabled=not session.can_run(),
+        help=session.disabled_reason(),
     ):
         _ask(runs, configs, again=False)
 
 
-def again(runs: Runs, configs: Sequence[SimulationConfig], what: str, *, key: str) -> None:
+def again(runs: Application, configs: Sequence[SimulationConfig], what: str, *, key: str) -> None:
     """Offer to compute ``what`` ("this table") once more where it is done, and say whether it came out the same."""
     every = [run for run in map(runs.find, configs) if run and run.final and not run.outdated]
     done = [run for run in every if run.config.privacy.noise_source != "system"]
@@ -51,7 +51,7 @@ def again(runs: Runs, configs: Sequence[SimulationConfig], what: str, *, key: st
         f"Run {what} again ({_plural(done)})",
         icon=":material/replay:",
         key=key,
-        disabled=not session.may_run(),
+        disabled=not session.can_run(),
         help="Computes them once more on this machine, beside the first runs, which stay, and says whether they come "
         f"out the same. The first ones took {max(minutes, 0.1):.2g} minutes one after another.",
     ):
@@ -60,7 +60,7 @@ def again(runs: Runs, configs: Sequence[SimulationConfig], what: str, *, key: st
     st.fragment(_progress, run_every=POLL_SECONDS if under_way else None)(runs, done, under_way)
 
 
-def cancel(runs: Runs, *run_ids: str) -> None:
+def cancel(runs: Application, *run_ids: str) -> None:
     """Stop runs, or say why not."""
     try:
         for run_id in run_ids:
@@ -71,7 +71,7 @@ def cancel(runs: Runs, *run_ids: str) -> None:
         st.rerun()
 
 
-def _progress(runs: Runs, done: Sequence[Run], under_way: bool) -> None:
+def _progress(runs: Application, done: Sequence[Run], under_way: bool) -> None:
     found = runs.repeated(done).values()
     if text := reproducibility.summary(found):
         st.caption(text)
@@ -79,11 +79,11 @@ def _progress(runs: Runs, done: Sequence[Run], under_way: bool) -> None:
         st.rerun()  # the table above says it too
 
 
-def _under_way(found: Iterable[reproducibility.Repeat]) -> bool:
+def _under_way(found: Iterable[reproducibility.Rerun]) -> bool:
     return any(not each.state.final for each in found)
 
 
-def _ask(runs: Runs, configs: Sequence[SimulationConfig], *, again: bool) -> None:
+def _ask(runs: Application, configs: Sequence[SimulationConfig], *, again: bool) -> None:
     """Submit all of them, or say why not."""
     try:
         runs.submit_all(configs, again=again, owner_pid=os.getpid())

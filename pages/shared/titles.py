@@ -6,7 +6,7 @@ from typing import Any
 from engine.config import JOIN, NOTHING, SYNTHETIC, PrivacyConfig, SimulationConfig
 from engine.corpus import OWN
 from engine.corpus.catalogue import NAMED
-from engine.corpus.files import without_split
+from engine.corpus.files import base_name_and_split
 from engine.reports.numbers import delta_text
 from engine.taggers import KINDS
 
@@ -55,7 +55,7 @@ def corpus(name: str) -> str:
         return JOIN.join(map(corpus, name.split(JOIN)))
     if name == SYNTHETIC:
         return _SYNTHETIC
-    base, split = without_split(name)
+    base, split = base_name_and_split(name)
     if split is not None:
         return f"{corpus(base)}, split {split}"
     return NAMED[name].title if name in NAMED else name.rsplit("/", 1)[-1].removeprefix(OWN)

@@ -17,7 +17,7 @@ from streamlit import config
 from streamlit.runtime.app_session import AppSession
 
 
-class Mailbox:
+class BatchedEventQueue:
     """What the threads of a session say to its event loop. take: what the loop does with each message."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, take: Callable[..., None]) -> None:
@@ -42,14 +42,14 @@ class Mailbox:
                 self._loop.call_exception_handler({"message": "A script's message failed.", "exception": error})
 
 
-def stand() -> None:
+def install() -> None:
     """Have it so in all sessions that this process serves from now on."""
     look_up = config.get_option
 
     def event(self: AppSession, *said: Any, **more: Any) -> None:
         box = self.__dict__.get("mailbox")
         if box is None:
-            made = Mailbox(self._event_loop, self._handle_scriptrunner_event_on_event_loop)
+            made = BatchedEventQueue(self._event_loop, self._handle_scriptrunner_event_on_event_loop)
             box = self.__dict__.setdefault("mailbox", made)
         box.put(*said, **more)
 

@@ -14,9 +14,9 @@ from streamlit.web.server.starlette import starlette_app
 
 @lru_cache(maxsize=1)
 def _runs() -> Any:
-    from engine.service import Runs
+    from engine.service import Application
 
-    return Runs.from_environment()
+    return Application.from_environment()
 
 
 async def _answer(request: Request) -> Response:
@@ -35,7 +35,7 @@ def _from_here(request: Request) -> bool:
     return not handed_on and request.client is not None and request.client.host in ("127.0.0.1", "::1")
 
 
-def stand() -> None:
+def install() -> None:
     """Have every server that this process starts from now on answer there."""
     ours = starlette_app.create_streamlit_routes
 

@@ -21,7 +21,7 @@ GONE_SECONDS = 10.0
 """A session that has not polled for so long looks no longer."""
 
 
-class Crowd:
+class PollThrottle:
     """The sessions that poll. clock: seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -45,9 +45,9 @@ class Crowd:
             return True
 
 
-def stand() -> None:
+def install() -> None:
     """Have it so in all sessions that this process serves from now on."""
-    crowd, session_asks, script_is_asked = Crowd(), AppSession.request_rerun, ScriptRequests.request_rerun
+    crowd, session_asks, script_is_asked = PollThrottle(), AppSession.request_rerun, ScriptRequests.request_rerun
 
     def asks(self: AppSession, client_state: ClientState | None) -> None:
         polls = client_state is not None and client_state.is_auto_rerun

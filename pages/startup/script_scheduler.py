@@ -26,7 +26,7 @@ _LOOK_SECONDS = 0.25
 """Between two looks of who waits, at whether others have become long."""
 
 
-class Turns:
+class ScriptScheduler:
     """Who runs and who waits. clock: seconds."""
 
     def __init__(self, at_once: int = AT_ONCE, clock: Callable[[], float] = time.monotonic) -> None:
@@ -73,9 +73,9 @@ class Turns:
             ticket.set()
 
 
-def stand() -> None:
+def install() -> None:
     """Have it so in all sessions that this process serves from now on."""
-    turns, run = Turns(), ScriptRunner._run_script
+    turns, run = ScriptScheduler(), ScriptRunner._run_script
 
     def in_turn(self: ScriptRunner, rerun_data: RerunData) -> None:
         """A script that was told to stop while it waited does nothing: its session has another by now, and as it begins

@@ -63,7 +63,7 @@ class Guard:
         await self._app(scope, receive, send_guarded)
 
 
-def stand() -> None:
+def install() -> None:
     """Have every server that this process starts from now on guarded."""
     ours = starlette_app.create_streamlit_middleware
 

@@ -16,9 +16,9 @@ from pages.startup import event_batching, metrics_endpoint, poll_throttle, scrip
 
 if __name__ == "__main__":
     PagesManager.uses_pages_directory = False
-    security_headers.stand()
-    metrics_endpoint.stand()
-    poll_throttle.stand()
-    event_batching.stand()
-    script_scheduler.stand()
+    security_headers.install()
+    metrics_endpoint.install()
+    poll_throttle.install()
+    event_batching.install()
+    script_scheduler.install()
     sys.exit(main())

@@ -2,16 +2,16 @@
 
 import streamlit as st
 
-from engine.access.roles import Person
+from engine.access.roles import User
 from engine.errors import EpsilonError
 from pages.shared import address, session
 from pages.startup import theme
 
 
-def required() -> Person | None:
+def required() -> User | None:
     """Who has signed in, None where nobody has to; asks, and ends the page, where nobody has."""
     try:
-        person = session.who()
+        person = session.current_user()
     except session.NotSignedIn as error:
         _ask(str(error))
         st.stop()
@@ -28,7 +28,7 @@ def required() -> Person | None:
 @st.cache_resource(show_spinner=False, max_entries=10_000)
 def _came(name: str, when: object) -> None:
     """Write down each sign-in once, however many pages it opens. name, when: of whom it is, and of what time."""
-    session.runs().note_sign_in()
+    session.application().note_sign_in()
 
 
 def _ask(why: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from engine.reports.numbers import epsilon_text
-from engine.service import Answer, Offer
+from engine.service import AvailableModel, TaggingResult
 from engine.tagging import published_taggers
 from engine.tagging.entities import Entity, Tagged, left
 from engine.tagging.missed_entities import Name, of_others
@@ -17,7 +17,7 @@ DEMONSTRATION = (
 )
 
 
-def title(offer: Offer) -> str:
+def title(offer: AvailableModel) -> str:
     """What a tagger is called."""
     run = offer.run
     epsilon = run.final.privacy.epsilon if run.final else 0.0
@@ -29,12 +29,14 @@ def title(offer: Offer) -> str:
     return f"ε = {epsilon_text(epsilon)} (yours): {tagger} on {corpus}, {run.run_id[:6]}"
 
 
-def by_title(answer: Answer, offers: Sequence[Offer]) -> dict[str, Tagged]:
+def by_title(answer: TaggingResult, offers: Sequence[AvailableModel]) -> dict[str, Tagged]:
     """What each tagger that could read the text says of it, in the order of the offers."""
     return {title(offer): answer.tagged[offer.run.run_id] for offer in offers if offer.run.run_id in answer.tagged}
 
 
-def panels(text: str, answer: Answer, offers: Sequence[Offer], known: Sequence[Entity] | None) -> list[Panel]:
+def panels(
+    text: str, answer: TaggingResult, offers: Sequence[AvailableModel], known: Sequence[Entity] | None
+) -> list[Panel]:
     """A panel for each tagger. known: the names that are in the text, None where nobody knows."""
     every, found = by_title(answer, offers), []
     for offer in offers:
@@ -57,7 +59,7 @@ def _facts(text: str, tagged: Tagged, known: Sequence[Entity] | None) -> str:
     return f"{found}. Of the {len(known):,} that are there, {staying:,} stay in the text ({_share(staying, known)})"
 
 
-def _notes(offer: Offer) -> list[str]:
+def _notes(offer: AvailableModel) -> list[str]:
     """Recall of each type on the test part of its corpus, and what its ε is worth."""
     final = offer.run.final
     if final is None or final.test is None:

@@ -6,7 +6,7 @@ from engine.errors import EpsilonError
 from pages.shared import address, seeded_noise_notice, session
 from pages.try_it import messages, panels, redaction, text_input
 
-runs = session.runs()
+runs = session.application()
 offers = runs.offers()
 st.html(f"<style>{panels.STYLE}</style>")
 head = st.container()

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from engine.service import MOST_CHARACTERS, Answer, Runs
+from engine.service import MOST_CHARACTERS, Application, TaggingResult
 from engine.tagging.entities import Entity
 from engine.tagging.examples import examples
 from pages.shared import address
@@ -30,7 +30,7 @@ def chosen() -> tuple[str, tuple[Entity, ...] | None]:
     return text, known[title].names if same else None
 
 
-def answer(runs: Runs, text: str, identities: tuple[str, ...]) -> Answer:
+def answer(runs: Application, text: str, identities: tuple[str, ...]) -> TaggingResult:
     """What the taggers say; asked again only if text or taggers are others. Raises InvalidConfig, TrainingFailed."""
     asked, last = (text, identities), st.session_state.get(_LAST)
     if last is None or last[0] != asked:
@@ -39,7 +39,7 @@ def answer(runs: Runs, text: str, identities: tuple[str, ...]) -> Answer:
         last = (asked, runs.tag(text, identities, lambda stage: _tell(place, stage)))
         place.empty()
         st.session_state[_LAST] = last
-    found: Answer = last[1]
+    found: TaggingResult = last[1]
     return found
 
 

@@ -12,7 +12,7 @@ from pages.tuning import chart as tuning
 
 COMMAND = "python -m engine tune --epsilon 3 --corpus conll2003 --development btc --trials 30"
 
-runs = session.runs()
+runs = session.application()
 found = runs.studies()
 heading = st.container()
 if not found:

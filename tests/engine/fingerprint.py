@@ -147,7 +147,7 @@ def prices() -> dict[str, float]:
     for sampling in ("poisson", "shuffle"):
         config = SimulationConfig.from_flat(SimulationConfig().flat() | {"sampling": sampling})
         plan = PrivacyPlan.from_config(config, 4400)
-        found[sampling] = numbers([accounting.spent(plan, plan.steps).epsilon])[0]
+        found[sampling] = numbers([accounting.privacy_spent(plan, plan.steps).epsilon])[0]
     return found
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from engine.artifact_store import Artefacts, written_whole
+from engine.artifact_store import ArtifactStore, atomic_write
 from engine.errors import RunStopped, StoreError
 from engine.settings import REPOSITORY
 
@@ -19,11 +19,11 @@ from engine.settings import REPOSITORY
 def places(request, tmp_path):
     """Two machines that share files, and what the second one has to begin with: all of it where the folder is one."""
     if request.param == "a folder":
-        return tuple(Artefacts(str(tmp_path / "home"), tmp_path / "home") for _ in range(2))
+        return tuple(ArtifactStore(str(tmp_path / "home"), tmp_path / "home") for _ in range(2))
     system = fsspec.filesystem("memory")
     if system.exists("/shared"):
         system.rm("/shared", recursive=True)
-    return tuple(Artefacts("memory://shared", tmp_path / name) for name in ("one", "two"))
+    return tuple(ArtifactStore("memory://shared", tmp_path / name) for name in ("one", "two"))
 
 
 def test_what_one_writes_the_other_finds(places) -> None:
@@ -80,9 +80,9 @@ def test_what_a_killed_process_had_begun_is_swept_and_what_others_write_is_not(t
     killed = subprocess.run([sys.executable, "-c", program, str(tmp_path / "a")], cwd=REPOSITORY, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert len(os.listdir(tmp_path)) == 1
-    with written_whole(tmp_path / "b", "It") as mine:
+    with atomic_write(tmp_path / "b", "It") as mine:
         mine.write_bytes(b"mine")
-        with written_whole(tmp_path / "c", "It") as other:
+        with atomic_write(tmp_path / "c", "It") as other:
             other.write_bytes(b"other")
     assert sorted(os.listdir(tmp_path)) == ["b", "c"]
 
@@ -93,16 +93,16 @@ def test_what_another_machine_writes_is_left_alone_whatever_it_is_called(tmp_pat
     for name in (f".passing-{dead}@{here}-5@x", f".passing-{dead}@5-{here}@x", f".passing-{here}-{dead}-x"):
         (tmp_path / name).mkdir()
     (tmp_path / f".passing-{dead}@{here}@x").mkdir()
-    with written_whole(tmp_path / "a", "It") as path:
+    with atomic_write(tmp_path / "a", "It") as path:
         path.write_bytes(b"")
     assert len(os.listdir(tmp_path)) == 4
     assert not (tmp_path / f".passing-{dead}@{here}@x").exists()
 
 
 def test_the_first_of_two_that_make_the_same_folder_wins(tmp_path: Path) -> None:
-    with written_whole(tmp_path / "made", "It", folder=True) as slow:
+    with atomic_write(tmp_path / "made", "It", folder=True) as slow:
         (slow / "a").write_text("slow")
-        with written_whole(tmp_path / "made", "It", folder=True) as quick:
+        with atomic_write(tmp_path / "made", "It", folder=True) as quick:
             (quick / "a").write_text("quick")
     assert (tmp_path / "made" / "a").read_text() == "quick"
     assert os.listdir(tmp_path) == ["made"]
@@ -110,7 +110,7 @@ def test_the_first_of_two_that_make_the_same_folder_wins(tmp_path: Path) -> None
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "models").write_text("in the way")
-    making = Artefacts(str(tmp_path), tmp_path).making("models/a.npz", "The tagger")
+    making = ArtifactStore(str(tmp_path), tmp_path).making("models/a.npz", "The tagger")
     with pytest.raises(StoreError, match=r"The tagger .*not be written .*models/a\.npz: "), making as path:
         path.write_bytes(b"")
 
@@ -124,7 +124,7 @@ def test_no_name_leaves_the_folder(places, name: str) -> None:
 
 def test_an_address_that_nothing_knows_is_said(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"EPSILON_ARTEFACTS"):
-        Artefacts("nowhere://x", tmp_path).find("models/a.npz")
+        ArtifactStore("nowhere://x", tmp_path).find("models/a.npz")
 
 
 def test_a_copy_that_would_unpack_elsewhere_is_refused(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_copy_that_would_unpack_elsewhere_is_refused(tmp_path: Path) -> None:
     system = fsspec.filesystem("memory")
     system.pipe("/hostile/encoded/a.tar", bad.getvalue())
     with pytest.raises(StoreError, match="cannot be brought"):
-        Artefacts("memory://hostile", tmp_path / "near").find("encoded/a")
+        ArtifactStore("memory://hostile", tmp_path / "near").find("encoded/a")
     assert not list(tmp_path.rglob("escaped"))
 
 
@@ -155,7 +155,7 @@ def test_of_two_processes_one_waits_for_what_the_other_makes(tmp_path: Path) -> 
     assert other.stdin
     assert other.stdout
     assert other.stdout.readline() == "has it\n"
-    ours, waited = Artefacts(str(tmp_path), tmp_path), []
+    ours, waited = ArtifactStore(str(tmp_path), tmp_path), []
 
     def waiting() -> None:
         waited.append(True)

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from benchmarks.many_runs import opened_with
 from engine.config import SimulationConfig, run_id
-from engine.service import Runs
+from engine.service import Application
 from engine.settings import REPOSITORY, Settings
 from engine.store import published
 from pages.shared import session
@@ -33,7 +33,7 @@ def main_stays(monkeypatch):
 @pytest.fixture
 def older(trained_settings, tmp_path):
     """A home where the default run is published, as engine 5 left it, and nothing else."""
-    known = Runs(replace(trained_settings, published=REPOSITORY / "cached_results"))
+    known = Application(replace(trained_settings, published=REPOSITORY / "cached_results"))
     run = next(each for each in known.published() if each.config == SimulationConfig())
     known.close()
     made = replace(run.provenance, engine_version="5")
@@ -75,7 +75,7 @@ def open_page(settings, monkeypatch, offered):
         assert not test.exception
         return test
 
-    monkeypatch.setattr(session, "_behind_the_scenes", lambda opened: None)
+    monkeypatch.setattr(session, "_warm_up_in_background", lambda opened: None)
     yield open_at
     st.cache_resource.clear()
 

@@ -5,9 +5,9 @@ import time
 import pytest
 import streamlit as st
 
-from engine.access.roles import Limits, Person, Role
+from engine.access.roles import Limits, Role, User
 from engine.config import run_id
-from engine.service import Runs
+from engine.service import Application
 from pages.account import messages
 from pages.runs import listing
 from pages.shared import session
@@ -17,7 +17,7 @@ from tests.engine.factories import SMALL, provenance, record
 @pytest.fixture
 def hers(shared):
     """A run of Rita's that is done."""
-    runs = Runs(shared).of(Person(name="rita@example.org", role=Role.RUNNER))
+    runs = Application(shared).of(User(name="rita@example.org", role=Role.RUNNER))
     identity = run_id(SMALL, "0" * 64)
     runs._store.submit(identity, SMALL, "0" * 64)
     claim = runs._every.claim(identity, "me/1")
@@ -47,7 +47,7 @@ def test_a_sign_in_that_is_not_believed_is_said(open_as):
 def test_a_run_is_seen_by_its_owner_then_by_all_then_by_its_owner(open_as, hers, shared):
     assert "1 of yours done" in said(open_as("rita", "runs").markdown)
     assert "No runs yet" in said(open_as("rudi", "runs").markdown)
-    of_rita = Runs(shared).of(Person(name="rita@example.org", role=Role.RUNNER))
+    of_rita = Application(shared).of(User(name="rita@example.org", role=Role.RUNNER))
     of_rita.share("run", hers, shared=True)
     seen = open_as("rudi", "runs")
     assert list(seen.dataframe[0].value["whose"]) == ["rita@example.org"]
@@ -56,7 +56,7 @@ def test_a_run_is_seen_by_its_owner_then_by_all_then_by_its_owner(open_as, hers,
 
 
 def test_a_list_is_searched_by_whose_runs_are(hers, shared):
-    found = Runs(shared).overview()
+    found = Application(shared).overview()
     assert listing.matching(found, "", (), "others'", "rudi@example.org") == found
     assert listing.matching(found, "", (), "others'", "rita@example.org") == []
     assert listing.matching(found, "whose=rita@example.org", (), None, "rudi@example.org") == found
@@ -99,7 +99,7 @@ def test_nothing_of_it_is_there_where_nobody_signs_in(open_page):
 
 
 def test_words_of_limits():
-    person = Person(name="a`b", role=Role.ADMIN, limits=Limits(runs=1000, uploads=7))
+    person = User(name="a`b", role=Role.ADMIN, limits=Limits(runs=1000, uploads=7))
     assert messages.who(person) == "You are `a'b`, an admin here"
     assert len(messages.allowed(Role.ADMIN)) == 3
     assert "0 of 1,000 runs" in messages.holds(person, [], 3)

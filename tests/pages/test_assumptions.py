@@ -9,7 +9,7 @@ import pytest
 from engine.privacy.assumptions import Step, epsilon, printed_row
 from engine.reports.assumptions import ledger_epsilon
 from engine.reports.numbers import epsilon_text
-from engine.service import Runs
+from engine.service import Application
 from engine.settings import REPOSITORY
 from pages.assumptions import charts
 
@@ -89,7 +89,7 @@ def test_the_ledger_of_a_run_promises_what_the_run_does(open_page, published):
     ids=["no noise", "a federation", "an uneven federation"],
 )
 def test_runs_of_each_kind_can_be_opened(open_page, with_published, clients, noise, fault):
-    runs = Runs(with_published)
+    runs = Application(with_published)
     found = next(
         run
         for run in runs.published()
@@ -104,14 +104,14 @@ def test_runs_of_each_kind_can_be_opened(open_page, with_published, clients, noi
 
 
 def test_of_a_run_that_failed_its_check_nothing_is_promised(open_page, published, monkeypatch):
-    real = Runs.get
+    real = Application.get
 
     def failed(self, identity):
         run = real(self, identity)
         check = replace(run.records[-1].noise_check, faults=("the noise is too small",))
         return replace(run, records=(*run.records[:-1], replace(run.records[-1], noise_check=check)))
 
-    monkeypatch.setattr(Runs, "get", failed)
+    monkeypatch.setattr(Application, "get", failed)
     page = open_page("ledger", run=published["run_id"])
     assert "failed its noise check, so nothing is promised" in page.error[0].value
     assert "no numbers" in heading(page)

@@ -13,14 +13,14 @@ from engine.lessons import find_the_canary
 from engine.lessons.find_the_canary import Canary, Game
 from engine.records import Audit, RunState
 from engine.reports.audits import server_text
-from engine.service import Runs, audit_jobs
+from engine.service import Application, audit_jobs
 from engine.store import audits
 from pages.audit import canary_quiz, charts, messages
 from pages.audit.groups import chosen, groups, name_of
 from tests.engine.store.test_audits import AUDIT, CANARIES, MEMBERSHIP, SERVER
 from tests.pages.reading import figures
 
-GOOD = replace(recommended_settings.good_practice("synthetic", 14_041, 3.0), corpus="synthetic")
+GOOD = replace(recommended_settings.recommended_settings("synthetic", 14_041, 3.0), corpus="synthetic")
 WHITE = replace(CANARIES, claimed=3.0, bound_of_trials=1.5, check_failed=False)
 
 
@@ -50,10 +50,10 @@ def test_seeds_of_a_setting_belong_together():
 def test_recipes_are_named_whatever_their_noise():
     for epsilon in (1.0, 8.0, None):
         assert (
-            name_of(recommended_settings.rung(len(recommended_settings.RUNGS) - 1, "conll2003", 14_041, epsilon))
+            name_of(recommended_settings.recipe_step(len(recommended_settings.RUNGS) - 1, "conll2003", 14_041, epsilon))
             == "Good practice"
         )
-        assert name_of(recommended_settings.rung(0, "conll2003", 14_041, epsilon)) == "The paper's setting"
+        assert name_of(recommended_settings.recipe_step(0, "conll2003", 14_041, epsilon)) == "The paper's setting"
     assert "linear" in name_of(SimulationConfig.from_flat({"tagger": "linear-crf"})).lower()
 
 
@@ -187,7 +187,7 @@ def test_the_page_shows_how_good_the_audit_is(open_page, with_published):
 
 def test_a_run_is_attacked_from_the_page(open_page, with_published, measured, monkeypatch):
     monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
-    with closing(Runs(with_published)) as runs:
+    with closing(Application(with_published)) as runs:
         run = next(each for each in runs.published() if each.config.corpus == "synthetic" and not each.outdated)
         page = open_page("audit", with_published, run=run.run_id)
         assert "has not been audited" in page.info[0].value

@@ -7,7 +7,7 @@ import pytest
 
 from engine.cluster import supervisor
 from engine.config import PrivacyConfig, SimulationConfig
-from engine.service import Runs, budget_service
+from engine.service import Application, budget_service
 from pages.budget import charts, messages
 from pages.shared import address
 
@@ -20,7 +20,7 @@ CONFIG = SimulationConfig.from_flat(
 def spent(settings, monkeypatch):
     """A budget of which a run has taken something, and a look."""
     monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
-    runs = Runs(settings)
+    runs = Application(settings)
     budget_service.set_total(runs, "synthetic", 2.0)
     runs.submit(CONFIG)
     runs.submit(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0)))

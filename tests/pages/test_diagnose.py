@@ -8,7 +8,7 @@ from engine.config import SimulationConfig
 from engine.experiments import diagnosis
 from engine.experiments.seed_aggregates import with_seeds
 from engine.records import FederatedRound, Run
-from engine.service import Runs
+from engine.service import Application
 from pages.diagnose import charts as diagnose_charts
 from pages.diagnose import findings as diagnose
 from pages.diagnose.findings import Tried
@@ -137,7 +137,7 @@ def test_published_runs_answer_both_questions(open_page, with_published):
 
 
 def test_a_link_opens_its_run(open_page, with_published):
-    runs = Runs(with_published)
+    runs = Application(with_published)
     linked = next(run for run in runs.published() if run.config.federation.clients == 15 and run.config.seed == 3)
     runs.close()
     test = open_page("diagnose", with_published, run=linked.run_id)

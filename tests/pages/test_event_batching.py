@@ -8,7 +8,7 @@ from streamlit import config
 from streamlit.runtime.app_session import AppSession
 
 from pages.startup import event_batching
-from pages.startup.event_batching import Mailbox
+from pages.startup.event_batching import BatchedEventQueue
 
 
 class Loop(asyncio.SelectorEventLoop):
@@ -39,7 +39,7 @@ def loop():
 
 def test_all_that_is_said_before_the_loop_comes_to_it_wakes_it_once_and_is_taken_in_order(loop):
     taken = []
-    box = Mailbox(loop, lambda number, *, word: taken.append((number, word)))
+    box = BatchedEventQueue(loop, lambda number, *, word: taken.append((number, word)))
     for number in range(100):
         box.put(number, word="said")
     assert (loop.woken, taken) == (1, [])
@@ -58,7 +58,7 @@ def test_what_is_said_while_a_message_is_taken_comes_after_all_that_waited(loop)
         if number == 0:
             box.put(2)
 
-    box = Mailbox(loop, take)
+    box = BatchedEventQueue(loop, take)
     box.put(0)
     box.put(1)
     loop.turn()
@@ -68,7 +68,7 @@ def test_what_is_said_while_a_message_is_taken_comes_after_all_that_waited(loop)
 
 def test_a_message_that_fails_is_told_and_costs_no_other(loop):
     taken = []
-    box = Mailbox(loop, lambda number: taken.append(10 // number))
+    box = BatchedEventQueue(loop, lambda number: taken.append(10 // number))
     for number in (5, 0, 2):
         box.put(number)
     loop.turn()
@@ -78,7 +78,7 @@ def test_a_message_that_fails_is_told_and_costs_no_other(loop):
 
 def test_threads_that_speak_at_once_lose_nothing_and_each_is_heard_in_its_order(loop):
     each, taken = 2_000, []
-    box = Mailbox(loop, lambda *said: taken.append(said))
+    box = BatchedEventQueue(loop, lambda *said: taken.append(said))
     speaking = [
         threading.Thread(target=lambda name=name: [box.put(name, number) for number in range(each)]) for name in "abcd"
     ]
@@ -94,7 +94,7 @@ def test_a_session_has_one_mailbox_and_settings_are_read_as_ever(loop, monkeypat
     monkeypatch.setattr(AppSession, "_on_scriptrunner_event", AppSession._on_scriptrunner_event)
     monkeypatch.setattr(config, "get_option", config.get_option)
     look_up = config.get_option
-    event_batching.stand()
+    event_batching.install()
     taken = []
     session = AppSession.__new__(AppSession)
     session._event_loop = loop

@@ -7,7 +7,7 @@ name the pages to which a rule does not apply, with the reason, and a rule that 
 import pytest
 
 from engine.errors import InvalidConfig
-from engine.service import Answer, Runs
+from engine.service import Application, TaggingResult
 from engine.settings import REPOSITORY
 from engine.store import audits, tuning_studies
 from pages.shared.seeded_noise_notice import SEEDED
@@ -51,7 +51,7 @@ def count(elements, start: str) -> int:
 def everything(with_published, monkeypatch):
     """Published results, an audit and a search; taggers are not asked."""
     monkeypatch.setattr(
-        Runs, "tag", lambda self, text, identities, tell: Answer({}, dict.fromkeys(identities, "None."))
+        Application, "tag", lambda self, text, identities, tell: TaggingResult({}, dict.fromkeys(identities, "None."))
     )
     audits.write(AUDIT, with_published.artefacts)
     tuning_studies.write(STUDY, with_published.home)
@@ -81,7 +81,7 @@ def test_a_page_has_what_every_page_has(page, opened, everything, monkeypatch):
     assert count(found.markdown, "### ") == 1
     assert found.main.markdown[0].value.startswith("### "), "the result comes first"
     assert [each.value for each in found.caption].count(SEEDED) == (page not in WITHOUT_CAPTION)
-    check_tables(page, found, Runs(everything))
+    check_tables(page, found, Application(everything))
 
 
 def check_tables(page, found, runs):

@@ -25,7 +25,7 @@ def drawn(monkeypatch):
 @pytest.fixture(scope="module")
 def made(lesson_settings):
     """One bench for all tests of this file."""
-    return fixtures.ready(lesson_settings)
+    return fixtures.load(lesson_settings)
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ class TestFederated:
         assert all(symbol.endswith("-open") for symbol in (trace.marker.symbol[-1] for trace in figure.data))
         assert "<mark>timetable</mark>" in self.marks(page)
         assert "<span>" not in self.marks(page)
-        assert f"{fixtures.ready(lesson_settings).weights.size:,} numbers" in lesson_5_gradient_leakage.LESSON.question
+        assert f"{fixtures.load(lesson_settings).weights.size:,} numbers" in lesson_5_gradient_leakage.LESSON.question
 
     def test_noise_and_sums_blunt_it_and_clipping_does_not(self, federated_page, drawn):
         page = federated_page(guess="none", l5_batch="8")

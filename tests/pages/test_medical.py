@@ -11,7 +11,7 @@ from engine.experiments import shared_parameters
 from engine.experiments.papers import fedner_2020
 from engine.records import Run
 from engine.reports import fedner
-from engine.service import Runs
+from engine.service import Application
 from engine.settings import REPOSITORY, Settings
 from pages.medical import charts, live, messages, tables
 from pages.medical.data_flow_diagram import drawing
@@ -130,7 +130,7 @@ def test_before_anything_was_run_the_printed_numbers_are_there_and_the_corpora_c
     assert len(empty.dataframe) == len(fedner_2020.TABLES)
     assert empty.dataframe[0].value["printed strict"].tolist()[0] == pytest.approx(61.46)
     fetched: list[str] = []
-    monkeypatch.setattr(Runs, "fetch_corpus", lambda self, name, progress: fetched.append(name))
+    monkeypatch.setattr(Application, "fetch_corpus", lambda self, name, progress: fetched.append(name))
     next(button for button in empty.button if button.label.startswith("Fetch ADE")).click().run()
     assert fetched == list(fedner_2020.PLATFORMS)
 
@@ -140,8 +140,8 @@ def test_what_is_chosen_is_run_together_and_without_the_others(
 ) -> None:
     page = open_page("medical", replace(settings, data_dir=data_dir))
     asked: list[list[SimulationConfig]] = []
-    monkeypatch.setattr(Runs, "submit_all", lambda self, configs, owner_pid: asked.append(list(configs)))
-    monkeypatch.setattr(Runs, "find", lambda self, config: None)  # from the second look on: hundreds each time
+    monkeypatch.setattr(Application, "submit_all", lambda self, configs, owner_pid: asked.append(list(configs)))
+    monkeypatch.setattr(Application, "find", lambda self, config: None)  # from the second look on: hundreds each time
     next(button for button in page.button if button.label == "Run both").click().run()
     said = "\n".join(caption.value for caption in page.caption)
     assert re.search(r"[1-9]\d* of 12,4\d\d training sentences are left out: another hospital has the same one", said)
@@ -170,10 +170,10 @@ def test_where_all_is_done_the_page_says_what_brings_the_button_back(
 ) -> None:
     done: set[str] = set()
 
-    def find(self: Runs, config: SimulationConfig) -> Run | None:
+    def find(self: Application, config: SimulationConfig) -> Run | None:
         return run(config, dict.fromkeys(config.platforms, 5)) if config.federation.shared in done else None
 
-    monkeypatch.setattr(Runs, "find", find)
+    monkeypatch.setattr(Application, "find", find)
     for shared, offered in (("hidden", ["Run"]), (NOTHING, [])):
         done.add(shared)
         page = open_page("medical", replace(settings, data_dir=data_dir))
@@ -183,7 +183,7 @@ def test_where_all_is_done_the_page_says_what_brings_the_button_back(
 
 
 def test_what_noise_on_what_is_sent_alone_is_worth_is_told_as_it_was_measured(open_page, settings: Settings) -> None:
-    kept = Runs(replace(settings, published=REPOSITORY / "cached_results")).measurements()["trap"]
+    kept = Application(replace(settings, published=REPOSITORY / "cached_results")).measurements()["trap"]
     said = messages.trap(kept)
     assert f"**{kept.values['trap']['right']} of {kept.values['trials']}** trials" in said
     assert kept.values["trap"]["moved_most"] > 10 > 1.01 > kept.values["honest"]["moved_most"]

@@ -10,7 +10,7 @@ from engine.experiments.papers import jana_biemann_2021 as tables
 from engine.experiments.seed_aggregates import engine_of, older_text, over_seeds
 from engine.records import RunKind
 from engine.reports import paper_tables as reports
-from engine.service import Runs
+from engine.service import Application
 from engine.service.reproducibility import repeat_id
 from pages.paper import discussion
 from pages.paper import tables as paper
@@ -33,7 +33,7 @@ def test_what_was_printed_is_shown_before_anything_was_run(open_page):
 
 def test_what_is_done_can_be_run_again_and_what_came_of_it_is_said(open_page, settings, monkeypatch):
     (cell,) = (c for c in tables.cells(corpus="synthetic") if c.table == "table3" and c.config.federation.clients == 2)
-    runs = Runs(settings)
+    runs = Application(settings)
     checksum = corpus.resolve("synthetic", settings).checksum
     first = run_id(cell.config, checksum)
     for identity in (first, repeat_id(first)):
@@ -48,7 +48,9 @@ def test_what_is_done_can_be_run_again_and_what_came_of_it_is_said(open_page, se
     assert any(figures(caption.value) == ["1", "1", "1"] for caption in page.caption if "again" in caption.value)
     assert page.dataframe[3].value["again"].tolist()[0] == "1 of 1 equal"
     asked = []
-    monkeypatch.setattr(Runs, "submit_all", lambda self, configs, again, owner_pid: asked.append((configs, again)))
+    monkeypatch.setattr(
+        Application, "submit_all", lambda self, configs, again, owner_pid: asked.append((configs, again))
+    )
     (button,) = (each for each in page.button if each.label == "Run this table again (1 run)")
     button.click().run()
     assert asked == [([cell.config], True)]
@@ -125,7 +127,7 @@ def test_each_table_has_its_story():
 def test_what_if_runs_stand_beside_the_table_they_explain():
     found = [
         (name, over_seeds(config, lambda config: run_of(config, 5), seeds=2))
-        for name, config in tables.what_ifs("synthetic").items()
+        for name, config in tables.counterfactuals("synthetic").items()
     ]
     assert paper.what_ifs("table1", found) == []
     assert [row["what if"] for row in paper.what_ifs("table2", found)] == [

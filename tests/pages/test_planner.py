@@ -5,18 +5,18 @@ import pytest
 from engine.config import SimulationConfig
 from engine.experiments.planner import curve
 from engine.experiments.planner.ranking import answer
-from engine.experiments.planner.recommendation import Plan
+from engine.experiments.planner.recommendation import Recommendation
 from engine.experiments.planner.targets import Measure, Target, Threshold
 from pages.planner import chart, rows
 from tests.engine.experiments.test_planner import evidence, made
 from tests.pages.reading import figures
 
 
-def plan(found, **fields) -> Plan:
+def plan(found, **fields) -> Recommendation:
     wanted = Target(corpus="synthetic", **fields)
     known = evidence(found, wanted)
     lines = tuple((each, curve.fit(each.points(wanted.main))) for each in curve.families(known.settings))
-    return Plan(wanted, known, answer(wanted, known), lines, None, ())
+    return Recommendation(wanted, known, answer(wanted, known), lines, None, ())
 
 
 FOUND = [

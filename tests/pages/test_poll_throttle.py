@@ -5,7 +5,7 @@ from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, ScriptRequests
 
 from pages.startup import poll_throttle
-from pages.startup.poll_throttle import MOST_A_SECOND, Crowd
+from pages.startup.poll_throttle import MOST_A_SECOND, PollThrottle
 
 WHOLE, POLL = RerunData(query_string="moved"), RerunData(fragment_id="view", is_auto_rerun=True)
 
@@ -14,7 +14,7 @@ WHOLE, POLL = RerunData(query_string="moved"), RerunData(fragment_id="view", is_
 def requests(monkeypatch):
     for kind in (ScriptRequests, AppSession):
         monkeypatch.setattr(kind, "request_rerun", kind.request_rerun)  # put back afterwards
-    poll_throttle.stand()
+    poll_throttle.install()
     return ScriptRequests()
 
 
@@ -38,7 +38,7 @@ def test_polls_and_fragments_that_somebody_asked_for_are_run_as_ever(requests):
 
 def test_few_sessions_are_answered_each_time():
     now = [0.0]
-    crowd = Crowd(lambda: now[0])
+    crowd = PollThrottle(lambda: now[0])
     for second in range(30):
         now[0] = float(second)
         assert all(crowd.is_due(f"session {number}") for number in range(int(MOST_A_SECOND)))
@@ -46,7 +46,7 @@ def test_few_sessions_are_answered_each_time():
 
 def test_many_are_answered_in_turn_and_none_is_forgotten():
     now, answered = [0.0], dict.fromkeys(range(100), 0)
-    crowd = Crowd(lambda: now[0])
+    crowd = PollThrottle(lambda: now[0])
     for second in range(120):
         now[0] = float(second)
         for number in answered:
@@ -58,7 +58,7 @@ def test_many_are_answered_in_turn_and_none_is_forgotten():
 
 def test_who_has_gone_counts_no_longer():
     now = [0.0]
-    crowd = Crowd(lambda: now[0])
+    crowd = PollThrottle(lambda: now[0])
     for number in range(1000):
         crowd.is_due(f"session {number}")
     now[0] = 11.0

@@ -17,7 +17,7 @@ def steps(first: int, last: int) -> list[ablation.Step]:
         right = {0: first, len(recommended_settings.RUNGS) - 1: last}.get(number)
         measured = {}
         for epsilon in recommended_settings.EPSILONS:
-            config = recommended_settings.rung(number, "conll2003", 14_041, epsilon)
+            config = recommended_settings.recipe_step(number, "conll2003", 14_041, epsilon)
             known = {} if right is None else {c: run_of(c, right + c.seed) for c in with_seeds(config, 2)}
             measured[epsilon] = over_seeds(config, known.get)
         made.append(ablation.Step(rung, measured))

@@ -8,14 +8,14 @@ from streamlit.testing.v1 import AppTest
 
 from engine.config import SimulationConfig, run_id
 from engine.records import RunKind, RunState
-from engine.service import Runs
+from engine.service import Application
 from engine.service.reproducibility import repeat_id
 from engine.store import paths
 from pages.runs import listing, pagination
 from tests.engine.factories import SMALL, provenance, record, scores
 
 
-def stored(runs: Runs, seed: int, *, done: bool = True) -> str:
+def stored(runs: Application, seed: int, *, done: bool = True) -> str:
     config = replace(SMALL, seed=seed)
     identity = run_id(config, "0" * 64)
     runs._store.submit(identity, config, "0" * 64)
@@ -36,7 +36,7 @@ def test_an_empty_list_says_what_to_do(open_page, settings):
 
 
 def test_runs_are_listed_with_what_they_gave(open_page, settings):
-    runs = Runs(settings)
+    runs = Application(settings)
     stored(runs, 1)
     stored(runs, 2, done=False)
     test = open_page("runs")
@@ -58,7 +58,7 @@ def test_runs_of_an_older_engine_can_be_found(open_page, older):
 
 
 def test_words_and_states_narrow_the_list(open_page, settings):
-    runs = Runs(settings)
+    runs = Application(settings)
     for seed in range(3):
         stored(runs, seed, done=seed > 0)
     test = open_page("runs")
@@ -72,7 +72,7 @@ def test_words_and_states_narrow_the_list(open_page, settings):
 
 
 def test_a_failed_check_is_no_epsilon(open_page, settings):
-    runs = Runs(settings)
+    runs = Application(settings)
     config = replace(SMALL, seed=7)
     identity = run_id(config, "0" * 64)
     runs._store.submit(identity, config, "0" * 64)
@@ -84,7 +84,7 @@ def test_a_failed_check_is_no_epsilon(open_page, settings):
 
 class TestTheDoor:
     def test_a_run_is_deleted_with_all_that_belongs_to_it(self, settings):
-        runs = Runs(settings)
+        runs = Application(settings)
         identity = stored(runs, 1)
         runs.write_note(identity, "  look at this  ")
         assert runs.overview()[0].note == "look at this"
@@ -93,14 +93,14 @@ class TestTheDoor:
         assert runs._store.notes() == {}
 
     def test_an_empty_note_removes_it(self, settings):
-        runs = Runs(settings)
+        runs = Application(settings)
         identity = stored(runs, 1)
         runs.write_note(identity, "a")
         runs.write_note(identity, "")
         assert runs.overview()[0].note == ""
 
     def test_a_run_that_is_taken_up_again_shows_its_newest_record(self, settings):
-        runs = Runs(settings)
+        runs = Application(settings)
         identity = stored(runs, 1, done=False)
         claim = runs._store.claim(identity, "me/1")
         runs._store.append(claim, record(0))
@@ -109,7 +109,7 @@ class TestTheDoor:
         assert runs.overview()[0].last == record(1)
 
     def test_thousands_of_runs_are_listed(self, settings):
-        runs = Runs(settings)
+        runs = Application(settings)
         for seed in range(1500):
             stored(runs, seed, done=False)
         found = runs.overview()
@@ -119,7 +119,7 @@ class TestTheDoor:
 
     def test_a_published_run_cannot_be_deleted(self, settings):
         from engine.errors import InvalidConfig
-        from engine.service import Runs as Door
+        from engine.service import Application as Door
 
         real = replace(settings, published=Path(__file__).resolve().parents[2] / "cached_results")
         runs = Door(real)
@@ -140,7 +140,7 @@ def test_a_link_leads_back_to_the_configuration():
 
 
 def test_what_taggers_take_is_shown_and_can_be_removed(open_page, settings):
-    runs = Runs(settings)
+    runs = Application(settings)
     first, second = stored(runs, 1), stored(runs, 2)
     assert not [button for button in open_page("runs").button if button.key == "remove_taggers"]
     for identity in (first, second):
@@ -155,7 +155,7 @@ def test_what_taggers_take_is_shown_and_can_be_removed(open_page, settings):
 
 
 def test_a_run_that_was_run_again_says_what_came_of_it(open_page, settings, monkeypatch):
-    runs = Runs(settings)
+    runs = Application(settings)
     first = stored(runs, 1)
     again = repeat_id(first)
     runs._store.submit(again, replace(SMALL, seed=1), "0" * 64, kind=RunKind.REPEAT, parent=first)
@@ -221,7 +221,7 @@ class TestOlderRuns:
     def page(self, open_page, settings, monkeypatch):
         monkeypatch.setattr(pagination, "ROWS", 2)
         monkeypatch.setattr(pagination, "LOOKED_AT", 3)
-        runs = Runs(settings)
+        runs = Application(settings)
         for seed in range(7):
             stored(runs, seed, done=seed > 0)
         return open_page("runs")
@@ -260,13 +260,13 @@ class TestOlderRuns:
         assert self.seeds(page) == [6, 5]
 
     def test_where_all_are_shown_there_is_nothing_to_step_to(self, open_page, settings):
-        stored(Runs(settings), 1)
+        stored(Application(settings), 1)
         assert not [button for button in open_page("runs").button if button.key in ("runs_older", "runs_newer")]
 
 
 def test_runs_of_the_same_moment_are_all_there_wherever_the_list_is_cut(settings, monkeypatch):
     monkeypatch.setattr("time.time", lambda: 1e9)
-    runs = Runs(settings)
+    runs = Application(settings)
     wanted = {stored(runs, seed, done=False) for seed in range(5)}
     met, last = [], None
     while some := runs.recent(2, last):

@@ -8,7 +8,7 @@ from streamlit.runtime.scriptrunner import ScriptRunner
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, ScriptRequests
 
 from pages.startup import script_scheduler
-from pages.startup.script_scheduler import AT_ONCE, LONG_SECONDS, PATIENCE_SECONDS, Turns
+from pages.startup.script_scheduler import AT_ONCE, LONG_SECONDS, PATIENCE_SECONDS, ScriptScheduler
 
 
 class Script:
@@ -49,7 +49,7 @@ def began():
 @pytest.fixture
 def start(now, began):
     """Starts a script by its name, and returns once it runs or stands in its queue; what runs is ended afterwards."""
-    taking, started = Turns(1, lambda: now[0]), []
+    taking, started = ScriptScheduler(1, lambda: now[0]), []
 
     def one(name, *, poll=False):
         queued = len(taking._asked) + len(taking._polls)
@@ -94,7 +94,7 @@ def test_a_script_that_takes_long_holds_up_nobody(start, began, now):
 
 
 def test_who_has_waited_long_enough_begins_whatever_else_goes_on(began, now):
-    taking = Turns(0, lambda: now[0])
+    taking = ScriptScheduler(0, lambda: now[0])
     one, other = Script(taking, began, "one"), Script(taking, began, "poll", poll=True)
     until(lambda: len(taking._asked) + len(taking._polls) == 2)
     time.sleep(0.5)  # two looks
@@ -106,7 +106,7 @@ def test_who_has_waited_long_enough_begins_whatever_else_goes_on(began, now):
 
 
 def test_a_script_that_fails_makes_room(began):
-    taking = Turns(1)
+    taking = ScriptScheduler(1)
     with pytest.raises(ValueError, match="failed"), taking.turn(poll=False):
         raise ValueError("failed")
     Script(taking, began, "next").end()
@@ -123,9 +123,9 @@ def a_runner():
 def test_a_script_that_was_stopped_while_it_waited_does_nothing(monkeypatch, began):
     """A poll waits, a widget is moved: Streamlit stops the poll's script and starts another for the same session."""
     monkeypatch.setattr(ScriptRunner, "_run_script", lambda self, rerun_data: began.append(rerun_data.query_string))
-    taking = Turns(1)
-    monkeypatch.setattr(script_scheduler, "Turns", lambda: taking)
-    script_scheduler.stand()
+    taking = ScriptScheduler(1)
+    monkeypatch.setattr(script_scheduler, "ScriptScheduler", lambda: taking)
+    script_scheduler.install()
     before = Script(taking, began, "before")
     until(lambda: began == ["before"])
     stopped, other = a_runner(), a_runner()
@@ -155,7 +155,7 @@ def test_all_scripts_of_a_server_take_turns(monkeypatch):
         ended.append(rerun_data)
 
     monkeypatch.setattr(ScriptRunner, "_run_script", run)
-    script_scheduler.stand()
+    script_scheduler.install()
     runner = a_runner()
     asked = [RerunData(query_string=str(number), is_auto_rerun=number % 2 == 0) for number in range(40)]
     threads = [threading.Thread(target=runner._run_script, args=(each,)) for each in asked]

@@ -18,7 +18,7 @@ from engine.config import (
     TaggerConfig,
     TrainingConfig,
 )
-from engine.embeddings.contamination import Overlap, believable
+from engine.embeddings.contamination import Overlap, apply_contamination
 from engine.records import Counts, EntityScores, LayerNoise, PrivacySpent, Run, RunState, RunStatus
 from engine.reports.noise_check import check_lines
 from engine.service import Estimate, Preview
@@ -188,7 +188,7 @@ class TestWords:
     def test_features_that_know_the_sentences_are_said_beside_the_scores(self):
         found = Overlap((10, 4, 8), (2, 0, 6), (0, 0, 0))
         preview = dataclasses.replace(PREVIEW, overlap=found)
-        nothing = believable(SPENT, found)
+        nothing = apply_contamination(SPENT, found)
         final = dataclasses.replace(record(2), privacy=nothing, test=scored(64, 90, 100))
         said = messages.answer(run_of(RunState.DONE, [final]), preview, None)
         assert said.startswith("Without privacy")

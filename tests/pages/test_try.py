@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from engine.errors import TrainingFailed
-from engine.service import MOST_CHARACTERS, Answer, Runs
+from engine.service import MOST_CHARACTERS, Application, TaggingResult
 from engine.settings import REPOSITORY
 from engine.tagging.entities import Entity, Tagged
 from engine.tagging.examples import examples
@@ -84,7 +84,7 @@ class TestPanels:
 def told(monkeypatch):
     """What taggers are asked, and what they say: a half of the names of an example, else nothing."""
     asked: list[tuple[str, tuple[str, ...]]] = []
-    real = Runs.tag
+    real = Application.tag
 
     def tag(self, text, identities, tell=lambda stage: None):
         if len(text) > MOST_CHARACTERS:
@@ -93,9 +93,9 @@ def told(monkeypatch):
         tell("starting")
         known = next((each.names for each in examples().values() if each.text == text), ())
         found = {run: spaced(text, known[: len(known) // 2]) for run in identities}
-        return Answer(found)
+        return TaggingResult(found)
 
-    monkeypatch.setattr(Runs, "tag", tag)
+    monkeypatch.setattr(Application, "tag", tag)
     return asked
 
 
@@ -134,7 +134,7 @@ def test_an_example_is_shown_at_every_epsilon_with_what_stays(page, told):
 
 
 def test_the_recall_is_that_of_the_published_run(page):
-    runs = Runs.from_environment()
+    runs = Application.from_environment()
     for offer in runs.offers():
         for kind, counts in offer.run.final.test.strict.items():
             assert f"{kind} {100 * counts.correct / counts.gold:.0f}\u00a0%" in panels_of(page)
@@ -186,7 +186,7 @@ def test_what_goes_wrong_is_said(open_page, with_published, monkeypatch):
     def fail(self, text, identities, tell):
         raise TrainingFailed("The text could not be tagged: <b>")
 
-    monkeypatch.setattr(Runs, "tag", fail)
+    monkeypatch.setattr(Application, "tag", fail)
     test = open_page("try_it", with_published)
     assert "could not be tagged" in said(test.error)
 
@@ -196,9 +196,9 @@ def test_without_a_language_model_the_panel_says_how_to_get_it(open_page, with_p
 
     def some(self, text, identities, tell):
         *missing, last = identities
-        return Answer({last: spaced(text)}, dict.fromkeys(missing, reason))
+        return TaggingResult({last: spaced(text)}, dict.fromkeys(missing, reason))
 
-    monkeypatch.setattr(Runs, "tag", some)
+    monkeypatch.setattr(Application, "tag", some)
     test = open_page("try_it", with_published)
     assert panels_of(test).count("run `make setup`") == 4
     assert list(test.selectbox(key="try_redact_with").options) == ["ε = 0.76, the paper's setting"]
@@ -209,6 +209,6 @@ def test_without_any_tagger_it_says_so(open_page):
 
 
 def test_a_tagger_of_ones_own_is_called_so(page):
-    offer = replace(Runs.from_environment().offers()[0], epsilon=None)
+    offer = replace(Application.from_environment().offers()[0], epsilon=None)
     assert messages.title(offer) == f"ε = ∞ (yours): Linear, CRF on CoNLL-2003 English news, {offer.run.run_id[:6]}"
     assert math.isinf(offer.run.final.privacy.epsilon)

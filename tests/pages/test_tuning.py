@@ -10,7 +10,7 @@ from pages.tuning import chart as tuning
 from tests.engine.experiments.papers.test_jana_biemann_2021 import run_of
 from tests.pages.reading import figures
 
-BEST = recommended_settings.good_practice("conll2003", 14_041, 3.0)
+BEST = recommended_settings.recommended_settings("conll2003", 14_041, 3.0)
 CHOSEN = {name: BEST.flat()[name] for name in tuning.FIELDS}
 STUDY = Study(
     name="a-search",

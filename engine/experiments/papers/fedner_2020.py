@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.config import JOIN, NOTHING, FederationConfig, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
-from engine.corpus.files import SPLIT, without_split
+from engine.corpus.files import SPLIT, base_name_and_split
 from engine.experiments.statistics import PairedDifference, ScoreSpread, paired_difference, score_spread
 from engine.records import EntityScores, PrecisionRecallF1, Run
 from engine.taggers import KINDS, splits_of
@@ -115,7 +115,7 @@ class Row:
 
 def with_seed(config: SimulationConfig, seed: int) -> SimulationConfig:
     """The configuration with another seed, which also says how corpora without parts of their own are split."""
-    names = [without_split(name) for name in config.corpus.split(JOIN)]
+    names = [base_name_and_split(name) for name in config.corpus.split(JOIN)]
     corpus = JOIN.join(base if split is None else f"{base}{SPLIT}{seed}" for base, split in names)
     return replace(config, corpus=corpus, seed=seed)
 
@@ -316,7 +316,7 @@ def on_platform(run: Run, platform: str) -> EntityScores | None:
         return None
     if not run.config.platforms:
         return run.final.test
-    places = [without_split(name)[0] for name in run.config.platforms]
+    places = [base_name_and_split(name)[0] for name in run.config.platforms]
     return run.final.platforms[places.index(platform)].test
 
 

@@ -99,7 +99,7 @@ def _cell(table: str, row: dict[str, Any], corpus: str) -> Cell:
     return Cell(table, named, printed, config, after)
 
 
-def what_ifs(corpus: str = CORPUS) -> dict[str, SimulationConfig]:
+def counterfactuals(corpus: str = CORPUS) -> dict[str, SimulationConfig]:
     """Runs that show what a fault would give, by what they stand for; none of them is what its table says it is.
 
     DP-SGD whose noise never reaches the weights is training with clipped gradients. Noise at the scale of batch size 1

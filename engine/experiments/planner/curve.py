@@ -39,7 +39,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Family:
+class ConfigFamily:
     """Settings that differ in their noise alone. config: what they share, with σ = 1 and seed 0. private: those with
     noise, by ε."""
 
@@ -100,13 +100,15 @@ class FitError:
     number: int
 
 
-def families(settings: Iterable[Setting]) -> list[Family]:
+def families(settings: Iterable[Setting]) -> list[ConfigFamily]:
     """All that have a private setting, those with most settings first."""
     found: dict[SimulationConfig, list[Setting]] = {}
     for setting in settings:
         if setting.private:
             found.setdefault(but_for_noise(setting.config), []).append(setting)
-    every = [Family(config, tuple(sorted(those, key=lambda each: each.epsilon))) for config, those in found.items()]
+    every = [
+        ConfigFamily(config, tuple(sorted(those, key=lambda each: each.epsilon))) for config, those in found.items()
+    ]
     return sorted(every, key=lambda each: -len(each.private))
 
 
@@ -146,12 +148,12 @@ def fit_error(found: Iterable[Sequence[Point]]) -> FitError | None:
     return FitError(math.sqrt(sum(squares) / len(squares)), len(squares)) if squares else None
 
 
-def highest(curves: Sequence[tuple[Family, Curve]], most: int) -> list[tuple[Family, Curve]]:
+def highest(curves: Sequence[tuple[ConfigFamily, Curve]], most: int) -> list[tuple[ConfigFamily, Curve]]:
     """The curves to be drawn, of at least two points each: those that are the highest at some point of any, then those
     that come highest at all, as many as can be told apart."""
     drawn = [each for each in curves if len(each[1].epsilons) > 1]
     places = sorted({epsilon for _, curve in drawn for epsilon in curve.epsilons})
-    first: list[tuple[Family, Curve]] = []
+    first: list[tuple[ConfigFamily, Curve]] = []
     for place in places:
         known = [(said, each) for each in drawn if (said := each[1].at(place)) is not None]
         top = max(known, key=lambda one: one[0])[1]

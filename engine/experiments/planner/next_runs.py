@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from engine.config import SimulationConfig
-from engine.experiments.planner.curve import Curve, Family, fit, two_digits_up
+from engine.experiments.planner.curve import ConfigFamily, Curve, fit, two_digits_up
 from engine.experiments.planner.evidence import Setting
-from engine.experiments.planner.ranking import Answer, Grade, Judged
+from engine.experiments.planner.ranking import EvidenceLevel, Judged, Ranking
 from engine.experiments.planner.targets import Target
 from engine.experiments.seed_aggregates import SEEDS
 from engine.experiments.statistics import reach_of_mean
@@ -34,10 +34,10 @@ class Candidate:
     like: Setting
 
 
-def candidates(found: Answer, families: Sequence[Family], settings: Iterable[Setting]) -> list[Candidate]:
+def candidates(found: Ranking, families: Sequence[ConfigFamily], settings: Iterable[Setting]) -> list[Candidate]:
     """Of each rule the one that takes least time, judged by the setting that it is like; none where a setting surely
     reaches the target, or no score is asked for."""
-    if not found.target.thresholds or any(each.grade == Grade.SURELY for each in found.best):
+    if not found.target.thresholds or any(each.grade == EvidenceLevel.SURELY for each in found.best):
         return []
     ceilings = [each for each in settings if not each.private]
     lines = [(family, _curves(family, found.target)) for family in families]
@@ -58,9 +58,11 @@ def seeds_needed(values: Sequence[float], at_least: float) -> int | None:
     return next((number for number in numbers if reach_of_mean(sd, number) <= gap), None)
 
 
-def _more_seeds(found: Answer) -> Iterator[Candidate]:
+def _more_seeds(found: Ranking) -> Iterator[Candidate]:
     for each in found.within:
-        if each.grade in (Grade.NOT_EXCLUDED, Grade.ONCE, Grade.PROBABLY) and (number := _needed(each)):
+        if each.grade in (EvidenceLevel.NOT_EXCLUDED, EvidenceLevel.ONCE, EvidenceLevel.PROBABLY) and (
+            number := _needed(each)
+        ):
             known = {one.run.config.seed for one in each.setting.done}
             seed = next(seed for seed in range(len(known) + 1) if seed not in known)
             config = replace(each.setting.config, seed=seed)
@@ -72,13 +74,13 @@ def _needed(each: Judged) -> int | None:
     unsure = [
         seeds_needed(each.setting.values(one.measure), one.at_least)
         for one, read in zip(each.thresholds, each.readings, strict=True)
-        if read.grade(one.at_least) != Grade.SURELY
+        if read.grade(one.at_least) != EvidenceLevel.SURELY
     ]
     known = [number for number in unsure if number is not None]
     return max(known) - len(each.setting.done) if known and len(known) == len(unsure) else None
 
 
-def _curves(family: Family, target: Target) -> list[Curve]:
+def _curves(family: ConfigFamily, target: Target) -> list[Curve]:
     return [fit(family.points(each.measure)) for each in target.thresholds]
 
 
@@ -93,7 +95,7 @@ def _allowed(epsilon: float, target: Target) -> bool:
     return target.epsilon is None or epsilon <= target.epsilon
 
 
-def _from_curve(found: Answer, lines: Sequence[tuple[Family, list[Curve]]]) -> Iterator[Candidate]:
+def _from_curve(found: Ranking, lines: Sequence[tuple[ConfigFamily, list[Curve]]]) -> Iterator[Candidate]:
     for family, curves in lines:
         met = _meets(curves, found.target)
         if met is None or met <= curves[0].epsilons[0]:
@@ -104,7 +106,7 @@ def _from_curve(found: Answer, lines: Sequence[tuple[Family, list[Curve]]]) -> I
 
 
 def _beyond(
-    found: Answer, lines: Sequence[tuple[Family, list[Curve]]], ceilings: Sequence[Setting]
+    found: Ranking, lines: Sequence[tuple[ConfigFamily, list[Curve]]], ceilings: Sequence[Setting]
 ) -> Iterator[Candidate]:
     """Of those families whose twin without noise reaches the scores, the one that comes nearest with noise."""
     target = found.target
@@ -122,7 +124,7 @@ def _beyond(
         yield _at(family, wanted, BEYOND)
 
 
-def _at_limit(found: Answer, lines: Sequence[tuple[Family, list[Curve]]]) -> Iterator[Candidate]:
+def _at_limit(found: Ranking, lines: Sequence[tuple[ConfigFamily, list[Curve]]]) -> Iterator[Candidate]:
     """Of those families the one whose curve comes nearest there; where it begins above the limit, that which begins
     lowest."""
     target, limit = found.target, found.target.epsilon
@@ -150,7 +152,7 @@ def _upper(curve: Curve, epsilon: float) -> float:
     return next(fitted for place, fitted in zip(curve.epsilons, curve.fitted, strict=True) if place >= epsilon)
 
 
-def _at(family: Family, epsilon: float, rule: str) -> Candidate:
+def _at(family: ConfigFamily, epsilon: float, rule: str) -> Candidate:
     like = min(family.private, key=lambda each: abs(math.log(each.epsilon / epsilon)))
     return Candidate(like.config, SEEDS, epsilon, rule, like)
 

@@ -12,7 +12,7 @@ from engine.experiments.statistics import Spread, interval_of_mean, spread
 from engine.records import Interval
 
 
-class Grade(IntEnum):
+class EvidenceLevel(IntEnum):
     """How surely a setting reaches what is asked for, from no to yes."""
 
     MISSED = 0
@@ -29,7 +29,7 @@ class Grade(IntEnum):
     @property
     def reached(self) -> bool:
         """Whether the mean, or the only run, reaches it."""
-        return self >= Grade.ONCE
+        return self >= EvidenceLevel.ONCE
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class Reading:
     spread: Spread
     interval: Interval | None
 
-    def grade(self, at_least: float) -> Grade:
+    def grade(self, at_least: float) -> EvidenceLevel:
         """Against a threshold."""
         above = self.spread.mean >= at_least
         if self.interval is None:
-            return Grade.ONCE if above else Grade.MISSED
+            return EvidenceLevel.ONCE if above else EvidenceLevel.MISSED
         if above:
-            return Grade.SURELY if self.interval.low >= at_least else Grade.PROBABLY
-        return Grade.NOT_EXCLUDED if self.interval.high >= at_least else Grade.MISSED
+            return EvidenceLevel.SURELY if self.interval.low >= at_least else EvidenceLevel.PROBABLY
+        return EvidenceLevel.NOT_EXCLUDED if self.interval.high >= at_least else EvidenceLevel.MISSED
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ class Judged:
     readings: tuple[Reading, ...]
 
     @cached_property
-    def grade(self) -> Grade:
+    def grade(self) -> EvidenceLevel:
         """That of the threshold which is reached least surely."""
         graded = [one.grade(each.at_least) for one, each in zip(self.readings, self.thresholds, strict=False)]
-        known = Grade.SURELY if self.readings[0].interval else Grade.ONCE
+        known = EvidenceLevel.SURELY if self.readings[0].interval else EvidenceLevel.ONCE
         return min(graded, default=known)
 
     @cached_property
@@ -84,7 +84,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Ranking:
     """What stored runs say of a target. best: private settings that reach it within the limits, and that none beats
     (see :func:`unbeaten`); reached: how many do at all.
     within: private settings within the limits, whether they reach the scores or not. nearest: of these the one that
@@ -102,7 +102,7 @@ class Answer:
     compared: tuple[Judged, ...]
 
 
-def answer(target: Target, known: Evidence) -> Answer:
+def answer(target: Target, known: Evidence) -> Ranking:
     """Of the settings that are known. Raises InvalidConfig for a type that the corpus has not."""
     known.check(each.measure for each in target.thresholds)
     judged = [judge(each, target) for each in known.settings]
@@ -110,7 +110,7 @@ def answer(target: Target, known: Evidence) -> Answer:
     within = tuple(each for each in private if _within(each.setting, target))
     reached = [each for each in within if each.grade.reached]
     other = [each for each in private if each.grade.reached]
-    return Answer(
+    return Ranking(
         target=target,
         best=tuple(unbeaten(reached, target)),
         reached=len(reached),

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from engine.config import SimulationConfig
-from engine.experiments.planner.curve import Curve, Family, FitError
+from engine.experiments.planner.curve import ConfigFamily, Curve, FitError
 from engine.experiments.planner.evidence import Evidence
 from engine.experiments.planner.next_runs import Candidate
-from engine.experiments.planner.ranking import Answer
+from engine.experiments.planner.ranking import Ranking
 from engine.experiments.planner.targets import Target
 
 
@@ -24,14 +24,14 @@ class NextRun:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Recommendation:
     """All that is said of a target. lines: of its first score, all families. error: of their fits. next_runs: the
     cheapest first. unpriced: how many more there would be, if the corpus were here to find their noise."""
 
     target: Target
     evidence: Evidence
-    answer: Answer
-    lines: tuple[tuple[Family, Curve], ...]
+    answer: Ranking
+    lines: tuple[tuple[ConfigFamily, Curve], ...]
     error: FitError | None
     next_runs: tuple[NextRun, ...]
     unpriced: int = 0

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.errors import SumFailed, TrainingFailed
-from engine.federated.secagg.distributed_noise import noise_share
-from engine.federated.secagg.protocol import Opened, SumPlan, play
+from engine.errors import SecAggFailed, TrainingFailed
+from engine.federated.secagg.distributed_noise import per_client_noise_std
+from engine.federated.secagg.protocol import SecAggParams, SecAggResult, simulate_round
 from engine.federated.secagg.quantization import FixedPoint
 from engine.seeds import Secrets
 
@@ -27,7 +27,7 @@ class SecureRound:
     """What all know of it beforehand. plan: of the sum; grid: of the uploads; share: standard deviation, per weight, of
     the noise that each client adds; scale: what the noise planned for the sum is of that."""
 
-    plan: SumPlan
+    plan: SecAggParams
     grid: FixedPoint
     share: float
     scale: float
@@ -38,7 +38,7 @@ class SecureRound:
         values: np.ndarray = self.grid.values(self.grid.integers(self.grid.shortened(clipped) + noise))
         return values
 
-    def opened(self, uploads: Mapping[int, np.ndarray], secrets: Secrets) -> Opened:
+    def opened(self, uploads: Mapping[int, np.ndarray], secrets: Secrets) -> SecAggResult:
         """The sum, by the protocol, of uploads by the numbers of their parties. Who has none has vanished after its
         letters, when others have put masks on theirs for it. Raises TrainingFailed where too few are left, or an upload
         does not fit."""
@@ -46,26 +46,26 @@ class SecureRound:
         nothing = np.zeros(self.plan.weights)
         every = dict.fromkeys(vanished, nothing) | dict(uploads)
         try:
-            return play(self.plan, self.grid, every, secrets=secrets, vanish={"masked": vanished})
-        except SumFailed as error:
+            return simulate_round(self.plan, self.grid, every, secrets=secrets, vanish={"masked": vanished})
+        except SecAggFailed as error:
             raise TrainingFailed(str(error)) from error
 
 
 def secure_round(parties: int, weights: int, clip_norm: float, noise_std: float, round: int) -> SecureRound:
     """Of so many clients with so many weights. noise_std: planned for the sum, σC. Raises InvalidConfig."""
-    dropped = may_vanish(parties)
-    share = noise_share(noise_std, parties, dropped)
-    plan = SumPlan(parties=parties, weights=weights, dropped_most=dropped, round=round)
+    dropped = max_dropouts(parties)
+    share = per_client_noise_std(noise_std, parties, dropped)
+    plan = SecAggParams(parties=parties, weights=weights, dropped_most=dropped, round=round)
     grid = FixedPoint(parties=parties, clip_norm=clip_norm, noise_std=share)
     return SecureRound(plan, grid, share, math.sqrt(parties - dropped))
 
 
-def may_vanish(parties: int) -> int:
+def max_dropouts(parties: int) -> int:
     """How many of a round's clients may, always fewer than half."""
     return min(parties // _MAY_VANISH, (parties - 1) // 2)
 
 
-def bytes_of(opened: Opened) -> tuple[int, int]:
+def bytes_of(opened: SecAggResult) -> tuple[int, int]:
     """Bytes to and from all clients together, beside the weights that they were sent."""
     return _total(opened.bytes_down), _total(opened.bytes_up)
 

@@ -9,7 +9,7 @@ import hashlib
 
 import numpy as np
 
-from engine.errors import SumFailed
+from engine.errors import SecAggFailed
 
 KEY_BYTES = 32
 TAG_BYTES = 16
@@ -34,7 +34,7 @@ def agreed(secret: bytes, other: bytes, purpose: str) -> bytes:
     try:
         shared = own.exchange(X25519PublicKey.from_public_bytes(other))
     except ValueError as error:
-        raise SumFailed(f"A public key of a secure sum, {other.hex()[:16]}…, is none of X25519") from error
+        raise SecAggFailed(f"A public key of a secure sum, {other.hex()[:16]}…, is none of X25519") from error
     ends = sorted((own.public_key().public_bytes_raw(), other))
     return HKDF(SHA256(), KEY_BYTES, salt=b"".join(ends), info=purpose.encode()).derive(shared)
 
@@ -68,4 +68,4 @@ def opened(key: bytes, letter: bytes, title: str) -> bytes:
     try:
         return ChaCha20Poly1305(key).decrypt(bytes(12), letter, None)
     except InvalidTag as error:
-        raise SumFailed(f"{title} was changed on its way, or is for somebody else") from error
+        raise SecAggFailed(f"{title} was changed on its way, or is for somebody else") from error

@@ -14,7 +14,7 @@ import math
 from engine import validation
 
 
-def noise_share(noise_std: float, parties: int, dropped_most: int) -> float:
+def per_client_noise_std(noise_std: float, parties: int, dropped_most: int) -> float:
     """The standard deviation, per weight, of what each of ``parties`` adds, in the unit of the weights.
 
     noise_std: planned for the sum, σC: what it has if ``dropped_most`` parties are missing, and never less before that.
@@ -26,7 +26,7 @@ def noise_share(noise_std: float, parties: int, dropped_most: int) -> float:
     return noise_std / math.sqrt(parties - dropped_most)
 
 
-def noise_of_sum(share: float, arrived: int) -> float:
+def aggregate_noise_std(share: float, arrived: int) -> float:
     """The standard deviation, per weight, of the sum of ``arrived`` such shares: as planned where ``dropped_most`` are
     missing, √(parties / (parties − dropped_most)) times that where nobody is."""
     return share * math.sqrt(arrived)

@@ -21,8 +21,8 @@ knows that knows every mask, and a sum that is done twice is masked alike.
 **Learned.** The server learns the sum of the uploads that arrived, who took part, and who vanished when. Parties learn
 who took part. Fewer than ``threshold`` parties together, with the server or without, learn the sum of the uploads of
 the others, and nothing more about them: it has the noise of the others, no longer their own
-(:func:`engine.federated.secagg.distributed_noise.noise_of_sum`). With the server, ``threshold`` parties learn every
-upload. All this as far as X25519, HKDF and ChaCha20 hold.
+(:func:`engine.federated.secagg.distributed_noise.aggregate_noise_std`). With the server, ``threshold`` parties learn
+every upload. All this as far as X25519, HKDF and ChaCha20 hold.
 
 **Not protected.** *Against a server that lies*: it can put keys of its own in the place of parties', and choose whose
 uploads are in the sum, as long as they are ``threshold``. It gains nothing by telling parties different lists, to have
@@ -41,7 +41,7 @@ from typing import NoReturn
 import numpy as np
 
 from engine import validation
-from engine.errors import InvalidConfig, SumFailed
+from engine.errors import InvalidConfig, SecAggFailed
 from engine.federated.secagg import crypto, shamir
 from engine.federated.secagg.quantization import FixedPoint
 from engine.seeds import Secrets
@@ -52,7 +52,7 @@ WORD_BYTES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class SumPlan:
+class SecAggParams:
     """What all know of a sum beforehand. parties: how many, numbered from 0. weights: of an upload. dropped_most: how
     many may vanish, less than half. round: part of every key. Raises InvalidConfig."""
 
@@ -76,7 +76,7 @@ class SumPlan:
     def enough(self, left: Collection[int], phase: str) -> None:
         """Raises SumFailed if too few are left after a phase."""
         if len(left) < self.threshold:
-            raise SumFailed(
+            raise SecAggFailed(
                 f"After the phase {phase!r} of the secure sum of round {self.round + 1}, {len(left)} of {self.parties} "
                 f"parties are left, expected at least {self.threshold}: the sum stays closed"
             )
@@ -96,7 +96,7 @@ class PublicKeys:
 
 
 @dataclass(frozen=True)
-class Letters:
+class EncryptedShares:
     """The second message. sealed: to each other party; commitment: to the seed of the own mask, for the server."""
 
     sealed: Mapping[int, bytes]
@@ -109,7 +109,7 @@ class Letters:
 
 
 @dataclass(frozen=True)
-class Question:
+class UnmaskRequest:
     """What the server asks: shares of the seeds of those whose uploads arrived, of the keys of those who vanished."""
 
     arrived: tuple[int, ...]
@@ -117,7 +117,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
+class UnmaskResponse:
     """The fourth message: shares, by whose they are."""
 
     seeds: Mapping[int, int] = field(repr=False)
@@ -129,12 +129,12 @@ class Answer:
         return shamir.SHARE_BYTES * (len(self.seeds) + len(self.keys))
 
 
-class Party:
+class SecAggClient:
     """One party in one sum. secrets: from which its keys come, by its number and the round; without, from the operating
     system. Its messages are asked for once each, in the order of ``PHASES``; whatever is wrong raises SumFailed, and it
     says nothing more."""
 
-    def __init__(self, plan: SumPlan, number: int, secrets: Secrets | None = None) -> None:
+    def __init__(self, plan: SecAggParams, number: int, secrets: Secrets | None = None) -> None:
         self.plan, self.number = plan, number
         self._secrets = (secrets or Secrets.drawn()).of(party=number, round=plan.round)
         self._mask_key, self._letter_key, self._seed = map(self._drawn, ("mask key", "letter key", "own mask"))
@@ -148,7 +148,7 @@ class Party:
         with self._turn("keys"):
             return self._own
 
-    def shares(self, public: Mapping[int, PublicKeys]) -> Letters:
+    def shares(self, public: Mapping[int, PublicKeys]) -> EncryptedShares:
         """The second message, after the keys of all who sent some."""
         with self._turn("shares"):
             self.plan.enough(public, "keys")
@@ -165,7 +165,7 @@ class Party:
                 else:
                     text = b"".join(share.to_bytes(shamir.SHARE_BYTES, "little") for share in (seed, key))
                     letters[party] = crypto.sealed(self._letter_agreed(self.number, party), text)
-            return Letters(letters, crypto.commitment(self._seed))
+            return EncryptedShares(letters, crypto.commitment(self._seed))
 
     def masked(self, upload: np.ndarray, letters: Mapping[int, bytes]) -> np.ndarray:
         """The third message: an upload, uint32 [weights], under its masks. letters: to this party, by sender, of all
@@ -186,7 +186,7 @@ class Party:
                 _put_mask(total, self.plan, self._mask_key, self.number, other, self._public[other].masks)
             return total
 
-    def answer(self, question: Question) -> Answer:
+    def answer(self, question: UnmaskRequest) -> UnmaskResponse:
         """The fourth message. Who asks for both kinds of shares of one party is refused, and who asks after too few."""
         with self._turn("answers"):
             arrived, vanished = set(question.arrived), set(question.vanished)
@@ -197,7 +197,7 @@ class Party:
                 self._refuse("is said to have vanished, which it has not")
             if strangers := sorted((arrived | vanished) - self._held.keys()):
                 self._refuse(f"is asked for shares of party {strangers[0]}, of whom it has none")
-            return Answer(
+            return UnmaskResponse(
                 {party: self._held[party][0] for party in sorted(arrived)},
                 {party: self._held[party][1] for party in sorted(vanished)},
             )
@@ -212,7 +212,7 @@ class Party:
         self._next = asked + 1
 
     def _refuse(self, why: str) -> NoReturn:
-        raise SumFailed(f"Party {self.number} of the secure sum of round {self.plan.round + 1} {why}")
+        raise SecAggFailed(f"Party {self.number} of the secure sum of round {self.plan.round + 1} {why}")
 
     def _known(self, parties: Collection[int]) -> bool:
         return all(0 <= party < self.plan.parties for party in parties)
@@ -236,13 +236,13 @@ class SecureSum:
     """The server in one sum, phase by phase: :meth:`advertise`, :meth:`post`, :meth:`receive` for each upload,
     :meth:`question`, :meth:`open`. Raises SumFailed once fewer than the plan's threshold are left."""
 
-    def __init__(self, plan: SumPlan) -> None:
+    def __init__(self, plan: SecAggParams) -> None:
         self.plan = plan
         self._public: dict[int, PublicKeys] = {}
         self._commitments: dict[int, bytes] = {}
         self._total = np.zeros(plan.weights, dtype=np.uint32)
         self._arrived: set[int] = set()
-        self._question: Question | None = None
+        self._question: UnmaskRequest | None = None
 
     def advertise(self, keys: Mapping[int, PublicKeys]) -> Mapping[int, PublicKeys]:
         """What is told to each who sent keys, by number: the keys of all of them."""
@@ -250,12 +250,12 @@ class SecureSum:
         self._public = dict(sorted(keys.items()))
         return self._public
 
-    def post(self, letters: Mapping[int, Letters]) -> dict[int, dict[int, bytes]]:
+    def post(self, letters: Mapping[int, EncryptedShares]) -> dict[int, dict[int, bytes]]:
         """What is passed on to each who sent letters: letters to it, by sender."""
         self.plan.enough(letters, "shares")
         for party, own in letters.items():
             if own.sealed.keys() | {party} != self._public.keys():
-                raise SumFailed(f"Party {party} of a secure sum sends letters to others than all who have keys")
+                raise SecAggFailed(f"Party {party} of a secure sum sends letters to others than all who have keys")
         self._commitments = {party: letters[party].commitment for party in sorted(letters)}
         return {
             party: {sender: letters[sender].sealed[party] for sender in sorted(letters) if sender != party}
@@ -266,20 +266,20 @@ class SecureSum:
         """A masked upload, uint32 [weights]. Raises SumFailed for one that is too late: when its masks were asked for,
         or who it is from has taken no part so far; and for one that came before."""
         if self._question or party in self._arrived or party not in self._commitments:
-            raise SumFailed(f"An upload of party {party} came late, twice, or from nobody who takes part")
+            raise SecAggFailed(f"An upload of party {party} came late, twice, or from nobody who takes part")
         if masked.dtype != np.uint32 or masked.shape != self._total.shape:
             raise ValueError(f"expected uint32 {list(self._total.shape)}, not {masked.dtype} {list(masked.shape)}")
         self._total += masked
         self._arrived.add(party)
 
-    def question(self) -> Question:
+    def question(self) -> UnmaskRequest:
         """What each whose upload arrived is asked. None is received after this."""
         self.plan.enough(self._arrived, "masked")
         vanished = self._commitments.keys() - self._arrived
-        self._question = Question(tuple(sorted(self._arrived)), tuple(sorted(vanished)))
+        self._question = UnmaskRequest(tuple(sorted(self._arrived)), tuple(sorted(vanished)))
         return self._question
 
-    def open(self, answers: Mapping[int, Answer]) -> np.ndarray:
+    def open(self, answers: Mapping[int, UnmaskResponse]) -> np.ndarray:
         """The sum of the uploads that arrived, modulo 2³², uint32 [weights], from the answers of enough of those who
         were asked. Raises SumFailed if a share is missing or wrong."""
         question = self._question or self.question()
@@ -290,18 +290,18 @@ class SecureSum:
         for party in question.arrived:
             seed = _secret({each: answer.seeds.get(party) for each, answer in first.items()}, party)
             if crypto.commitment(seed) != self._commitments[party]:
-                raise SumFailed(f"A share of the seed of party {party} is wrong: the sum stays closed")
+                raise SecAggFailed(f"A share of the seed of party {party} is wrong: the sum stays closed")
             total -= crypto.mask(seed, total.size)
         for party in question.vanished:
             key = _secret({each: answer.keys.get(party) for each, answer in first.items()}, party)
             if crypto.public_key(key) != self._public[party].masks:
-                raise SumFailed(f"A share of the key of party {party} is wrong: the sum stays closed")
+                raise SecAggFailed(f"A share of the key of party {party} is wrong: the sum stays closed")
             for other in question.arrived:  # what each added for the vanished one, the vanished one would have removed
                 _put_mask(total, self.plan, key, party, other, self._public[other].masks)
         return total
 
 
-def _put_mask(total: np.ndarray, plan: SumPlan, key: bytes, own: int, other: int, public: bytes) -> None:
+def _put_mask(total: np.ndarray, plan: SecAggParams, key: bytes, own: int, other: int, public: bytes) -> None:
     """Put the mask of a pair on ``total``, uint32 [weights], in place, as the party ``own`` does: the lower number adds
     it, the higher one subtracts it."""
     purpose = f"secure sum, mask of {min(own, other)} and {max(own, other)}, round {plan.round}"
@@ -316,12 +316,14 @@ def _secret(held: Mapping[int, int | None], party: int) -> bytes:
     """The 32 bytes that these shares give back. Raises SumFailed where one is missing or they cannot be right."""
     found = {each: share for each, share in held.items() if share is not None}
     if len(found) < len(held) or (secret := shamir.joined(found)) >> 256:
-        raise SumFailed(f"A share of what opens the upload of party {party} is missing or wrong: the sum stays closed")
+        raise SecAggFailed(
+            f"A share of what opens the upload of party {party} is missing or wrong: the sum stays closed"
+        )
     return secret.to_bytes(32, "little")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Opened:
+class SecAggResult:
     """A sum that was opened. total: float64 [weights], in the unit of the uploads. arrived: whose uploads are in it.
     bytes_up, bytes_down: sent by and to all parties together, by phase: keys, letters, words and shares, without the
     parties' numbers and what the line adds."""
@@ -332,14 +334,14 @@ class Opened:
     bytes_down: Mapping[str, int]
 
 
-def play(
-    plan: SumPlan,
+def simulate_round(
+    plan: SecAggParams,
     grid: FixedPoint,
     uploads: Mapping[int, np.ndarray],
     *,
     secrets: Secrets | None = None,
     vanish: Mapping[str, Collection[int]] | None = None,
-) -> Opened:
+) -> SecAggResult:
     """One sum with the server and all parties in this process. uploads: of each party, float [weights]; who has none is
     never there. secrets: of the run, for simulation; without, each party's own from the operating system. vanish: who
     is gone before it sends its message of a phase, by phase. Raises SumFailed, and InvalidConfig if the grid is made
@@ -350,7 +352,7 @@ def play(
     for number, phase in enumerate(PHASES):
         gone[phase] = {party for earlier in PHASES[: number + 1] for party in (vanish or {}).get(earlier, ())}
     server = SecureSum(plan)
-    parties = {number: Party(plan, number, secrets) for number in sorted(uploads)}
+    parties = {number: SecAggClient(plan, number, secrets) for number in sorted(uploads)}
 
     keys = {number: party.keys() for number, party in parties.items() if number not in gone["keys"]}
     public = server.advertise(keys)
@@ -372,4 +374,4 @@ def play(
         "keys": len(keys) * sum(each.size for each in public.values()),
         "shares": sum(len(letter) for own in posted.values() for letter in own.values()),
     }
-    return Opened(total=grid.values(total), arrived=question.arrived, bytes_up=up, bytes_down=down)
+    return SecAggResult(total=grid.values(total), arrived=question.arrived, bytes_up=up, bytes_down=down)

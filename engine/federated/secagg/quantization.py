@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine import validation
-from engine.errors import SumFailed
+from engine.errors import SecAggFailed
 
 BITS = 32
 """Of the ring."""
@@ -77,7 +77,7 @@ class FixedPoint:
         outside = np.flatnonzero(~(np.abs(rounded) <= self.most))  # and what is no number
         if outside.size:
             first = int(outside[0])
-            raise SumFailed(
+            raise SecAggFailed(
                 f"Weight {first} of an upload is {float(upload[first]):.6g}, expected at most {self.largest:.6g} from "
                 f"zero: a clip norm of {self.clip_norm:g} and {DEVIATIONS:g} standard deviations of {self.noise_std:g}"
             )

@@ -41,7 +41,7 @@ def _epsilon(training: Training, choices: Choices) -> float | None:
 
 def _removed(told: Sequence[PrivacyPlan], delta: float, accountant: str) -> float:
     """Of the part that costs most."""
-    parts = accounting.costly((replace(plan, delta=delta), plan.steps) for plan in told)
+    parts = accounting.max_cost_candidates((replace(plan, delta=delta), plan.steps) for plan in told)
     return max(accounting.epsilon(plan, steps, accountant) for plan, steps in parts)
 
 

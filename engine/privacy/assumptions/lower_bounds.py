@@ -125,7 +125,7 @@ def _composed(one: NDArray[np.float64], other: NDArray[np.float64], times: int, 
 def _of_losses(one: NDArray[np.float64], other: NDArray[np.float64], times: int, delta: float) -> float:
     """Losses are rounded down to a grid. Where only ``one`` has any chance the loss is taken for the largest of the
     others, and what has next to none is left out."""
-    from engine.privacy.pld import Chances
+    from engine.privacy.pld import FastDensePLDPmf
 
     seen = (one > 1e-300) & (other > 1e-300)
     if not seen.any():
@@ -138,5 +138,5 @@ def _of_losses(one: NDArray[np.float64], other: NDArray[np.float64], times: int,
     probs = np.bincount(np.clip(places, low, high)[places >= low] - low, one[seen][places >= low], high - low + 1)
     if len(probs) < 2:
         return 0.0
-    whole = Chances(width, low, probs, 0.0, True).self_compose(times)
+    whole = FastDensePLDPmf(width, low, probs, 0.0, True).self_compose(times)
     return whole.get_epsilon_for_delta(delta + _SURPLUS)

@@ -78,10 +78,10 @@ def space_of_products(products: np.ndarray, columns: int, noise_std: float = 0.0
     return Space(directions[:, ::-1][:, :kept].astype(np.float32), lengths, floor)
 
 
-def outside(space: Space, vocabulary: np.ndarray) -> np.ndarray:
+def residual_norm(space: Space, vocabulary: np.ndarray) -> np.ndarray:
     """The share of each vector's squared length that lies outside the space, [V]: 0 within it, 1 for what is orthogonal
     to it, and for vectors [V, d] that are zero."""
-    found: np.ndarray = outside_strongest(space, vocabulary, [space.rank])[0]
+    found: np.ndarray = residual_norm_topk(space, vocabulary, [space.rank])[0]
     return found
 
 
@@ -90,7 +90,7 @@ def squared_lengths(vocabulary: np.ndarray) -> np.ndarray:
     return np.asarray(np.square(vocabulary).sum(1))
 
 
-def outside_strongest(
+def residual_norm_topk(
     space: Space, vocabulary: np.ndarray, directions: Sequence[int], lengths: np.ndarray | None = None
 ) -> np.ndarray:
     """The same where only so many of the space's strongest directions are kept, [len(directions), V]. lengths: of the
@@ -126,7 +126,7 @@ def read(space: Space, vocabulary: np.ndarray, largest: float = STRICT) -> np.nd
     empty. largest: share outside; see :func:`threshold`."""
     if space.full or not space.rank:
         return np.zeros(len(vocabulary), dtype=bool)
-    said: np.ndarray = outside(space, vocabulary) <= largest
+    said: np.ndarray = residual_norm(space, vocabulary) <= largest
     return said
 
 

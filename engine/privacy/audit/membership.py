@@ -137,7 +137,7 @@ def _prior_of_variance(group: _Group) -> tuple[float, float]:
     return prior, float(np.exp(logs.mean() + digamma(prior / 2) - np.log(prior / 2)))
 
 
-def caught(scores: np.ndarray, members: np.ndarray, false_positives: np.ndarray) -> np.ndarray:
+def tpr_at_fpr(scores: np.ndarray, members: np.ndarray, false_positives: np.ndarray) -> np.ndarray:
     """The largest share of members that score above a threshold above which at most each of these shares of others
     does, [F]."""
     others, ours = np.sort(scores[~members])[::-1], np.sort(scores[members])

@@ -8,20 +8,20 @@ import pytest
 
 from engine.access import permissions
 from engine.access.access_store import Belongings
-from engine.access.roles import Limits, Person, Role
+from engine.access.roles import Limits, Role, User
 from engine.errors import NotAllowed, RunNotFound
 from engine.records import RunState
-from engine.store.run_store import Store
+from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL, provenance, record
 
-ADA = Person(name="ada@example.org", role=Role.ADMIN)
-RITA = Person(name="rita@example.org", role=Role.RUNNER, limits=Limits(runs=2))
-RUDI = Person(name="rudi@example.org", role=Role.RUNNER)
+ADA = User(name="ada@example.org", role=Role.ADMIN)
+RITA = User(name="rita@example.org", role=Role.RUNNER, limits=Limits(runs=2))
+RUDI = User(name="rudi@example.org", role=Role.RUNNER)
 
 
 @pytest.fixture
 def store(store_address: str):
-    opened = Store(store_address)
+    opened = RunStore(store_address)
     yield opened
     opened.close()
 
@@ -112,7 +112,7 @@ def test_one_person_has_so_many_under_way_and_no_more(store):
 
 
 def test_everybody_has_a_turn(store):
-    def ask(person: Person | None, *names: str, batch: bool = False) -> None:
+    def ask(person: User | None, *names: str, batch: bool = False) -> None:
         for name in names:
             (store.of(person) if person else store).submit(
                 name, replace(SMALL, seed=len(name)), "checksum", batch=batch
@@ -144,7 +144,7 @@ def test_everybody_has_a_turn(store):
     assert store.status("ua").queue_place == 1
 
 
-def keep(store: Store, name: str) -> str:
+def keep(store: RunStore, name: str) -> str:
     return Belongings(store).keep_corpus(lambda: name)
 
 

@@ -15,7 +15,7 @@ from engine.cluster import supervisor
 from engine.config import SimulationConfig
 from engine.corpus import download
 from engine.experiments import audits, tf_privacy_crosscheck
-from engine.service import Runs
+from engine.service import Application
 from engine.settings import Settings
 from engine.simulation import run
 from engine.tagging import pipeline
@@ -52,7 +52,7 @@ class FakeService:
 
     def finish(self, settings: Settings, run_id: str) -> None:
         """Store ``records`` of a queued run, as a worker does."""
-        runs = Runs(settings)
+        runs = Application(settings)
         claim = runs.book.claim(run_id, "worker")
         for each in self.records:
             runs.book.append(claim, each)

@@ -8,7 +8,7 @@ from unittest.mock import create_autospec
 import pytest
 
 from engine.cli import assumptions
-from engine.privacy.assumptions import Training, table
+from engine.privacy.assumptions import Training, rows
 from engine.reports.numbers import epsilon_text
 
 SIZES = ("ledger", "--examples", "400", "--batch-size", "40", "--epochs", "1")
@@ -23,7 +23,7 @@ def finite(epsilon):
 def test_ledger_prints_each_assumption_with_its_epsilon(shell):
     code, out, _ = shell(*LEDGER, "--json")
     found = json.loads(out)
-    expected = table(TRAINING)
+    expected = rows(TRAINING)
     assert code == 0
     for row, each in zip(found["rows"], expected, strict=True):
         known = each.epsilon is not None
@@ -43,7 +43,7 @@ def test_ledger_prints_each_assumption_with_its_epsilon(shell):
 
 
 def test_ledger_ends_with_the_epsilon_of_the_accountant_that_is_assumed(shell):
-    (rdp,) = (row.epsilon for row in table(TRAINING) if row.choice == "Rényi, improved conversion")
+    (rdp,) = (row.epsilon for row in rows(TRAINING) if row.choice == "Rényi, improved conversion")
     code, out, _ = shell(*LEDGER, "--accountant", "rdp", "--json")
     assert code == 0
     assert json.loads(out)["waterfall"][-1]["epsilon"] == rdp
@@ -53,7 +53,7 @@ def test_ledger_ends_with_the_epsilon_of_the_accountant_that_is_assumed(shell):
 @pytest.fixture
 def seen(monkeypatch):
     """Replace the rows, which take long, by the first of another training; the mock knows of which they were asked."""
-    mock = create_autospec(table, return_value=table(TRAINING)[:1])
+    mock = create_autospec(rows, return_value=rows(TRAINING)[:1])
     monkeypatch.setattr(assumptions, "rows", mock)
     return mock
 

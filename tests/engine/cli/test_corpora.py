@@ -29,7 +29,7 @@ def test_corpora_prints_what_one_corpus_holds(shell, data_dir, tmp_path, monkeyp
     (tmp_path / "data").mkdir()
     for name in ("ade_corpus_v2", "bc5cdr"):
         (tmp_path / "data" / name).symlink_to(data_dir / name)
-    monkeypatch.setattr(corpus_statistics, "take", functools.cache(corpus_statistics.take))
+    monkeypatch.setattr(corpus_statistics, "compute_statistics", functools.cache(corpus_statistics.compute_statistics))
     code, out, _ = shell("corpora", "ade", "--json")
     found = json.loads(out)
     assert code == 0

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from engine.config import SimulationConfig
-from engine.service import Runs
+from engine.service import Application
 from engine.service.reproducibility import repeat_id
 from engine.store import published
 
@@ -43,7 +43,7 @@ def test_submit_queues_a_run_once_and_starts_workers(shell, service, trained_set
     fields = json.loads(out)
     config = SimulationConfig.from_flat({"epochs": 1.0})
     assert code == 0
-    assert fields["run_id"] == Runs(trained_settings).identity(config)
+    assert fields["run_id"] == Application(trained_settings).identity(config)
     assert (fields["state"], fields["progress"], fields["queue_place"]) == ("queued", 0.0, 1)
     assert (fields["published"], fields["outdated"], fields["error"]) == (False, False, None)
     assert SimulationConfig.from_dict(fields["config"]) == config

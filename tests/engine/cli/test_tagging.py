@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from engine.cli import tagging
-from engine.service import Runs
+from engine.service import Application
 from engine.store import paths
 from engine.tagging import published_taggers
 from tests.engine.cli.conftest import PUBLISHED
@@ -105,7 +105,7 @@ def test_tag_takes_the_tagger_that_a_run_has_kept(shell, service, trained_settin
     assert (code, out) == (2, "")
     assert run_id in err
     service.finish(trained_settings, run_id)
-    runs = Runs(trained_settings)
+    runs = Application(trained_settings)
     any_model = runs.model(
         next(run.run_id for run in runs.published() if run.config == published_taggers.asked_for("0.76"))
     )

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from engine.service import Runs
+from engine.service import Application
 
 SMALL = ("--corpus", "synthetic", "--data-fraction", "0.05", "--batch-size", "8", "--epochs", "1", "--hidden-size", "8")
 
@@ -79,5 +79,5 @@ def test_audit_attacks_a_training_and_keeps_what_it_measured(shell, settings):
         assert found[kind]["check_failed"] is False
         assert found[kind]["bound"] <= found[kind]["claimed"]
     assert found["membership"] is None
-    (kept,) = Runs(settings).audits().values()
+    (kept,) = Application(settings).audits().values()
     assert (kept.run_id, kept.command) == (found["run_id"], found["command"])

@@ -13,13 +13,13 @@ import pytest
 
 from engine.cluster import dispatcher as dispatcher_process
 from engine.cluster import remote_workers, worker
-from engine.cluster.supervisor import Place
-from engine.errors import ClusterError, RunStopped, StoreAway
+from engine.cluster.supervisor import ClusterFiles
+from engine.errors import ClusterError, RunStopped, StoreUnavailable
 from engine.records import RunState
 from engine.settings import REPOSITORY
 from engine.setup import status as setup_status
 from engine.setup.status import Progress
-from engine.store.run_store import Store
+from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL
 
 
@@ -76,10 +76,10 @@ Place(replace(Settings.from_environment(), home=Path(sys.argv[1]))).ring()
 @pytest.fixture
 def dispatcher(settings):
     made = object.__new__(dispatcher_process.Dispatcher)
-    made.settings, made.store, made.holder = settings, Store(settings.store_url), "here/1"
+    made.settings, made.store, made.holder = settings, RunStore(settings.store_url), "here/1"
     client: Any = Workers(2)
     made._client, made._given, made._number, made._warm = client, {}, 0, {"worker 0", "worker 1"}
-    made._worker, made._membership, made._ring = worker, remote_workers, Place(settings).ring
+    made._worker, made._membership, made._ring = worker, remote_workers, ClusterFiles(settings).ring
     made._heard, made._looked = {}, time.monotonic()
     yield made
     made.store.close()
@@ -90,9 +90,9 @@ def test_as_many_runs_are_given_as_there_are_workers_the_longest_waiting_first(d
         dispatcher.store.submit(f"{number:016}", SMALL, "checksum")
     assert dispatcher.step()
     assert [run_id for run_id, *_ in dispatcher._client.given] == [f"{number:016}" for number in range(2)]
-    Place(dispatcher.settings).make()
+    ClusterFiles(dispatcher.settings).make()
     first = dispatcher._given[f"{0:016}"]
-    with Place(dispatcher.settings).listening() as wait:
+    with ClusterFiles(dispatcher.settings).listening() as wait:
         first.callbacks[0](first)
         begun = time.monotonic()
         wait(LONG)
@@ -125,7 +125,7 @@ def test_workers_get_addresses_and_no_folders(dispatcher):
 
 class TestTheBell:
     def test_who_waits_goes_on_when_somebody_rings_and_not_before(self, settings):
-        place = Place(settings)
+        place = ClusterFiles(settings)
         place.make()
         with place.listening() as wait:
             place.ring()
@@ -141,7 +141,7 @@ class TestTheBell:
             assert time.monotonic() - begun >= 0.2
 
     def test_nobody_is_kept_waiting_where_nobody_listens(self, settings):
-        place = Place(settings)
+        place = ClusterFiles(settings)
         place.ring()
         place.make()
         with place.listening():
@@ -265,7 +265,7 @@ def test_a_database_that_is_away_ends_nothing(dispatcher, monkeypatch):
     dispatcher._given["a" * 16].status = "error"
 
     def away(*_: Any, **__: Any) -> Any:
-        raise StoreAway("The database postgresql://there cannot be reached: nothing answers there.")
+        raise StoreUnavailable("The database postgresql://there cannot be reached: nothing answers there.")
 
     with monkeypatch.context() as patch:
         patch.setattr(dispatcher_process.time, "sleep", lambda _: None)
@@ -280,7 +280,7 @@ def test_a_database_that_is_away_ends_nothing(dispatcher, monkeypatch):
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the time at which a process started does not move")
 def test_a_clock_that_is_set_ends_no_cluster(settings, monkeypatch):
     """psutil's time at which a process started moves with the machine's clock, by the hour that it is set."""
-    place, honest = Place(settings), psutil.Process.create_time
+    place, honest = ClusterFiles(settings), psutil.Process.create_time
     place.make()
     place.add_owner(os.getpid())
     place.say_ready(1)
@@ -292,7 +292,7 @@ def test_a_clock_that_is_set_ends_no_cluster(settings, monkeypatch):
 def test_an_owner_is_there_whole_while_it_says_again_that_it_is(settings):
     """Each request says so, and wakes the cluster, which looks during the next: an owner that was half written was
     taken for one that has ended, and the cluster ended with it."""
-    place = Place(settings)
+    place = ClusterFiles(settings)
     place.make()
     place.add_owner(os.getpid())
     over = threading.Event()

@@ -24,7 +24,7 @@ from engine.records import RunState
 from engine.reports.cli_command import command_line
 from engine.settings import REPOSITORY, Settings
 from engine.simulation.run import simulate
-from engine.store.run_store import Store
+from engine.store.run_store import RunStore
 from tests import postgresql
 from tests.engine.factories import SMALL
 from tests.hosts import Host, hosts
@@ -54,7 +54,7 @@ class Site:
 
     machines: dict[str, Host]
     named: dict[str, str]
-    store: Store
+    store: RunStore
 
     def engine(self, name: str, *words: str) -> str:
         """What a verb prints on a machine."""
@@ -105,7 +105,7 @@ def site(tmp_path, postgresql_server, monkeypatch):
                 "EPSILON_SCHEDULER": f"tls://{machines['sched'].address}:{remote_workers.PORT}",
                 "EPSILON_DATA_DIR": "",
             }
-            store = Store(url)
+            store = RunStore(url)
             yield Site(machines, named, store)
             store.close()
 

@@ -15,7 +15,7 @@ import pytest
 from engine.cluster import remote_workers
 from engine.records import RunState
 from engine.reports.cli_command import command_line
-from engine.service import Runs
+from engine.service import Application
 from engine.settings import REPOSITORY
 from tests.browser.chromium import in_ci
 from tests.browser.driving import free_port, wait_for
@@ -92,7 +92,7 @@ def test_as_many_jobs_as_runs_compute_them(trained_settings, slurm, jobqueue, tm
         "EPSILON_SCHEDULER": f"tls://127.0.0.1:{port}",
         "PYTHONPATH": f"{jobqueue}:{REPOSITORY}",
     }
-    runs = Runs(trained_settings)
+    runs = Application(trained_settings)
     log = (tmp_path / "log").open("wb")
     keeper = subprocess.Popen(
         [sys.executable, "-c", recipe(port)], cwd=REPOSITORY, env=here, stdout=log, stderr=log, start_new_session=True

@@ -19,10 +19,10 @@ from engine.errors import InvalidConfig, StoreError
 from engine.privacy.accounting import SEEDED, SYSTEM
 from engine.records import Run, RunState
 from engine.seeds import Secrets
-from engine.service import Runs
+from engine.service import Application
 from engine.simulation.run import simulate
 from engine.store import noise_keys, paths
-from engine.store.run_store import Store
+from engine.store.run_store import RunStore
 from engine.training.checkpoint import Checkpoint
 from tests.engine.factories import provenance, record
 
@@ -49,7 +49,7 @@ class Place:
     def __init__(self, settings, monkeypatch) -> None:
         self.settings, self._patch = settings, monkeypatch
         monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
-        self.runs, self.id = Runs(settings), run_id(CONFIG, corpus.resolve(CONFIG.corpus, settings).checksum)
+        self.runs, self.id = Application(settings), run_id(CONFIG, corpus.resolve(CONFIG.corpus, settings).checksum)
         self.checkpoint = settings.artefacts.here(paths.checkpoint_name(self.id))
         self.keys = self.checkpoint.with_suffix(".key")
 
@@ -237,7 +237,7 @@ class TestTheFile:
 
 def ended(settings) -> str:
     """A run with noise from the system that is done, with made-up records; its identity."""
-    store, checksum = Store(settings.store_url), corpus.resolve(CONFIG.corpus, settings).checksum
+    store, checksum = RunStore(settings.store_url), corpus.resolve(CONFIG.corpus, settings).checksum
     identity = run_id(CONFIG, checksum)
     store.submit(identity, CONFIG, checksum)
     claim = store.claim(identity, "here")

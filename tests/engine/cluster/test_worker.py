@@ -39,7 +39,7 @@ def test_what_other_processes_keep_busy_is_noticed(monkeypatch):
     clock = iter([(0.0, 0.0, 0.0), *((s, 2.0 * s, 1.0 * s) for s in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0)),
                   (20.0, 29.0, 20.0), (21.0, 30.0, 21.0), (22.0, 31.0, 22.0), (23.0, 32.0, 23.0)])  # fmt: skip
     monkeypatch.setattr(worker, "_processor_seconds", lambda: next(clock))
-    pulse = worker.Pulse(None, None)
+    pulse = worker.Heartbeat(None, None)
     for _ in range(9):
         pulse._look_around()
     assert 0.9 < pulse.others <= 1.0

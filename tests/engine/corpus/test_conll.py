@@ -110,18 +110,18 @@ def test_lines_are_the_same_however_many_are_cut_at_once(monkeypatch):
     expected = ["a", "", "longer than a few characters", "b", "c", "", ""]
     for number in (1, 2, 7, 1_000):
         monkeypatch.setattr(text_decoding, "_AT_ONCE", number)
-        assert list(text_decoding.lines_of(data, "file")) == expected
+        assert list(text_decoding.decode_lines(data, "file")) == expected
 
 
 def test_a_long_line_is_found_wherever_it_stands(monkeypatch):
     monkeypatch.setattr(text_decoding, "MAX_LINE", 10)
     for lines in (["x" * 10] * 5, ["a", "x" * 9, "", "x" * 10, "b"]):
-        assert text_decoding.text_of("\n".join(lines).encode(), "file") == "\n".join(lines)
+        assert text_decoding.decode_text("\n".join(lines).encode(), "file") == "\n".join(lines)
     for place in range(6):
         lines = ["x" * 7] * 6
         lines[place] = "x" * 11
         with pytest.raises(CorpusError, match=rf"11 bytes.* line {place + 1}\b.*at most 10\b"):
-            text_decoding.text_of("\n".join(lines).encode(), "file")
+            text_decoding.decode_text("\n".join(lines).encode(), "file")
 
 
 def test_each_word_and_each_tag_is_in_memory_once():

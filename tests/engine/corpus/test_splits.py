@@ -71,7 +71,7 @@ def test_a_number_is_a_split_and_another_one_another(settings: Settings) -> None
     ],
 )
 def test_what_is_a_split(name: str, found: tuple[str, int | None]) -> None:
-    assert files.without_split(name) == found
+    assert files.base_name_and_split(name) == found
 
 
 def test_too_few_different_sentences_are_refused(tmp_path: Path) -> None:

@@ -119,14 +119,14 @@ def test_one_training_sentence_is_enough_and_a_short_one_is_not(settings, fitted
 def test_nothing_is_promised_where_the_features_know_the_sentences():
     spent = PrivacySpent(epsilon=0.5, delta=1e-5, rdp_epsilon=0.6, poisson_epsilon=3.0, assumptions=("a",))
     found = contamination.Overlap((10, 1, 1), (1, 0, 0), (0, 0, 0))
-    told = contamination.believable(spent, found)
+    told = contamination.apply_contamination(spent, found)
     assert math.isinf(told.epsilon)
     assert math.isinf(told.rdp_epsilon)
     assert told.poisson_epsilon is None
     assert told.assumptions == (found.privacy_text,)
-    assert contamination.believable(spent, dataclasses.replace(found, shared=(0, 1, 1))) is spent
+    assert contamination.apply_contamination(spent, dataclasses.replace(found, shared=(0, 1, 1))) is spent
     open_ = PrivacySpent(epsilon=math.inf, delta=1e-5)
-    assert contamination.believable(open_, found) is open_
+    assert contamination.apply_contamination(open_, found) is open_
 
 
 def test_it_is_worked_out_once_for_each_content(settings, monkeypatch):

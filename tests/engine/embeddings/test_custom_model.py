@@ -15,7 +15,7 @@ from engine.embeddings import custom_model, features, minilm
 from engine.embeddings.contextual import fitted, token_vectors
 from engine.embeddings.custom_model import OwnInContext, at, find, installed
 from engine.errors import InvalidConfig, TrainingFailed, VectorsMissing
-from engine.service import Runs
+from engine.service import Application
 from engine.simulation.setup import prepare
 from engine.training.row_lookup import rows_of
 from tests.engine.embeddings.test_minilm import written_out
@@ -131,7 +131,7 @@ class TestIdentity:
         with pytest.raises(VectorsMissing, match="names no folder"):
             find(label, dataclasses.replace(here, language_model=None))
         with pytest.raises(VectorsMissing, match="is not here"):
-            Runs(here).submit(dataclasses.replace(config, language_model="bert-1x1-0"))
+            Application(here).submit(dataclasses.replace(config, language_model="bert-1x1-0"))
 
     @pytest.mark.parametrize("kind", ["vectors", "shapes", "tuned", "names"])
     def test_features_that_rest_on_minilm_refuse_it(self, kind) -> None:

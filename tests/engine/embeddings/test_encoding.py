@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import embeddings
-from engine.artifact_store import Artefacts
+from engine.artifact_store import ArtifactStore
 from engine.corpus import Corpus, Sentence
 from engine.corpus.sentences import tags_of
 from engine.corpus.tag_schemes import from_bioes, to_bioes
@@ -63,7 +63,7 @@ class Held:
 
     def __init__(self, corpus: Corpus, home: Path) -> None:
         self.corpus, self.checksum, self.loaded = corpus, corpus.checksum, 0
-        self.artefacts = Artefacts(str(home), home)
+        self.artefacts = ArtifactStore(str(home), home)
 
     def load(self) -> Corpus:
         self.loaded += 1

@@ -7,7 +7,7 @@ from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, Tra
 from engine.corpus.sentence_metadata import Layout
 from engine.experiments import diagnosis
 from engine.experiments.diagnosis import BASE, MEND, WHAT_IF
-from engine.federated.accounting import spent
+from engine.federated.accounting import privacy_spent
 from engine.federated.plan import federated_plan
 from engine.seeds import Secrets
 
@@ -20,7 +20,7 @@ def epsilon(config: SimulationConfig) -> float:
         raise AssertionError("a random split needs no layout")
 
     plan = federated_plan(config, CONLL_SENTENCES, layout, lambda: Secrets.seeded(config.seed, "run"))
-    return spent(plan, plan.steps, len(plan.rounds)).epsilon
+    return privacy_spent(plan, plan.steps, len(plan.rounds)).epsilon
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

@@ -55,7 +55,7 @@ def test_each_model_is_trained_on_a_half_of_its_own(known):
 def test_what_is_claimed_is_the_largest_epsilon_of_all_models(trained_settings, monkeypatch):
     """Clients of one half may have fewer sentences than those of another."""
     found = iter([1.0, 3.0, 2.0, 2.0])
-    monkeypatch.setattr(membership, "spent", lambda *_: PrivacySpent(epsilon=next(found), delta=1e-5))
+    monkeypatch.setattr(membership, "privacy_spent", lambda *_: PrivacySpent(epsilon=next(found), delta=1e-5))
     assert membership.train(config(epochs=1.0), trained_settings, 3).claimed == 3.0
 
 

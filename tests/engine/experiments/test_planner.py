@@ -24,7 +24,7 @@ from engine.experiments.planner.next_runs import (
     candidates,
     seeds_needed,
 )
-from engine.experiments.planner.ranking import Answer, Grade, answer, two_digits
+from engine.experiments.planner.ranking import EvidenceLevel, Ranking, answer, two_digits
 from engine.experiments.planner.targets import Measure, Target, Threshold, read
 from engine.records import (
     Counts,
@@ -89,7 +89,7 @@ def evidence(found: list[tuple[Run, RoundRecord]], wanted: Target) -> Evidence:
     return known.evidence(known.done(found, wanted.corpus), wanted)
 
 
-def answered(found: list[tuple[Run, RoundRecord]], **fields: object) -> Answer:
+def answered(found: list[tuple[Run, RoundRecord]], **fields: object) -> Ranking:
     wanted = target(**fields)
     return answer(wanted, evidence(found, wanted))
 
@@ -105,16 +105,16 @@ SETTING = st.tuples(
 )
 
 
-def grade_by_hand(values: list[float], at_least: float) -> Grade:
+def grade_by_hand(values: list[float], at_least: float) -> EvidenceLevel:
     """With SciPy's own interval."""
     mean = statistics.fmean(values)
     if len(values) == 1:
-        return Grade.ONCE if mean >= at_least else Grade.MISSED
+        return EvidenceLevel.ONCE if mean >= at_least else EvidenceLevel.MISSED
     error = statistics.stdev(values) / math.sqrt(len(values))
     low, high = stats.t.interval(0.95, len(values) - 1, mean, error) if error else (mean, mean)
     if mean >= at_least:
-        return Grade.SURELY if low >= at_least else Grade.PROBABLY
-    return Grade.NOT_EXCLUDED if high >= at_least else Grade.MISSED
+        return EvidenceLevel.SURELY if low >= at_least else EvidenceLevel.PROBABLY
+    return EvidenceLevel.NOT_EXCLUDED if high >= at_least else EvidenceLevel.MISSED
 
 
 @trials(max_examples=60, deadline=None)
@@ -135,7 +135,12 @@ def test_exactly_the_settings_of_a_brute_force_filter(drawn, per, every, epsilon
             grade_by_hand([one for one, _ in scores], per),
         )
         mine = (two_digits(spent), two_digits(took), min(grades))
-        if spent < math.inf and min(grades) >= Grade.ONCE and spent <= (epsilon or 9) and took <= (seconds or 99):
+        if (
+            spent < math.inf
+            and min(grades) >= EvidenceLevel.ONCE
+            and spent <= (epsilon or 9)
+            and took <= (seconds or 99)
+        ):
             by_hand[1.0 + number] = mine
     wanted = (Threshold(Measure(), every), Threshold(Measure("recall", "PER"), per))
     said = answered(found, thresholds=wanted, epsilon=epsilon, seconds=seconds)
@@ -155,14 +160,14 @@ def test_exactly_the_settings_of_a_brute_force_filter(drawn, per, every, epsilon
 def test_the_grades() -> None:
     found = [made(value, epsilon=1.0, seed=seed) for seed, value in enumerate((0.79, 0.81, 0.82))]
     for at_least, grade in (
-        (0.70, Grade.SURELY),
-        (0.80, Grade.PROBABLY),
-        (0.81, Grade.NOT_EXCLUDED),
-        (0.90, Grade.MISSED),
+        (0.70, EvidenceLevel.SURELY),
+        (0.80, EvidenceLevel.PROBABLY),
+        (0.81, EvidenceLevel.NOT_EXCLUDED),
+        (0.90, EvidenceLevel.MISSED),
     ):
         (judged,) = answered(found, thresholds=f1(at_least)).compared
         assert judged.grade == grade
-    assert answered(found[:1], thresholds=f1(0.79)).best[0].grade == Grade.ONCE
+    assert answered(found[:1], thresholds=f1(0.79)).best[0].grade == EvidenceLevel.ONCE
     (judged,) = answered(found, thresholds=f1(0.81)).compared
     assert judged.hits == 2
     assert judged.margin == pytest.approx((0.79 + 0.81 + 0.82) / 3 - 0.81)

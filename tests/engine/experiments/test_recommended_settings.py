@@ -19,7 +19,7 @@ CORPORA = {"conll2003": 14_041, "synthetic": synthetic.SIZES["train"]}
 @pytest.mark.parametrize("corpus", CORPORA)
 @pytest.mark.parametrize("number", [0, 1, len(RUNGS) - 1])
 def test_noise_is_the_least_that_keeps_the_promise(corpus, number) -> None:
-    config = recommended_settings.rung(number, corpus, CORPORA[corpus], 3.0)
+    config = recommended_settings.recipe_step(number, corpus, CORPORA[corpus], 3.0)
     assert recommended_settings.found_noise(config, CORPORA[corpus], 3.0) == config.privacy.noise_multiplier
 
 
@@ -39,7 +39,7 @@ def test_each_client_of_a_federation_pays_no_more_than_the_whole_epsilon(clients
 def test_known_noise_has_what_the_ladder_and_the_federation_ask_for() -> None:
     for corpus, sentences in CORPORA.items():
         for number in range(len(RUNGS)):
-            training = recommended_settings.rung(number, corpus, sentences, 1.0).training
+            training = recommended_settings.recipe_step(number, corpus, sentences, 1.0).training
             known = recommended_settings._KNOWN[sentences, training.batch_size, training.epochs]
             assert list(known) == list(EPSILONS)
             assert known[1.0] > known[3.0] > known[8.0]
@@ -58,7 +58,7 @@ def divergence(order: float, probability: float, sigma: float) -> float:
 @pytest.mark.parametrize("delta", [1e-7, 1e-5])
 def test_a_smaller_delta_needs_more_noise(delta) -> None:
     """ε = 3 by an upper bound that is worked out here, so what is known for δ = 1e-5 cannot pass for δ = 1e-7."""
-    config = recommended_settings.good_practice("conll2003", 14_041, 3.0)
+    config = recommended_settings.recommended_settings("conll2003", 14_041, 3.0)
     config = dataclasses.replace(config, privacy=dataclasses.replace(config.privacy, delta=delta))
     sigma = recommended_settings.noise(config, 14_041, 3.0)
     assert sigma == {1e-7: 1.75, 1e-5: 1.48}[delta]
@@ -75,7 +75,7 @@ def test_a_smaller_delta_needs_more_noise(delta) -> None:
 
 def test_what_is_known_holds_for_poisson_sampling_alone(monkeypatch) -> None:
     monkeypatch.setattr(recommended_settings, "found_noise", lambda config, sentences, epsilon: 99.0)
-    config = recommended_settings.good_practice("conll2003", 14_041, 3.0)
+    config = recommended_settings.recommended_settings("conll2003", 14_041, 3.0)
     assert recommended_settings.noise(config, 14_041, 3.0) == 1.48
     shuffled = dataclasses.replace(config, privacy=dataclasses.replace(config.privacy, sampling="shuffle"))
     recommended_settings.noise.cache_clear()
@@ -84,31 +84,35 @@ def test_what_is_known_holds_for_poisson_sampling_alone(monkeypatch) -> None:
 
 
 def test_the_lowest_rung_is_the_papers_setting_and_the_highest_is_good_practice() -> None:
-    lowest = recommended_settings.rung(0, "conll2003", 14_041, 1.0)
+    lowest = recommended_settings.recipe_step(0, "conll2003", 14_041, 1.0)
     assert lowest == SimulationConfig.from_flat({"corpus": "conll2003", "noise_multiplier": 0.89})
-    good = recommended_settings.good_practice("conll2003", 14_041, 1.0)
-    assert good == recommended_settings.rung(len(RUNGS) - 1, "conll2003", 14_041, 1.0)
+    good = recommended_settings.recommended_settings("conll2003", 14_041, 1.0)
+    assert good == recommended_settings.recipe_step(len(RUNGS) - 1, "conll2003", 14_041, 1.0)
     assert good.tagger.name == "linear-crf"
     assert good.training.averaging == 0.95
 
 
 def test_each_rung_changes_what_it_says() -> None:
     for number in range(1, len(RUNGS)):
-        below, here = (recommended_settings.rung(n, "conll2003", 14_041, 1.0).flat() for n in (number - 1, number))
+        below, here = (
+            recommended_settings.recipe_step(n, "conll2003", 14_041, 1.0).flat() for n in (number - 1, number)
+        )
         changed = {name for name in below if below[name] != here[name]} - {"noise_multiplier"}
         assert changed == set(RUNGS[number].changes)
 
 
 def test_a_batch_is_at_most_a_third_of_the_sentences() -> None:
-    assert recommended_settings.good_practice("small", 300, 8.0).training.batch_size == 100
+    assert recommended_settings.recommended_settings("small", 300, 8.0).training.batch_size == 100
 
 
 def test_without_privacy_nothing_is_clipped() -> None:
-    assert recommended_settings.rung(3, "conll2003", 14_041, None).privacy.clip_norm is None
+    assert recommended_settings.recipe_step(3, "conll2003", 14_041, None).privacy.clip_norm is None
 
 
 def test_without_privacy_there_is_no_need_of_large_batches() -> None:
-    private, open_ = (recommended_settings.rung(5, "conll2003", 14_041, epsilon).training for epsilon in (1.0, None))
+    private, open_ = (
+        recommended_settings.recipe_step(5, "conll2003", 14_041, epsilon).training for epsilon in (1.0, None)
+    )
     assert private.batch_size == 1024
     assert open_.batch_size == 128
     assert open_.learning_rate < private.learning_rate

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.experiments.pareto import frontier
+from engine.experiments.pareto import pareto_front
 from engine.experiments.seed_aggregates import of_runs
 from engine.experiments.statistics import score_spread, spread
 from engine.records import PrecisionRecallF1, Run, RunState, RunStatus
@@ -49,7 +49,7 @@ SETTINGS = st.lists(st.tuples(st.floats(0, 10), st.floats(0, 1)), max_size=12)
 
 @given(SETTINGS)
 def test_what_is_left_out_of_the_frontier_is_beaten_and_what_is_on_it_is_not(found: list[tuple[float, float]]) -> None:
-    best = frontier(found, epsilon=itemgetter(0), f1=itemgetter(1))
+    best = pareto_front(found, epsilon=itemgetter(0), f1=itemgetter(1))
     assert best == sorted(best)
     for epsilon, f1 in best:
         assert not any(e <= epsilon and f >= f1 and (e, f) != (epsilon, f1) for e, f in found)

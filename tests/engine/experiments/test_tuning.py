@@ -57,7 +57,7 @@ def rough(monkeypatch):
 
 def searched(settings, trials: int, epsilon: float = 3.0, *, budget: float | None = BUDGET, seeds: int = 0) -> Study:
     """A search on the very corpus that the recipe is for."""
-    study = tuning.begun(None, epsilon, "synthetic", "synthetic", settings, budget=budget, seeds=seeds)
+    study = tuning.existing_trials(None, epsilon, "synthetic", "synthetic", settings, budget=budget, seeds=seeds)
     for grown in tuning.search(study, trials, settings):
         study = grown
     return study
@@ -114,7 +114,7 @@ def plans_of(study: Study) -> list[PrivacyPlan]:
 
 def test_the_first_recipe_is_not_the_one_that_was_chosen_on_conll_and_the_best_wins(settings, quick, rough):
     study = searched(settings, 6)
-    good = recommended_settings.good_practice("synthetic", TRAIN, 3.0)
+    good = recommended_settings.recommended_settings("synthetic", TRAIN, 3.0)
     assert quick[0].training.learning_rate != good.training.learning_rate
     assert quick[0].privacy.clip_norm != good.privacy.clip_norm
     assert study.first == tuning.RANDOM
@@ -151,7 +151,7 @@ def test_an_interrupted_search_goes_on_as_if_it_had_not_been(settings, quick, ro
 
 def test_each_recipe_costs_no_more_than_it_may(settings, quick):
     study = searched(settings, 2, epsilon=2.0)
-    base = recommended_settings.good_practice("synthetic", TRAIN, 2.0)
+    base = recommended_settings.recommended_settings("synthetic", TRAIN, 2.0)
     for trial in study.trials:
         config = tuning.priced(base, trial.chosen, TRAIN, 2.0)
         assert config.privacy.noise_multiplier == trial.noise_multiplier
@@ -161,7 +161,7 @@ def test_each_recipe_costs_no_more_than_it_may(settings, quick):
 
 
 def test_what_the_trials_would_have_cost_is_booked_with_its_delta(settings, quick, rough, elsewhere):
-    study = tuning.begun(None, 3.0, "synthetic", elsewhere, settings)
+    study = tuning.existing_trials(None, 3.0, "synthetic", elsewhere, settings)
     for grown in tuning.search(study, 3, settings):
         study = grown
     assert not study.private
@@ -178,7 +178,7 @@ def test_what_the_trials_would_have_cost_is_booked_with_its_delta(settings, quic
 
 
 def test_the_runs_of_a_winner_add_up(settings, quick, rough, elsewhere):
-    study = tuning.begun(None, 3.0, "synthetic", elsewhere, settings, seeds=5)
+    study = tuning.existing_trials(None, 3.0, "synthetic", elsewhere, settings, seeds=5)
     study = next(tuning.search(study, 1, settings))
     assert study.released_epsilon == 0.0
     study = tuning.released(study, 5, settings)
@@ -193,7 +193,7 @@ def test_the_runs_of_a_winner_add_up(settings, quick, rough, elsewhere):
 
 
 def test_a_winner_that_is_overtaken_stays_booked(settings, quick, rough, elsewhere):
-    study = next(tuning.search(tuning.begun(None, 3.0, "synthetic", elsewhere, settings), 1, settings))
+    study = next(tuning.search(tuning.existing_trials(None, 3.0, "synthetic", elsewhere, settings), 1, settings))
     study = once = tuning.released(study, 1, settings)
     for grown in tuning.search(study, 8, settings):
         study = grown
@@ -231,12 +231,12 @@ def test_the_total_must_be_there_before_and_stays_what_it_is(settings, quick, ro
     with pytest.raises(InvalidConfig, match=r"budget=0\.5 .*less than"):
         searched(settings, 1, budget=0.5)
     with pytest.raises(InvalidConfig, match="expected none"):
-        tuning.begun(None, 3.0, "synthetic", elsewhere, settings, budget=9.0)
+        tuning.existing_trials(None, 3.0, "synthetic", elsewhere, settings, budget=9.0)
     study = searched(settings, 1, budget=20.0, seeds=1)
     with pytest.raises(InvalidConfig, match="total of ε = 20"):
         searched(settings, 2, budget=30.0)
     with pytest.raises(InvalidConfig, match="expected at most 1"):
-        tuning.begun(None, 3.0, "synthetic", "synthetic", settings, budget=20.0, seeds=2)
+        tuning.existing_trials(None, 3.0, "synthetic", "synthetic", settings, budget=20.0, seeds=2)
     assert "--budget 20 --seeds 1" in study.command
     tuning_studies.write(dataclasses.replace(study, budget=None, order=None), settings.home)
     with pytest.raises(InvalidConfig, match="begun without a total"):
@@ -254,7 +254,7 @@ def test_the_same_corpus_under_another_name_is_the_same_corpus(settings, quick, 
     other = written(tmp_path / "d.conll", some[600:800])
 
     def begun(development: str, budget: float | None = BUDGET) -> Study:
-        return tuning.begun("s", 3.0, first, development, settings, budget=budget)
+        return tuning.existing_trials("s", 3.0, first, development, settings, budget=budget)
 
     assert begun(str(tmp_path / "." / "x" / ".." / "a.conll").replace("x/../", "./")).private
     assert begun(copy).private
@@ -265,7 +265,7 @@ def test_the_same_corpus_under_another_name_is_the_same_corpus(settings, quick, 
         begun(partly, None)
     assert not begun(other, None).private
     study = next(tuning.search(begun(copy), 1, settings))
-    assert tuning.begun("s", 3.0, copy, first, settings, budget=BUDGET).trials == study.trials
+    assert tuning.existing_trials("s", 3.0, copy, first, settings, budget=BUDGET).trials == study.trials
     written(tmp_path / "copies" / "b.conll", some[:301])
     with pytest.raises(InvalidConfig, match="changed since"):
         begun(copy)
@@ -277,12 +277,16 @@ def test_a_corpus_that_the_features_were_fitted_on_can_have_no_recipe(settings, 
         contamination, "fitted_on", lambda part: contamination.checksums(s.tokens for s in here.train[:7])
     )
     with pytest.raises(InvalidConfig, match=r"\b7 of 4,400 training"):
-        tuning.begun(None, 3.0, "synthetic", elsewhere, settings)
+        tuning.existing_trials(None, 3.0, "synthetic", elsewhere, settings)
     monkeypatch.setattr(
         contamination, "fitted_on", lambda part: contamination.checksums(s.tokens for s in here.validation[:7])
     )
-    study = tuning.begun(None, 3.0, elsewhere, "synthetic", dataclasses.replace(settings, home=settings.home / "2"))
-    assert tuning.flattery(study, dataclasses.replace(settings, home=settings.home / "2")).startswith("7 of 600 valid")
+    study = tuning.existing_trials(
+        None, 3.0, elsewhere, "synthetic", dataclasses.replace(settings, home=settings.home / "2")
+    )
+    assert tuning.optimism_bias(study, dataclasses.replace(settings, home=settings.home / "2")).startswith(
+        "7 of 600 valid"
+    )
 
 
 def test_a_study_from_before_checksums_were_kept_is_read(settings):
@@ -313,7 +317,7 @@ def test_the_development_corpus_sees_the_targets_steps_and_noise(settings, tmp_p
     small = written(tmp_path / "small.conll", corpus.resolve("synthetic", settings).load().train[:250])
     here = corpus.resolve(small, settings).train_sentences
     study = Study(name="s", epsilon=3.0, delta=1e-5, corpus="synthetic", development=small)
-    target = recommended_settings.good_practice("synthetic", TRAIN, 3.0)
+    target = recommended_settings.recommended_settings("synthetic", TRAIN, 3.0)
     found = tuning.on_development(target, study, settings)
     assert found.corpus == small
     assert found.training.batch_size == here < target.training.batch_size
@@ -341,15 +345,15 @@ def test_the_development_corpus_sees_the_targets_steps_and_noise(settings, tmp_p
 def test_what_cannot_be_searched_is_said(settings, change, error, words):
     asked = {"name": None, "epsilon": 3.0, "corpus": "synthetic", "development": "synthetic", "budget": BUDGET} | change
     with pytest.raises(error, match=words):
-        tuning.begun(settings=settings, **asked)
+        tuning.existing_trials(settings=settings, **asked)
 
 
 def test_a_name_stands_for_one_search(settings, quick, rough):
-    study = tuning.begun("mine", 3.0, "synthetic", "synthetic", settings, budget=BUDGET)
+    study = tuning.existing_trials("mine", 3.0, "synthetic", "synthetic", settings, budget=BUDGET)
     next(tuning.search(study, 1, settings))
-    assert len(tuning.begun("mine", 3.0, "synthetic", "synthetic", settings, budget=BUDGET).trials) == 1
+    assert len(tuning.existing_trials("mine", 3.0, "synthetic", "synthetic", settings, budget=BUDGET).trials) == 1
     with pytest.raises(InvalidConfig, match=r"synthetic at ε = 3\b"):
-        tuning.begun("mine", 1.0, "synthetic", "synthetic", settings, budget=BUDGET)
+        tuning.existing_trials("mine", 1.0, "synthetic", "synthetic", settings, budget=BUDGET)
     with pytest.raises(InvalidConfig, match="trials=0"):
         next(tuning.search(study, 0, settings))
 
@@ -382,13 +386,13 @@ def test_several_plans_cost_what_their_steps_cost_together():
         upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
         return 0.5 * math.erfc(-upper / math.sqrt(2)) - math.exp(epsilon) * 0.5 * math.erfc(-lower / math.sqrt(2))
 
-    exact = rdp_filter.together([(plan, 2), (other, 1)], 1e-5)
+    exact = rdp_filter.rdp_composition([(plan, 2), (other, 1)], 1e-5)
     assert delta(exact) <= 1e-5 <= delta(0.998 * exact)
     renyi = min(as_epsilon(order * mu**2 / 2, order) for order in ORDERS)
-    assert accounting.composed([plan, plan, other], 1e-5) == pytest.approx(renyi, rel=1e-6)
-    assert accounting.composed([], 1e-5) == rdp_filter.together([(plan, 0)], 1e-5) == 0.0
+    assert accounting.pld_composition([plan, plan, other], 1e-5) == pytest.approx(renyi, rel=1e-6)
+    assert accounting.pld_composition([], 1e-5) == rdp_filter.rdp_composition([(plan, 0)], 1e-5) == 0.0
     silent = dataclasses.replace(plan, noise_multiplier=0.0)
-    assert accounting.composed([silent], 1e-5) == rdp_filter.together([(silent, 1)], 1e-5) == math.inf
+    assert accounting.pld_composition([silent], 1e-5) == rdp_filter.rdp_composition([(silent, 1)], 1e-5) == math.inf
 
 
 @pytest.mark.parametrize(("epsilon", "sigma"), [(2.0, 20.0), (20.0, 4.0)])

@@ -7,7 +7,7 @@ import pytest
 
 from engine.config import SimulationConfig
 from engine.embeddings import EncodedSplit
-from engine.federated.fedavg import Federation, Holding
+from engine.federated.fedavg import ClientData, Federation
 from engine.federated.fedsgd import GradientFederation
 from engine.federated.plan import federated_plan
 from engine.seeds import Secrets, Seeds
@@ -55,7 +55,7 @@ def federation(tags: tuple[int, ...] = TAGS, **changes: Any) -> Federation:
     for number, each, kind in zip(SIZES, tags, kinds, strict=True):
         own = slice(start, start + kind.size - (0 if parts else shared))
         holdings.append(
-            Holding(
+            ClientData(
                 split=sentences(number, each),
                 table=TABLE,
                 backend=CompiledBackend(kind),

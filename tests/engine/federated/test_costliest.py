@@ -8,8 +8,8 @@ import pytest
 
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.federated import accounting
-from engine.federated.accounting import costly, event, most_rounds, spent, training
-from engine.federated.plan import FederatedPlan, Visit
+from engine.federated.accounting import event, max_cost_candidates, most_rounds, privacy_spent, training
+from engine.federated.plan import FederatedPlan, LocalTraining
 from engine.privacy import accounting as prices
 from engine.privacy import events
 from engine.privacy.assumptions.scenario import Part, Training
@@ -36,9 +36,10 @@ def federation(
 ) -> FederatedPlan:
     """Each part trains its steps in the first round; in later ones only its client is there."""
     clients = clients or len(parts)
-    first = tuple(Visit(number % clients, number, 0, part.steps) for number, part in enumerate(parts))
+    first = tuple(LocalTraining(number % clients, number, 0, part.steps) for number, part in enumerate(parts))
     later = [
-        tuple(Visit(client, client, parts[client].steps, 0) for client in range(clients)) for _ in range(1, rounds)
+        tuple(LocalTraining(client, client, parts[client].steps, 0) for client in range(clients))
+        for _ in range(1, rounds)
     ]
     return FederatedPlan(
         parts=tuple(parts),
@@ -52,34 +53,34 @@ def federation(
 
 
 def test_before_the_first_step_nothing_is_spent() -> None:
-    found = spent(federation([PART, replace(PART, examples=200)]), 0, 0)
+    found = privacy_spent(federation([PART, replace(PART, examples=200)]), 0, 0)
     assert found.epsilon == 0.0
     assert found.delta == 1e-5
-    assert spent(federation([PART]), 0, 0).epsilon == 0.0
+    assert privacy_spent(federation([PART]), 0, 0).epsilon == 0.0
 
 
 def test_the_smallest_shard_pays_most() -> None:
     small, large = replace(PART, examples=200), PART
     plan = federation([large, small])
-    found = spent(plan, 100, 1)
+    found = privacy_spent(plan, 100, 1)
     assert found.epsilon == prices.epsilon(small, 50)
     assert found.rdp_epsilon == prices.epsilon(small, 50, "rdp")
     assert found.assumptions[-1] == accounting.DISJOINT
     assert found.poisson_epsilon is None
     # Before it began, the other one is the only one to pay.
-    assert spent(plan, 30, 0).epsilon == prices.epsilon(large, 30)
+    assert privacy_spent(plan, 30, 0).epsilon == prices.epsilon(large, 30)
 
 
 def test_one_shard_alone_and_runs_without_noise_say_nothing_of_others() -> None:
-    assert accounting.DISJOINT not in spent(federation([PART]), 50, 1).assumptions
+    assert accounting.DISJOINT not in privacy_spent(federation([PART]), 50, 1).assumptions
     quiet = federation([replace(PART, noise_multiplier=0.0, clip_norm=None)] * 2)
-    assert spent(quiet, 100, 1).epsilon == math.inf
-    assert spent(quiet, 100, 1).assumptions == ()
+    assert privacy_spent(quiet, 100, 1).epsilon == math.inf
+    assert privacy_spent(quiet, 100, 1).assumptions == ()
 
 
 def test_pieces_of_a_client_are_named() -> None:
-    assert accounting.PIECES in spent(federation([PART, PART, PART, PART], clients=2), 200, 1).assumptions
-    assert accounting.PIECES not in spent(federation([PART, PART]), 100, 1).assumptions
+    assert accounting.PIECES in privacy_spent(federation([PART, PART, PART, PART], clients=2), 200, 1).assumptions
+    assert accounting.PIECES not in privacy_spent(federation([PART, PART]), 100, 1).assumptions
 
 
 def test_shuffled_parts_are_all_priced_and_the_worst_of_each_figure_is_shown() -> None:
@@ -87,9 +88,9 @@ def test_shuffled_parts_are_all_priced_and_the_worst_of_each_figure_is_shown() -
     often = replace(PART, sampling="shuffle", examples=80, batch_size=8, steps=50)
     seldom = replace(PART, sampling="shuffle", examples=400, batch_size=200, steps=10)
     plan = federation([often, seldom, often])
-    assert costly(plan, 110) == [(often, 50), (seldom, 10)]
-    found = spent(plan, 110, 1)
-    singly = [prices.spent(often, 50), prices.spent(seldom, 10)]
+    assert max_cost_candidates(plan, 110) == [(often, 50), (seldom, 10)]
+    found = privacy_spent(plan, 110, 1)
+    singly = [prices.privacy_spent(often, 50), prices.privacy_spent(seldom, 10)]
     assert singly[0].epsilon == singly[1].epsilon
     assert found.poisson_epsilon == max(one.poisson_epsilon or 0.0 for one in singly)
     assert singly[0].poisson_epsilon != singly[1].poisson_epsilon
@@ -98,7 +99,7 @@ def test_shuffled_parts_are_all_priced_and_the_worst_of_each_figure_is_shown() -
 def test_only_parts_that_may_be_the_costliest_are_priced() -> None:
     parts = [replace(PART, examples=examples) for examples in (4_000, 100, 400, 101, 150)]
     plan = federation(parts)
-    found = costly(plan, 250)
+    found = max_cost_candidates(plan, 250)
     assert found[0] == (parts[1], 50)
     assert (parts[0], 50) not in found
     assert (parts[2], 50) not in found
@@ -106,30 +107,32 @@ def test_only_parts_that_may_be_the_costliest_are_priced() -> None:
     # Those whose ε by Rényi accounting is close to the largest exact one are.
     assert (parts[3], 50) in found
     # Equal ones once; those that have not begun not at all.
-    assert len(costly(federation([PART, PART]), 100)) == 1
-    assert costly(plan, 50) == [(parts[0], 50)]
-    assert costly(federation(parts[:2]), 100) == [(parts[1], 50)], "of two as well"
+    assert len(max_cost_candidates(federation([PART, PART]), 100)) == 1
+    assert max_cost_candidates(plan, 50) == [(parts[0], 50)]
+    assert max_cost_candidates(federation(parts[:2]), 100) == [(parts[1], 50)], "of two as well"
 
 
 def test_whole_clients_pay_round_by_round() -> None:
     server = replace(PART, examples=10, batch_size=4, steps=9)
     plan = federation([PART, PART], rounds=9, server=server, mechanism=DP_FEDAVG)
-    found = spent(plan, 100, 3)
+    found = privacy_spent(plan, 100, 3)
     assert found.epsilon == prices.epsilon(server, 3)
     assert (found.unit, found.neighbouring) == (DP_FEDAVG.protected, "add or remove one")
     assert found.assumptions[:2] == (accounting.JOINED, DP_FEDAVG.trusted)
     everybody = replace(server, batch_size=10)
-    found = spent(federation([PART, PART], rounds=9, server=everybody, mechanism=DP_FEDAVG), 100, 3)
+    found = privacy_spent(federation([PART, PART], rounds=9, server=everybody, mechanism=DP_FEDAVG), 100, 3)
     assert found.assumptions[0] == accounting.EVERY_CLIENT
 
 
 def test_local_clients_pay_for_the_rounds_of_the_busiest() -> None:
     server = replace(PART, examples=3, batch_size=1, steps=4, sampling="all", noise_multiplier=9.0)
-    rounds = tuple(tuple(Visit(client, client, 0, 1) for client in clients) for clients in ((0,), (2, 0), (2,), (2,)))
+    rounds = tuple(
+        tuple(LocalTraining(client, client, 0, 1) for client in clients) for clients in ((0,), (2, 0), (2,), (2,))
+    )
     plan = replace(federation([PART] * 3, server=server, mechanism=LOCAL), rounds=rounds)
     assert [most_rounds(plan, done) for done in range(5)] == [0, 1, 2, 2, 3]
-    assert spent(plan, 0, 0).epsilon == 0.0
-    found = spent(plan, 3, 4)
+    assert privacy_spent(plan, 0, 0).epsilon == 0.0
+    found = privacy_spent(plan, 3, 4)
     assert found.epsilon == pytest.approx(prices.gaussian_epsilon(2 * math.sqrt(3) / 9, 1e-5))
     assert (found.unit, found.neighbouring, found.accountant) == (
         DP_FEDAVG.protected,
@@ -144,15 +147,15 @@ def test_a_clients_own_cost_is_that_of_its_own_part() -> None:
     parts = [PART, replace(PART, examples=200), replace(PART, examples=100)]
     plan = federation(parts)
     for client, part in enumerate(parts):
-        assert costly(plan, plan.steps, client) == [(part, part.steps)]
-        assert spent(plan, plan.steps, 1, client).epsilon == prices.epsilon(part, part.steps)
+        assert max_cost_candidates(plan, plan.steps, client) == [(part, part.steps)]
+        assert privacy_spent(plan, plan.steps, 1, client).epsilon == prices.epsilon(part, part.steps)
 
 
 @pytest.mark.parametrize("mechanism", [DP_FEDAVG, LOCAL])
 def test_platforms_whose_whole_updates_have_noise_are_told_that_they_keep_parts(mechanism: MechanismKind) -> None:
     plan = federation([PART, PART], server=replace(PART, examples=2, batch_size=2, steps=1), mechanism=mechanism)
-    assert accounting.OWN_PARTS not in spent(plan, plan.steps, 1).assumptions
-    assert accounting.OWN_PARTS in spent(replace(plan, platforms=True), plan.steps, 1).assumptions
+    assert accounting.OWN_PARTS not in privacy_spent(plan, plan.steps, 1).assumptions
+    assert accounting.OWN_PARTS in privacy_spent(replace(plan, platforms=True), plan.steps, 1).assumptions
 
 
 def test_the_event_is_that_of_the_one_who_pays_most() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.federated.accounting import divergence
 from engine.privacy.mechanism_registry import DP_FEDAVG, LOCAL
 from engine.privacy.plan import PrivacyPlan
-from engine.privacy.rdp_filter import Filter, roomiest, together
+from engine.privacy.rdp_filter import RdpFilter, best_order_filter, rdp_composition
 from tests.engine.federated.test_costliest import PART, federation
 
 ORDER = 8.0
@@ -43,7 +43,7 @@ SERVER = PrivacyPlan(
 
 def test_whole_clients_under_a_budget_of_clients_and_of_sentences():
     plan = federation([PART] * 10, rounds=6, server=SERVER, mechanism=DP_FEDAVG)
-    assert divergence(plan, "client", ORDER) == pytest.approx(Filter(1, 1e-5, ORDER).cost(SERVER))
+    assert divergence(plan, "client", ORDER) == pytest.approx(RdpFilter(1, 1e-5, ORDER).cost(SERVER))
     # A sentence more changes its client's update by up to 2C, in any of the rounds.
     assert divergence(plan, "sentence", ORDER) == pytest.approx(6 * ORDER * (2 / 4) ** 2 / 2)
 
@@ -64,11 +64,11 @@ def test_without_noise_or_to_another_unit_nothing_is_promised():
 @given(st.lists(st.tuples(st.floats(0.8, 8), st.integers(1, 60), st.integers(4, 100)), min_size=1, max_size=6))
 def test_what_is_admitted_never_costs_more_than_the_total(runs):
     """Against privacy loss distributions of all that was admitted, exact but for rounding up."""
-    filtered, booked, admitted = roomiest(2.0, 1e-5, PART), 0.0, []
+    filtered, booked, admitted = best_order_filter(2.0, 1e-5, PART), 0.0, []
     for sigma, steps, batch in runs:
         plan = replace(PART, noise_multiplier=sigma, steps=steps, batch_size=batch)
         cost = divergence(federation([plan]), "sentence", filtered.order)
         if filtered.admits(booked, cost):
             booked += cost
             admitted.append((plan, 1))
-    assert together(admitted, 1e-5) <= 2.0 + 1e-3
+    assert rdp_composition(admitted, 1e-5) <= 2.0 + 1e-3

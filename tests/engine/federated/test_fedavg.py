@@ -12,7 +12,7 @@ from scipy import stats
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.embeddings import EncodedSplit
 from engine.errors import TrainingFailed
-from engine.federated.fedavg import Federation, Holding, Progress
+from engine.federated.fedavg import ClientData, Federation, Progress
 from engine.federated.plan import federated_plan
 from engine.privacy import mechanisms
 from engine.seeds import Secrets, Seeds
@@ -62,7 +62,7 @@ def federation(split: EncodedSplit, weights: np.ndarray, backend: Any = None, **
     secrets = Secrets.seeded(config.seed, "run")
     plan = federated_plan(config, len(split), lambda: pytest.fail("the layout is not needed"), lambda: secrets)
     backend = backend or CompiledBackend(TAGGER)
-    holding = Holding(split=split, table=TABLE, backend=backend, shared=weights.size)
+    holding = ClientData(split=split, table=TABLE, backend=backend, shared=weights.size)
     return Federation(plan, [holding], weights, config.training, seeds=Seeds(config.seed), secrets=secrets)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import InvalidConfig
-from engine.federated.accounting import DISJOINT, noise_multiplier_for, spent
-from engine.federated.plan import FederatedPlan, Visit, federated_plan
+from engine.federated.accounting import DISJOINT, noise_multiplier_for, privacy_spent
+from engine.federated.plan import FederatedPlan, LocalTraining, federated_plan
 from engine.privacy.accounting import SHUFFLE
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets
@@ -49,7 +49,7 @@ def assert_costliest(epsilon: float, clients: list[tuple[float, int]], sigma: fl
 )
 def test_equal_clients(clients: int, rounds: int, epochs: float, examples: int, steps: int, known: float) -> None:
     plan = plan_of(14_041, 32, epochs, PrivacyConfig(noise_multiplier=1.0), clients=clients, rounds=rounds)
-    found = spent(plan, plan.steps, rounds).epsilon
+    found = privacy_spent(plan, plan.steps, rounds).epsilon
     assert_priced(found, 32 / examples, 1.0, steps, 1e-5)
     assert found == pytest.approx(known, rel=3e-4)
 
@@ -60,32 +60,32 @@ def test_unequal_clients() -> None:
     # 3 epochs by 8 sentences, in each round: 193 · 3/8 = 72.4, 97 · 3/8 = 36.4, 65 · 3/8 = 24.4, 49 · 3/8 = 18.4.
     by_hand = [(8 / 193, 144), (8 / 97, 72), (8 / 65, 48), (8 / 49, 36)]
     assert plan.steps == 300
-    assert_costliest(spent(plan, 300, 2).epsilon, by_hand, 2.5, 1e-4)
-    assert_priced(spent(plan, 300, 2).epsilon, 8 / 49, 2.5, 36, 1e-4)
+    assert_costliest(privacy_spent(plan, 300, 2).epsilon, by_hand, 2.5, 1e-4)
+    assert_priced(privacy_spent(plan, 300, 2).epsilon, 8 / 49, 2.5, 36, 1e-4)
     # In the midst of the second round: the first two have finished it, the third has taken 10 steps of it.
     midst = 72 + 36 + 24 + 18 + 72 + 36 + 10
     assert_costliest(
-        spent(plan, midst, 1).epsilon, [(8 / 193, 144), (8 / 97, 72), (8 / 65, 34), (8 / 49, 18)], 2.5, 1e-4
+        privacy_spent(plan, midst, 1).epsilon, [(8 / 193, 144), (8 / 97, 72), (8 / 65, 34), (8 / 49, 18)], 2.5, 1e-4
     )
     # In the midst of the first, the only one who has trained is the largest.
-    assert_priced(spent(plan, 40, 0).epsilon, 8 / 193, 2.5, 40, 1e-4)
+    assert_priced(privacy_spent(plan, 40, 0).epsilon, 8 / 193, 2.5, 40, 1e-4)
 
 
 def test_incremental_pieces() -> None:
     """Five clients cut their 2,808 or 2,809 sentences into ten pieces, of 280 or 281. A sentence is in one of them, and
     pays for the 10 · 280/32 = 87.5 steps on it alone, not for ten rounds."""
     plan = plan_of(14_041, 32, 10, PrivacyConfig(noise_multiplier=2.0), clients=5, rounds=10, schedule="incremental")
-    found = spent(plan, plan.steps, 10).epsilon
+    found = privacy_spent(plan, plan.steps, 10).epsilon
     assert_costliest(found, [(32 / 280, 88), (32 / 281, 88)], 2.0, 1e-5)
     # After the first client's first phase nobody has paid more than that, and after all phases nobody more than once.
-    assert spent(plan, 88, 0).epsilon == pytest.approx(found, rel=0.01)
+    assert privacy_spent(plan, 88, 0).epsilon == pytest.approx(found, rel=0.01)
 
 
 def test_pieces_smaller_than_the_batch_are_taken_whole() -> None:
     """100 clients of 4 sentences: two epochs are two steps with all four, without sampling."""
     plan = plan_of(400, 32, 2, PrivacyConfig(noise_multiplier=2.0), clients=100)
     exact = gaussian_by_mpmath(math.sqrt(2) / 2.0, 1e-5)
-    assert exact - 1e-9 <= spent(plan, plan.steps, 1).epsilon <= exact + 2e-4
+    assert exact - 1e-9 <= privacy_spent(plan, plan.steps, 1).epsilon <= exact + 2e-4
 
 
 @pytest.mark.parametrize(("participants", "rounds"), [(2, 9), (1, 6)])
@@ -107,7 +107,7 @@ def test_partial_participation_of_sentence_level_clients(participants: int, roun
         assert len(joined) == participants * done
         by_hand = [(8 / sizes[client], joined.count(client) * steps_a_visit[client]) for client in range(4)]
         taken = sum(steps for _, steps in by_hand)
-        assert_costliest(spent(plan, taken, done).epsilon, by_hand, 3.0, 1e-5)
+        assert_costliest(privacy_spent(plan, taken, done).epsilon, by_hand, 3.0, 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_whole_clients_at_the_server(
     has."""
     privacy = PrivacyConfig(mechanism="dp-fedavg", noise_multiplier=sigma, delta=delta)
     plan = plan_of(4 * clients, 2, 3, privacy, clients=clients, participants=participants, rounds=rounds + 5)
-    found = spent(plan, plan.steps_before(rounds), rounds).epsilon
+    found = privacy_spent(plan, plan.steps_before(rounds), rounds).epsilon
     assert_priced(found, (participants or clients) / clients, sigma, rounds, delta)
 
 
@@ -133,7 +133,7 @@ def test_whole_clients_by_themselves(rounds: int, sigma: float, delta: float) ->
     privacy = PrivacyConfig(mechanism="local", noise_multiplier=sigma, delta=delta)
     plan = plan_of(60, 2, 1, privacy, clients=6, rounds=10)
     exact = gaussian_by_mpmath(2 * math.sqrt(rounds) / sigma, delta)
-    assert spent(plan, plan.steps_before(rounds), rounds).epsilon == pytest.approx(exact, abs=1e-8)
+    assert privacy_spent(plan, plan.steps_before(rounds), rounds).epsilon == pytest.approx(exact, abs=1e-8)
 
 
 def test_local_clients_who_join_by_chance_pay_for_the_rounds_they_joined() -> None:
@@ -144,7 +144,7 @@ def test_local_clients_who_join_by_chance_pay_for_the_rounds_they_joined() -> No
         joined = [visit.client for visits in plan.rounds[:done] for visit in visits]
         most = max(joined.count(client) for client in range(6))
         exact = gaussian_by_mpmath(2 * math.sqrt(most) / 9.0, 1e-5)
-        assert spent(plan, plan.steps_before(done), done).epsilon == pytest.approx(exact, abs=1e-8)
+        assert privacy_spent(plan, plan.steps_before(done), done).epsilon == pytest.approx(exact, abs=1e-8)
 
 
 def shuffled(examples: int, epochs: int, steps: int) -> PrivacyPlan:
@@ -167,10 +167,10 @@ def test_of_clients_who_shuffle_the_one_who_pays_most_without_amplification_is_s
     few, many = shuffled(24, 1, 3), shuffled(400, 2, 100)
     for parts in ((few, many), (many, few)):
         shards = tuple(np.arange(part.examples) for part in parts)
-        visits = tuple(Visit(number, number, 0, part.steps) for number, part in enumerate(parts))
+        visits = tuple(LocalTraining(number, number, 0, part.steps) for number, part in enumerate(parts))
         every = np.arange(sum(map(len, shards)))
         plan = FederatedPlan(parts=parts, chosen=every, sentences=shards, shards=shards, rounds=(visits,), server=None)
-        found = spent(plan, plan.steps, 1)
+        found = privacy_spent(plan, plan.steps, 1)
         assert found.epsilon == pytest.approx(gaussian_by_mpmath(math.sqrt(10), 1e-5), abs=1e-7)
         assert found.epsilon == found.rdp_epsilon > gaussian_by_mpmath(math.sqrt(5), 1e-5)
         amplified = [prv_epsilon(8 / 24, 1.0, 3, 1e-5).estimate, prv_epsilon(8 / 400, 1.0, 100, 1e-5).estimate]
@@ -186,7 +186,7 @@ def test_clients_who_shuffle_count_the_epochs_of_all_rounds() -> None:
     # 100 sentences by 8: 13 batches an epoch, two epochs a round.
     assert plan.steps == 4 * 26 * 3
     for rounds, epochs in ((1, 2), (3, 6)):
-        found = spent(plan, plan.steps_before(rounds), rounds)
+        found = privacy_spent(plan, plan.steps_before(rounds), rounds)
         assert found.epsilon == pytest.approx(gaussian_by_mpmath(math.sqrt(5 * epochs) / 4.0, 1e-5), abs=1e-7)
 
 
@@ -203,7 +203,7 @@ def test_the_noise_for_an_epsilon_is_the_smallest_that_keeps_it(
 ) -> None:
     def cost(sigma: float) -> float:
         plan = plan_of(800, 16, 2, PrivacyConfig(noise_multiplier=sigma, **privacy), **chosen)
-        return spent(plan, plan.steps, len(plan.rounds)).epsilon
+        return privacy_spent(plan, plan.steps, len(plan.rounds)).epsilon
 
     asked = plan_of(800, 16, 2, PrivacyConfig(noise_multiplier=1.0, **privacy), **chosen)
     found = noise_multiplier_for(asked, 2.0)

@@ -12,10 +12,10 @@ from engine import corpus
 from engine.config import SimulationConfig, TrainingConfig
 from engine.corpus.tag_schemes import from_bioes
 from engine.errors import InvalidConfig, TrainingFailed
-from engine.federated.accounting import spent
+from engine.federated.accounting import privacy_spent
 from engine.federated.fedavg import Federation
 from engine.federated.fedsgd import GradientFederation, Upload
-from engine.federated.plan import FederatedPlan, Visit
+from engine.federated.plan import FederatedPlan, LocalTraining
 from engine.privacy import accounting
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Seeds
@@ -61,7 +61,7 @@ def by_equation_2(start: Federation, shares: np.ndarray, optimiser: str, steps: 
     for step in range(steps):
         joined = np.zeros(common)
         for number, (holding, share, mover) in enumerate(zip(start.holdings, shares, movers[1:], strict=True)):
-            learner = start.learner(Visit(number, number, step, 1))
+            learner = start.learner(LocalTraining(number, number, step, 1))
             sentences = learner.sample(step)
             own = np.concatenate([weights[:common], weights[holding.own]]).astype(np.float32)
             total = np.zeros(own.size)
@@ -120,7 +120,7 @@ def test_one_platform_trains_as_if_it_were_alone() -> None:
         chosen=np.arange(SIZES[0]),
         sentences=(np.arange(SIZES[0]),),
         shards=(np.arange(SIZES[0]),),
-        rounds=tuple((Visit(0, 0, step, 1),) for step in range(5)),
+        rounds=tuple((LocalTraining(0, 0, step, 1),) for step in range(5)),
         server=None,
     )
     first = tagger(TAGS[0]).initial_weights(np.random.default_rng(3))
@@ -253,7 +253,7 @@ class TestPrivacyOfSentences:
                 delta=1e-5,
                 sampling="poisson",
             )
-            found = spent(plan, plan.steps, steps, number)
+            found = privacy_spent(plan, plan.steps, steps, number)
             assert found.epsilon == accounting.epsilon(expected, steps)
 
     @pytest.mark.parametrize("optimiser", ["sgd", "momentum", "adam"])

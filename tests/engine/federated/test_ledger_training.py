@@ -7,7 +7,7 @@ import pytest
 from engine import corpus
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import InvalidConfig
-from engine.federated.accounting import spent, training
+from engine.federated.accounting import privacy_spent, training
 from engine.federated.plan import plan_of
 from engine.privacy import assumptions
 from engine.settings import REPOSITORY
@@ -48,7 +48,7 @@ EVERY = [each for pair in itertools.product(CLIENTS, MECHANISMS) if (each := con
 def test_what_the_ledger_promises_is_what_the_run_does(config, settings):
     plan = plan_of(config, corpus.of_run(config, settings))
     made = training(config, plan)
-    privacy = spent(plan, plan.steps, len(plan.rounds))
+    privacy = privacy_spent(plan, plan.steps, len(plan.rounds))
     assert assumptions.epsilon(made, made.promised) == pytest.approx(privacy.epsilon, rel=1e-9)
     rows = assumptions.rows(made)
     assert {row.assumption for row in rows} == set(assumptions.TITLES)
@@ -69,7 +69,7 @@ def test_of_equal_clients_it_promises_the_same_without_their_corpus(clients, rou
     found = corpus.of_run(config, settings)
     plan = plan_of(config, found)
     made = assumptions.Training.of(config, found.train_sentences)
-    privacy = spent(plan, plan.steps, len(plan.rounds))
+    privacy = privacy_spent(plan, plan.steps, len(plan.rounds))
     assert assumptions.epsilon(made, made.promised) == pytest.approx(privacy.epsilon, rel=1e-9)
 
 

@@ -8,7 +8,7 @@ import pytest
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import InvalidConfig
 from engine.federated import accounting
-from engine.federated.accounting import spent
+from engine.federated.accounting import privacy_spent
 from engine.federated.plan import FederatedPlan, federated_plan
 from engine.privacy.mechanism_registry import DP_FEDAVG, LOCAL
 from engine.privacy.plan import PrivacyPlan
@@ -40,7 +40,7 @@ def test_one_client_has_the_plan_of_central_training() -> None:
     assert plan.parts == (PrivacyPlan.from_config(config, 400),)
     assert plan.steps == 100
     np.testing.assert_array_equal(plan.sentences[0], np.arange(400))
-    assert_priced(spent(plan, 37, 0).epsilon, 8 / 400, 1.0, 37, 1e-5)
+    assert_priced(privacy_spent(plan, 37, 0).epsilon, 8 / 400, 1.0, 37, 1e-5)
 
 
 def test_each_client_has_a_plan_of_its_own_size() -> None:
@@ -48,7 +48,7 @@ def test_each_client_has_a_plan_of_its_own_size() -> None:
     assert sorted(part.examples for part in plan.parts) == [100, 101, 101, 101]
     assert sorted(part.sampling_probability for part in plan.parts) == [8 / 101, 8 / 101, 8 / 101, 8 / 100]
     # 25 steps each, two epochs of 100 or 101 by 8; the smallest shard pays most.
-    found = spent(plan, plan.steps, 1)
+    found = privacy_spent(plan, plan.steps, 1)
     assert_priced(found.epsilon, 8 / 100, 1.0, 25, 1e-5)
     assert accounting.DISJOINT in found.assumptions
 
@@ -59,7 +59,7 @@ def test_rounds_add_up_for_each_client() -> None:
     assert [part.steps for part in thrice.parts] == [150, 150]
     firsts = [visit.first for visits in thrice.rounds for visit in visits if visit.client == 1]
     assert firsts == [0, 50, 100]
-    assert_priced(spent(thrice, thrice.steps, 3).epsilon, 8 / 200, 1.0, 150, 1e-5)
+    assert_priced(privacy_spent(thrice, thrice.steps, 3).epsilon, 8 / 200, 1.0, 150, 1e-5)
     assert list(thrice.ends) == [100, 200, 300]
 
 
@@ -68,9 +68,9 @@ def test_within_a_round_only_those_who_trained_have_paid() -> None:
     assert plan.taken(0) == [0, 0, 0, 0]
     assert plan.taken(30) == [25, 5, 0, 0]
     assert plan.taken(1000) == [25, 25, 25, 25]
-    assert spent(plan, 0, 0).epsilon == 0
-    assert_priced(spent(plan, 30, 0).epsilon, 8 / 100, 1.0, 25, 1e-5)
-    assert_priced(spent(plan, 13, 0).epsilon, 8 / 100, 1.0, 13, 1e-5)
+    assert privacy_spent(plan, 0, 0).epsilon == 0
+    assert_priced(privacy_spent(plan, 30, 0).epsilon, 8 / 100, 1.0, 25, 1e-5)
+    assert_priced(privacy_spent(plan, 13, 0).epsilon, 8 / 100, 1.0, 13, 1e-5)
 
 
 def test_incremental_phases_take_disjoint_pieces() -> None:
@@ -81,7 +81,7 @@ def test_incremental_phases_take_disjoint_pieces() -> None:
     assert seen == [list(range(10 * client, 10 * client + 10)) for client in range(4)]
     # Ten sentences a piece, eight a step: 2 epochs are 2.5 steps, rounded; a sentence pays for one piece.
     assert {(part.examples, part.steps) for part in plan.parts} == {(10, 2)}
-    found = spent(plan, plan.steps, 10)
+    found = privacy_spent(plan, plan.steps, 10)
     assert_priced(found.epsilon, 8 / 10, 1.0, 2, 1e-5)
     assert accounting.PIECES in found.assumptions
 
@@ -98,7 +98,7 @@ def test_participants_are_drawn_anew_and_pay_for_the_rounds_they_joined() -> Non
     assert len(set(joined)) > 10
     times = np.bincount([client for clients in joined for client in clients], minlength=10)
     # Ten steps a visit: two epochs of 40 sentences by 8.
-    assert_priced(spent(plan, plan.steps, 20).epsilon, 8 / 40, 1.0, int(times.max()) * 10, 1e-5)
+    assert_priced(privacy_spent(plan, plan.steps, 20).epsilon, 8 / 40, 1.0, int(times.max()) * 10, 1e-5)
 
 
 def test_a_client_who_never_joined_has_paid_nothing() -> None:
@@ -125,23 +125,23 @@ class TestWholeClients:
         )
         assert not any(part.private or part.clip_norm for part in plan.parts)
         assert len({len(visits) for visits in plan.rounds}) > 3
-        found = spent(plan, plan.steps, 12)
+        found = privacy_spent(plan, plan.steps, 12)
         assert_priced(found.epsilon, 10 / 50, 1.3, 12, 1e-5)
         assert found.unit == DP_FEDAVG.protected
         assert DP_FEDAVG.trusted in found.assumptions
-        assert spent(plan, 5, 0).epsilon == 0
+        assert privacy_spent(plan, 5, 0).epsilon == 0
 
     def test_local_noise_pays_for_each_update_whole(self) -> None:
         plan = plan_of(clients=5, rounds=4, privacy=PrivacyConfig(mechanism="local", noise_multiplier=8))
-        found = spent(plan, plan.steps, 4)
+        found = privacy_spent(plan, plan.steps, 4)
         assert found.epsilon == pytest.approx(gaussian_by_mpmath(0.5, 1e-5))
         assert found.neighbouring == LOCAL.neighbours
-        assert spent(plan, plan.steps, 1).epsilon == pytest.approx(gaussian_by_mpmath(0.25, 1e-5))
+        assert privacy_spent(plan, plan.steps, 1).epsilon == pytest.approx(gaussian_by_mpmath(0.25, 1e-5))
 
     def test_without_noise_nothing_is_promised(self) -> None:
         plan = plan_of(clients=5, privacy=PrivacyConfig(mechanism="dp-fedavg", noise_multiplier=0))
         assert plan.server is None
-        assert spent(plan, plan.steps, 1).epsilon == float("inf")
+        assert privacy_spent(plan, plan.steps, 1).epsilon == float("inf")
 
 
 @pytest.mark.parametrize(

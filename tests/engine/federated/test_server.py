@@ -10,7 +10,7 @@ from scipy import stats
 
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.federated import client_update, server
-from engine.federated.client_noise_monitor import Witness
+from engine.federated.client_noise_monitor import ClientNoiseMonitor
 from engine.federated.client_update import message
 from engine.federated.plan import FederatedPlan, federated_plan
 from engine.federated.server import Server
@@ -199,7 +199,7 @@ def witnessed(
     weights = np.zeros(SIZE, dtype=np.float32)
     joined = server_of(plan, weights)
     monitor = NoiseMonitor([plan.server], SIZE, unit="client", secrets=SECRETS)
-    witness = Witness(plan, plan.server, monitor)
+    witness = ClientNoiseMonitor(plan, plan.server, monitor)
     for name, value in change.items():
         setattr(joined, name, value.__get__(joined))  # type: ignore[attr-defined]
     random = np.random.default_rng(5)

@@ -12,7 +12,7 @@ from engine.config import SimulationConfig
 from engine.embeddings import contamination
 from engine.embeddings.encoding import tag_sequences
 from engine.errors import CorpusError, InvalidConfig
-from engine.federated.accounting import APART, OWN_PARTS, spent
+from engine.federated.accounting import APART, OWN_PARTS, privacy_spent
 from engine.federated.fedavg import Federation
 from engine.federated.plan import plan_of
 from engine.privacy import accounting
@@ -20,7 +20,7 @@ from engine.privacy.noise_check import critical_values
 from engine.privacy.plan import PrivacyPlan
 from engine.records import Counts, EntityScores, RoundRecord
 from engine.scoring import score
-from engine.service import Runs
+from engine.service import Application
 from engine.simulation.run import simulate
 from engine.simulation.setup import prepare
 from engine.taggers.layers import Dense, Softmax
@@ -82,7 +82,7 @@ def test_what_is_shared_learns_from_all_and_own_parts_from_their_platform_alone(
 class TestEachPlatformsPrivacy:
     def test_is_what_its_own_steps_cost(self) -> None:
         plan = federation(noise_multiplier=1.0).plan
-        each = [spent(plan, plan.steps, 3, client) for client in range(3)]
+        each = [privacy_spent(plan, plan.steps, 3, client) for client in range(3)]
         for found, size, part in zip(each, SIZES, plan.parts, strict=True):
             steps = 3 * round(2 * size / 8)
             expected = PrivacyPlan(
@@ -97,15 +97,15 @@ class TestEachPlatformsPrivacy:
             assert part == expected
             assert found.epsilon == accounting.epsilon(expected, steps)
             assert APART.format(number=0) in found.assumptions
-        assert spent(plan, plan.steps, 3).epsilon == max(found.epsilon for found in each) == each[1].epsilon
+        assert privacy_spent(plan, plan.steps, 3).epsilon == max(found.epsilon for found in each) == each[1].epsilon
 
     @pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
     def test_of_whole_platforms_is_the_same_for_all_and_leaves_own_parts_out(self, mechanism: str) -> None:
         plan = federation(noise_multiplier=1.0, mechanism=mechanism).plan
-        each = [spent(plan, plan.steps, 3, client) for client in range(3)]
+        each = [privacy_spent(plan, plan.steps, 3, client) for client in range(3)]
         assert len({found.epsilon for found in each}) == 1
         assert all(OWN_PARTS in found.assumptions for found in each)
-        assert OWN_PARTS not in spent(federation(noise_multiplier=1.0).plan, 10, 1).assumptions
+        assert OWN_PARTS not in privacy_spent(federation(noise_multiplier=1.0).plan, 10, 1).assumptions
 
 
 class TestNoiseChecks:
@@ -330,7 +330,7 @@ class TestJoinedCorpora:
             for part in ("train", "valid", "test"):
                 text = "".join(f"take O\nthis O\n{w} B-Drug\n{part} O\n\n" for w in words)
                 (tmp_path / name / f"{part}.conll").write_text(text)
-        assert Runs(trained_settings).in_common(f"{tmp_path / 'one'} + {tmp_path / 'other'}") == 1
+        assert Application(trained_settings).in_common(f"{tmp_path / 'one'} + {tmp_path / 'other'}") == 1
 
     def test_its_checksum_knows_each_of_them_and_their_order(self, joined, trained_settings) -> None:
         found, file = joined
@@ -372,7 +372,7 @@ class TestJoinedCorpora:
         assert plan.in_common == 2
         assert [len(shard) for shard in plan.shards] == [4_400, 41]
         assert plan.chosen[plan.shards[1]].tolist() == found.own[1].tolist()
-        assert APART.format(number=2) in spent(plan, plan.steps, 1).assumptions
+        assert APART.format(number=2) in privacy_spent(plan, plan.steps, 1).assumptions
 
     def test_its_layout_keeps_types_of_one_name_apart(self, joined) -> None:
         found, file = joined

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.errors import EpsilonError
-from engine.store.run_store import Store
+from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL, record
 from tests.engine.fuzz.mutation import ODD_VALUES, altered, answered, as_json, fuzzed
 from tests.engine.store.test_migrations import AGAIN, FIRST, WAITING, database
@@ -36,7 +36,7 @@ def test_odd_rows_hide_no_others(tmp_path_factory, version, column, value, body)
             return
         connection.execute("UPDATE records SET body = ? WHERE run_id = ? AND round = 1", (body, FIRST))
     connection.close()
-    store = Store(address)
+    store = RunStore(address)
     listed = answered(lambda: store.newest(10))
     assert not isinstance(listed, EpsilonError), listed
     assert {FIRST, WAITING} <= {run.run_id for run in listed[0]}

@@ -16,7 +16,7 @@ from engine.experiments import sweeps
 from engine.records import Run, RunState, RunStatus, Study, Trial
 from engine.store import audits, published, tuning_studies
 from engine.store.published_index import File
-from engine.training.checkpoint import Checkpoint, Tally
+from engine.training.checkpoint import Checkpoint, TrainingProgress
 from engine.training.model import Model
 from pages.shared import address
 from tests.engine.factories import SMALL, provenance, record
@@ -126,7 +126,7 @@ def stored(save) -> bytes:
 
 TAGGER = stored(model().save)
 CHECKPOINT = stored(
-    Checkpoint(round=2, seconds=1.5, tally=Tally(step=3), arrays={"weights": np.ones(20, np.float32)}).save
+    Checkpoint(round=2, seconds=1.5, tally=TrainingProgress(step=3), arrays={"weights": np.ones(20, np.float32)}).save
 )
 PACKED = npz(**{"round": np.array(2), "seconds": np.array(1.5), "step": np.array(3), "array:weights": np.ones(2000)})
 

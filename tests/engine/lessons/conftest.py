@@ -6,5 +6,5 @@ from engine.lessons import fixtures as benches
 
 
 @pytest.fixture(scope="session")
-def bench(lesson_settings) -> benches.Bench:
-    return benches.ready(lesson_settings)
+def bench(lesson_settings) -> benches.LessonModel:
+    return benches.load(lesson_settings)

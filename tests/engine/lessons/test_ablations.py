@@ -23,7 +23,7 @@ FOUND = {
 
 @pytest.mark.parametrize("name", FOUND)
 def test_what_is_left_out_is_found(name, bench):
-    watched = ablations.watch(bench, name)
+    watched = ablations.run_with_noise_check(bench, name)
     steps, words = FOUND[name]
     assert watched.found == steps
     assert words in watched.says
@@ -38,7 +38,7 @@ def test_what_is_left_out_is_found(name, bench):
 
 @pytest.mark.parametrize("name", sorted(set(FAULTS) - set(FOUND)))
 def test_what_cannot_be_found_is_said(name, bench):
-    watched = ablations.watch(bench, name)
+    watched = ablations.run_with_noise_check(bench, name)
     assert watched.found is None
     assert watched.says == ""
     assert watched.checks[-1].passed
@@ -50,7 +50,7 @@ def test_what_cannot_be_found_is_said(name, bench):
 
 
 def test_a_layer_that_was_not_measured_yet_has_no_figure(bench):
-    first = ablations.watch(bench, "layer").checks[0]
+    first = ablations.run_with_noise_check(bench, "layer").checks[0]
     assert math.isnan(FAULTS["layer"].figure.read(first))
 
 

@@ -5,10 +5,10 @@ import time
 from collections.abc import Iterator
 
 from engine.errors import CorpusError
-from engine.lessons.background_task import Live
+from engine.lessons.background_task import PollDrivenTask
 
 
-def until(live: Live[int], state) -> None:
+def until(live: PollDrivenTask[int], state) -> None:
     """Look again and again until it is so."""
     deadline = time.monotonic() + 30
     while not state(seen := live.look()):
@@ -26,7 +26,7 @@ def test_it_waits_where_nobody_looks_and_goes_on_where_it_was():
             yield None
             yield number
 
-    live = Live(count, patience=-1.0)  # each step is too long
+    live = PollDrivenTask(count, patience=-1.0)  # each step is too long
     assert live.look().found == ()
     until(live, lambda seen: seen.done)
     assert live.look().found == (0, 1, 2, 3, 4)
@@ -43,7 +43,7 @@ def test_who_has_left_stops_it():
             going.set()
             yield None
 
-    live = Live(forever, patience=0.05)
+    live = PollDrivenTask(forever, patience=0.05)
     live.look()
     assert going.wait(30)
     deadline = time.monotonic() + 30
@@ -62,7 +62,7 @@ def test_two_who_look_share_one():
         begun.append(1)
         yield from range(100)
 
-    live = Live(count)
+    live = PollDrivenTask(count)
     lookers = [threading.Thread(target=until, args=(live, lambda seen: seen.done)) for _ in range(4)]
     for each in lookers:
         each.start()
@@ -77,7 +77,7 @@ def test_what_goes_wrong_is_said():
         yield 1
         raise CorpusError("there is none")
 
-    live = Live(fails)
+    live = PollDrivenTask(fails)
     until(live, lambda seen: seen.error)
     seen = live.look()
     assert (seen.found, seen.error, seen.done) == ((1,), "there is none", False)
@@ -88,7 +88,7 @@ def test_a_fault_ends_it_too(caplog):
         raise ZeroDivisionError
         yield 1
 
-    live = Live(fails)
+    live = PollDrivenTask(fails)
     until(live, lambda seen: seen.error)
     assert "fault" in live.look().error
     assert not live.going

@@ -10,7 +10,7 @@ from engine.config import SYNTHETIC
 from engine.corpus.sentences import entities
 from engine.errors import InvalidConfig
 from engine.lessons import federated
-from engine.lessons.background_task import Seen
+from engine.lessons.background_task import Snapshot
 from engine.lessons.federated import AT_MOST, CONDITIONS, DEVICES, Setting, devices, heard, play, ready
 from engine.seeds import Seeds
 
@@ -152,7 +152,7 @@ class TestPlay:
     def test_all_who_look_see_one_run(self, short, lesson_settings, bench):
         run = federated.live(Setting(road=10), lesson_settings)
         assert federated.live(Setting(road=10), lesson_settings) is run
-        assert isinstance(run.look(), Seen)
+        assert isinstance(run.look(), Snapshot)
 
 
 @pytest.mark.parametrize("field", [{"conditions": ("asleep",)}, {"road": 101}, {"other": -1}])

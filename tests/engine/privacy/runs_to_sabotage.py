@@ -16,7 +16,7 @@ import numpy as np
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TaggerConfig, TrainingConfig
 from engine.embeddings import EncodedSplit
 from engine.embeddings.features import narrow
-from engine.federated.fedavg import Federation, Holding
+from engine.federated.fedavg import ClientData, Federation
 from engine.federated.plan import federated_plan
 from engine.privacy.noise_check.monitor import NoiseMonitor
 from engine.privacy.plan import PrivacyPlan
@@ -141,7 +141,9 @@ def federated(mechanism: str, *, participants: int | None = None, seed: int = 0,
     secrets = Secrets.seeded(seed, mechanism)
     plan = federated_plan(config, len(split), _no_layout, lambda: secrets)
     weights = tagger.initial_weights(np.random.default_rng(0))
-    holding = Holding(split=split, table=table, backend=Drift(tagger.size), shared=tagger.size, layers=layers(tagger))
+    holding = ClientData(
+        split=split, table=table, backend=Drift(tagger.size), shared=tagger.size, layers=layers(tagger)
+    )
     return Federation(plan, [holding], weights, config.training, seeds=Seeds(config.seed), secrets=secrets)
 
 

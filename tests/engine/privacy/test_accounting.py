@@ -9,7 +9,7 @@ import pytest
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import InvalidConfig
 from engine.privacy import accounting
-from engine.privacy.accounting import epsilon, gaussian_epsilon, noise_multiplier_for, shuffled_epsilon, spent
+from engine.privacy.accounting import epsilon, gaussian_epsilon, noise_multiplier_for, privacy_spent, shuffled_epsilon
 from engine.privacy.plan import PrivacyPlan
 from tests.engine.privacy.prv import assert_priced, gaussian_by_mpmath
 
@@ -127,7 +127,7 @@ class TestShuffledBatches:
     def test_the_headline_is_not_amplified_and_what_papers_print_stands_beside(self) -> None:
         plan = plan_of(sampling="shuffle")
         assert plan.steps == 4390
-        now = spent(plan, plan.steps)
+        now = privacy_spent(plan, plan.steps)
         # By hand: μ = √50 = 7.0711; δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) = 1e-5 at ε = 54.38.
         assert now.epsilon == now.rdp_epsilon == pytest.approx(54.3766, abs=1e-4)
         assert now.accountant == "exact"
@@ -136,7 +136,7 @@ class TestShuffledBatches:
         assert now.assumptions[0] == accounting.SHUFFLE
         assert not any("Poisson" in sentence for sentence in now.assumptions)
         assert any("shuffle" in sentence for sentence in plan.warnings())
-        assert spent(plan, 0).epsilon == 0
+        assert privacy_spent(plan, 0).epsilon == 0
 
 
 def test_a_page_may_import_this_for_little() -> None:

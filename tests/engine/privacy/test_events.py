@@ -9,7 +9,7 @@ from dp_accounting.rdp import RdpAccountant
 
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
-from engine.federated.accounting import event, spent
+from engine.federated.accounting import event, privacy_spent
 from engine.federated.plan import FederatedPlan, federated_plan
 from engine.privacy import accounting, events
 from engine.privacy.plan import PrivacyPlan
@@ -42,10 +42,10 @@ def test_an_event_costs_what_the_librarys_own_accountant_says(sampling: str) -> 
     what = events.of(plan, 60)
     library = PLDAccountant()
     library.compose(what)
-    assert accounting.price(what, DELTA) == pytest.approx(library.get_epsilon(DELTA), rel=2e-3)
+    assert accounting.event_epsilon(what, DELTA) == pytest.approx(library.get_epsilon(DELTA), rel=2e-3)
     renyi = RdpAccountant()
     renyi.compose(what)
-    assert accounting.price(what, DELTA) <= renyi.get_epsilon(DELTA) * (1 + 1e-9)
+    assert accounting.event_epsilon(what, DELTA) <= renyi.get_epsilon(DELTA) * (1 + 1e-9)
 
 
 def test_an_event_says_what_a_step_did() -> None:
@@ -63,7 +63,9 @@ def test_an_event_says_what_a_step_did() -> None:
 
 def test_what_is_shown_is_the_price_of_what_happened() -> None:
     for plan in (plan_of("poisson"), plan_of("shuffle")):
-        assert accounting.spent(plan, 60).epsilon == pytest.approx(accounting.price(events.of(plan, 60), DELTA))
+        assert accounting.privacy_spent(plan, 60).epsilon == pytest.approx(
+            accounting.event_epsilon(events.of(plan, 60), DELTA)
+        )
 
 
 @pytest.mark.parametrize(
@@ -81,16 +83,16 @@ def test_what_is_shown_is_the_price_of_what_happened() -> None:
 def test_a_federations_event_costs_what_is_shown_of_it(chosen: dict[str, object]) -> None:
     plan = federated(**chosen)
     what = event(plan, plan.steps, len(plan.rounds))
-    shown = spent(plan, plan.steps, len(plan.rounds)).epsilon
-    assert accounting.price(what, DELTA) == pytest.approx(shown, rel=1e-9)
-    assert 0 < accounting.price(event(plan, plan.parts[0].steps // 2, 1), DELTA) < shown
+    shown = privacy_spent(plan, plan.steps, len(plan.rounds)).epsilon
+    assert accounting.event_epsilon(what, DELTA) == pytest.approx(shown, rel=1e-9)
+    assert 0 < accounting.event_epsilon(event(plan, plan.parts[0].steps // 2, 1), DELTA) < shown
 
 
 def test_nothing_happened_and_everything_was_shown() -> None:
-    assert accounting.price(events.none(), DELTA) == 0
-    assert accounting.price(events.unprotected(), DELTA) == math.inf
-    assert accounting.price(event(federated(noise_multiplier=0.0), 5, 1), DELTA) == math.inf
-    assert accounting.price(event(federated(), 0, 0), DELTA) == 0
+    assert accounting.event_epsilon(events.none(), DELTA) == 0
+    assert accounting.event_epsilon(events.unprotected(), DELTA) == math.inf
+    assert accounting.event_epsilon(event(federated(noise_multiplier=0.0), 5, 1), DELTA) == math.inf
+    assert accounting.event_epsilon(event(federated(), 0, 0), DELTA) == 0
 
 
 def test_events_of_several_kinds_compose() -> None:
@@ -98,11 +100,11 @@ def test_events_of_several_kinds_compose() -> None:
     both = dp_accounting.ComposedDpEvent([one, other])
     library = PLDAccountant()
     library.compose(both)
-    found = accounting.price(both, DELTA)
+    found = accounting.event_epsilon(both, DELTA)
     assert found == pytest.approx(library.get_epsilon(DELTA), rel=2e-3)
-    assert max(accounting.price(one, DELTA), accounting.price(other, DELTA)) < found
+    assert max(accounting.event_epsilon(one, DELTA), accounting.event_epsilon(other, DELTA)) < found
 
 
 def test_an_event_that_is_not_understood_is_refused() -> None:
     with pytest.raises(InvalidConfig, match="event=LaplaceDpEvent, expected Gaussian noise"):
-        accounting.price(dp_accounting.LaplaceDpEvent(1.0), DELTA)
+        accounting.event_epsilon(dp_accounting.LaplaceDpEvent(1.0), DELTA)

@@ -10,7 +10,7 @@ from engine.errors import InvalidConfig
 from engine.privacy import pld, rdp_filter
 from engine.privacy.accounting import gaussian_epsilon
 from engine.privacy.plan import PrivacyPlan
-from engine.privacy.rdp_filter import Filter, filter_for, together
+from engine.privacy.rdp_filter import RdpFilter, filter_for, rdp_composition
 
 DELTA = 1e-5
 
@@ -39,7 +39,7 @@ def test_the_orders_are_those_of_the_library() -> None:
 @pytest.mark.parametrize("order", [1.1, 2.0, 7.5, 64, 512])
 @pytest.mark.parametrize(("epsilon", "delta"), [(8.0, 1e-5), (100.0, 1e-2)])
 def test_the_allowance_is_what_the_library_turns_into_the_total(order: float, epsilon: float, delta: float) -> None:
-    allowance = Filter(epsilon, delta, order).allowance
+    allowance = RdpFilter(epsilon, delta, order).allowance
     if allowance < 0:
         assert rdp_privacy_accountant.compute_epsilon([order], [0.0], delta)[0] in (0.0, pytest.approx(math.inf))
         return
@@ -56,14 +56,14 @@ def test_a_sampled_step_costs_its_binomial_sum(order: int) -> None:
         for k in range(order + 1)
     ]
     step = math.log(sum(terms)) / (order - 1)
-    kept = Filter(3.0, DELTA, order)
+    kept = RdpFilter(3.0, DELTA, order)
     assert kept.cost(plan) == pytest.approx(6 * step)
     assert kept.cost(plan, 5) == pytest.approx(5 * 6 * step)
     assert kept.cost(dataclasses.replace(plan, noise_multiplier=0.0)) == math.inf
 
 
 def test_a_filter_admits_up_to_its_allowance() -> None:
-    kept = Filter(8.0, DELTA, 10.0)
+    kept = RdpFilter(8.0, DELTA, 10.0)
     half = kept.allowance / 2
     assert kept.admits(half, half)
     assert not kept.admits(half, math.nextafter(half, math.inf) + 1e-12)
@@ -73,7 +73,7 @@ def test_a_filter_admits_up_to_its_allowance() -> None:
 
 def test_a_filter_stays_what_it_was() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        Filter(8.0, DELTA, 10.0).epsilon = 9.0
+        RdpFilter(8.0, DELTA, 10.0).epsilon = 9.0
 
 
 @pytest.mark.parametrize("total", [0.8, 2.0, 9.0])
@@ -89,12 +89,12 @@ def test_the_order_is_the_one_at_which_most_trainings_fit(total: float) -> None:
     assert fitting(found.order) == pytest.approx(max(map(fitting, RdpAccountant()._orders[:-1])), rel=1e-9)
 
 
-def just_enough(steps: int) -> tuple[PrivacyPlan, Filter]:
+def just_enough(steps: int) -> tuple[PrivacyPlan, RdpFilter]:
     """A training and the smallest total that holds it, but for a last digit."""
     plan, total = dataclasses.replace(WHOLE, steps=steps), 1.0
     for _ in range(40):  # the order with the most room depends on the total
         best = max(
-            (Filter(total, DELTA, order) for order in rdp_filter.ORDERS), key=lambda f: f.allowance / f.cost(plan)
+            (RdpFilter(total, DELTA, order) for order in rdp_filter.ORDERS), key=lambda f: f.allowance / f.cost(plan)
         )
         total -= best.allowance - best.cost(plan)
     return plan, best
@@ -115,18 +115,18 @@ def test_trainings_together_are_one_gaussian_without_sampling() -> None:
     """μ² = Σ steps ÷ σ² (Dong, Roth and Su 2022)."""
     other = plan_of(50, 50, 8.0, 3)
     exact = gaussian_epsilon(math.sqrt(2 * 8 / 20**2 + 3 / 8**2), DELTA)
-    assert exact <= together([(WHOLE, 2), (other, 1)], DELTA) <= exact + 2e-3
+    assert exact <= rdp_composition([(WHOLE, 2), (other, 1)], DELTA) <= exact + 2e-3
     alone = gaussian_epsilon(math.sqrt(8) / 20, DELTA)
-    assert alone <= together([(WHOLE, 1)], DELTA) <= alone + 2e-3
-    assert together([(WHOLE, 1), (dataclasses.replace(WHOLE, noise_multiplier=0.0), 0)], DELTA) == together(
-        [(WHOLE, 1)], DELTA
-    )
+    assert alone <= rdp_composition([(WHOLE, 1)], DELTA) <= alone + 2e-3
+    assert rdp_composition(
+        [(WHOLE, 1), (dataclasses.replace(WHOLE, noise_multiplier=0.0), 0)], DELTA
+    ) == rdp_composition([(WHOLE, 1)], DELTA)
 
 
 def test_nothing_run_costs_nothing_and_one_run_without_noise_everything() -> None:
     silent = dataclasses.replace(WHOLE, noise_multiplier=0.0)
-    assert together([], DELTA) == together([(WHOLE, 0)], DELTA) == 0.0
-    assert together([(WHOLE, 1), (silent, 1)], DELTA) == math.inf
+    assert rdp_composition([], DELTA) == rdp_composition([(WHOLE, 0)], DELTA) == 0.0
+    assert rdp_composition([(WHOLE, 1), (silent, 1)], DELTA) == math.inf
 
 
 @pytest.mark.parametrize(
@@ -142,5 +142,5 @@ def test_the_grid_is_as_wide_as_the_least_noisy_asks_for(
         return honest(1.0, 100.0, 1e-2)  # quickly
 
     monkeypatch.setattr(pld, "on_grid", recording)
-    together([(plan_of(10, 2, sigma, 1), 1) for sigma in sigmas], 1e-3)
+    rdp_composition([(plan_of(10, 2, sigma, 1), 1) for sigma in sigmas], 1e-3)
     assert asked == [(0.2, sigma, pytest.approx(width)) for sigma in sigmas]

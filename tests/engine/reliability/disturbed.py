@@ -19,7 +19,7 @@ from engine.cluster import supervisor
 from engine.config import SimulationConfig, TrainingConfig
 from engine.errors import EpsilonError
 from engine.records import RoundRecord, RunState
-from engine.service import Runs
+from engine.service import Application
 from engine.settings import Settings
 from engine.simulation.run import simulate
 from tests.engine.factories import SMALL
@@ -74,7 +74,7 @@ class Watch:
     """What somebody sees who looks at the runs all the time: what was shown may not change."""
 
     def __init__(self, settings: Settings, configs: Iterable[SimulationConfig]) -> None:
-        self.runs = Runs(settings)
+        self.runs = Application(settings)
         self.identities = {self.runs.identity(config): config for config in configs}
         self.shown: dict[str, dict[int, RoundRecord]] = {identity: {} for identity in self.identities}
 
@@ -139,7 +139,7 @@ def comparable(records: Iterable[RoundRecord]) -> list[RoundRecord]:
 
 def workers(settings: Settings) -> list[psutil.Process]:
     """The processes that compute, those that ended left out."""
-    cluster = supervisor.Place(settings).process()
+    cluster = supervisor.ClusterFiles(settings).process()
     found = []
     for each in cluster.children(recursive=True) if cluster else []:
         try:
@@ -152,6 +152,6 @@ def workers(settings: Settings) -> list[psutil.Process]:
 
 def kill(settings: Settings, victim: str) -> None:
     """kill -9 of a worker, or of the cluster process."""
-    cluster = supervisor.Place(settings).process()
+    cluster = supervisor.ClusterFiles(settings).process()
     for process in workers(settings)[:1] if victim == "worker" else [cluster] if cluster else []:
         process.send_signal(signal.SIGKILL)

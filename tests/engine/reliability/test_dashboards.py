@@ -50,8 +50,8 @@ class Dashboard:
         )
         self.address = f"http://localhost:{port}/_stcore/health"
         wait_for(lambda: answers(self.address), MOST_SECONDS)
-        wait_for(lambda: self.process.pid in supervisor.Place(settings).living_owners(), MOST_SECONDS)
-        wait_for(supervisor.Place(settings).process, MOST_SECONDS)
+        wait_for(lambda: self.process.pid in supervisor.ClusterFiles(settings).living_owners(), MOST_SECONDS)
+        wait_for(supervisor.ClusterFiles(settings).process, MOST_SECONDS)
         (self.server,) = (
             each for each in self.process.children() if "pages.startup.server" in " ".join(each.cmdline())
         )
@@ -79,7 +79,7 @@ def submitted(settings, config) -> None:
 
 def test_two_on_one_home_share_a_cluster_which_outlives_the_first(dashboards, trained_settings, undisturbed):
     first, second = dashboards(), dashboards()
-    place, watch = supervisor.Place(trained_settings), Watch(trained_settings, CONFIGS)
+    place, watch = supervisor.ClusterFiles(trained_settings), Watch(trained_settings, CONFIGS)
     cluster = place.process()
     assert set(place.living_owners()) == {first.process.pid, second.process.pid}
     for config in CONFIGS:
@@ -102,7 +102,7 @@ def test_two_on_one_home_share_a_cluster_which_outlives_the_first(dashboards, tr
 def test_one_that_is_killed_outright_in_the_middle_of_a_run(dashboards, trained_settings, undisturbed, victim):
     """The next one takes the run up where it stands."""
     dashboard, watch = dashboards(), Watch(trained_settings, CONFIGS[:1])
-    cluster = supervisor.Place(trained_settings).process()
+    cluster = supervisor.ClusterFiles(trained_settings).process()
     family = [cluster, *cluster.children(recursive=True)]
     submitted(trained_settings, CONFIGS[0])
     watch.until(2)

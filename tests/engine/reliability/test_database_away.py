@@ -11,10 +11,10 @@ import pytest
 
 from engine.cluster import supervisor
 from engine.cluster.worker import compute
-from engine.errors import StoreAway
+from engine.errors import StoreUnavailable
 from engine.records import RunState
-from engine.service import Runs
-from engine.store.run_store import Store
+from engine.service import Application
+from engine.store.run_store import RunStore
 from tests import postgresql
 from tests.engine.reliability.disturbed import CONFIGS, App, Watch, alone, comparable
 
@@ -37,7 +37,7 @@ def undisturbed(encoded, tmp_path_factory):
 
 
 def test_a_run_waits_for_the_database_and_goes_on(trained_settings, server, undisturbed, caplog):
-    config, runs, store = CONFIGS[0], Runs(trained_settings), Store(trained_settings.store_url)
+    config, runs, store = CONFIGS[0], Application(trained_settings), RunStore(trained_settings.store_url)
     identity = runs.identity(config)
     store.submit(identity, config, runs.corpus(config).checksum)
     worker = threading.Thread(target=compute, args=(identity, trained_settings, "here"))
@@ -47,7 +47,7 @@ def test_a_run_waits_for_the_database_and_goes_on(trained_settings, server, undi
         time.sleep(0.02)
     server.kill()
     try:
-        with pytest.raises(StoreAway, match=r"nothing answers|ended the connection"):
+        with pytest.raises(StoreUnavailable, match=r"nothing answers|ended the connection"):
             store.records(identity)
         while "Trying again and again" not in caplog.text:
             assert worker.is_alive(), "the run ended while the database was away"

@@ -13,11 +13,11 @@ import pytest
 from engine.cluster.worker import compute
 from engine.errors import StoreError
 from engine.records import RunState
-from engine.service import Runs
+from engine.service import Application
 from engine.simulation import run
 from engine.store import schema
 from engine.store.paths import checkpoint_name
-from engine.store.run_store import Store
+from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL, record
 from tests.engine.reliability.disturbed import comparable
 
@@ -33,7 +33,7 @@ HOLDS = (
 @pytest.fixture
 def waiting(trained_settings):
     """The identity of a run that waits in the store."""
-    runs, store = Runs(trained_settings), Store(trained_settings.store_url)
+    runs, store = Application(trained_settings), RunStore(trained_settings.store_url)
     identity = runs.identity(SMALL)
     store.submit(identity, SMALL, runs.corpus(SMALL).checksum)
     store.close()
@@ -50,12 +50,12 @@ def test_a_disk_that_is_full_fails_the_run_and_keeps_its_records(trained_setting
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoint, "save", full)
         compute(waiting, trained_settings, "here")
-    store = Store(trained_settings.store_url)
+    store = RunStore(trained_settings.store_url)
     kept = store.get(waiting)
     assert kept.status.state == RunState.FAILED
     assert "No space left on device" in kept.status.error
     assert len(kept.records) == 1
-    store.submit(waiting, SMALL, Runs(trained_settings).corpus(SMALL).checksum)
+    store.submit(waiting, SMALL, Application(trained_settings).corpus(SMALL).checksum)
     compute(waiting, trained_settings, "here")
     assert store.get(waiting).status.state == RunState.DONE
     assert store.get(waiting).records[:1] == kept.records
@@ -64,7 +64,7 @@ def test_a_disk_that_is_full_fails_the_run_and_keeps_its_records(trained_setting
 
 def test_a_database_of_an_older_copy_than_its_checkpoints_gets_all_records(trained_settings, waiting):
     """The copies were made while the run went on, the database's first."""
-    checkpoints, store = [], Store(trained_settings.store_url)
+    checkpoints, store = [], RunStore(trained_settings.store_url)
     records = list(run.simulate(SMALL, trained_settings, on_checkpoint=checkpoints.append))
     claim = store.claim(waiting, "there")
     for each in records[:2]:
@@ -85,7 +85,7 @@ def test_no_memory_is_said(trained_settings, waiting, monkeypatch):
 
     monkeypatch.setattr(run, "simulate", no_memory)
     compute(waiting, trained_settings, "here")
-    status = Runs(trained_settings).status(waiting)
+    status = Application(trained_settings).status(waiting)
     assert status.state == RunState.FAILED
     assert "too little memory" in status.error
 
@@ -96,7 +96,7 @@ def test_training_that_goes_astray_fails_the_run_with_the_step(trained_settings,
 
     monkeypatch.setattr(Optimiser, "move", lambda _, weights, *__: weights.fill(float("nan")))
     compute(waiting, trained_settings, "here")
-    status = Runs(trained_settings).status(waiting)
+    status = Application(trained_settings).status(waiting)
     assert status.state == RunState.FAILED
     assert "finite" in status.error
 
@@ -105,7 +105,7 @@ def test_training_that_goes_astray_fails_the_run_with_the_step(trained_settings,
 def test_a_database_that_somebody_holds_is_said_and_then_goes_on(tmp_path, monkeypatch, seconds):
     path = tmp_path / "runs.sqlite"
     monkeypatch.setattr(schema, "BUSY_SECONDS", min(schema.BUSY_SECONDS, seconds / 4))
-    store = Store(f"sqlite:///{path}")
+    store = RunStore(f"sqlite:///{path}")
     store.submit("a", SMALL, "checksum")
     claim = store.claim("a", "here")
     holder = subprocess.Popen([sys.executable, "-c", HOLDS, str(path), str(seconds)], stdout=subprocess.PIPE, text=True)
@@ -119,7 +119,7 @@ def test_a_database_that_somebody_holds_is_said_and_then_goes_on(tmp_path, monke
 
 
 def test_a_clock_that_is_set_back_changes_no_record_and_no_order(tmp_path, monkeypatch):
-    store = Store(f"sqlite:///{tmp_path / 'runs.sqlite'}")
+    store = RunStore(f"sqlite:///{tmp_path / 'runs.sqlite'}")
     store.submit("a", SMALL, "checksum")
     claim = store.claim("a", "here")
     store.append(claim, record(0))
@@ -136,7 +136,7 @@ def test_a_clock_that_is_set_back_changes_no_record_and_no_order(tmp_path, monke
 
 def test_two_apps_on_one_home_join_the_same_run(tmp_path):
     address = f"sqlite:///{tmp_path / 'runs.sqlite'}"
-    apps = [Store(address), Store(address)]
+    apps = [RunStore(address), RunStore(address)]
     threads = [threading.Thread(target=app.submit, args=("a", SMALL, "checksum")) for app in apps]
     for thread in threads:
         thread.start()
@@ -153,7 +153,7 @@ def test_an_empty_database_that_somebody_holds_while_tables_are_made(tmp_path):
     path = tmp_path / "runs.sqlite"
     holder = subprocess.Popen([sys.executable, "-c", HOLDS, str(path), "7"], stdout=subprocess.PIPE, text=True)
     assert holder.stdout.readline() == "held\n"
-    store = Store(f"sqlite:///{path}")
+    store = RunStore(f"sqlite:///{path}")
     assert store.newest(1) == ([], [])
     holder.wait()
     with sqlite3.connect(path) as connection:

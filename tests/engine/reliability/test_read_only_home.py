@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
-from engine.service import Runs
-from engine.store.run_store import Store
+from engine.service import Application
+from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL, provenance, record
 from tests.engine.reliability.disturbed import ROOT
 
@@ -41,7 +41,7 @@ print(*(each.value for each in page.warning))
 def there(trained_settings):
     """A home with a run that is done, whose database nobody has open any more."""
     (trained_settings.home / "cluster" / "owners").mkdir(parents=True)
-    runs, store = Runs(trained_settings), Store(trained_settings.store_url)
+    runs, store = Application(trained_settings), RunStore(trained_settings.store_url)
     identity = runs.identity(SMALL)
     store.submit(identity, SMALL, runs.corpus(SMALL).checksum)
     claim = store.claim(identity, "here")
@@ -68,7 +68,7 @@ def asked(apart, settings, *command):
 def test_a_database_that_somebody_has_open_is_read_and_not_written(apart, there):
     """SQLite's files beside it are there: the disk became read-only while the program ran."""
     settings, identity = there
-    store = Store(settings.store_url)
+    store = RunStore(settings.store_url)
     store.write_note(identity, "open")
     shown = asked(apart, settings, "-m", "engine", "runs", "show", identity)
     assert (shown.returncode, shown.stderr) == (0, "")
@@ -82,7 +82,7 @@ def test_one_that_nobody_has_open_is_said_and_is_whole_afterwards(apart, there):
     settings, identity = there
     for command in (("-m", "engine", "runs", "show", identity), SUBMIT):
         assert refused(asked(apart, settings, *command)).endswith("may not be written.")
-    runs = Runs(settings)
+    runs = Application(settings)
     assert runs.get(identity).records == tuple(record(number) for number in range(3))
     runs.close()
 

@@ -12,8 +12,8 @@ from engine.cluster import supervisor
 from engine.cluster.worker import compute
 from engine.config import TaggerConfig, TrainingConfig
 from engine.records import RunState
-from engine.service import Runs
-from engine.store.run_store import Store
+from engine.service import Application
+from engine.store.run_store import RunStore
 from tests.browser.chromium import in_ci
 from tests.engine.factories import SMALL
 from tests.engine.reliability.disturbed import CONFIGS, ROOT, App, Watch, alone, comparable, workers
@@ -35,7 +35,7 @@ SPARE = 60_000_000
 
 def test_a_disk_that_is_really_full_at_a_checkpoint(apart, trained_settings, encoded, tmp_path_factory):
     """The folder of checkpoints is a small file system of its own, for the process that computes alone."""
-    config, runs, store = CONFIGS[0], Runs(trained_settings), Store(trained_settings.store_url)
+    config, runs, store = CONFIGS[0], Application(trained_settings), RunStore(trained_settings.store_url)
     identity = runs.identity(config)
     checkpoints = trained_settings.home / "checkpoints"
     checkpoints.mkdir()

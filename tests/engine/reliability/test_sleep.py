@@ -27,7 +27,7 @@ def test_runs_go_on_in_the_same_workers(trained_settings, encoded, tmp_path_fact
         before = {each.pid for each in workers(trained_settings)}
         first = psutil.Process(app.process.pid)
         family = [first, *first.children(recursive=True)]
-        asleep([*family, supervisor.Place(trained_settings).process()], seconds)
+        asleep([*family, supervisor.ClusterFiles(trained_settings).process()], seconds)
         watch.to_the_end(undisturbed)
         assert {watch.runs.status(each).state for each in watch.identities} == {RunState.DONE}
         assert {each.pid for each in workers(trained_settings)} == before

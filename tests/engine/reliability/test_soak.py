@@ -11,7 +11,7 @@ import pytest
 from engine.cluster import supervisor
 from engine.config import FederationConfig, TrainingConfig
 from engine.records import RunState
-from engine.service import Runs
+from engine.service import Application
 from tests.engine.factories import SMALL
 
 NUMBER = 500
@@ -25,14 +25,14 @@ MOST_A_RUN = 50_000
 @pytest.mark.timeout(7200)
 def test_500_runs_in_a_row_leave_no_memory_and_no_handle_behind(trained_settings):
     small = dataclasses.replace(SMALL, data_fraction=0.02, training=TrainingConfig(batch_size=8, epochs=1.0))
-    runs, seen = Runs(trained_settings), []
+    runs, seen = Application(trained_settings), []
     try:
         asked = []
         for seed in range(NUMBER):
             clients = FederationConfig(clients=2, rounds=2) if seed % 5 == 4 else small.federation
             status = runs.submit(dataclasses.replace(small, seed=seed, federation=clients))
             asked.append(status.run_id)
-        cluster = supervisor.Place(trained_settings).process()
+        cluster = supervisor.ClusterFiles(trained_settings).process()
         family = [cluster, *cluster.children(recursive=True)]
         while waiting := sum(not runs.status(each).state.final for each in asked):
             seen.append((NUMBER - waiting, [_held(each) for each in family]))

@@ -10,7 +10,7 @@ from functools import lru_cache
 import jsonschema
 import pytest
 
-from engine.embeddings.contamination import believable
+from engine.embeddings.contamination import apply_contamination
 from engine.errors import InvalidConfig, RunNotFound
 from engine.privacy.accounting import epsilon
 from engine.privacy.group_privacy import group_epsilon
@@ -23,7 +23,7 @@ from engine.reports.privacy_report import assumptions, builder, guarantee, nist_
 from engine.reports.privacy_report.assumptions import Held
 from engine.reports.privacy_report.evidence import Evidence, Others, Verdict
 from engine.reports.scores import f1_text
-from engine.service import Runs, report_evidence
+from engine.service import Application, report_evidence
 from engine.settings import REPOSITORY
 from engine.store import published
 from tests.engine.reports.runs_published import FEDERATED, PLAIN, PLATFORMS, PRIVATE, SYNTHETIC, WHOLE, paths
@@ -42,7 +42,7 @@ def stored(run_id):
 def runs(settings):
     for path in paths(*EVERY):
         shutil.copy(path, settings.published)
-    opened = Runs(settings)
+    opened = Application(settings)
     yield opened
     opened.close()
 
@@ -161,7 +161,7 @@ class TestVerdicts:
     def test_noise_over_features_that_know_the_sentences_protects_nobody(self, of, runs):
         evidence = of(PRIVATE)
         overlap = replace(evidence.overlap, sentences=(10, 0, 0), shared=(2, 0, 0))
-        last = replace(evidence.last, privacy=believable(evidence.privacy, overlap))
+        last = replace(evidence.last, privacy=apply_contamination(evidence.privacy, overlap))
         broken = replace(evidence, run=replace(evidence.run, records=(last,)), overlap=overlap, persons={})
         assert broken.verdict is Verdict.BROKEN
         assert {each.held for each in assumptions.rows(broken)} == {Held.NOT}

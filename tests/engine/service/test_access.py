@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from engine.access import roles
-from engine.access.roles import Person
+from engine.access.roles import User
 from engine.cluster import supervisor
 from engine.config import JOIN, SimulationConfig
 from engine.errors import BudgetExceeded, CorpusError, EpsilonError, InvalidConfig, NotAllowed, RunNotFound
 from engine.records import RunState
-from engine.service import Runs, audit_jobs, budget_service, corpus_import
+from engine.service import Application, audit_jobs, budget_service, corpus_import
 from engine.service.reproducibility import repeat_id
 from engine.store import paths
 from engine.training.model import Model
@@ -37,22 +37,22 @@ def runs(trained_settings, tmp_path, monkeypatch):
     file.write_text(text(ROLES, "[limits]\nruns = 3\nuploads = 2"))
     file.chmod(0o600)
     monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
-    opened = Runs(replace(trained_settings, access=file))
+    opened = Application(replace(trained_settings, access=file))
     yield opened
     opened.close()
 
 
-def person(runs: Runs, name: str) -> Person:
+def person(runs: Application, name: str) -> User:
     return roles.read(runs.settings.access).person({"sub": name})
 
 
 @pytest.fixture
-def of(runs) -> Callable[[str], Runs]:
-    made: dict[str, Runs] = {}
+def of(runs) -> Callable[[str], Application]:
+    made: dict[str, Application] = {}
     return lambda name: made.setdefault(name, runs.of(person(runs, name)))
 
 
-def done(runs: Runs, config: SimulationConfig = SMALL) -> str:
+def done(runs: Application, config: SimulationConfig = SMALL) -> str:
     """A run of somebody that a worker has ended, with its tagger."""
     identity = runs.submit(config).run_id
     store = runs._every
@@ -66,7 +66,7 @@ def done(runs: Runs, config: SimulationConfig = SMALL) -> str:
     return identity
 
 
-def upload(runs: Runs, title: str = "news.conll", content: bytes = COLUMNS) -> str:
+def upload(runs: Application, title: str = "news.conll", content: bytes = COLUMNS) -> str:
     return runs.add_corpus(title, content)[0]
 
 
@@ -136,7 +136,7 @@ READS = {
 
 def test_all_that_can_be_asked_of_runs_is_known_to_change_something_or_not():
     """A new method belongs in one of the two lists above, and is tried in the tests below."""
-    public = {name for name, _ in inspect.getmembers(Runs) if not name.startswith("_")}
+    public = {name for name, _ in inspect.getmembers(Application) if not name.startswith("_")}
     assert public == READS | CHANGES.keys()
     assert not READS & CHANGES.keys()
 
@@ -429,7 +429,7 @@ class TestTheLog:
 
     def test_is_not_kept_where_nobody_signs_in(self, trained_settings, monkeypatch):
         monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
-        alone = Runs(trained_settings)
+        alone = Application(trained_settings)
         alone.submit(SMALL)
         assert alone.deeds() == []
         assert alone.runs_of()[0].owner is None

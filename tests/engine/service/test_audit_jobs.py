@@ -10,7 +10,7 @@ from engine.config import FederationConfig, PrivacyConfig, SimulationConfig
 from engine.errors import InvalidConfig
 from engine.privacy.audit import applicability
 from engine.records import RunKind, RunState
-from engine.service import Runs, audit_jobs, budget_service
+from engine.service import Application, audit_jobs, budget_service
 from tests.engine.service.test_run_service import SMALL
 
 
@@ -20,12 +20,12 @@ def runs(trained_settings, monkeypatch):
     monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
     monkeypatch.setattr(applicability, "CANARIES", 40)
     monkeypatch.setattr(applicability, "REFERENCES", 3)
-    made = Runs(trained_settings)
+    made = Application(trained_settings)
     yield made
     made.close()
 
 
-def done(runs: Runs, config: SimulationConfig):
+def done(runs: Application, config: SimulationConfig):
     identity = runs.submit(config).run_id
     compute(identity, runs.settings, "here")
     return runs.get(identity)

@@ -9,7 +9,7 @@ from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import BudgetExceeded, InvalidConfig
 from engine.federated import accounting
 from engine.records import Run, RunState, RunStatus
-from engine.service import Runs, budget_service
+from engine.service import Application, budget_service
 from tests.engine.factories import provenance, record
 
 CONFIG = SimulationConfig.from_flat(
@@ -21,7 +21,7 @@ CONFIG = SimulationConfig.from_flat(
 def runs(settings, monkeypatch):
     """Runs that wait: nobody computes them."""
     monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
-    made = Runs(settings)
+    made = Application(settings)
     yield made
     made.close()
 
@@ -106,7 +106,7 @@ def test_published_runs_are_listed_once(runs, monkeypatch):
 
 
 def test_splits_of_a_corpus_and_other_names_share_its_budget(runs, data_dir):
-    runs = Runs(replace(runs.settings, data_dir=data_dir))
+    runs = Application(replace(runs.settings, data_dir=data_dir))
     budget_service.set_total(runs, "ade", 3.0)
     config = replace(CONFIG, training=TrainingConfig(batch_size=1024, epochs=5, learning_rate=0.1))
     runs.submit(replace(config, corpus="ade@0"))
@@ -150,7 +150,7 @@ def test_of_a_budget_of_clients_other_clients_are_refused(runs, changes):
     budget_service.set_total(runs, "synthetic", 60.0, unit="client")
     runs.submit(first)
     before = budget_service.account(runs, "synthetic").booked
-    assert "does not admit it" in budget_service.outlook(runs, other)
+    assert "does not admit it" in budget_service.budget_preview(runs, other)
     with pytest.raises(BudgetExceeded, match=r"booked .*other clients"):
         runs.submit(other)
     runs.submit(SimulationConfig.from_flat(first.flat() | {"rounds": 3}))
@@ -182,12 +182,13 @@ def test_totals_that_cannot_be_are_named(runs, values, words):
 
 def test_what_could_still_be_run_shrinks(runs):
     now = budget_service.set_total(runs, "synthetic", 3.0)
-    before = {each.title: each.times for each in budget_service.possible(runs, now)}
+    before = {each.title: each.times for each in budget_service.affordable_runs(runs, now)}
     assert before["good practice, ε = 1"] >= 2
     assert before["good practice, ε = 8"] == 0
     runs.submit(CONFIG)
     after = {
-        each.title: each.times for each in budget_service.possible(runs, budget_service.account(runs, "synthetic"))
+        each.title: each.times
+        for each in budget_service.affordable_runs(runs, budget_service.account(runs, "synthetic"))
     }
     assert after["good practice, ε = 1"] < before["good practice, ε = 1"]
 
@@ -211,13 +212,15 @@ def test_whose_rounds_are_drawn_anew_is_booked_for_all_of_them(runs):
 
 
 def test_what_a_run_would_take_is_told_before_it_is_asked_for(runs):
-    assert budget_service.outlook(runs, CONFIG) == ""
+    assert budget_service.budget_preview(runs, CONFIG) == ""
     budget_service.set_total(runs, "synthetic", 2.0)
-    assert all(part in budget_service.outlook(runs, CONFIG) for part in ("budget of synthetic", " 0% is booked."))
+    assert all(
+        part in budget_service.budget_preview(runs, CONFIG) for part in ("budget of synthetic", " 0% is booked.")
+    )
     loud = replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.5))
-    assert "more than ten times" in budget_service.outlook(runs, loud)
+    assert "more than ten times" in budget_service.budget_preview(runs, loud)
     plain = replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0))
-    assert "listed as a look" in budget_service.outlook(runs, plain)
+    assert "listed as a look" in budget_service.budget_preview(runs, plain)
 
 
 @pytest.mark.parametrize(
@@ -243,5 +246,5 @@ def test_a_run_that_was_stopped_counts_what_it_cost_whom_it_cost_most(runs, valu
     now = budget_service.account(runs, "synthetic")
     cost = accounting.divergence(plan, "sentence", now.budget.order)
     assert now.booked == pytest.approx(cost if whole else cost * taken / plan.steps)
-    spent = [accounting.spent(plan, steps, 0).epsilon for steps in (taken, plan.steps)]
+    spent = [accounting.privacy_spent(plan, steps, 0).epsilon for steps in (taken, plan.steps)]
     assert (spent[0] == pytest.approx(spent[1])) == whole, "what ε says of it"

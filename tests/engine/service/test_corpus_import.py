@@ -13,9 +13,9 @@ from engine.config import FEATURES, JOIN, FederationConfig, with_noise
 from engine.embeddings.contamination import overlap
 from engine.errors import CorpusError, InvalidConfig
 from engine.records import Audit, RunState
-from engine.service import Runs, corpus_import
+from engine.service import Application, corpus_import
 from engine.settings import Settings
-from engine.store.run_store import Store
+from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL
 
 SENTENCES = "".join(f"{name} B-PER\nlives O\nin O\nNew B-LOC\nUlm I-LOC\n\n" for name in ("Rosa", "Ada", "Max") * 20)
@@ -26,7 +26,7 @@ TWO = {"notes": SENTENCES, "other": SENTENCES.replace("lives", "sings")}
 
 
 def test_what_was_read_is_told_and_pages_need_not_read_it_again(settings, monkeypatch):
-    runs, told = Runs(settings), []
+    runs, told = Application(settings), []
     name, found = runs.add_corpus("Case notes.conll", SENTENCES.encode(), told.append)
     assert name == "my-case-notes"
     assert found.sentences == (48, 6, 6)
@@ -43,7 +43,7 @@ def test_what_was_read_is_told_and_pages_need_not_read_it_again(settings, monkey
 @pytest.mark.parametrize("data", [b"", b"\x80\x00", b"a O\n" * 20, b"a B-PER extra\nb O\n"])
 def test_what_is_wrong_is_said_with_the_name_of_the_file(settings, data):
     with pytest.raises(CorpusError) as refused:
-        Runs(settings).add_corpus("bad & odd.conll", data)
+        Application(settings).add_corpus("bad & odd.conll", data)
     assert str(refused.value).startswith("bad & odd.conll")
     assert str(settings.home) not in str(refused.value)
     assert not list((settings.home / "corpora").iterdir())
@@ -59,30 +59,30 @@ def test_a_file_that_takes_all_memory_takes_nothing_along(settings, monkeypatch)
     monkeypatch.setattr(corpus_import.subprocess, "Popen", small)
     many = "".join(f"w{number} B-PER\nx O\n\n" for number in range(1_200_000)).encode()
     with pytest.raises(CorpusError, match=r"not be read: .* 10 minutes,.* memory"):
-        Runs(settings).add_corpus("notes.conll", many)
+        Application(settings).add_corpus("notes.conll", many)
 
 
 def test_one_that_takes_too_long_is_given_up(settings, monkeypatch):
     monkeypatch.setattr(corpus_import, "SECONDS", 0.01)
     with pytest.raises(CorpusError, match="could not be read"):
-        Runs(settings).add_corpus("notes.conll", SENTENCES.encode())
+        Application(settings).add_corpus("notes.conll", SENTENCES.encode())
 
 
-def asked(runs: Runs, name: str, masked: float = 0.0) -> str:
+def asked(runs: Application, name: str, masked: float = 0.0) -> str:
     """A run on a corpus that waits, with what pages work out before it."""
     config = dataclasses.replace(SMALL, corpus=name, data_fraction=1.0)
     if masked:
         config = dataclasses.replace(with_noise(config, 0.0), federation=FederationConfig(masked=masked))
     identity, on = runs.identity(config), runs.corpus(config)
     on.share()
-    Store(runs.settings.store_url).submit(identity, config, on.checksum)
+    RunStore(runs.settings.store_url).submit(identity, config, on.checksum)
     assert len(runs.plan(config).shards) == len(on.parts)
     assert len(on.layout) == on.train_sentences
     overlap(on, FEATURES[-1])
     return identity
 
 
-def done(runs: Runs, name: str) -> str:
+def done(runs: Application, name: str) -> str:
     identity = asked(runs, name)
     compute(identity, runs.settings, "here")
     assert runs.status(identity).state == RunState.DONE
@@ -93,7 +93,7 @@ class TestItsEnd:
     @pytest.fixture
     def kept(self, trained_settings):
         """A corpus with a run on it."""
-        runs = Runs(trained_settings)
+        runs = Application(trained_settings)
         name, _ = runs.add_corpus("notes.conll", SENTENCES.encode())
         return runs, name, done(runs, name)
 
@@ -109,7 +109,7 @@ class TestItsEnd:
 
     def test_nothing_remains_of_its_splits_and_of_what_it_was_joined_with(self, settings):
         settings = dataclasses.replace(settings, shared="memory://ends")
-        runs = Runs(settings)
+        runs = Application(settings)
         (name, _), (other, _) = (runs.add_corpus(f"{title}.conll", text.encode()) for title, text in TWO.items())
         joined = f"{name}@4{JOIN}{other}"
         on = {asked(runs, each) for each in (f"{name}@3", joined, f"{other}{JOIN}{name}", f"synthetic{JOIN}{name}@7")}
@@ -135,7 +135,7 @@ class TestItsEnd:
         assert _named(trained_settings.home, known) == []
 
     def test_nothing_remains_where_what_it_was_joined_with_is_gone(self, settings):
-        runs = Runs(settings)
+        runs = Application(settings)
         (name, _), (other, _) = (runs.add_corpus(f"{title}.conll", text.encode()) for title, text in TWO.items())
         asked(runs, f"{name}@4{JOIN}{other}")
         (settings.home / "corpora" / f"{other}.conll").unlink()
@@ -159,7 +159,7 @@ class TestItsEnd:
 
     @pytest.mark.parametrize("called", ["{}@3", "{}@3 + synthetic", "synthetic + {}@3"])
     def test_a_name_stays_while_runs_on_a_split_are_called_by_it(self, called, settings):
-        runs = Runs(settings)
+        runs = Application(settings)
         name, _ = runs.add_corpus("notes.conll", SENTENCES.encode())
         identity = asked(runs, called.format(name))
         with pytest.raises(InvalidConfig, match=r"\bhas 1 runs\b"):

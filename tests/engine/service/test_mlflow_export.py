@@ -2,10 +2,10 @@
 
 import pytest
 
-from engine.errors import StoreAway
+from engine.errors import StoreUnavailable
 from engine.records import RunState
-from engine.service import Runs, run_queries
-from engine.store.run_store import Store
+from engine.service import Application, run_queries
+from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL, record
 
 
@@ -20,7 +20,7 @@ def clock(monkeypatch):
 def followed(settings):
     """The door, what a worker may write, and the run as it is found first."""
     settings.home.mkdir()
-    runs, store = Runs(settings), Store(settings.store_url)
+    runs, store = Application(settings), RunStore(settings.store_url)
     identity = runs.identity(SMALL)
     store.submit(identity, SMALL, runs.corpus(SMALL).checksum)
     claim = store.claim(identity, "here")
@@ -65,12 +65,12 @@ def test_a_database_that_does_not_answer_is_asked_once_for_all(followed, clock, 
 
     def away(identity):
         asked.append(identity)
-        raise StoreAway("The database is away.")
+        raise StoreUnavailable("The database is away.")
 
     with monkeypatch.context() as patch:
         patch.setattr(runs._store, "status", away)
         for _ in range(50):
-            with pytest.raises(StoreAway, match="is away"):
+            with pytest.raises(StoreUnavailable, match="is away"):
                 runs.newer(run)
     assert len(asked) == 1
     store.append(claim, record(1))

@@ -16,7 +16,7 @@ from engine.experiments.planner.targets import Measure, Target, Threshold
 from engine.privacy import accounting
 from engine.privacy.plan import PrivacyPlan
 from engine.reports import planner as words
-from engine.service import Overview, Runs, planner
+from engine.service import Application, Overview, planner
 from engine.settings import REPOSITORY, Settings
 from tests.engine.experiments.test_planner import made
 
@@ -25,7 +25,7 @@ CORPUS = "conll2003"
 
 @pytest.fixture
 def runs(settings):
-    opened = Runs(settings)
+    opened = Application(settings)
     yield opened
     opened.close()
 

@@ -6,13 +6,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from engine.records import RunState
-from engine.service import Runs, budget_service, prometheus_metrics
+from engine.service import Application, budget_service, prometheus_metrics
 from tests.engine.factories import SMALL
 
 BOTH_STORES = pytest.mark.parametrize("settings", ["SQLite", "PostgreSQL"], indirect=True)
 
 
-def read(runs: Runs) -> dict[tuple[str, ...], float]:
+def read(runs: Application) -> dict[tuple[str, ...], float]:
     """Each value by its name and labels."""
     families = text_string_to_metric_families(prometheus_metrics.text(runs).decode())
     return {(each.name, *each.labels.values()): each.value for family in families for each in family.samples}
@@ -20,7 +20,7 @@ def read(runs: Runs) -> dict[tuple[str, ...], float]:
 
 @BOTH_STORES
 def test_queue_states_and_budgets_are_told(settings):
-    runs = Runs(settings)
+    runs = Application(settings)
     budget_service.set_total(runs, "synthetic", 3.0)
     store = runs.book
     for number in range(3):
@@ -40,7 +40,7 @@ def test_queue_states_and_budgets_are_told(settings):
 
 
 def test_an_empty_store_is_said_to_be_empty(settings):
-    found = read(Runs(settings))
+    found = read(Application(settings))
     assert found["epsilon_queue_seconds",] == found["epsilon_silent_seconds",] == 0
     assert found["epsilon_runs", "queued"] == 0
 
@@ -48,13 +48,13 @@ def test_an_empty_store_is_said_to_be_empty(settings):
 def test_a_store_that_cannot_be_read_is_told_as_such(settings):
     settings.home.mkdir()
     (settings.home / "runs.sqlite").write_bytes(b"no database" * 100)
-    found = read(Runs(settings))
+    found = read(Application(settings))
     assert found["epsilon_store_up",] == 0
     assert ("epsilon_runs", "queued") not in found
 
 
 def test_a_book_that_was_changed_by_hand_is_told(settings):
-    runs = Runs(settings)
+    runs = Application(settings)
     budget_service.set_total(runs, "synthetic", 3.0)
     with sqlite3.connect(settings.home / "runs.sqlite") as connection:
         connection.execute("UPDATE bookings SET entry = replace(entry, '3.0', '9.0')")

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from engine.records import LayerNoise, PlatformRecord, RunState
-from engine.service.reproducibility import Outcome, Repeat, outcome, repeat_id, summary
+from engine.service.reproducibility import Rerun, RerunComparison, compare, repeat_id, summary
 from tests.engine.factories import record, scores
 
 
@@ -13,12 +13,12 @@ def test_a_repetition_has_an_identity_that_no_first_run_can_have():
 
 def test_equal_means_every_digit_but_the_time():
     first = record(2)
-    assert outcome(first, replace(first, seconds=99.0)) == Outcome(True, 0.0)
-    near = outcome(first, replace(first, loss=first.loss * (1 + 1e-15)))
+    assert compare(first, replace(first, seconds=99.0)) == RerunComparison(True, 0.0)
+    near = compare(first, replace(first, loss=first.loss * (1 + 1e-15)))
     assert near is not None
     assert not near.identical
     assert all(part in near.text for part in ("equal F1", "differ"))
-    worse = outcome(first, replace(first, test=scores(2)))
+    worse = compare(first, replace(first, test=scores(2)))
     assert worse is not None
     assert worse.f1_difference < 0
     assert worse.text.startswith("F1 -0.")
@@ -32,24 +32,24 @@ def test_words_and_bounds_that_follow_from_no_draw_are_not_compared():
     privacy = replace(first.privacy, assumptions=("said otherwise",))
     wider = replace(check, noise_tolerance=0.2, layers=(LayerNoise("one", 1.0, 0.2),))
     again = replace(own, privacy=privacy, noise_check=wider)
-    assert outcome(first, replace(first, privacy=privacy, noise_check=wider, platforms=(again,))).identical
+    assert compare(first, replace(first, privacy=privacy, noise_check=wider, platforms=(again,))).identical
     for changed in (replace(wider, batch_mean=8.1), replace(wider, layers=(LayerNoise("one", 1.1, 0.2),))):
-        assert not outcome(first, replace(first, noise_check=changed)).identical
-        assert not outcome(first, replace(first, platforms=(replace(again, noise_check=changed),))).identical
+        assert not compare(first, replace(first, noise_check=changed)).identical
+        assert not compare(first, replace(first, platforms=(replace(again, noise_check=changed),))).identical
 
 
 def test_nothing_is_said_before_both_have_ended():
-    assert outcome(record(2), record(1)) is None
-    assert outcome(record(1), record(2)) is None
+    assert compare(record(2), record(1)) is None
+    assert compare(record(1), record(2)) is None
 
 
 def test_several_in_a_sentence():
     assert summary([]) == ""
-    done = Repeat(RunState.DONE, Outcome(True, 0.0))
-    said = summary([done, Repeat(RunState.RUNNING, None)])
+    done = Rerun(RunState.DONE, RerunComparison(True, 0.0))
+    said = summary([done, Rerun(RunState.RUNNING, None)])
     assert all(part in said for part in (" 1 of 2 done", " 1 equal"))
     assert "others" not in said
     assert "stopped" not in said
-    apart = Repeat(RunState.DONE, Outcome(False, -0.0123))
+    apart = Rerun(RunState.DONE, RerunComparison(False, -0.0123))
     assert all(part in summary([done, apart]) for part in (" 1 equal", "others", " 0.0123 of F1."))
-    assert " 1 stopped" in summary([done, Repeat(RunState.FAILED, None)])
+    assert " 1 stopped" in summary([done, Rerun(RunState.FAILED, None)])

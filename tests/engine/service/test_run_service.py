@@ -22,8 +22,8 @@ from engine.embeddings.encoding import tag_sequences
 from engine.errors import CorpusError, InvalidConfig, RunNotFound, StoreError, VectorsMissing
 from engine.records import Run, RunState, RunStatus
 from engine.scoring import score
-from engine.service import Runs
-from engine.service.reproducibility import Outcome, repeat_id
+from engine.service import Application
+from engine.service.reproducibility import RerunComparison, repeat_id
 from engine.simulation.run import simulate
 from engine.simulation.setup import prepare
 from engine.store import paths, published
@@ -42,7 +42,7 @@ def in_store(name: str) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def runs(trained_settings):
-    opened = Runs(trained_settings)
+    opened = Application(trained_settings)
     yield opened
     opened.close()
     end_cluster(trained_settings)
@@ -59,7 +59,7 @@ def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
         time.sleep(0.05)
 
 
-def finished(runs: Runs, run_id: str) -> None:
+def finished(runs: Application, run_id: str) -> None:
     wait_for(lambda: runs.status(run_id).state.final)
     status = runs.status(run_id)
     assert status.state == RunState.DONE, status.error
@@ -79,7 +79,7 @@ def test_a_run_survives_its_worker_and_its_cluster(runs, trained_settings):
     """kill -9 of the workers, then of the whole cluster: the records are those of a run that was never disturbed."""
     status = runs.submit(LONG)
     wait_for(lambda: len(runs.rounds(status.run_id)) >= 2)
-    cluster = supervisor.Place(trained_settings).process()
+    cluster = supervisor.ClusterFiles(trained_settings).process()
     for worker in workers_of(cluster):
         worker.send_signal(signal.SIGKILL)
     so_far = len(runs.rounds(status.run_id))
@@ -89,7 +89,7 @@ def test_a_run_survives_its_worker_and_its_cluster(runs, trained_settings):
     _, left = psutil.wait_procs(family, 120)
     assert left == []
     assert not runs.status(status.run_id).state.final
-    Runs(trained_settings).resume()  # what the next start of the app does
+    Application(trained_settings).resume()  # what the next start of the app does
     finished(runs, status.run_id)
     undisturbed = list(simulate(LONG, trained_settings))
     assert comparable(runs.rounds(status.run_id)) == comparable(undisturbed)
@@ -108,7 +108,7 @@ def test_equal_work_is_done_once(runs):
     path = runs.publish(first.run_id)
     assert path.parent == runs.settings.published
     assert runs.find(SMALL).published
-    elsewhere = Runs(dataclasses.replace(runs.settings, store_url="sqlite:///:memory:"))
+    elsewhere = Application(dataclasses.replace(runs.settings, store_url="sqlite:///:memory:"))
     assert elsewhere.submit(SMALL).state == RunState.DONE  # answered from what is published: nothing is started
     assert runs.find(SMALL).provenance.command == (
         "python -m engine simulate --corpus synthetic --data-fraction 0.05 --tagger bilstm-tddl --hidden-size 8 "
@@ -124,7 +124,7 @@ def test_a_run_that_is_done_can_be_run_again_beside_the_first(runs):
     assert again == repeat_id(first) != first
     assert runs.repeated([before])[first].outcome is None
     finished(runs, again)
-    assert runs.repeated([before])[first].outcome == Outcome(identical=True, f1_difference=0.0)
+    assert runs.repeated([before])[first].outcome == RerunComparison(identical=True, f1_difference=0.0)
     assert runs.get(first) == before
     assert [each.run.run_id for each in runs.overview()] == [first], "a repetition is no further seed"
     assert {each.run.run_id for each in runs.overview(repeats=True)} == {first, again}
@@ -159,7 +159,7 @@ def test_cancelling_keeps_the_records_and_frees_the_worker(runs):
 def test_stopping_leaves_no_process_and_loses_no_run(runs, trained_settings):
     status = runs.submit(LONG, owner_pid=os.getpid())
     wait_for(lambda: len(runs.rounds(status.run_id)) >= 1)
-    cluster = supervisor.Place(trained_settings).process()
+    cluster = supervisor.ClusterFiles(trained_settings).process()
     family = [cluster, *cluster.children(recursive=True)]
     end_cluster(trained_settings)
     assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family)
@@ -170,7 +170,7 @@ def test_a_cluster_ends_with_its_last_owner(runs, trained_settings):
     owners = [subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in range(2)]
     for owner in owners:
         supervisor.ensure_cluster(trained_settings, owner.pid)
-    cluster = supervisor.Place(trained_settings).process()
+    cluster = supervisor.ClusterFiles(trained_settings).process()
     supervisor.stop_cluster(trained_settings, owners[0].pid)
     assert cluster.is_running()  # the other one still needs it
     for owner in owners:
@@ -180,7 +180,7 @@ def test_a_cluster_ends_with_its_last_owner(runs, trained_settings):
 
 
 def test_a_cluster_is_there_although_another_was_just_ending(runs, trained_settings, monkeypatch):
-    place, honest, attempts = supervisor.Place(trained_settings), supervisor._start, []
+    place, honest, attempts = supervisor.ClusterFiles(trained_settings), supervisor._start, []
     monkeypatch.setattr(supervisor, "_start", lambda *where: attempts.append(honest(*where)) or attempts[-1])
     with place.alone():
         started = threading.Thread(target=supervisor.ensure_cluster, args=(trained_settings, os.getpid()))
@@ -207,14 +207,14 @@ def test_what_cannot_be_run_is_not_stored(runs):
 
 def test_a_corpus_that_changes_after_submission_fails_the_run(trained_settings, tmp_path):
     from engine.cluster.worker import compute
-    from engine.store.run_store import Store
+    from engine.store.run_store import RunStore
 
     file = tmp_path / "notes.conll"
     file.write_text("".join(f"w{i} O\nName B-PER\n\n" for i in range(40)))
     config = dataclasses.replace(SMALL, corpus=str(file), data_fraction=1.0)
-    runs = Runs(trained_settings)
+    runs = Application(trained_settings)
     identity = runs.identity(config)
-    store = Store(trained_settings.store_url)
+    store = RunStore(trained_settings.store_url)
     store.submit(identity, config, "another checksum")
     compute(identity, trained_settings, "here")
     assert runs.status(identity).state == RunState.FAILED
@@ -224,15 +224,15 @@ def test_a_corpus_that_changes_after_submission_fails_the_run(trained_settings, 
 @pytest.mark.parametrize("averaging", [0.0, 0.9])
 def test_a_finished_run_keeps_the_tagger_that_was_scored(trained_settings, averaging):
     from engine.cluster.worker import compute
-    from engine.store.run_store import Store
+    from engine.store.run_store import RunStore
     from engine.taggers.decoding import Decoder
     from engine.training.compiled.backend import CompiledBackend
     from engine.training.dpsgd import predict
 
     training = dataclasses.replace(SMALL.training, averaging=averaging)
-    config, runs = dataclasses.replace(SMALL, training=training), Runs(trained_settings)
+    config, runs = dataclasses.replace(SMALL, training=training), Application(trained_settings)
     identity = runs.identity(config)
-    Store(trained_settings.store_url).submit(identity, config, runs.corpus(config).checksum)
+    RunStore(trained_settings.store_url).submit(identity, config, runs.corpus(config).checksum)
     with pytest.raises(RunNotFound, match="no tagger"):
         runs.model(identity)
     compute(identity, trained_settings, "here")
@@ -268,13 +268,13 @@ def test_a_finished_run_keeps_the_tagger_that_was_scored(trained_settings, avera
 
 def test_a_run_of_platforms_keeps_a_tagger_for_each(trained_settings, tmp_path):
     from engine.cluster.worker import compute
-    from engine.store.run_store import Store
+    from engine.store.run_store import RunStore
 
     file = tmp_path / "drugs.conll"
     file.write_text("Take O\nAspirin B-Drug\n\n" * 40)
-    config, runs = dataclasses.replace(SMALL, corpus=f"synthetic + {file}"), Runs(trained_settings)
+    config, runs = dataclasses.replace(SMALL, corpus=f"synthetic + {file}"), Application(trained_settings)
     identity = runs.identity(config)
-    Store(trained_settings.store_url).submit(identity, config, runs.corpus(config).checksum)
+    RunStore(trained_settings.store_url).submit(identity, config, runs.corpus(config).checksum)
     compute(identity, trained_settings, "here")
     first, second = (runs.model(identity, platform) for platform in (0, 1))
     assert first.platform == "synthetic"
@@ -292,10 +292,10 @@ def test_a_run_of_platforms_keeps_a_tagger_for_each(trained_settings, tmp_path):
 
 
 def test_a_run_takes_its_tagger_with_it(settings):
-    from engine.store.run_store import Store
+    from engine.store.run_store import RunStore
 
-    runs, identity = Runs(settings), "a" * 16
-    Store(settings.store_url).submit(identity, SMALL, "checksum")
+    runs, identity = Application(settings), "a" * 16
+    RunStore(settings.store_url).submit(identity, SMALL, "checksum")
     with settings.artefacts.making(paths.model_name(identity), "The tagger") as path:
         path.write_bytes(b"weights")
     runs.delete(identity)
@@ -305,16 +305,16 @@ def test_a_run_takes_its_tagger_with_it(settings):
 def test_a_run_that_breaks_says_so(trained_settings, monkeypatch):
     from engine.cluster.worker import compute
     from engine.simulation import run as simulation
-    from engine.store.run_store import Store
+    from engine.store.run_store import RunStore
 
     def broken(*_, **__):
         raise ZeroDivisionError("surprise")
         yield
 
     monkeypatch.setattr(simulation, "simulate", broken)
-    runs = Runs(trained_settings)
+    runs = Application(trained_settings)
     checksum = corpus.resolve(SMALL.corpus, trained_settings).checksum
-    Store(trained_settings.store_url).submit(runs.identity(SMALL), SMALL, checksum)
+    RunStore(trained_settings.store_url).submit(runs.identity(SMALL), SMALL, checksum)
     (run,) = runs.recent()
     compute(run.run_id, trained_settings, "here")
     assert "ZeroDivisionError: surprise" in runs.status(run.run_id).error
@@ -322,7 +322,7 @@ def test_a_run_that_breaks_says_so(trained_settings, monkeypatch):
 
 class TestAsking:
     def test_nothing_is_found_where_nothing_is(self, settings):
-        runs = Runs(settings)
+        runs = Application(settings)
         assert runs.find(SMALL) is None
         assert runs.recent() == []
         assert runs.tradeoff(SMALL) == []
@@ -334,7 +334,7 @@ class TestAsking:
         (settings.home).mkdir()
         (settings.home / "runs.sqlite").write_bytes(b"no database at all, but long enough to be looked at" * 30)
         real = dataclasses.replace(settings, published=type(settings).from_environment().published)
-        runs = Runs(real)
+        runs = Application(real)
         default = SimulationConfig()
         assert runs.find(default).published
         assert len(runs.tradeoff(default)) >= 5
@@ -343,15 +343,15 @@ class TestAsking:
             runs.submit(SMALL)
 
     def test_a_preview_says_what_a_run_would_be(self, settings):
-        preview = Runs(settings).preview(SMALL)
+        preview = Application(settings).preview(SMALL)
         assert (preview.train_sentences, preview.steps) == (220, 55)
         assert preview.privacy.epsilon == pytest.approx(2.053, abs=0.01)  # as `engine epsilon` prints for n = 220
         assert preview.tier == "reasonable"
         assert preview.estimate is None
-        assert Runs(settings).preview(SimulationConfig(privacy=PrivacyConfig(noise_multiplier=0))).tier == "none"
+        assert Application(settings).preview(SimulationConfig(privacy=PrivacyConfig(noise_multiplier=0))).tier == "none"
 
     def test_a_person_with_several_sentences(self, settings):
-        runs, config = Runs(settings), dataclasses.replace(SMALL, privacy=PrivacyConfig(noise_multiplier=5.0))
+        runs, config = Application(settings), dataclasses.replace(SMALL, privacy=PrivacyConfig(noise_multiplier=5.0))
         assert runs.person_epsilon(config, 1) == runs.preview(config).privacy.epsilon
         assert runs.person_epsilon(config, 10) > 10 * runs.person_epsilon(config, 1)
         shuffled = dataclasses.replace(config, privacy=PrivacyConfig(sampling="shuffle"))
@@ -364,33 +364,33 @@ class TestAsking:
         )
 
     def test_the_longest_document(self, data_dir, settings):
-        found = Runs(dataclasses.replace(settings, data_dir=data_dir)).longest_document
+        found = Application(dataclasses.replace(settings, data_dir=data_dir)).longest_document
         assert found("conll2003") == 197
         assert found("synthetic") is None
-        assert Runs(settings).longest_document("conll2003") is None
+        assert Application(settings).longest_document("conll2003") is None
 
     def test_a_preview_promises_nothing_where_the_features_were_fitted_on_the_sentences(self, settings, monkeypatch):
         whole = corpus.resolve("synthetic", settings).load()
         fitted = [whole.train[3].tokens, *(sentence.tokens for sentence in whole.test)]
         config = dataclasses.replace(SMALL, features="names")
-        assert Runs(settings).preview(config).privacy.epsilon == pytest.approx(2.053, abs=0.01)
+        assert Application(settings).preview(config).privacy.epsilon == pytest.approx(2.053, abs=0.01)
         shutil.rmtree(settings.home)
         contamination._read.cache_clear()
         monkeypatch.setattr(contamination, "fitted_on", lambda part: contamination.checksums(fitted))
-        preview = Runs(settings).preview(config)
+        preview = Application(settings).preview(config)
         assert math.isinf(preview.privacy.epsilon)
         assert preview.tier == "none"
         assert preview.privacy.assumptions == preview.warnings[:1]
         assert "of 4,400 training sentences" in preview.warnings[0]
         assert all(part in preview.warnings[1] for part in ("1,000 of 1,000 test", "(100.0%)"))
-        assert not Runs(settings).preview(SMALL).warnings
+        assert not Application(settings).preview(SMALL).warnings
 
     def test_an_older_run_that_claims_it_is_not_believed_and_not_published(self, settings, monkeypatch):
-        from engine.store.run_store import Store
+        from engine.store.run_store import RunStore
 
         fitted = [corpus.resolve("synthetic", settings).load().train[3].tokens]
         monkeypatch.setattr(contamination, "fitted_on", lambda part: contamination.checksums(fitted))
-        runs, store = Runs(settings), Store(settings.store_url)
+        runs, store = Application(settings), RunStore(settings.store_url)
         for config in (SMALL, dataclasses.replace(SMALL, features="names")):
             checksum = corpus.resolve(config.corpus, settings).checksum
             store.submit(runs.identity(config), config, checksum)
@@ -410,9 +410,9 @@ class TestAsking:
         store.close()
 
     def test_an_older_run_of_platforms_that_masked_names_is_not_believed(self, settings):
-        from engine.store.run_store import Store
+        from engine.store.run_store import RunStore
 
-        runs, store = Runs(settings), Store(settings.store_url)
+        runs, store = Application(settings), RunStore(settings.store_url)
         config = SimulationConfig.from_flat({"corpus": "wnut17 + btc", "masked": 0.5})
         store.submit("0123456789abcdef", config, "0" * 64)
         claim = store.claim("0123456789abcdef", "here")
@@ -426,18 +426,18 @@ class TestAsking:
 
     def test_a_preview_warns_of_a_delta_that_is_too_large(self, settings):
         config = SimulationConfig(privacy=PrivacyConfig(delta=0.01))
-        (warning,) = Runs(settings).preview(config).warnings
+        (warning,) = Application(settings).preview(config).warnings
         assert all(part in warning for part in ("delta=0.01 ", "not below 1/n"))
 
     def test_the_trade_off_holds_runs_that_differ_in_noise_only(self, settings):
         real = dataclasses.replace(settings, published=type(settings).from_environment().published)
-        found = Runs(real).tradeoff(SimulationConfig(privacy=PrivacyConfig(noise_multiplier=3)))
+        found = Application(real).tradeoff(SimulationConfig(privacy=PrivacyConfig(noise_multiplier=3)))
         assert [run.config.privacy.noise_multiplier for run in found] == [
             *(50.0, 10.0, 5.0, 2.0, 1.26, 1.0, 0.77, 0.57, 0.5, 0.0)
         ]
         assert math.isinf(found[-1].records[-1].privacy.epsilon)
-        assert Runs(real).tradeoff(SimulationConfig(seed=3)) == found  # another seed is the same setting
-        assert Runs(real).tradeoff(SimulationConfig(data_fraction=0.5)) == []
+        assert Application(real).tradeoff(SimulationConfig(seed=3)) == found  # another seed is the same setting
+        assert Application(real).tradeoff(SimulationConfig(data_fraction=0.5)) == []
 
 
 class TestOlderEngines:
@@ -446,12 +446,12 @@ class TestOlderEngines:
     @pytest.fixture
     def door(self, settings, monkeypatch):
         monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
-        opened = Runs(settings)
+        opened = Application(settings)
         yield opened
         opened.close()
 
     @staticmethod
-    def made(runs: Runs, version: str, config: SimulationConfig = SMALL, day: int = 21) -> Run:
+    def made(runs: Application, version: str, config: SimulationConfig = SMALL, day: int = 21) -> Run:
         checksum = corpus.resolve(config.corpus, runs.settings).checksum
         identity = run_id(config, checksum, version)
         return Run(
@@ -463,17 +463,17 @@ class TestOlderEngines:
         )
 
     @classmethod
-    def publish(cls, runs: Runs, *run: object, **more: object) -> Run:
+    def publish(cls, runs: Application, *run: object, **more: object) -> Run:
         made = cls.made(runs, *run, **more)
         published.write(made, runs.settings.published)
         return made
 
     @staticmethod
-    def computed(runs: Runs, config: SimulationConfig = SMALL) -> None:
+    def computed(runs: Application, config: SimulationConfig = SMALL) -> None:
         """What a worker would have stored."""
-        from engine.store.run_store import Store
+        from engine.store.run_store import RunStore
 
-        store = Store(runs.settings.store_url)
+        store = RunStore(runs.settings.store_url)
         claim = store.claim(runs.identity(config), "here")
         for number in range(3):
             store.append(claim, record(number))
@@ -535,7 +535,7 @@ class TestOlderEngines:
 
 def test_a_sweep_comes_after_what_is_asked_for_alone(settings, monkeypatch):
     monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
-    runs = Runs(settings)
+    runs = Application(settings)
     configs = [dataclasses.replace(SMALL, seed=seed) for seed in range(3)]
     batch = runs.submit_all(configs, batch=True)
     alone = runs.submit(dataclasses.replace(SMALL, seed=9))

@@ -13,18 +13,18 @@ import pytest
 
 from engine.cli import main
 from engine.errors import InvalidConfig, StoreError
-from engine.service import Runs, mlflow_export, table_export
+from engine.service import Application, mlflow_export, table_export
 from engine.settings import REPOSITORY
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory) -> Iterator[Runs]:
+def published(tmp_path_factory) -> Iterator[Application]:
     """The published runs, as everybody has them."""
     from engine.settings import Settings
 
     home = tmp_path_factory.mktemp("home")
     settings = replace(Settings.from_environment(), home=home, store_url=f"sqlite:///{home}/runs.sqlite")
-    runs = Runs(replace(settings, published=REPOSITORY / "cached_results"))
+    runs = Application(replace(settings, published=REPOSITORY / "cached_results"))
     yield runs
     runs.close()
 
@@ -196,7 +196,7 @@ def test_what_is_no_server_is_said(published):
 
 def test_the_verb(published, mlflow, tmp_path, monkeypatch, capsys):
     address, server = mlflow
-    monkeypatch.setattr(Runs, "from_environment", classmethod(lambda cls: published))
+    monkeypatch.setattr(Application, "from_environment", classmethod(lambda cls: published))
     out = tmp_path / "runs.csv"
     for arguments, code in (
         (["--out", str(out), "--corpus", "synthetic"], 0),

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from engine.errors import InvalidConfig, TrainingFailed
-from engine.service import MOST_CHARACTERS, Runs
+from engine.service import MOST_CHARACTERS, Application
 from engine.service import tagging_client as desks
 from engine.settings import REPOSITORY, Settings
 from engine.store import paths
@@ -19,7 +19,7 @@ PUBLISHED = REPOSITORY / "cached_results"
 def runs(tmp_path_factory):
     """With the published taggers; the process takes seconds to start."""
     home = tmp_path_factory.mktemp("home")
-    opened = Runs(
+    opened = Application(
         Settings(home=home, data_dir=None, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=PUBLISHED)
     )
     yield opened
@@ -92,7 +92,7 @@ def test_a_tagger_that_was_changed_is_refused_and_the_others_answer(trained_sett
     shutil.copytree(PUBLISHED / "models", folder / "models")
     for path in PUBLISHED.glob("conll2003-*.json"):
         shutil.copy(path, folder)
-    opened = Runs(replace(trained_settings, published=folder))
+    opened = Application(replace(trained_settings, published=folder))
     other = next(offer.run.run_id for offer in opened.offers() if offer.epsilon == "1")
     path = folder / paths.model_name(other)
     path.write_bytes(path.read_bytes()[:-1] + b"x")
@@ -113,12 +113,12 @@ def test_texts_that_are_none_are_refused_here(runs, paper, text, reason):
 
 def test_the_users_own_taggers_are_offered_after_the_published_ones(trained_settings):
     from engine.cluster.worker import compute
-    from engine.store.run_store import Store
+    from engine.store.run_store import RunStore
     from tests.engine.factories import SMALL
 
-    runs = Runs(replace(trained_settings, published=PUBLISHED))
+    runs = Application(replace(trained_settings, published=PUBLISHED))
     identity = runs.identity(SMALL)
-    Store(trained_settings.store_url).submit(identity, SMALL, runs.corpus(SMALL).checksum)
+    RunStore(trained_settings.store_url).submit(identity, SMALL, runs.corpus(SMALL).checksum)
     assert identity not in [offer.run.run_id for offer in runs.offers()]
     compute(identity, trained_settings, "here")
     *published, own = runs.offers()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.artifact_store import Artefacts
+from engine.artifact_store import ArtifactStore
 from engine.config import SimulationConfig
 from engine.records import RATES, AttackCurve, Audit, CanaryAudit, MembershipAudit, ServerAudit, ServerReading
 from engine.store import audits
@@ -59,8 +59,8 @@ AUDIT = Audit(
 )
 
 
-def at(folder: Path) -> Artefacts:
-    return Artefacts(str(folder), folder)
+def at(folder: Path) -> ArtifactStore:
+    return ArtifactStore(str(folder), folder)
 
 
 def test_what_was_kept_comes_back(tmp_path):
@@ -79,7 +79,7 @@ def test_the_users_own_comes_before_a_published_one(tmp_path):
 
 
 def test_what_a_worker_elsewhere_measured_is_found(tmp_path):
-    worker, app = (Artefacts("memory://audits-elsewhere", tmp_path / name) for name in ("worker", "app"))
+    worker, app = (ArtifactStore("memory://audits-elsewhere", tmp_path / name) for name in ("worker", "app"))
     audits.write(AUDIT, worker)
     assert audits.read_all(app.folder) == {}
     app.bring_all(audits.FOLDER)

@@ -13,7 +13,7 @@ from sqlalchemy.engine import make_url
 from engine.errors import StoreError
 from engine.records import RunKind, RunState
 from engine.store import migrations, schema
-from engine.store.run_store import Store
+from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL, provenance, record
 
 OLDER = Path(__file__).with_name("version_2.sql")
@@ -66,7 +66,7 @@ def database(path: Path, version: int) -> str:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_database_with_runs_in_it_is_brought_up_and_keeps_everything(store_address, version):
-    store = Store(made(store_address, version))
+    store = RunStore(made(store_address, version))
     first = store.get(FIRST)
     assert (first.kind, first.parent, first.owner) == (RunKind.RUN, None, None)
     assert first.config == SMALL
@@ -81,7 +81,7 @@ def test_a_database_with_runs_in_it_is_brought_up_and_keeps_everything(store_add
     claim = store.claim(WAITING, "here")
     store.append(claim, record(0))
     store.close()
-    again = Store(store_address)
+    again = RunStore(store_address)
     assert again.notes()[WAITING] == "new"
     assert again.get(WAITING).records == (record(0),)
     again.close()
@@ -119,7 +119,7 @@ def test_all_steps_end_with_the_tables_of_today(store_address, request):
 
 def test_programs_of_before_leave_a_newer_database_alone(tmp_path):
     """They look at the number in ``epsilon_schema`` and expect theirs."""
-    store = Store(database(tmp_path / "runs.sqlite", 2))
+    store = RunStore(database(tmp_path / "runs.sqlite", 2))
     store.newest(1)
     store.close()
     with sqlite3.connect(tmp_path / "runs.sqlite") as connection:
@@ -141,12 +141,12 @@ def test_what_goes_wrong_on_the_way_leaves_the_database_as_it_was(tmp_path, monk
 
     monkeypatch.setattr(migrations, "upgrade", fails)
     with pytest.raises(StoreError, match="the disk is gone"):
-        Store(address).newest(1)
+        RunStore(address).newest(1)
     with sqlite3.connect(path) as connection:
         assert list(connection.iterdump()) == before
     connection.close()
     monkeypatch.undo()
-    store = Store(address)
+    store = RunStore(address)
     assert store.get(FIRST).kind == RunKind.RUN
     store.close()
 
@@ -155,7 +155,7 @@ def test_two_programs_may_open_it_at_once(store_address):
     address, problems = made(store_address, 2), []
 
     def opened() -> None:
-        store = Store(address)
+        store = RunStore(address)
         try:
             assert store.get(AGAIN).kind == RunKind.REPEAT
         except Exception as error:
@@ -173,7 +173,7 @@ def test_two_programs_may_open_it_at_once(store_address):
 
 @pytest.mark.parametrize("version", ["99", "x"])
 def test_a_database_of_a_later_version_is_left_alone(store_address, version):
-    store = Store(store_address)
+    store = RunStore(store_address)
     store.submit(FIRST, SMALL, "checksum")
     store.close()
     engine = create_engine(store_address)
@@ -181,4 +181,4 @@ def test_a_database_of_a_later_version_is_left_alone(store_address, version):
         connection.execute(text("UPDATE alembic_version SET version_num = :version"), {"version": version})
     engine.dispose()
     with pytest.raises(StoreError, match=rf"another version .*tables {version}, expected {schema.SCHEMA}\b"):
-        Store(store_address).newest(1)
+        RunStore(store_address).newest(1)

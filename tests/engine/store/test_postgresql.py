@@ -13,7 +13,7 @@ from engine.errors import RunNotFound, RunStopped, StoreAddressError, StoreError
 from engine.records import RunState
 from engine.settings import Address, Settings
 from engine.store import schema
-from engine.store.run_store import Store
+from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL, record
 from tests.postgresql import PASSWORD
 
@@ -22,14 +22,14 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture
 def store(store_address):
-    opened = Store(store_address)
+    opened = RunStore(store_address)
     yield opened
     opened.close()
 
 
 def _claims(address: str, holder: str, identities: list[str], begin, won) -> None:
     """A program of its own: tries to claim each run, and tells which ones it got."""
-    store = Store(address)
+    store = RunStore(address)
     store.newest(1)
     begin.wait()
     for identity in identities:
@@ -100,7 +100,7 @@ class TestManyAtOnce:
             assert (store.records("a"), store.notes(), store.newest(1)[0]) == ((), {}, [])
 
     def test_an_empty_database_opened_at_once_gets_its_tables_once(self, store_address):
-        stores = [Store(store_address) for _ in range(4)]
+        stores = [RunStore(store_address) for _ in range(4)]
         assert not _at_once(*(lambda each=each: each.newest(1) for each in stores))
         for each in stores:
             each.close()
@@ -108,7 +108,7 @@ class TestManyAtOnce:
 
 class TestAServer:
     def test_connections_that_were_ended_are_opened_anew(self, postgresql_server):
-        store = Store(postgresql_server.fresh())
+        store = RunStore(postgresql_server.fresh())
         store.submit("a", SMALL, "checksum")
         claim = store.claim("a", "here")
         store.append(claim, record(0))
@@ -123,7 +123,7 @@ class TestAServer:
         store.close()
 
     def test_a_connection_that_ends_inside_a_transaction_undoes_it_and_is_said(self, postgresql_server):
-        store = Store(postgresql_server.fresh())
+        store = RunStore(postgresql_server.fresh())
         store.submit("a", SMALL, "checksum")
         with pytest.raises(StoreError, match="ended the connection"), store.begin() as connection:  # noqa: PT012
             connection.execute(schema.runs.delete())
@@ -136,7 +136,7 @@ class TestAServer:
     def test_a_run_that_somebody_holds_is_said_to_be_locked(self, postgresql_server, monkeypatch):
         monkeypatch.setattr(schema, "BUSY_SECONDS", 1)
         address = postgresql_server.fresh()
-        store, other = Store(address), Store(address)
+        store, other = RunStore(address), RunStore(address)
         store.submit("a", SMALL, "checksum")
         other.newest(1)
         with other.begin() as connection:
@@ -163,7 +163,7 @@ class TestAnAddressThatLeadsNowhere:
     def test_is_said_in_a_sentence_without_the_password(self, postgresql_server, changes, sentence):
         url = make_url(postgresql_server.fresh()).set(**changes)
         with pytest.raises(StoreAddressError, match=sentence) as error:
-            Store(url.render_as_string(hide_password=False)).newest(1)
+            RunStore(url.render_as_string(hide_password=False)).newest(1)
         assert str(url.host) in str(error.value)
         assert not any(secret in str(error.value) for secret in (PASSWORD, "secret", url.password or PASSWORD))
 
@@ -177,13 +177,13 @@ class TestAnAddressThatLeadsNowhere:
     )
     def test_a_password_that_stands_in_the_wrong_place_is_not_shown(self, address):
         with pytest.raises(StoreError) as error:
-            Store(address).newest(1)
+            RunStore(address).newest(1)
         assert "cret" not in str(error.value)
 
     def test_without_the_driver(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "psycopg", None)
         with pytest.raises(StoreAddressError, match="make postgresql"):
-            Store("postgresql://u:secret@127.0.0.1:1/d").newest(1)  # pragma: allowlist secret
+            RunStore("postgresql://u:secret@127.0.0.1:1/d").newest(1)  # pragma: allowlist secret
 
     def test_the_shell_says_so_in_one_line(self, postgresql_server, tmp_path, monkeypatch):
         url = make_url(postgresql_server.fresh()).set(password="secret")

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 
 from engine.errors import BudgetExceeded, RunNotFound, StoreError
-from engine.privacy.budget import Account, Budget
+from engine.privacy.budget import Budget, BudgetState
 from engine.records import PlatformRecord
 from engine.store import privacy_ledger
-from engine.store.privacy_ledger import Wish
-from engine.store.run_store import Store
+from engine.store.privacy_ledger import ChargeRequest
+from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL, provenance, record
 
 CORPUS = "c" * 64
@@ -26,22 +26,22 @@ TOTAL = Budget(epsilon=3.0, delta=1e-5, unit="sentence", order=8.0, set_at="2026
 ALLOWED = TOTAL.filter.allowance
 
 
-def wish(run: str, share: float, **more) -> Wish:
+def wish(run: str, share: float, **more) -> ChargeRequest:
     fields = {"corpus": CORPUS, "name": "corpus", "stream": run, "run": run, "what": "a run", "looks": False}
     fields |= {"again": False, "even": True, "steps": 100, "cost": lambda budget: share * budget.filter.allowance}
-    return Wish(**{**fields, **more})
+    return ChargeRequest(**{**fields, **more})
 
 
-def submit(store: Store, run: str, share: float, **more) -> None:
+def submit(store: RunStore, run: str, share: float, **more) -> None:
     store.submit(run, SMALL, CORPUS, wishes=[wish(run, share, **more)])
 
 
-def set_total(store: Store, total: Budget) -> None:
+def set_total(store: RunStore, total: Budget) -> None:
     with store.alone() as connection:
         privacy_ledger.set_total(connection, CORPUS, "corpus", total, ())
 
 
-def account_of(store: Store, corpus: str = CORPUS) -> Account:
+def account_of(store: RunStore, corpus: str = CORPUS) -> BudgetState:
     with store.alone() as connection:
         return privacy_ledger.account(connection, corpus)
 
@@ -55,13 +55,13 @@ def by_hand(address: str, statement: str) -> None:
 
 @pytest.fixture
 def store(store_address):
-    made = Store(store_address)
+    made = RunStore(store_address)
     set_total(made, TOTAL)
     yield made
     made.close()
 
 
-def ended(store: Store, run: str, step: int | None, how: str) -> None:
+def ended(store: RunStore, run: str, step: int | None, how: str) -> None:
     claim = store.claim(run, "here")
     if step is not None:
         rounds = len(store.records(run))
@@ -240,7 +240,7 @@ def test_who_keeps_a_seal_sees_that_the_end_was_cut_off(store, store_address):
 
 
 def _book(address: str, name: str, number: int) -> None:
-    store = Store(address)
+    store = RunStore(address)
     for each in range(number):
         try:
             submit(store, f"{name}{each}", 0.1)
@@ -266,7 +266,7 @@ def test_processes_that_book_at_once_never_pass_the_total(store, store_address):
 
 
 def _book_for_ever(address: str) -> None:
-    store = Store(address)
+    store = RunStore(address)
     number = 0
     while True:
         run = f"{os.getpid()}-{number}"
@@ -310,7 +310,7 @@ def test_a_kill_at_any_moment_loses_and_doubles_nothing(store, store_address, mo
 )
 def test_any_story_adds_up(tmp_path_factory, story):
     """Against a sum by hand: what each stream took at most, as long as all fit."""
-    store = Store(f"sqlite:///{tmp_path_factory.mktemp('story') / 'runs.sqlite'}")
+    store = RunStore(f"sqlite:///{tmp_path_factory.mktemp('story') / 'runs.sqlite'}")
     set_total(store, TOTAL)
     spent: dict[str, float] = {}
     waiting: dict[str, float] = {}

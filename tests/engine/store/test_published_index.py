@@ -13,7 +13,7 @@ import pytest
 from engine.config import run_id
 from engine.errors import StoreError
 from engine.records import Run
-from engine.service import Runs
+from engine.service import Application
 from engine.store import published, published_index
 from engine.store.published import Published
 from tests.engine.factories import SMALL, check, provenance, record
@@ -257,7 +257,7 @@ class TestHarm:
 
 def test_the_door_keeps_it_in_the_home(settings):
     published.write(with_seed(1), settings.published)
-    runs = Runs(settings)
+    runs = Application(settings)
     assert [run.config.seed for run in runs.published()] == [1]
     assert (settings.home / published_index.NAME).is_file()
     assert runs.get(with_seed(1).run_id).records == with_seed(1).records

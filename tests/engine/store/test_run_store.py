@@ -11,14 +11,14 @@ from sqlalchemy import create_engine, text
 from engine.errors import RunNotFound, RunStopped, StoreError
 from engine.records import EntityScores, RunState, SidedCounts
 from engine.store import schema
-from engine.store.run_store import ATTEMPTS, Claim, Store
+from engine.store.run_store import ATTEMPTS, Claim, RunStore
 from tests.engine.factories import SMALL, provenance, record
 
 
 @pytest.fixture
 def store(store_address: str):
     """Over SQLite and over PostgreSQL alike."""
-    opened = Store(store_address)
+    opened = RunStore(store_address)
     yield opened
     opened.close()
 
@@ -26,12 +26,12 @@ def store(store_address: str):
 @pytest.fixture
 def in_file(tmp_path: Path):
     """For what only a file can be: locked by another program, read-only, on a full disk."""
-    opened = Store(f"sqlite:///{tmp_path / 'runs.sqlite'}")
+    opened = RunStore(f"sqlite:///{tmp_path / 'runs.sqlite'}")
     yield opened
     opened.close()
 
 
-def changed(store: Store, statement: str) -> None:
+def changed(store: RunStore, statement: str) -> None:
     """Change the database behind the store's back."""
     engine = create_engine(str(store._database._address))
     with engine.begin() as connection:
@@ -39,12 +39,12 @@ def changed(store: Store, statement: str) -> None:
     engine.dispose()
 
 
-def fill(store: Store, claim: Claim) -> None:
+def fill(store: RunStore, claim: Claim) -> None:
     for number in range(1, 4000):
         store.append(claim, record(number, of=5000))
 
 
-def submitted(store: Store, run_id: str = "a") -> str:
+def submitted(store: RunStore, run_id: str = "a") -> str:
     store.submit(run_id, SMALL, "checksum")
     return run_id
 
@@ -236,7 +236,7 @@ class TestWhatCanGoWrong:
         file.write_bytes(b"this is no database, though long enough to look at" * 40)
         before = file.read_bytes()
         with pytest.raises(StoreError, match=r"damaged or .*database") as error:
-            Store(f"sqlite:///{file}").newest(1)
+            RunStore(f"sqlite:///{file}").newest(1)
         assert str(file) in str(error.value)
         assert file.read_bytes() == before
 
@@ -249,7 +249,7 @@ class TestWhatCanGoWrong:
 
     def test_a_file_that_cannot_be_written(self, in_file, tmp_path):
         submitted(in_file)
-        read_only = Store(f"sqlite:///file:{tmp_path / 'runs.sqlite'}?mode=ro&uri=true")
+        read_only = RunStore(f"sqlite:///file:{tmp_path / 'runs.sqlite'}?mode=ro&uri=true")
         with pytest.raises(StoreError, match="cannot be written"):
             submitted(read_only, "b")
         assert read_only.status("a").state == RunState.QUEUED  # what is there can be read all the same
@@ -257,12 +257,12 @@ class TestWhatCanGoWrong:
     def test_a_folder_that_cannot_be_made(self, tmp_path):
         (tmp_path / "home").write_text("in the way")
         with pytest.raises(StoreError, match=r"runs\.sqlite"):
-            Store(f"sqlite:///{tmp_path / 'home' / 'runs.sqlite'}").newest(1)
+            RunStore(f"sqlite:///{tmp_path / 'home' / 'runs.sqlite'}").newest(1)
 
     def test_a_locked_database(self, in_file, tmp_path, monkeypatch):
         submitted(in_file)
         monkeypatch.setattr(schema, "BUSY_SECONDS", 0.1)
-        hasty = Store(f"sqlite:///{tmp_path / 'runs.sqlite'}")
+        hasty = RunStore(f"sqlite:///{tmp_path / 'runs.sqlite'}")
         hasty.newest(1)
         blocker = sqlite3.connect(tmp_path / "runs.sqlite", isolation_level=None)
         blocker.execute("BEGIN EXCLUSIVE")
@@ -294,7 +294,7 @@ class TestWhatCanGoWrong:
 
     def test_a_password_is_never_shown(self):
         with pytest.raises(StoreError) as error:
-            Store("postgresql+nodriver://user:secret@host/db").newest(1)  # pragma: allowlist secret
+            RunStore("postgresql+nodriver://user:secret@host/db").newest(1)  # pragma: allowlist secret
         assert "secret" not in str(error.value)
 
     def test_an_error_with_signs_that_no_database_takes_is_kept_all_the_same(self, store):

@@ -9,7 +9,7 @@ from engine.config import SimulationConfig
 from engine.corpus.handle import CorpusHandle
 from engine.embeddings.features import encode
 from engine.errors import StoreError, VectorsMissing
-from engine.service import Runs
+from engine.service import Application
 from engine.settings import REPOSITORY, Settings
 from engine.store import published_models
 from engine.taggers import build
@@ -27,7 +27,7 @@ TAGS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
 @pytest.fixture(scope="module")
 def found() -> dict[str, Model]:
     """The published taggers."""
-    runs = Runs(dataclasses.replace(Settings.from_environment(), published=PUBLISHED))
+    runs = Application(dataclasses.replace(Settings.from_environment(), published=PUBLISHED))
     return {offer.epsilon: runs.model(offer.run.run_id) for offer in runs.offers() if offer.epsilon}
 
 
@@ -111,7 +111,7 @@ def test_other_features_than_a_tagger_knows_are_refused(warm):
 class TestPublished:
     def test_each_belongs_to_its_run_and_all_of_them_are_small(self, found):
         assert list(found) == ["inf", "8", "3", "1", "0.76"]
-        runs = Runs(dataclasses.replace(Settings.from_environment(), published=PUBLISHED))
+        runs = Application(dataclasses.replace(Settings.from_environment(), published=PUBLISHED))
         for name, model in found.items():
             run = runs.get(model.run_id)
             assert run.published
@@ -126,7 +126,7 @@ class TestPublished:
         """The paper's tagger alone: the others' features take minutes."""
         settings = Settings.from_environment()
         scored = _scores(found["0.76"], settings)
-        runs = Runs(dataclasses.replace(settings, published=PUBLISHED))
+        runs = Application(dataclasses.replace(settings, published=PUBLISHED))
         assert scored.f1 == pytest.approx(runs.get(found["0.76"].run_id).final.test.f1, abs=0.002)
 
     def test_good_practice_finds_plain_names(self, warm, found, in_context):

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from engine.errors import StoreError
-from engine.training.checkpoint import Checkpoint, Tally
+from engine.training.checkpoint import Checkpoint, TrainingProgress
 
 
 def checkpoint(step: int = 7) -> Checkpoint:
     arrays = {"step": np.arange(3, dtype=np.float32), "lstm/kernel:0": np.ones((2, 4)), "count": np.int64(3)}
-    tally = Tally(step=step, rounds=1, examples_seen=64, nonfinite=1, bytes_down=80, bytes_up=2**40)
+    tally = TrainingProgress(step=step, rounds=1, examples_seen=64, nonfinite=1, bytes_down=80, bytes_up=2**40)
     return Checkpoint(round=2, seconds=1.5, tally=tally, arrays=arrays)
 
 
@@ -47,7 +47,7 @@ def test_cut_short(tmp_path: Path) -> None:
 
 def test_pickles_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.npz"
-    numbers = {field.name: 0 for field in fields(Tally)}
+    numbers = {field.name: 0 for field in fields(TrainingProgress)}
     np.savez(path, round=0, seconds=0.0, **numbers, **{"array:x": np.array([{}])})
     with pytest.raises(StoreError, match="cannot be read"):
         Checkpoint.load(path)

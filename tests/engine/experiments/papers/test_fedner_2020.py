@@ -10,7 +10,7 @@ from engine.config import NOTHING, SimulationConfig
 from engine.experiments import shared_parameters
 from engine.experiments.papers import fedner_2020
 from engine.experiments.statistics import paired_difference
-from engine.federated.accounting import spent
+from engine.federated.accounting import privacy_spent
 from engine.federated.plan import federated_plan
 from engine.records import Counts, EntityScores, PlatformRecord, Run, RunState, RunStatus, SidedCounts
 from engine.reports.paper_tables import fedner_fields
@@ -148,7 +148,7 @@ def test_private_rows_spend_what_they_say() -> None:
         plan = federated_plan(
             config, sum(sizes), lambda: pytest.fail("not needed"), lambda: Secrets.seeded(0, "run"), platforms=platforms
         )
-        assert 0.97 * epsilon < spent(plan, plan.steps, len(plan.rounds)).epsilon <= epsilon
+        assert 0.97 * epsilon < privacy_spent(plan, plan.steps, len(plan.rounds)).epsilon <= epsilon
 
 
 def test_who_sends_nothing_needs_no_noise_and_is_what_protected_platforms_are_held_against() -> None:

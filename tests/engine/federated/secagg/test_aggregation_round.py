@@ -13,7 +13,7 @@ from engine.errors import InvalidConfig, TrainingFailed
 from engine.federated import fedavg
 from engine.federated.client_update import clip, message
 from engine.federated.secagg import aggregation_round as rounds
-from engine.federated.secagg.protocol import Party
+from engine.federated.secagg.protocol import SecAggClient
 from engine.federated.server import Server
 from engine.simulation.run import simulate
 from engine.training.checkpoint import Checkpoint
@@ -52,13 +52,13 @@ def test_of_a_single_update_nothing_is_recorded_and_what_is_sent_looks_like_chan
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[np.ndarray] = []
-    masked = Party.masked
+    masked = SecAggClient.masked
 
-    def watched(self: Party, upload: np.ndarray, letters: Any) -> np.ndarray:
+    def watched(self: SecAggClient, upload: np.ndarray, letters: Any) -> np.ndarray:
         seen.append(masked(self, upload, letters))
         return seen[-1]
 
-    monkeypatch.setattr(Party, "masked", watched)
+    monkeypatch.setattr(SecAggClient, "masked", watched)
     _, exchange = joined(sent())
     assert (exchange.norms, exchange.drift) == ((), 0.0)
     assert len(seen) == 4
@@ -69,7 +69,7 @@ def test_of_a_single_update_nothing_is_recorded_and_what_is_sent_looks_like_chan
 @pytest.mark.parametrize(("parties", "dropped"), [(2, 0), (3, 1), (4, 1), (6, 2), (20, 6)])
 def test_noise_is_as_planned_where_a_third_vanish_and_never_less(parties: int, dropped: int) -> None:
     secure = rounds.secure_round(parties, SIZE, 0.5, 0.4, 0)
-    assert rounds.may_vanish(parties) == secure.plan.dropped_most == dropped
+    assert rounds.max_dropouts(parties) == secure.plan.dropped_most == dropped
     for there in range(parties - dropped, parties + 1):
         assert secure.share * math.sqrt(there) >= 0.4 * (1 - 1e-12)
     assert secure.share * math.sqrt(parties - dropped) == pytest.approx(0.4)

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from engine.errors import InvalidConfig
-from engine.federated.secagg.distributed_noise import noise_of_sum, noise_share
-from engine.federated.secagg.protocol import SumPlan, play
+from engine.federated.secagg.distributed_noise import aggregate_noise_std, per_client_noise_std
+from engine.federated.secagg.protocol import SecAggParams, simulate_round
 from engine.federated.secagg.quantization import FixedPoint
 from engine.seeds import Secrets
 
@@ -21,21 +21,21 @@ PARTIES, DROPPED, WEIGHTS, STD = 9, 3, 60_000, 0.8
 def summed(request):
     """What the sum has beyond the updates, and how many arrived."""
     random = np.random.default_rng(request.param)
-    share = noise_share(STD, PARTIES, DROPPED)
+    share = per_client_noise_std(STD, PARTIES, DROPPED)
     grid = FixedPoint(parties=PARTIES, clip_norm=1.0, noise_std=share)
     updates = random.normal(0, 1 / math.sqrt(WEIGHTS), (PARTIES, WEIGHTS))
     updates /= np.maximum(1, np.linalg.norm(updates, axis=1, keepdims=True))
     uploads = {n: grid.shortened(update) + random.normal(0, share, WEIGHTS) for n, update in enumerate(updates)}
-    plan = SumPlan(parties=PARTIES, weights=WEIGHTS, dropped_most=DROPPED)
+    plan = SecAggParams(parties=PARTIES, weights=WEIGHTS, dropped_most=DROPPED)
     gone = range(2, 2 + request.param)
-    opened = play(plan, grid, uploads, secrets=Secrets.seeded(0, "noise"), vanish={"masked": gone})
+    opened = simulate_round(plan, grid, uploads, secrets=Secrets.seeded(0, "noise"), vanish={"masked": gone})
     arrived = [n for n in range(PARTIES) if n not in gone]
     return opened.total - sum(grid.shortened(updates[n]) for n in arrived), len(arrived)
 
 
 def test_the_sum_has_the_noise_of_those_who_arrived(summed):
     noise, arrived = summed
-    std = noise_of_sum(noise_share(STD, PARTIES, DROPPED), arrived)
+    std = aggregate_noise_std(per_client_noise_std(STD, PARTIES, DROPPED), arrived)
     assert std >= STD * (1 - 1e-12)
     assert stats.kstest(noise / std, "norm").pvalue > CHANCE
     for wrong in (2 / 3, 1.5):
@@ -52,15 +52,15 @@ def test_that_is_never_less_than_planned(summed):
 
 
 def test_shares_by_hand():
-    assert noise_share(6.0, 12, 3) == 2.0
-    assert noise_of_sum(2.0, 9) == 6.0
-    assert noise_of_sum(2.0, 12) == pytest.approx(6 * math.sqrt(12 / 9))
-    assert noise_share(0.0, 5, 0) == 0.0
+    assert per_client_noise_std(6.0, 12, 3) == 2.0
+    assert aggregate_noise_std(2.0, 9) == 6.0
+    assert aggregate_noise_std(2.0, 12) == pytest.approx(6 * math.sqrt(12 / 9))
+    assert per_client_noise_std(0.0, 5, 0) == 0.0
     for parties in range(1, 30):
         for dropped in range(parties):
-            share = noise_share(1.0, parties, dropped)
-            assert noise_of_sum(share, parties - dropped) == pytest.approx(1.0)
-            assert noise_of_sum(share, parties - dropped - 1) < 0.999
+            share = per_client_noise_std(1.0, parties, dropped)
+            assert aggregate_noise_std(share, parties - dropped) == pytest.approx(1.0)
+            assert aggregate_noise_std(share, parties - dropped - 1) < 0.999
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_shares_by_hand():
 )
 def test_what_cannot_be_meant_is_refused(wrong, named):
     with pytest.raises(InvalidConfig, match=named):
-        noise_share(*wrong)
+        per_client_noise_std(*wrong)

@@ -9,9 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from engine.errors import InvalidConfig, SumFailed
+from engine.errors import InvalidConfig, SecAggFailed
 from engine.federated.secagg import crypto, protocol, shamir
-from engine.federated.secagg.protocol import PHASES, Answer, Party, PublicKeys, Question, SecureSum, SumPlan, play
+from engine.federated.secagg.protocol import (
+    PHASES,
+    PublicKeys,
+    SecAggClient,
+    SecAggParams,
+    SecureSum,
+    UnmaskRequest,
+    UnmaskResponse,
+    simulate_round,
+)
 from engine.federated.secagg.quantization import FixedPoint
 from engine.seeds import Secrets
 
@@ -19,17 +28,17 @@ CHANCE = 1e-6
 """That uniform words fail one of these tests."""
 SECRETS = Secrets.seeded(0, "a secure sum")
 SIZES = (1_000, 20_000, 100_003, 600_500)
-PLAN = SumPlan(parties=5, weights=6, dropped_most=2)
+PLAN = SecAggParams(parties=5, weights=6, dropped_most=2)
 
 
 class Sum:
     """A sum as far as the letters: everybody is there. Uploads are a clipped update and noise, as integers."""
 
-    def __init__(self, plan: SumPlan = PLAN, secrets: Secrets | None = SECRETS, noise_std: float = 0.3) -> None:
+    def __init__(self, plan: SecAggParams = PLAN, secrets: Secrets | None = SECRETS, noise_std: float = 0.3) -> None:
         self.plan = plan
         self.grid = FixedPoint(parties=plan.parties, clip_norm=1.0, noise_std=noise_std)
         self.server = SecureSum(plan)
-        self.parties = [Party(plan, number, secrets) for number in range(plan.parties)]
+        self.parties = [SecAggClient(plan, number, secrets) for number in range(plan.parties)]
         self.public = self.server.advertise({party.number: party.keys() for party in self.parties})
         self.letters = self.server.post({party.number: party.shares(self.public) for party in self.parties})
         random = np.random.default_rng(plan.round)
@@ -39,7 +48,7 @@ class Sum:
     def masked(self, number: int) -> np.ndarray:
         return self.parties[number].masked(self.uploads[number], self.letters[number])
 
-    def receive(self, *gone: int) -> Question:
+    def receive(self, *gone: int) -> UnmaskRequest:
         """All uploads but these arrive."""
         for number in range(self.plan.parties):
             if number not in gone:
@@ -118,7 +127,9 @@ class TestTheSum:
     @settings(max_examples=40, deadline=None)
     def test_it_is_right_to_the_integer_whoever_vanishes(self, data):
         parties = data.draw(st.integers(3, 8))
-        plan = SumPlan(parties=parties, weights=4, dropped_most=parties // 3, round=data.draw(st.integers(0, 10**6)))
+        plan = SecAggParams(
+            parties=parties, weights=4, dropped_most=parties // 3, round=data.draw(st.integers(0, 10**6))
+        )
         grid = FixedPoint(parties=parties, clip_norm=1.0, noise_std=data.draw(st.sampled_from([0.0, 0.5, 40.0])))
         weights = st.lists(st.floats(-grid.largest, grid.largest), min_size=4, max_size=4)
         uploads = {number: np.array(data.draw(weights)) for number in range(parties)}
@@ -126,7 +137,7 @@ class TestTheSum:
         vanish: dict = {phase: set() for phase in PHASES}
         for party in gone:
             vanish[data.draw(st.sampled_from(PHASES))].add(party)
-        opened = play(plan, grid, uploads, vanish=vanish)
+        opened = simulate_round(plan, grid, uploads, vanish=vanish)
         arrived = sorted(set(range(parties)) - vanish["keys"] - vanish["shares"] - vanish["masked"])
         assert list(opened.arrived) == arrived
         by_hand = [sum(round(float(uploads[party][weight]) / grid.quantum) for party in arrived) for weight in range(4)]
@@ -135,11 +146,11 @@ class TestTheSum:
     @pytest.mark.parametrize("parties", [3, 9, 20])
     @pytest.mark.parametrize("phase", PHASES)
     def test_a_third_may_vanish_at_any_phase(self, parties, phase):
-        plan = SumPlan(parties=parties, weights=5, dropped_most=parties // 3)
+        plan = SecAggParams(parties=parties, weights=5, dropped_most=parties // 3)
         grid = FixedPoint(parties=parties, clip_norm=1.0, noise_std=0.0)
         uploads = {number: np.full(5, number / 100) for number in range(parties)}
         gone = list(range(parties))[1::3][: parties // 3]
-        opened = play(plan, grid, uploads, secrets=SECRETS, vanish={phase: gone})
+        opened = simulate_round(plan, grid, uploads, secrets=SECRETS, vanish={phase: gone})
         counted = [number for number in range(parties) if number not in gone or phase == "answers"]
         assert list(opened.arrived) == counted
         np.testing.assert_allclose(opened.total, sum(counted) / 100, atol=grid.error(parties))
@@ -149,20 +160,20 @@ class TestTheSum:
         uploads = {number: np.zeros(6) for number in range(5)}
         grid = FixedPoint(parties=5, clip_norm=1.0, noise_std=0.0)
         said = rf"'{phase}' .*round 1, 2 of 5 parties .*at least 3\b"
-        with pytest.raises(SumFailed, match=said):
-            play(PLAN, grid, uploads, vanish={phase: {0, 2, 3}})
-        with pytest.raises(SumFailed, match="2 of 5 parties"):
-            play(PLAN, grid, uploads, vanish={"keys": {0}, "shares": {2}, phase: {0, 2, 3}})
+        with pytest.raises(SecAggFailed, match=said):
+            simulate_round(PLAN, grid, uploads, vanish={phase: {0, 2, 3}})
+        with pytest.raises(SecAggFailed, match="2 of 5 parties"):
+            simulate_round(PLAN, grid, uploads, vanish={"keys": {0}, "shares": {2}, phase: {0, 2, 3}})
 
     def test_who_has_no_upload_was_never_there(self):
         grid = FixedPoint(parties=5, clip_norm=1.0, noise_std=0.0)
-        opened = play(PLAN, grid, {number: np.full(6, 0.25) for number in (0, 3, 4)})
+        opened = simulate_round(PLAN, grid, {number: np.full(6, 0.25) for number in (0, 3, 4)})
         assert opened.arrived == (0, 3, 4)
         np.testing.assert_allclose(opened.total, 0.75, atol=grid.error(3))
 
     def test_what_travelled(self):
         grid = FixedPoint(parties=5, clip_norm=1.0, noise_std=0.0)
-        opened = play(PLAN, grid, {number: np.zeros(6) for number in range(5)}, vanish={"masked": {1}})
+        opened = simulate_round(PLAN, grid, {number: np.zeros(6) for number in range(5)}, vanish={"masked": {1}})
         # A letter: two shares of 33 bytes and a tag of 16; beside letters a commitment of 32.
         assert opened.bytes_up == {
             "keys": 5 * 64,
@@ -176,69 +187,69 @@ class TestTheSum:
 class TestWhatPartiesRefuse:
     """Whoever has refused says nothing more in this sum."""
 
-    def refused(self, question: Question, said: str) -> None:
+    def refused(self, question: UnmaskRequest, said: str) -> None:
         made = Sum()
         made.receive(3)
-        with pytest.raises(SumFailed, match=said):
+        with pytest.raises(SecAggFailed, match=said):
             made.parties[0].answer(question)
-        with pytest.raises(SumFailed, match="out of turn"):
-            made.parties[0].answer(Question((0, 1, 2, 4), (3,)))
+        with pytest.raises(SecAggFailed, match="out of turn"):
+            made.parties[0].answer(UnmaskRequest((0, 1, 2, 4), (3,)))
 
     def test_both_kinds_of_shares_of_one_party(self):
-        self.refused(Question((0, 1, 2, 4), (2, 3)), "seed and of the key of party 2: both open its upload")
+        self.refused(UnmaskRequest((0, 1, 2, 4), (2, 3)), "seed and of the key of party 2: both open its upload")
 
     def test_its_own_key(self):
-        self.refused(Question((1, 2, 4), (0, 3)), "is said to have vanished")
+        self.refused(UnmaskRequest((1, 2, 4), (0, 3)), "is said to have vanished")
 
     def test_a_sum_of_too_few(self):
-        self.refused(Question((0, 1), (2, 3, 4)), "2 of 5 parties are left")
+        self.refused(UnmaskRequest((0, 1), (2, 3, 4)), "2 of 5 parties are left")
 
     def test_shares_that_it_has_not(self):
-        self.refused(Question((0, 1, 2, 4), (3, 5)), "shares of party 5, of whom it has none")
+        self.refused(UnmaskRequest((0, 1, 2, 4), (3, 5)), "shares of party 5, of whom it has none")
 
     def test_a_second_question(self):
         made = Sum()
         question = made.receive(3)
         made.parties[0].answer(question)
-        with pytest.raises(SumFailed, match="'answers' out of turn"):
-            made.parties[0].answer(Question((0, 1, 3, 4), (2,)))
+        with pytest.raises(SecAggFailed, match="'answers' out of turn"):
+            made.parties[0].answer(UnmaskRequest((0, 1, 3, 4), (2,)))
 
     def test_a_second_upload_under_the_same_masks(self):
         made = Sum()
         made.masked(2)
-        with pytest.raises(SumFailed, match="'masked' out of turn"):
+        with pytest.raises(SecAggFailed, match="'masked' out of turn"):
             made.masked(2)
 
     def test_an_upload_after_a_changed_letter_and_whatever_else_after_a_refusal(self):
         made = Sum()
         made.letters[2][4] = bytes(82)
         for said in ("was changed on its way", "'masked' out of turn"):
-            with pytest.raises(SumFailed, match=said):
+            with pytest.raises(SecAggFailed, match=said):
                 made.masked(2)
-        with pytest.raises(SumFailed, match="'answers' out of turn"):
-            made.parties[2].answer(Question((0, 1, 2, 4), (3,)))
-        early = Party(PLAN, 0)
+        with pytest.raises(SecAggFailed, match="'answers' out of turn"):
+            made.parties[2].answer(UnmaskRequest((0, 1, 2, 4), (3,)))
+        early = SecAggClient(PLAN, 0)
         for phase, ask in (("shares", lambda: early.shares({})), ("keys", early.keys)):
-            with pytest.raises(SumFailed, match=f"'{phase}' out of turn"):
+            with pytest.raises(SecAggFailed, match=f"'{phase}' out of turn"):
                 ask()
 
     def test_keys_of_its_own_that_are_not(self):
-        party = Party(PLAN, 0, SECRETS)
+        party = SecAggClient(PLAN, 0, SECRETS)
         party.keys()
-        public = {number: Party(PLAN, number).keys() for number in range(5)}
-        with pytest.raises(SumFailed, match="not its own"):
+        public = {number: SecAggClient(PLAN, number).keys() for number in range(5)}
+        with pytest.raises(SecAggFailed, match="not its own"):
             party.shares(public)
 
     def test_one_key_for_two_parties(self):
-        parties = [Party(PLAN, number) for number in range(5)]
+        parties = [SecAggClient(PLAN, number) for number in range(5)]
         public = {party.number: party.keys() for party in parties}
-        with pytest.raises(SumFailed, match="twice the same"):
+        with pytest.raises(SecAggFailed, match="twice the same"):
             parties[0].shares(public | {2: public[1]})
 
     def test_a_key_that_makes_every_secret_known(self):
-        parties = [Party(PLAN, number) for number in range(5)]
+        parties = [SecAggClient(PLAN, number) for number in range(5)]
         public = {party.number: party.keys() for party in parties}
-        with pytest.raises(SumFailed, match="is none of X25519"):
+        with pytest.raises(SecAggFailed, match="is none of X25519"):
             parties[0].shares(public | {2: PublicKeys(masks=bytes(31) + b"1", letters=bytes(32))})
 
     @pytest.mark.parametrize("upload", [np.zeros(5, np.uint32), np.zeros(6, np.int64)])
@@ -254,23 +265,23 @@ class TestWhatIsChangedOnItsWay:
         letter = bytearray(made.letters[2][4])
         letter[bit // 8] ^= 1 << bit % 8
         made.letters[2][4] = bytes(letter)
-        with pytest.raises(SumFailed, match=r"party 4 to party 2 .*\bchanged\b"):
+        with pytest.raises(SecAggFailed, match=r"party 4 to party 2 .*\bchanged\b"):
             made.masked(2)
 
     @pytest.mark.parametrize("other", [(1, 4), (2, 3), (4, 2)])
     def test_a_letter_for_somebody_else_or_by_somebody_else(self, other):
         made = Sum()
         made.letters[2][4] = made.letters[other[0]][other[1]]
-        with pytest.raises(SumFailed, match=r"letter .*party 4 to party 2\b"):
+        with pytest.raises(SecAggFailed, match=r"letter .*party 4 to party 2\b"):
             made.masked(2)
 
     def test_a_letter_of_another_round(self):
         made, later = Sum(), Sum(replace(PLAN, round=1))
         later.letters[2][4] = made.letters[2][4]
-        with pytest.raises(SumFailed, match=r"letter .*party 4 to party 2\b"):
+        with pytest.raises(SecAggFailed, match=r"letter .*party 4 to party 2\b"):
             later.masked(2)
 
-    def answered(self, kind: str, by: int) -> tuple[Sum, dict[int, Answer]]:
+    def answered(self, kind: str, by: int) -> tuple[Sum, dict[int, UnmaskResponse]]:
         """A sum without party 3, and its answers, of which one has a share that is off."""
         made = Sum()
         question = made.receive(3)
@@ -283,7 +294,7 @@ class TestWhatIsChangedOnItsWay:
     @pytest.mark.parametrize("by", [8, -8, 2**200, 2**255])
     def test_a_wrong_share_keeps_the_sum_closed(self, kind, of, by):
         made, answers = self.answered(kind, by)
-        with pytest.raises(SumFailed, match=rf"share .*party {of} .*\bwrong\b"):
+        with pytest.raises(SecAggFailed, match=rf"share .*party {of} .*\bwrong\b"):
             made.server.open(answers)
 
     @given(st.integers(-(2**257), 2**257), st.sampled_from(["seeds", "keys"]))
@@ -292,7 +303,7 @@ class TestWhatIsChangedOnItsWay:
         made, answers = self.answered(kind, by)
         try:
             total = made.server.open(answers)
-        except SumFailed:
+        except SecAggFailed:
             return
         # X25519 does not look at the lowest three bits of a key, nor at the highest.
         assert kind == "keys" or by % shamir.PRIME == 0
@@ -309,7 +320,7 @@ class TestWhatIsChangedOnItsWay:
         question = made.receive(3)
         answers = {number: made.parties[number].answer(question) for number in question.arrived}
         answers[1] = replace(answers[1], **{kind: {}})
-        with pytest.raises(SumFailed, match="missing or wrong"):
+        with pytest.raises(SecAggFailed, match="missing or wrong"):
             made.server.open(answers)
 
     def test_all_shares_right_and_it_opens(self):
@@ -325,30 +336,30 @@ def test_an_upload_that_is_late_or_comes_twice_is_not_joined():
     made = Sum()
     late = made.masked(3)
     made.receive(3)
-    with pytest.raises(SumFailed, match="party 3 came late"):
+    with pytest.raises(SecAggFailed, match="party 3 came late"):
         made.server.receive(3, late)
     other = Sum()
     other.server.receive(1, one := other.masked(1))
     for who in (1, 7):
-        with pytest.raises(SumFailed, match=rf"party {who} .*\btwice\b"):
+        with pytest.raises(SecAggFailed, match=rf"party {who} .*\btwice\b"):
             other.server.receive(who, one)
 
 
 def test_letters_to_others_than_all_who_have_keys_are_noticed():
-    parties = [Party(PLAN, number, SECRETS) for number in range(5)]
+    parties = [SecAggClient(PLAN, number, SECRETS) for number in range(5)]
     server = SecureSum(PLAN)
     public = server.advertise({party.number: party.keys() for party in parties})
     letters = {party.number: party.shares(public) for party in parties}
     letters[2] = replace(letters[2], sealed={0: b"", 1: b""})
-    with pytest.raises(SumFailed, match=r"Party 2 .*\bletters\b"):
+    with pytest.raises(SecAggFailed, match=r"Party 2 .*\bletters\b"):
         server.post(letters)
 
 
 def test_keys_come_from_the_operating_system_or_repeat_with_the_seed():
-    assert Party(PLAN, 0).keys() != Party(PLAN, 0).keys()
-    assert Party(PLAN, 0, SECRETS).keys() == Party(PLAN, 0, SECRETS).keys()
+    assert SecAggClient(PLAN, 0).keys() != SecAggClient(PLAN, 0).keys()
+    assert SecAggClient(PLAN, 0, SECRETS).keys() == SecAggClient(PLAN, 0, SECRETS).keys()
     made = [
-        Party(replace(PLAN, round=round), number, secrets).keys()
+        SecAggClient(replace(PLAN, round=round), number, secrets).keys()
         for round in (0, 1)
         for number in (0, 1)
         for secrets in (SECRETS, Secrets.seeded(1, "a secure sum"))
@@ -359,15 +370,15 @@ def test_keys_come_from_the_operating_system_or_repeat_with_the_seed():
 
 
 def test_a_seed_and_a_key_are_cut_with_coefficients_of_their_own():
-    party = Party(PLAN, 0, SECRETS)
+    party = SecAggClient(PLAN, 0, SECRETS)
     one, other = (party._cut(bytes(32), name) for name in ("seed", "key"))
     assert not set(one) & set(other)
 
 
 def test_shares_of_fewer_than_the_threshold_are_of_no_use():
-    plan = SumPlan(parties=9, weights=1, dropped_most=3)
+    plan = SecAggParams(parties=9, weights=1, dropped_most=3)
     for secret in (bytes(32), bytes(range(32)), b"\xff" * 32):
-        held = dict(enumerate(Party(plan, 0, SECRETS)._cut(secret, "seed")))
+        held = dict(enumerate(SecAggClient(plan, 0, SECRETS)._cut(secret, "seed")))
         for left in range(9):
             whole = shamir.joined(dict(list(held.items())[left:])) == int.from_bytes(secret, "little")
             assert whole == (9 - left >= plan.threshold == 6)
@@ -375,16 +386,16 @@ def test_shares_of_fewer_than_the_threshold_are_of_no_use():
 
 @pytest.mark.parametrize("parties", range(2, 30))
 def test_more_than_half_must_answer_so_that_nobody_gets_both_kinds_from_different_parties(parties):
-    plan = SumPlan(parties=parties, weights=1, dropped_most=(parties - 1) // 2)
+    plan = SecAggParams(parties=parties, weights=1, dropped_most=(parties - 1) // 2)
     assert plan.threshold >= 2
     assert 2 * plan.threshold > parties
     with pytest.raises(InvalidConfig, match="dropped_most"):
-        SumPlan(parties=parties, weights=1, dropped_most=(parties + 1) // 2)
+        SecAggParams(parties=parties, weights=1, dropped_most=(parties + 1) // 2)
 
 
 def test_a_grid_for_fewer_parties_is_refused():
     with pytest.raises(InvalidConfig, match=r"parties=5,.* at most the 4\b"):
-        play(PLAN, FixedPoint(parties=4, clip_norm=1.0, noise_std=0.0), {})
+        simulate_round(PLAN, FixedPoint(parties=4, clip_norm=1.0, noise_std=0.0), {})
 
 
 def test_what_is_secret_is_not_printed():

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from engine.errors import InvalidConfig, SumFailed
+from engine.errors import InvalidConfig, SecAggFailed
 from engine.federated.secagg.quantization import FixedPoint
 
 GRID = FixedPoint(parties=20, clip_norm=1.0, noise_std=1 / math.sqrt(14))
@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(bad):
     grid = FixedPoint(parties=10, clip_norm=1.0, noise_std=0.1)
     upload = np.zeros(5)
     upload[3] = bad
-    with pytest.raises(SumFailed, match=r"Weight 3 .*at most 2 .*clip norm of 1\b"):
+    with pytest.raises(SecAggFailed, match=r"Weight 3 .*at most 2 .*clip norm of 1\b"):
         grid.integers(upload)
 
 

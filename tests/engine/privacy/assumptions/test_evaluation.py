@@ -20,12 +20,12 @@ from engine.privacy.accounting import (
     SEEDED,
     SHUFFLE,
     SYSTEM,
-    composed,
     epsilon,
+    event_epsilon,
     gaussian_epsilon,
     noise_multiplier_for,
-    price,
-    spent,
+    pld_composition,
+    privacy_spent,
 )
 from engine.privacy.plan import PrivacyPlan
 from engine.records import PrivacySpent
@@ -47,8 +47,8 @@ class TestSpent:
     @pytest.mark.parametrize(("source", "said"), [("seeded", SEEDED), ("system", SYSTEM)], ids=["seeded", "system"])
     def test_of_poisson_samples(self, source: str, said: str) -> None:
         plan = dataclasses.replace(SAMPLED, noise_source=source)
-        assert spent(plan, 0).epsilon == 0.0
-        assert spent(plan, 3) == PrivacySpent(
+        assert privacy_spent(plan, 0).epsilon == 0.0
+        assert privacy_spent(plan, 3) == PrivacySpent(
             epsilon=epsilon(SAMPLED, 3),
             delta=DELTA,
             accountant="pld",
@@ -60,15 +60,15 @@ class TestSpent:
     def test_of_shuffled_batches(self) -> None:
         """Three steps of five batches are an epoch that has begun: √5 · C."""
         plan = dataclasses.replace(SAMPLED, sampling="shuffle")
-        found = spent(plan, 3)
+        found = privacy_spent(plan, 3)
         assert found.epsilon == found.rdp_epsilon == pytest.approx(gaussian_by_mpmath(math.sqrt(5) / 3, DELTA))
         assert found.poisson_epsilon == epsilon(SAMPLED, 3)
         assert (found.accountant, found.delta) == ("exact", DELTA)
         assert found.assumptions == (SHUFFLE, SEEDED, FLOATING, PUBLIC)
 
     def test_without_noise_the_first_step_gives_everything_away(self) -> None:
-        assert spent(SILENT, 0) == PrivacySpent(epsilon=0.0, delta=DELTA)
-        assert spent(SILENT, 1) == PrivacySpent(epsilon=math.inf, delta=DELTA)
+        assert privacy_spent(SILENT, 0) == PrivacySpent(epsilon=0.0, delta=DELTA)
+        assert privacy_spent(SILENT, 1) == PrivacySpent(epsilon=math.inf, delta=DELTA)
 
 
 class TestEpsilon:
@@ -116,14 +116,14 @@ class TestEpsilon:
 
 class TestPrice:
     def test_of_nothing_and_of_everything(self) -> None:
-        assert price(dp_accounting.NoOpDpEvent(), DELTA) == 0.0
-        assert price(dp_accounting.NonPrivateDpEvent(), DELTA) == math.inf
+        assert event_epsilon(dp_accounting.NoOpDpEvent(), DELTA) == 0.0
+        assert event_epsilon(dp_accounting.NonPrivateDpEvent(), DELTA) == math.inf
 
     def test_gaussian_releases_have_the_closed_form(self) -> None:
         once = dp_accounting.GaussianDpEvent(4.0)
-        assert price(once, DELTA) == pytest.approx(gaussian_by_mpmath(1 / 4, DELTA), abs=1e-9)
+        assert event_epsilon(once, DELTA) == pytest.approx(gaussian_by_mpmath(1 / 4, DELTA), abs=1e-9)
         several = dp_accounting.SelfComposedDpEvent(once, 9)
-        assert price(several, DELTA) == pytest.approx(gaussian_by_mpmath(3 / 4, DELTA), abs=1e-9)
+        assert event_epsilon(several, DELTA) == pytest.approx(gaussian_by_mpmath(3 / 4, DELTA), abs=1e-9)
 
     def test_what_is_composed_is_priced_together(self) -> None:
         parts = [
@@ -132,14 +132,14 @@ class TestPrice:
             dp_accounting.PoissonSampledDpEvent(1.0, dp_accounting.GaussianDpEvent(10.0)),
         ]
         exact = gaussian_by_mpmath(math.sqrt(1 / 25 + 3 / 64 + 1 / 100), DELTA)
-        assert exact <= price(dp_accounting.ComposedDpEvent(parts), DELTA) <= exact + 1e-3
+        assert exact <= event_epsilon(dp_accounting.ComposedDpEvent(parts), DELTA) <= exact + 1e-3
         nested = dp_accounting.ComposedDpEvent([dp_accounting.ComposedDpEvent(parts[:2]), parts[2]])
-        assert exact <= price(nested, DELTA) <= exact + 1e-3
+        assert exact <= event_epsilon(nested, DELTA) <= exact + 1e-3
 
     def test_sampled_noise_costs_what_a_plan_of_it_does(self) -> None:
         once = dp_accounting.PoissonSampledDpEvent(0.2, dp_accounting.GaussianDpEvent(3.0))
-        assert price(once, DELTA) == pytest.approx(epsilon(SAMPLED, 1), rel=1e-9)
-        assert price(dp_accounting.SelfComposedDpEvent(once, 5), DELTA) == epsilon(SAMPLED, 5)
+        assert event_epsilon(once, DELTA) == pytest.approx(epsilon(SAMPLED, 1), rel=1e-9)
+        assert event_epsilon(dp_accounting.SelfComposedDpEvent(once, 5), DELTA) == epsilon(SAMPLED, 5)
 
     @pytest.mark.parametrize(
         "event",
@@ -151,7 +151,7 @@ class TestPrice:
     )
     def test_what_is_not_understood_has_none(self, event: Any) -> None:
         with pytest.raises(InvalidConfig, match=r"event=(Laplace|PoissonSampled)DpEvent, expected Gaussian noise"):
-            price(event, DELTA)
+            event_epsilon(event, DELTA)
 
 
 class TestComposed:
@@ -159,14 +159,14 @@ class TestComposed:
         orders = np.array(RdpAccountant()._orders)
         other = plan_of(10, 10, 8.0, 3)
         together = orders / 2 * (4 / 6**2 + 3 / 8**2)
-        assert composed([WHOLE, other], DELTA) == pytest.approx(
+        assert pld_composition([WHOLE, other], DELTA) == pytest.approx(
             rdp_privacy_accountant.compute_epsilon(orders, together, DELTA)[0]
         )
-        assert composed([SAMPLED], DELTA) == epsilon(SAMPLED, 5, "rdp")
+        assert pld_composition([SAMPLED], DELTA) == epsilon(SAMPLED, 5, "rdp")
 
     def test_nothing_costs_nothing_and_one_without_noise_everything(self) -> None:
-        assert composed([], DELTA) == 0.0
-        assert composed([WHOLE, SILENT, WHOLE], DELTA) == math.inf
+        assert pld_composition([], DELTA) == 0.0
+        assert pld_composition([WHOLE, SILENT, WHOLE], DELTA) == math.inf
 
 
 class TestGaussian:

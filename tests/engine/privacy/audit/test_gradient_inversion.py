@@ -71,18 +71,21 @@ class TestOutside:
         some = WORDS[30:60].astype(np.float64)
         left = [np.linalg.lstsq(WORDS[:40].T.astype(np.float64), word, rcond=None)[1] for word in some]
         lost = [float(each[0]) / float(word @ word) for each, word in zip(left, some, strict=True)]
-        np.testing.assert_allclose(gradient_inversion.outside(space, WORDS[30:60]), lost, atol=1e-5)
+        np.testing.assert_allclose(gradient_inversion.residual_norm(space, WORDS[30:60]), lost, atol=1e-5)
 
     def test_of_nothing_all_is_outside(self):
-        assert (gradient_inversion.outside(EMPTY, WORDS[:5]) == 1).all()
-        assert gradient_inversion.outside(gradient_inversion.space_of(gradient(3)), np.zeros((1, 300), np.float32)) == 1
+        assert (gradient_inversion.residual_norm(EMPTY, WORDS[:5]) == 1).all()
+        assert (
+            gradient_inversion.residual_norm(gradient_inversion.space_of(gradient(3)), np.zeros((1, 300), np.float32))
+            == 1
+        )
 
     def test_the_strongest_directions_are_a_smaller_space(self):
         space = gradient_inversion.space_of(gradient(40))
-        found = gradient_inversion.outside_strongest(space, WORDS[:100], [40, 0, 7])
+        found = gradient_inversion.residual_norm_topk(space, WORDS[:100], [40, 0, 7])
         for some, directions in zip(found, (40, 0, 7), strict=True):
             smaller = Space(space.basis[:, :directions], space.values, space.floor)
-            np.testing.assert_allclose(some, gradient_inversion.outside(smaller, WORDS[:100]), atol=1e-5)
+            np.testing.assert_allclose(some, gradient_inversion.residual_norm(smaller, WORDS[:100]), atol=1e-5)
 
 
 class TestThreshold:

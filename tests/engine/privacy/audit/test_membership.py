@@ -94,13 +94,13 @@ def test_curves_are_those_of_a_second_library():
     assert membership.area(scores, members) == pytest.approx(roc_auc_score(members, scores))
     false, true, _ = roc_curve(members, scores, drop_intermediate=False)
     for rate in (0.0, 0.01, 0.1, 0.5, 1.0):
-        assert membership.caught(scores, members, np.array([rate]))[0] == pytest.approx(true[false <= rate].max())
+        assert membership.tpr_at_fpr(scores, members, np.array([rate]))[0] == pytest.approx(true[false <= rate].max())
 
 
 def test_equal_scores_are_caught_together_or_not_at_all():
     scores, members = np.zeros(10), np.arange(10) < 5
     assert membership.area(scores, members) == 0.5
-    np.testing.assert_array_equal(membership.caught(scores, members, np.array([0.0, 0.5, 1.0])), [0.0, 0.0, 1.0])
+    np.testing.assert_array_equal(membership.tpr_at_fpr(scores, members, np.array([0.0, 0.5, 1.0])), [0.0, 0.0, 1.0])
 
 
 def test_an_interval_is_clopper_and_pearsons():
