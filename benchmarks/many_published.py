@@ -49,7 +49,7 @@ def started(folder: Path, home: Path) -> dict[str, tuple[float, float]]:
     asked: dict[str, Callable[[], object]] = {
         "all are known": runs.published,
         "one by its settings, with its records": lambda: [list(run.records) for run in [runs.find(wanted)] if run],
-        "those that differ in their noise alone": lambda: runs.tradeoff(wanted),
+        "those that differ in their noise alone": lambda: runs.runs_by_noise(wanted),
         "the newest 5,000 with their last records": runs.overview,
     }
     values = {}

@@ -146,7 +146,7 @@ def by_parts(config: SimulationConfig, settings: Settings, steps: int, clock: Ca
         if kind != "stretch" or len(row) == WAITING:
             more[kind].append(statistics.mean(row))
             row.clear()
-            monitor.settle()
+            monitor.finalize()
     gc.enable()
     verdicts = [_timed(clock, monitor.verdict) for _ in range(_VERDICTS)]
     costs = {kind: statistics.median(each) if each else 0.0 for kind, each in more.items()}

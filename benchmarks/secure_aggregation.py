@@ -39,7 +39,7 @@ def once(plan: SecAggParams, gone: int) -> dict[str, float]:
     """Bytes and milliseconds of one round in which so many platforms vanish before their uploads; of one platform, but
     for ``server_ms``."""
     grid = FixedPoint(
-        parties=plan.parties, clip_norm=1.0, noise_std=per_client_noise_std(1.0, plan.parties, plan.dropped_most)
+        parties=plan.parties, clip_norm=1.0, noise_std=per_client_noise_std(1.0, plan.parties, plan.max_dropouts)
     )
     upload = np.random.default_rng(plan.round).normal(0, grid.noise_std, plan.weights)
     server, parties = SecureSum(plan), [SecAggClient(plan, number) for number in range(plan.parties)]
@@ -81,7 +81,7 @@ def medians(platforms: int, weights: int) -> dict[str, float]:
     third = platforms // 3
     found = {
         gone: [
-            once(SecAggParams(parties=platforms, weights=weights, dropped_most=third, round=number), gone)
+            once(SecAggParams(parties=platforms, weights=weights, max_dropouts=third, round=number), gone)
             for number in range(ROUNDS + 1)
         ][1:]
         for gone in (0, third)

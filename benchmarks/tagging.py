@@ -20,7 +20,7 @@ WORDS, TURNS, COPIES, FEW = 500, 9, 60, 6
 
 def asked(runs: Application) -> tuple[float, float]:
     """Seconds for the first text of a fresh process, and for 500 words after it."""
-    wanted = [offer.run.run_id for offer in runs.offers() if offer.epsilon]
+    wanted = [offer.run.run_id for offer in runs.available_models() if offer.epsilon]
     every = "\n\n".join(example.text for example in examples().values()).split(" ")
     start = time.perf_counter()
     runs.tag("Rosa met Ann in Ulm.", wanted)
@@ -35,7 +35,7 @@ def asked(runs: Application) -> tuple[float, float]:
 
 def rates(runs: Application) -> tuple[float, float]:
     """Sentences a second of one linear tagger, once features are there, and with them."""
-    model = runs.model(next(offer.run.run_id for offer in runs.offers() if offer.epsilon == "1"))
+    model = runs.model(next(offer.run.run_id for offer in runs.available_models() if offer.epsilon == "1"))
     tagger = TextTagger(runs.settings)
     some = [sentence for example in examples().values() for sentence in split(example.text).sentences]
     tagger.encode(some, model)

@@ -93,7 +93,7 @@ class ArtifactStore:
         self._address = address.rstrip("/")
         self.folder = near if self.elsewhere else Path(address.removeprefix("file://"))
 
-    def here(self, name: str) -> Path:
+    def local_path(self, name: str) -> Path:
         """Where the file or folder ``name`` lies on this machine, whether it is there or not. Raises StoreError for a
         name that leaves the folder."""
         parts = PurePosixPath(name).parts
@@ -101,35 +101,35 @@ class ArtifactStore:
             raise StoreError(f"{name!r} is no name for a file that runs share.")
         return self.folder.joinpath(*parts)
 
-    def find(self, name: str, *, changes: bool = False) -> Path | None:
+    def get(self, name: str, *, changes: bool = False) -> Path | None:
         """The file or folder on this machine; None if there is none. changes: whether it may have been replaced since
         it was last brought here. Raises StoreError."""
-        path = self.here(name)
+        path = self.local_path(name)
         if self.elsewhere and (changes or not path.exists()):
             self._bring(name, path)
         return path if path.exists() else None
 
-    def bring_all(self, folder: str) -> None:
+    def sync_folder(self, folder: str) -> None:
         """Have all files of a folder on this machine, as they are now. Raises StoreError."""
         if self.elsewhere:
             for name in self.sizes(folder):
-                self.find(name, changes=True)
+                self.get(name, changes=True)
 
     @contextmanager
-    def making(self, name: str, what: str, *, folder: bool = False) -> Iterator[Path]:
+    def write(self, name: str, what: str, *, folder: bool = False) -> Iterator[Path]:
         """As :func:`atomic_write`, for the file or folder ``name``."""
-        path = self.here(name)
+        path = self.local_path(name)
         with atomic_write(path, what, folder=folder) as made:
             yield made
         if self.elsewhere:
             self._send(name, path, what)
 
     @contextmanager
-    def alone(self, name: str, waiting: Callable[[], None]) -> Iterator[None]:
+    def lock(self, name: str, waiting: Callable[[], None]) -> Iterator[None]:
         """Hold the lock of the file or folder ``name``, for what takes so long that two processes of this machine shall
         not both make it. waiting: called again and again while another has it; it may raise. The lock ends with the
         process that holds it. Raises StoreError."""
-        lock = self.here(f"locks/{name}")
+        lock = self.local_path(f"locks/{name}")
         try:
             lock.parent.mkdir(parents=True, exist_ok=True)
             file = lock.open("a")
@@ -144,7 +144,7 @@ class ArtifactStore:
     def held(self, name: str) -> bool:
         """Whether a process of this machine holds the lock of the file or folder ``name``."""
         try:
-            with self.here(f"locks/{name}").open() as file:
+            with self.local_path(f"locks/{name}").open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
@@ -154,7 +154,7 @@ class ArtifactStore:
 
     def remove(self, name: str) -> None:
         """Forget the file or folder, where there is one. Raises StoreError."""
-        path = self.here(name)
+        path = self.local_path(name)
         try:
             if path.is_dir():
                 shutil.rmtree(path)
@@ -170,7 +170,7 @@ class ArtifactStore:
 
     def forget(self, folder: str, start: str) -> None:
         """Remove all in a folder whose names begin so. Raises StoreError."""
-        here = self.here(folder)
+        here = self.local_path(folder)
         names = {place.name for place in here.iterdir()} if here.is_dir() else set()
         try:
             if self.elsewhere:
@@ -187,7 +187,7 @@ class ArtifactStore:
         """Bytes of each file in a folder, by name. Raises StoreError."""
         try:
             if not self.elsewhere:
-                place = self.here(folder)
+                place = self.local_path(folder)
                 found = sorted(place.iterdir()) if place.is_dir() else []
                 return {f"{folder}/{file.name}": file.stat().st_size for file in found if file.is_file()}
             system, root = self._system()

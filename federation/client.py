@@ -89,7 +89,7 @@ def own_plan(config: SimulationConfig, examples: int) -> FederatedPlan:
     clients, rounds = config.federation.clients, config.federation.rounds
     part = PrivacyPlan.of_piece(config, examples, examples * clients)
     every = np.arange(examples)
-    whole = config.privacy.kind.whole_clients
+    whole = config.privacy.kind.client_level
     return FederatedPlan(
         parts=(replace(part, steps=part.steps * rounds),) * clients,
         chosen=every,
@@ -179,13 +179,13 @@ class Client:
         monitor = self._monitor(common.size)
         witness = ClientNoiseMonitor(plan, self._alone, monitor) if monitor and self._alone else None
         if witness:
-            witness.begins(common, round)
+            witness.start_round(common, round)
         trained = self._trained(common.copy(), visit, streams, monitor if not witness else None)
         update = message(plan, common, trained, streams, self._index, round)
         if update is None:
             raise TrainingFailed(f"round={round + 1}: the weights stopped being finite; nothing is sent")
         if witness:
-            witness.saw(0, trained, update)
+            witness.observe(0, trained, update)
         if monitor:
             self._keep(monitor)
             verdict = monitor.verdict()

@@ -13,9 +13,9 @@ def span(config: SimulationConfig) -> float:
     """The largest change of a weight, on either side of zero, that an upload has room for; more is cut off, after the
     noise. Where whole clients are protected: the clip norm and ten standard deviations of a client's noise."""
     privacy, clients = config.privacy, config.federation.clients
-    if not (privacy.kind.whole_clients and privacy.private and privacy.clip_norm):
+    if not (privacy.kind.client_level and privacy.private and privacy.clip_norm):
         return _PLAIN
     std = privacy.noise_multiplier * privacy.clip_norm
-    if privacy.kind.in_shares:
+    if privacy.kind.distributed_noise:
         std = per_client_noise_std(std, clients, max_dropouts(clients))
     return privacy.clip_norm + DEVIATIONS * std

@@ -108,7 +108,7 @@ def newest(connection: Connection, limit: int) -> Sequence[AuditLogEntry]:
             number=row.number,
             at=row.at,
             person=row.person,
-            deed=row.deed,
+            action=row.deed,
             subject=row.subject,
             refused=bool(row.refused),
         )

@@ -84,7 +84,7 @@ class AuditLogEntry:
     number: int
     at: float
     person: str
-    deed: str
+    action: str
     subject: str
     refused: bool
 

@@ -63,7 +63,7 @@ def audit(
             model=runs.model(run) if run and references and runs.has_model(run) else None,
             tell=tell,
         )
-    runs.keep_audit(found)
+    runs.save_audit(found)
     write(as_json, audit_fields(found), audit_text(found))
     if any(each.contradicted for each in (found.white, found.black) if each):
         raise typer.Exit(1)

@@ -44,7 +44,7 @@ def export(
         rows = len(found) if table is None else len(table)
         write(as_json, {"file": str(out), "rows": rows}, f"{out}: {rows:,} rows")
         return
-    done = [door.get(each.run.run_id) for each in found if each.last and each.last.final]
+    done = [door.get(each.run.run_id) for each in found if each.last_record and each.last_record.final]
     with progress_bar(quiet=as_json) as tell:
         sent, there = mlflow_export.send_all(done, str(mlflow), experiment, tell)
     write(as_json, {"sent": sent, "there_already": there}, f"{sent:,} runs sent; {there:,} were there already")

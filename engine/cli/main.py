@@ -305,7 +305,7 @@ def corpora(
     """List the corpora. Says what is here and what can be fetched, or what one of them holds."""
     door = Application.from_environment()
     if name is not None:
-        found = door.inventory(name)
+        found = door.statistics(name)
         write(as_json, {"name": name} | asdict(found), held(name, found))
         return
     write(as_json, *listed(door))

@@ -70,21 +70,21 @@ def main() -> int:
     stop: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _frame: _stopped(received, stop, place))
-    with place.alone() as alone:
+    with place.exclusive_lock() as alone:
         if not alone:
             return 0
         place.ready.unlink(missing_ok=True)
         if not settings.scheduler:
             lower_priority(NICENESS)
         with ExitStack() as stack:
-            wait = stack.enter_context(place.listening())
+            wait = stack.enter_context(place.wait_for_notify())
             try:
-                dispatcher = Dispatcher(settings, stack, place.ring)
+                dispatcher = Dispatcher(settings, stack, place.notify)
             except EpsilonError as error:
                 sys.stderr.write(f"{error}\n")  # its last line is what whoever started it is told
                 return 1
             told = dispatcher.workers
-            place.say_ready(told)
+            place.write_ready(told)
             stack.callback(place.ready.unlink, missing_ok=True)
             owned, busy = False, time.monotonic()
             while not stop:
@@ -98,15 +98,15 @@ def main() -> int:
                     break
                 if dispatcher.workers != told:
                     told = dispatcher.workers
-                    place.say_ready(told)
+                    place.write_ready(told)
                 wait(LOOK_SECONDS if settings.store_url.startswith("sqlite") else SHARED_SECONDS)
-            dispatcher.let_go()
+            dispatcher.requeue_all()
     return 0
 
 
 def _stopped(number: int, stop: list[int], place: ClusterFiles) -> None:
     stop.append(number)
-    place.ring()  # who waits for the bell goes on waiting after a signal
+    place.notify()  # who waits for the bell goes on waiting after a signal
 
 
 def workers_here(settings: Settings) -> int:
@@ -218,7 +218,7 @@ class Dispatcher:
             return True
         return bool(waiting or self._given)
 
-    def let_go(self) -> None:
+    def requeue_all(self) -> None:
         """Queue again what is under way here: the workers end."""
         try:
             self.store.release(self.holder, in_order=True)

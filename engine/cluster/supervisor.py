@@ -38,7 +38,7 @@ class ClusterFiles:
         self.owners = self.folder / "owners"
         self.ready = self.folder / "ready.json"
         self.lock = self.folder / "lock"
-        self.bell = self.folder / "bell"
+        self.fifo = self.folder / "bell"
         self.log = self.folder / "log.txt"
 
     def make(self) -> None:
@@ -63,7 +63,7 @@ class ClusterFiles:
             ) from error
 
     @contextmanager
-    def alone(self) -> Iterator[bool]:
+    def exclusive_lock(self) -> Iterator[bool]:
         """Hold the cluster's lock inside the block; False if a cluster holds it. It ends with the process."""
         self.make()
         with self.lock.open("a") as file:
@@ -88,28 +88,28 @@ class ClusterFiles:
             return int(json.loads(self.ready.read_text())["workers"]) if self.process() else 0
         return 0
 
-    def say_ready(self, workers: int) -> None:
+    def write_ready(self, workers: int) -> None:
         """Called by the cluster once its workers are there, and when there are more or fewer of them."""
         with atomic_write(self.ready, "What tells that the workers are ready") as passing:
             said = {"pid": os.getpid(), "started": _started(psutil.Process()), "workers": workers}
             passing.write_text(json.dumps(said))
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Have the cluster look for runs at once. Where none is there, or it was told already, nothing happens."""
         with suppress(OSError):
-            bell = os.open(self.bell, os.O_WRONLY | os.O_NONBLOCK)
+            bell = os.open(self.fifo, os.O_WRONLY | os.O_NONBLOCK)
             try:
                 os.write(bell, b".")
             finally:
                 os.close(bell)
 
     @contextmanager
-    def listening(self) -> Iterator[Callable[[float], None]]:
+    def wait_for_notify(self) -> Iterator[Callable[[float], None]]:
         """Called by the cluster: what waits until somebody rings, so many seconds at most."""
-        self.bell.unlink(missing_ok=True)
-        os.mkfifo(self.bell, 0o600)
+        self.fifo.unlink(missing_ok=True)
+        os.mkfifo(self.fifo, 0o600)
         # Open for writing too: else it would seem to be rung for ever once the last who rang has hung up.
-        bell = os.open(self.bell, os.O_RDWR | os.O_NONBLOCK)
+        bell = os.open(self.fifo, os.O_RDWR | os.O_NONBLOCK)
 
         def wait(seconds: float) -> None:
             if select.select([bell], [], [], seconds)[0]:
@@ -119,7 +119,7 @@ class ClusterFiles:
             yield wait
         finally:
             os.close(bell)
-            self.bell.unlink(missing_ok=True)
+            self.fifo.unlink(missing_ok=True)
 
     def add_owner(self, pid: int) -> None:
         """The cluster shall live as long as this process. Raises ClusterError.
@@ -187,7 +187,7 @@ def ensure_cluster(settings: Settings, owner_pid: int | None = None) -> None:
     if owner_pid:
         place.add_owner(owner_pid)
     if place.process():
-        place.ring()
+        place.notify()
         return
     place.empty_log()
     process = _start(place, settings)

@@ -155,7 +155,7 @@ def _run(store: RunStore, claim: Claim, settings: Settings, pulse: "Heartbeat") 
     artefacts, checkpoint = settings.artefacts, checkpoint_name(claim.run_id)
     keys, secrets = key_path(settings, claim.run_id), None
     written = partial(retry_while_unavailable, partial(store.records, claim.run_id))
-    kept, records_before = artefacts.find(checkpoint, changes=True), written()
+    kept, records_before = artefacts.get(checkpoint, changes=True), written()
     resume = _resume(kept, records_before)
     if config.privacy.noise_source == "system":
         secrets = noise_keys.secrets_for(keys, begun=bool(kept or records_before))
@@ -181,12 +181,12 @@ def _run(store: RunStore, claim: Claim, settings: Settings, pulse: "Heartbeat") 
     record = None
     for record in records:
         retry_while_unavailable(partial(store.append, claim, record))
-        with artefacts.making(checkpoint, "The checkpoint") as path:
+        with artefacts.write(checkpoint, "The checkpoint") as path:
             latest.pop().save(path)
     if record is None:  # it had died between its last record and its end
         record = written()[-1]
     for number, model in enumerate(models):
-        with artefacts.making(model_name(claim.run_id, number), "The tagger") as path:
+        with artefacts.write(model_name(claim.run_id, number), "The tagger") as path:
             model.save(path)
     retry_while_unavailable(partial(store.finish, claim, provenance(config, corpus, record.seconds)))
     artefacts.remove(checkpoint)

@@ -140,7 +140,7 @@ class SimulationConfig:
             raise InvalidConfig(
                 f"shared={federation.shared!r}, expected none: clients with parts of one corpus share all of a tagger"
             )
-        if federation.shared == NOTHING and self.privacy.kind.whole_clients and self.privacy.private:
+        if federation.shared == NOTHING and self.privacy.kind.client_level and self.privacy.private:
             raise InvalidConfig(
                 f"shared='nothing', expected a part: mechanism={self.privacy.mechanism!r} protects what is sent"
             )
@@ -153,15 +153,15 @@ class SimulationConfig:
 
     def _check_mechanism(self) -> None:
         mechanism, federation = self.privacy.mechanism, self.federation
-        whole_clients = self.privacy.kind.whole_clients
+        whole_clients = self.privacy.kind.client_level
         if whole_clients and federation.clients == 1:
             raise InvalidConfig(f"clients=1, expected at least 2, since mechanism={mechanism!r} protects whole clients")
-        if self.privacy.kind.drawn and self.privacy.sampling != "poisson":
+        if self.privacy.kind.poisson_clients and self.privacy.sampling != "poisson":
             raise InvalidConfig(
                 f"sampling={self.privacy.sampling!r}, expected 'poisson', since mechanism={mechanism!r} draws the "
                 "clients of a round independently"
             )
-        if self.privacy.kind.in_shares and federation.participants == 1:
+        if self.privacy.kind.distributed_noise and federation.participants == 1:
             raise InvalidConfig(
                 f"participants=1, expected at least 2, since mechanism={mechanism!r} hides each among others"
             )

@@ -101,9 +101,9 @@ class CorpusHandle:
         if not self.artefacts.elsewhere or self.synthetic or files.base_name_and_split(self.name)[0] in NAMED:
             return
         name = self._copy(self.checksum)
-        if self.artefacts.find(name) is not None:
+        if self.artefacts.get(name) is not None:
             return
-        with self.artefacts.making(name, "The copy of the corpus for other machines", folder=True) as made:
+        with self.artefacts.write(name, "The copy of the corpus for other machines", folder=True) as made:
             rows = []
             for number, source in enumerate(self._located.files):
                 shutil.copyfile(source.path, made / f"{number}.conll")
@@ -115,7 +115,7 @@ class CorpusHandle:
     def _shared(self) -> Located | None:
         name = self._copy(str(self.expected))
         try:
-            folder = self.artefacts.find(name)
+            folder = self.artefacts.get(name)
             if folder is None:
                 return None
             kept = json.loads((folder / _LIST).read_text(encoding="utf-8"))

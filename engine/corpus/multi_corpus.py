@@ -81,7 +81,7 @@ class JoinedCorpora:
         :func:`engine.corpus.deduplication.held_once`. Worked out once for these corpora. Raises CorpusError,
         StoreError."""
         name = f"platforms/{self.checksum[:16]}-{_FORMAT}.npz"
-        path = self.artefacts.find(name)
+        path = self.artefacts.get(name)
         try:
             if path:
                 return self._read(path)
@@ -91,9 +91,9 @@ class JoinedCorpora:
         for part, own in zip(self._whole, held_once([part.load() for part in self._whole]), strict=True):
             kept.append(first + own)
             first += part.train_sentences
-        with self.artefacts.making(name, "What platforms have in common") as made:
+        with self.artefacts.write(name, "What platforms have in common") as made:
             np.savez(made, **{str(number): each for number, each in enumerate(kept)})
-        return self._read(self.artefacts.here(name))
+        return self._read(self.artefacts.local_path(name))
 
     def _read(self, path: Path) -> tuple[np.ndarray, ...]:
         with np.load(path, allow_pickle=False) as file:
@@ -126,13 +126,13 @@ class JoinedCorpora:
         for part in self.parts:
             part.share()
         name = self._list(self.checksum)
-        if self.artefacts.elsewhere and self.artefacts.find(name) is None:
-            with self.artefacts.making(name, "The list of the platforms' corpora") as path:
+        if self.artefacts.elsewhere and self.artefacts.get(name) is None:
+            with self.artefacts.write(name, "The list of the platforms' corpora") as path:
                 path.write_text(json.dumps([part.checksum for part in self._whole]), encoding="utf-8")
 
     def _shared(self) -> list[str] | None:
         """The checksum of each part, as the machine that asked for the run left them."""
-        path = self.artefacts.find(self._list(str(self.expected)))
+        path = self.artefacts.get(self._list(str(self.expected)))
         if path is None:
             return None
         try:

@@ -47,14 +47,14 @@ def kept_layout(checksum: str, load: Callable[[], Corpus], artefacts: ArtifactSt
     """The layout of the training part of the corpus with this checksum, made on first use: only then is it loaded.
     Raises CorpusError, StoreError."""
     name = f"layouts/{checksum[:16]}-{_FORMAT}.npz"
-    path = artefacts.find(name)
+    path = artefacts.get(name)
     try:
         if path:
             return _read(path)
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
         _read.cache_clear()
     _write(of_corpus(load()), name, artefacts)
-    return _read(artefacts.here(name))
+    return _read(artefacts.local_path(name))
 
 
 def of_corpus(whole: Corpus) -> Layout:
@@ -79,7 +79,7 @@ def _write(found: Layout, name: str, artefacts: ArtifactStore) -> None:
     arrays |= {} if found.documents is None else {"documents": found.documents}
     arrays |= {} if found.sections is None else {"sections": found.sections}
     names = json.dumps({"types": found.types, "sections": found.section_names})
-    with artefacts.making(name, "The layout of the corpus") as path:
+    with artefacts.write(name, "The layout of the corpus") as path:
         np.savez(path, names=np.array(names), **arrays)
 
 

@@ -34,16 +34,16 @@ def spelt(words: Iterable[str]) -> np.ndarray:
 def with_characters(encoded: EncodedCorpus, corpus: CorpusHandle) -> EncodedCorpus:
     """The same arrays with the spelling of each token; made on first use. Raises CorpusError, StoreError."""
     name = f"characters/{corpus.checksum[:16]}-{_FORMAT}"
-    if corpus.artefacts.find(name) is None:
+    if corpus.artefacts.get(name) is None:
         whole = corpus.load()
         numbers: dict[str, int] = {}
-        with corpus.artefacts.making(name, "The spelling of the corpus", folder=True) as fresh:
+        with corpus.artefacts.write(name, "The spelling of the corpus", folder=True) as fresh:
             for split in _SPLITS:
                 tokens = (token for sentence in getattr(whole, split) for token in sentence.tokens)
                 forms = [numbers.setdefault(token, len(numbers)) for token in tokens]
                 np.save(fresh / f"{split}.npy", np.array(forms, dtype=np.int32))
             np.save(fresh / "words.npy", spelt(numbers))
-    folder = corpus.artefacts.here(name)
+    folder = corpus.artefacts.local_path(name)
     table = np.load(folder / "words.npy", mmap_mode="r", allow_pickle=False)
     train, validation, test = (
         replace(

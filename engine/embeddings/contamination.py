@@ -66,7 +66,7 @@ class Overlap:
             "that these features were fitted on without noise: ε is ∞ with them, whatever noise is added."
         )
 
-    def flattery(self, split: str = "test") -> str:
+    def optimism_bias(self, split: str = "test") -> str:
         """What it means for F1 on a split; empty where it means nothing."""
         if not self.shared[_SPLITS.index(split)]:
             return ""
@@ -82,7 +82,7 @@ class Overlap:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of ε and F1 should know first, one sentence each."""
-        return tuple(filter(None, (self.privacy_text if self.breaks_privacy else "", self.flattery())))
+        return tuple(filter(None, (self.privacy_text if self.breaks_privacy else "", self.optimism_bias())))
 
 
 NONE = Overlap()
@@ -104,7 +104,7 @@ def _counts(found: Overlap) -> tuple[tuple[int, int, int], ...]:
 
 def _of_one(corpus: CorpusHandle, features: str) -> Overlap:
     name = f"overlaps/{corpus.checksum[:16]}-{_digest(CHECKSUMS)[:8]}-{_FORMAT}.json"
-    path = corpus.artefacts.find(name)
+    path = corpus.artefacts.get(name)
     try:
         if path:
             return _read(path)[features]
@@ -112,9 +112,9 @@ def _of_one(corpus: CorpusHandle, features: str) -> Overlap:
         _read.cache_clear()
     whole = corpus.load()
     found = {kind: asdict(of_corpus(whole, kind)) for kind in RESTS_ON}
-    with corpus.artefacts.making(name, "What the corpus shares") as made:
+    with corpus.artefacts.write(name, "What the corpus shares") as made:
         made.write_text(json.dumps(found), encoding="utf-8")
-    return _read(corpus.artefacts.here(name))[features]
+    return _read(corpus.artefacts.local_path(name))[features]
 
 
 def of_corpus(whole: Corpus, features: str) -> Overlap:

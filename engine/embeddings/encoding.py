@@ -72,10 +72,10 @@ def encode_words(corpus: CorpusHandle, package: VectorPackage) -> EncodedCorpus:
     """
     artefacts, name = corpus.artefacts, name_of(corpus.checksum, package)
     table = f"vectors/{package.label}-{_FORMAT}.npy"
-    folder, vectors = artefacts.find(name), artefacts.find(table)
+    folder, vectors = artefacts.get(name), artefacts.get(table)
     if not (folder and vectors):
         _write(corpus.load(), package, name, table, artefacts)
-    return _read(artefacts.here(name), artefacts.here(table))
+    return _read(artefacts.local_path(name), artefacts.local_path(table))
 
 
 def _read(folder: Path, table: Path) -> EncodedCorpus:
@@ -96,12 +96,12 @@ def _load(path: Path) -> np.ndarray:
 def _write(corpus: Corpus, package: VectorPackage, name: str, table: str, artefacts: ArtifactStore) -> None:
     parts: dict[str, tuple[Sentence, ...]] = {split: getattr(corpus, split) for split in _SPLITS}
     vectors, row_of = look_up(package, (token for part in parts.values() for s in part for token in s.tokens))
-    if artefacts.find(table) is None:
-        with artefacts.making(table, "The table of word vectors") as path:
+    if artefacts.get(table) is None:
+        with artefacts.write(table, "The table of word vectors") as path:
             np.save(path, vectors)
-    if artefacts.find(name) is not None:
+    if artefacts.get(name) is not None:
         return
-    with artefacts.making(name, "The encoded corpus", folder=True) as fresh:
+    with artefacts.write(name, "The encoded corpus", folder=True) as fresh:
         index = {tag: number for number, tag in enumerate(corpus.tags)}
         for split, sentences in parts.items():
             tokens = [row_of[token] for s in sentences for token in s.tokens]

@@ -67,14 +67,14 @@ def encode(
         return encoded
     which = f"{kind}-{own.label}" if own else kind
     name = f"{name_of(corpus.checksum, package)}-{which}-{_FORMAT}.npy"
-    path = corpus.artefacts.find(name)
+    path = corpus.artefacts.get(name)
     if path is None:
         # Minutes of work: of several runs that begin at once one does it, and the others wait.
-        with corpus.artefacts.alone(name, lambda: progress(0.0)):
-            if corpus.artefacts.find(name) is None:
-                with corpus.artefacts.making(name, "The features") as made:
+        with corpus.artefacts.lock(name, lambda: progress(0.0)):
+            if corpus.artefacts.get(name) is None:
+                with corpus.artefacts.write(name, "The features") as made:
                     np.save(made, _table(encoded, kind, corpus.load(), package, made.parent, progress, own))
-        path = corpus.artefacts.here(name)
+        path = corpus.artefacts.local_path(name)
     table = np.load(path, mmap_mode="r", allow_pickle=False)
     splits: list[EncodedSplit] = []
     first = 0
@@ -142,13 +142,13 @@ def with_projection(own: OwnInContext | None, progress: Callable[[float], None])
         return ()
     name = f"projections/{own.label}-{_PROJECTION_FORMAT}.npz"
     told = [str(own.model.folder), own.label]
-    if own.artefacts.find(name) is None:
-        with own.artefacts.alone(name, lambda: progress(0.0)):
-            if own.artefacts.find(name) is None:
+    if own.artefacts.get(name) is None:
+        with own.artefacts.lock(name, lambda: progress(0.0)):
+            if own.artefacts.get(name) is None:
                 sentences = own.public_sentences()
-                with own.artefacts.making(name, "The projection of the language model") as made:
+                with own.artefacts.write(name, "The projection of the language model") as made:
                     _separately(sentences, ["projection", "-"], made, progress, [*told, str(made)])
-    return [*told, str(own.artefacts.here(name))]
+    return [*told, str(own.artefacts.local_path(name))]
 
 
 def _separately(

@@ -59,7 +59,7 @@ class Directions:
         self._values = signs.reshape(canaries, each) / np.sqrt(each)
         self.members = secrets.stream("coins").random(canaries) < 0.5
 
-    def along(self, vector: np.ndarray) -> np.ndarray:
+    def project(self, vector: np.ndarray) -> np.ndarray:
         """How far a vector [size] goes along each, float64 [m]."""
         found: np.ndarray = (vector[self._places].astype(np.float64) * self._values).sum(1)
         return found
@@ -139,9 +139,9 @@ class _Attacked(DPSGD):
     def _update(self, total: np.ndarray, step: int) -> None:
         if self._added is None or not isinstance(self.optimiser, _Reader):
             raise TypeError(f"step={step:,} has no sum or no reader, expected both: it was not begun by this trainer")
-        others = self.directions.along(total) - self._added
+        others = self.directions.project(total) - self._added
         super()._update(total, step)
-        self.release = self.directions.along(self.optimiser.given) * self.plan.batch_size - others
+        self.release = self.directions.project(self.optimiser.given) * self.plan.batch_size - others
 
 
 class SentenceBackend:
@@ -195,7 +195,7 @@ def measure(
     for step in range(plan.steps):
         tell("training with canaries", step / plan.steps)
         attack.learner.step(step)
-        attack.saw_step()
+        attack.observe_step()
     scores, members, monitor = attack.scores(), attack.members, attack.learner.monitor
     tried = one_run.guesses_of(scores, members)
     alone = isinstance(attack, WhiteBox)
@@ -249,7 +249,7 @@ class WhiteBox:
         self.members, self._plan = directions.members, plan
         self._scores = np.zeros(canaries)
 
-    def saw_step(self) -> None:
+    def observe_step(self) -> None:
         """Read the release."""
         self._scores += _likelier(self.learner.release / (self._plan.clip_norm or 1.0), self._plan)
 
@@ -289,7 +289,7 @@ class BlackBox:
         """Of the made-up sentences now, float64 [m]."""
         return losses(self._backend, self.learner.weights, self.made, self._table)
 
-    def saw_step(self) -> None:
+    def observe_step(self) -> None:
         """He does not look."""
 
     def scores(self) -> np.ndarray:

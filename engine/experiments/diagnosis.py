@@ -127,7 +127,7 @@ def noise_walk(config: SimulationConfig, steps: int) -> float | None:
     some clients sit out.
     """
     privacy, training, federation = config.privacy, config.training, config.federation
-    if privacy.kind.whole_clients or training.optimiser != "sgd" or federation.participants:
+    if privacy.kind.client_level or training.optimiser != "sgd" or federation.participants:
         return None
     a_step = training.learning_rate * privacy.noise_multiplier * (privacy.clip_norm or 0.0) / training.batch_size
     return a_step * math.sqrt(steps) / federation.clients

@@ -81,8 +81,8 @@ def measure(
     return ServerAudit(
         claimed=privacy_spent(plan, plan.steps, len(plan.rounds)).epsilon,
         delta=config.privacy.delta,
-        sums=config.privacy.kind.in_shares,
-        clients=1 if config.privacy.kind.in_shares else min(CLIENTS, len(visits)),
+        sums=config.privacy.kind.distributed_noise,
+        clients=1 if config.privacy.kind.distributed_noise else min(CLIENTS, len(visits)),
         sentences=round(sum(len(plan.sentences[visit.part]) for visit in visits) / len(visits)),
         steps=max(visit.steps for visit in visits),
         readings=tuple(readings),
@@ -182,7 +182,7 @@ def _sent(
     which it trains on in their place."""
     run, holding = prepared.run, prepared.run.holdings[0]
     visits = _visits(run.plan.rounds)
-    sums = run.plan.mechanism.in_shares and run.plan.server is not None
+    sums = run.plan.mechanism.distributed_noise and run.plan.server is not None
     tries = range(1 if sums or own is None else OWN)
     for number in tries:
         total = np.zeros(holding.shared)
@@ -217,7 +217,7 @@ def _message(
     except ValueError as error:
         raise InvalidConfig(f"tagger={config.tagger.name!r}: {error}, and its messages are not read") from error
     if plan.server:
-        noise = plan.server.noise_std if plan.mechanism.by_clients else 0.0
+        noise = plan.server.noise_std if plan.mechanism.client_side_noise else 0.0
     else:
         part = plan.parts[visit.part]
         noise = config.training.learning_rate / part.batch_size * part.noise_std * _steps(config, visit.steps)
@@ -261,7 +261,7 @@ def _update(
     if run.plan.server is None or not run.plan.local:  # a server that clips and adds noise sees it before
         return update
     update = clip(update, run.plan.server.clip_norm)
-    if run.plan.mechanism.in_shares:
+    if run.plan.mechanism.distributed_noise:
         return update
     if own is None:
         sent = message(run.plan, common, learner.weights[: holding.shared], _secrets(config, 0), visit.client, 0)

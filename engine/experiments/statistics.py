@@ -62,7 +62,7 @@ class PairedDifference:
     number: int
 
     @property
-    def shown(self) -> bool:
+    def significant(self) -> bool:
         """Whether the interval leaves out zero."""
         return self.interval.low > 0 or self.interval.high < 0
 

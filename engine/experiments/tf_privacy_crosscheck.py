@@ -62,7 +62,7 @@ def second_opinions(config: SimulationConfig, settings: Settings, steps: int) ->
         )
     if config.tagger.name not in TAGGERS:
         raise InvalidConfig(f"tagger={config.tagger.name!r}, expected one of {', '.join(TAGGERS)} for a second opinion")
-    if config.privacy.clipping != "joint" or config.privacy.kind.whole_clients:
+    if config.privacy.clipping != "joint" or config.privacy.kind.client_level:
         raise InvalidConfig(
             f"clipping={config.privacy.clipping!r}, mechanism={config.privacy.mechanism!r}, expected joint clipping of "
             "each sentence's gradient: TensorFlow Privacy's optimiser has nothing to say of others"

@@ -147,7 +147,9 @@ def _budget_trouble(study: Study, asked: float | None) -> str:
 def optimism_bias(study: Study, settings: Settings) -> str:
     """What to know of the trials' F1: empty where the features were not fitted on the sentences that judge them."""
     development = corpora.resolve(study.development, settings)
-    return contamination.overlap(development, recommended_settings.RUNGS[-1].changes["features"]).flattery("validation")
+    return contamination.overlap(development, recommended_settings.RUNGS[-1].changes["features"]).optimism_bias(
+        "validation"
+    )
 
 
 def search(

@@ -28,7 +28,7 @@ class ClientNoiseMonitor:
         self._plan, self._server, self._monitor = plan, server, monitor
         self.signal = 0.0
 
-    def begins(self, common: np.ndarray, round: int) -> None:
+    def start_round(self, common: np.ndarray, round: int) -> None:
         """A round begins with these weights [size]."""
         self._secure = self._plan.secure_round(round, common.size)
         self._before = common.astype(np.float64)
@@ -36,7 +36,7 @@ class ClientNoiseMonitor:
         self._clients: list[int] = []
         self._watched: list[np.ndarray] = []
 
-    def saw(self, client: int, trained: np.ndarray | None, message: np.ndarray | None) -> None:
+    def observe(self, client: int, trained: np.ndarray | None, message: np.ndarray | None) -> None:
         """A participant's own weights after its training, None if it diverged, and what it sent. A local one that sent
         nothing has vanished: it is in no sum."""
         if self._plan.local and message is None:
@@ -56,7 +56,7 @@ class ClientNoiseMonitor:
             self._noise(scale * (message - clipped), np.full(clipped.size, scale * error), [clipped])
             self._monitor.saw_sample(np.array([client]))
 
-    def ends(self, common: np.ndarray) -> None:
+    def end_round(self, common: np.ndarray) -> None:
         """The round ends with these weights."""
         after, self.signal = common.astype(np.float64), float(np.linalg.norm(self._total))
         # A weight is rounded by at most half its last digit; twice that leaves room.
@@ -65,7 +65,7 @@ class ClientNoiseMonitor:
             joined = self._before + self._sent / max(1, len(self._clients))
             apart = np.abs(after - joined)
             off = float(np.linalg.norm(apart[~(apart <= spacing + 2.0**-22 * np.abs(joined))]))
-            self._monitor.saw_sum(np.zeros(0), off * max(1, len(self._clients)), lambda: 0.0)
+            self._monitor.observe_sum(np.zeros(0), off * max(1, len(self._clients)), lambda: 0.0)
             return
         number = self._server.batch_size
         directions = [self._total, *self._watched]

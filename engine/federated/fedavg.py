@@ -55,14 +55,14 @@ class ClientData:
     table: np.ndarray
     backend: Backend
     shared: int
-    own: slice = field(default_factory=lambda: slice(0, 0))
+    private_slice: slice = field(default_factory=lambda: slice(0, 0))
     first: int = 0
-    begins: int = 0
+    initial_size: int = 0
     layers: Sequence[tuple[str, slice]] = ()
 
     def weights(self, every: np.ndarray) -> np.ndarray:
         """Those of its tagger, [shared + own], of all the run's; the same memory where nothing is its own."""
-        return np.concatenate([every[: self.shared], every[self.own]]) if self.own.stop else every
+        return np.concatenate([every[: self.shared], every[self.private_slice]]) if self.private_slice.stop else every
 
 
 class Federation:
@@ -148,7 +148,7 @@ class Federation:
         """A client's training in a round; its optimiser starts anew. A client alone trains the run's weights, of
         several each a copy of those it has."""
         weights = self.holding(visit.client).weights(self.weights)
-        if not self.plan.alone and weights is self.weights:
+        if not self.plan.is_central and weights is self.weights:
             weights = weights.copy()
         self.optimiser = Optimiser(self._training, weights.size)
         return self._learner(visit, self.optimiser, weights)
@@ -192,16 +192,16 @@ class Federation:
                 try:
                     for step in range(steps_done, visit.steps):
                         last = learner.step(visit.first + step)
-                        if self.plan.alone:
+                        if self.plan.is_central:
                             self.average.follow()
                         if step + 1 < visit.steps:
                             yield Progress(taken + step + 1, last)
                 except TrainingFailed:
-                    if self.plan.alone:
+                    if self.plan.is_central:
                         raise
                     last, trained = None, None
                     failed.append(visit.client)
-                if not self.plan.alone:
+                if not self.plan.is_central:
                     self._send(visit.client, trained, len(learner.split), number)
                 taken, steps_done = taken + visit.steps, 0
                 if visit is not visits[-1]:
@@ -212,22 +212,22 @@ class Federation:
                     f"In round {number + 1} the weights of all {len(visits)} clients stopped being finite; a smaller "
                     "learning rate or less noise may help"
                 )
-            yield Progress(taken, last, number, None if self.plan.alone else self._finish(number), tuple(failed))
+            yield Progress(taken, last, number, None if self.plan.is_central else self._finish(number), tuple(failed))
 
     def _begin(self, round: int) -> None:
         self._server.begin()
         if self._witness:
-            self._witness.begins(self._common, round)
+            self._witness.start_round(self._common, round)
 
     def _send(self, client: int, trained: np.ndarray | None, examples: int, round: int) -> None:
         """What one client's training comes to: what is its own it keeps, the rest goes to the server."""
         if trained is not None:
             holding = self.holding(client)
-            self.weights[holding.own] = trained[holding.shared :]
+            self.weights[holding.private_slice] = trained[holding.shared :]
             trained = trained[: holding.shared]
         update = message(self.plan, self._common, trained, self._streams, client, round)
         if self._witness:
-            self._witness.saw(client, trained, update)
+            self._witness.observe(client, trained, update)
         if update is not None:
             self._server.receive(client, update, examples)
 
@@ -236,5 +236,5 @@ class Federation:
         self.average.follow()
         if not self._witness:
             return exchange
-        self._witness.ends(self._common)
+        self._witness.end_round(self._common)
         return replace(exchange, signal=self._witness.signal)

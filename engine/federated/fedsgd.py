@@ -82,7 +82,7 @@ class GradientFederation(Federation):
         **streams: Any,
     ) -> None:
         super().__init__(plan, holdings, weights, training, **streams)
-        self._begins = self.holdings[0].begins
+        self._begins = self.holdings[0].initial_size
         if self._begins:
             self._common = self.holdings[0].weights(weights)[: self._begins].copy()
         self.optimiser = Optimiser(training, self._common.size)
@@ -116,7 +116,7 @@ class GradientFederation(Federation):
             self._learner(visit, self.uploads[visit.client], self.holding(visit.client).weights(self.weights).copy())
             for visit in self.plan.rounds[0]
         ]
-        size, parting = self._common.size, self.plan.together
+        size, parting = self._common.size, self.plan.joint_fraction
         for number in range(rounds_done, len(self.plan.rounds)):
             visits, together = self.plan.rounds[number], parting is None or number < parting
             if not together:
@@ -127,7 +127,7 @@ class GradientFederation(Federation):
                 if together or number == parting:
                     learner.weights[:size] = self._common
                 last = self._step(learner, visit)
-                self.weights[holding.own] = learner.weights[holding.shared :]
+                self.weights[holding.private_slice] = learner.weights[holding.shared :]
                 if together:
                     sent = self.uploads[visit.client].sent[:size].astype(np.float64)
                     self._server.receive(visit.client, sent, len(learner.split))
@@ -160,10 +160,10 @@ class GradientFederation(Federation):
         self._mean[:] = 0
         if self._begins:
             for holding in self.holdings:
-                self.weights[holding.own][: self._begins] = self._common
+                self.weights[holding.private_slice][: self._begins] = self._common
 
     def _part(self, round: int) -> None:
         """Each goes on by itself, if it does not yet. A run that was resumed has its moments already."""
         for upload in self.uploads:
             if upload.first:
-                upload.part(self.optimiser.state if round == self.plan.together else {})
+                upload.part(self.optimiser.state if round == self.plan.joint_fraction else {})

@@ -95,7 +95,7 @@ def participants_of_rounds(
     clients, wanted = federation.clients, federation.participants or federation.clients
     if wanted == clients:
         return [list(range(clients)) for _ in range(federation.rounds)]
-    poisson = privacy.kind.drawn
+    poisson = privacy.kind.poisson_clients
     streams: Secrets | Seeds = secrets() if poisson and privacy.private else seeds
     drawn = []
     for number in range(federation.rounds):

@@ -68,10 +68,10 @@ class FederatedPlan:
     platforms: bool = False
     in_common: int = 0
     equal: bool = False
-    together: int | None = None
+    joint_fraction: int | None = None
 
     @property
-    def alone(self) -> bool:
+    def is_central(self) -> bool:
         """Whether there is one client."""
         return len(self.shards) == 1
 
@@ -93,11 +93,11 @@ class FederatedPlan:
     @property
     def local(self) -> bool:
         """Whether clients add the noise to their own updates."""
-        return self.server is not None and self.mechanism.by_clients
+        return self.server is not None and self.mechanism.client_side_noise
 
     def secure_round(self, round: int, weights: int) -> "SecureRound | None":
         """The secure sum of so many weights in a round, where the mechanism has one."""
-        if self.server is None or not self.mechanism.in_shares:
+        if self.server is None or not self.mechanism.distributed_noise:
             return None
         from engine.federated.secagg.aggregation_round import secure_round
 
@@ -199,11 +199,11 @@ def federated_plan(
         shards=held.shards,
         chosen=held.chosen,
         rounds=tuple(rounds),
-        server=PrivacyPlan.of_clients(config, visited) if privacy.kind.whole_clients and privacy.private else None,
+        server=PrivacyPlan.of_clients(config, visited) if privacy.kind.client_level and privacy.private else None,
         mechanism=privacy.kind,
         phases=federation.schedule == "incremental",
         platforms=bool(platforms),
         in_common=every - sum(map(len, platforms)) if platforms else 0,
-        equal=privacy.kind.whole_clients or federation.weighting == "equal",
-        together=None if federation.together == 1 else max(1, round(federation.together * len(participants))),
+        equal=privacy.kind.client_level or federation.weighting == "equal",
+        joint_fraction=None if federation.together == 1 else max(1, round(federation.together * len(participants))),
     )

@@ -58,7 +58,7 @@ class Server:
     def receive(self, client: int, update: np.ndarray, examples: int) -> None:
         """What a client sent, float64 [size], after its training on so many sentences."""
         self._clients.append(client)
-        if self.plan.mechanism.in_shares and self.plan.server:
+        if self.plan.mechanism.distributed_noise and self.plan.server:
             self._hidden.append(update)  # for its masks, in :meth:`finish`; the server looks at none of them
             return
         norm = float(np.linalg.norm(update))

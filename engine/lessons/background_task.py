@@ -50,7 +50,7 @@ class PollDrivenTask(Generic[Found]):
         """Whether it computes just now."""
         return self._going
 
-    def look(self) -> Snapshot[Found]:
+    def poll(self) -> Snapshot[Found]:
         """What is there; it goes on."""
         with self._lock:
             self._looked = time.monotonic()

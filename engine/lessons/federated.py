@@ -303,7 +303,9 @@ def _federation(
     )
     holdings = [holding] * DEVICES
     if own:
-        holdings = [replace(holding, own=slice(common + k * own, common + (k + 1) * own)) for k in range(DEVICES)]
+        holdings = [
+            replace(holding, private_slice=slice(common + k * own, common + (k + 1) * own)) for k in range(DEVICES)
+        ]
     run = Federation(
         plan_of(owners.own, len(other), rounds),
         holdings if own else holdings[:1],

@@ -56,7 +56,7 @@ class LessonModel:
         """Which of ``vocabulary`` is the zero vector, that of unknown words, bool [V]."""
         return np.asarray(~self.vocabulary.any(1))
 
-    def there(self, split: "EncodedSplit", sentences: np.ndarray) -> np.ndarray:
+    def vocabulary_mask(self, split: "EncodedSplit", sentences: np.ndarray) -> np.ndarray:
         """Which of ``vocabulary`` these sentences have, bool [V]; unknown words are left out."""
         found = np.zeros(len(self.vocabulary), dtype=bool)
         for sentence in sentences:

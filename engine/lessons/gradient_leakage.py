@@ -155,8 +155,8 @@ def _read(bench: LessonModel, setting: Setting, method: "_Method") -> Reading:
     else:
         distances = _rarity(bench)
     said = (distances <= method.largest) & ~bench.empty
-    there = bench.there(bench.split, sentences)
-    names = bench.there(_names(bench), sentences)
+    there = bench.vocabulary_mask(bench.split, sentences)
+    names = bench.vocabulary_mask(_names(bench), sentences)
     precision, recall = gradient_inversion.precision_and_recall(said, there)
     return Reading(
         setting=setting,
@@ -225,7 +225,7 @@ def _rarity(bench: LessonModel) -> np.ndarray:
 def _method(bench: LessonModel, setting: Setting) -> _Method:
     """Exact where there is no noise, and room in the space; else what has the best F1 on an update with noise of the
     same size that the server makes of its own sentences."""
-    if not setting.noise_multiplier and not _space(_update(bench, setting, False), setting).full:
+    if not setting.noise_multiplier and not _space(_update(bench, setting, False), setting).is_full_rank:
         return _Method(1.0, gradient_inversion.STRICT)
     return _chosen(bench, setting)
 
@@ -236,7 +236,7 @@ def _chosen(bench: LessonModel, setting: Setting) -> _Method:
     ways: dict[float, list[tuple[float, float]]] = {0.0: [_frequent(bench, own) for own in _own(setting)]}
     for own in _own(setting):
         update = _update(bench, replace(own, noise_multiplier=0.0), True)
-        there = bench.there(bench.known, update.chosen.reshape(-1))[~bench.empty]
+        there = bench.vocabulary_mask(bench.known, update.chosen.reshape(-1))[~bench.empty]
         space = _space(update, setting)
         kept = [share for share in _KEPT if 0 < round(share * space.rank) < len(space.basis)]
         found = _outside(bench, space, [round(share * space.rank) for share in kept])
@@ -266,7 +266,7 @@ def _frequent(bench: LessonModel, own: Setting) -> tuple[float, float]:
 
 @lru_cache(maxsize=512)
 def _frequent_without_noise(bench: LessonModel, own: Setting) -> tuple[float, float]:
-    there = bench.there(bench.known, _update(bench, own, True).chosen.reshape(-1))
+    there = bench.vocabulary_mask(bench.known, _update(bench, own, True).chosen.reshape(-1))
     return gradient_inversion.threshold(_rarity(bench)[~bench.empty], there[~bench.empty])
 
 

@@ -41,8 +41,8 @@ class Charge:
     stream: str
     run: str
     what: str
-    booked: float
-    open: bool
+    rdp: float
+    pending: bool
     at: str
     parties: str = ""
 
@@ -67,7 +67,7 @@ class BudgetState:
     totals: tuple[Budget, ...] = ()
     bookings: tuple[Charge, ...] = ()
     looks: tuple[UnprotectedAccess, ...] = ()
-    seal: str = ""
+    chain_hash: str = ""
 
     @property
     def budget(self) -> Budget | None:
@@ -77,18 +77,18 @@ class BudgetState:
     @property
     def booked(self) -> float:
         """Rényi divergence of all bookings together."""
-        return sum(each.booked for each in self.bookings)
+        return sum(each.rdp for each in self.bookings)
 
     @property
     def share(self) -> float:
         """Of the allowance that is booked, 0 to 1; 0 without a budget."""
-        return self.booked / self.budget.filter.allowance if self.budget else 0.0
+        return self.booked / self.budget.filter.capacity if self.budget else 0.0
 
     def with_more(self, stream: str, cost: float, *, again: bool) -> float:
         """The share if such a run were booked too. again: whether it has new noise although the stream has its
         name."""
         if not self.budget:
             return 0.0
-        before = next((each.booked for each in self.bookings if each.stream == stream), 0.0)
+        before = next((each.rdp for each in self.bookings if each.stream == stream), 0.0)
         more = cost if again else max(0.0, cost - before)
-        return (self.booked + more) / self.budget.filter.allowance
+        return (self.booked + more) / self.budget.filter.capacity

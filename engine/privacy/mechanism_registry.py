@@ -26,20 +26,20 @@ class MechanismKind:
     noise: str
     trusted: str
     note: str
-    drawn: bool = False
+    poisson_clients: bool = False
 
     @property
-    def whole_clients(self) -> bool:
+    def client_level(self) -> bool:
         """Whether all that a client has is protected at once."""
         return self.unit == "client"
 
     @property
-    def by_clients(self) -> bool:
+    def client_side_noise(self) -> bool:
         """Whether clients add the noise themselves to what they send."""
         return self.noise in ("messages", "shares")
 
     @property
-    def in_shares(self) -> bool:
+    def distributed_noise(self) -> bool:
         """Whether each client of a round adds a share of the noise, and nobody sees more than the sum."""
         return self.noise == "shares"
 
@@ -67,7 +67,7 @@ DP_FEDAVG = MechanismKind(
     trusted="The server sees each client's update before the noise is added, and must keep it to itself.",
     note="Protects each client with all it has, from everybody but the server, which sees the updates and must be "
     "trusted to add the noise and to keep them.",
-    drawn=True,
+    poisson_clients=True,
 )
 """McMahan et al. 2018."""
 LOCAL = MechanismKind(

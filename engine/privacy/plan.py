@@ -75,14 +75,14 @@ class PrivacyPlan:
             batch = min(batch, examples)
         plan = cls.from_config(replace(config, training=replace(training, batch_size=batch)), examples)
         plan = replace(plan, steps=1) if gradients else plan
-        return replace(plan, noise_multiplier=0.0, clip_norm=None) if config.privacy.kind.whole_clients else plan
+        return replace(plan, noise_multiplier=0.0, clip_norm=None) if config.privacy.kind.client_level else plan
 
     @classmethod
     def of_clients(cls, config: SimulationConfig, visits: int) -> "PrivacyPlan":
         """What is done to whole clients: by the server in each round, or, where they add the noise themselves, by each
         that takes part, so many times in all."""
         federation, privacy = config.federation, config.privacy
-        messages = privacy.kind.by_clients
+        messages = privacy.kind.client_side_noise
         return cls(
             examples=federation.clients,
             batch_size=federation.participants or federation.clients,

@@ -33,7 +33,7 @@ class RdpFilter:
     order: float
 
     @property
-    def allowance(self) -> float:
+    def capacity(self) -> float:
         """The largest sum of Rényi divergences of order α from which (ε, δ) follows (Canonne, Kamath and Steinke 2020,
         proposition 12): ε + (ln δ + ln α) ÷ (α − 1) − ln((α − 1) ÷ α). Negative where nothing can be admitted."""
         past = self.order - 1
@@ -47,14 +47,14 @@ class RdpFilter:
 
     def admits(self, spent: float, more: float) -> bool:
         """Whether what was spent and what is to come stay within the total."""
-        return spent + more <= self.allowance
+        return spent + more <= self.capacity
 
 
 def filter_for(epsilon: float, delta: float, usual: PrivacyPlan) -> RdpFilter:
     """The filter of a total, with the order at which the most trainings like ``usual`` fit: settings and a size alone
     decide it. Raises InvalidConfig if not one of them fits at any order."""
     best = best_order_filter(epsilon, delta, usual)
-    if best.allowance < best.cost(usual):
+    if best.capacity < best.cost(usual):
         raise InvalidConfig(f"budget={epsilon:g} is less than a single training takes at delta={delta:g}")
     return best
 
@@ -63,7 +63,7 @@ def best_order_filter(epsilon: float, delta: float, usual: PrivacyPlan) -> RdpFi
     """The filter of a total, with the order at which the most trainings like ``usual`` fit, even where that is less
     than one."""
     filters = [RdpFilter(epsilon, delta, order) for order in ORDERS]
-    return max(filters, key=lambda each: each.allowance / each.cost(usual))
+    return max(filters, key=lambda each: each.capacity / each.cost(usual))
 
 
 @lru_cache(maxsize=4096)

@@ -32,28 +32,28 @@ def account_text(now: BudgetState, possible: Sequence[Fits]) -> str:
     lines = [
         f"{now.name}: {total_text(now.budget)}, over all that is trained on it. {now.share:.1%} of that is booked."
     ]
-    allowance = now.budget.filter.allowance
+    allowance = now.budget.filter.capacity
     for each in now.bookings:
-        state = ", under way" if each.open else ""
-        lines.append(f"  {each.booked / allowance:7.1%}  {each.run}  {each.what}{state}  {each.at[:16]}")
+        state = ", under way" if each.pending else ""
+        lines.append(f"  {each.rdp / allowance:7.1%}  {each.run}  {each.what}{state}  {each.at[:16]}")
     lines += [f"     look  {each.run}  {each.what}  {each.at[:16]}" for each in now.looks]
     lines.append("Each run is also a look at the validation and test parts, which are not listed one by one.")
     lines += [f"  could still be run: {each.title}: {each.share:.1%} each, {each.times:,} times" for each in possible]
-    lines.append(f"Seal: {now.seal}")
+    lines.append(f"Seal: {now.chain_hash}")
     return "\n".join(lines)
 
 
 def account_fields(now: BudgetState, possible: Sequence[Fits]) -> dict[str, Any]:
     """For JSON: shares are of the allowance, 0 to 1."""
-    allowance = now.budget.filter.allowance if now.budget else math.nan
+    allowance = now.budget.filter.capacity if now.budget else math.nan
     return {
         "corpus": now.name,
         "checksum": now.corpus,
         "budget": asdict(now.budget) if now.budget else None,
         "totals": [asdict(each) for each in now.totals],
         "booked": now.share,
-        "bookings": [{**asdict(each), "booked": each.booked / allowance} for each in now.bookings],
+        "bookings": [{**asdict(each), "booked": each.rdp / allowance} for each in now.bookings],
         "looks": [asdict(each) for each in now.looks],
         "possible": [{"title": each.title, "share": each.share, "times": each.times} for each in possible],
-        "seal": now.seal,
+        "seal": now.chain_hash,
     }

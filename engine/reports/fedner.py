@@ -153,7 +153,9 @@ def _figure6(rows: Sequence[Row]) -> list[str]:
         if not known:
             continue
         gaining = [method for method, values in known.items() if statistics.fmean(values) > 0]
-        beyond = [method for method in gaining if len(known[method]) > 1 and paired_difference(known[method]).shown]
+        beyond = [
+            method for method in gaining if len(known[method]) > 1 and paired_difference(known[method]).significant
+        ]
         each = ", ".join(f"{KINDS[method].short} {_points(values)}" for method, values in known.items())
         number = (
             f"{len(gaining)} of {len(known)} {_plural('method', len(known))} {'gains' if len(gaining) == 1 else 'gain'}"

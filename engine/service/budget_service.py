@@ -63,7 +63,7 @@ def account(runs: "Application", corpus: str) -> BudgetState:
     """What is booked on a corpus; of the runs of others how much, not what. Raises CorpusError, StoreError where it was
     changed by hand."""
     key, base = key_of(runs, corpus)
-    with runs.book.alone() as connection:
+    with runs.book.exclusive() as connection:
         found = privacy_ledger.account(connection, key, base)
     seen = runs.seen({each.run for each in found.bookings} | {each.run for each in found.looks})
     return replace(
@@ -81,13 +81,13 @@ def set_total(
     """Give a corpus a total, or another one; what was trained on it before is booked too, as far as it is known. Raises
     InvalidConfig, BudgetExceeded where more is spent already, CorpusError, StoreError."""
     key, base = key_of(runs, corpus)
-    runs.allow("set a budget", base, Role.RUNNER if base.startswith(OWN) else Role.ADMIN)
+    runs.authorize("set a budget", base, Role.RUNNER if base.startswith(OWN) else Role.ADMIN)
     if base.startswith(OWN):
-        runs.own("corpus", base)
+        runs.require_owner("corpus", base)
     now = account(runs, base)
     found = _total(runs, base, now, epsilon, delta, unit)
     for _ in range(_TRIES):
-        with runs.book.alone() as connection:
+        with runs.book.exclusive() as connection:
             stamp = privacy_ledger.stamp(connection)
         earlier = [] if now.budget else list(_earlier(runs, base, found))
         if unit == "client" and len({each["parties"] for each in earlier if "parties" in each}) > 1:
@@ -95,7 +95,7 @@ def set_total(
                 f"unit='client', expected 'sentence': runs on {base} split it among different clients, and what those "
                 "lost together is not known of any of them"
             )
-        with runs.book.alone() as connection:
+        with runs.book.exclusive() as connection:
             if privacy_ledger.stamp(connection) == stamp:  # else a run came in between, and would be booked by nobody
                 privacy_ledger.set_total(connection, key, base, found, earlier)
                 break
@@ -129,13 +129,13 @@ def budget_preview(runs: "Application", config: SimulationConfig) -> str:
 
 def any_set(runs: "Application") -> bool:
     """Whether any corpus has a budget."""
-    with runs.book.alone() as connection:
+    with runs.book.exclusive() as connection:
         return privacy_ledger.has_budgets(connection)
 
 
 def book(runs: "Application", found: Sequence[ChargeRequest]) -> None:
     """Book what is done beside the runs that are kept. Raises BudgetExceeded, StoreError."""
-    with runs.book.alone() as connection:
+    with runs.book.exclusive() as connection:
         privacy_ledger.charge(connection, found)
 
 
@@ -241,7 +241,7 @@ def _total(runs: "Application", corpus: str, now: BudgetState, epsilon: float, d
     # Fixed with the first booking: from then on what was seen could have chosen it.
     order = now.budget.order if now.budget and now.bookings else best_order_filter(epsilon, delta, usual).order
     found = Budget(epsilon=epsilon, delta=delta, unit=unit, order=order, set_at=_now())
-    if found.filter.allowance <= 0:
+    if found.filter.capacity <= 0:
         raise InvalidConfig(f"epsilon={epsilon:g}: at delta={delta:g} nothing can be admitted, expected more of either")
     return found
 
@@ -284,7 +284,7 @@ def _earlier(runs: "Application", corpus: str, budget: Budget) -> Iterator[dict[
             continue
         parts = {"stream": _stream(run), "cost": cost, "parties": parties}
         if run.status.state.final:
-            with runs.book.alone() as connection:
+            with runs.book.exclusive() as connection:
                 failed = privacy_ledger.failed_check(connection, run.run_id)
             if failed:
                 yield {**entry, "what": f"{entry['what']}, {privacy_ledger.FAILED_CHECK}", "kind": LOOK}
@@ -314,14 +314,14 @@ def affordable_runs(runs: "Application", now: BudgetState) -> list[AffordableRun
             )
         except InvalidConfig:
             continue
-    found, left = [], now.budget.filter.allowance - now.booked
+    found, left = [], now.budget.filter.capacity - now.booked
     for title, config in settings.items():
         try:
             cost = accounting.divergence(runs.plan(config), now.budget.unit, now.budget.order)
         except InvalidConfig:
             continue
         if math.isfinite(cost):
-            share = cost / now.budget.filter.allowance
+            share = cost / now.budget.filter.capacity
             found.append(AffordableRun(title=title, config=config, share=share, times=max(0, int(left / cost))))
     return found
 

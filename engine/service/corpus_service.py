@@ -33,7 +33,7 @@ class Corpora(RunQueries):
         """The catalogue, the embedded corpus first."""
         return corpora.catalogue(self.settings)
 
-    def inventory(self, name: str) -> CorpusStatistics:
+    def statistics(self, name: str) -> CorpusStatistics:
         """What a corpus holds, and what of it others hold too. Raises CorpusError."""
         return corpus_statistics.compute_statistics(name, self.settings)
 
@@ -49,7 +49,7 @@ class Corpora(RunQueries):
     ) -> tuple[str, ImportSummary]:
         """Keep an uploaded corpus, a file or a zip; returns its name and what was read of it, in a process of its own.
         tell: is told what is going on. Raises CorpusError, NotAllowed, StoreError."""
-        self.allow("upload", filename)
+        self.authorize("upload", filename)
         self._belongings.refuse_more_corpora()  # before minutes of reading, and once more when it is kept
         found: list[ImportSummary] = []
         name = corpora.add_upload(
@@ -61,7 +61,7 @@ class Corpora(RunQueries):
         )
         return name, found[0]
 
-    def brought(self) -> frozenset[str]:
+    def own_corpora(self) -> frozenset[str]:
         """Names of the corpora that the person who signed in brought."""
         return self._belongings.brought()
 
@@ -81,8 +81,8 @@ class Corpora(RunQueries):
     def rename_corpus(self, name: str, title: str) -> str:
         """Give one of the user's own corpora another name; returns it. Raises InvalidConfig where runs are called by
         the old one, CorpusError, NotAllowed, StoreError."""
-        self.allow("rename corpus", name)
-        self.own("corpus", name)
+        self.authorize("rename corpus", name)
+        self.require_owner("corpus", name)
         if runs := len(self._runs_of(self._every, name)):  # those of whomever
             raise InvalidConfig(f"corpus={name!r} has {runs:,} runs, which are called by its name: delete them first")
         new = corpora.rename(name, title, self.settings)
@@ -93,8 +93,8 @@ class Corpora(RunQueries):
         """Remove one of the user's own corpora, all runs on it, or on a split of it, with what they kept, and what was
         worked out from its sentences: of splits and of several platforms, what there are runs on. What somebody else
         uploaded too, or runs that are somebody else's, stay for them. Raises CorpusError, NotAllowed, StoreError."""
-        self.allow("delete corpus", name)
-        self.own("corpus", name)
+        self.authorize("delete corpus", name)
+        self.require_owner("corpus", name)
         uploads.own_file(name, self.settings)  # of what is none no run ends
         checksums = self._checksums(name)
         for run in self.runs_of(name):
@@ -120,7 +120,7 @@ class Corpora(RunQueries):
         """How many sentences a corpus has to train on. Raises CorpusError."""
         return corpora.resolve(name, self.settings).train_sentences
 
-    def in_common(self, name: str) -> int:
+    def shared_sentences(self, name: str) -> int:
         """How many training sentences of several corpora no platform trains on, or one alone of those that have them.
         Raises CorpusError, StoreError."""
         found = corpora.resolve(name, self.settings)
@@ -133,7 +133,7 @@ class Corpora(RunQueries):
 
     def fetch_corpus(self, name: str, progress: Callable[[float], None] = lambda share: None) -> None:
         """Download a public corpus. Raises CorpusError, NotAllowed."""
-        self.allow("fetch corpus", name)
+        self.authorize("fetch corpus", name)
         corpora.fetch(name, self.settings, progress)
 
     def language_models(self) -> list[str]:

@@ -21,7 +21,7 @@ def plan(runs: Application, target: Target, found: Sequence[Overview] | None = N
     found: all runs, where they are known already. Finding the noise of a next run takes up to seconds at first. Raises
     InvalidConfig for a type that the corpus has not, StoreError."""
     overview = runs.overview() if found is None else found
-    done = known.done(((each.run, each.last) for each in overview), target.corpus)
+    done = known.done(((each.run, each.last_record) for each in overview), target.corpus)
     evidence = known.evidence(done, target, _checksum(runs, target.corpus))
     answer = answers.answer(target, evidence)
     families = curves.families(evidence.settings)

@@ -29,7 +29,7 @@ class _Watched(Collector):
         yield GaugeMetricFamily("epsilon_cluster_up", "Whether the process that hands out runs is there", there)
         yield GaugeMetricFamily("epsilon_workers", "Workers that it hands runs to", place.workers())
         try:
-            with self._runs.book.alone() as connection:
+            with self._runs.book.exclusive() as connection:
                 found, accounts = statistics.read(connection), privacy_ledger.accounts(connection)
         except StoreError:
             yield GaugeMetricFamily("epsilon_store_up", "Whether the database can be read, its book of budgets too", 0)

@@ -48,11 +48,13 @@ def evidence(runs: "Application", identity: str, *, written: str | None = None) 
         longest_document=longest if longest and longest > 1 else None,
         persons=_persons(found, parts, longest) if found.promises else {},
         overlap=NONE if missing else runs.overlap(run.config),
-        reference=next((each.final.test for each in runs.tradeoff(run.config) if _plain(each) and each.final), None),
+        reference=next(
+            (each.final.test for each in runs.runs_by_noise(run.config) if _plain(each) and each.final), None
+        ),
         seeds=seeds,
         studies=tuple(_studies(runs, run.config)),
         others=_others(runs, run),
-        statement=tf_privacy_statement.of(*dearest) if dearest and not run.config.privacy.kind.whole_clients else None,
+        statement=tf_privacy_statement.of(*dearest) if dearest and not run.config.privacy.kind.client_level else None,
         audit=runs.audits().get(identity),
         ledger=_ledger(runs, found) if found.promises else (),
         again=_again(runs, run),
@@ -86,7 +88,7 @@ def _missing(runs: "Application", found: Evidence) -> str:
 def _parts(runs: "Application", found: Evidence, missing: str) -> list[tuple[PrivacyPlan, int]]:
     """What was done to sentences, part by part, with the steps taken; empty where that is not known."""
     config, steps = found.run.config, found.last.step
-    if config.privacy.kind.whole_clients:
+    if config.privacy.kind.client_level:
         return []
     if not missing:
         plan = runs.plan(config)
@@ -117,7 +119,7 @@ def _persons(found: Evidence, parts: list[tuple[PrivacyPlan, int]], longest: int
 def _ledger(runs: "Application", found: Evidence) -> tuple[Row, ...]:
     """ε under other assumptions; empty where the ledger has no numbers."""
     with suppress(EpsilonError):
-        return rows(runs.training(found.run.run_id))
+        return rows(runs.scenario(found.run.run_id))
     return ()
 
 
@@ -136,7 +138,7 @@ def _others(runs: "Application", run: Run) -> Others:
     alike = [
         each.run
         for each in runs.overview()
-        if each.last and each.last.final and each.run.run_id != run.run_id
+        if each.last_record and each.last_record.final and each.run.run_id != run.run_id
         if own & set(each.run.config.corpus.split(JOIN))
     ]
     plain = sum(map(_plain, alike))

@@ -102,7 +102,7 @@ def longest_document(known: Layout) -> int | None:
 
 def _warnings(config: SimulationConfig, sentences: int) -> tuple[str, ...]:
     """Those of a plan that can be known without one: how many sentences each of several clients has is not."""
-    if config.privacy.kind.whole_clients:
+    if config.privacy.kind.client_level:
         return PrivacyPlan.of_clients(config, 1).warnings()
     if config.federation.clients == 1:
         return PrivacyPlan.from_config(config, sentences).warnings()

@@ -25,7 +25,7 @@ from engine.store import published, published_index
 from engine.store.published import Published
 
 if TYPE_CHECKING:
-    from engine.access.access_store import Belongings
+    from engine.access.access_store import AccessStore
     from engine.store.run_store import RunStore
 
 LOOK_SECONDS = 0.5
@@ -41,9 +41,9 @@ class Overview:
     outcome: of one that repeats another, once both are done."""
 
     run: Run
-    last: RoundRecord | None
+    last_record: RoundRecord | None
     note: str
-    outcome: RerunComparison | None = None
+    comparison: RerunComparison | None = None
 
 
 class RunQueries:
@@ -51,16 +51,16 @@ class RunQueries:
     for the user."""
 
     def __init__(self, settings: Settings, person: User | None = None) -> None:
-        self.person = person
+        self.user = person
         # What nobody asks for, nobody opens: the database is not touched before a corpus of somebody's own is named.
         own = None if person is None or person.role.may(Role.ADMIN) else lambda: self._belongings.own_corpora()
         self.settings = replace(settings, own=own)
-        self._ends: dict[str, RoundRecord] = {}
-        self._seen = (Published((), ()), Published((), ()))
-        self._looks: dict[str, tuple[float, Run | StoreError]] = {}
+        self._final_records: dict[str, RoundRecord] = {}
+        self._published_cache = (Published((), ()), Published((), ()))
+        self._status_cache: dict[str, tuple[float, Run | StoreError]] = {}
         self._looking = threading.Lock()
 
-    def of(self, person: User) -> Self:
+    def for_user(self, person: User) -> Self:
         """The same for one person, for whom the runs and corpora of others are not there."""
         theirs = type(self)(self.settings, person)
         theirs.__dict__["_every"] = self._every
@@ -74,30 +74,30 @@ class RunQueries:
 
     @cached_property
     def _store(self) -> "RunStore":
-        return self._every.of(self.person) if self.person else self._every
+        return self._every.for_user(self.user) if self.user else self._every
 
     @cached_property
-    def _belongings(self) -> "Belongings":
-        from engine.access.access_store import Belongings
+    def _belongings(self) -> "AccessStore":
+        from engine.access.access_store import AccessStore
 
-        return Belongings(self._store)
+        return AccessStore(self._store)
 
     @property
     def book(self) -> "RunStore":
         """The database, as the book of budgets (:mod:`engine.service.budget_service`)."""
         return self._store
 
-    def allow(self, deed: str, subject: str = "", needed: Role = Role.RUNNER) -> None:
+    def authorize(self, deed: str, subject: str = "", needed: Role = Role.RUNNER) -> None:
         """Write down that somebody does this, where several people use the program, and refuse it to who may not.
         Raises NotAllowed, StoreError."""
         if self.settings.access is None:
             return
-        if self.person is None:
-            self._belongings.write_deed(_at_the_shell(), deed, subject)
+        if self.user is None:
+            self._belongings.log_action(_at_the_shell(), deed, subject)
             return
-        name = self.person.name
+        name = self.user.name
         role = roles.read(self.settings.access).role(name)  # as it is now, however long a page has been open
-        self._belongings.write_deed(name, deed, subject, refused=not role.may(needed))
+        self._belongings.log_action(name, deed, subject, refused=not role.may(needed))
         if not role.may(needed):
             raise NotAllowed(f"{name} is a {role} here, and this takes the role {needed}: {deed}.")
 
@@ -108,33 +108,33 @@ class RunQueries:
 
     def note_sign_in(self) -> None:
         """Write down that the person came."""
-        self.allow("sign in", needed=Role.VIEWER)
+        self.authorize("sign in", needed=Role.VIEWER)
 
-    def own(self, kind: str, name: str) -> None:
+    def require_owner(self, kind: str, name: str) -> None:
         """Nothing where a run or a corpus ("run", "corpus") is theirs to change. Raises NotAllowed."""
-        if self.person:
-            self._belongings.own(kind, name)
+        if self.user:
+            self._belongings.require_owner(kind, name)
 
     def seen(self, identities: Collection[str]) -> set[str]:
         """Those of these runs that are there for whoever asks, and any that were deleted, for who keeps the machine."""
-        if self.person is None or self.person.role.may(Role.ADMIN):
+        if self.user is None or self.user.role.may(Role.ADMIN):
             return set(identities)
         return set(identities) & (self._published.by_id.keys() | {run.run_id for run in self._store.newest(100_000)[0]})
 
     def share(self, kind: str, name: str, *, shared: bool) -> None:
         """Let everybody who may sign in see a run or use a corpus, or nobody else any longer. Raises NotAllowed."""
-        self.allow(f"share {kind}" if shared else f"keep {kind} private", name)
+        self.authorize(f"share {kind}" if shared else f"keep {kind} private", name)
         self._belongings.share(kind, name, shared=shared)
 
     def shared(self, kind: str) -> frozenset[str]:
         """Names of the runs, or corpora, that everybody who may sign in may use."""
         return self._belongings.shared(kind)
 
-    def deeds(self, limit: int = 10_000) -> Sequence[AuditLogEntry]:
+    def audit_log(self, limit: int = 10_000) -> Sequence[AuditLogEntry]:
         """Who did what, newest first. Raises NotAllowed for all but those who keep the dashboard."""
-        if self.person and not self.person.role.may(Role.ADMIN):
-            raise NotAllowed(f"{self.person.name} is a {self.person.role} here, and the log is for admins.")
-        return self._belongings.deeds(limit)
+        if self.user and not self.user.role.may(Role.ADMIN):
+            raise NotAllowed(f"{self.user.name} is a {self.user.role} here, and the log is for admins.")
+        return self._belongings.audit_log(limit)
 
     def corpus(self, config: SimulationConfig) -> AnyCorpus:
         """The corpus of a configuration, as it is now."""
@@ -159,7 +159,7 @@ class RunQueries:
         if known and not known.outdated:
             return known
         try:
-            return self._judged(self._store.get(run_id(config, checksum)))
+            return self._with_valid_epsilon(self._store.get(run_id(config, checksum)))
         except RunNotFound:
             return known
         except StoreError:
@@ -169,7 +169,7 @@ class RunQueries:
 
     def get(self, identity: str) -> Run:
         """The run with its records so far. Raises RunNotFound."""
-        return self._published.by_id.get(identity) or self._judged(self._store.get(identity))
+        return self._published.by_id.get(identity) or self._with_valid_epsilon(self._store.get(identity))
 
     def status(self, identity: str) -> RunStatus:
         """How the run is doing; cheap enough to be asked often. Raises RunNotFound."""
@@ -182,18 +182,20 @@ class RunQueries:
             return tuple(record for record in known.records if record.round > after)
         return self._store.records(identity, after)
 
-    def newer(self, run: Run) -> Run:
+    def refresh(self, run: Run) -> Run:
         """A run of the store with what has been recorded since. Whoever follows it shares one look at the database,
         which is ``LOOK_SECONDS`` old at most; and its failure, which may have taken seconds. Raises RunNotFound."""
         with self._looking:
-            at, found = self._looks.get(run.run_id, (-math.inf, run))
+            at, found = self._status_cache.get(run.run_id, (-math.inf, run))
             if time.monotonic() - at > LOOK_SECONDS:
                 try:
                     found = self._look(run)
                 except StoreError as error:
                     found = error
-                self._looks = {each: look for each, look in self._looks.items() if look[0] > time.monotonic() - 60}
-                self._looks[run.run_id] = time.monotonic(), found
+                self._status_cache = {
+                    each: look for each, look in self._status_cache.items() if look[0] > time.monotonic() - 60
+                }
+                self._status_cache[run.run_id] = time.monotonic(), found
         if isinstance(found, StoreError):
             raise found
         return found if len(found.records) >= len(run.records) else replace(run, status=found.status)
@@ -211,11 +213,11 @@ class RunQueries:
         published = (run for run in self.published() if run.run_id not in known and (not place or _age(run) > place))
         return sorted([*stored, *(replace(run, records=()) for run in published)], key=_age)[:limit]
 
-    def number(self) -> int:
+    def count(self) -> int:
         """How many runs there are, published ones included; one that is stored too counts twice."""
         return self._store.number() + len(self._published.runs)
 
-    def going_on(self) -> bool:
+    def has_active(self) -> bool:
         """Whether anything waits or runs."""
         return bool(self._store.newest(1, RunState.QUEUED, RunState.RUNNING)[0])
 
@@ -225,11 +227,11 @@ class RunQueries:
         every = [run for run in self.recent(limit, before) if repeats or run.kind == RunKind.RUN]
         there = self._published.by_id
         published = {run.run_id: there[run.run_id].records[-1] for run in every if run.run_id in there}
-        known, notes = published | self._ends, self._store.notes()
+        known, notes = published | self._final_records, self._store.notes()
         new = self._store.last_records({run.run_id for run in every} - known.keys())
         # A run that has ended says nothing more, unless it is taken up again, which its state shows.
         ended = {run.run_id: new[run.run_id] for run in every if run.run_id in new and run.status.state == "done"}
-        self._ends = (self._ends if len(self._ends) < _MOST_ENDS else {}) | ended
+        self._final_records = (self._final_records if len(self._final_records) < _MOST_ENDS else {}) | ended
         known |= new
         firsts = {repeat_id(run.run_id): known.get(run.run_id) for run in every if run.kind != RunKind.REPEAT}
         judged: dict[tuple[str, str], Overlap] = {}  # a corpus is looked for once, not for each of its runs
@@ -253,7 +255,7 @@ class RunQueries:
                 found[first.run_id] = Rerun(again.status.state, compare(first.final, again.final))
         return found
 
-    def tradeoff(self, config: SimulationConfig) -> list[Run]:
+    def runs_by_noise(self, config: SimulationConfig) -> list[Run]:
         """Finished runs that differ from ``config`` in their noise only, by ε, the largest last.
 
         One for each noise multiplier: of today's engine where there is one, that with the seed of ``config``, else that
@@ -302,7 +304,7 @@ class RunQueries:
             return []
         return [run for run in map(self.get, (run.run_id for run in fresh)) if run.final]
 
-    def _judged(self, run: Run) -> Run:
+    def _with_valid_epsilon(self, run: Run) -> Run:
         """One of the user's runs with the ε that may be believed."""
         return replace(run, records=tuple(filter(None, (self._believable(run.config, each) for each in run.records))))
 
@@ -343,10 +345,10 @@ class RunQueries:
     @property
     def _published(self) -> Published:
         every = self._files
-        before, ours = self._seen
+        before, ours = self._published_cache
         if before is not every:
             ours = every.today()
-            self._seen = every, ours  # at once: other threads read both
+            self._published_cache = every, ours  # at once: other threads read both
         return ours
 
     def overlap(self, config: SimulationConfig) -> Overlap:

@@ -55,7 +55,7 @@ class Application(Corpora):
             return known.status
         return self._submit(self.identity(config), config, owner_pid, batch=batch)
 
-    def submit_again(self, config: SimulationConfig, *, owner_pid: int | None = None, batch: bool = False) -> RunStatus:
+    def resubmit(self, config: SimulationConfig, *, owner_pid: int | None = None, batch: bool = False) -> RunStatus:
         """Have a run that is done computed once more beside the first, which stays as it is; one that is not done is
         submitted. A repetition that was done before makes room for the new one. Raises what :meth:`submit` raises, and
         InvalidConfig where the keys of the noise are gone."""
@@ -82,7 +82,7 @@ class Application(Corpora):
         from engine.cluster import supervisor
         from engine.service import budget_service
 
-        self.allow(_DEEDS[kind], identity)
+        self.authorize(_DEEDS[kind], identity)
         plan = self.plan(config)
         embeddings.find(config.embeddings)
         if own := embeddings.own_in_context(config.language_model, self.settings):
@@ -113,7 +113,7 @@ class Application(Corpora):
         """Have many runs computed, in this order, or computed again. batch: whether they come after all that somebody
         waits for. Raises what :meth:`submit` raises, before any is stored if a configuration does not fit; what was
         stored is kept."""
-        wanted, submit = list(configs), self.submit_again if again else self.submit
+        wanted, submit = list(configs), self.resubmit if again else self.submit
         for config in wanted:
             self.plan(config)
             known = self.find(config) if again else None
@@ -124,9 +124,9 @@ class Application(Corpora):
     def cancel(self, identity: str) -> RunStatus:
         """Stop a run that waits or runs; what it recorded stays, and it can be taken up again. Raises RunNotFound,
         NotAllowed where it is somebody else's too."""
-        self.allow("cancel", identity)
+        self.authorize("cancel", identity)
         self._store.cancel(identity)
-        self._looks.pop(identity, None)
+        self._status_cache.pop(identity, None)
         return self.status(identity)
 
     def delete(self, identity: str) -> None:
@@ -134,8 +134,8 @@ class Application(Corpora):
         RunNotFound, NotAllowed, or InvalidConfig for a published run."""
         if identity in self._published.by_id:
             raise InvalidConfig(f"run {identity} is published: its file is in {self.settings.published.name}/")
-        self.allow("delete", identity)
-        self._ends.pop(identity, None)
+        self.authorize("delete", identity)
+        self._final_records.pop(identity, None)
         if not self._store.delete(identity):
             return
         for name in (paths.checkpoint_name(identity), audits.name_of(identity)):
@@ -146,7 +146,7 @@ class Application(Corpora):
     def write_note(self, identity: str, text: str) -> None:
         """Put a note beside one of the user's runs; an empty one removes it. Raises RunNotFound, NotAllowed,
         InvalidConfig."""
-        self.allow("note", identity)
+        self.authorize("note", identity)
         if len(text) > LONGEST_NOTE:
             raise InvalidConfig(f"the note has {len(text):,} characters, expected at most {LONGEST_NOTE:,}")
         self._store.write_note(identity, text.strip())
@@ -154,7 +154,7 @@ class Application(Corpora):
     def publish(self, identity: str, *, model: bool = False) -> "Path":
         """Write a finished run to the folder of published results, and its tagger beside it where wanted (``model``,
         weights in float16). Raises RunNotFound, InvalidConfig, NotAllowed, StoreError."""
-        self.allow("publish", identity, Role.ADMIN)
+        self.authorize("publish", identity, Role.ADMIN)
         run = self.get(identity)
         if run.kind != RunKind.RUN:
             raise InvalidConfig(f"run {identity} repeats another: the first one is what can be published")
@@ -171,10 +171,10 @@ class Application(Corpora):
     def audits(self) -> dict[str, Audit]:
         """What was measured of privacy, by the run with the same configuration: the user's own before published
         ones."""
-        self.settings.artefacts.bring_all(audits.FOLDER)
+        self.settings.artefacts.sync_folder(audits.FOLDER)
         return audits.read_all(self.settings.published) | self._seen_of(audits.read_all(self.settings.artefacts.folder))
 
-    def training(self, identity: str) -> "Training":
+    def scenario(self, identity: str) -> "Training":
         """What the ledger is of: a run that is done and promises what its plan says. Raises RunNotFound, StoreError,
         InvalidConfig where nothing is promised, or its corpus is not here to see who holds what."""
         from engine.federated import accounting
@@ -194,11 +194,11 @@ class Application(Corpora):
                 return accounting.training(run.config, self.plan(run.config), longest)
         return Training.of(run.config, run.provenance.train_sentences if run.provenance else 0)
 
-    def keep_audit(self, audit: Audit) -> None:
+    def save_audit(self, audit: Audit) -> None:
         """Keep it in place of an earlier one; a look at its corpus. Raises StoreError."""
         from engine.service import budget_service
 
-        self.allow("audit", audit.run_id)
+        self.authorize("audit", audit.run_id)
         audits.write(audit, self.settings.artefacts)
         budget_service.book(
             self, budget_service.unprotected_accesses(self, audit.run_id, audit.config, budget_service.AUDIT)
@@ -209,9 +209,9 @@ class Application(Corpora):
         published one. Raises RunNotFound if none was kept, StoreError, also where the file is another run's."""
         from engine.training.model import Model
 
-        self._refuse_unseen(identity)
+        self._require_visible(identity)
         name = paths.model_name(identity, platform)
-        if path := self.settings.artefacts.find(name):
+        if path := self.settings.artefacts.get(name):
             model = Model.load(path)
             if identity not in (model.run_id, reproducibility.repeat_id(model.run_id)):
                 raise StoreError(f"The tagger {path.name} is refused: it is that of run {model.run_id}.")
@@ -222,11 +222,11 @@ class Application(Corpora):
 
     def has_model(self, identity: str) -> bool:
         """Whether the tagger of a run is here, kept or published. Raises RunNotFound, StoreError."""
-        self._refuse_unseen(identity)
+        self._require_visible(identity)
         name = paths.model_name(identity)
-        return bool(self.settings.artefacts.find(name)) or (self.settings.published / name).is_file()
+        return bool(self.settings.artefacts.get(name)) or (self.settings.published / name).is_file()
 
-    def offers(self) -> list[AvailableModel]:
+    def available_models(self) -> list[AvailableModel]:
         """The taggers that any text can be tagged with: the published ones, then those of the user's own runs. Raises
         StoreError."""
         return tagging_client.available_models(self)
@@ -237,23 +237,23 @@ class Application(Corpora):
         """What the taggers of these runs say of a text, in a process of its own: seconds at first, then one for 500
         words. tell: is told what is going on. Raises InvalidConfig, RunNotFound, TrainingFailed."""
         for identity in identities:
-            self._refuse_unseen(identity)
-        return self._desk.ask(text, identities, tell)
+            self._require_visible(identity)
+        return self._tagging_client.tag(text, identities, tell)
 
     @cached_property
-    def _desk(self) -> TaggingClient:
+    def _tagging_client(self) -> TaggingClient:
         return TaggingClient(self.settings)
 
-    def of(self, person: User) -> Self:
+    def for_user(self, person: User) -> Self:
         """See :meth:`Catalogue.of`; all of them ask at one desk."""
-        theirs = super().of(person)
-        theirs.__dict__["_desk"] = self._desk
+        theirs = super().for_user(person)
+        theirs.__dict__["_desk"] = self._tagging_client
         return theirs
 
     def close(self) -> None:
         """Let go of the database, and of the process that tags."""
         if "_desk" in self.__dict__:
-            self._desk.close()
+            self._tagging_client.close()
         super().close()
 
     def models(self) -> dict[str, int]:
@@ -268,12 +268,12 @@ class Application(Corpora):
         """Remove the taggers of these runs, by default all that were kept; runs and records stay. Raises NotAllowed,
         StoreError."""
         if identities is None:
-            self.allow("forget taggers", "all", Role.ADMIN)
+            self.authorize("forget taggers", "all", Role.ADMIN)
         else:
             identities = list(identities)
             for identity in identities:
-                self.allow("forget taggers", identity)
-                self.own("run", identity)
+                self.authorize("forget taggers", identity)
+                self.require_owner("run", identity)
         self._forget_models(identities)
 
     def _forget_models(self, identities: Iterable[str] | None) -> None:
@@ -282,9 +282,9 @@ class Application(Corpora):
             if wanted is None or paths.run_of_model(name) in wanted:
                 self.settings.artefacts.remove(name)
 
-    def _refuse_unseen(self, identity: str) -> None:
+    def _require_visible(self, identity: str) -> None:
         """Raise RunNotFound for somebody else's run."""
-        if self.person and identity not in self._published.by_id:
+        if self.user and identity not in self._published.by_id:
             self._store.status(identity)
 
     def _seen_of(self, found: dict[str, _T]) -> dict[str, _T]:
@@ -295,7 +295,7 @@ class Application(Corpora):
     def studies(self) -> dict[str, Study]:
         """Searches for a recipe by name, the user's own before the published ones. The shell alone can make any, so of
         those who sign in admins see them."""
-        own = [] if self.person and not self.person.role.may(Role.ADMIN) else [self.settings.home]
+        own = [] if self.user and not self.user.role.may(Role.ADMIN) else [self.settings.home]
         return tuning_studies.read_all(*own, self.settings.published)
 
     def resume(self, *, owner_pid: int | None = None) -> None:

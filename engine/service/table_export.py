@@ -19,7 +19,7 @@ KINDS = {".csv": "text/csv", ".parquet": "application/vnd.apache.parquet"}
 def runs_table(found: Iterable[Overview]) -> pd.DataFrame:
     """A row for each run: where it stands, each setting by its name in configurations, and what the newest record has,
     of the test part where it is the last (``part``). ε = ∞ is infinity. Times are UTC."""
-    return _table([_run(each.run, each.last, each.note) for each in found])
+    return _table([_run(each.run, each.last_record, each.note) for each in found])
 
 
 def records_table(runs: Iterable[Run]) -> pd.DataFrame:

@@ -75,7 +75,7 @@ class TaggingClient:
         self._number = 0
         self._heard = b""
 
-    def ask(self, text: str, identities: Collection[str], tell: Callable[[str], None]) -> TaggingResult:
+    def tag(self, text: str, identities: Collection[str], tell: Callable[[str], None]) -> TaggingResult:
         """What the taggers of these runs say of a text. tell: is told what is going on; it may raise. Raises
         InvalidConfig for a text that is empty or too long, TrainingFailed if the process breaks down."""
         if not text.strip():

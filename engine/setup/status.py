@@ -96,7 +96,7 @@ def being_made(parts: Collection[str]) -> Progress | None:
 def alone(waiting: Callable[[], None]) -> Iterator[None]:
     """Hold the environment's lock. waiting: called again and again while another process has it; it may raise. Raises
     StoreError where nobody may write to the environment."""
-    with _locks().alone(_LOCK, waiting):
+    with _locks().lock(_LOCK, waiting):
         yield
 
 

@@ -34,7 +34,7 @@ def report_steps(steps: int) -> list[int]:
 def due_moments(plan: FederatedPlan) -> list[int]:
     """When records are due, ascending, the last moment of the run included: after how many steps of a client alone, or
     of several clients after how many rounds, some of which may have had no participant."""
-    if not plan.alone:
+    if not plan.is_central:
         return report_steps(len(plan.rounds))
     ends = (int(plan.ends[number - 1]) for number in report_steps(len(plan.rounds)))
     return sorted({*ends, *report_steps(plan.steps)})
@@ -79,7 +79,7 @@ class Recorder:
         self._last: Progress | None = None
         """The last one that ended a round."""
 
-    def saw(self, progress: Progress) -> None:
+    def observe(self, progress: Progress) -> None:
         """What happened just now."""
         self.done = _after(self.done, progress)
         self._since += [progress.step] if progress.step else []
@@ -90,12 +90,12 @@ class Recorder:
 
     @property
     def _moment(self) -> int:
-        return self.done.step if self._plan.alone else self.done.rounds
+        return self.done.step if self._plan.is_central else self.done.rounds
 
     @property
     def due(self) -> bool:
         """Whether a record is due now."""
-        return self._moment in self._due and (self._plan.alone or self._round_is_over)
+        return self._moment in self._due and (self._plan.is_central or self._round_is_over)
 
     @property
     def test_is_due(self) -> bool:
@@ -108,7 +108,9 @@ class Recorder:
         """What is going on, in words."""
         rounds = len(self._plan.rounds)
         return (
-            "training" if self._plan.alone else f"training, round {min(self.done.rounds + 1, rounds):,} of {rounds:,}"
+            "training"
+            if self._plan.is_central
+            else f"training, round {min(self.done.rounds + 1, rounds):,} of {rounds:,}"
         )
 
     @property
@@ -180,7 +182,7 @@ class Recorder:
 
     def _federated(self) -> FederatedRound | None:
         """What the last round moved; None in central training."""
-        if self._plan.alone:
+        if self._plan.is_central:
             return None
         exchange = self._last.exchange if self._last else None
         return FederatedRound(
@@ -213,7 +215,7 @@ class Recorder:
         """How often the planned noise is in the sum of so many clients, as a variance."""
         if not self._plan.local or not clients:
             return 1.0
-        return clients / (clients - max_dropouts(clients)) if self._plan.mechanism.in_shares else clients
+        return clients / (clients - max_dropouts(clients)) if self._plan.mechanism.distributed_noise else clients
 
     def _summary(self) -> dict[str, Any]:
         """Means over the sentences sampled since the last record; 0 if there were none."""

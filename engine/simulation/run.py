@@ -61,7 +61,7 @@ def simulate(
     on_stage("training", done.step / plan.steps)
     for progress in run.train(done.rounds, done.step - plan.steps_before(done.rounds)):
         go_on()
-        recorder.saw(progress)
+        recorder.observe(progress)
         if progress.taken % 10 == 0 or progress.round is not None:
             on_stage(recorder.stage, progress.taken / plan.steps)
         if not recorder.due:

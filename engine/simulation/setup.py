@@ -162,8 +162,8 @@ def build_client_models(
             table=arrays.vectors,
             backend=backend_of(tagger, config.training.loss, backend),
             shared=common,
-            begins=begins,
-            own=slice(start, end) if end > start else slice(0, 0),
+            initial_size=begins,
+            private_slice=slice(start, end) if end > start else slice(0, 0),
             first=first,
             layers=tagger.stretches,
         )
@@ -185,7 +185,7 @@ def _first_weights(sides: Sequence[ClientModel], seeds: Seeds) -> np.ndarray:
         else np.zeros(0, dtype=np.float32)
         for number, tagger in enumerate(taggers)
     ]
-    if sides[0].holding.begins:
+    if sides[0].holding.initial_size:
         return np.concatenate([part for some in own for part in (common, some)])
     return np.concatenate([common, *own])
 

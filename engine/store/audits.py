@@ -30,9 +30,9 @@ def write(audit: Audit, artefacts: ArtifactStore) -> Path:
     """Keep an audit in place of the one of the same run. Raises StoreError."""
     name = name_of(audit.run_id)
     values = _without_infinities(dataclasses.asdict(audit) | {"config": audit.config.to_dict()})
-    with artefacts.making(name, "The audit") as passing:
+    with artefacts.write(name, "The audit") as passing:
         passing.write_text(json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8")
-    return artefacts.here(name)
+    return artefacts.local_path(name)
 
 
 def _without_infinities(value: Any) -> Any:

@@ -130,7 +130,7 @@ def charge(connection: Connection, wishes: Sequence[ChargeRequest]) -> None:
         share = now.with_more(wish.stream, cost, again=wish.again)
         if not share <= 1:
             raise BudgetExceeded(refusal(now, share))
-        earlier = next((each.booked for each in now.bookings if each.stream == wish.stream), 0.0)
+        earlier = next((each.rdp for each in now.bookings if each.stream == wish.stream), 0.0)
         whole = earlier + cost if wish.again else max(earlier, cost)
         steps: dict[str, Any] = {
             "steps": wish.steps,
@@ -194,8 +194,8 @@ def _folded(corpus: str, name: str, entries: Sequence[dict[str, Any]], seal: str
                 stream=entry["stream"],
                 run=entry["run"],
                 what=entry["what"],
-                booked=float(entry["cost"]),
-                open=entry["kind"] == BOOKED,
+                rdp=float(entry["cost"]),
+                pending=entry["kind"] == BOOKED,
                 at=entry["at"],
                 parties=entry.get("parties", ""),
             )
@@ -206,7 +206,7 @@ def _folded(corpus: str, name: str, entries: Sequence[dict[str, Any]], seal: str
         totals=tuple(totals),
         bookings=tuple(booked.values()),
         looks=tuple(looks),
-        seal=seal,
+        chain_hash=seal,
     )
 
 

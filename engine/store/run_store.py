@@ -64,12 +64,12 @@ class RunStore:
 
     def __init__(self, address: str) -> None:
         self._database = Database(address)
-        self.person: User | None = None
+        self.user: User | None = None
 
-    def of(self, person: User) -> "RunStore":
+    def for_user(self, person: User) -> "RunStore":
         """The same database for one person, for whom the runs of others are not there unless they are shared."""
         theirs = copy.copy(self)
-        theirs.person = person
+        theirs.user = person
         return theirs
 
     # What anyone may do
@@ -97,14 +97,14 @@ class RunStore:
         queued: dict[str, Any] = {"state": RunState.QUEUED, "stage": "", "created": now, "attempts": 0}
         queued["batch"] = int(batch)
         again = {"error": None, "started": None, "finished": None, "heartbeat": None, "token": None}
-        with self.alone() as connection:
+        with self.exclusive() as connection:
             state = connection.execute(select(runs.c.state).where(runs.c.run_id == run_id)).scalar()
             under_way = state is not None and state not in (RunState.FAILED, RunState.CANCELLED)
             if not under_way:
-                permissions.refuse_more(connection, self.person)
-            if self.person:
-                permissions.grant(connection, permissions.RUN, run_id, self.person.name)
-                queued["owner"] = self.person.name
+                permissions.refuse_more(connection, self.user)
+            if self.user:
+                permissions.grant(connection, permissions.RUN, run_id, self.user.name)
+                queued["owner"] = self.user.name
             if under_way:
                 if not batch:
                     connection.execute(update(runs).where(runs.c.run_id == run_id).values(batch=0))
@@ -120,7 +120,7 @@ class RunStore:
         RunNotFound, NotAllowed."""
         with self.begin() as connection:
             self._existing(connection, run_id, alone=True)
-            permissions.refuse_others(connection, permissions.RUN, run_id, self.person, alone=True)
+            permissions.refuse_others(connection, permissions.RUN, run_id, self.user, alone=True)
             connection.execute(
                 update(runs)
                 .where(runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))
@@ -186,7 +186,7 @@ class RunStore:
         last = func.max(records.c.round).label("round")
         for first in range(0, len(wanted), _AT_ONCE):
             asked = records.c.run_id.in_(wanted[first : first + _AT_ONCE])
-            seen = permissions.in_sight(self.person, records.c.run_id)
+            seen = permissions.in_sight(self.user, records.c.run_id)
             newest = select(records.c.run_id, last).where(asked, *seen).group_by(records.c.run_id).subquery()
             same = and_(records.c.run_id == newest.c.run_id, records.c.round == newest.c.round)
             with self.begin() as connection:
@@ -206,7 +206,7 @@ class RunStore:
         NotAllowed."""
         with self.begin() as connection:
             self._existing(connection, run_id, alone=True)
-            permissions.refuse_others(connection, permissions.RUN, run_id, self.person)
+            permissions.refuse_others(connection, permissions.RUN, run_id, self.user)
             connection.execute(delete(notes).where(notes.c.run_id == run_id))
             if text:
                 connection.execute(insert(notes).values(run_id=run_id, text=_storable(text)))
@@ -215,10 +215,10 @@ class RunStore:
         """Forget a run with its records and its note; one under way is stopped by it. What it took of a budget stays
         booked. One that is somebody else's too is forgotten for this person alone: then the answer is false. Raises
         RunNotFound, NotAllowed."""
-        with self.alone() as connection:
+        with self.exclusive() as connection:
             self._existing(connection, run_id, alone=True)
-            permissions.refuse_others(connection, permissions.RUN, run_id, self.person)
-            if permissions.is_others_too(connection, permissions.RUN, run_id, self.person):
+            permissions.refuse_others(connection, permissions.RUN, run_id, self.user)
+            if permissions.is_others_too(connection, permissions.RUN, run_id, self.user):
                 return False
             permissions.withdraw(connection, permissions.RUN, run_id)
             unfinished = (runs.c.run_id == run_id, runs.c.state.in_(_UNFINISHED))
@@ -344,7 +344,7 @@ class RunStore:
             yield connection
 
     @contextmanager
-    def alone(self) -> Iterator[Connection]:
+    def exclusive(self) -> Iterator[Connection]:
         """One transaction, between whose question and answer nobody else books or, in SQLite, writes at all. Raises
         StoreError."""
         with self.begin() as connection:
@@ -360,7 +360,7 @@ class RunStore:
 
     @property
     def _sight(self) -> tuple[ColumnElement[bool], ...]:
-        return permissions.in_sight(self.person, runs.c.run_id)
+        return permissions.in_sight(self.user, runs.c.run_id)
 
     def _existing(self, connection: Connection, run_id: str, *, alone: bool = False) -> Row[Any]:
         """The run. alone: nobody else changes it until the transaction ends."""

@@ -177,7 +177,7 @@ class DPSGD:
         for group in groups[1:]:
             left -= self.clipped_sum(group, cut=batches_of_few)[0]
         gap = float(np.linalg.norm(left))
-        monitor.saw_sum(norms, gap, lambda: self._unsure(groups))
+        monitor.observe_sum(norms, gap, lambda: self._unsure(groups))
 
     def _unsure(self, groups: list[np.ndarray]) -> float:
         """How far the sum over these groups moves when each weight does by its last digit (L2): an LSTM that much noise

@@ -27,11 +27,11 @@ def show(runs: Application) -> None:
     else:
         st.caption("Nothing waits or runs.")
     st.markdown("#### Who did what")
-    found = runs.deeds(_SHOWN)
+    found = runs.audit_log(_SHOWN)
     left, right = st.columns(2)
     person = left.selectbox("Person", [None, *sorted({each.person for each in found})], format_func=_all)
-    deed = right.selectbox("Deed", [None, *sorted({each.deed for each in found})], format_func=_all)
-    listed = [each for each in found if person in (None, each.person) and deed in (None, each.deed)]
+    deed = right.selectbox("Deed", [None, *sorted({each.action for each in found})], format_func=_all)
+    listed = [each for each in found if person in (None, each.person) and deed in (None, each.action)]
     frame = pd.DataFrame(rows(listed))
     st.dataframe(
         frame,
@@ -55,7 +55,7 @@ def rows(found: Sequence[AuditLogEntry]) -> list[dict[str, Any]]:
         {
             "when": datetime.fromtimestamp(each.at, UTC),
             "person": each.person,
-            "deed": each.deed,
+            "deed": each.action,
             "of": each.subject,
             "": "✗ refused" if each.refused else "",
         }

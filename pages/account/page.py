@@ -16,6 +16,6 @@ with st.container(horizontal=True, vertical_alignment="center"):
 st.markdown("\n".join(f"- {each}" for each in messages.allowed(person.role)))
 if person.role.may(Role.RUNNER):
     own = [run for run in runs.runs_of() if run.owner == person.name]
-    st.markdown(messages.holds(person, own, len(runs.brought())))
+    st.markdown(messages.holds(person, own, len(runs.own_corpora())))
 if person.role.may(Role.ADMIN):
     log.show(runs)

@@ -11,7 +11,7 @@ from pages.shared import address, tables
 def at_risk(runs: Application, corpus: str, found: MembershipAudit) -> None:
     """A table; what of the text cannot be had is said."""
     try:
-        texts = _texts(runs, repr(runs.person), corpus, tuple(number for number, _ in found.at_risk))
+        texts = _texts(runs, repr(runs.user), corpus, tuple(number for number, _ in found.at_risk))
     except EpsilonError as error:
         texts = {}
         st.caption(f"Their text is not here: {address.plain(str(error))}")

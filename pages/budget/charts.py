@@ -10,8 +10,8 @@ from pages.shared.charts import plain_layout
 def bar(now: BudgetState, key: str) -> go.Figure:
     """One bar to 100 %, a piece for each booking in the order in which they came, hatched while it is under way."""
     figure = go.Figure()
-    allowance = now.budget.filter.allowance if now.budget else 1.0
-    pieces = [(each.booked / allowance, each.what, each.open) for each in now.bookings]
+    allowance = now.budget.filter.capacity if now.budget else 1.0
+    pieces = [(each.rdp / allowance, each.what, each.pending) for each in now.bookings]
     left = max(0.0, 1 - now.share)
     for share, what, under_way in pieces:
         figure.add_bar(

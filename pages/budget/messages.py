@@ -45,12 +45,12 @@ def answer(now: BudgetState) -> str:
 
 def bookings(now: BudgetState) -> list[dict[str, Any]]:
     """A row for each, the newest first."""
-    allowance = now.budget.filter.allowance if now.budget else 1.0
+    allowance = now.budget.filter.capacity if now.budget else 1.0
     return [
         {
-            "share": 100 * each.booked / allowance,
+            "share": 100 * each.rdp / allowance,
             "what": each.what,
-            "": "under way" if each.open else "ended",
+            "": "under way" if each.pending else "ended",
             "identity": each.run,
             "booked": each.at[:16].replace("T", " "),
         }

@@ -27,7 +27,7 @@ heading.markdown(f"### {messages.answer(now)}")
 st.markdown(messages.WHAT)
 share = tables.number("% of the budget", format="%.1f")
 if now.budget:
-    show(charts.bar(now, key=f"budget-{now.seal[:8]}"), key="bar", label=messages.answer(now))
+    show(charts.bar(now, key=f"budget-{now.chain_hash[:8]}"), key="bar", label=messages.answer(now))
     if now.bookings:
         st.markdown("#### What spent it")
         tables.show(messages.bookings(now), {"share": share})
@@ -71,7 +71,7 @@ with st.expander(
         )
 st.markdown(messages.HOLDS)
 if now.budget:
-    st.caption(f"Seal of the last entry: `{now.seal}`")
+    st.caption(f"Seal of the last entry: `{now.chain_hash}`")
     downloads.button(
         "Take it away as JSON",
         lambda: json.dumps(account_fields(now, possible), ensure_ascii=False, indent=1),

@@ -39,7 +39,11 @@ class Axis:
 
 def finished(found: Sequence[Overview]) -> list[tuple[Overview, RoundRecord]]:
     """Runs that have a test score, with their last record."""
-    return [(each, each.last) for each in found if each.last and each.last.final and each.last.test]
+    return [
+        (each, each.last_record)
+        for each in found
+        if each.last_record and each.last_record.final and each.last_record.test
+    ]
 
 
 def axes(found: Sequence[Overview]) -> list[Axis]:

@@ -21,7 +21,7 @@ def layers(run: Run, *, key: str) -> go.Figure:
     for name in run.records[-1].layer_norms:
         series[name] = [record.layer_norms.get(name) for record in run.records]  # type: ignore[misc]
     clip_norm = run.config.privacy.clip_norm
-    if clip_norm and not run.config.privacy.kind.whole_clients:
+    if clip_norm and not run.config.privacy.kind.client_level:
         series[f"clip norm {clip_norm:g}"] = [clip_norm] * len(run.records)
     figure = _over_steps(run, series, "L2 norm before clipping (log)", key, log=True)
     quiet = {"dash": "dot", "width": 1.5, "color": palette.QUIET}
@@ -209,7 +209,7 @@ def pictures(run: Run, *, key: str) -> dict[str, go.Figure]:
     """All pictures of a run, by their titles; those that have nothing to show are left out."""
     privacy, last = run.config.privacy, run.records[-1]
     found: dict[str, go.Figure] = {}
-    if privacy.clip_norm and not privacy.kind.whole_clients:
+    if privacy.clip_norm and not privacy.kind.client_level:
         found["Gradients clipped"] = clipped(run, key=f"clipped-{key}")
     if last.noise_to_signal is not None:
         found["Noise beside the signal"] = noise(run, key=f"noise-{key}")

@@ -184,12 +184,12 @@ def verdict(run: Run) -> str:
     last, privacy = run.records[-1], run.config.privacy
     parts = []
     if last.noise_to_signal is not None:
-        of = "of a round" if privacy.kind.whole_clients else "of a step"
+        of = "of a round" if privacy.kind.client_level else "of a step"
         parts.append(f"The noise {of} is {_times(last.noise_to_signal)} the sum that it is added to (L2).")
     walk = noise_walk(run.config, last.step) if privacy.private else None
     if walk is not None:
         parts.append(f"Noise alone has moved each weight by about {walk:.2g}; weights begin at about {_START}.")
-    if privacy.clip_norm and not privacy.kind.whole_clients:
+    if privacy.clip_norm and not privacy.kind.client_level:
         parts.append(_clipping(last, privacy.clip_norm))
     if last.federation and len(last.federation.update_norms) > 1:
         parts.append(f"The clients' weights lie {last.federation.drift:.3g} from their mean after a round (L2).")

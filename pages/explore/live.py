@@ -35,7 +35,7 @@ def show(runs: Application, config: SimulationConfig, preview: Preview, title: s
     st.session_state.shown_run, st.session_state.shown_seeds = run, seeds
     going_on = any(not each.status.state.final for each in [run, *seeds] if each)
     view = st.fragment(_view, run_every=POLL_SECONDS if going_on else None)
-    view(runs, config, preview, title, runs.tradeoff(config))
+    view(runs, config, preview, title, runs.runs_by_noise(config))
 
 
 def _view(runs: Application, config: SimulationConfig, preview: Preview, title: str, finished: Sequence[Run]) -> None:
@@ -92,7 +92,7 @@ def _newer_seeds(runs: Application) -> list[Run]:
 def _newer(runs: Application, run: Run) -> Run:
     """The run with what has been recorded since; as it was, and a sentence, where the database does not say."""
     try:
-        return runs.newer(run)
+        return runs.refresh(run)
     except StoreError as error:
         st.warning(address.plain(str(error)), icon=":material/warning:")
         return run

@@ -25,7 +25,7 @@ def answer(run: Run | None, preview: Preview, reference: EntityScores | None, se
     """The first thing a reader sees: what this configuration gives, or what stands between. seeds: what it gives over
     several of them."""
     if run and run.final and run.final.test:
-        return f"{_done(run.final, run.final.test, reference, seeds)} {preview.overlap.flattery()}".strip()
+        return f"{_done(run.final, run.final.test, reference, seeds)} {preview.overlap.optimism_bias()}".strip()
     if run is None:
         return f"Nobody has run this yet. It would cost {cost(preview.privacy)}."
     state = run.status.state
@@ -130,8 +130,8 @@ def assumptions(privacy: PrivacySpent, config: SimulationConfig) -> str:
     if math.isinf(privacy.epsilon):
         return f"Not private: nothing is promised to anybody · seed {config.seed}"
     drawn = "Poisson sampling" if config.privacy.sampling == "poisson" else "fixed batches, no amplification"
-    if config.privacy.kind.by_clients:
-        share = "a share of the noise" if config.privacy.kind.in_shares else "noise"
+    if config.privacy.kind.client_side_noise:
+        share = "a share of the noise" if config.privacy.kind.distributed_noise else "noise"
         drawn = f"{share} on each update"
     accountant = "exact accounting" if privacy.accountant == "exact" else f"{privacy.accountant.upper()} accountant"
     drawn += " · noise from the operating system" if config.privacy.noise_source == "system" else ""
@@ -245,7 +245,7 @@ WORST_PERSON_OF_SEVERAL = f"{WORST_PERSON} This holds wherever they lie, at one 
 
 def no_person(config: SimulationConfig) -> str:
     """Why there is no ε for a person with several sentences; empty if there is one."""
-    if config.privacy.kind.whole_clients:
+    if config.privacy.kind.client_level:
         return (
             "Somebody whose sentences all lie at one client is protected with it. Whoever has some at several clients "
             "is a group of clients, and is promised less than that ε."

@@ -25,7 +25,7 @@ def bring(runs: Application) -> None:
     if not session.can_run():
         return
     whose = "**everybody who opens this dashboard** sees it and its runs, until it is deleted here"
-    if runs.person:
+    if runs.user:
         whose = "nobody but you, and the admins, sees it until you share it"
     with st.popover("Use a corpus of your own", type="tertiary", icon=":material/upload_file:"):
         st.markdown(
@@ -74,13 +74,13 @@ def manage(runs: Application, info: CorpusInfo) -> None:
     if not info.name.startswith(OWN):
         return
     try:
-        runs.own("corpus", info.name)
+        runs.require_owner("corpus", info.name)
     except NotAllowed:
         st.caption("Somebody else shares this corpus with you.")
         return
-    label = "Share, rename or delete it" if runs.person else "Rename or delete it"
+    label = "Share, rename or delete it" if runs.user else "Rename or delete it"
     with st.popover(label, type="tertiary", icon=":material/edit:"):
-        if runs.person:
+        if runs.user:
             _share(runs, info)
         try:
             number = len(runs.runs_of(info.name))
@@ -105,7 +105,7 @@ def manage(runs: Application, info: CorpusInfo) -> None:
 
 
 def _for_all(runs: Application) -> str:
-    return "" if runs.person else ", for everybody"
+    return "" if runs.user else ", for everybody"
 
 
 def _share(runs: Application, info: CorpusInfo) -> None:

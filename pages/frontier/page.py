@@ -12,7 +12,7 @@ from pages.shared.plotly_component import show
 
 runs = session.application()
 found = runs.overview()
-done = {each.run.config.corpus for each in found if each.last and each.last.final}
+done = {each.run.config.corpus for each in found if each.last_record and each.last_record.final}
 here = sorted(done, key=lambda name: (name != "conll2003", name))
 if not here:
     st.markdown("### No run is done yet: start one on the page Explore.")
@@ -23,7 +23,11 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     metric = st.segmented_control(
         "F1 counted", list(METRICS), default="entity", format_func=METRICS.__getitem__, required=True
     )
-    tests = [each.last.test for each in found if each.run.config.corpus == corpus and each.last and each.last.test]
+    tests = [
+        each.last_record.test
+        for each in found
+        if each.run.config.corpus == corpus and each.last_record and each.last_record.test
+    ]
     kinds = [frontier.ALL, *sorted({name for test in tests for name in test.strict})]
     kind = st.selectbox("Names", kinds, width=160, disabled=metric == "published")
 settings = frontier.settings(found, corpus, metric, kind)
@@ -47,4 +51,6 @@ seeded_noise_notice.caption()
 if not by_tokens:
     st.caption("The printed rows are token scores: choose “As published” to see them at the ε of honest accounting.")
 tables.show(frontier.rows(best, top), {"F1": tables.number(f"F1, {METRICS[metric].lower()}", format="%.3f")})
-tables.older(each.run for each in found if each.run.config.corpus == corpus and each.last and each.last.final)
+tables.older(
+    each.run for each in found if each.run.config.corpus == corpus and each.last_record and each.last_record.final
+)

@@ -56,8 +56,8 @@ def settings(found: Sequence[Overview], corpus: str, metric: str, kind: str) -> 
     by_id = {each.run.run_id: each for each in here}
     result = []
     for config, by_seed in configurations(here).items():
-        tested = [each for run_id in by_seed.values() if (each := by_id[run_id]).last and each.last.test]
-        lasts = [each.last for each in tested if each.last]
+        tested = [each for run_id in by_seed.values() if (each := by_id[run_id]).last_record and each.last_record.test]
+        lasts = [each.last_record for each in tested if each.last_record]
         scores = [f1_of(last.test, metric, kind) for last in lasts if last.test]
         if scores:
             epsilon = max(last.privacy.epsilon for last in lasts)
@@ -70,7 +70,7 @@ def settings(found: Sequence[Overview], corpus: str, metric: str, kind: str) -> 
 
 
 def _alike(config: SimulationConfig) -> bool:
-    return not config.privacy.kind.whole_clients and config.privacy.sampling == "poisson"
+    return not config.privacy.kind.client_level and config.privacy.sampling == "poisson"
 
 
 def best(found: Sequence[Setting], clients: int | None = None) -> list[Setting]:

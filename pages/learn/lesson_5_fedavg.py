@@ -21,7 +21,7 @@ def show() -> None:
         setting = _chosen()
     run = federated.live(setting, session.application().settings)
     with left:
-        st.fragment(_watch, run_every=None if run.look().done else POLL_SECONDS)(setting)
+        st.fragment(_watch, run_every=None if run.poll().done else POLL_SECONDS)(setting)
 
 
 def _chosen() -> Setting:
@@ -53,7 +53,7 @@ def _chosen() -> Setting:
 
 def _watch(setting: Setting) -> None:
     run = federated.live(setting, session.application().settings)
-    seen = run.look()
+    seen = run.poll()
     if seen.error:
         st.error(address.plain(seen.error), icon=":material/error:")
         return

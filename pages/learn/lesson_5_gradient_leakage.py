@@ -60,7 +60,7 @@ def show(guess: float | None) -> None:
         st.markdown(f"#### {said}")
         draw(picture(readings, reading, guess), key="l5_read", label=said)
         _sentences(reading)
-    gradient_leakage.ahead(there, beside(chosen[0])).look()
+    gradient_leakage.ahead(there, beside(chosen[0])).poll()
 
 
 def beside(setting: Setting) -> tuple[Setting, ...]:

@@ -47,7 +47,7 @@ def show(runs: Application) -> None:
     types = [NAMED[name.partition("@")[0]].entity_types for name in config.platforms]
     parts = shared_parameters.parts(config, types, platform=max(range(len(types)), key=lambda each: len(types[each])))
     inputs = "Word vectors" if config.features == "vectors" else "Word vectors, and vectors of a public language model"
-    whole = fedner_2020.PLATFORM if config.privacy.kind.whole_clients else fedner_2020.SENTENCE
+    whole = fedner_2020.PLATFORM if config.privacy.kind.client_level else fedner_2020.SENTENCE
     scope = whole if config.privacy.private else fedner_2020.NOBODY
     each_step = config.federation.schedule == "gradients"
     st.html(drawing(parts, inputs, scope, each_step=each_step, together=config.federation.together))
@@ -73,7 +73,7 @@ def show(runs: Application) -> None:
 def _in_common(_runs: Application, name: str) -> tuple[int, int] | None:
     """Training sentences that are left out, and all; None where the corpora cannot be read."""
     try:
-        return _runs.in_common(name), _runs.train_sentences(name)
+        return _runs.shared_sentences(name), _runs.train_sentences(name)
     except EpsilonError:
         return None  # a run says why
 

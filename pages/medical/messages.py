@@ -48,8 +48,8 @@ def _gains(found: Sequence[Row], way: str) -> list[tuple[str, PairedDifference]]
 
 
 def _verdict(gains: Sequence[tuple[str, PairedDifference]]) -> str:
-    shown = [platform for platform, gain in gains if gain.shown and gain.mean > 0]
-    lost = [platform for platform, gain in gains if gain.shown and gain.mean < 0]
+    shown = [platform for platform, gain in gains if gain.significant and gain.mean > 0]
+    lost = [platform for platform, gain in gains if gain.significant and gain.mean < 0]
     if len(shown) == len(gains):
         return "a gain beyond chance on each platform"
     beyond = [_where(shown, "a gain beyond chance on"), _where(lost, "a cost beyond chance on")]

@@ -43,7 +43,7 @@ def gains(found: Sequence[Row]) -> list[dict[str, Any]]:
             "compared with": str(alone.cell.setting["trained"]),
             "gain, points": 100 * gain.mean,
             "95 % interval": f"{points_text(gain.interval.low)} to {points_text(gain.interval.high)}",
-            "told from chance": "yes" if gain.shown else "no",
+            "told from chance": "yes" if gain.significant else "no",
             "seeds": gain.number,
         }
         for together, alone, gain in fedner_2020.gains(found)

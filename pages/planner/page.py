@@ -20,7 +20,7 @@ SCORES = {
 
 runs = session.application()
 overview = runs.overview()
-finished = {each.run.config.corpus for each in overview if each.last and each.last.final}
+finished = {each.run.config.corpus for each in overview if each.last_record and each.last_record.final}
 here = sorted(finished, key=lambda name: (name != "conll2003", name))
 if not here:
     st.markdown("### Nothing can be planned yet: no run is done. Start one on the page Explore.")
@@ -28,7 +28,7 @@ if not here:
 heading = st.container()
 st.markdown("#### What is needed")
 corpus = st.selectbox("Corpus", here, format_func=titles.corpus, key="corpus", bind="query-params", width=320)
-found = evidence.done(((each.run, each.last) for each in overview), corpus)
+found = evidence.done(((each.run, each.last_record) for each in overview), corpus)
 try:
     target = controls.target(corpus, found)
 except InvalidConfig:

@@ -30,7 +30,7 @@ SIGNS = {
 
 def show(runs: Application) -> None:
     """The whole page. Raises StoreError."""
-    st.fragment(_view, run_every=POLL_SECONDS if runs.going_on() else None)(runs)
+    st.fragment(_view, run_every=POLL_SECONDS if runs.has_active() else None)(runs)
     actions.show_question()
 
 
@@ -49,7 +49,7 @@ def summary(found: Sequence[Overview]) -> str:
 
 def row(each: Overview, me: str | None = None) -> dict[str, Any]:
     """A run as a row. me: who has signed in, if anybody has to."""
-    run, last, config = each.run, each.last, each.run.config
+    run, last, config = each.run, each.last_record, each.run.config
     scores = _scores(last)
     return {
         "state": SIGNS[run.status.state] + (", attack" if run.kind == RunKind.AUDIT else ""),
@@ -74,7 +74,7 @@ def row(each: Overview, me: str | None = None) -> dict[str, Any]:
         "seconds": _seconds(run, last),
         "asked for": datetime.fromtimestamp(run.status.created) if run.status.created else None,
         "whose": _whose(run, me),
-        "note": each.note or run.status.error or (each.outcome.text if each.outcome else ""),
+        "note": each.note or run.status.error or (each.comparison.text if each.comparison else ""),
         "id": run.run_id,
     }
 
@@ -168,7 +168,7 @@ def _plain(value: Any) -> str:
 
 def _view(runs: Application) -> None:
     found = pagination.looked_at(runs)
-    st.markdown(f"### {pagination.among(found, runs.number())}{summary(found)}")
+    st.markdown(f"### {pagination.among(found, runs.count())}{summary(found)}")
     left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
     words = left.text_input(
         "Find",
@@ -185,7 +185,7 @@ def _view(runs: Application) -> None:
         format_func=SIGNS.__getitem__,
         on_change=pagination.to_the_newest,
     )
-    me = runs.person.name if runs.person else None
+    me = runs.user.name if runs.user else None
     kinds = ["yours", "published", "again", "attack", *(["others'"] if me else [])]
     whose = right.selectbox(
         "Whose",
@@ -271,7 +271,7 @@ def _actions(runs: Application, chosen: Sequence[Overview]) -> None:
             actions.each(runs.cancel, active)
         if st.button(f"Delete {len(mine)}" if mine else "Delete", disabled=not mine, icon=":material/delete:"):
             actions.ask(partial(actions.delete, runs, mine))
-        done = {each.run.run_id: each.run.config for each in chosen if each.last and each.last.final}
+        done = {each.run.run_id: each.run.config for each in chosen if each.last_record and each.last_record.final}
         firsts = [each.run.run_id for each in chosen if each.run.run_id in done and each.run.kind == RunKind.RUN]
         if st.button("Compare", disabled=not done, icon=":material/stacked_line_chart:"):
             compare_selection.ask(list(done.values()))
@@ -283,11 +283,11 @@ def _actions(runs: Application, chosen: Sequence[Overview]) -> None:
             help="Once more on this machine, beside the first run, to see whether it comes out the same. "
             "What came of it stands in its note.",
         ):
-            actions.each(lambda run_id: runs.submit_again(done[run_id], owner_pid=os.getpid()), firsts)
+            actions.each(lambda run_id: runs.resubmit(done[run_id], owner_pid=os.getpid()), firsts)
         if st.button(f"Note on {len(mine)}" if mine else "Note", disabled=not mine, icon=":material/edit_note:"):
             before = next(each.note for each in chosen if each.run.run_id in mine)
             actions.ask(partial(actions.note, runs, mine, before))
-        if runs.person:
+        if runs.user:
             _sharing(runs, mine)
         if not chosen:
             st.caption("Choose rows to cancel, delete, compare, run again or annotate them.")

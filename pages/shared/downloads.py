@@ -16,7 +16,7 @@ def button(
     runs = session.application()
 
     def taken() -> str | bytes:
-        runs.allow("export", name, Role.VIEWER)
+        runs.authorize("export", name, Role.VIEWER)
         return content()
 
     st.download_button(label, taken, name, mime, on_click="ignore", icon=icon, key=key)

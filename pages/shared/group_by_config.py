@@ -12,8 +12,10 @@ def configurations(found: Sequence[Overview]) -> dict[SimulationConfig, dict[int
     are alike but for the corpus's content or the engine; failed checks are left out."""
     kinds: dict[SimulationConfig, dict[int, str]] = {}
     for each in found:
-        bad = each.last is None or (each.last.noise_check is not None and each.last.noise_check.failed)
-        if each.last is not None and each.last.final and not bad:
+        bad = each.last_record is None or (
+            each.last_record.noise_check is not None and each.last_record.noise_check.failed
+        )
+        if each.last_record is not None and each.last_record.final and not bad:
             kinds.setdefault(seedless(each.run.config), {}).setdefault(each.run.config.seed, each.run.run_id)
     return {config: dict(sorted(runs.items())) for config, runs in kinds.items()}
 

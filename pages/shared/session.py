@@ -63,7 +63,7 @@ def _every() -> Application:
 
 @st.cache_resource(show_spinner=False, max_entries=1000, hash_funcs={User: repr})
 def _of(person: User) -> Application:
-    return _every().of(person)
+    return _every().for_user(person)
 
 
 def _warm_up_in_background(opened: Application) -> None:

@@ -7,7 +7,7 @@ from pages.shared import address, seeded_noise_notice, session
 from pages.try_it import messages, panels, redaction, text_input
 
 runs = session.application()
-offers = runs.offers()
+offers = runs.available_models()
 st.html(f"<style>{panels.STYLE}</style>")
 head = st.container()
 text, known = text_input.chosen()

@@ -28,42 +28,42 @@ def places(request, tmp_path):
 
 def test_what_one_writes_the_other_finds(places) -> None:
     one, two = places
-    assert one.find("models/a.npz") is None
-    with one.making("models/a.npz", "The tagger") as path:
+    assert one.get("models/a.npz") is None
+    with one.write("models/a.npz", "The tagger") as path:
         path.write_bytes(b"weights")
-    with one.making("encoded/b", "The corpus", folder=True) as folder:
+    with one.write("encoded/b", "The corpus", folder=True) as folder:
         (folder / "rows.npy").write_bytes(b"rows")
         (folder / "tags.json").write_text("[]")
     for artefacts in (two, one):
-        assert artefacts.find("models/a.npz").read_bytes() == b"weights"
-        assert sorted(file.name for file in artefacts.find("encoded/b").iterdir()) == ["rows.npy", "tags.json"]
+        assert artefacts.get("models/a.npz").read_bytes() == b"weights"
+        assert sorted(file.name for file in artefacts.get("encoded/b").iterdir()) == ["rows.npy", "tags.json"]
         assert artefacts.sizes("models") == {"models/a.npz": 7}
-    assert two.find("encoded/c") is None
+    assert two.get("encoded/c") is None
     assert two.sizes("nothing") == {}
 
 
 def test_what_changes_is_brought_again_and_what_is_removed_is_gone(places) -> None:
     one, two = places
     for content in (b"first", b"second"):
-        with one.making("checkpoints/a.npz", "The checkpoint") as path:
+        with one.write("checkpoints/a.npz", "The checkpoint") as path:
             path.write_bytes(content)
-        assert two.find("checkpoints/a.npz", changes=True).read_bytes() == content
+        assert two.get("checkpoints/a.npz", changes=True).read_bytes() == content
     two.remove("checkpoints/a.npz")
-    assert two.find("checkpoints/a.npz", changes=True) is None
-    with one.making("encoded/b", "The corpus", folder=True) as folder:
+    assert two.get("checkpoints/a.npz", changes=True) is None
+    with one.write("encoded/b", "The corpus", folder=True) as folder:
         (folder / "rows.npy").write_bytes(b"rows")
     one.remove("encoded/b")
-    assert two.find("encoded/b") is None
+    assert two.get("encoded/b") is None
     two.remove("never/there")
 
 
 def test_nothing_remains_of_what_was_not_written_to_its_end(places) -> None:
     one, _ = places
-    with one.making("models/a.npz", "The tagger") as path:
+    with one.write("models/a.npz", "The tagger") as path:
         path.write_bytes(b"old")
-    with pytest.raises(ZeroDivisionError), one.making("models/a.npz", "The tagger") as path:
+    with pytest.raises(ZeroDivisionError), one.write("models/a.npz", "The tagger") as path:
         path.write_bytes(b"half of the ne"[: 1 // 0])
-    found = one.find("models/a.npz")
+    found = one.get("models/a.npz")
     assert found.read_bytes() == b"old"
     assert [each.name for each in found.parent.iterdir()] == ["a.npz"]
 
@@ -72,8 +72,8 @@ def test_what_a_killed_process_had_begun_is_swept_and_what_others_write_is_not(t
     program = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from engine.artifact_store import written_whole\n"
-        "with written_whole(Path(sys.argv[1]), 'It') as path:\n"
+        "from engine.artifact_store import atomic_write\n"
+        "with atomic_write(Path(sys.argv[1]), 'It') as path:\n"
         "    path.write_bytes(b'half')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
@@ -110,21 +110,21 @@ def test_the_first_of_two_that_make_the_same_folder_wins(tmp_path: Path) -> None
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "models").write_text("in the way")
-    making = ArtifactStore(str(tmp_path), tmp_path).making("models/a.npz", "The tagger")
+    making = ArtifactStore(str(tmp_path), tmp_path).write("models/a.npz", "The tagger")
     with pytest.raises(StoreError, match=r"The tagger .*not be written .*models/a\.npz: "), making as path:
         path.write_bytes(b"")
 
 
 @pytest.mark.parametrize("name", ["../out", "/etc/passwd", "models/../../out", ""])
 def test_no_name_leaves_the_folder(places, name: str) -> None:
-    for ask in (places[0].here, places[0].find, places[0].remove):
+    for ask in (places[0].local_path, places[0].get, places[0].remove):
         with pytest.raises(StoreError, match="is no name"):
             ask(name)
 
 
 def test_an_address_that_nothing_knows_is_said(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"EPSILON_ARTEFACTS"):
-        ArtifactStore("nowhere://x", tmp_path).find("models/a.npz")
+        ArtifactStore("nowhere://x", tmp_path).get("models/a.npz")
 
 
 def test_a_copy_that_would_unpack_elsewhere_is_refused(tmp_path: Path) -> None:
@@ -139,14 +139,14 @@ def test_a_copy_that_would_unpack_elsewhere_is_refused(tmp_path: Path) -> None:
     system = fsspec.filesystem("memory")
     system.pipe("/hostile/encoded/a.tar", bad.getvalue())
     with pytest.raises(StoreError, match="cannot be brought"):
-        ArtifactStore("memory://hostile", tmp_path / "near").find("encoded/a")
+        ArtifactStore("memory://hostile", tmp_path / "near").get("encoded/a")
     assert not list(tmp_path.rglob("escaped"))
 
 
 def test_of_two_processes_one_waits_for_what_the_other_makes(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from engine.artifact_store import Artefacts\n"
-        f"with Artefacts({str(tmp_path)!r}, Path({str(tmp_path)!r})).alone('features/a.npy', lambda: None):\n"
+        "import sys; from pathlib import Path; from engine.artifact_store import ArtifactStore\n"
+        f"with ArtifactStore({str(tmp_path)!r}, Path({str(tmp_path)!r})).lock('features/a.npy', lambda: None):\n"
         "    print('has it', flush=True); sys.stdin.readline()\n"
     )
     other = subprocess.Popen(
@@ -162,12 +162,12 @@ def test_of_two_processes_one_waits_for_what_the_other_makes(tmp_path: Path) -> 
         if len(waited) == 3:
             other.kill()  # a lock ends with its process
 
-    with ours.alone("features/b.npy", lambda: pytest.fail("another file")), ours.alone("features/a.npy", waiting):
+    with ours.lock("features/b.npy", lambda: pytest.fail("another file")), ours.lock("features/a.npy", waiting):
         assert len(waited) >= 3
     other.wait()
 
     def stop() -> None:
         raise RunStopped("stopped")
 
-    with ours.alone("features/a.npy", waiting), pytest.raises(RunStopped), ours.alone("features/a.npy", stop):
+    with ours.lock("features/a.npy", waiting), pytest.raises(RunStopped), ours.lock("features/a.npy", stop):
         pytest.fail("it is held")

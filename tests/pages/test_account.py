@@ -17,7 +17,7 @@ from tests.engine.factories import SMALL, provenance, record
 @pytest.fixture
 def hers(shared):
     """A run of Rita's that is done."""
-    runs = Application(shared).of(User(name="rita@example.org", role=Role.RUNNER))
+    runs = Application(shared).for_user(User(name="rita@example.org", role=Role.RUNNER))
     identity = run_id(SMALL, "0" * 64)
     runs._store.submit(identity, SMALL, "0" * 64)
     claim = runs._every.claim(identity, "me/1")
@@ -47,7 +47,7 @@ def test_a_sign_in_that_is_not_believed_is_said(open_as):
 def test_a_run_is_seen_by_its_owner_then_by_all_then_by_its_owner(open_as, hers, shared):
     assert "1 of yours done" in said(open_as("rita", "runs").markdown)
     assert "No runs yet" in said(open_as("rudi", "runs").markdown)
-    of_rita = Application(shared).of(User(name="rita@example.org", role=Role.RUNNER))
+    of_rita = Application(shared).for_user(User(name="rita@example.org", role=Role.RUNNER))
     of_rita.share("run", hers, shared=True)
     seen = open_as("rudi", "runs")
     assert list(seen.dataframe[0].value["whose"]) == ["rita@example.org"]

@@ -93,7 +93,7 @@ def check_tables(page, found, runs):
         address, _, identity = link.partition("?run=")
         assert address.endswith("ledger")
         try:
-            known = runs.training(identity).examples > 0
+            known = runs.scenario(identity).examples > 0
         except InvalidConfig as error:  # who holds what of an uneven federation stands in its corpus
             known = "needs its corpus" in str(error)
         assert known

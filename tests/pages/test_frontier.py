@@ -64,7 +64,7 @@ def test_the_ceiling_is_the_twin_without_privacy():
 
 
 def test_f1_may_be_of_one_type_or_as_the_paper_counts():
-    test = FOUND[0].last.test
+    test = FOUND[0].last_record.test
     assert frontier.f1_of(test, "entity", "PER") == test.strict["PER"].ratios.f1
     assert frontier.f1_of(test, "entity", "DATE") == 0.0
     assert frontier.f1_of(test, "published", "PER") == published_metric(test).f1

@@ -104,9 +104,9 @@ class TestTheDoor:
         identity = stored(runs, 1, done=False)
         claim = runs._store.claim(identity, "me/1")
         runs._store.append(claim, record(0))
-        assert runs.overview()[0].last == record(0)
+        assert runs.overview()[0].last_record == record(0)
         runs._store.append(claim, record(1))
-        assert runs.overview()[0].last == record(1)
+        assert runs.overview()[0].last_record == record(1)
 
     def test_thousands_of_runs_are_listed(self, settings):
         runs = Application(settings)
@@ -144,7 +144,7 @@ def test_what_taggers_take_is_shown_and_can_be_removed(open_page, settings):
     first, second = stored(runs, 1), stored(runs, 2)
     assert not [button for button in open_page("runs").button if button.key == "remove_taggers"]
     for identity in (first, second):
-        with settings.artefacts.making(paths.model_name(identity), "The tagger") as path:
+        with settings.artefacts.write(paths.model_name(identity), "The tagger") as path:
             path.write_bytes(bytes(1_250_000))
     page = open_page("runs")
     assert any("the taggers of 2 runs, 2.5 MB" in caption.value for caption in page.caption)
@@ -273,4 +273,4 @@ def test_runs_of_the_same_moment_are_all_there_wherever_the_list_is_cut(settings
         met += [run.run_id for run in some]
         last = some[-1]
     assert sorted(met) == sorted(wanted)
-    assert runs.number() == 5
+    assert runs.count() == 5

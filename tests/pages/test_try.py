@@ -135,7 +135,7 @@ def test_an_example_is_shown_at_every_epsilon_with_what_stays(page, told):
 
 def test_the_recall_is_that_of_the_published_run(page):
     runs = Application.from_environment()
-    for offer in runs.offers():
+    for offer in runs.available_models():
         for kind, counts in offer.run.final.test.strict.items():
             assert f"{kind} {100 * counts.correct / counts.gold:.0f}\u00a0%" in panels_of(page)
 
@@ -209,6 +209,6 @@ def test_without_any_tagger_it_says_so(open_page):
 
 
 def test_a_tagger_of_ones_own_is_called_so(page):
-    offer = replace(Application.from_environment().offers()[0], epsilon=None)
+    offer = replace(Application.from_environment().available_models()[0], epsilon=None)
     assert messages.title(offer) == f"ε = ∞ (yours): Linear, CRF on CoNLL-2003 English news, {offer.run.run_id[:6]}"
     assert math.isinf(offer.run.final.privacy.epsilon)

@@ -189,7 +189,7 @@ def live(
 
 def without_the_others(config: SimulationConfig) -> SimulationConfig:
     """The same where nothing is shared. Who sends nothing needs no noise on what is sent."""
-    if config.privacy.kind.whole_clients:
+    if config.privacy.kind.client_level:
         config = replace(config, privacy=PrivacyConfig(noise_multiplier=0.0))
     return replace(config, federation=replace(config.federation, shared=NOTHING, together=1.0))
 

@@ -70,7 +70,7 @@ class Curve:
         value: float = np.interp(math.log(epsilon), np.log(self.epsilons), self.fitted).item()
         return value
 
-    def within(self, epsilon: float) -> Interval | None:
+    def interval_at(self, epsilon: float) -> Interval | None:
         """Where the expected score lies at any ε, as far as it rises with ε; None where chance is not known."""
         if not self.band:
             return None
@@ -78,7 +78,7 @@ class Curve:
         high = [each.high for place, each in self.band if place >= epsilon]
         return Interval(max(low, default=0.0), min(high, default=1.0))
 
-    def meets(self, score: float) -> float | None:
+    def crossing(self, score: float) -> float | None:
         """The smallest ε at which the fit has this score; the first point's where it has more there already, None where
         no point has so much."""
         for place, (epsilon, fitted) in enumerate(zip(self.epsilons, self.fitted, strict=True)):

@@ -168,7 +168,7 @@ def _reason(each: Done, target: Target, checksum: str | None) -> str:
     reasons = (
         (_content(each) != checksum, OTHER_CONTENT),
         (target.clients is not None and config.federation.clients != target.clients, OTHER_CLIENTS),
-        (private and config.privacy.kind.whole_clients, WHOLE_CLIENTS),
+        (private and config.privacy.kind.client_level, WHOLE_CLIENTS),
         (private and config.privacy.sampling != "poisson", SHUFFLED),
         (private and check is not None and check.failed, FAILED),
         (private and (check is None or not check.passed), UNMEASURED),

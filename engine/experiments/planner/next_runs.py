@@ -86,7 +86,7 @@ def _curves(family: ConfigFamily, target: Target) -> list[Curve]:
 
 def _meets(curves: Sequence[Curve], target: Target) -> float | None:
     """The smallest ε at which all fits have what is asked for."""
-    met = [curve.meets(each.at_least) for curve, each in zip(curves, target.thresholds, strict=True)]
+    met = [curve.crossing(each.at_least) for curve, each in zip(curves, target.thresholds, strict=True)]
     known = [each for each in met if each is not None]
     return max(known) if len(known) == len(met) else None
 
@@ -147,7 +147,7 @@ def _at_limit(found: Ranking, lines: Sequence[tuple[ConfigFamily, list[Curve]]])
 
 def _upper(curve: Curve, epsilon: float) -> float:
     """What a score at an ε is no larger than: by the band, else by the next larger setting."""
-    if held := curve.within(epsilon):
+    if held := curve.interval_at(epsilon):
         return held.high
     return next(fitted for place, fitted in zip(curve.epsilons, curve.fitted, strict=True) if place >= epsilon)
 

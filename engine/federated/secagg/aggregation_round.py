@@ -55,7 +55,7 @@ def secure_round(parties: int, weights: int, clip_norm: float, noise_std: float,
     """Of so many clients with so many weights. noise_std: planned for the sum, σC. Raises InvalidConfig."""
     dropped = max_dropouts(parties)
     share = per_client_noise_std(noise_std, parties, dropped)
-    plan = SecAggParams(parties=parties, weights=weights, dropped_most=dropped, round=round)
+    plan = SecAggParams(parties=parties, weights=weights, max_dropouts=dropped, round=round)
     grid = FixedPoint(parties=parties, clip_norm=clip_norm, noise_std=share)
     return SecureRound(plan, grid, share, math.sqrt(parties - dropped))
 

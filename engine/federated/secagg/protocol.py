@@ -58,20 +58,20 @@ class SecAggParams:
 
     parties: int
     weights: int
-    dropped_most: int
+    max_dropouts: int
     round: int = 0
 
     def __post_init__(self) -> None:
         validation.integer("parties", self.parties, 2, 10_000)
         validation.integer("weights", self.weights, 1, 2**31)
-        validation.integer("dropped_most", self.dropped_most, 0, (self.parties - 1) // 2)
+        validation.integer("dropped_most", self.max_dropouts, 0, (self.parties - 1) // 2)
         validation.integer("round", self.round, 0, 2**63)
 
     @property
     def threshold(self) -> int:
         """How many uploads a sum is opened for at least, and how many shares give a secret back: at least 2, and more
         than half."""
-        return self.parties - self.dropped_most
+        return self.parties - self.max_dropouts
 
     def enough(self, left: Collection[int], phase: str) -> None:
         """Raises SumFailed if too few are left after a phase."""

@@ -68,7 +68,7 @@ class Training:
         InvalidConfig for another: the ledger needs its plan (:func:`engine.federated.accounting.training`)."""
         federation, privacy = config.federation, config.privacy
         equal = federation.participants is None and federation.partition == "random" and not config.platforms
-        if not equal or privacy.kind.whole_clients or federation.schedule != "averaging":
+        if not equal or privacy.kind.client_level or federation.schedule != "averaging":
             raise InvalidConfig("the ledger of such a federation needs its corpus, to see who holds what")
         own = sentences // federation.clients
         parts: tuple[Part, ...] = ()

@@ -34,7 +34,7 @@ class Space:
     floor: float
 
     @property
-    def full(self) -> bool:
+    def is_full_rank(self) -> bool:
         """Whether it is all there is: then every word lies in it, and nothing can be told."""
         return self.basis.shape[1] >= self.basis.shape[0]
 
@@ -124,7 +124,7 @@ def threshold(found: np.ndarray, there: np.ndarray) -> tuple[float, float]:
 def read(space: Space, vocabulary: np.ndarray, largest: float = STRICT) -> np.ndarray:
     """Which vectors of the vocabulary [V, d] the batch is said to have had, bool [V]: none where the space is full or
     empty. largest: share outside; see :func:`threshold`."""
-    if space.full or not space.rank:
+    if space.is_full_rank or not space.rank:
         return np.zeros(len(vocabulary), dtype=bool)
     said: np.ndarray = residual_norm(space, vocabulary) <= largest
     return said

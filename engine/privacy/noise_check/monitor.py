@@ -91,7 +91,7 @@ class NoiseMonitor:
     @property
     def state(self) -> dict[str, np.ndarray]:
         """What was measured so far, by name."""
-        self.settle()
+        self.finalize()
         return self._state
 
     @state.setter
@@ -106,9 +106,9 @@ class NoiseMonitor:
         whole = self.watch.is_whole(self.steps_seen)  # which nobody would hold for long: all weights, some times over
         self._waiting.append(tell)
         if whole or len(self._waiting) == WAITING:
-            self.settle()
+            self.finalize()
 
-    def settle(self) -> None:
+    def finalize(self) -> None:
         """Judge the steps that wait."""
         waiting, self._waiting = self._waiting, []
         for tell in waiting:
@@ -128,7 +128,7 @@ class NoiseMonitor:
             _add(state["scores"], score)
         state["steps"][0] += 1
 
-    def saw_sum(self, norms: np.ndarray, gap: float, unsure: Callable[[], float]) -> None:
+    def observe_sum(self, norms: np.ndarray, gap: float, unsure: Callable[[], float]) -> None:
         """norms: L2 norms of the contributions that were looked at alone; gap: L2 distance of the sum that was used
         from the one that was made anew; unsure: says how far that moves with the last digit of the weights, which is
         no fault, and is asked where the gap is one."""

@@ -92,7 +92,7 @@ def _sampling(evidence: Evidence) -> Assumption:
     if config.sampling != "poisson":
         name = "Nothing is gained by drawing sentences at random"
         return Assumption(name, Held.CLAIMED, "Batches are fixed, so ε has no amplification by sampling.")
-    if config.kind.by_clients:
+    if config.kind.client_side_noise:
         name = "Each message is paid for, whoever sends it"
         return Assumption(name, Held.CLAIMED, "ε has no amplification by sampling.")
     name = "Each step draws independently, with the same probability (Poisson)"
@@ -123,14 +123,14 @@ def _accountant(evidence: Evidence) -> Assumption:
 def _unit(evidence: Evidence) -> Assumption:
     privacy = evidence.privacy
     why = f"The promise is for {privacy.unit}; two data sets are neighbours if you {privacy.neighbouring}."
-    if not evidence.run.config.privacy.kind.whole_clients:
+    if not evidence.run.config.privacy.kind.client_level:
         why += " Somebody named in several sentences is promised less: see “For whom, and against whom”."
     return Assumption("What is protected is what matters to people", Held.CLAIMED, why)
 
 
 def _delta(evidence: Evidence) -> Assumption:
     number = evidence.plan[0].examples if evidence.plan else evidence.made.train_sentences
-    clients = evidence.run.config.privacy.kind.whole_clients
+    clients = evidence.run.config.privacy.kind.client_level
     if clients:
         number = evidence.run.config.federation.clients
     delta, of = evidence.privacy.delta, "clients" if clients else "training sentences"
@@ -174,7 +174,7 @@ def _clients(evidence: Evidence) -> list[Assumption]:
     if evidence.shared_alone:
         why = "The parts that a platform keeps learned without noise: its whole tagger has ε = ∞."
         found.append(Assumption("What is given away holds what the platforms share, and no more", Held.NOT, why))
-    if not config.privacy.kind.whole_clients and config.federation.clients > 1:
+    if not config.privacy.kind.client_level and config.federation.clients > 1:
         why = next((text for text in evidence.privacy.assumptions if text.startswith("Each sentence is")), "")
         found.append(Assumption("No sentence is held by two clients", Held.CLAIMED, why or "So the split is made."))
     return found

@@ -134,7 +134,7 @@ class Evidence:
         """Whether the promise is for what platforms share, and for none of their taggers: where whole platforms are
         protected, what is kept learns without noise."""
         config = self.run.config
-        return self.promises and bool(config.platforms) and config.privacy.kind.whole_clients
+        return self.promises and bool(config.platforms) and config.privacy.kind.client_level
 
     @property
     def passed(self) -> bool:

@@ -54,7 +54,7 @@ def protected(evidence: Evidence) -> Section:
     if not evidence.promises:
         return Section(title, (Paragraph(f"For nobody: {evidence.verdict}.", warning=True),))
     delta = f"at δ = {delta_text(privacy.delta)}"
-    whole = kind.whole_clients
+    whole = kind.client_level
     lines = [
         ("One sentence", "covered with its client" if whole else f"ε = {epsilon_text(privacy.epsilon)}", ""),
         *(
@@ -88,7 +88,7 @@ def _size_text(size: int, evidence: Evidence) -> str:
 
 def _person_note(evidence: Evidence) -> str:
     config = evidence.run.config
-    if config.privacy.kind.whole_clients:
+    if config.privacy.kind.client_level:
         return "Somebody with sentences at several clients is a group of clients, and is promised less."
     if evidence.persons:
         return (
@@ -108,7 +108,7 @@ def _against(evidence: Evidence) -> tuple[tuple[str, str], ...]:
     if evidence.shared_alone:
         found = [("Whoever gets what the platforms share, after any round", seen)]
         found.append(("Whoever gets a platform's tagger", "no: the parts that it keeps learned without noise"))
-    if config.federation.clients > 1 or kind.whole_clients:
+    if config.federation.clients > 1 or kind.client_level:
         found.append(("The other clients", seen))
         found.append(("The server", f"{'no' if kind.noise == 'server' else seen}. {kind.trusted}"))
     else:

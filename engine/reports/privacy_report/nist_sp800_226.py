@@ -82,7 +82,7 @@ def _guarantee(evidence: Evidence) -> list[Answer]:
 
 def _person(evidence: Evidence) -> Answer:
     question = "Does the unit cover all that one person has in the data?"
-    if evidence.run.config.privacy.kind.whole_clients and evidence.promises:
+    if evidence.run.config.privacy.kind.client_level and evidence.promises:
         why = "Whoever has all sentences at one client is covered with it; who has some at several is not."
         return Answer("2.4", question, Held.CLAIMED, why)
     if evidence.persons and evidence.promises:

@@ -102,7 +102,7 @@ def trusted_text(evidence: Evidence) -> str:
 def _person_text(evidence: Evidence) -> str:
     if not evidence.promises:
         return "nothing is promised"
-    if evidence.run.config.privacy.kind.whole_clients:
+    if evidence.run.config.privacy.kind.client_level:
         return "protected with the client that holds all of them"
     epsilon = evidence.persons.get(SHOWN_PERSON)
     return "not known" if epsilon is None else f"ε = {epsilon_text(epsilon)}"
@@ -134,7 +134,7 @@ def odds_text(evidence: Evidence) -> str:
     privacy = evidence.privacy
     knows = (
         "and knows every other training sentence"
-        if not evidence.run.config.privacy.kind.whole_clients
+        if not evidence.run.config.privacy.kind.client_level
         else "and knows what every other client has"
     )
     holds = "what the platforms share" if evidence.shared_alone else "the trained weights"
@@ -184,7 +184,7 @@ def open_points(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _person_points(evidence: Evidence) -> list[str]:
-    if evidence.run.config.privacy.kind.whole_clients or not evidence.persons:
+    if evidence.run.config.privacy.kind.client_level or not evidence.persons:
         return []
     size = evidence.longest_document or max(evidence.persons)
     epsilon = evidence.persons.get(size, math.inf)

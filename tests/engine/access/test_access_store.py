@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from engine.access import permissions
-from engine.access.access_store import Belongings
+from engine.access.access_store import AccessStore
 from engine.access.roles import Limits, Role, User
 from engine.errors import NotAllowed, RunNotFound
 from engine.records import RunState
@@ -29,17 +29,17 @@ def store(store_address: str):
 @pytest.fixture
 def hers(store):
     """Rita's run, done, with two records and a note."""
-    store.of(RITA).submit("hers", SMALL, "checksum")
+    store.for_user(RITA).submit("hers", SMALL, "checksum")
     claim = store.claim("hers", "here")
     for number in range(2):
         store.append(claim, record(number, of=2))
     store.finish(claim, provenance())
-    store.of(RITA).write_note("hers", "mine")
+    store.for_user(RITA).write_note("hers", "mine")
     return store
 
 
 def test_a_run_is_there_for_whoever_asked_for_it_and_for_who_keeps_the_machine(hers):
-    for who in (hers, hers.of(RITA), hers.of(ADA)):
+    for who in (hers, hers.for_user(RITA), hers.for_user(ADA)):
         assert who.get("hers").owner == RITA.name
         assert [run.run_id for run in who.newest(10)[0]] == ["hers"]
         assert len(who.records("hers")) == 2
@@ -48,7 +48,7 @@ def test_a_run_is_there_for_whoever_asked_for_it_and_for_who_keeps_the_machine(h
 
 
 def test_for_others_it_is_not_there_in_any_way(hers):
-    others = hers.of(RUDI)
+    others = hers.for_user(RUDI)
     for asked in (others.get, others.status, others.records, others.cancel, others.delete):
         with pytest.raises(RunNotFound, match="'hers'"):
             asked("hers")
@@ -63,41 +63,41 @@ def test_for_others_it_is_not_there_in_any_way(hers):
 
 def test_what_is_shared_can_be_seen_by_others_and_changed_by_none_of_them(hers):
     with pytest.raises(NotAllowed, match="somebody else's"):
-        Belongings(hers.of(RUDI)).share(permissions.RUN, "hers", shared=True)
-    Belongings(hers.of(RITA)).share(permissions.RUN, "hers", shared=True)
-    others = hers.of(RUDI)
+        AccessStore(hers.for_user(RUDI)).share(permissions.RUN, "hers", shared=True)
+    AccessStore(hers.for_user(RITA)).share(permissions.RUN, "hers", shared=True)
+    others = hers.for_user(RUDI)
     assert others.get("hers").final
     assert others.notes() == {"hers": "mine"}
     for change in (others.cancel, others.delete, lambda run: others.write_note(run, "ha")):
         with pytest.raises(NotAllowed, match="somebody else's"):
             change("hers")
-    assert Belongings(others).shared(permissions.RUN) == {"hers"}
-    Belongings(hers.of(RITA)).share(permissions.RUN, "hers", shared=False)
+    assert AccessStore(others).shared(permissions.RUN) == {"hers"}
+    AccessStore(hers.for_user(RITA)).share(permissions.RUN, "hers", shared=False)
     with pytest.raises(RunNotFound):
         others.get("hers")
 
 
 def test_two_who_ask_for_the_same_have_one_run_and_neither_takes_it_from_the_other(store):
     for person in (RITA, RUDI):
-        store.of(person).submit("both", SMALL, "checksum")
+        store.for_user(person).submit("both", SMALL, "checksum")
     assert len(store.newest(10)[0]) == 1
     for person in (RITA, RUDI):
         with pytest.raises(NotAllowed, match=r"Somebody else .*run both .*goes on"):
-            store.of(person).cancel("both")
-    assert store.of(RITA).delete("both") is False
+            store.for_user(person).cancel("both")
+    assert store.for_user(RITA).delete("both") is False
     with pytest.raises(RunNotFound):
-        store.of(RITA).status("both")
-    store.of(RUDI).cancel("both")
-    assert store.of(RUDI).delete("both") is True
+        store.for_user(RITA).status("both")
+    store.for_user(RUDI).cancel("both")
+    assert store.for_user(RUDI).delete("both") is True
     with pytest.raises(RunNotFound):
         store.status("both")
-    store.of(RITA).submit("both", SMALL, "checksum")
+    store.for_user(RITA).submit("both", SMALL, "checksum")
     with pytest.raises(RunNotFound):  # nothing is left of whose it was
-        store.of(RUDI).status("both")
+        store.for_user(RUDI).status("both")
 
 
 def test_one_person_has_so_many_under_way_and_no_more(store):
-    rita = store.of(RITA)
+    rita = store.for_user(RITA)
     for number in range(2):
         rita.submit(f"r{number}", replace(SMALL, seed=number), "checksum")
     with pytest.raises(NotAllowed, match=r"rita@example\.org has 2 runs"):
@@ -105,7 +105,7 @@ def test_one_person_has_so_many_under_way_and_no_more(store):
     with pytest.raises(RunNotFound):
         store.status("r2")
     rita.submit("r1", replace(SMALL, seed=1), "checksum")  # it is under way already
-    store.of(RUDI).submit("r2", replace(SMALL, seed=2), "checksum")
+    store.for_user(RUDI).submit("r2", replace(SMALL, seed=2), "checksum")
     rita.submit("r2", replace(SMALL, seed=2), "checksum")  # and this one is his
     rita.cancel("r0")
     rita.submit("r3", replace(SMALL, seed=3), "checksum")
@@ -114,7 +114,7 @@ def test_one_person_has_so_many_under_way_and_no_more(store):
 def test_everybody_has_a_turn(store):
     def ask(person: User | None, *names: str, batch: bool = False) -> None:
         for name in names:
-            (store.of(person) if person else store).submit(
+            (store.for_user(person) if person else store).submit(
                 name, replace(SMALL, seed=len(name)), "checksum", batch=batch
             )
 
@@ -145,31 +145,31 @@ def test_everybody_has_a_turn(store):
 
 
 def keep(store: RunStore, name: str) -> str:
-    return Belongings(store).keep_corpus(lambda: name)
+    return AccessStore(store).keep_corpus(lambda: name)
 
 
 def test_a_corpus_is_somebodys(store):
     for person in (RITA, RUDI):
-        keep(store.of(person), f"my-{person.name[:4]}")
-    rita, rudi = Belongings(store.of(RITA)), Belongings(store.of(RUDI))
+        keep(store.for_user(person), f"my-{person.name[:4]}")
+    rita, rudi = AccessStore(store.for_user(RITA)), AccessStore(store.for_user(RUDI))
     assert rita.own_corpora() == {"my-rita"}
     rita.share(permissions.CORPUS, "my-rita", shared=True)
     assert rudi.own_corpora() == {"my-rita", "my-rudi"}
     with pytest.raises(NotAllowed, match="my-rita is somebody else's"):
-        rudi.own(permissions.CORPUS, "my-rita")
+        rudi.require_owner(permissions.CORPUS, "my-rita")
     rita.forget_corpus("my-rita", "my-new")
     assert rudi.own_corpora() == {"my-new", "my-rudi"}
-    keep(store.of(RUDI), "my-new")  # the same content under the same name
+    keep(store.for_user(RUDI), "my-new")  # the same content under the same name
     assert not rita.give_up_corpus("my-new")
     assert rudi.give_up_corpus("my-new")
-    assert Belongings(store).give_up_corpus("my-new")
+    assert AccessStore(store).give_up_corpus("my-new")
     rudi.forget_corpus("my-new")
     assert rudi.own_corpora() == {"my-rudi"}
 
 
 def test_of_two_corpora_at_once_no_more_are_kept_than_one_person_may_have(store):
-    one = store.of(replace(RITA, limits=Limits(uploads=1)))
-    keep(store.of(RUDI), "my-his")
+    one = store.for_user(replace(RITA, limits=Limits(uploads=1)))
+    keep(store.for_user(RUDI), "my-his")
     placed: list[str] = []
 
     def place(name: str) -> str:
@@ -179,7 +179,7 @@ def test_of_two_corpora_at_once_no_more_are_kept_than_one_person_may_have(store)
 
     def kept(name: str) -> str:
         try:
-            return Belongings(one).keep_corpus(lambda: place(name))
+            return AccessStore(one).keep_corpus(lambda: place(name))
         except NotAllowed as refused:
             return str(refused)
 
@@ -187,18 +187,18 @@ def test_of_two_corpora_at_once_no_more_are_kept_than_one_person_may_have(store)
         name, refusal = sorted(both.map(kept, ["my-a", "my-b"]))
     assert placed == [name]
     assert refusal.startswith("rita@example.org has 1 corpora, ")
-    assert Belongings(one).brought() == set(placed)
+    assert AccessStore(one).brought() == set(placed)
     keep(store, "my-of-the-keeper")
 
 
 def test_the_log_has_all_of_it_in_order_whatever_somebody_is_called(store):
-    book = Belongings(store)
-    book.write_deed(RITA.name, "upload", "odd\0name\ud800" + "x" * 1000)
-    book.write_deed(RUDI.name, "run", "r", refused=True)
-    newest, oldest = book.deeds(10)
-    assert (newest.person, newest.deed, newest.subject, newest.refused) == (RUDI.name, "run", "r", True)
+    book = AccessStore(store)
+    book.log_action(RITA.name, "upload", "odd\0name\ud800" + "x" * 1000)
+    book.log_action(RUDI.name, "run", "r", refused=True)
+    newest, oldest = book.audit_log(10)
+    assert (newest.person, newest.action, newest.subject, newest.refused) == (RUDI.name, "run", "r", True)
     assert oldest.subject.startswith("oddname?")
     assert len(oldest.subject) == 500
     assert oldest.number < newest.number
     assert oldest.at <= newest.at
-    assert len(book.deeds(1)) == 1
+    assert len(book.audit_log(1)) == 1

@@ -69,7 +69,7 @@ from dataclasses import replace
 from pathlib import Path
 from engine.cluster.supervisor import Place
 from engine.settings import Settings
-Place(replace(Settings.from_environment(), home=Path(sys.argv[1]))).ring()
+ClusterFiles(replace(Settings.from_environment(), home=Path(sys.argv[1]))).notify()
 """
 
 
@@ -79,7 +79,7 @@ def dispatcher(settings):
     made.settings, made.store, made.holder = settings, RunStore(settings.store_url), "here/1"
     client: Any = Workers(2)
     made._client, made._given, made._number, made._warm = client, {}, 0, {"worker 0", "worker 1"}
-    made._worker, made._membership, made._ring = worker, remote_workers, ClusterFiles(settings).ring
+    made._worker, made._membership, made._ring = worker, remote_workers, ClusterFiles(settings).notify
     made._heard, made._looked = {}, time.monotonic()
     yield made
     made.store.close()
@@ -92,7 +92,7 @@ def test_as_many_runs_are_given_as_there_are_workers_the_longest_waiting_first(d
     assert [run_id for run_id, *_ in dispatcher._client.given] == [f"{number:016}" for number in range(2)]
     ClusterFiles(dispatcher.settings).make()
     first = dispatcher._given[f"{0:016}"]
-    with ClusterFiles(dispatcher.settings).listening() as wait:
+    with ClusterFiles(dispatcher.settings).wait_for_notify() as wait:
         first.callbacks[0](first)
         begun = time.monotonic()
         wait(LONG)
@@ -127,9 +127,9 @@ class TestTheBell:
     def test_who_waits_goes_on_when_somebody_rings_and_not_before(self, settings):
         place = ClusterFiles(settings)
         place.make()
-        with place.listening() as wait:
-            place.ring()
-            place.ring()
+        with place.wait_for_notify() as wait:
+            place.notify()
+            place.notify()
             begun = time.monotonic()
             wait(LONG)  # both at once
             other = subprocess.Popen([sys.executable, "-c", RINGS, str(settings.home)], cwd=REPOSITORY)
@@ -142,13 +142,13 @@ class TestTheBell:
 
     def test_nobody_is_kept_waiting_where_nobody_listens(self, settings):
         place = ClusterFiles(settings)
-        place.ring()
+        place.notify()
         place.make()
-        with place.listening():
+        with place.wait_for_notify():
             for _ in range(70_000):  # more than a pipe holds
-                place.ring()
-        place.ring()
-        assert not place.bell.exists()
+                place.notify()
+        place.notify()
+        assert not place.fifo.exists()
 
 
 def test_workers_are_not_warmed_up_while_what_they_need_is_set_up(dispatcher, tmp_path, monkeypatch):
@@ -272,7 +272,7 @@ def test_a_database_that_is_away_ends_nothing(dispatcher, monkeypatch):
         for name in ("fail", "unfinished", "release"):
             patch.setattr(dispatcher.store, name, away)
         assert dispatcher.step()  # it goes on trying
-        dispatcher.let_go()
+        dispatcher.requeue_all()
     dispatcher.step()
     assert "ended again and again" in dispatcher.store.status("a" * 16).error
 
@@ -283,7 +283,7 @@ def test_a_clock_that_is_set_ends_no_cluster(settings, monkeypatch):
     place, honest = ClusterFiles(settings), psutil.Process.create_time
     place.make()
     place.add_owner(os.getpid())
-    place.say_ready(1)
+    place.write_ready(1)
     monkeypatch.setattr(psutil.Process, "create_time", lambda self: honest(self) + 3600)
     assert place.living_owners() == [os.getpid()]
     assert place.process().pid == os.getpid()

@@ -50,7 +50,7 @@ class Place:
         self.settings, self._patch = settings, monkeypatch
         monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
         self.runs, self.id = Application(settings), run_id(CONFIG, corpus.resolve(CONFIG.corpus, settings).checksum)
-        self.checkpoint = settings.artefacts.here(paths.checkpoint_name(self.id))
+        self.checkpoint = settings.artefacts.local_path(paths.checkpoint_name(self.id))
         self.keys = self.checkpoint.with_suffix(".key")
 
     def compute(self) -> Run:
@@ -251,10 +251,10 @@ def ended(settings) -> str:
 def test_it_cannot_be_run_again(place):
     identity = ended(place.settings)
     with pytest.raises(InvalidConfig, match=f"{identity} .*noise_source='system'.*keys"):
-        place.runs.submit_again(CONFIG)
+        place.runs.resubmit(CONFIG)
     place.runs.publish(identity)
     with pytest.raises(InvalidConfig, match="its keys were destroyed"):
-        place.runs.submit_again(CONFIG)
+        place.runs.resubmit(CONFIG)
     assert [run.run_id for run in place.runs.recent()] == [identity]
 
 

@@ -105,14 +105,14 @@ def test_one_training_sentence_is_enough_and_a_short_one_is_not(settings, fitted
     found = contamination.of_corpus(some, "contextual")
     assert (found.shared, found.short) == ((0, 1, 0), (1, 0, 0))
     assert not found.breaks_privacy
-    assert not found.flattery()
-    assert all(part in found.flattery("validation") for part in ("1 of 1 validation", "(100.0%)"))
+    assert not found.optimism_bias()
+    assert all(part in found.optimism_bias("validation") for part in ("1 of 1 validation", "(100.0%)"))
     worse = dataclasses.replace(some, train=(*some.train, Sentence(LONG, ("O",) * 6)), test=some.validation)
     found = contamination.of_corpus(worse, "contextual")
     assert found.breaks_privacy
     # Beside a long one, the short one is no chance.
     assert all(part in found.privacy_text for part in ("2 of 11 training", "(18.2%)"))
-    assert all(part in found.flattery() for part in ("1 of 1 test", "(100.0%)"))
+    assert all(part in found.optimism_bias() for part in ("1 of 1 test", "(100.0%)"))
     assert contamination.of_corpus(worse, "shapes").shared == (0, 0, 0)
 
 

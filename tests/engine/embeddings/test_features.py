@@ -96,7 +96,7 @@ def test_what_another_run_makes_meanwhile_is_waited_for(spelt, monkeypatch) -> N
     config, encoded, settings = spelt
     handle = corpus.resolve("synthetic", settings)
     name = f"{name_of(handle.checksum, find(config.embeddings))}-shapes-3.npy"
-    made = handle.artefacts.here(name).read_bytes()
+    made = handle.artefacts.local_path(name).read_bytes()
     handle.artefacts.remove(name)
     monkeypatch.setattr(features, "_table", lambda *_: pytest.fail("the other makes it"))
 
@@ -107,10 +107,10 @@ def test_what_another_run_makes_meanwhile_is_waited_for(spelt, monkeypatch) -> N
         def alone(self, locked: str, waiting) -> Iterator[None]:
             assert locked == name
             waiting()
-            handle.artefacts.here(name).write_bytes(made)
+            handle.artefacts.local_path(name).write_bytes(made)
             yield
 
-    monkeypatch.setattr(type(handle.artefacts), "alone", Other.alone)
+    monkeypatch.setattr(type(handle.artefacts), "lock", Other.alone)
     told: list[float] = []
     again = features.encode(handle, config.embeddings, "shapes", told.append)
     assert told == [0.0]

@@ -28,7 +28,7 @@ def test_directions_have_length_one_and_are_at_right_angles() -> None:
     for number, vector in enumerate(each):
         found.add(np.eye(7)[number], vector)
     np.testing.assert_allclose(each @ each.T, np.eye(7), atol=1e-12)
-    np.testing.assert_allclose([found.along(vector) for vector in each], np.eye(7), atol=1e-12)
+    np.testing.assert_allclose([found.project(vector) for vector in each], np.eye(7), atol=1e-12)
 
 
 def test_who_is_in_is_a_fair_coin_and_another_in_another_run() -> None:

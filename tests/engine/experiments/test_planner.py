@@ -320,8 +320,8 @@ def test_between_points_the_fit_is_straight_in_log_epsilon_and_nowhere_else() ->
     assert curve.at(2.0) == pytest.approx(0.6)
     assert curve.at(0.9) is None
     assert curve.at(4.1) is None
-    assert curve.meets(0.6) == pytest.approx(2.0)
-    assert (curve.meets(0.3), curve.meets(0.8), curve.meets(0.9)) == (1.0, 4.0, None)
+    assert curve.crossing(0.6) == pytest.approx(2.0)
+    assert (curve.crossing(0.3), curve.crossing(0.8), curve.crossing(0.9)) == (1.0, 4.0, None)
     assert [two_digits_up(each) for each in (2.0, 2.01, 0.1234, 14.0001, 3.7)] == [2.0, 2.1, 0.13, 15.0, 3.7]
 
 
@@ -355,8 +355,8 @@ def test_the_band_holds_the_whole_curve_at_its_rate_where_a_bootstrap_would_not(
     for _ in range(600):
         points = draw(random, 5)
         curve = fit(points)
-        within = [(curve.within(float(epsilon)), truth(float(epsilon))) for epsilon in places]
-        at_points = [(curve.within(epsilon), truth(epsilon)) for epsilon in EPSILONS]
+        within = [(curve.interval_at(float(epsilon)), truth(float(epsilon))) for epsilon in places]
+        at_points = [(curve.interval_at(epsilon), truth(epsilon)) for epsilon in EPSILONS]
         held += all(band and band.low <= value <= band.high for band, value in (*within, *at_points))
         resampled += bootstrap_holds(points, random)
     assert 0.925 <= held / 600 <= 0.99
@@ -365,9 +365,9 @@ def test_the_band_holds_the_whole_curve_at_its_rate_where_a_bootstrap_would_not(
 
 def test_a_band_says_nothing_where_there_is_one_run_and_widens_where_intervals_contradict() -> None:
     single = [Point(1.0, (0.5,)), Point(2.0, (0.6,))]
-    assert fit(single).within(1.5) is None
+    assert fit(single).interval_at(1.5) is None
     mixed = fit([Point(1.0, (0.50, 0.51, 0.52)), *single[1:], Point(4.0, (0.70, 0.71, 0.72))])
-    band = mixed.within(2.0)
+    band = mixed.interval_at(2.0)
     assert band is not None
     assert band.low < 0.51 < 0.71 < band.high
     falling = fit([Point(1.0, (0.80, 0.801, 0.802)), Point(2.0, (0.20, 0.201, 0.202))])

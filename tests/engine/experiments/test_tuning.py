@@ -401,9 +401,9 @@ def test_a_filter_admits_as_much_as_its_total_holds_and_no_more(epsilon, sigma):
     plan = PrivacyPlan.from_config(SimulationConfig.from_flat({"batch_size": 100, "noise_multiplier": sigma}), 100)
     held = rdp_filter.filter_for(epsilon, 1e-5, plan)
     assert held.cost(plan, 3) == pytest.approx(3 * plan.steps * held.order / (2 * sigma**2))
-    assert as_epsilon(held.allowance, held.order) == pytest.approx(epsilon)
+    assert as_epsilon(held.capacity, held.order) == pytest.approx(epsilon)
     one = held.cost(plan)
-    most = int(held.allowance / one)
+    most = int(held.capacity / one)
     assert held.admits((most - 1) * one, one)
     assert not held.admits(most * one, one)
     # No other order would have held more of them.

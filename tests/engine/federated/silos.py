@@ -60,8 +60,8 @@ def federation(tags: tuple[int, ...] = TAGS, **changes: Any) -> Federation:
                 table=TABLE,
                 backend=CompiledBackend(kind),
                 shared=0 if parts else shared,
-                begins=shared if parts else 0,
-                own=own if own.stop > own.start else slice(0, 0),
+                initial_size=shared if parts else 0,
+                private_slice=own if own.stop > own.start else slice(0, 0),
                 first=first,
                 layers=kind.stretches,
             )

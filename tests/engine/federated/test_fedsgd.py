@@ -57,13 +57,16 @@ def by_equation_2(start: Federation, shares: np.ndarray, optimiser: str, steps: 
     shares: of each platform in the sum."""
     weights = start.weights.astype(np.float64)
     common = start.holdings[0].shared
-    movers = [Adam(common), *(Adam(holding.own.stop - holding.own.start) for holding in start.holdings)]
+    movers = [
+        Adam(common),
+        *(Adam(holding.private_slice.stop - holding.private_slice.start) for holding in start.holdings),
+    ]
     for step in range(steps):
         joined = np.zeros(common)
         for number, (holding, share, mover) in enumerate(zip(start.holdings, shares, movers[1:], strict=True)):
             learner = start.learner(LocalTraining(number, number, step, 1))
             sentences = learner.sample(step)
-            own = np.concatenate([weights[:common], weights[holding.own]]).astype(np.float32)
+            own = np.concatenate([weights[:common], weights[holding.private_slice]]).astype(np.float32)
             total = np.zeros(own.size)
             for each in sentences:
                 alone = batch_of(learner.split, holding.table, each[None])
@@ -71,7 +74,7 @@ def by_equation_2(start: Federation, shares: np.ndarray, optimiser: str, steps: 
             gradient = total / start.plan.parts[number].batch_size
             joined += share * gradient[:common]
             gradient = gradient[common:]
-            weights[holding.own] -= 0.02 * (mover.move(gradient) if optimiser == "adam" else gradient)
+            weights[holding.private_slice] -= 0.02 * (mover.move(gradient) if optimiser == "adam" else gradient)
         weights[:common] -= 0.02 * (movers[0].move(joined) if optimiser == "adam" else joined)
     return weights
 
@@ -113,7 +116,9 @@ def test_all_shared_is_federated_averaging_of_one_step_each_round() -> None:
 
 def test_one_platform_trains_as_if_it_were_alone() -> None:
     three = federation(**PLAIN)
-    holding = dataclasses.replace(three.holdings[0], own=slice(three.holdings[0].shared, tagger(TAGS[0]).size))
+    holding = dataclasses.replace(
+        three.holdings[0], private_slice=slice(three.holdings[0].shared, tagger(TAGS[0]).size)
+    )
     part = dataclasses.replace(three.plan.parts[0], steps=5)
     plan = FederatedPlan(
         parts=(part,),
@@ -408,7 +413,7 @@ def test_platforms_that_part_go_on_by_themselves_from_what_they_have(optimiser: 
     changes = {**PLAIN, "optimiser": optimiser, "learning_rate": 0.02}
     rounds = len(federation(**changes).plan.rounds)
     whole, parted = after(federation(**changes), 5), federation(**changes, together=5 / rounds)
-    assert parted.plan.together == 5
+    assert parted.plan.joint_fraction == 5
     after(parted, 5)
     shared = whole.holdings[0].shared
     for one, other in zip(whole.holdings, parted.holdings, strict=True):
@@ -435,7 +440,7 @@ def test_platforms_that_part_go_on_by_themselves_from_what_they_have(optimiser: 
 def test_after_platforms_have_parted_nothing_is_sent() -> None:
     run = federation(**PLAIN, together=0.5)
     ends = [progress for progress in run.train() if progress.round is not None]
-    parting = run.plan.together
+    parting = run.plan.joint_fraction
     assert parting
     assert [end.exchange is not None for end in ends] == [number < parting for number in range(STEPS)]
 

@@ -205,16 +205,16 @@ def witnessed(
     random = np.random.default_rng(5)
     for number in range(rounds):
         joined.begin()
-        witness.begins(weights, 0)
+        witness.start_round(weights, 0)
         for visit in plan.rounds[number]:
             own = weights + random.standard_normal(SIZE).astype(np.float32)
             trained = None if diverged(visit.client) else own
             sent = message(plan, weights, trained, SECRETS, visit.client, number)
-            witness.saw(visit.client, trained, sent)
+            witness.observe(visit.client, trained, sent)
             if sent is not None:
                 joined.receive(visit.client, sent, 5)
         joined.finish(number)
-        witness.ends(weights)
+        witness.end_round(weights)
     return monitor.verdict()
 
 

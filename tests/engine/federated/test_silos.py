@@ -54,8 +54,8 @@ def test_a_round_averages_what_is_shared_and_leaves_the_rest(weighting: str) -> 
     mean = np.average([weights[:shared] for weights in alone], axis=0, weights=shares)
     np.testing.assert_allclose(run.weights[:shared], mean, rtol=1e-5, atol=1e-8)
     for holding, weights in zip(run.holdings, alone, strict=True):
-        np.testing.assert_array_equal(run.weights[holding.own], weights[shared:].astype(np.float32))
-        assert not np.array_equal(run.weights[holding.own], before.weights[holding.own])
+        np.testing.assert_array_equal(run.weights[holding.private_slice], weights[shared:].astype(np.float32))
+        assert not np.array_equal(run.weights[holding.private_slice], before.weights[holding.private_slice])
 
 
 def test_what_travels_is_what_is_shared() -> None:
@@ -74,7 +74,7 @@ def test_what_is_shared_learns_from_all_and_own_parts_from_their_platform_alone(
     for rounds, same in ((1, True), (2, False)):
         for run in both:
             next(progress for progress in run if progress.round == rounds - 1)
-        own = runs[0].holdings[0].own
+        own = runs[0].holdings[0].private_slice
         assert np.array_equal(runs[0].weights[own], runs[1].weights[own]) == same
         assert not np.array_equal(runs[0].weights[:100], runs[1].weights[:100])
 
@@ -300,7 +300,7 @@ class TestARun:
         ).run
         shared = run.holdings[0].shared
         assert np.array_equal(run.weights[:shared], alone.weights[:shared])
-        first, second = (run.weights[holding.own] for holding in run.holdings)
+        first, second = (run.weights[holding.private_slice] for holding in run.holdings)
         assert not np.array_equal(first[:40], second[:40])
 
 
@@ -330,7 +330,7 @@ class TestJoinedCorpora:
             for part in ("train", "valid", "test"):
                 text = "".join(f"take O\nthis O\n{w} B-Drug\n{part} O\n\n" for w in words)
                 (tmp_path / name / f"{part}.conll").write_text(text)
-        assert Application(trained_settings).in_common(f"{tmp_path / 'one'} + {tmp_path / 'other'}") == 1
+        assert Application(trained_settings).shared_sentences(f"{tmp_path / 'one'} + {tmp_path / 'other'}") == 1
 
     def test_its_checksum_knows_each_of_them_and_their_order(self, joined, trained_settings) -> None:
         found, file = joined

@@ -11,7 +11,7 @@ from engine.lessons.background_task import PollDrivenTask
 def until(live: PollDrivenTask[int], state) -> None:
     """Look again and again until it is so."""
     deadline = time.monotonic() + 30
-    while not state(seen := live.look()):
+    while not state(seen := live.poll()):
         assert time.monotonic() < deadline, seen
         time.sleep(0.001)
 
@@ -27,10 +27,10 @@ def test_it_waits_where_nobody_looks_and_goes_on_where_it_was():
             yield number
 
     live = PollDrivenTask(count, patience=-1.0)  # each step is too long
-    assert live.look().found == ()
+    assert live.poll().found == ()
     until(live, lambda seen: seen.done)
-    assert live.look().found == (0, 1, 2, 3, 4)
-    assert live.look().stage == "counting"
+    assert live.poll().found == (0, 1, 2, 3, 4)
+    assert live.poll().stage == "counting"
     assert begun == [1]
     assert not live.going
 
@@ -44,14 +44,14 @@ def test_who_has_left_stops_it():
             yield None
 
     live = PollDrivenTask(forever, patience=0.05)
-    live.look()
+    live.poll()
     assert going.wait(30)
     deadline = time.monotonic() + 30
     while live.going:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     going.clear()
-    live.look()
+    live.poll()
     assert going.wait(30)  # and who is back starts it again
 
 
@@ -69,7 +69,7 @@ def test_two_who_look_share_one():
     for each in lookers:
         each.join()
     assert begun == [1]
-    assert live.look().found == tuple(range(100))
+    assert live.poll().found == tuple(range(100))
 
 
 def test_what_goes_wrong_is_said():
@@ -79,7 +79,7 @@ def test_what_goes_wrong_is_said():
 
     live = PollDrivenTask(fails)
     until(live, lambda seen: seen.error)
-    seen = live.look()
+    seen = live.poll()
     assert (seen.found, seen.error, seen.done) == ((1,), "there is none", False)
 
 
@@ -90,6 +90,6 @@ def test_a_fault_ends_it_too(caplog):
 
     live = PollDrivenTask(fails)
     until(live, lambda seen: seen.error)
-    assert "fault" in live.look().error
+    assert "fault" in live.poll().error
     assert not live.going
     assert "ZeroDivisionError" in caplog.text

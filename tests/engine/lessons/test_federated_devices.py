@@ -131,9 +131,9 @@ class TestPlay:
         common = own.tagger.shared.stop
         assert common < own.tagger.size == world.tagger.size
         assert sent[0].bytes_up == 2 * 4 * common
-        changed = [not np.array_equal(before[each.own], run.weights[each.own]) for each in holdings]
+        changed = [not np.array_equal(before[each.private_slice], run.weights[each.private_slice]) for each in holdings]
         assert np.flatnonzero(changed).tolist() == [3, 7]
-        assert not np.array_equal(run.weights[holdings[3].own], run.weights[holdings[7].own])
+        assert not np.array_equal(run.weights[holdings[3].private_slice], run.weights[holdings[7].private_slice])
         assert not np.array_equal(before[:common], run.weights[:common])
 
     def test_the_server_takes_the_mean(self, world):
@@ -152,7 +152,7 @@ class TestPlay:
     def test_all_who_look_see_one_run(self, short, lesson_settings, bench):
         run = federated.live(Setting(road=10), lesson_settings)
         assert federated.live(Setting(road=10), lesson_settings) is run
-        assert isinstance(run.look(), Snapshot)
+        assert isinstance(run.poll(), Snapshot)
 
 
 @pytest.mark.parametrize("field", [{"conditions": ("asleep",)}, {"road": 101}, {"other": -1}])

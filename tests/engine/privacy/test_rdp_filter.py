@@ -39,7 +39,7 @@ def test_the_orders_are_those_of_the_library() -> None:
 @pytest.mark.parametrize("order", [1.1, 2.0, 7.5, 64, 512])
 @pytest.mark.parametrize(("epsilon", "delta"), [(8.0, 1e-5), (100.0, 1e-2)])
 def test_the_allowance_is_what_the_library_turns_into_the_total(order: float, epsilon: float, delta: float) -> None:
-    allowance = RdpFilter(epsilon, delta, order).allowance
+    allowance = RdpFilter(epsilon, delta, order).capacity
     if allowance < 0:
         assert rdp_privacy_accountant.compute_epsilon([order], [0.0], delta)[0] in (0.0, pytest.approx(math.inf))
         return
@@ -64,7 +64,7 @@ def test_a_sampled_step_costs_its_binomial_sum(order: int) -> None:
 
 def test_a_filter_admits_up_to_its_allowance() -> None:
     kept = RdpFilter(8.0, DELTA, 10.0)
-    half = kept.allowance / 2
+    half = kept.capacity / 2
     assert kept.admits(half, half)
     assert not kept.admits(half, math.nextafter(half, math.inf) + 1e-12)
     assert not kept.admits(math.inf, 0.0)
@@ -94,14 +94,14 @@ def just_enough(steps: int) -> tuple[PrivacyPlan, RdpFilter]:
     plan, total = dataclasses.replace(WHOLE, steps=steps), 1.0
     for _ in range(40):  # the order with the most room depends on the total
         best = max(
-            (RdpFilter(total, DELTA, order) for order in rdp_filter.ORDERS), key=lambda f: f.allowance / f.cost(plan)
+            (RdpFilter(total, DELTA, order) for order in rdp_filter.ORDERS), key=lambda f: f.capacity / f.cost(plan)
         )
-        total -= best.allowance - best.cost(plan)
+        total -= best.capacity - best.cost(plan)
     return plan, best
 
 
 def test_a_total_has_to_hold_one_training_and_may_hold_no_more() -> None:
-    exactly = [(plan, kept) for plan, kept in map(just_enough, range(12, 24)) if kept.allowance == kept.cost(plan)]
+    exactly = [(plan, kept) for plan, kept in map(just_enough, range(12, 24)) if kept.capacity == kept.cost(plan)]
     assert exactly
     for plan, kept in exactly:
         assert filter_for(kept.epsilon, DELTA, plan) == kept

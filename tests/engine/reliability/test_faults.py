@@ -70,7 +70,7 @@ def test_a_database_of_an_older_copy_than_its_checkpoints_gets_all_records(train
     for each in records[:2]:
         store.append(claim, each)
     store.release("there", in_order=True)
-    with trained_settings.artefacts.making(checkpoint_name(waiting), "The checkpoint") as path:
+    with trained_settings.artefacts.write(checkpoint_name(waiting), "The checkpoint") as path:
         checkpoints[4].save(path)
     compute(waiting, trained_settings, "here")
     assert store.get(waiting).status.state == RunState.DONE

@@ -309,7 +309,7 @@ class TestAttacks:
             engine_version="6",
             **more,
         )
-        runs.keep_audit(found)
+        runs.save_audit(found)
         return of(PRIVATE)
 
     def test_not_measured_has_the_command_that_measures(self, of):

@@ -49,7 +49,7 @@ def person(runs: Application, name: str) -> User:
 @pytest.fixture
 def of(runs) -> Callable[[str], Application]:
     made: dict[str, Application] = {}
-    return lambda name: made.setdefault(name, runs.of(person(runs, name)))
+    return lambda name: made.setdefault(name, runs.for_user(person(runs, name)))
 
 
 def done(runs: Application, config: SimulationConfig = SMALL) -> str:
@@ -60,7 +60,7 @@ def done(runs: Application, config: SimulationConfig = SMALL) -> str:
     for number in range(2):
         store.append(claim, record(number, of=2))
     store.finish(claim, provenance(runs.corpus(config).checksum))
-    path = runs.settings.artefacts.here(paths.model_name(identity))
+    path = runs.settings.artefacts.local_path(paths.model_name(identity))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"a tagger")
     return identity
@@ -161,8 +161,8 @@ def test_a_viewer_changes_nothing(name, runs, of):
         getattr(of("vera"), name)(*given, **more)
     assert runs.overview() == before
     assert [info.name for info in of("vera").corpora() if info.where == "your files"] == [corpus]
-    assert runs.deeds()[0].person == "vera"
-    assert runs.deeds()[0].refused
+    assert runs.audit_log()[0].person == "vera"
+    assert runs.audit_log()[0].refused
 
 
 def test_who_lost_a_role_while_a_page_was_open_can_do_no_more(runs, of):
@@ -202,9 +202,9 @@ class TestRuns:
         with pytest.raises(NotAllowed):
             rudi.share("run", run, shared=True)
         assert [each.run.run_id for each in rudi.overview(repeats=True) if not each.run.published] == []
-        assert not any(each.run_id == run for each in (*rudi.recent(), *rudi.seeds(SMALL), *rudi.tradeoff(SMALL)))
+        assert not any(each.run_id == run for each in (*rudi.recent(), *rudi.seeds(SMALL), *rudi.runs_by_noise(SMALL)))
         assert rudi.models() == {}
-        assert all(offer.run.run_id != run for offer in rudi.offers())
+        assert all(offer.run.run_id != run for offer in rudi.available_models())
         assert rudi.seen({run}) == set()
         assert of("ada").get(run) == rita.get(run) == runs.get(run)
         assert rita.models() == {run: 8}
@@ -238,10 +238,10 @@ class TestRuns:
         of("rudi").submit(replace(SMALL, seed=3))
         upload(rita, "a.conll")
         upload(rita, "b.conll")
-        for name in rita.brought():
+        for name in rita.own_corpora():
             rita.share("corpus", name, shared=True)
         upload(of("rudi"), "c.conll")  # what others share is none of his
-        assert len(of("rudi").brought()) == 1
+        assert len(of("rudi").own_corpora()) == 1
         with pytest.raises(NotAllowed, match=r"rita has 2 corpora, .*delete one"):
             upload(rita, "c.conll")
 
@@ -266,17 +266,17 @@ class TestRuns:
         with ThreadPoolExecutor(2) as both:
             name, refusal = sorted(both.map(kept, ["second", "third"]))
         assert refusal.startswith("rita has 2 corpora, ")
-        assert rita.brought() == {"my-first", name}
+        assert rita.own_corpora() == {"my-first", name}
         home = runs.settings.home
         assert sorted(path.stem for path in (home / "corpora").iterdir()) == ["my-first", name]
-        worked_out = {rita.corpus(replace(SMALL, corpus=each)).checksum[:16] for each in rita.brought()}
+        worked_out = {rita.corpus(replace(SMALL, corpus=each)).checksum[:16] for each in rita.own_corpora()}
         for folder in ("layouts", "overlaps"):
             assert {path.name[:16] for path in (home / folder).iterdir()} == worked_out, folder
 
     def test_a_repetition_belongs_to_whoever_asked_for_it(self, of):
         run = done(of("rita"))
         of("rita").share("run", run, shared=True)
-        again = of("rudi").submit_again(SMALL).run_id
+        again = of("rudi").resubmit(SMALL).run_id
         assert again == repeat_id(run)
         with pytest.raises(RunNotFound):
             of("rita").status(again)
@@ -299,7 +299,7 @@ class TestCorpora:
             lambda: rudi.train_sentences(name),
             lambda: rudi.train_sentences(by_path),
             lambda: rudi.train_sentences(joined),
-            lambda: rudi.in_common(joined),
+            lambda: rudi.shared_sentences(joined),
             lambda: rudi.training_sentences(name, [0]),
             lambda: rudi.training_sentences(by_path, [0]),
             lambda: rudi.training_sentences("/etc/passwd", [0]),
@@ -359,7 +359,7 @@ class TestCorpora:
             rudi.delete_corpus(name)
         rita.delete_corpus(name)
         assert rudi.status(run).state == RunState.QUEUED
-        assert runs.deeds()[0].deed == "delete corpus"
+        assert runs.audit_log()[0].deed == "delete corpus"
 
     def test_an_admin_may_delete_anybodys(self, runs, of):
         name = upload(of("rita"))
@@ -410,11 +410,13 @@ class TestTheLog:
         of("rita").note_sign_in()
         run = of("rita").submit(SMALL).run_id
         of("rita").cancel(run)
-        of("vera").allow("export", "runs.csv", roles.Role.VIEWER)
+        of("vera").authorize("export", "runs.csv", roles.Role.VIEWER)
         with pytest.raises(EpsilonError):
             of("vera").submit(SMALL)
         runs.delete(run)
-        assert [(each.person.partition(":")[0], each.deed, each.subject, each.refused) for each in runs.deeds()] == [
+        assert [
+            (each.person.partition(":")[0], each.action, each.subject, each.refused) for each in runs.audit_log()
+        ] == [
             ("shell", "delete", run, False),
             ("vera", "run", run, True),
             ("vera", "export", "runs.csv", False),
@@ -422,15 +424,15 @@ class TestTheLog:
             ("rita", "run", run, False),
             ("rita", "sign in", "", False),
         ]
-        assert of("ada").deeds() == runs.deeds()
+        assert of("ada").audit_log() == runs.audit_log()
         for name in ("rita", "vera"):
             with pytest.raises(NotAllowed, match=r"\blog\b.*\badmins\b"):
-                of(name).deeds()
+                of(name).audit_log()
 
     def test_is_not_kept_where_nobody_signs_in(self, trained_settings, monkeypatch):
         monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
         alone = Application(trained_settings)
         alone.submit(SMALL)
-        assert alone.deeds() == []
+        assert alone.audit_log() == []
         assert alone.runs_of()[0].owner is None
         alone.close()

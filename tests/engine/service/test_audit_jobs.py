@@ -49,7 +49,7 @@ def test_a_finished_run_is_attacked_and_stays_what_it_is(runs):
     assert kinds[RunKind.AUDIT].parent == run.run_id
     assert kinds[RunKind.AUDIT].records == ()
     assert runs.seeds(SMALL) == [run]
-    assert runs.tradeoff(SMALL) == [run]
+    assert runs.runs_by_noise(SMALL) == [run]
     assert audit_jobs.submit(runs, run).state == RunState.QUEUED, "it can be measured again"
 
 

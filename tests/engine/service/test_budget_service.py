@@ -32,9 +32,9 @@ def test_a_run_is_booked_before_its_first_step_and_another_is_refused(runs):
     runs.submit(CONFIG)
     now = budget_service.account(runs, "synthetic")
     cost = accounting.divergence(runs.plan(CONFIG), "sentence", now.budget.order)
-    assert now.share == pytest.approx(cost / now.budget.filter.allowance)
+    assert now.share == pytest.approx(cost / now.budget.filter.capacity)
     (booking,) = now.bookings
-    assert booking.open
+    assert booking.pending
     assert "linear-crf, σ = 6" in booking.what
     with pytest.raises(BudgetExceeded, match=r"synthetic is ε = 2\b"):
         runs.submit(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.5)))
@@ -207,7 +207,7 @@ def test_whose_rounds_are_drawn_anew_is_booked_for_all_of_them(runs):
         shares[source] = now.share - sum(shares.values())
     plan = runs.plan(replace(config, privacy=privacy, federation=replace(config.federation, participants=None)))
     cost = accounting.divergence(plan, "sentence", now.budget.order)
-    assert shares["system"] == pytest.approx(cost / now.budget.filter.allowance)
+    assert shares["system"] == pytest.approx(cost / now.budget.filter.capacity)
     assert shares["seeded"] < shares["system"]
 
 

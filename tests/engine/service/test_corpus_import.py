@@ -151,7 +151,7 @@ class TestItsEnd:
         for number, end in enumerate((lambda: runs.delete(identity), lambda: runs.delete_corpus(name))):
             if number:
                 assert done(runs, name) == identity
-            runs.keep_audit(audit)
+            runs.save_audit(audit)
             assert runs.audits() == {identity: audit}
             end()
             assert runs.audits() == {}

@@ -36,27 +36,27 @@ def test_one_look_serves_all_until_it_is_old(followed, clock, monkeypatch):
     status = runs._store.status
     monkeypatch.setattr(runs._store, "status", lambda identity: asked.append(identity) or status(identity))
     store.append(claim, record(1))
-    assert [len(runs.newer(run).records) for _ in range(100)] == [2] * 100
+    assert [len(runs.refresh(run).records) for _ in range(100)] == [2] * 100
     assert len(asked) == 1
     store.append(claim, record(2))
     clock[0] += 1.0
-    assert runs.newer(run).records == (record(0), record(1), record(2))
+    assert runs.refresh(run).records == (record(0), record(1), record(2))
     assert len(asked) == 2
 
 
 def test_who_has_seen_more_than_the_last_look_keeps_it(followed, clock):
     runs, store, claim, run = followed
-    runs.newer(run)
+    runs.refresh(run)
     store.append(claim, record(1))
     further = runs.get(run.run_id)
-    assert len(runs.newer(further).records) == 2
+    assert len(runs.refresh(further).records) == 2
 
 
 def test_who_cancels_sees_it_at_once(followed, clock):
     runs, _, _, run = followed
-    assert runs.newer(run).status.state == RunState.RUNNING
+    assert runs.refresh(run).status.state == RunState.RUNNING
     runs.cancel(run.run_id)
-    assert runs.newer(run).status.state == RunState.CANCELLED
+    assert runs.refresh(run).status.state == RunState.CANCELLED
 
 
 def test_a_database_that_does_not_answer_is_asked_once_for_all(followed, clock, monkeypatch):
@@ -71,8 +71,8 @@ def test_a_database_that_does_not_answer_is_asked_once_for_all(followed, clock, 
         patch.setattr(runs._store, "status", away)
         for _ in range(50):
             with pytest.raises(StoreUnavailable, match="is away"):
-                runs.newer(run)
+                runs.refresh(run)
     assert len(asked) == 1
     store.append(claim, record(1))
     clock[0] += 1.0
-    assert len(runs.newer(run).records) == 2
+    assert len(runs.refresh(run).records) == 2

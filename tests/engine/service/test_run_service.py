@@ -120,7 +120,7 @@ def test_a_run_that_is_done_can_be_run_again_beside_the_first(runs):
     first = runs.submit(SMALL).run_id
     finished(runs, first)
     before = runs.get(first)
-    again = runs.submit_again(SMALL).run_id
+    again = runs.resubmit(SMALL).run_id
     assert again == repeat_id(first) != first
     assert runs.repeated([before])[first].outcome is None
     finished(runs, again)
@@ -130,12 +130,12 @@ def test_a_run_that_is_done_can_be_run_again_beside_the_first(runs):
     assert {each.run.run_id for each in runs.overview(repeats=True)} == {first, again}
     with pytest.raises(InvalidConfig, match="repeats another"):
         runs.publish(again)
-    assert not runs.submit_again(SMALL).state.final, "the earlier repetition makes room"
+    assert not runs.resubmit(SMALL).state.final, "the earlier repetition makes room"
     assert runs.cancel(again).state == RunState.CANCELLED
     runs.publish(first)  # the same beside a published run
-    assert runs.submit_again(SMALL).run_id == again
+    assert runs.resubmit(SMALL).run_id == again
     finished(runs, again)
-    assert runs.repeated([runs.find(SMALL)])[first].outcome.identical
+    assert runs.repeated([runs.find(SMALL)])[first].comparison.identical
 
 
 @in_store("SQLite")
@@ -182,7 +182,7 @@ def test_a_cluster_ends_with_its_last_owner(runs, trained_settings):
 def test_a_cluster_is_there_although_another_was_just_ending(runs, trained_settings, monkeypatch):
     place, honest, attempts = supervisor.ClusterFiles(trained_settings), supervisor._start, []
     monkeypatch.setattr(supervisor, "_start", lambda *where: attempts.append(honest(*where)) or attempts[-1])
-    with place.alone():
+    with place.exclusive_lock():
         started = threading.Thread(target=supervisor.ensure_cluster, args=(trained_settings, os.getpid()))
         started.start()
         wait_for(lambda: len(attempts) > 1)  # the first has found the lock held, and ended
@@ -238,7 +238,7 @@ def test_a_finished_run_keeps_the_tagger_that_was_scored(trained_settings, avera
     compute(identity, trained_settings, "here")
     last, kept = runs.get(identity).final, runs.model(identity)
     assert (kept.run_id, kept.config, kept.epsilon) == (identity, config, last.privacy.epsilon)
-    of_another = runs.settings.artefacts.find(paths.model_name(identity))
+    of_another = runs.settings.artefacts.get(paths.model_name(identity))
     shutil.copy(of_another, of_another.with_name(f"{'b' * 16}.npz"))
     with pytest.raises(StoreError, match=f"refused: .*run {identity}"):
         runs.model("b" * 16)
@@ -296,7 +296,7 @@ def test_a_run_takes_its_tagger_with_it(settings):
 
     runs, identity = Application(settings), "a" * 16
     RunStore(settings.store_url).submit(identity, SMALL, "checksum")
-    with settings.artefacts.making(paths.model_name(identity), "The tagger") as path:
+    with settings.artefacts.write(paths.model_name(identity), "The tagger") as path:
         path.write_bytes(b"weights")
     runs.delete(identity)
     assert runs.models() == {}
@@ -325,7 +325,7 @@ class TestAsking:
         runs = Application(settings)
         assert runs.find(SMALL) is None
         assert runs.recent() == []
-        assert runs.tradeoff(SMALL) == []
+        assert runs.runs_by_noise(SMALL) == []
         assert runs.problems() == []
         with pytest.raises(RunNotFound):
             runs.get("0123456789abcdef")
@@ -337,7 +337,7 @@ class TestAsking:
         runs = Application(real)
         default = SimulationConfig()
         assert runs.find(default).published
-        assert len(runs.tradeoff(default)) >= 5
+        assert len(runs.runs_by_noise(default)) >= 5
         assert any("damaged" in problem for problem in runs.problems())
         with pytest.raises(StoreError):
             runs.submit(SMALL)
@@ -399,11 +399,11 @@ class TestAsking:
                 store.append(claim, record(number))
             store.finish(claim, provenance(checksum))
             believed = config.features == "vectors"
-            ends = [runs.find(config), runs.get(runs.identity(config)), *runs.tradeoff(config)]
+            ends = [runs.find(config), runs.get(runs.identity(config)), *runs.runs_by_noise(config)]
             assert len(ends) == (3 if believed else 2)
             for run in ends:
                 assert all(math.isfinite(each.privacy.epsilon) == believed for each in run.records)
-        assert sorted(math.isinf(each.last.privacy.epsilon) for each in runs.overview()) == [False, True]
+        assert sorted(math.isinf(each.last_record.privacy.epsilon) for each in runs.overview()) == [False, True]
         assert runs.publish(runs.identity(SMALL)).is_file()
         with pytest.raises(InvalidConfig, match=r"ε is ∞\. [12] of 4,400\b"):
             runs.publish(runs.identity(config))
@@ -431,13 +431,13 @@ class TestAsking:
 
     def test_the_trade_off_holds_runs_that_differ_in_noise_only(self, settings):
         real = dataclasses.replace(settings, published=type(settings).from_environment().published)
-        found = Application(real).tradeoff(SimulationConfig(privacy=PrivacyConfig(noise_multiplier=3)))
+        found = Application(real).runs_by_noise(SimulationConfig(privacy=PrivacyConfig(noise_multiplier=3)))
         assert [run.config.privacy.noise_multiplier for run in found] == [
             *(50.0, 10.0, 5.0, 2.0, 1.26, 1.0, 0.77, 0.57, 0.5, 0.0)
         ]
         assert math.isinf(found[-1].records[-1].privacy.epsilon)
-        assert Application(real).tradeoff(SimulationConfig(seed=3)) == found  # another seed is the same setting
-        assert Application(real).tradeoff(SimulationConfig(data_fraction=0.5)) == []
+        assert Application(real).runs_by_noise(SimulationConfig(seed=3)) == found  # another seed is the same setting
+        assert Application(real).runs_by_noise(SimulationConfig(data_fraction=0.5)) == []
 
 
 class TestOlderEngines:
@@ -487,7 +487,7 @@ class TestOlderEngines:
         assert door.get(old.run_id).outdated
         assert [(run.run_id, run.outdated) for run in door.published()] == [(old.run_id, True)]
         assert [run.outdated for run in door.recent()] == [True]
-        assert [run.outdated for run in door.tradeoff(SMALL)] == [True]
+        assert [run.outdated for run in door.runs_by_noise(SMALL)] == [True]
 
     def test_it_is_computed_anew_when_asked_for(self, door):
         old = self.publish(door, "5")
@@ -499,7 +499,7 @@ class TestOlderEngines:
         found = door.find(SMALL)
         assert (found.run_id, found.outdated, found.published) == (status.run_id, False, False)
         assert door.submit(SMALL).state == RunState.DONE
-        (point,) = door.tradeoff(SMALL)
+        (point,) = door.runs_by_noise(SMALL)
         assert point.run_id == status.run_id
         door.publish(status.run_id)
         assert [(run.run_id, run.outdated) for run in door.published()] == [(status.run_id, False)]
@@ -507,10 +507,10 @@ class TestOlderEngines:
 
     def test_again_computes_it_anew_too(self, door):
         self.publish(door, "5")
-        status = door.submit_again(SMALL)
+        status = door.resubmit(SMALL)
         assert status.run_id == door.identity(SMALL)
         self.computed(door)
-        assert door.submit_again(SMALL).run_id == repeat_id(status.run_id)
+        assert door.resubmit(SMALL).run_id == repeat_id(status.run_id)
 
     def test_todays_is_answered_at_once(self, door):
         self.publish(door, "5", day=28)

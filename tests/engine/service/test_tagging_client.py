@@ -23,7 +23,7 @@ def runs(tmp_path_factory):
         Settings(home=home, data_dir=None, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=PUBLISHED)
     )
     yield opened
-    process = opened._desk._process
+    process = opened._tagging_client._process
     opened.close()
     assert process is None or process.poll() is not None
 
@@ -31,7 +31,7 @@ def runs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def paper(runs):
     """The tagger that needs no language model."""
-    return next(offer.run.run_id for offer in runs.offers() if offer.epsilon == published_taggers.PAPER)
+    return next(offer.run.run_id for offer in runs.available_models() if offer.epsilon == published_taggers.PAPER)
 
 
 def test_a_text_is_tagged_and_the_process_stays_for_the_next(runs, paper):
@@ -43,9 +43,9 @@ def test_a_text_is_tagged_and_the_process_stays_for_the_next(runs, paper):
     assert [text[start:end] for start, end in tagged.spans] == ["Germany", "beat", "France", "in", "Paris", "."]
     first = tagged.entities[0]
     assert (text[first.start : first.end], first.type) == ("Germany", "LOC")
-    process = runs._desk._process
+    process = runs._tagging_client._process
     assert runs.tag("\ud800\x00 <b>", [paper]).tagged[paper].tags
-    assert runs._desk._process is process
+    assert runs._tagging_client._process is process
 
 
 def test_a_request_that_was_left_is_passed_over(runs, paper, monkeypatch):
@@ -57,7 +57,7 @@ def test_a_request_that_was_left_is_passed_over(runs, paper, monkeypatch):
 
     runs.tag("Warm.", [paper])
     with monkeypatch.context() as here:
-        here.setattr(runs._desk, "_line", leave)
+        here.setattr(runs._tagging_client, "_line", leave)
         for text in ("Germany.", "France."):
             with pytest.raises(LeftError):
                 runs.tag(text, [paper])
@@ -66,7 +66,7 @@ def test_a_request_that_was_left_is_passed_over(runs, paper, monkeypatch):
 
 def test_the_process_ends_with_who_started_it(runs, paper):
     runs.tag("Warm.", [paper])
-    process = runs._desk._process
+    process = runs._tagging_client._process
     process.stdin.close()
     assert process.wait(30) == 0
     assert runs.tag("One two.", [paper]).tagged[paper].spans == ((0, 3), (4, 7), (7, 8))
@@ -74,8 +74,8 @@ def test_the_process_ends_with_who_started_it(runs, paper):
 
 def test_a_process_that_ended_is_started_again(runs, paper):
     runs.tag("Warm.", [paper])
-    runs._desk._process.kill()
-    runs._desk._process.wait()
+    runs._tagging_client._process.kill()
+    runs._tagging_client._process.wait()
     assert runs.tag("One two.", [paper]).tagged[paper].spans == ((0, 3), (4, 7), (7, 8))
 
 
@@ -93,7 +93,7 @@ def test_a_tagger_that_was_changed_is_refused_and_the_others_answer(trained_sett
     for path in PUBLISHED.glob("conll2003-*.json"):
         shutil.copy(path, folder)
     opened = Application(replace(trained_settings, published=folder))
-    other = next(offer.run.run_id for offer in opened.offers() if offer.epsilon == "1")
+    other = next(offer.run.run_id for offer in opened.available_models() if offer.epsilon == "1")
     path = folder / paths.model_name(other)
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     answer = opened.tag("Germany.", [other, paper])
@@ -119,9 +119,9 @@ def test_the_users_own_taggers_are_offered_after_the_published_ones(trained_sett
     runs = Application(replace(trained_settings, published=PUBLISHED))
     identity = runs.identity(SMALL)
     RunStore(trained_settings.store_url).submit(identity, SMALL, runs.corpus(SMALL).checksum)
-    assert identity not in [offer.run.run_id for offer in runs.offers()]
+    assert identity not in [offer.run.run_id for offer in runs.available_models()]
     compute(identity, trained_settings, "here")
-    *published, own = runs.offers()
+    *published, own = runs.available_models()
     assert [offer.epsilon for offer in published] == ["inf", "8", "3", "1", "0.76"]
     assert (own.run.run_id, own.epsilon) == (identity, None)
     assert own.run.final.test

@@ -82,7 +82,7 @@ def test_what_a_worker_elsewhere_measured_is_found(tmp_path):
     worker, app = (ArtifactStore("memory://audits-elsewhere", tmp_path / name) for name in ("worker", "app"))
     audits.write(AUDIT, worker)
     assert audits.read_all(app.folder) == {}
-    app.bring_all(audits.FOLDER)
+    app.sync_folder(audits.FOLDER)
     assert audits.read_all(app.folder) == {"ab": AUDIT}
 
 

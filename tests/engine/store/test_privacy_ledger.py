@@ -23,12 +23,12 @@ from tests.engine.factories import SMALL, provenance, record
 
 CORPUS = "c" * 64
 TOTAL = Budget(epsilon=3.0, delta=1e-5, unit="sentence", order=8.0, set_at="2026-01-01T00:00:00+00:00")
-ALLOWED = TOTAL.filter.allowance
+ALLOWED = TOTAL.filter.capacity
 
 
 def wish(run: str, share: float, **more) -> ChargeRequest:
     fields = {"corpus": CORPUS, "name": "corpus", "stream": run, "run": run, "what": "a run", "looks": False}
-    fields |= {"again": False, "even": True, "steps": 100, "cost": lambda budget: share * budget.filter.allowance}
+    fields |= {"again": False, "even": True, "steps": 100, "cost": lambda budget: share * budget.filter.capacity}
     return ChargeRequest(**{**fields, **more})
 
 
@@ -37,12 +37,12 @@ def submit(store: RunStore, run: str, share: float, **more) -> None:
 
 
 def set_total(store: RunStore, total: Budget) -> None:
-    with store.alone() as connection:
+    with store.exclusive() as connection:
         privacy_ledger.set_total(connection, CORPUS, "corpus", total, ())
 
 
 def account_of(store: RunStore, corpus: str = CORPUS) -> BudgetState:
-    with store.alone() as connection:
+    with store.exclusive() as connection:
         return privacy_ledger.account(connection, corpus)
 
 
@@ -101,11 +101,11 @@ def test_what_promises_nothing_to_the_unit_is_refused(store):
 )
 def test_what_ended_counts_what_it_spent(store, how, step, even, share):
     submit(store, "a", 0.4, even=even)
-    assert account_of(store).bookings[0].open
+    assert account_of(store).bookings[0].pending
     ended(store, "a", step, how)
     account = account_of(store)
     assert account.share == pytest.approx(share)
-    assert not account.bookings[0].open
+    assert not account.bookings[0].pending
 
 
 @pytest.mark.parametrize("how", ["done", "cancelled"])
@@ -177,7 +177,7 @@ def test_what_is_deleted_stays_booked(store, step):
     store.delete("a")
     account = account_of(store)
     assert account.share == pytest.approx(0.2 if step else 0.0)
-    assert not account.bookings[0].open
+    assert not account.bookings[0].pending
 
 
 def test_what_was_taken_out_of_the_database_by_hand_stays_booked_whole(store, store_address):
@@ -207,7 +207,7 @@ def test_a_total_below_what_is_spent_is_refused(store):
     set_total(store, more)
     account = account_of(store)
     assert account.totals == (TOTAL, more)
-    assert account.share == pytest.approx(0.9 * ALLOWED / more.filter.allowance)
+    assert account.share == pytest.approx(0.9 * ALLOWED / more.filter.capacity)
 
 
 @pytest.mark.parametrize(
@@ -234,9 +234,9 @@ def test_a_change_by_hand_is_found_and_nothing_is_booked_on_top(store, store_add
 
 def test_who_keeps_a_seal_sees_that_the_end_was_cut_off(store, store_address):
     submit(store, "a", 0.1)
-    kept = account_of(store).seal
+    kept = account_of(store).chain_hash
     by_hand(store_address, "DELETE FROM bookings WHERE number = 2")
-    assert account_of(store).seal != kept
+    assert account_of(store).chain_hash != kept
 
 
 def _book(address: str, name: str, number: int) -> None:
@@ -297,8 +297,8 @@ def test_a_kill_at_any_moment_loses_and_doubles_nothing(store, store_address, mo
     gone = booked.keys() - runs
     assert all(int(run.split("-")[1]) % 3 == 1 for run in gone), "and only what was deleted is not there"
     whole = 0.0001 * ALLOWED
-    assert all(0 <= each.booked <= whole * (1 + 1e-9) for each in account.bookings)
-    assert all(each.booked == pytest.approx(whole) for each in account.bookings if each.open)
+    assert all(0 <= each.rdp <= whole * (1 + 1e-9) for each in account.bookings)
+    assert all(each.rdp == pytest.approx(whole) for each in account.bookings if each.pending)
 
 
 @checked(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -28,7 +28,7 @@ TAGS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
 def found() -> dict[str, Model]:
     """The published taggers."""
     runs = Application(dataclasses.replace(Settings.from_environment(), published=PUBLISHED))
-    return {offer.epsilon: runs.model(offer.run.run_id) for offer in runs.offers() if offer.epsilon}
+    return {offer.epsilon: runs.model(offer.run.run_id) for offer in runs.available_models() if offer.epsilon}
 
 
 @pytest.fixture(scope="module")

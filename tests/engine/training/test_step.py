@@ -96,9 +96,9 @@ class Shown(NoiseMonitor):
         self.samples.append((sentences.copy(), part))
         super().saw_sample(sentences, part)
 
-    def saw_sum(self, norms: np.ndarray, gap: float, unsure: Any) -> None:
+    def observe_sum(self, norms: np.ndarray, gap: float, unsure: Any) -> None:
         self.sums.append((norms.copy(), gap, unsure()))
-        super().saw_sum(norms, gap, unsure)
+        super().observe_sum(norms, gap, unsure)
 
 
 def noise_by_hand(step: int, size: int, std: float) -> np.ndarray:
@@ -174,7 +174,7 @@ def test_the_check_is_shown_the_noise_the_sum_and_the_sample(optimiser: str) -> 
     whole = 0
     for number, step in enumerate(range(5, 12)):
         run.step(step)
-        monitor.settle()
+        monitor.finalize()
         where = monitor.watch.stretch(number)
         whole += where.stop - where.start == SIZE
         sentences = poisson_sample(SECRETS.stream("sampling", step=step), 40, 0.25)

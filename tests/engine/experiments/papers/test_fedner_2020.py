@@ -222,7 +222,7 @@ def test_gains_are_paired_by_seed() -> None:
             [0.1, 0.1, 0.1] if by_itself.cell.setting["trained"] == fedner_2020.ALONE_AS_OFTEN else [0.2, 0.1, 0.4]
         )
         assert gain.mean == pytest.approx(sum(differences) / 3)
-    assert gains[0][2].shown is False  # 0.2, 0.1, 0.4: the interval holds 0
+    assert gains[0][2].significant is False  # 0.2, 0.1, 0.4: the interval holds 0
 
 
 def test_an_interval_is_students() -> None:
@@ -230,4 +230,4 @@ def test_an_interval_is_students() -> None:
     found = paired_difference(values)
     expected = stats.t.interval(0.95, 4, loc=found.mean, scale=stats.sem(values))
     assert found.interval == pytest.approx(expected)
-    assert paired_difference([0.01, 0.011, 0.012]).shown
+    assert paired_difference([0.01, 0.011, 0.012]).significant

@@ -69,7 +69,7 @@ def test_of_a_single_update_nothing_is_recorded_and_what_is_sent_looks_like_chan
 @pytest.mark.parametrize(("parties", "dropped"), [(2, 0), (3, 1), (4, 1), (6, 2), (20, 6)])
 def test_noise_is_as_planned_where_a_third_vanish_and_never_less(parties: int, dropped: int) -> None:
     secure = rounds.secure_round(parties, SIZE, 0.5, 0.4, 0)
-    assert rounds.max_dropouts(parties) == secure.plan.dropped_most == dropped
+    assert rounds.max_dropouts(parties) == secure.plan.max_dropouts == dropped
     for there in range(parties - dropped, parties + 1):
         assert secure.share * math.sqrt(there) >= 0.4 * (1 - 1e-12)
     assert secure.share * math.sqrt(parties - dropped) == pytest.approx(0.4)

@@ -26,7 +26,7 @@ def summed(request):
     updates = random.normal(0, 1 / math.sqrt(WEIGHTS), (PARTIES, WEIGHTS))
     updates /= np.maximum(1, np.linalg.norm(updates, axis=1, keepdims=True))
     uploads = {n: grid.shortened(update) + random.normal(0, share, WEIGHTS) for n, update in enumerate(updates)}
-    plan = SecAggParams(parties=PARTIES, weights=WEIGHTS, dropped_most=DROPPED)
+    plan = SecAggParams(parties=PARTIES, weights=WEIGHTS, max_dropouts=DROPPED)
     gone = range(2, 2 + request.param)
     opened = simulate_round(plan, grid, uploads, secrets=Secrets.seeded(0, "noise"), vanish={"masked": gone})
     arrived = [n for n in range(PARTIES) if n not in gone]

@@ -28,7 +28,7 @@ CHANCE = 1e-6
 """That uniform words fail one of these tests."""
 SECRETS = Secrets.seeded(0, "a secure sum")
 SIZES = (1_000, 20_000, 100_003, 600_500)
-PLAN = SecAggParams(parties=5, weights=6, dropped_most=2)
+PLAN = SecAggParams(parties=5, weights=6, max_dropouts=2)
 
 
 class Sum:
@@ -128,12 +128,12 @@ class TestTheSum:
     def test_it_is_right_to_the_integer_whoever_vanishes(self, data):
         parties = data.draw(st.integers(3, 8))
         plan = SecAggParams(
-            parties=parties, weights=4, dropped_most=parties // 3, round=data.draw(st.integers(0, 10**6))
+            parties=parties, weights=4, max_dropouts=parties // 3, round=data.draw(st.integers(0, 10**6))
         )
         grid = FixedPoint(parties=parties, clip_norm=1.0, noise_std=data.draw(st.sampled_from([0.0, 0.5, 40.0])))
         weights = st.lists(st.floats(-grid.largest, grid.largest), min_size=4, max_size=4)
         uploads = {number: np.array(data.draw(weights)) for number in range(parties)}
-        gone = data.draw(st.permutations(range(parties)))[: data.draw(st.integers(0, plan.dropped_most))]
+        gone = data.draw(st.permutations(range(parties)))[: data.draw(st.integers(0, plan.max_dropouts))]
         vanish: dict = {phase: set() for phase in PHASES}
         for party in gone:
             vanish[data.draw(st.sampled_from(PHASES))].add(party)
@@ -146,7 +146,7 @@ class TestTheSum:
     @pytest.mark.parametrize("parties", [3, 9, 20])
     @pytest.mark.parametrize("phase", PHASES)
     def test_a_third_may_vanish_at_any_phase(self, parties, phase):
-        plan = SecAggParams(parties=parties, weights=5, dropped_most=parties // 3)
+        plan = SecAggParams(parties=parties, weights=5, max_dropouts=parties // 3)
         grid = FixedPoint(parties=parties, clip_norm=1.0, noise_std=0.0)
         uploads = {number: np.full(5, number / 100) for number in range(parties)}
         gone = list(range(parties))[1::3][: parties // 3]
@@ -376,7 +376,7 @@ def test_a_seed_and_a_key_are_cut_with_coefficients_of_their_own():
 
 
 def test_shares_of_fewer_than_the_threshold_are_of_no_use():
-    plan = SecAggParams(parties=9, weights=1, dropped_most=3)
+    plan = SecAggParams(parties=9, weights=1, max_dropouts=3)
     for secret in (bytes(32), bytes(range(32)), b"\xff" * 32):
         held = dict(enumerate(SecAggClient(plan, 0, SECRETS)._cut(secret, "seed")))
         for left in range(9):
@@ -386,11 +386,11 @@ def test_shares_of_fewer_than_the_threshold_are_of_no_use():
 
 @pytest.mark.parametrize("parties", range(2, 30))
 def test_more_than_half_must_answer_so_that_nobody_gets_both_kinds_from_different_parties(parties):
-    plan = SecAggParams(parties=parties, weights=1, dropped_most=(parties - 1) // 2)
+    plan = SecAggParams(parties=parties, weights=1, max_dropouts=(parties - 1) // 2)
     assert plan.threshold >= 2
     assert 2 * plan.threshold > parties
     with pytest.raises(InvalidConfig, match="dropped_most"):
-        SecAggParams(parties=parties, weights=1, dropped_most=(parties + 1) // 2)
+        SecAggParams(parties=parties, weights=1, max_dropouts=(parties + 1) // 2)
 
 
 def test_a_grid_for_fewer_parties_is_refused():

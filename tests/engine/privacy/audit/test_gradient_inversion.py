@@ -31,7 +31,7 @@ class TestSpace:
         found = gradient_inversion.space_of(summed := gradient(words))
         left, values, _ = np.linalg.svd(summed.astype(np.float64), full_matrices=False)
         assert found.rank == words
-        assert not found.full
+        assert not found.is_full_rank
         np.testing.assert_allclose(found.values[:words], values[:words], rtol=1e-6)
         np.testing.assert_allclose(found.basis @ found.basis.T, left[:, :words] @ left[:, :words].T, atol=2e-5)
 
@@ -56,7 +56,7 @@ class TestSpace:
 
     def test_more_words_than_directions_fill_it(self):
         found = gradient_inversion.space_of(gradient(400))
-        assert found.full
+        assert found.is_full_rank
         assert not gradient_inversion.read(found, WORDS).any()
 
     def test_a_gradient_of_nothing_has_none(self):

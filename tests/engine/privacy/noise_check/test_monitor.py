@@ -332,10 +332,10 @@ class TestSums:
 
     def test_contributions_and_gaps_are_kept_at_their_largest(self) -> None:
         check = monitor()
-        check.saw_sum(np.array([0.25, 0.5]), 0.02, self.unasked)
-        check.saw_sum(np.zeros(0), 0.06, self.unasked)
-        check.saw_sum(np.array([0.75, 0.1, 0.2]), 0.04, self.unasked)
-        check.saw_sum(np.array([0.5]), 0.0, self.unasked)
+        check.observe_sum(np.array([0.25, 0.5]), 0.02, self.unasked)
+        check.observe_sum(np.zeros(0), 0.06, self.unasked)
+        check.observe_sum(np.array([0.75, 0.1, 0.2]), 0.04, self.unasked)
+        check.observe_sum(np.array([0.5]), 0.0, self.unasked)
         assert check.state["sums"].tolist() == [0.75, 6, 0.06 / CLIP_NORM, 4, 4]
 
     def test_of_a_gap_it_is_asked_how_far_rounding_moves_the_sum(self) -> None:
@@ -348,18 +348,18 @@ class TestSums:
             (6.0, math.nan, 1),
         ):
             check, asked = monitor(), []
-            check.saw_sum(np.zeros(1), gap, lambda unsure=unsure, asked=asked: asked.append(1) or unsure)
+            check.observe_sum(np.zeros(1), gap, lambda unsure=unsure, asked=asked: asked.append(1) or unsure)
             assert check.state["sums"].tolist() == [0, 1, counts * gap / CLIP_NORM, 1, counts], (gap, unsure)
             assert asked
         check = monitor()
-        check.saw_sum(np.zeros(1), 0.05 * CLIP_NORM, self.unasked)
+        check.observe_sum(np.zeros(1), 0.05 * CLIP_NORM, self.unasked)
         assert check.state["sums"][2] == 0.05
 
     def test_a_gap_that_is_no_number_is_as_large_as_can_be(self) -> None:
         for gap in (math.nan, math.inf):
             check = monitor()
-            check.saw_sum(np.zeros(1), gap, lambda: 0.0)
-            check.saw_sum(np.zeros(1), 0.0, self.unasked)
+            check.observe_sum(np.zeros(1), gap, lambda: 0.0)
+            check.observe_sum(np.zeros(1), 0.0, self.unasked)
             assert check.state["sums"].tolist() == [0, 2, math.inf, 2, 2]
 
 
@@ -458,7 +458,7 @@ class TestLater:
 def test_its_verdict_is_on_its_own_state() -> None:
     check = monitor()
     check.saw_sample(np.arange(12))
-    check.saw_sum(np.array([1.5]), 0.0, TestSums.unasked)
+    check.observe_sum(np.array([1.5]), 0.0, TestSums.unasked)
     found = check.verdict()
     assert (found.steps, found.batch_mean, found.clipped_norm_max, found.looks) == (1, 12, 1.5, 1)
 
