@@ -22,8 +22,9 @@ run: $(PYTHON)
 	@$(PYTHON) -m engine.setup.install --pages
 	@$(PYTHON) -m engine.serve
 
-# Two processes, each with a file at a time: fixtures of a file are made once, and memory stays below 8 GB.
-PYTEST := $(PYTHON) -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# Three processes on two cores, each with a file at a time: fixtures of a file are made once. One has the browser, and
+# one begins with clusters and the federation: both wait more than they compute.
+PYTEST := $(PYTHON) -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 OPTIONS :=
 test: setup-tests
 	@chromium=$$($(PYTHON) -m tests.browser.chromium) && EPSILON_CHROMIUM="$$chromium" $(PYTEST) $(OPTIONS)

@@ -1,5 +1,6 @@
 """What drives the dashboard in a browser: where it is, what it says, and how to wait for that."""
 
+import ast
 import socket
 import time
 import urllib.error
@@ -28,6 +29,20 @@ UNEXPLAINED = """() => {
   return left;
 }"""
 """Greek letters of the page that do not."""
+
+
+def page_addresses() -> list[str]:
+    """Return the addresses of the pages that the navigation of ``app.py`` offers to all; the root is the empty one."""
+    calls = (node for node in ast.walk(ast.parse((ROOT / "app.py").read_text())) if isinstance(node, ast.Call))
+    names = (
+        call.args[0].value
+        for call in calls
+        if isinstance(call.func, ast.Name)
+        and call.func.id == "_page"
+        and isinstance(call.args[0], ast.Constant)
+        and not any(keyword.arg == "visibility" for keyword in call.keywords)
+    )
+    return sorted({str(name) for name in names} - {"account"})
 
 
 def free_port() -> int:

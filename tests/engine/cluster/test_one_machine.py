@@ -14,13 +14,16 @@ import pytest
 
 from engine.cluster import remote_workers
 from engine.records import RunState
-from engine.settings import REPOSITORY
+from engine.settings import REPOSITORY, Settings
 from tests.browser.chromium import in_ci
 from tests.browser.driving import free_port, wait_for
+from tests.conftest import share
 from tests.engine.reliability.disturbed import LONG, App, Watch, alone
 
 DAY = 86_400
 MOST_SECONDS = 300
+WORKERS = ("behind", "ahead")
+"""Names of the workers, after the clocks that they get."""
 
 
 class Members:
@@ -47,10 +50,12 @@ class Members:
     def work(self, name: str, **environment: str) -> None:
         home = self.folder / name
         home.mkdir()
-        for each in ("encoded", "vectors"):
-            (self.encoded / each).mkdir(exist_ok=True)
-            (home / each).symlink_to(self.encoded / each)
+        share(self.encoded, home)
         self._start(name, ["worker", "--workers", "1"], environment)
+
+    def clock(self, name: str) -> Path:
+        """Return the file that says by how many seconds a worker's clock is set."""
+        return self.folder / f"{name}.clock"
 
     def said(self, name: str) -> str:
         """The log of a member."""
@@ -75,15 +80,39 @@ class Members:
         process.wait()
 
 
-@pytest.fixture
-def members(tmp_path, encoded, trained_settings):
-    """They find an app of ``trained_settings`` by its database."""
-    folder = tmp_path / "members"
-    folder.mkdir()
-    made = Members(folder, encoded, trained_settings.store_url)
-    yield made
-    for name in list(made.running):
-        made.kill(name)
+@pytest.fixture(scope="module")
+def settings_of_app(tmp_path_factory, encoded) -> Settings:
+    """Settings of the app, whose database the members share."""
+    home = tmp_path_factory.mktemp("app")
+    share(encoded, home)
+    return Settings(home=home, data_dir=None, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=home / "none")
+
+
+@pytest.fixture(scope="session")
+def faketime() -> str:
+    """Path of the library that sets the clock of one process."""
+    found = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
+    if not found:
+        (pytest.fail if in_ci() else pytest.skip)("libfaketime is not here (Debian: apt-get install libfaketime)")
+    return found[0]
+
+
+@pytest.fixture(scope="module")
+def members(tmp_path_factory, encoded, settings_of_app, faketime):
+    """A scheduler and two workers, which were started first and waited for it. Their clocks stand in files."""
+    made = Members(tmp_path_factory.mktemp("members"), encoded, settings_of_app.store_url)
+    try:
+        for name in WORKERS:
+            made.clock(name).write_text("+0")
+            fake = {"LD_PRELOAD": faketime, "FAKETIME_TIMESTAMP_FILE": str(made.clock(name)), "FAKETIME_NO_CACHE": "1"}
+            made.work(name, **fake, FAKETIME_DONT_FAKE_MONOTONIC="1", NO_FAKE_STAT="1")
+        wait_for(lambda: all("Trying again and again" in made.said(name) for name in WORKERS), MOST_SECONDS)
+        made.schedule()
+        wait_for(lambda: all("1 worker ready for" in made.said(name) for name in WORKERS), MOST_SECONDS)
+        yield made
+    finally:
+        for name in list(made.running):
+            made.kill(name)
 
 
 @pytest.fixture(scope="module")
@@ -93,22 +122,32 @@ def undisturbed(encoded, tmp_path_factory):
 
 @contextlib.contextmanager
 def watching(settings, members):
-    """An app with the runs, and who looks at them."""
+    """Submit the runs from an app, watch them, and delete them at the end."""
     app, watch = App(settings, LONG, **members.named), Watch(settings, LONG)
     try:
         yield watch
     finally:
         app.end()
+        for identity in watch.identities:
+            watch.runs.delete(identity)
         watch.close()
 
 
-def test_a_scheduler_whose_address_is_in_a_file_is_killed_and_comes_back(members, trained_settings, undisturbed):
-    for name in ("one", "two"):
-        members.work(name)  # they wait for the scheduler
-    wait_for(lambda: all("Trying again and again" in members.said(name) for name in ("one", "two")), MOST_SECONDS)
-    members.schedule()
-    wait_for(lambda: all("1 worker ready for" in members.said(name) for name in ("one", "two")), MOST_SECONDS)
-    with watching(trained_settings, members) as watch:
+def test_runs_survive_a_changed_clock_of_a_worker(members, settings_of_app, undisturbed):
+    """Each clock is set by a day, to either side. The monotonic clock goes on, as it does where a clock is set."""
+    with watching(settings_of_app, members) as watch:
+        watch.until(4)
+        for name, days in zip(WORKERS, (-1, 1), strict=True):
+            members.clock(name).write_text(f"{days * DAY:+d}")
+        watch.to_the_end(undisturbed)
+        for identity in watch.identities:
+            run = watch.runs.get(identity)
+            assert run.status.state == RunState.DONE
+            assert 0 < run.records[-1].seconds < DAY / 2
+
+
+def test_runs_survive_a_killed_scheduler(members, settings_of_app, undisturbed):
+    with watching(settings_of_app, members) as watch:
         watch.until(4)
         members.kill("scheduler")
         members.schedule()
@@ -116,47 +155,16 @@ def test_a_scheduler_whose_address_is_in_a_file_is_killed_and_comes_back(members
         assert {watch.runs.status(each).state for each in watch.identities} == {RunState.DONE}
 
 
-def test_ctrl_c_ends_workers_without_a_word(members):
+def test_ctrl_c_ends_workers_without_a_traceback(members):
     """A terminal sends it to all processes at once."""
-    members.schedule()
-    members.work("one")
-    wait_for(lambda: "1 worker ready for" in members.said("one"), MOST_SECONDS)
-    process = members.running["one"]
+    name = "third"
+    members.work(name)
+    wait_for(lambda: "1 worker ready for" in members.said(name), MOST_SECONDS)
+    process = members.running.pop(name)
     family = psutil.Process(process.pid).children(recursive=True)
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(MOST_SECONDS) == 0
     _, left = psutil.wait_procs(family, MOST_SECONDS)
     assert left == []
-    assert members.said("one").splitlines()[-1].startswith("1 worker ready for")
-    assert "Traceback" not in members.said("one")
-
-
-@pytest.fixture(scope="session")
-def faketime() -> str:
-    """The library that sets the clock of a process alone."""
-    found = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
-    if not found:
-        (pytest.fail if in_ci() else pytest.skip)("libfaketime is not here (Debian: apt-get install libfaketime)")
-    return found[0]
-
-
-def test_clocks_of_workers_that_are_set_while_they_compute(members, trained_settings, undisturbed, faketime):
-    """By a day to either side. The clock by which processes wait goes on, as it does where somebody sets a clock."""
-    clocks = {name: members.folder / f"{name}.clock" for name in ("behind", "ahead")}
-    for clock in clocks.values():
-        clock.write_text("+0")
-    members.schedule()
-    wait_for(members.file.exists, MOST_SECONDS)
-    for name, clock in clocks.items():
-        fake = {"LD_PRELOAD": faketime, "FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1"}
-        members.work(name, **fake, FAKETIME_DONT_FAKE_MONOTONIC="1", NO_FAKE_STAT="1")
-    wait_for(lambda: all("1 worker ready for" in members.said(name) for name in clocks), MOST_SECONDS)
-    with watching(trained_settings, members) as watch:
-        watch.until(4)
-        clocks["behind"].write_text(f"-{DAY}")
-        clocks["ahead"].write_text(f"+{DAY}")
-        watch.to_the_end(undisturbed)
-        for identity in watch.identities:
-            run = watch.runs.get(identity)
-            assert run.status.state == RunState.DONE
-            assert 0 < run.records[-1].seconds < DAY / 2
+    assert members.said(name).splitlines()[-1].startswith("1 worker ready for")
+    assert "Traceback" not in members.said(name)

@@ -26,7 +26,7 @@ from tests.engine.factories import SMALL
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIGS = [dataclasses.replace(SMALL, training=TrainingConfig(batch_size=8, epochs=8.0), seed=seed) for seed in (0, 1)]
-LONG = [dataclasses.replace(config, training=TrainingConfig(batch_size=8, epochs=60.0)) for config in CONFIGS]
+LONG = [dataclasses.replace(config, training=TrainingConfig(batch_size=8, epochs=40.0)) for config in CONFIGS]
 MOST_SECONDS = 240
 """Until a run has ended, on a machine that is busy with other things too."""
 APP = (

@@ -17,7 +17,7 @@ IMPATIENT = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "1s"}
 
 @pytest.mark.timeout(2700)
 @pytest.mark.parametrize(
-    ("seconds", "limits"), [(6.0, IMPATIENT), pytest.param(330.0, {}, marks=pytest.mark.nightly)], ids=["short", "real"]
+    ("seconds", "limits"), [(3.0, IMPATIENT), pytest.param(330.0, {}, marks=pytest.mark.nightly)], ids=["short", "real"]
 )
 def test_runs_go_on_in_the_same_workers(trained_settings, encoded, tmp_path_factory, seconds, limits):
     undisturbed = alone(LONG, tmp_path_factory.mktemp("undisturbed"), encoded)
