@@ -113,7 +113,7 @@ def test_a_scheduler_whose_address_is_in_a_file_is_killed_and_comes_back(members
         members.kill("scheduler")
         members.schedule()
         watch.to_the_end(undisturbed)
-        assert {watch.runs.status(each).state for each in watch.identities} == {RunState.DONE}
+        assert {watch.runs.queries.status(each).state for each in watch.identities} == {RunState.DONE}
 
 
 def test_ctrl_c_ends_workers_without_a_word(members):
@@ -157,6 +157,6 @@ def test_clocks_of_workers_that_are_set_while_they_compute(members, trained_sett
         clocks["ahead"].write_text(f"+{DAY}")
         watch.to_the_end(undisturbed)
         for identity in watch.identities:
-            run = watch.runs.get(identity)
+            run = watch.runs.queries.get(identity)
             assert run.status.state == RunState.DONE
             assert 0 < run.records[-1].seconds < DAY / 2
