@@ -264,7 +264,7 @@ def show(run_id: RunId, as_json: Json = False) -> None:
         lines += ["", "Test scores", score_table(run.final.test), *platform_lines(run.final), *privacy_lines(run.final)]
     fields = run_fields(run) | {"records": [record_fields(record) for record in run.records]}
     if repeat := app.queries.repeated([first]).get(first.run_id):
-        outcome = repeat.outcome.text if repeat.outcome else str(repeat.state)
+        outcome = repeat.comparison.text if repeat.comparison else str(repeat.state)
         lines += ["", f"Run again as {reproducibility.repeat_id(first.run_id)}: {outcome}"]
         fields["again"] = {"run_id": reproducibility.repeat_id(first.run_id), "outcome": outcome}
     write(as_json, fields, "\n".join(lines))

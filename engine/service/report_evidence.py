@@ -151,5 +151,5 @@ def _again(app: "Application", run: Run) -> str:
     with suppress(EpsilonError):
         repeat = app.queries.repeated([run]).get(run.run_id)
         if repeat:
-            return repeat.outcome.text if repeat.outcome else str(repeat.state)
+            return repeat.comparison.text if repeat.comparison else str(repeat.state)
     return ""
