@@ -23,7 +23,7 @@ from engine.errors import CorpusError, EpsilonError, InvalidConfig, StoreError
 from engine.experiments import recommended_settings
 from engine.federated import accounting
 from engine.federated.plan import FederatedPlan
-from engine.privacy.budget import UNITS, Budget, BudgetState
+from engine.privacy.budget import BOOKED, LOOK, SPENT, UNITS, Budget, BudgetState, ChargeRequest
 from engine.privacy.plan import PrivacyPlan
 from engine.privacy.rdp_filter import best_order_filter
 from engine.records import Run, RunKind, RunState
@@ -31,8 +31,6 @@ from engine.service.access_service import AccessService
 from engine.service.context import ServiceContext
 from engine.service.preview_service import PreviewService
 from engine.service.run_queries import RunQueries
-from engine.store import privacy_ledger
-from engine.store.privacy_ledger import BOOKED, LOOK, SPENT, ChargeRequest
 from engine.validation import number, one_of
 
 _TRIES = 20
@@ -72,6 +70,8 @@ class BudgetService:
         """What is booked on a corpus; of the runs of others how much, not what. Raises CorpusError, StoreError where it
         was
         changed by hand."""
+        from engine.store import privacy_ledger
+
         key, base = self.key_of(corpus)
         with self._context.store.exclusive() as connection:
             found = privacy_ledger.account(connection, key, base)
@@ -95,6 +95,8 @@ class BudgetService:
         InvalidConfig, BudgetExceeded where more is spent already, CorpusError, StoreError.
 
         """
+        from engine.store import privacy_ledger
+
         key, base = self.key_of(corpus)
         self._access.authorize("set a budget", base, Role.RUNNER if base.startswith(OWN) else Role.ADMIN)
         if base.startswith(OWN):
@@ -121,6 +123,8 @@ class BudgetService:
     def preview(self, config: SimulationConfig) -> str:
         """What a run would take of the budgets of its corpora, in sentences; empty where these have none. Raises
         InvalidConfig, CorpusError, StoreError."""
+        from engine.store import privacy_ledger
+
         if not self.exists():
             return ""
         identity, said = self._queries.identity(config), []
@@ -142,11 +146,15 @@ class BudgetService:
 
     def exists(self) -> bool:
         """Whether any corpus has a budget."""
+        from engine.store import privacy_ledger
+
         with self._context.store.exclusive() as connection:
             return privacy_ledger.has_budgets(connection)
 
     def charge(self, found: Sequence[ChargeRequest]) -> None:
         """Book what is done beside the runs that are kept. Raises BudgetExceeded, StoreError."""
+        from engine.store import privacy_ledger
+
         with self._context.store.exclusive() as connection:
             privacy_ledger.charge(connection, found)
 
@@ -244,6 +252,8 @@ class BudgetService:
         budget:
         what they took, whole where they were stopped. What was deleted is not known any more. Published runs are no
         releases of the user's: that they are there is listed."""
+        from engine.store import privacy_ledger
+
         key, known = self.key_of(corpus)[0], {corpus: True}
 
         def is_on_it(run: Run) -> bool:

@@ -12,6 +12,7 @@ from engine.records import RunKind
 from engine.reports import paper_tables as reports
 from engine.service import Application
 from engine.service.reproducibility import repeat_id
+from engine.service.run_service import RunService
 from pages.paper import discussion
 from pages.paper import tables as paper
 from tests.engine.experiments.papers.test_jana_biemann_2021 import run_of
@@ -49,7 +50,7 @@ def test_what_is_done_can_be_run_again_and_what_came_of_it_is_said(open_page, se
     assert page.dataframe[3].value["again"].tolist()[0] == "1 of 1 equal"
     asked = []
     monkeypatch.setattr(
-        Application, "submit_all", lambda self, configs, again, owner_pid: asked.append((configs, again))
+        RunService, "submit_all", lambda self, configs, again, owner_pid: asked.append((configs, again))
     )
     (button,) = (each for each in page.button if each.label == "Run this table again (1 run)")
     button.click().run()

@@ -29,12 +29,12 @@ def store(store_address: str):
 @pytest.fixture
 def hers(store):
     """Rita's run, done, with two records and a note."""
-    store.for_user(RITA).runs.submit("hers", SMALL, "checksum")
+    store.for_user(RITA).submit("hers", SMALL, "checksum")
     claim = store.claim("hers", "here")
     for number in range(2):
         store.append(claim, record(number, of=2))
     store.finish(claim, provenance())
-    store.for_user(RITA).runs.write_note("hers", "mine")
+    store.for_user(RITA).write_note("hers", "mine")
     return store
 
 
@@ -49,11 +49,11 @@ def test_a_run_is_there_for_whoever_asked_for_it_and_for_who_keeps_the_machine(h
 
 def test_for_others_it_is_not_there_in_any_way(hers):
     others = hers.for_user(RUDI)
-    for asked in (others.queries.get, others.queries.status, others.records, others.runs.cancel, others.runs.delete):
+    for asked in (others.get, others.status, others.records, others.cancel, others.delete):
         with pytest.raises(RunNotFound, match="'hers'"):
             asked("hers")
     with pytest.raises(RunNotFound):
-        others.runs.write_note("hers", "")
+        others.write_note("hers", "")
     assert others.newest(10) == ([], [])
     assert others.last_records(["hers"]) == {}
     assert others.notes() == {}
@@ -66,49 +66,49 @@ def test_what_is_shared_can_be_seen_by_others_and_changed_by_none_of_them(hers):
         AccessStore(hers.for_user(RUDI)).share(permissions.RUN, "hers", shared=True)
     AccessStore(hers.for_user(RITA)).share(permissions.RUN, "hers", shared=True)
     others = hers.for_user(RUDI)
-    assert others.queries.get("hers").final
+    assert others.get("hers").final
     assert others.notes() == {"hers": "mine"}
-    for change in (others.runs.cancel, others.runs.delete, lambda run: others.runs.write_note(run, "ha")):
+    for change in (others.cancel, others.delete, lambda run: others.write_note(run, "ha")):
         with pytest.raises(NotAllowed, match="somebody else's"):
             change("hers")
     assert AccessStore(others).shared(permissions.RUN) == {"hers"}
     AccessStore(hers.for_user(RITA)).share(permissions.RUN, "hers", shared=False)
     with pytest.raises(RunNotFound):
-        others.queries.get("hers")
+        others.get("hers")
 
 
 def test_two_who_ask_for_the_same_have_one_run_and_neither_takes_it_from_the_other(store):
     for person in (RITA, RUDI):
-        store.for_user(person).runs.submit("both", SMALL, "checksum")
+        store.for_user(person).submit("both", SMALL, "checksum")
     assert len(store.newest(10)[0]) == 1
     for person in (RITA, RUDI):
         with pytest.raises(NotAllowed, match=r"Somebody else .*run both .*goes on"):
-            store.for_user(person).runs.cancel("both")
-    assert store.for_user(RITA).runs.delete("both") is False
+            store.for_user(person).cancel("both")
+    assert store.for_user(RITA).delete("both") is False
     with pytest.raises(RunNotFound):
-        store.for_user(RITA).queries.status("both")
-    store.for_user(RUDI).runs.cancel("both")
-    assert store.for_user(RUDI).runs.delete("both") is True
+        store.for_user(RITA).status("both")
+    store.for_user(RUDI).cancel("both")
+    assert store.for_user(RUDI).delete("both") is True
     with pytest.raises(RunNotFound):
         store.status("both")
-    store.for_user(RITA).runs.submit("both", SMALL, "checksum")
+    store.for_user(RITA).submit("both", SMALL, "checksum")
     with pytest.raises(RunNotFound):  # nothing is left of whose it was
-        store.for_user(RUDI).queries.status("both")
+        store.for_user(RUDI).status("both")
 
 
 def test_one_person_has_so_many_under_way_and_no_more(store):
     rita = store.for_user(RITA)
     for number in range(2):
-        rita.runs.submit(f"r{number}", replace(SMALL, seed=number), "checksum")
+        rita.submit(f"r{number}", replace(SMALL, seed=number), "checksum")
     with pytest.raises(NotAllowed, match=r"rita@example\.org has 2 runs"):
-        rita.runs.submit("r2", replace(SMALL, seed=2), "checksum")
+        rita.submit("r2", replace(SMALL, seed=2), "checksum")
     with pytest.raises(RunNotFound):
         store.status("r2")
-    rita.runs.submit("r1", replace(SMALL, seed=1), "checksum")  # it is under way already
-    store.for_user(RUDI).runs.submit("r2", replace(SMALL, seed=2), "checksum")
-    rita.runs.submit("r2", replace(SMALL, seed=2), "checksum")  # and this one is his
-    rita.runs.cancel("r0")
-    rita.runs.submit("r3", replace(SMALL, seed=3), "checksum")
+    rita.submit("r1", replace(SMALL, seed=1), "checksum")  # it is under way already
+    store.for_user(RUDI).submit("r2", replace(SMALL, seed=2), "checksum")
+    rita.submit("r2", replace(SMALL, seed=2), "checksum")  # and this one is his
+    rita.cancel("r0")
+    rita.submit("r3", replace(SMALL, seed=3), "checksum")
 
 
 def test_everybody_has_a_turn(store):

@@ -2,8 +2,8 @@
 or link asks for it."""
 
 import inspect
-import operator
 import io
+import operator
 import threading
 import zipfile
 from collections.abc import Callable
