@@ -44,7 +44,7 @@ GROUPS = {
         _page("medical", "Medical: Ge et al. 2020", ":material/local_hospital:"),
     ],
     "Trust": [
-        _page("ledger", "Ledger", ":material/account_balance:"),
+        _page("ledger", "Ledger", ":material/account_balance:", folder="assumptions"),
         _page("audit", "Audit", ":material/policy:"),
         _page("report", "Report", ":material/verified_user:"),
         _page("budget", "Budget", ":material/savings:"),

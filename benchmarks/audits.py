@@ -42,12 +42,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--table", action="store_true", help="print what is published, measure nothing")
     options = parser.parse_args()
-    runs = Application.from_environment()
+    app = Application.from_environment()
     epsilons = (*recommended_settings.EPSILONS, None)
     if options.table:
-        sys.stdout.write(table(runs) + "\n")
+        sys.stdout.write(table(app) + "\n")
         return
-    known = {audit.config: audit for audit in runs.audits().values()}
+    known = {audit.config: audit for audit in app.audits.all().values()}
     # One seed of everything before the next seed of anything.
     every = [list(wanted(rung, epsilon)) for epsilon in epsilons for rung in SETTINGS.values()]
     for config in (seeds[number] for number in range(SEEDS) for seeds in every):
@@ -56,14 +56,14 @@ def main() -> None:
             continue
         references = REFERENCES if config.seed == 0 else 0
         command = audit_command(config, CANARIES, references)
-        audit = audits.audit(config, runs.settings, CANARIES, references, command=command)
-        write(audit, ArtifactStore(str(runs.settings.published), runs.settings.published))
+        audit = audits.audit(config, app.settings, CANARIES, references, command=command)
+        write(audit, ArtifactStore(str(app.settings.published), app.settings.published))
         sys.stderr.write(f"{audit.run_id} {config.tagger.name} seed {config.seed}\n")
 
 
-def table(runs: Application) -> str:
+def table(app: Application) -> str:
     """ε claimed and measured, and members caught, of each setting."""
-    by_config = {audit.config: audit for audit in runs.audits().values()}
+    by_config = {audit.config: audit for audit in app.audits.all().values()}
     rows = []
     for title, rung in SETTINGS.items():
         for epsilon in (*recommended_settings.EPSILONS, None):

@@ -62,35 +62,35 @@ def main() -> int:
     )
     parser.add_argument("--seeds", type=int, help="of each cell; default: what the means are taken over")
     chosen = parser.parse_args()
-    runs, begun = Application.from_environment(), time.monotonic()
+    app, begun = Application.from_environment(), time.monotonic()
     everything = not (chosen.corpus or chosen.fedner)
     every = wanted(list(SEEDS) if everything else chosen.corpus or [], chosen.seeds)
     every += fedner_2020.wanted(chosen.seeds, list(fedner_2020.TABLES) if everything else chosen.fedner or [])
-    published = {run.run_id for run in runs.published()}
-    asked = runs.submit_all(every, owner_pid=os.getpid(), batch=True)
+    published = {run.run_id for run in app.queries.published()}
+    asked = app.runs.submit_all(every, owner_pid=os.getpid(), batch=True)
     left = {status.run_id for status in asked} - published
     sys.stdout.write(f"{len(every):,} runs, {len(every) - len(left):,} of them published already\n")
     computed, failed = len(left), 0
     while left:
         time.sleep(15)
-        for run in runs.recent(len(every) + len(published)):
+        for run in app.queries.recent(len(every) + len(published)):
             if run.run_id in left and run.status.state.final:
                 left.remove(run.run_id)
                 failed += run.status.state != RunState.DONE
-                sys.stdout.write(f"{_publish(runs, run.run_id)}, {len(left):,} left\n")
+                sys.stdout.write(f"{_publish(app, run.run_id)}, {len(left):,} left\n")
                 sys.stdout.flush()
     minutes = (time.monotonic() - begun) / 60
     sys.stdout.write(f"{computed - failed:,} runs made in {minutes:.0f} min, {failed} failed\n")
     return 1 if failed else 0
 
 
-def _publish(runs: Application, run_id: str) -> str:
+def _publish(app: Application, run_id: str) -> str:
     """Publish a run that has ended, and say what became of it."""
-    run = runs.get(run_id)
+    run = app.queries.get(run_id)
     if not run.final or not run.final.test:
         return f"{run_id}: {run.status.state}: {run.status.error}"
-    runs.publish(run_id)
-    runs.forget_models([run_id])  # hundreds of them would take half a gigabyte of the home
+    app.runs.publish(run_id)
+    app.models.delete([run_id])  # hundreds of them would take half a gigabyte of the home
     seconds = run.provenance.wall_seconds if run.provenance else 0
     config = run.config
     return (

@@ -39,25 +39,25 @@ def compute(configs: list[SimulationConfig]) -> tuple[float, dict[SimulationConf
             shared=None,
             scheduler=None,
         )
-        runs = Application(settings)
+        app = Application(settings)
         begun = time.monotonic()
         try:
-            asked = runs.submit_all(configs, owner_pid=os.getpid(), batch=True)
+            asked = app.runs.submit_all(configs, owner_pid=os.getpid(), batch=True)
             left, took = [status.run_id for status in asked], 0.0
             while left:
                 time.sleep(5)
-                states = {each: runs.status(each) for each in left}
+                states = {each: app.queries.status(each) for each in left}
                 if lost := [each for each in states.values() if each.state.final and each.state != RunState.DONE]:
                     raise SystemExit(f"A run failed: {lost[0].error}")
                 left = [each for each, status in states.items() if not status.state.final]
                 if len(left) < len(states):
                     took = time.monotonic() - begun
                     sys.stderr.write(f"{len(left):,} of {len(asked):,} runs left after {took / 60:.0f} min\n")
-            found = {config: runs.find(config) for config in configs}
+            found = {config: app.queries.find(config) for config in configs}
         finally:
             stop_cluster(settings, os.getpid())
     seconds = {config: run.final.seconds for config, run in found.items() if run and run.final}
-    known = {run.config: run.final for run in Application.from_environment().published() if not run.outdated}
+    known = {run.config: run.final for run in Application.from_environment().queries.published() if not run.outdated}
     pairs = [(known[config], run.final) for config, run in found.items() if run and config in known]
     same = [each for one, again in pairs if (each := compare(one, again)) and each.identical]
     return took, seconds, (len(same), len(pairs))

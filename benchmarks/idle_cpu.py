@@ -59,15 +59,15 @@ def idle(settings: Settings, seconds: float) -> list[float]:
     return [100 * (b - a) / took for a, b in zip(before, processor_seconds(processes), strict=True)]
 
 
-def delays(runs: Application) -> list[float]:
+def delays(app: Application) -> list[float]:
     """Milliseconds from submission to claim, one run after another."""
     found = []
     for seed in range(STARTS):
         config = SimulationConfig(data_fraction=0.02, training=TrainingConfig(epochs=0.2), seed=seed)
-        status = runs.submit(config, owner_pid=os.getpid())
+        status = app.runs.submit(config, owner_pid=os.getpid())
         while not status.state.final:
             time.sleep(0.05)
-            status = runs.status(status.run_id)
+            status = app.queries.status(status.run_id)
         if status.started is None or status.created is None:
             raise SystemExit(f"The run ended before it began: {status.error}")
         found.append(1000 * (status.started - status.created))
@@ -84,16 +84,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         settings = replace(Settings.from_environment(), home=home, store_url=f"sqlite:///{home / 'runs.sqlite'}")
-        runs = Application(settings)
+        app = Application(settings)
         try:
             ensure_cluster(settings, os.getpid())
             settle(settings)
-            waits = delays(runs)
+            waits = delays(app)
             settle(settings)
             each = idle(settings, options.seconds)
         finally:
             stop_cluster(settings, os.getpid())
-            runs.close()
+            app.close()
     found: dict[str, Any] = {
         "processes": [round(one, 2) for one in each],
         "percent_of_a_core": round(sum(each), 2),

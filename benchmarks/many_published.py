@@ -44,13 +44,15 @@ def fill(folder: Path, number: int) -> None:
 def started(folder: Path, home: Path) -> dict[str, tuple[float, float]]:
     """What this process takes, in the order of a page, by name: seconds and processor seconds; its resident memory."""
     settings = Settings.from_environment()
-    runs = Application(replace(settings, home=home, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=folder))
+    app = Application(replace(settings, home=home, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=folder))
     wanted = SimulationConfig(corpus="conll2003")
     asked: dict[str, Callable[[], object]] = {
-        "all are known": runs.published,
-        "one by its settings, with its records": lambda: [list(run.records) for run in [runs.find(wanted)] if run],
-        "those that differ in their noise alone": lambda: runs.runs_by_noise(wanted),
-        "the newest 5,000 with their last records": runs.overview,
+        "all are known": app.queries.published,
+        "one by its settings, with its records": lambda: [
+            list(run.records) for run in [app.queries.find(wanted)] if run
+        ],
+        "those that differ in their noise alone": lambda: app.queries.runs_by_noise(wanted),
+        "the newest 5,000 with their last records": app.queries.overview,
     }
     values = {}
     for name, ask in asked.items():

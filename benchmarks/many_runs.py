@@ -106,29 +106,31 @@ def main() -> None:
     parser.add_argument("--save", action="store_true", help="keep the result")
     options = parser.parse_args()
     here = Application.from_environment()
-    like = next(run for run in here.published() if run.config.corpus == "synthetic" and len(run.records) >= RECORDS)
+    like = next(
+        run for run in here.queries.published() if run.config.corpus == "synthetic" and len(run.records) >= RECORDS
+    )
     with tempfile.TemporaryDirectory() as folder:
         address = f"sqlite:///{Path(folder) / 'runs.sqlite'}"
         settings = replace(here.settings, home=Path(folder), store_url=address)
         fill(settings, like, options.runs)
-        door = Application(settings)
+        app = Application(settings)
         new = replace(like.config, seed=10**7)
-        door.book.submit("f" * 16, new, "0" * 64)
-        claim = door.book.claim("f" * 16, "benchmark")
+        app._context.store.submit("f" * 16, new, "0" * 64)
+        claim = app._context.store.claim("f" * 16, "benchmark")
         asked = {
-            "one run": lambda: door.get(f"{1:016x}"),
-            "the newest 200": lambda: door.recent(200),
-            "the catalogue (the newest 5,000 with their last records)": lambda: door.overview(),
-            "what waits": lambda: door.book.unfinished(),
-            "a run is stored": lambda: door.book.submit(f"{time.time_ns():x}"[-16:], new, "0" * 64),
-            "a heartbeat": lambda: door.book.heartbeat(claim, "training", 0.5),
-            "metrics": lambda: prometheus_metrics.text(door),
+            "one run": lambda: app.queries.get(f"{1:016x}"),
+            "the newest 200": lambda: app.queries.recent(200),
+            "the catalogue (the newest 5,000 with their last records)": lambda: app.queries.overview(),
+            "what waits": lambda: app._context.store.unfinished(),
+            "a run is stored": lambda: app._context.store.submit(f"{time.time_ns():x}"[-16:], new, "0" * 64),
+            "a heartbeat": lambda: app._context.store.heartbeat(claim, "training", 0.5),
+            "metrics": lambda: prometheus_metrics.text(app),
             "the page Runs": drawn("runs", settings),
             "the page Compare": drawn("compare", settings),
             "the page Glossary, which asks for no runs": drawn("glossary", settings),
         }
         found = {name: seconds(call) for name, call in asked.items()}
-        door.close()
+        app.close()
     rows = [(name, f"{1000 * first:,.0f}", f"{1000 * again:,.0f}") for name, (first, again) in found.items()]
     cells = {name: {"first": first, "again": again} for name, (first, again) in found.items()}
     values = {"runs": options.runs, "records": RECORDS, "cells": cells}

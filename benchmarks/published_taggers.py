@@ -32,7 +32,7 @@ def main() -> int:
     settings, size = Settings.from_environment(), 0
     for name in chosen.epsilon or published_taggers.published():
         config = published_taggers.asked_for(name)
-        run = Application(settings).find(config)
+        run = Application(settings).queries.find(config)
         if run is None or not run.published or run.outdated:
             raise TrainingFailed(f"No published run of today's engine has ε = {name}: run `make results`")
         path = settings.published / paths.model_name(run.run_id)

@@ -29,8 +29,10 @@ def table() -> str:
 
 def cost() -> list[Row]:
     """The same tagger without privacy and with it."""
-    door = Application.from_environment()
-    found = {each.name: over_seeds(each.config, door.find) for each in diagnosis.crf(CORPUS) if each.group == "CRF"}
+    app = Application.from_environment()
+    found = {
+        each.name: over_seeds(each.config, app.queries.find) for each in diagnosis.crf(CORPUS) if each.group == "CRF"
+    }
     plain, private = found["not private"], found["σ = 1"]
     if not plain.entity or not private.entity or private.epsilon is None:
         return []
@@ -42,7 +44,7 @@ def scales() -> list[Row]:
     """One printed score, the same metric here, whole names, and what that metric gives to a tagger that finds none."""
     row = {"tagger": "bilstm-tddl", "noise_multiplier": 1.0}
     cell = next(cell for cell in jana_biemann_2021.cells(corpus=CORPUS) if cell.setting == row)
-    found = jana_biemann_2021.measure(cell, Application.from_environment().find).found
+    found = jana_biemann_2021.measure(cell, Application.from_environment().queries.find).found
     if not found.entity or not found.token or not found.floor:
         return []
     ours = f"{found.token.f1.text} here, {found.floor.f1:.3f} if no name is found"
@@ -52,10 +54,10 @@ def scales() -> list[Row]:
 
 def good_practice() -> list[Row]:
     """The last rung of the ladder at ε = 1, and without privacy."""
-    door = Application.from_environment()
-    sentences, last = door.train_sentences(CORPUS), len(recommended_settings.RUNGS) - 1
+    app = Application.from_environment()
+    sentences, last = app.corpora.train_sentences(CORPUS), len(recommended_settings.RUNGS) - 1
     configs = [recommended_settings.recipe_step(last, CORPUS, sentences, epsilon) for epsilon in (1.0, None)]
-    private, plain = (over_seeds(config, door.find) for config in configs)
+    private, plain = (over_seeds(config, app.queries.find) for config in configs)
     if not private.entity or not plain.entity:
         return []
     f1 = f"F1 {plain.entity.f1.text} without privacy, {private.entity.f1.text} at ε = 1"
@@ -64,7 +66,7 @@ def good_practice() -> list[Row]:
 
 def promised() -> list[Row]:
     """What ε of a sentence means for a person with several."""
-    config, sentences = SimulationConfig(corpus=CORPUS), Application.from_environment().train_sentences(CORPUS)
+    config, sentences = SimulationConfig(corpus=CORPUS), Application.from_environment().corpora.train_sentences(CORPUS)
     plan, training = PrivacyPlan.from_config(config, sentences), config.training
     one, several = accounting.epsilon(plan, plan.steps), group_privacy.group_epsilon([(plan, plan.steps)], PEOPLE)
     figure = f"ε = {epsilon_text(one)} for one sentence, {epsilon_text(several)} for somebody named in {PEOPLE}"

@@ -31,9 +31,9 @@ FILES = ("docs/results.md", "README.md")
 def table() -> str:
     """Rows by corpus, tagger and noise multiplier; below them what the mark of an older engine means, where any of the
     published runs has it."""
-    door, rows = Application.from_environment(), []
-    titles = {info.name: info.title for info in door.corpora()}
-    for run in sorted((run for run in door.published() if _on_the_slider(run.config)), key=_place):
+    app, rows = Application.from_environment(), []
+    titles = {info.name: info.title for info in app.corpora.all()}
+    for run in sorted((run for run in app.queries.published() if _on_the_slider(run.config)), key=_place):
         final = run.final
         if final and final.test:
             config, test = run.config, final.test
@@ -42,7 +42,7 @@ def table() -> str:
             scores = (f"{x:.3f}" for x in (test.precision, test.recall, test.f1))
             rows.append((*names, epsilon_text(final.privacy.epsilon), *scores, seeds_text([run])))
     head = ("corpus", "tagger", "σ", "ε", "precision", "recall", "F1", "seeds")
-    return "\n\n".join(filter(None, (markdown(head, rows), older_text(door.published()))))
+    return "\n\n".join(filter(None, (markdown(head, rows), older_text(app.queries.published()))))
 
 
 def _on_the_slider(config: SimulationConfig) -> bool:
@@ -56,10 +56,10 @@ def _on_the_slider(config: SimulationConfig) -> bool:
 
 def paper_tables() -> str:
     """The paper's rows: printed F1, ours in the same metric and of whole names, ε."""
-    door = Application.from_environment()
+    app = Application.from_environment()
     rows = []
     for cell in jana_biemann_2021.cells():
-        found = jana_biemann_2021.measure(cell, door.find).found
+        found = jana_biemann_2021.measure(cell, app.queries.find).found
         ours = [each.f1.text if each else "" for each in (found.token, found.entity)]
         cost = "" if found.epsilon is None else epsilon_text(found.epsilon)
         number = cell.table.removeprefix("table")
@@ -71,10 +71,10 @@ def paper_tables() -> str:
 
 def mends() -> str:
     """The two questions that the paper leaves open: settings, what-if runs and mends."""
-    door = Application.from_environment()
+    app = Application.from_environment()
     rows = []
     for each in (*diagnosis.crf(), *diagnosis.phases()):
-        found = diagnosis.measure(each, door.find)
+        found = diagnosis.measure(each, app.queries.find)
         cost = "none" if each.kind == diagnosis.WHAT_IF else epsilon_text(found.epsilon) if found.epsilon else ""
         f1 = found.entity.f1.text if found.entity else ""
         rows.append((each.group, each.name, each.kind, f1, cost, found.seeds_text))
@@ -83,14 +83,14 @@ def mends() -> str:
 
 def ladder() -> str:
     """From the paper's setting to good practice, CoNLL-2003."""
-    door, corpus = Application.from_environment(), "conll2003"
-    sentences, rows = door.train_sentences(corpus), []
+    app, corpus = Application.from_environment(), "conll2003"
+    sentences, rows = app.corpora.train_sentences(corpus), []
     for number, rung in enumerate(recommended_settings.RUNGS):
         configs = [
             recommended_settings.recipe_step(number, corpus, sentences, epsilon)
             for epsilon in (*recommended_settings.EPSILONS, None)
         ]
-        found = [over_seeds(config, door.find) for config in configs]
+        found = [over_seeds(config, app.queries.find) for config in configs]
         f1 = [each.entity.f1.text if each.entity else "" for each in found]
         rows.append((rung.name, *f1, _seeds(found)))
     names = [f"ε = {epsilon:g}" for epsilon in recommended_settings.EPSILONS]
@@ -99,8 +99,8 @@ def ladder() -> str:
 
 def federated() -> str:
     """Good practice in a federation, CoNLL-2003; one hand above."""
-    door, corpus = Application.from_environment(), "conll2003"
-    sentences, rows = door.train_sentences(corpus), []
+    app, corpus = Application.from_environment(), "conll2003"
+    sentences, rows = app.corpora.train_sentences(corpus), []
     one_hand = [
         recommended_settings.recommended_settings(corpus, sentences, epsilon)
         for epsilon in recommended_settings.EPSILONS
@@ -113,7 +113,7 @@ def federated() -> str:
         ]
         kinds.append((clients, rounds, configs))
     for clients, rounds, configs in kinds:
-        found = [over_seeds(config, door.find) for config in configs]
+        found = [over_seeds(config, app.queries.find) for config in configs]
         f1 = [each.entity.f1.text if each.entity else "" for each in found]
         rows.append((clients, rounds, *f1, _seeds(found)))
     return markdown(
@@ -123,8 +123,8 @@ def federated() -> str:
 
 def medical() -> str:
     """FedNER's table and figures: strict and relaxed F1 on each platform, what was printed for ADE, and gains."""
-    door = Application.from_environment()
-    found = [fedner_2020.measure(cell, door.find) for cell in fedner_2020.cells()]
+    app = Application.from_environment()
+    found = [fedner_2020.measure(cell, app.queries.find) for cell in fedner_2020.cells()]
     said = []
     for table, title in fedner_2020.TABLES.items():
         by_method: dict[str, list[fedner_2020.Row]] = {}

@@ -125,11 +125,11 @@ def serving(home: Path, settings: Settings) -> Iterator[tuple[str, psutil.Proces
             if serve.poll() is not None:
                 raise SystemExit(log.read_text())
             time.sleep(0.1)
-        runs = Application(settings)
-        asked = [runs.submit(config, owner_pid=serve.pid) for config in long_runs()]
-        while not any(runs.rounds(each.run_id) for each in asked):
+        app = Application(settings)
+        asked = [app.runs.submit(config, owner_pid=serve.pid) for config in long_runs()]
+        while not any(app.queries.rounds(each.run_id) for each in asked):
             time.sleep(0.5)
-        runs.close()
+        app.close()
         found = [each for each in psutil.Process(serve.pid).children() if "pages.startup.server" in each.cmdline()]
         yield address, found[0], log
     finally:

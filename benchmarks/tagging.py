@@ -18,35 +18,35 @@ from engine.tagging.tokenization import split
 WORDS, TURNS, COPIES, FEW = 500, 9, 60, 6
 
 
-def asked(runs: Application) -> tuple[float, float]:
+def asked(app: Application) -> tuple[float, float]:
     """Seconds for the first text of a fresh process, and for 500 words after it."""
-    wanted = [offer.run.run_id for offer in runs.available_models() if offer.epsilon]
+    wanted = [offer.run.run_id for offer in app.tagging.available_models() if offer.epsilon]
     every = "\n\n".join(example.text for example in examples().values()).split(" ")
     start = time.perf_counter()
-    runs.tag("Rosa met Ann in Ulm.", wanted)
+    app.tagging.tag("Rosa met Ann in Ulm.", wanted)
     first, times = time.perf_counter() - start, []
     for turn in range(TURNS):
         start = time.perf_counter()
-        runs.tag(" ".join(every[turn : turn + WORDS]), wanted)
+        app.tagging.tag(" ".join(every[turn : turn + WORDS]), wanted)
         times.append(time.perf_counter() - start)
-    runs.close()
+    app.close()
     return first, statistics.median(times)
 
 
-def rates(runs: Application) -> tuple[float, float]:
+def rates(app: Application) -> tuple[float, float]:
     """Sentences a second of one linear tagger, once features are there, and with them."""
-    model = runs.model(next(offer.run.run_id for offer in runs.available_models() if offer.epsilon == "1"))
-    tagger = TextTagger(runs.settings)
+    model = app.models.load(next(offer.run.run_id for offer in app.tagging.available_models() if offer.epsilon == "1"))
+    tagger = TextTagger(app.settings)
     some = [sentence for example in examples().values() for sentence in split(example.text).sentences]
     tagger.encode(some, model)
     start = time.perf_counter()
     few = tagger.encode(some * FEW, model)
-    read_off(model, few, runs.settings.backend)
+    read_off(model, few, app.settings.backend)
     whole = len(some) * FEW / (time.perf_counter() - start)
     many, times = tagger.encode(some * COPIES, model), []
     for _ in range(TURNS):
         start = time.perf_counter()
-        read_off(model, many, runs.settings.backend)
+        read_off(model, many, app.settings.backend)
         times.append(time.perf_counter() - start)
     return len(many.split) / statistics.median(times), whole
 
@@ -57,9 +57,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--save", action="store_true", help="keep the result")
     options = parser.parse_args()
-    runs = Application.from_environment()
-    first, warm = asked(runs)
-    ready, whole = rates(runs)
+    app = Application.from_environment()
+    first, warm = asked(app)
+    ready, whole = rates(app)
     values = {
         "start_seconds": round(first, 1),
         "seconds_500_words": round(warm, 2),

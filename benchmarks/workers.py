@@ -111,13 +111,13 @@ class Cluster:
     def submit(self, epochs: float) -> str:
         """Ask for a run that nobody has asked for."""
         self.seed += 1
-        return self.runs.submit(configured(self.corpus, self.seed, epochs), owner_pid=os.getpid()).run_id
+        return self.runs.runs.submit(configured(self.corpus, self.seed, epochs), owner_pid=os.getpid()).run_id
 
     def wait(self, *identities: str) -> float:
         """Wall seconds until these are done; the workers' memory is looked at meanwhile."""
         start = time.perf_counter()
         for identity in identities:
-            while not (status := self.runs.status(identity)).state.final:
+            while not (status := self.runs.queries.status(identity)).state.final:
                 if time.perf_counter() - self._looked > 2:  # a look costs time of the same cores
                     self._look()
                 time.sleep(0.1)
@@ -129,7 +129,7 @@ class Cluster:
         """Seconds from asking for a short run to its worker's start on it."""
         identity = self.submit(0.05)
         self.wait(identity)
-        status = self.runs.status(identity)
+        status = self.runs.queries.status(identity)
         return float(status.started or 0) - float(status.created or 0)
 
     def _look(self) -> None:

@@ -30,7 +30,7 @@ def ledger(
 ) -> None:
     """ε as a ledger: what each assumption is worth, and how a printed ε is set right."""
     if run:
-        training = Application.from_environment().scenario(run)
+        training = Application.from_environment().previews.scenario(run)
     else:
         asked = {"examples": examples, "batch_size": batch_size, "epochs": epochs}
         if missing := [name for name, value in asked.items() if value is None]:

@@ -50,20 +50,20 @@ def audit(
         raise InvalidConfig(f"epsilon={epsilon:g}, expected none: of mechanism={mechanism!r} it follows from the rest")
     from engine.experiments import audits
 
-    runs = Application.from_environment()
-    config = runs.get(run).config if run else make(mechanism=mechanism)
+    app = Application.from_environment()
+    config = app.queries.get(run).config if run else make(mechanism=mechanism)
     canaries = CANARIES if canaries is None else canaries
     with progress_bar(quiet=as_json) as tell:
         found = audits.audit(
             config,
-            runs.settings,
+            app.settings,
             canaries,
             references,
             command=audit_command(config, canaries, references, run),
-            model=runs.model(run) if run and references and runs.has_model(run) else None,
+            model=app.models.load(run) if run and references and app.models.exists(run) else None,
             tell=tell,
         )
-    runs.save_audit(found)
+    app.audits.save(found)
     write(as_json, audit_fields(found), audit_text(found))
     if any(each.contradicted for each in (found.white, found.black) if each):
         raise typer.Exit(1)

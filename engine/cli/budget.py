@@ -23,20 +23,16 @@ def set_budget(
     as_json: Json = False,
 ) -> None:
     """Give a corpus a budget, or another total: from now on runs that do not fit are refused."""
-    from engine.service import budget_service
-
-    runs = Application.from_environment()
-    now = budget_service.set_total(runs, corpus, epsilon, delta, unit)
-    possible = budget_service.affordable_runs(runs, now)
+    app = Application.from_environment()
+    now = app.budgets.set_total(corpus, epsilon, delta, unit)
+    possible = app.budgets.affordable_runs(now)
     write(as_json, account_fields(now, possible), account_text(now, possible))
 
 
 @budget_app.command("show")
 def show_budget(corpus: Corpus, as_json: Json = False) -> None:
     """What is left, what spent it, what could still be run."""
-    from engine.service import budget_service
-
-    runs = Application.from_environment()
-    now = budget_service.account(runs, corpus)
-    possible = budget_service.affordable_runs(runs, now)
+    app = Application.from_environment()
+    now = app.budgets.state(corpus)
+    possible = app.budgets.affordable_runs(now)
     write(as_json, account_fields(now, possible), account_text(now, possible))

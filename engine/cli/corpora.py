@@ -7,10 +7,10 @@ from engine.service import Application
 from engine.service.corpus_statistics import CorpusStatistics
 
 
-def listed(door: Application) -> tuple[list[dict[str, Any]], str]:
+def listed(app: Application) -> tuple[list[dict[str, Any]], str]:
     """All corpora, what is here and what can be fetched."""
-    rows = door.corpora()
-    overlaps = {info.name: door.corpus_overlap(info.name) for info in rows if info.available}
+    rows = app.corpora.all()
+    overlaps = {info.name: app.corpora.overlap(info.name) for info in rows if info.available}
     fields = [
         {name: getattr(info, name) for name in ("name", "title", "licence", "source", "size", "sentences")}
         | {name: getattr(info, name) for name in ("synthetic", "available", "where", "fetchable", "note")}

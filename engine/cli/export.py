@@ -35,16 +35,16 @@ def export(
         raise InvalidConfig("export: expected either --out FILE or --mlflow ADDRESS")
     if records and mlflow:
         raise InvalidConfig("records: expected with --out alone; a tracking server gets the records of each run")
-    door = Application.from_environment()
-    found = [each for each in door.overview(100_000) if corpus in (None, each.run.config.corpus)]
+    app = Application.from_environment()
+    found = [each for each in app.queries.overview(100_000) if corpus in (None, each.run.config.corpus)]
     if out:
         chosen = [each.run for each in found]
-        table = table_export.records_table(door.get(run.run_id) for run in chosen) if records else None
+        table = table_export.records_table(app.queries.get(run.run_id) for run in chosen) if records else None
         table_export.write(table_export.runs_table(found) if table is None else table, out)
         rows = len(found) if table is None else len(table)
         write(as_json, {"file": str(out), "rows": rows}, f"{out}: {rows:,} rows")
         return
-    done = [door.get(each.run.run_id) for each in found if each.last_record and each.last_record.final]
+    done = [app.queries.get(each.run.run_id) for each in found if each.last_record and each.last_record.final]
     with progress_bar(quiet=as_json) as tell:
         sent, there = mlflow_export.send_all(done, str(mlflow), experiment, tell)
     write(as_json, {"sent": sent, "there_already": there}, f"{sent:,} runs sent; {there:,} were there already")

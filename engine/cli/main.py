@@ -138,8 +138,12 @@ def second_opinion(
 def submit(config: SimulationConfig, as_json: Json = False) -> None:
     """Train in the background. What is done or under way already is not done twice."""
     warn_of_overlap(config)
-    status = Application.from_environment().submit(config)
-    write(as_json, run_fields(Application.from_environment().get(status.run_id)), f"{status.run_id} {status.state}")
+    status = Application.from_environment().runs.submit(config)
+    write(
+        as_json,
+        run_fields(Application.from_environment().queries.get(status.run_id)),
+        f"{status.run_id} {status.state}",
+    )
 
 
 @app.command()
@@ -152,7 +156,7 @@ def sweep(
     """Train many runs in the background. What is done or under way already is not done twice."""
     from engine.experiments import sweeps
 
-    statuses = Application.from_environment().submit_all(sweeps.read(file), batch=True)
+    statuses = Application.from_environment().runs.submit_all(sweeps.read(file), batch=True)
     done = sum(status.state == RunState.DONE for status in statuses)
     fields = {"runs": [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]}
     write(
@@ -180,15 +184,15 @@ def paper_tables(
     as_json: Json = False,
 ) -> None:
     """Show a paper's tables and figures. What was printed, and what our runs give."""
-    door, known = Application.from_environment(), replicate.named(name, corpus)
+    app, known = Application.from_environment(), replicate.named(name, corpus)
     cells = replicate.chosen(known, table)
     if submit_missing or submit_again:
         wanted = dict.fromkeys(config for cell in cells for config in cell.seeds(seeds))
-        statuses = door.submit_all(wanted, again=submit_again, batch=True)
+        statuses = app.runs.submit_all(wanted, again=submit_again, batch=True)
         waiting = sum(not status.state.final for status in statuses)
         typer.echo(f"{waiting:,} runs wait or are under way.", err=True)
-    found = replicate.measured(known, cells, door.find, seeds)
-    text = reproducibility.summary(door.repeated({run.run_id: run for run in found.runs}.values()).values())
+    found = replicate.measured(known, cells, app.queries.find, seeds)
+    text = reproducibility.summary(app.queries.repeated({run.run_id: run for run in found.runs}.values()).values())
     write(as_json, {"cells": found.fields}, "\n\n".join(filter(None, [found.text, text])))
 
 
@@ -224,15 +228,15 @@ def tune(
     if len(study.trials) < trials:
         typer.echo(f"Ended after {len(study.trials):,} trials: the next one does not fit the total.", err=True)
     study = tuning.released(study, seeds, settings)
-    door = Application(settings)
+    app = Application(settings)
     winners = seed_aggregates.with_seeds(study.best, seeds) if study.best else []
-    door.submit_all(winners, owner_pid=os.getpid(), batch=True)
+    app.runs.submit_all(winners, owner_pid=os.getpid(), batch=True)
     with progress_bar(quiet=as_json) as tell:
         for number, config in enumerate(winners):
-            while not (run := door.find(config)) or not run.status.state.final:
+            while not (run := app.queries.find(config)) or not run.status.state.final:
                 tell(f"the winner, seed {config.seed}, {run.status.stage if run else ''}", number / seeds)
                 time.sleep(0.5)
-    ended = [run for config in winners if (run := door.find(config))]
+    ended = [run for config in winners if (run := app.queries.find(config))]
     outcome = study_outcome(study, [run for run in ended if run.final])
     write(as_json, outcome, "\n".join(study_lines(study, outcome)))
     if broken := [run for run in ended if not run.final]:
@@ -244,7 +248,7 @@ def tune(
 def runs(context: typer.Context, as_json: Json = False) -> None:
     """List the runs, newest first, or show one."""
     if context.invoked_subcommand is None:
-        rows = Application.from_environment().recent()
+        rows = Application.from_environment().queries.recent()
         text = "\n".join(run_line(run) for run in rows) or "No runs yet: start one with `python -m engine submit`."
         write(as_json, [run_fields(run) for run in rows], text)
 
@@ -252,15 +256,15 @@ def runs(context: typer.Context, as_json: Json = False) -> None:
 @runs_app.command("show")
 def show(run_id: RunId, as_json: Json = False) -> None:
     """Show one run with its records."""
-    door = Application.from_environment()
-    run = door.get(run_id)
-    first = (door.find(run.config) or run) if run.kind == RunKind.REPEAT else run
+    app = Application.from_environment()
+    run = app.queries.get(run_id)
+    first = (app.queries.find(run.config) or run) if run.kind == RunKind.REPEAT else run
     lines = [run_line(run), *(record_line(record) for record in run.records)]
     if run.final and run.final.test:
         lines += ["", "Test scores", score_table(run.final.test), *platform_lines(run.final), *privacy_lines(run.final)]
     fields = run_fields(run) | {"records": [record_fields(record) for record in run.records]}
-    if repeat := door.repeated([first]).get(first.run_id):
-        outcome = repeat.outcome.text if repeat.outcome else str(repeat.state)
+    if repeat := app.queries.repeated([first]).get(first.run_id):
+        outcome = repeat.comparison.text if repeat.comparison else str(repeat.state)
         lines += ["", f"Run again as {reproducibility.repeat_id(first.run_id)}: {outcome}"]
         fields["again"] = {"run_id": reproducibility.repeat_id(first.run_id), "outcome": outcome}
     write(as_json, fields, "\n".join(lines))
@@ -269,9 +273,9 @@ def show(run_id: RunId, as_json: Json = False) -> None:
 @app.command()
 def cancel(run_id: RunId, as_json: Json = False) -> None:
     """Stop a run. What it recorded is kept."""
-    door = Application.from_environment()
-    status = door.cancel(run_id)
-    write(as_json, run_fields(door.get(run_id)), f"{run_id} {status.state}")
+    app = Application.from_environment()
+    status = app.runs.cancel(run_id)
+    write(as_json, run_fields(app.queries.get(run_id)), f"{run_id} {status.state}")
 
 
 @app.command()
@@ -280,8 +284,8 @@ def again(
     as_json: Json = False,
 ) -> None:
     """Compute runs once more, in the background. `runs show` says whether they came out equal."""
-    door = Application.from_environment()
-    statuses = door.submit_all((door.get(run_id).config for run_id in run_ids), again=True, batch=True)
+    app = Application.from_environment()
+    statuses = app.runs.submit_all((app.queries.get(run_id).config for run_id in run_ids), again=True, batch=True)
     fields = [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]
     write(as_json, {"runs": fields}, "\n".join(f"{status.run_id} {status.state}" for status in statuses))
 
@@ -293,7 +297,7 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Write a run to the published results."""
-    path = Application.from_environment().publish(run_id, model=model)
+    path = Application.from_environment().runs.publish(run_id, model=model)
     write(as_json, {"run_id": run_id, "path": str(path)}, str(path))
 
 
@@ -303,18 +307,18 @@ def corpora(
     as_json: Json = False,
 ) -> None:
     """List the corpora. Says what is here and what can be fetched, or what one of them holds."""
-    door = Application.from_environment()
+    app = Application.from_environment()
     if name is not None:
-        found = door.statistics(name)
+        found = app.corpora.statistics(name)
         write(as_json, {"name": name} | asdict(found), held(name, found))
         return
-    write(as_json, *listed(door))
+    write(as_json, *listed(app))
 
 
 @app.command()
 def fetch(name: Annotated[str, typer.Argument(help="A corpus that `corpora` says can be fetched.")]) -> None:
     """Download a public corpus and check it."""
-    Application.from_environment().fetch_corpus(name)
+    Application.from_environment().corpora.download(name)
     typer.echo(f"{name} is here.")
 
 

@@ -160,7 +160,7 @@ def configuration(
     """What the options of ``simulate`` and ``submit`` describe."""
     if bool(corpus) == bool(platform) or len(platform or ()) == 1:
         raise InvalidConfig("expected either --corpus once, or --platform twice or more")
-    known = {info.name for info in Application.from_environment().corpora()}
+    known = {info.name for info in Application.from_environment().corpora.all()}
     clip = {} if clip_norm is None else {"clip_norm": clip_norm}
     return SimulationConfig(
         corpus=JOIN.join(_from_anywhere(name, known) for name in platform or [corpus or ""]),
@@ -230,7 +230,7 @@ def _language_model(name: str) -> str:
     """The label of the user's own, where that is asked for as such. Raises InvalidConfig, VectorsMissing."""
     if name != "own":
         return name
-    models = Application.from_environment().language_models()
+    models = Application.from_environment().corpora.language_models()
     if len(models) < 2:
         raise InvalidConfig("language_model='own', but EPSILON_LANGUAGE_MODEL names no folder, expected that of a BERT")
     return models[1]

@@ -27,9 +27,9 @@ def report(
 ) -> None:
     """Write what a run promises, to whom and on what grounds, as a document to file."""
     one_of("format", name, tuple(FORMATS))
-    runs = Application.from_environment()
-    first = report_evidence.evidence(runs, run_id)
-    document = builder.of_two(first, report_evidence.evidence(runs, beside)) if beside else builder.of_run(first)
+    app = Application.from_environment()
+    first = report_evidence.evidence(app, run_id)
+    document = builder.of_two(first, report_evidence.evidence(app, beside)) if beside else builder.of_run(first)
     drawn = FORMATS[name].draw(document)
     if output is None and name != "pdf":
         sys.stdout.write(drawn.decode())

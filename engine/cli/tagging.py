@@ -97,15 +97,15 @@ def _tagged(
     paths: list[Path] | None, epsilon: str | None, run: str | None, *, quiet: bool, output: Path | None = None
 ) -> Iterator[tuple[_Text, tuple[Entity, ...]]]:
     """Each text with its names. Raises InvalidConfig, RunNotFound, StoreError, VectorsMissing."""
-    door = Application.from_environment()
-    model = door.model(_identity(door, epsilon, run))
+    app = Application.from_environment()
+    model = app.models.load(_identity(app, epsilon, run))
     texts = _texts(paths)
     if output is not None:
         _check_targets(texts, output)
     from engine.tagging.pipeline import TextTagger
 
     with progress_bar(quiet=quiet) as tell:
-        tagger, done = TextTagger(door.settings, lambda stage: tell(stage, 0.0)), 0
+        tagger, done = TextTagger(app.settings, lambda stage: tell(stage, 0.0)), 0
         for some in _together(texts):
             (found,) = tagger.tag([each.text for each in some], [model])
             done += len(some)
@@ -113,16 +113,16 @@ def _tagged(
             yield from ((each, names.entities) for each, names in zip(some, found, strict=True))
 
 
-def _identity(door: Application, epsilon: str | None, run: str | None) -> str:
+def _identity(app: Application, epsilon: str | None, run: str | None) -> str:
     """The run whose tagger is asked for. Raises InvalidConfig."""
     if epsilon is not None and run is not None:
         raise InvalidConfig(f"epsilon={epsilon!r} and run={run!r}, expected one of them")
     if run is not None:
-        if door.get(run).config.platforms:
+        if app.queries.get(run).config.platforms:
             raise InvalidConfig(f"run={run!r} has a tagger for each of its platforms, expected a run of one corpus")
         return run
     config = published_taggers.asked_for(epsilon or "inf")
-    known = next((each.run_id for each in door.published() if each.config == config), None)
+    known = next((each.run_id for each in app.queries.published() if each.config == config), None)
     if known is None:
         raise InvalidConfig(f"epsilon={epsilon!r}: the published run of this tagger is not here")
     return known

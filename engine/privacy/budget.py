@@ -6,12 +6,17 @@ first run, and a run is admitted only if the sum stays within what the total all
 Feldman and Zrnic 2021). What then holds is the total, whatever was used of it. A share of it is no ε.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.privacy.rdp_filter import RdpFilter
 
 UNITS = ("sentence", "client")
 """Whose loss a budget is of."""
+
+
+BUDGET, BOOKED, SPENT, LOOK = "budget", "booked", "spent", "look"
+"""Kinds of entries of the privacy ledger, as they are stored."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,3 +97,25 @@ class BudgetState:
         before = next((each.rdp for each in self.bookings if each.stream == stream), 0.0)
         more = cost if again else max(0.0, cost - before)
         return (self.booked + more) / self.budget.filter.capacity
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChargeRequest:
+    """What a run is to be booked as on one corpus. corpus: checksum of its content; name: of it. stream: of its noise;
+    again: whether it has new noise although the stream's name was used. what: it is, in words. cost: its Rényi
+    divergence under a budget, ∞ where nothing is promised. looks: whether it is only listed. even: whether its cost
+    grows evenly with its steps; steps: of the whole run. ended: whether it counts whole, whatever becomes of it.
+    parties: by what its clients are told from those of another run, empty where that is not known."""
+
+    corpus: str
+    name: str
+    stream: str
+    run: str
+    what: str
+    cost: Callable[[Budget], float]
+    looks: bool
+    again: bool
+    even: bool
+    steps: int
+    ended: bool = False
+    parties: str = ""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
-from engine.privacy.budget import Budget, BudgetState
+from engine.privacy.budget import Budget, BudgetState, Charge
 from engine.reports.numbers import delta_text
 
 
@@ -52,8 +52,15 @@ def account_fields(now: BudgetState, possible: Sequence[Fits]) -> dict[str, Any]
         "budget": asdict(now.budget) if now.budget else None,
         "totals": [asdict(each) for each in now.totals],
         "booked": now.share,
-        "bookings": [{**asdict(each), "booked": each.rdp / allowance} for each in now.bookings],
+        "bookings": [_charge_fields(charge, allowance) for charge in now.bookings],
         "looks": [asdict(each) for each in now.looks],
         "possible": [{"title": each.title, "share": each.share, "times": each.times} for each in possible],
         "seal": now.chain_hash,
     }
+
+
+def _charge_fields(charge: Charge, capacity: float) -> dict[str, Any]:
+    """Return the fields of a charge under the names that the JSON output has had from the beginning."""
+    fields = asdict(charge)
+    renamed = {"open": fields.pop("pending"), "booked": fields.pop("rdp") / capacity}
+    return fields | renamed

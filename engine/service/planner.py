@@ -11,25 +11,25 @@ from engine.experiments.planner import ranking as answers
 from engine.experiments.planner.next_runs import MORE_SEEDS, Candidate, candidates
 from engine.experiments.planner.recommendation import NextRun, Recommendation
 from engine.experiments.planner.targets import Target
+from engine.service.application import Application
 from engine.service.run_queries import Overview
-from engine.service.run_service import Application
 from engine.service.runtime_estimates import estimate
 
 
-def plan(runs: Application, target: Target, found: Sequence[Overview] | None = None) -> Recommendation:
+def plan(app: Application, target: Target, found: Sequence[Overview] | None = None) -> Recommendation:
     """What all finished runs on the target's corpus say, the cheapest next run first where none surely reaches it.
     found: all runs, where they are known already. Finding the noise of a next run takes up to seconds at first. Raises
     InvalidConfig for a type that the corpus has not, StoreError."""
-    overview = runs.overview() if found is None else found
+    overview = app.queries.overview() if found is None else found
     done = known.done(((each.run, each.last_record) for each in overview), target.corpus)
-    evidence = known.evidence(done, target, _checksum(runs, target.corpus))
+    evidence = known.evidence(done, target, _checksum(app, target.corpus))
     answer = answers.answer(target, evidence)
     families = curves.families(evidence.settings)
     points = [(family, family.points(target.main)) for family in families]
     priced, unpriced = [], 0
     for each in candidates(answer, families, evidence.settings):
         try:
-            priced.append(_priced(runs, each, target))
+            priced.append(_priced(app, each, target))
         except CorpusError:
             unpriced += 1
     return Recommendation(
@@ -48,24 +48,24 @@ def plan(runs: Application, target: Target, found: Sequence[Overview] | None = N
     )
 
 
-def _checksum(runs: Application, corpus: str) -> str | None:
+def _checksum(app: Application, corpus: str) -> str | None:
     try:
-        return runs.corpus(SimulationConfig(corpus=corpus)).checksum
+        return app.queries.corpus(SimulationConfig(corpus=corpus)).checksum
     except CorpusError:
         return None
 
 
-def _priced(runs: Application, candidate: Candidate, target: Target) -> NextRun | None:
+def _priced(app: Application, candidate: Candidate, target: Target) -> NextRun | None:
     """None where no noise gives that ε. Raises CorpusError where that depends on a corpus that is not here."""
     made = candidate.like.done[0].run.provenance
     config, epsilon = candidate.config, candidate.epsilon
     if candidate.rule != MORE_SEEDS:
         try:
-            exact = runs.noise_multiplier_for(config, epsilon)
+            exact = app.previews.noise_multiplier_for(config, epsilon)
         except InvalidConfig:
             return None
         config = with_noise(config, math.ceil(100 * exact) / 100)
-        epsilon = runs.preview(config).privacy.epsilon
+        epsilon = app.previews.preview(config).privacy.epsilon
     judged = estimate(config, made.train_sentences if made else 0, [], [one.run for one in candidate.like.done])
     seconds = judged.seconds if judged else None
     within = target.seconds is None or seconds is None or seconds <= target.seconds

@@ -9,13 +9,13 @@ from prometheus_client.registry import Collector
 
 from engine import VERSION
 from engine.errors import StoreError
-from engine.service.run_service import Application
+from engine.service.application import Application
 from engine.store import privacy_ledger, statistics
 
 
 class _Watched(Collector):
-    def __init__(self, runs: Application) -> None:
-        self._runs = runs
+    def __init__(self, app: Application) -> None:
+        self._runs = app
 
     def collect(self) -> Iterator[Metric]:
         """What there is to say now."""
@@ -29,7 +29,7 @@ class _Watched(Collector):
         yield GaugeMetricFamily("epsilon_cluster_up", "Whether the process that hands out runs is there", there)
         yield GaugeMetricFamily("epsilon_workers", "Workers that it hands runs to", place.workers())
         try:
-            with self._runs.book.exclusive() as connection:
+            with self._runs._context.store.exclusive() as connection:
                 found, accounts = statistics.read(connection), privacy_ledger.accounts(connection)
         except StoreError:
             yield GaugeMetricFamily("epsilon_store_up", "Whether the database can be read, its book of budgets too", 0)
@@ -53,8 +53,8 @@ class _Watched(Collector):
         yield share
 
 
-def text(runs: Application) -> bytes:
+def text(app: Application) -> bytes:
     """Everything, in Prometheus' text format; some milliseconds."""
     registry = CollectorRegistry()
-    registry.register(_Watched(runs))
+    registry.register(_Watched(app))
     return generate_latest(registry)

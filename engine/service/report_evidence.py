@@ -19,45 +19,47 @@ from engine.reports.labels import corpus_title
 from engine.reports.privacy_report.evidence import Evidence, Others, TrainedOn
 
 if TYPE_CHECKING:
-    from engine.service.run_service import Application
+    from engine.service.application import Application
 
 SIZES = (2, 5, 10, 50)
 """Sentences of a person whose ε is worked out."""
 
 
-def evidence(runs: "Application", identity: str, *, written: str | None = None) -> Evidence:
+def evidence(app: "Application", identity: str, *, written: str | None = None) -> Evidence:
     """What is known of a run. written: when, by default now. Takes a second or two at
     first. Raises RunNotFound, InvalidConfig for a run that is not done or was made to be attacked, StoreError."""
-    run = runs.get(identity)
+    run = app.queries.get(identity)
     if run.kind == RunKind.AUDIT:
         raise InvalidConfig(f"run {identity} has canaries in it, to be attacked: it is no tagger to report on")
     found = Evidence(
         run=run,
         written=written or datetime.now(UTC).isoformat(timespec="minutes"),
-        trained_on=_trained_on(runs, run.config),
+        trained_on=_trained_on(app, run.config),
     )
-    missing = _missing(runs, found)
-    parts = _parts(runs, found, missing)
+    missing = _missing(app, found)
+    parts = _parts(app, found, missing)
     dearest = _dearest(parts) if found.promises else None
-    longest = None if missing else runs.longest_document(run.config.corpus)
-    seeds = seed_aggregates.of_runs(runs.seeds(run.config)) if not found.check or not found.check.failed else None
+    longest = None if missing else app.previews.longest_document(run.config.corpus)
+    seeds = (
+        seed_aggregates.of_runs(app.queries.seeds(run.config)) if not found.check or not found.check.failed else None
+    )
     return replace(
         found,
         plan=dearest,
         missing=missing,
         longest_document=longest if longest and longest > 1 else None,
         persons=_persons(found, parts, longest) if found.promises else {},
-        overlap=NONE if missing else runs.overlap(run.config),
+        overlap=NONE if missing else app.queries.overlap(run.config),
         reference=next(
-            (each.final.test for each in runs.runs_by_noise(run.config) if _plain(each) and each.final), None
+            (each.final.test for each in app.queries.runs_by_noise(run.config) if _plain(each) and each.final), None
         ),
         seeds=seeds,
-        studies=tuple(_studies(runs, run.config)),
-        others=_others(runs, run),
+        studies=tuple(_studies(app, run.config)),
+        others=_others(app, run),
         statement=tf_privacy_statement.of(*dearest) if dearest and not run.config.privacy.kind.client_level else None,
-        audit=runs.audits().get(identity),
-        ledger=_ledger(runs, found) if found.promises else (),
-        again=_again(runs, run),
+        audit=app.audits.all().get(identity),
+        ledger=_ledger(app, found) if found.promises else (),
+        again=_again(app, run),
     )
 
 
@@ -65,8 +67,8 @@ def _plain(run: Run) -> bool:
     return not run.config.privacy.private
 
 
-def _trained_on(runs: "Application", config: SimulationConfig) -> tuple[TrainedOn, ...]:
-    known = {info.name: info for info in runs.corpora()}
+def _trained_on(app: "Application", config: SimulationConfig) -> tuple[TrainedOn, ...]:
+    known = {info.name: info for info in app.corpora.all()}
     found = []
     for name in config.corpus.split(JOIN):
         info = known.get(name) or known.get(base_name_and_split(name)[0])
@@ -75,23 +77,23 @@ def _trained_on(runs: "Application", config: SimulationConfig) -> tuple[TrainedO
     return tuple(found)
 
 
-def _missing(runs: "Application", found: Evidence) -> str:
+def _missing(app: "Application", found: Evidence) -> str:
     """Why the corpus of a run cannot be looked at; empty if it can."""
     try:
-        if runs.corpus(found.run.config).checksum == found.made.corpus_checksum:
+        if app.queries.corpus(found.run.config).checksum == found.made.corpus_checksum:
             return ""
     except CorpusError:
         return "The corpus of this run is not on this machine, so that it could not be looked at."
     return "The corpus of this name on this machine has other content than that of the run, and was not looked at."
 
 
-def _parts(runs: "Application", found: Evidence, missing: str) -> list[tuple[PrivacyPlan, int]]:
+def _parts(app: "Application", found: Evidence, missing: str) -> list[tuple[PrivacyPlan, int]]:
     """What was done to sentences, part by part, with the steps taken; empty where that is not known."""
     config, steps = found.run.config, found.last.step
     if config.privacy.kind.client_level:
         return []
     if not missing:
-        plan = runs.plan(config)
+        plan = app.previews.plan(config)
         return list(zip(plan.parts, plan.taken(steps), strict=True))
     if not config.federation.central:
         return []
@@ -116,28 +118,28 @@ def _persons(found: Evidence, parts: list[tuple[PrivacyPlan, int]], longest: int
     return {size: max(group_epsilon(parts, size), found.privacy.epsilon) for size in sorted(sizes)}
 
 
-def _ledger(runs: "Application", found: Evidence) -> tuple[Row, ...]:
+def _ledger(app: "Application", found: Evidence) -> tuple[Row, ...]:
     """ε under other assumptions; empty where the ledger has no numbers."""
     with suppress(EpsilonError):
-        return rows(runs.scenario(found.run.run_id))
+        return rows(app.previews.scenario(found.run.run_id))
     return ()
 
 
-def _studies(runs: "Application", config: SimulationConfig) -> list[Study]:
+def _studies(app: "Application", config: SimulationConfig) -> list[Study]:
     """Searches whose best recipe this is, or that looked at its corpus."""
     return [
         study
-        for _, study in sorted(runs.studies().items())
+        for _, study in sorted(app.queries.studies().items())
         if (study.best and replace(study.best, seed=0) == replace(config, seed=0))
         or (study.private and study.corpus == config.corpus)
     ]
 
 
-def _others(runs: "Application", run: Run) -> Others:
+def _others(app: "Application", run: Run) -> Others:
     own = set(run.config.corpus.split(JOIN))
     alike = [
         each.run
-        for each in runs.overview()
+        for each in app.queries.overview()
         if each.last_record and each.last_record.final and each.run.run_id != run.run_id
         if own & set(each.run.config.corpus.split(JOIN))
     ]
@@ -145,9 +147,9 @@ def _others(runs: "Application", run: Run) -> Others:
     return Others(private=len(alike) - plain, plain=plain)
 
 
-def _again(runs: "Application", run: Run) -> str:
+def _again(app: "Application", run: Run) -> str:
     with suppress(EpsilonError):
-        repeat = runs.repeated([run]).get(run.run_id)
+        repeat = app.queries.repeated([run]).get(run.run_id)
         if repeat:
-            return repeat.outcome.text if repeat.outcome else str(repeat.state)
+            return repeat.comparison.text if repeat.comparison else str(repeat.state)
     return ""

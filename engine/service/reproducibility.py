@@ -41,7 +41,7 @@ class Rerun:
     """A repetition. state: where it stands. outcome: None until it is done."""
 
     state: RunState
-    outcome: RerunComparison | None
+    comparison: RerunComparison | None
 
 
 def compare(first: RoundRecord | None, again: RoundRecord | None) -> RerunComparison | None:
@@ -72,7 +72,7 @@ def summary(found: Iterable[Rerun]) -> str:
     every = list(found)
     if not every:
         return ""
-    known = [each.outcome for each in every if each.outcome]
+    known = [each.comparison for each in every if each.comparison]
     same = sum(each.identical for each in known)
     text = f"Run again: {len(known):,} of {len(every):,} done, {same:,} equal to the last digit"
     apart = [abs(each.f1_difference) for each in known if not each.identical]

@@ -1,33 +1,30 @@
-"""Published runs and the user's own, as one: found, listed, laid along a trade-off curve."""
+"""Published and stored runs as one list: find them, list them, order them by noise."""
 
-import getpass
 import math
 import threading
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, TypeVar
 
 from engine import corpus as corpora
-from engine.access import roles
-from engine.access.roles import AuditLogEntry, Role, User
 from engine.config import SimulationConfig, but_for_noise, but_for_seed, run_id
 from engine.corpus import AnyCorpus
+from engine.corpus.files import corpus_names
 from engine.embeddings.contamination import NONE, Overlap, apply_contamination, overlap
-from engine.errors import CorpusError, EpsilonError, NotAllowed, RunNotFound, StoreError
+from engine.errors import CorpusError, EpsilonError, RunNotFound, StoreError
 from engine.federated.plan import MASKED
-from engine.records import PrivacySpent, RoundRecord, Run, RunKind, RunState, RunStatus
+from engine.records import Measurement, PrivacySpent, RoundRecord, Run, RunKind, RunState, RunStatus, Study
+from engine.service.context import ServiceContext
 from engine.service.reproducibility import Rerun, RerunComparison, compare, repeat_id
-from engine.settings import Settings
-from engine.store import published, published_index
+from engine.store import benchmark_results, published, published_index, tuning_studies
 from engine.store.published import Published
 
 if TYPE_CHECKING:
-    from engine.access.access_store import AccessStore
     from engine.store.run_store import RunStore
 
+_T = TypeVar("_T")
 LOOK_SECONDS = 0.5
 """For so long an answer holds that many sessions ask for all the time: how a run is that they follow."""
 
@@ -47,102 +44,30 @@ class Overview:
 
 
 class RunQueries:
-    """All runs of these settings, or those that there are for one person. Methods raise EpsilonError with a sentence
-    for the user."""
+    """Read published and stored runs, as far as the user may see them. Methods raise EpsilonError with a sentence."""
 
-    def __init__(self, settings: Settings, person: User | None = None) -> None:
-        self.user = person
-        # What nobody asks for, nobody opens: the database is not touched before a corpus of somebody's own is named.
-        own = None if person is None or person.role.may(Role.ADMIN) else lambda: self._belongings.own_corpora()
-        self.settings = replace(settings, own=own)
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
         self._final_records: dict[str, RoundRecord] = {}
         self._published_cache = (Published((), ()), Published((), ()))
         self._status_cache: dict[str, tuple[float, Run | StoreError]] = {}
         self._looking = threading.Lock()
 
-    def for_user(self, person: User) -> Self:
-        """The same for one person, for whom the runs and corpora of others are not there."""
-        theirs = type(self)(self.settings, person)
-        theirs.__dict__["_every"] = self._every
-        return theirs
-
-    @cached_property
-    def _every(self) -> "RunStore":
-        from engine.store.run_store import RunStore
-
-        return RunStore(self.settings.store_url)
-
-    @cached_property
-    def _store(self) -> "RunStore":
-        return self._every.for_user(self.user) if self.user else self._every
-
-    @cached_property
-    def _belongings(self) -> "AccessStore":
-        from engine.access.access_store import AccessStore
-
-        return AccessStore(self._store)
-
-    @property
-    def book(self) -> "RunStore":
-        """The database, as the book of budgets (:mod:`engine.service.budget_service`)."""
-        return self._store
-
-    def authorize(self, deed: str, subject: str = "", needed: Role = Role.RUNNER) -> None:
-        """Write down that somebody does this, where several people use the program, and refuse it to who may not.
-        Raises NotAllowed, StoreError."""
-        if self.settings.access is None:
-            return
-        if self.user is None:
-            self._belongings.log_action(_at_the_shell(), deed, subject)
-            return
-        name = self.user.name
-        role = roles.read(self.settings.access).role(name)  # as it is now, however long a page has been open
-        self._belongings.log_action(name, deed, subject, refused=not role.may(needed))
-        if not role.may(needed):
-            raise NotAllowed(f"{name} is a {role} here, and this takes the role {needed}: {deed}.")
-
-    def close(self) -> None:
-        """Let go of the database."""
-        if "_every" in self.__dict__:
-            self._every.close()
-
-    def note_sign_in(self) -> None:
-        """Write down that the person came."""
-        self.authorize("sign in", needed=Role.VIEWER)
-
-    def require_owner(self, kind: str, name: str) -> None:
-        """Nothing where a run or a corpus ("run", "corpus") is theirs to change. Raises NotAllowed."""
-        if self.user:
-            self._belongings.require_owner(kind, name)
-
-    def seen(self, identities: Collection[str]) -> set[str]:
-        """Those of these runs that are there for whoever asks, and any that were deleted, for who keeps the machine."""
-        if self.user is None or self.user.role.may(Role.ADMIN):
-            return set(identities)
-        return set(identities) & (self._published.by_id.keys() | {run.run_id for run in self._store.newest(100_000)[0]})
-
-    def share(self, kind: str, name: str, *, shared: bool) -> None:
-        """Let everybody who may sign in see a run or use a corpus, or nobody else any longer. Raises NotAllowed."""
-        self.authorize(f"share {kind}" if shared else f"keep {kind} private", name)
-        self._belongings.share(kind, name, shared=shared)
-
-    def shared(self, kind: str) -> frozenset[str]:
-        """Names of the runs, or corpora, that everybody who may sign in may use."""
-        return self._belongings.shared(kind)
-
-    def audit_log(self, limit: int = 10_000) -> Sequence[AuditLogEntry]:
-        """Who did what, newest first. Raises NotAllowed for all but those who keep the dashboard."""
-        if self.user and not self.user.role.may(Role.ADMIN):
-            raise NotAllowed(f"{self.user.name} is a {self.user.role} here, and the log is for admins.")
-        return self._belongings.audit_log(limit)
-
     def corpus(self, config: SimulationConfig) -> AnyCorpus:
         """The corpus of a configuration, as it is now."""
-        return corpora.of_run(config, self.settings)
+        return corpora.of_run(config, self._context.settings)
 
     def identity(self, config: SimulationConfig) -> str:
         """The run that this configuration is. Raises CorpusError if its corpus is not here."""
         return run_id(config, self.corpus(config).checksum)
+
+    def overlap(self, config: SimulationConfig) -> Overlap:
+        """What the corpus shares with the sentences that its features were fitted on; nothing is known of a corpus
+        that is not here. Raises StoreError."""
+        try:
+            return overlap(self.corpus(config), config.features)
+        except CorpusError:
+            return NONE
 
     def find(self, config: SimulationConfig) -> Run | None:
         """The run with this configuration, if it is published or stored in whatever state; else the published one of
@@ -150,7 +75,7 @@ class RunQueries:
 
         Where the corpus is not here, a published run of the same configuration is taken at its word.
         """
-        same = self._published.by_config.get(config, [])
+        same = self.published_runs.by_config.get(config, [])
         try:
             checksum = self.corpus(config).checksum
         except CorpusError:
@@ -159,7 +84,7 @@ class RunQueries:
         if known and not known.outdated:
             return known
         try:
-            return self._with_valid_epsilon(self._store.get(run_id(config, checksum)))
+            return self._with_valid_epsilon(self._context.store.get(run_id(config, checksum)))
         except RunNotFound:
             return known
         except StoreError:
@@ -169,18 +94,18 @@ class RunQueries:
 
     def get(self, identity: str) -> Run:
         """The run with its records so far. Raises RunNotFound."""
-        return self._published.by_id.get(identity) or self._with_valid_epsilon(self._store.get(identity))
+        return self.published_runs.by_id.get(identity) or self._with_valid_epsilon(self._context.store.get(identity))
 
     def status(self, identity: str) -> RunStatus:
         """How the run is doing; cheap enough to be asked often. Raises RunNotFound."""
-        known = self._published.by_id.get(identity)
-        return known.status if known else self._store.status(identity)
+        known = self.published_runs.by_id.get(identity)
+        return known.status if known else self._context.store.status(identity)
 
     def rounds(self, identity: str, after: int = -1) -> tuple[RoundRecord, ...]:
         """The records of a run with a round greater than ``after``."""
-        if known := self._published.by_id.get(identity):
+        if known := self.published_runs.by_id.get(identity):
             return tuple(record for record in known.records if record.round > after)
-        return self._store.records(identity, after)
+        return self._context.store.records(identity, after)
 
     def refresh(self, run: Run) -> Run:
         """A run of the store with what has been recorded since. Whoever follows it shares one look at the database,
@@ -201,34 +126,39 @@ class RunQueries:
         return found if len(found.records) >= len(run.records) else replace(run, status=found.status)
 
     def _look(self, run: Run) -> Run:
-        status = self._store.status(run.run_id)
-        new = self._store.records(run.run_id, run.records[-1].round if run.records else -1)
+        status = self._context.store.status(run.run_id)
+        new = self._context.store.records(run.run_id, run.records[-1].round if run.records else -1)
         return replace(run, status=status, records=(*run.records, *new))
+
+    def forget(self, identity: str) -> None:
+        """Drop what is cached of a run that changes."""
+        self._status_cache.pop(identity, None)
+        self._final_records.pop(identity, None)
 
     def recent(self, limit: int = 200, before: Run | None = None) -> list[Run]:
         """So many runs without their records, newest first; only those older than ``before``, where one is given."""
         place = _age(before) if before else None
-        stored, _ = self._store.newest(limit, before=place and (-place[0], place[1]))
+        stored, _ = self._context.store.newest(limit, before=place and (-place[0], place[1]))
         known = {run.run_id for run in stored}
         published = (run for run in self.published() if run.run_id not in known and (not place or _age(run) > place))
         return sorted([*stored, *(replace(run, records=()) for run in published)], key=_age)[:limit]
 
     def count(self) -> int:
         """How many runs there are, published ones included; one that is stored too counts twice."""
-        return self._store.number() + len(self._published.runs)
+        return self._context.store.number() + len(self.published_runs.runs)
 
     def has_active(self) -> bool:
         """Whether anything waits or runs."""
-        return bool(self._store.newest(1, RunState.QUEUED, RunState.RUNNING)[0])
+        return bool(self._context.store.newest(1, RunState.QUEUED, RunState.RUNNING)[0])
 
     def overview(self, limit: int = 5000, *, repeats: bool = False, before: Run | None = None) -> list[Overview]:
         """So many runs, newest first, each with its newest record; those that repeat or attack another only where asked
         for. before: as in :meth:`recent`."""
         every = [run for run in self.recent(limit, before) if repeats or run.kind == RunKind.RUN]
-        there = self._published.by_id
+        there = self.published_runs.by_id
         published = {run.run_id: there[run.run_id].records[-1] for run in every if run.run_id in there}
-        known, notes = published | self._final_records, self._store.notes()
-        new = self._store.last_records({run.run_id for run in every} - known.keys())
+        known, notes = published | self._final_records, self._context.store.notes()
+        new = self._context.store.last_records({run.run_id for run in every} - known.keys())
         # A run that has ended says nothing more, unless it is taken up again, which its state shows.
         ended = {run.run_id: new[run.run_id] for run in every if run.run_id in new and run.status.state == "done"}
         self._final_records = (self._final_records if len(self._final_records) < _MOST_ENDS else {}) | ended
@@ -251,7 +181,7 @@ class RunQueries:
         found = {}
         for first in firsts:
             with suppress(RunNotFound):
-                again = self._store.get(repeat_id(first.run_id))
+                again = self._context.store.get(repeat_id(first.run_id))
                 found[first.run_id] = Rerun(again.status.state, compare(first.final, again.final))
         return found
 
@@ -266,7 +196,7 @@ class RunQueries:
         except EpsilonError:
             found = {}  # what is published can be seen all the same; problems() says what is wrong
         wanted = but_for_noise(config)
-        found |= {run.run_id: run for run in self._published.alike(config) if but_for_noise(run.config) == wanted}
+        found |= {run.run_id: run for run in self.published_runs.alike(config) if but_for_noise(run.config) == wanted}
         by_noise: dict[float, Run] = {}
         for run in sorted(found.values(), key=lambda run: _preference(run, config)):
             check = run.records[-1].noise_check
@@ -281,9 +211,9 @@ class RunQueries:
         """The runs of a configuration with whatever seed, done or under way, the smallest seed first: one for each, of
         today's engine where there is any."""
         wanted = but_for_seed(config)
-        alike = [run for run in self._published.alike(config) if but_for_seed(run.config) == wanted]
+        alike = [run for run in self.published_runs.alike(config) if but_for_seed(run.config) == wanted]
         try:
-            for run in self._store.newest(1000)[0]:
+            for run in self._context.store.newest(1000)[0]:
                 under_way = not run.status.state.final or run.status.state == RunState.DONE
                 same = but_for_seed(run.config) == wanted
                 if same and under_way and run.kind == RunKind.RUN and run.run_id == self.identity(run.config):
@@ -293,8 +223,61 @@ class RunQueries:
         today = [run for run in alike if not run.outdated] or alike
         return sorted({run.config.seed: run for run in today}.values(), key=lambda run: run.config.seed)
 
+    def visible(self, identities: Collection[str]) -> set[str]:
+        """Those of these runs that are there for whoever asks, and any that were deleted, for who keeps the machine."""
+        if self._context.sees_everything:
+            return set(identities)
+        return set(identities) & (
+            self.published_runs.by_id.keys() | {run.run_id for run in self._context.store.newest(100_000)[0]}
+        )
+
+    def only_visible(self, found: dict[str, _T]) -> dict[str, _T]:
+        """Without what belongs to somebody else's runs."""
+        seen = self.visible(found)
+        return {identity: each for identity, each in found.items() if identity in seen}
+
+    def require_visible(self, identity: str) -> None:
+        """Raise RunNotFound for somebody else's run."""
+        if self._context.user and identity not in self.published_runs.by_id:
+            self._context.store.status(identity)
+
+    def runs_of(self, corpus: str | None = None) -> list[Run]:
+        """The user's own runs, or those on a corpus or a split of it, alone or as one of several platforms', without
+        their records."""
+        return self._runs_of(self._context.store, corpus)
+
+    def runs_of_all_users(self) -> list[Run]:
+        """All runs of the store, whoever's: what is booked of a corpus does not go by who asks."""
+        return self._runs_of(self._context.all_users_store, None)
+
+    def _runs_of(self, store: "RunStore", corpus: str | None) -> list[Run]:
+        every = store.newest(100_000)[0]
+        return [run for run in every if corpus is None or corpus in corpus_names(run.config.corpus)]
+
+    def measurements(self) -> dict[str, Measurement]:
+        """What the benchmarks measured and kept, by their names."""
+        return benchmark_results.read_all(self._context.settings.published)
+
+    def studies(self) -> dict[str, Study]:
+        """Searches for a recipe by name, the user's own before the published ones. The shell alone can make any, so of
+        those who sign in admins see them."""
+        own = [self._context.settings.home] if self._context.sees_everything else []
+        return tuning_studies.read_all(*own, self._context.settings.published)
+
+    def problems(self) -> list[str]:
+        """What could not be read, a sentence each; nothing of it is touched."""
+        found = list(self._files.problems)
+        try:
+            return found + self._context.store.newest(1000)[1]
+        except EpsilonError as error:
+            return [*found, str(error)]
+
+    def published(self) -> list[Run]:
+        """The published runs; those of an older engine only where there is none of today's, marked as outdated."""
+        return list(self.published_runs.runs)
+
     def _stored_done(self, config: SimulationConfig) -> list[Run]:
-        done, _ = self._store.newest(1000, RunState.DONE)
+        done, _ = self._context.store.newest(1000, RunState.DONE)
         alike = [run for run in done if but_for_noise(run.config) == but_for_noise(config)]
         if not alike:
             return []
@@ -326,24 +309,13 @@ class RunQueries:
         privacy = apply_contamination(record.privacy, judged[of])
         return record if privacy is record.privacy else replace(record, privacy=privacy)
 
-    def problems(self) -> list[str]:
-        """What could not be read, a sentence each; nothing of it is touched."""
-        found = list(self._files.problems)
-        try:
-            return found + self._store.newest(1000)[1]
-        except EpsilonError as error:
-            return [*found, str(error)]
-
-    def published(self) -> list[Run]:
-        """The published runs; those of an older engine only where there is none of today's, marked as outdated."""
-        return list(self._published.runs)
-
     @property
     def _files(self) -> Published:
-        return published.lately(self.settings.published, self.settings.home / published_index.NAME)
+        return published.lately(self._context.settings.published, self._context.settings.home / published_index.NAME)
 
     @property
-    def _published(self) -> Published:
+    def published_runs(self) -> Published:
+        """The index of published runs."""
         every = self._files
         before, ours = self._published_cache
         if before is not every:
@@ -351,26 +323,10 @@ class RunQueries:
             self._published_cache = every, ours  # at once: other threads read both
         return ours
 
-    def overlap(self, config: SimulationConfig) -> Overlap:
-        """What the corpus shares with the sentences that its features were fitted on; nothing is known of a corpus
-        that is not here. Raises StoreError."""
-        try:
-            return overlap(self.corpus(config), config.features)
-        except CorpusError:
-            return NONE
-
 
 def _age(run: Run) -> tuple[float, str]:
     """Newest first; of those that were asked for at the same moment by identity, as the store has them."""
     return -(run.status.created or 0.0), run.run_id
-
-
-def _at_the_shell() -> str:
-    """Whoever may use this machine as the program's user may do everything, and is no person who signed in."""
-    try:
-        return f"shell: {getpass.getuser()}"[:64]
-    except (KeyError, OSError):  # a user without a name, as in containers
-        return "shell"
 
 
 def _preference(run: Run, wanted: SimulationConfig) -> tuple[bool, bool, bool, int]:

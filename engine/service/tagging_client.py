@@ -1,31 +1,23 @@
-"""Texts of pages are tagged in a process of their own: TensorFlow, spaCy and their memory stay out of the server.
-
-``python -m engine.service.tagging_client PUBLISHED`` answers one request after another, a line of JSON each, and keeps
-what takes seconds to load. It ends when nobody has asked for a while, and when the server does, since nobody then holds
-its input open. Nothing of a text is written anywhere.
-"""
+"""The client of the process that tags texts, which keeps TensorFlow, spaCy and their memory out of the server."""
 
 import contextlib
 import json
 import os
-import queue
 import select
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
-from engine.errors import EpsilonError, InvalidConfig, TrainingFailed
-from engine.records import Run, RunKind
+from engine.errors import InvalidConfig, TrainingFailed
+from engine.records import Run
 from engine.settings import REPOSITORY, Settings
-from engine.tagging import published_taggers
 from engine.tagging.entities import Entity, Tagged
 
 if TYPE_CHECKING:
-    from engine.service.run_service import Application
+    pass
 
 MOST_CHARACTERS = 20_000
 """Of a text on a page."""
@@ -48,21 +40,6 @@ class TaggingResult:
 
     tagged: Mapping[str, Tagged]
     missing: Mapping[str, str] = field(default_factory=dict)
-
-
-def available_models(runs: "Application") -> list[AvailableModel]:
-    """The published taggers, the least private first, then those that the user's own runs have kept. Of a run of
-    several platforms there is none. Raises StoreError."""
-    by_config = {run.config: run for run in runs.published()}
-    wanted = [(name, by_config.get(config)) for name, config in published_taggers.published().items()]
-    listed = [AvailableModel(run, name) for name, run in wanted if run and runs.has_model(run.run_id)]
-    known, kept = {offer.run.run_id for offer in listed}, runs.models()
-    own = [
-        run
-        for run in (runs.recent(5000) if kept else [])
-        if run.run_id in kept and run.run_id not in known and run.kind == RunKind.RUN and not run.config.platforms
-    ]
-    return [*listed, *(AvailableModel(runs.get(run.run_id), None) for run in own)]
 
 
 class TaggingClient:
@@ -108,7 +85,7 @@ class TaggingClient:
             self._heard = b""
             here = {"EPSILON_HOME": str(self._settings.home), "EPSILON_ARTEFACTS": self._settings.shared or ""}
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "engine.service.tagging_client", str(self._settings.published)],
+                [sys.executable, "-m", "engine.service.tagging_process", str(self._settings.published)],
                 cwd=REPOSITORY,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -173,72 +150,3 @@ def _answer(fields: Mapping[str, Any]) -> TaggingResult:
         },
         missing=fields["missing"],
     )
-
-
-def main() -> int:
-    """Answer requests until none has come for a while; the value is the exit code."""
-    from engine.service.run_service import Application
-    from engine.tagging.pipeline import TextTagger
-
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what libraries print is no answer
-    runs, number = Application(replace(Settings.from_environment(), published=Path(sys.argv[1]))), 0
-
-    def say(**values: object) -> None:
-        answers.write(json.dumps({"number": number, **values}) + "\n")
-        answers.flush()
-
-    tagger = TextTagger(runs.settings, lambda stage: say(stage=stage))
-    requests: queue.Queue[str] = queue.Queue()
-    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
-    while True:
-        try:
-            asked = json.loads(requests.get(timeout=IDLE_SECONDS))
-        except queue.Empty:
-            return 0
-        number = asked["number"]
-        tagged, missing = _tagged(runs, tagger, asked["text"], asked["runs"])
-        spans = next((each.spans for each in tagged.values()), ())
-        fields = {
-            run: {
-                "tags": each.tags,
-                "confidence": [round(share, 4) for share in each.confidence],
-                "entities": [(one.start, one.end, one.type, round(one.score, 4)) for one in each.entities],
-            }
-            for run, each in tagged.items()
-        }
-        say(spans=spans, tagged=fields, missing=missing)
-
-
-def _listen(requests: "queue.Queue[str]") -> None:
-    """Hand on what is asked; where nobody can ask any more the process ends at once, whatever it is at."""
-    for line in sys.stdin:
-        requests.put(line)
-    os._exit(0)
-
-
-def _tagged(
-    runs: "Application", tagger: Any, text: str, identities: Sequence[str]
-) -> tuple[dict[str, Tagged], dict[str, str]]:
-    """What each tagger says; of those that cannot be used, why."""
-    models, missing = {}, {}
-    for identity in identities:
-        try:
-            models[identity] = runs.model(identity)
-        except EpsilonError as error:
-            missing[identity] = str(error)
-    try:
-        found = tagger.tag([text], list(models.values()))
-        return {run: each[0] for run, each in zip(models, found, strict=True)}, missing
-    except EpsilonError:  # say, no language model: others may need none
-        tagged = {}
-        for identity, model in models.items():
-            try:
-                tagged[identity] = tagger.tag([text], [model])[0][0]
-            except EpsilonError as error:
-                missing[identity] = str(error)
-        return tagged, missing
-
-
-if __name__ == "__main__":
-    sys.exit(main())

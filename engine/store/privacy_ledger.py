@@ -10,19 +10,28 @@ All of it happens on a connection of :meth:`engine.store.run_store.RunStore.alon
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
 
 from engine.errors import BudgetExceeded, StoreError
-from engine.privacy.budget import Budget, BudgetState, Charge, UnprotectedAccess
+from engine.privacy.budget import (
+    BOOKED,
+    BUDGET,
+    LOOK,
+    SPENT,
+    Budget,
+    BudgetState,
+    Charge,
+    ChargeRequest,
+    UnprotectedAccess,
+)
 from engine.store.schema import bookings, records, runs
 
-BUDGET, BOOKED, SPENT, LOOK = "budget", "booked", "spent", "look"
 OTHER_CLIENTS = (
     "what is booked was counted for other clients than this run's, each of which has sentences of several of those, so "
     "that no sum holds for any of them: split the corpus as before (partition, clients, share of the data, seed)"
@@ -30,28 +39,6 @@ OTHER_CLIENTS = (
 FAILED_CHECK = "failed its noise check: nothing is promised"
 """Why a run that stays booked is a look too."""
 _FINAL = ("done", "failed", "cancelled")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChargeRequest:
-    """What a run is to be booked as on one corpus. corpus: checksum of its content; name: of it. stream: of its noise;
-    again: whether it has new noise although the stream's name was used. what: it is, in words. cost: its Rényi
-    divergence under a budget, ∞ where nothing is promised. looks: whether it is only listed. even: whether its cost
-    grows evenly with its steps; steps: of the whole run. ended: whether it counts whole, whatever becomes of it.
-    parties: by what its clients are told from those of another run, empty where that is not known."""
-
-    corpus: str
-    name: str
-    stream: str
-    run: str
-    what: str
-    cost: Callable[[Budget], float]
-    looks: bool
-    again: bool
-    even: bool
-    steps: int
-    ended: bool = False
-    parties: str = ""
 
 
 def stamp(connection: Connection) -> tuple[int, float]:

@@ -23,9 +23,9 @@ from engine.access import permissions
 from engine.access.roles import User
 from engine.config import SimulationConfig
 from engine.errors import UNREADABLE, RunNotFound, RunStopped, StoreError
+from engine.privacy.budget import ChargeRequest
 from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
 from engine.store import privacy_ledger, row_mapping
-from engine.store.privacy_ledger import ChargeRequest
 from engine.store.schema import Database, notes, records, runs, sentences
 
 ATTEMPTS = 3

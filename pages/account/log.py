@@ -15,9 +15,9 @@ from pages.shared import downloads
 _SHOWN = 10_000
 
 
-def show(runs: Application) -> None:
+def show(app: Application) -> None:
     """The queue by person, and the log, newest first. Raises NotAllowed, StoreError."""
-    waiting = Counter(run.owner or "nobody's" for run in runs.runs_of() if not run.status.state.final)
+    waiting = Counter(run.owner or "nobody's" for run in app.queries.runs_of() if not run.status.state.final)
     st.markdown("#### Under way")
     if waiting:
         st.dataframe(
@@ -27,7 +27,7 @@ def show(runs: Application) -> None:
     else:
         st.caption("Nothing waits or runs.")
     st.markdown("#### Who did what")
-    found = runs.audit_log(_SHOWN)
+    found = app.access.audit_log(_SHOWN)
     left, right = st.columns(2)
     person = left.selectbox("Person", [None, *sorted({each.person for each in found})], format_func=_all)
     deed = right.selectbox("Deed", [None, *sorted({each.action for each in found})], format_func=_all)

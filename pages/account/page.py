@@ -6,7 +6,7 @@ from engine.access.roles import Role
 from pages.account import log, messages
 from pages.shared import session
 
-runs, person = session.application(), session.current_user()
+app, person = session.application(), session.current_user()
 if person is None:
     st.info("Nobody signs in on this dashboard: whoever reaches it may do everything.", icon=":material/info:")
     st.stop()
@@ -15,7 +15,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
     st.button("Sign out", icon=":material/logout:", on_click=st.logout)
 st.markdown("\n".join(f"- {each}" for each in messages.allowed(person.role)))
 if person.role.may(Role.RUNNER):
-    own = [run for run in runs.runs_of() if run.owner == person.name]
-    st.markdown(messages.holds(person, own, len(runs.own_corpora())))
+    own = [run for run in app.queries.runs_of() if run.owner == person.name]
+    st.markdown(messages.holds(person, own, len(app.corpora.own())))
 if person.role.may(Role.ADMIN):
-    log.show(runs)
+    log.show(app)

@@ -35,10 +35,10 @@ class Subject:
     seeded: bool = False
 
 
-def subject(runs: Application, asked: str | None) -> Subject:
+def subject(app: Application, asked: str | None) -> Subject:
     """A run, settings, or the printed row. asked: identity of a run. Raises InvalidConfig, RunNotFound, CorpusError."""
     if asked:
-        config, training = runs.get(asked).config, runs.scenario(asked)
+        config, training = app.queries.get(asked).config, app.previews.scenario(asked)
         return Subject(titles.setting(config), training, training.printed, config.privacy.noise_source == "seeded")
     kind = st.segmented_control(
         "Of what", (SETTINGS, PRINTED), default=SETTINGS, key="of", bind="query-params", required=True

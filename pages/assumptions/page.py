@@ -15,11 +15,11 @@ from pages.assumptions.controls import choices, subject
 from pages.shared import address, downloads, session, tables
 from pages.shared.plotly_component import show
 
-runs = session.application()
+app = session.application()
 asked = st.query_params.get("run")
 heading = st.container()
 try:
-    found = subject(runs, asked)
+    found = subject(app, asked)
 except EpsilonError as error:
     heading.markdown("### The ledger has no numbers for this")
     st.error(address.plain(str(error)), icon=":material/error:")

@@ -9,7 +9,7 @@ from engine.errors import EpsilonError, RunNotFound
 from engine.privacy.audit import applicability
 from engine.records import Run, RunState, RunStatus
 from engine.reports.audits import audit_command
-from engine.service import Application, audit_jobs
+from engine.service import Application
 from pages.audit import messages
 from pages.shared import address, run_picker, session, submitting
 
@@ -19,33 +19,33 @@ USUAL = SimulationConfig.from_flat({"corpus": "synthetic"})
 _WATCHED = "audit_watched"
 
 
-def show(runs: Application, asked: str | None) -> None:
+def show(app: Application, asked: str | None) -> None:
     """Choose a run, and have it attacked."""
     try:
-        run = run_picker.choose(runs, asked, USUAL, key="_audit")
+        run = run_picker.choose(app, asked, USUAL, key="_audit")
     except RunNotFound as error:
         st.error(address.plain(str(error)), icon=":material/error:")
         return
     if run is None:
         st.caption("No run is done yet: start one on the page Explore.")
         return
-    status = audit_jobs.status(runs, run.run_id)
-    st.fragment(_job, run_every=POLL_SECONDS if _under_way(status) else None)(runs, run)
+    status = app.audits.status(run.run_id)
+    st.fragment(_job, run_every=POLL_SECONDS if _under_way(status) else None)(app, run)
 
 
 def _under_way(status: RunStatus | None) -> bool:
     return status is not None and not status.state.final
 
 
-def _job(runs: Application, run: Run) -> None:
-    status = audit_jobs.status(runs, run.run_id)
+def _job(app: Application, run: Run) -> None:
+    status = app.audits.status(run.run_id)
     if status and _under_way(status):
         st.session_state[_WATCHED] = run.run_id
         with st.container(horizontal=True, vertical_alignment="center"):
             where = f"place {status.queue_place} in the queue" if status.queue_place else "waiting"
             st.progress(min(1.0, status.progress), text=f"{status.stage or where} · {status.progress:.0%}")
             if st.button("Cancel", icon=":material/stop:", key="audit_cancel"):
-                submitting.cancel(runs, status.run_id)
+                submitting.cancel(app, status.run_id)
         return
     if st.session_state.pop(_WATCHED, None) == run.run_id:
         if status and status.state == RunState.DONE:
@@ -55,7 +55,7 @@ def _job(runs: Application, run: Run) -> None:
         st.error(address.plain(status.error), icon=":material/error:")
     try:
         canaries, references = applicability.usual(run.config)
-        said = messages.takes(audit_jobs.seconds(runs, run.config), canaries, references)
+        said = messages.takes(app.audits.seconds(run.config), canaries, references)
     except EpsilonError as error:
         st.info(address.plain(str(error)), icon=":material/info:")
         return
@@ -71,12 +71,12 @@ def _job(runs: Application, run: Run) -> None:
         st.caption(said, width="stretch")
     st.code(audit_command(run.config, canaries, references, run.run_id), language="bash", wrap_lines=True)
     if pressed:
-        _submit(runs, run)
+        _submit(app, run)
 
 
-def _submit(runs: Application, run: Run) -> None:
+def _submit(app: Application, run: Run) -> None:
     try:
-        audit_jobs.submit(runs, run, owner_pid=os.getpid())
+        app.audits.submit(run, owner_pid=os.getpid())
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
     else:

@@ -11,9 +11,9 @@ KNOWN, BROKEN = "audit_known", "audit_broken"
 """What the benchmarks keep."""
 
 
-def show(runs: Application) -> None:
+def show(app: Application) -> None:
     """Coverage and power, as far as they were measured."""
-    measured = runs.measurements()
+    measured = app.queries.measurements()
     known, broken = measured.get(KNOWN), measured.get(BROKEN)
     if not (known or broken):
         return

@@ -10,20 +10,20 @@ from pages.audit.sentences import at_risk
 from pages.shared import address, seeded_noise_notice, session, tables, titles
 from pages.shared.plotly_component import show
 
-runs = session.application()
-found = groups(runs.audits())
+app = session.application()
+found = groups(app.audits.all())
 asked = st.query_params.get("run")
 heading = st.container()
 if not found:
     heading.markdown("### Is it really private? Attack it, and see.")
     st.markdown(messages.NOTHING)
-    audit_form.show(runs, asked)
+    audit_form.show(app, asked)
     canary_quiz.play()
     st.stop()
 at = chosen(found, asked)
 if asked and at is None:
     st.info("This run has not been audited yet. Attack it here, or look at others below.", icon=":material/info:")
-    audit_form.show(runs, asked)
+    audit_form.show(app, asked)
 group = st.selectbox(
     "Measured",
     found,
@@ -33,7 +33,7 @@ group = st.selectbox(
 said = messages.answer(group)
 heading.markdown(f"### {said}")
 beside = [each for each in found if each.config.corpus == group.config.corpus]
-claimed = runs.find(group.config)
+claimed = app.queries.find(group.config)
 apart = address.ledger(claimed) if claimed and claimed.final else None
 show(charts.claims(beside, key=f"claims-{group.config.corpus}"), key="claims", label=said)
 st.caption(
@@ -64,7 +64,7 @@ if inferred := group.membership:
             st.markdown("**Sentences of this client**")
             tables.show(messages.among(inferred.by_client, "client"), {"area": tables.number(format="%.3f")})
     with st.expander("The sentences most at risk", icon=":material/warning:"):
-        at_risk(runs, group.config.corpus, inferred)
+        at_risk(app, group.config.corpus, inferred)
 if group.server:
     read, sigma = group.server
     st.markdown("#### What does the server read?")
@@ -80,11 +80,11 @@ if rows := messages.runs(group):
     with st.expander("Each run with canaries", icon=":material/list:"):
         tables.show(rows)
 st.markdown(messages.SILENT)
-calibration.show(runs)
+calibration.show(app)
 canary_quiz.play()
 first = group.audits[0]
 st.caption(f"Measured on {first.machine}, {first.created[:10]}, engine {first.engine_version}, by:")
 st.code(first.command, language="bash", wrap_lines=True)
 if at or not asked:
     st.markdown("#### Attack another run")
-    audit_form.show(runs, None)
+    audit_form.show(app, None)

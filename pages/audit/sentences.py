@@ -8,10 +8,10 @@ from engine.service import Application
 from pages.shared import address, tables
 
 
-def at_risk(runs: Application, corpus: str, found: MembershipAudit) -> None:
+def at_risk(app: Application, corpus: str, found: MembershipAudit) -> None:
     """A table; what of the text cannot be had is said."""
     try:
-        texts = _texts(runs, repr(runs.user), corpus, tuple(number for number, _ in found.at_risk))
+        texts = _texts(app, repr(app.user), corpus, tuple(number for number, _ in found.at_risk))
     except EpsilonError as error:
         texts = {}
         st.caption(f"Their text is not here: {address.plain(str(error))}")
@@ -29,5 +29,5 @@ def at_risk(runs: Application, corpus: str, found: MembershipAudit) -> None:
 @st.cache_data(show_spinner="Reading the corpus …", max_entries=4)
 def _texts(_runs: Application, person: str, corpus: str, numbers: tuple[int, ...]) -> dict[int, str]:
     """person: who reads it, whom nobody else's corpus is shown."""
-    found = _runs.training_sentences(corpus, numbers)
+    found = _runs.corpora.training_sentences(corpus, numbers)
     return {number: " ".join(sentence.tokens) for number, sentence in found.items()}

@@ -7,18 +7,17 @@ import streamlit as st
 from engine.errors import EpsilonError
 from engine.privacy.budget import UNITS
 from engine.reports.budgets import account_fields
-from engine.service import budget_service
 from pages.budget import charts, messages
 from pages.shared import address, downloads, session, tables, titles
 from pages.shared.plotly_component import show
 
-runs = session.application()
-names = [info.name for info in runs.corpora() if info.available]
+app = session.application()
+names = [info.name for info in app.corpora.all() if info.available]
 heading = st.container()
 corpus = st.selectbox("Corpus", names, format_func=titles.corpus, key="corpus", bind="query-params")
 try:
-    now = budget_service.account(runs, corpus)
-    possible = budget_service.affordable_runs(runs, now)
+    now = app.budgets.state(corpus)
+    possible = app.budgets.affordable_runs(now)
 except EpsilonError as error:
     heading.markdown("### The book of budgets cannot be read")
     st.error(address.plain(str(error)), icon=":material/error:")
@@ -60,7 +59,7 @@ with st.expander(
         )
         if st.form_submit_button("Set it", type="primary"):
             try:
-                budget_service.set_total(runs, corpus, epsilon, delta, unit)
+                app.budgets.set_total(corpus, epsilon, delta, unit)
             except EpsilonError as error:
                 st.error(address.plain(str(error)), icon=":material/error:")
             else:

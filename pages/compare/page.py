@@ -10,8 +10,8 @@ from pages.compare.overlay import overlay
 from pages.shared import address, compare_selection, group_by_config, seeded_noise_notice, session, tables, titles
 from pages.shared.plotly_component import show
 
-runs = session.application()
-found = runs.overview()
+app = session.application()
+found = app.queries.overview()
 known = group_by_config.configurations(found)
 if not known:
     st.markdown("### Nothing to compare yet: start a run on the page Explore.")
@@ -27,7 +27,10 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
 if not chosen:
     st.caption("Choose settings to see them.")
     st.stop()
-shown = [Group(by_title[name], tuple(runs.get(run_id) for run_id in known[by_title[name]].values())) for name in chosen]
+shown = [
+    Group(by_title[name], tuple(app.queries.get(run_id) for run_id in known[by_title[name]].values()))
+    for name in chosen
+]
 show(overlay(shown, along, key=f"{along}-{chosen}"), key="overlay", label=f"F1 against {ALONG[along]}")
 tables.show(groups.rows(shown), {"MB sent": tables.number(format="%.1f")})
 tables.older(run for group in shown for run in group.runs)

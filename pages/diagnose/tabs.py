@@ -31,37 +31,37 @@ _COLUMNS = {
 }
 
 
-def known_runs(runs: Application, variants: list[diagnosis.Variant]) -> dict[SimulationConfig, Run]:
+def known_runs(app: Application, variants: list[diagnosis.Variant]) -> dict[SimulationConfig, Run]:
     """All runs of some variants that are known, looked up once."""
     wanted = [config for each in variants for config in with_seeds(each.config, SEEDS)]
-    found = {config: runs.find(config) for config in dict.fromkeys(wanted)}
+    found = {config: app.queries.find(config) for config in dict.fromkeys(wanted)}
     return {config: run for config, run in found.items() if run}
 
 
-def answer(runs: Application, tried: list[Tried], key: str) -> None:
+def answer(app: Application, tried: list[Tried], key: str) -> None:
     """The variants as rows, and a button for the runs that are missing."""
     tables.show(diagnose.rows(tried), _COLUMNS)
     tables.older(run for each in tried for run in each.measured.runs)
     wanted = [config for each in tried for config in with_seeds(each.variant.config, SEEDS)]
-    submitting.button(runs, submitting.missing(runs, list(dict.fromkeys(wanted))), "of this question", key=key)
+    submitting.button(app, submitting.missing(app, list(dict.fromkeys(wanted))), "of this question", key=key)
 
 
-def crf(runs: Application, corpus: str) -> None:
+def crf(app: Application, corpus: str) -> None:
     """The first question."""
     variants = diagnosis.crf(corpus)
-    known = known_runs(runs, variants)
+    known = known_runs(app, variants)
     tried = [Tried(each, diagnosis.measure(each, known.get)) for each in variants]
     for paragraph in diagnose.about_crf(tried):
         st.markdown(paragraph)
     show(diagnose_charts.variants(tried, key=f"crf-{corpus}"), key="crf", label="F1 of CRF and TDDL by setting")
     st.caption("Dotted: the setting in question. Hollow: what-if runs, which are not private. Bars: sd over seeds.")
-    answer(runs, tried, "run-crf")
+    answer(app, tried, "run-crf")
 
 
-def phases(runs: Application, corpus: str) -> None:
+def phases(app: Application, corpus: str) -> None:
     """The second question."""
     variants = diagnosis.phases(corpus)
-    known = known_runs(runs, variants)
+    known = known_runs(app, variants)
     tried = [Tried(each, diagnosis.measure(each, known.get)) for each in variants]
     compared = [each for each in variants if each.kind != diagnosis.MEND]
     by_phase = {
@@ -82,7 +82,7 @@ def phases(runs: Application, corpus: str) -> None:
     if metric != "published":
         st.caption("The printed rows are token scores: choose “As published” to see them beside ours.")
     show(diagnose_charts.variants(tried, key=f"mends-{corpus}"), key="mends", label="F1 at the end by setting")
-    answer(runs, tried, "run-phases")
+    answer(app, tried, "run-phases")
 
 
 def _phases_picture(by_phase: Mapping[str, Sequence[OverSeeds]], corpus: str, metric: str) -> go.Figure:
@@ -104,9 +104,9 @@ USUAL = SimulationConfig.from_flat({"corpus": "conll2003", "tagger": "bilstm-crf
 """The setting that is shown where none was asked for."""
 
 
-def any_run(runs: Application, asked: str | None) -> None:
+def any_run(app: Application, asked: str | None) -> None:
     """One run's records."""
-    run = run_picker.choose(runs, asked, USUAL)
+    run = run_picker.choose(app, asked, USUAL)
     if run is None:
         st.caption("No run is done yet: start one on the page Explore.")
         return

@@ -15,25 +15,25 @@ from pages.shared import address, titles
 SOURCE_NAMES = {"seeded": "the seed: simulation", "system": "the system: release"}
 
 
-def choose(runs: Application, start: Mapping[str, Any]) -> None:
+def choose(app: Application, start: Mapping[str, Any]) -> None:
     """The widgets; ``start`` has their first values by key."""
     with st.expander("Advanced", icon=":material/tune:"):
         _privacy(start)
         _training(start)
         _tagger(start)
         vectors = sorted(
-            {*runs.vectors(), start["embeddings"], st.session_state.get("embeddings", start["embeddings"])}
+            {*app.corpora.vectors(), start["embeddings"], st.session_state.get("embeddings", start["embeddings"])}
         )
         select(start, "Word vectors", vectors, "embeddings")
-        _language_model(runs, start)
+        _language_model(app, start)
         number(start, "Seed", 0, 2**32 - 1, "seed", help="Of every random draw; the same seed, the same run.")
 
 
-def _language_model(runs: Application, start: Mapping[str, Any]) -> None:
+def _language_model(app: Application, start: Mapping[str, Any]) -> None:
     """Where there is another than MiniLM, or a link asks for one, and features that it may stand behind."""
     models = [MINILM]
     try:
-        models = runs.language_models()
+        models = app.corpora.language_models()
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
     models = list(dict.fromkeys([*models, start["language_model"]]))

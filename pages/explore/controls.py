@@ -31,29 +31,29 @@ SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 _ADDRESS, _PROBLEMS, _SEEN, _INITIAL = "address", "address_problems", "seen", "initial"
 
 
-def choose(runs: Application) -> tuple[SimulationConfig, Preview] | None:
+def choose(app: Application) -> tuple[SimulationConfig, Preview] | None:
     """What the user has chosen and what it would cost; None, and a sentence on the page, if it cannot be run."""
-    known = _read_address({info.name: info for info in runs.corpora()})
+    known = _read_address({info.name: info for info in app.corpora.all()})
     start, main = st.session_state[_INITIAL], st.container()
     with st.sidebar:
-        _starts(runs)
-        corpora.choose(runs, start, known)
+        _starts(app)
+        corpora.choose(app, start, known)
         cost = _main_choices(start)
         federated.choose(start, _options(federated.CLIENTS, "clients"))
         federated.advanced(start)
-        advanced.choose(runs, start)
+        advanced.choose(app, start)
         st.button("Back to the defaults", on_click=_reset, type="tertiary", icon=":material/undo:")
         browser_history.follow()
     try:
         config = _config()
         with cost, st.spinner("Working out ε …", show_time=False), main, st.spinner(messages.working_out(config)):
-            preview = runs.preview(config)
+            preview = app.previews.preview(config)
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
         return None
     with cost:
         _say_cost(preview)
-        target.ask(runs, _config)
+        target.ask(app, _config)
     _write_address(config)
     return config, preview
 
@@ -148,13 +148,13 @@ def _values(config: SimulationConfig) -> dict[str, Any]:
     }
 
 
-def _starts(runs: Application) -> None:
+def _starts(app: Application) -> None:
     """The two ways to begin: as the paper does, and as one should."""
     left, right = st.columns(2)
     left.button(
         "As printed",
         on_click=_take,
-        args=(runs, None),
+        args=(app, None),
         width="stretch",
         help="The paper's setting: BiLSTM from scratch, SGD, σ = 1.",
     )
@@ -163,12 +163,10 @@ def _starts(runs: Application) -> None:
             "Public features and labels, few weights, CRF, large batches, Adam, averaged weights. σ is worked out for:"
         )
         for epsilon in recommended_settings.EPSILONS:
-            st.button(
-                f"ε = {epsilon:g}", on_click=_take, args=(runs, epsilon), width="stretch", key=f"good-{epsilon:g}"
-            )
+            st.button(f"ε = {epsilon:g}", on_click=_take, args=(app, epsilon), width="stretch", key=f"good-{epsilon:g}")
 
 
-def _take(runs: Application, epsilon: float | None) -> None:
+def _take(app: Application, epsilon: float | None) -> None:
     """Set all but the corpus, the seed and who holds the data."""
     state = st.session_state
     if epsilon is None:
@@ -176,7 +174,7 @@ def _take(runs: Application, epsilon: float | None) -> None:
     else:
         try:
             config = recommended_settings.recommended_settings(
-                state.corpus, runs.train_sentences(state.corpus), epsilon
+                state.corpus, app.corpora.train_sentences(state.corpus), epsilon
             )
         except EpsilonError as error:
             corpora.say(error)

@@ -18,7 +18,7 @@ from pages.shared import address, titles
 _PROBLEM = "corpus_problem"
 
 
-def choose(runs: Application, start: Mapping[str, Any], corpora: Mapping[str, CorpusInfo]) -> None:
+def choose(app: Application, start: Mapping[str, Any], corpora: Mapping[str, CorpusInfo]) -> None:
     """The widgets; ``start`` has their first values by key."""
     own_corpora.follow()
     labels = {name: info.title if info.available else f"{info.title}, not here" for name, info in corpora.items()}
@@ -26,14 +26,14 @@ def choose(runs: Application, start: Mapping[str, Any], corpora: Mapping[str, Co
     info = corpora[st.session_state.corpus]
     facts = [f"{info.sentences:,} sentences" if info.sentences else "", ", ".join(info.entity_types), info.licence]
     st.caption(" · ".join(address.plain(fact) for fact in facts if fact))
-    _offer_what_is_missing(runs, [part for name in info.name.split(JOIN) if (part := _part(corpora, name))])
-    own_corpora.manage(runs, info)
-    own_corpora.bring(runs)
+    _offer_what_is_missing(app, [part for name in info.name.split(JOIN) if (part := _part(corpora, name))])
+    own_corpora.manage(app, info)
+    own_corpora.bring(app)
     if problem := st.session_state.pop(_PROBLEM, None):
         st.error(address.plain(problem), icon=":material/error:")
 
 
-def _offer_what_is_missing(runs: Application, parts: Sequence[CorpusInfo]) -> None:
+def _offer_what_is_missing(app: Application, parts: Sequence[CorpusInfo]) -> None:
     """A button that fetches what is not here, and how to get what cannot be fetched. parts: the corpora of all
     platforms, or the one."""
     missing = {base_name_and_split(part.name)[0]: part for part in parts if not part.available}
@@ -41,7 +41,7 @@ def _offer_what_is_missing(runs: Application, parts: Sequence[CorpusInfo]) -> No
         size = sum(part.size for part in fetched.values()) / 1e6
         what = "it" if len(parts) == 1 else ", ".join(map(titles.corpus, fetched))
         st.button(
-            f"Fetch {what} ({size:.1f} MB)", on_click=_fetch, args=(runs, list(fetched)), icon=":material/download:"
+            f"Fetch {what} ({size:.1f} MB)", on_click=_fetch, args=(app, list(fetched)), icon=":material/download:"
         )
     for part in missing.values():
         if not part.fetchable:
@@ -86,10 +86,10 @@ def say(problem: EpsilonError) -> None:
     st.session_state[_PROBLEM] = str(problem)
 
 
-def _fetch(runs: Application, names: Sequence[str]) -> None:
+def _fetch(app: Application, names: Sequence[str]) -> None:
     try:
         with st.spinner("Fetching …"):
             for name in names:
-                runs.fetch_corpus(name)
+                app.corpora.download(name)
     except EpsilonError as error:
         say(error)

@@ -22,41 +22,41 @@ SEEDS = 5
 """That *More runs* offers."""
 
 
-def show(runs: Application, config: SimulationConfig, preview: Preview, title: str) -> None:
+def show(app: Application, config: SimulationConfig, preview: Preview, title: str) -> None:
     """Everything about ``config``; title: of its corpus."""
     if preview.missing:
         st.info(address.plain(messages.as_published(preview.missing)), icon=":material/inventory_2:")
     try:
-        run = runs.find(config)
+        run = app.queries.find(config)
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
-        run = next((each for each in runs.published() if each.config == config), None)
-    seeds = runs.seeds(config)
+        run = next((each for each in app.queries.published() if each.config == config), None)
+    seeds = app.queries.seeds(config)
     st.session_state.shown_run, st.session_state.shown_seeds = run, seeds
     going_on = any(not each.status.state.final for each in [run, *seeds] if each)
     view = st.fragment(_view, run_every=POLL_SECONDS if going_on else None)
-    view(runs, config, preview, title, runs.runs_by_noise(config))
+    view(app, config, preview, title, app.queries.runs_by_noise(config))
 
 
-def _view(runs: Application, config: SimulationConfig, preview: Preview, title: str, finished: Sequence[Run]) -> None:
+def _view(app: Application, config: SimulationConfig, preview: Preview, title: str, finished: Sequence[Run]) -> None:
     run: Run | None = st.session_state.shown_run
     if run and not run.status.state.final:
-        run = st.session_state.shown_run = _newer(runs, run)
+        run = st.session_state.shown_run = _newer(app, run)
         if run.status.state.final:
             st.rerun()  # the whole page: polling ends, and the run joins the finished ones
-    seeds = _newer_seeds(runs)
+    seeds = _newer_seeds(app)
     spread, reference = seed_aggregates.of_runs(seeds), curves.without_privacy(finished)
     answer = messages.answer(run, preview, reference, spread)
     st.markdown(f"### {address.plain(answer)}")
-    kept = pinned.current(runs)
+    kept = pinned.current(app)
     for text in (messages.over_seeds(seeds, spread), pinned.sentence(kept, run) if kept else ""):
         if text:
             st.markdown(address.plain(text))
     _line_below(run, config, preview, title)
-    _action(runs, config, preview, run, kept)
+    _action(app, config, preview, run, kept)
     left, right = st.columns(2)
     with left:
-        _promise(runs, run, preview, config)
+        _promise(app, run, preview, config)
     with right:
         if run:
             _check(run)
@@ -76,23 +76,23 @@ def _view(runs: Application, config: SimulationConfig, preview: Preview, title: 
     )
     show_picture(picture, key="picture", label=answer)
     st.caption(_legend(bool(records), bool(finished)))
-    _details(runs, run, config, finished, seeds)
+    _details(app, run, config, finished, seeds)
 
 
-def _newer_seeds(runs: Application) -> list[Run]:
+def _newer_seeds(app: Application) -> list[Run]:
     """The runs with any seed, with what has been recorded since; the page is drawn anew when the last one ends."""
     before: list[Run] = st.session_state.shown_seeds
-    found = [run if run.status.state.final else _newer(runs, run) for run in before]
+    found = [run if run.status.state.final else _newer(app, run) for run in before]
     st.session_state.shown_seeds = found
     if any(not run.status.state.final for run in before) and all(run.status.state.final for run in found):
         st.rerun()
     return found
 
 
-def _newer(runs: Application, run: Run) -> Run:
+def _newer(app: Application, run: Run) -> Run:
     """The run with what has been recorded since; as it was, and a sentence, where the database does not say."""
     try:
-        return runs.refresh(run)
+        return app.queries.refresh(run)
     except StoreError as error:
         st.warning(address.plain(str(error)), icon=":material/warning:")
         return run
@@ -118,7 +118,7 @@ def _line_below(run: Run | None, config: SimulationConfig, preview: Preview, tit
         st.markdown(f":small[:orange[{address.plain(caution)}]]")
 
 
-def _promise(runs: Application, run: Run | None, preview: Preview, config: SimulationConfig) -> None:
+def _promise(app: Application, run: Run | None, preview: Preview, config: SimulationConfig) -> None:
     """A part of the page, not a window over it: it can be scrolled however large letters are, and is printed."""
     last = run.records[-1] if run and run.records else None
     privacy = last.privacy if last else preview.privacy
@@ -134,24 +134,22 @@ def _promise(runs: Application, run: Run | None, preview: Preview, config: Simul
         for paragraph in odds:
             st.markdown(paragraph)
         if promise.open:
-            persons.show(runs, config, privacy, last)
+            persons.show(app, config, privacy, last)
         if not config.federation.central and config.privacy.private:
             st.markdown(config.privacy.kind.note)
         st.markdown(rests)
 
 
-def _more(runs: Application, config: SimulationConfig) -> None:
+def _more(app: Application, config: SimulationConfig) -> None:
     """The same with other seeds, over all noise multipliers, and once more, in the background."""
     with st.popover("More seeds, other σ", type="tertiary", icon=":material/library_add:"):
         st.markdown("One run is one draw of chance. Several seeds show how far chance moves it.")
         seeds = [replace(config, seed=config.seed + number) for number in range(SEEDS)]
         noises = [with_noise(config, sigma) for sigma in NOISE]
         try:
-            submitting.button(
-                runs, submitting.missing(runs, seeds), f"of {SEEDS} seeds from {config.seed}", key="seeds"
-            )
-            submitting.button(runs, submitting.missing(runs, noises), "over all σ of the slider", key="noises")
-            submitting.again(runs, [config], "this", key="again")
+            submitting.button(app, submitting.missing(app, seeds), f"of {SEEDS} seeds from {config.seed}", key="seeds")
+            submitting.button(app, submitting.missing(app, noises), "over all σ of the slider", key="noises")
+            submitting.again(app, [config], "this", key="again")
         except EpsilonError as error:
             st.caption(address.plain(str(error)))
 
@@ -167,11 +165,11 @@ def _check(run: Run) -> None:
             st.markdown(paragraph)
 
 
-def _action(runs: Application, config: SimulationConfig, preview: Preview, run: Run | None, kept: Run | None) -> None:
+def _action(app: Application, config: SimulationConfig, preview: Preview, run: Run | None, kept: Run | None) -> None:
     """The one thing to do next: run, wait or cancel, go on."""
     if run and run.status.state == RunState.DONE:
         with st.container(horizontal=True, vertical_alignment="center"):
-            _more(runs, config)
+            _more(app, config)
             pinned.button(run, kept)
             st.page_link(
                 "pages/diagnose/page.py", label="Why?", icon=":material/troubleshoot:", query_params={"run": run.run_id}
@@ -195,10 +193,10 @@ def _action(runs: Application, config: SimulationConfig, preview: Preview, run: 
             asked = run.outdated and st.button("Run with today's engine", icon=":material/replay:", key="renew")
             st.caption(origin(run), width="stretch")
         if asked:
-            _submit(runs, config)
+            _submit(app, config)
         return
     if run and not run.status.state.final:
-        _progress(runs, run)
+        _progress(app, run)
         return
     label = "Run" if run is None else "Go on" if run.status.state == RunState.CANCELLED else "Try again"
     about = messages.estimate(preview.estimate) if preview.estimate else ""
@@ -212,45 +210,44 @@ def _action(runs: Application, config: SimulationConfig, preview: Preview, run: 
             help=session.disabled_reason(),
         )
         st.caption(f"{about} · {preview.train_sentences:,} sentences, {preview.steps:,} steps".strip(" ·"))
-        _more(runs, config)
+        _more(app, config)
     if reason := session.disabled_reason():
         st.caption(reason)
-    if takes := _outlook(runs, config):
+    if takes := _outlook(app, config):
         st.caption(f"[Budget](/budget): {address.plain(takes)}")
     if pressed:
-        _submit(runs, config)
+        _submit(app, config)
 
 
-def _outlook(runs: Application, config: SimulationConfig) -> str:
-    from engine.service import budget_service  # the database comes with it, which is open by now
+def _outlook(app: Application, config: SimulationConfig) -> str:
 
     try:
-        return budget_service.budget_preview(runs, config)
+        return app.budgets.preview(config)
     except EpsilonError as error:
         return str(error)
 
 
-def _submit(runs: Application, config: SimulationConfig) -> None:
+def _submit(app: Application, config: SimulationConfig) -> None:
     try:
-        runs.submit(config, owner_pid=os.getpid())
+        app.runs.submit(config, owner_pid=os.getpid())
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
     else:
         st.rerun()
 
 
-def _progress(runs: Application, run: Run) -> None:
+def _progress(app: Application, run: Run) -> None:
     status = run.status
     left = messages.time_left(run)
     text = f"{status.stage or 'waiting'} · {status.progress:.0%}" + (f" · about {left} left" if left else "")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(min(1.0, status.progress), text=text)
         if st.button("Cancel", icon=":material/stop:", key="cancel"):
-            submitting.cancel(runs, run.run_id)
+            submitting.cancel(app, run.run_id)
 
 
 def _details(
-    runs: Application, run: Run | None, config: SimulationConfig, finished: Sequence[Run], seeds: Sequence[Run]
+    app: Application, run: Run | None, config: SimulationConfig, finished: Sequence[Run], seeds: Sequence[Run]
 ) -> None:
     names = ["By entity type", "Numbers", "Download and repeat"]
     types, table, download, *held = st.tabs(names if config.federation.clients == 1 else [*names, "Clients"])
@@ -274,15 +271,15 @@ def _details(
         downloads.offer(run, config, seeds)
     for tab in held:
         with tab:
-            _clients(runs, config, latest)
+            _clients(app, config, latest)
 
 
-def _clients(runs: Application, config: SimulationConfig, latest: RoundRecord | None) -> None:
+def _clients(app: Application, config: SimulationConfig, latest: RoundRecord | None) -> None:
     """Who holds what, how each platform does, and what travelled."""
     if latest and latest.platforms:
         st.dataframe(platforms.rows(latest), hide_index=True)
     try:
-        holdings = runs.holdings(config)
+        holdings = app.previews.holdings(config)
     except EpsilonError as error:
         st.caption(address.plain(f"Who holds what cannot be shown: {error}"))
     else:

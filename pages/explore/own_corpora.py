@@ -19,13 +19,13 @@ def follow() -> None:
         st.session_state.corpus = chosen
 
 
-def bring(runs: Application) -> None:
+def bring(app: Application) -> None:
     """The place for a file; what is wrong with it is said there. Nothing for those who may run nothing."""
     state = st.session_state
     if not session.can_run():
         return
     whose = "**everybody who opens this dashboard** sees it and its runs, until it is deleted here"
-    if runs.user:
+    if app.user:
         whose = "nobody but you, and the admins, sees it until you share it"
     with st.popover("Use a corpus of your own", type="tertiary", icon=":material/upload_file:"):
         st.markdown(
@@ -37,7 +37,7 @@ def bring(runs: Application) -> None:
         file = st.file_uploader("Column file, .rel or zip, up to 50 MB", key="upload")
         if file is not None and file.file_id != state.get(_TAKEN):
             state[_TAKEN] = file.file_id
-            _take(runs, file.name, file.getvalue())
+            _take(app, file.name, file.getvalue())
         if file is not None and (problem := state.get(_REFUSED)):
             st.error(address.plain(problem), icon=":material/error:")
     read: tuple[str, ImportSummary] | None = state.get(_READ)
@@ -45,12 +45,12 @@ def bring(runs: Application) -> None:
         st.success(address.plain(summary(read[1])), icon=":material/task_alt:")
 
 
-def _take(runs: Application, filename: str, data: bytes) -> None:
+def _take(app: Application, filename: str, data: bytes) -> None:
     state = st.session_state
     state[_REFUSED] = None
     with st.status(f"Reading {len(data) / 1e6:.1f} MB …") as status:
         try:
-            name, found = runs.add_corpus(filename, data, lambda stage: status.update(label=f"{stage} …"))
+            name, found = app.corpora.add(filename, data, lambda stage: status.update(label=f"{stage} …"))
         except EpsilonError as error:
             state[_REFUSED] = str(error)
             status.update(label="It was not kept.", state="error")
@@ -69,21 +69,21 @@ def summary(found: ImportSummary) -> str:
     )
 
 
-def manage(runs: Application, info: CorpusInfo) -> None:
+def manage(app: Application, info: CorpusInfo) -> None:
     """Another name for the chosen corpus, its end, or others who may use it, where it is the user's own."""
     if not info.name.startswith(OWN):
         return
     try:
-        runs.require_owner("corpus", info.name)
+        app.access.require_owner("corpus", info.name)
     except NotAllowed:
         st.caption("Somebody else shares this corpus with you.")
         return
-    label = "Share, rename or delete it" if runs.user else "Rename or delete it"
+    label = "Share, rename or delete it" if app.user else "Rename or delete it"
     with st.popover(label, type="tertiary", icon=":material/edit:"):
-        if runs.user:
-            _share(runs, info)
+        if app.user:
+            _share(app, info)
         try:
-            number = len(runs.runs_of(info.name))
+            number = len(app.queries.runs_of(info.name))
         except EpsilonError as error:
             st.error(address.plain(str(error)), icon=":material/error:")
             return
@@ -92,24 +92,24 @@ def manage(runs: Application, info: CorpusInfo) -> None:
             st.caption(f"{called} called by its name, so it can be renamed once they are deleted.")
         title = st.text_input("Name", info.title, max_chars=40, key="corpus_title", disabled=number > 0)
         if st.button("Rename", key="rename_corpus", disabled=number > 0):
-            _do(lambda: runs.rename_corpus(info.name, title))
+            _do(lambda: app.corpora.rename(info.name, title))
         st.divider()
         with_runs = f" and its {number:,} runs" if number > 1 else " and its run" if number else ""
-        st.markdown(f"Its file{with_runs} and what was worked out from its sentences are removed{_for_all(runs)}.")
+        st.markdown(f"Its file{with_runs} and what was worked out from its sentences are removed{_for_all(app)}.")
         sure = st.checkbox("It cannot be undone: I am sure", key="corpus_sure")
         if st.button(
             f"Delete this corpus{with_runs}", type="primary", key="delete_corpus", disabled=not sure,
             icon=":material/delete:",
         ):  # fmt: skip
-            _do(lambda: runs.delete_corpus(info.name))
+            _do(lambda: app.corpora.delete(info.name))
 
 
-def _for_all(runs: Application) -> str:
-    return "" if runs.user else ", for everybody"
+def _for_all(app: Application) -> str:
+    return "" if app.user else ", for everybody"
 
 
-def _share(runs: Application, info: CorpusInfo) -> None:
-    shared = info.name in runs.shared("corpus")
+def _share(app: Application, info: CorpusInfo) -> None:
+    shared = info.name in app.access.shared("corpus")
     wanted = st.toggle(
         "Everybody who may sign in may use it",
         shared,
@@ -118,7 +118,7 @@ def _share(runs: Application, info: CorpusInfo) -> None:
         "shared one by one, on the page Runs.",
     )
     if wanted != shared:
-        runs.share("corpus", info.name, shared=wanted)
+        app.access.share("corpus", info.name, shared=wanted)
         st.rerun()
 
 

@@ -16,7 +16,7 @@ MOST = 50
 _USUAL = 10
 
 
-def show(runs: Application, config: SimulationConfig, privacy: PrivacySpent, last: RoundRecord | None) -> None:
+def show(app: Application, config: SimulationConfig, privacy: PrivacySpent, last: RoundRecord | None) -> None:
     """ε of a person with as many sentences as the reader chooses. privacy: what is shown of one sentence, spent up to
     ``last``, or planned."""
     if math.isinf(privacy.epsilon):
@@ -27,9 +27,9 @@ def show(runs: Application, config: SimulationConfig, privacy: PrivacySpent, las
     size = st.slider("Sentences that name one person", 1, MOST, _USUAL, key="person_sentences", persist_state="session")
     try:
         with st.spinner("Adding up what they cost …"):
-            st.markdown(messages.person(size, _epsilon(runs, config, size, privacy, last)))
-            if longest := runs.longest_document(config.corpus):
-                epsilon = _epsilon(runs, config, longest, privacy, last)
+            st.markdown(messages.person(size, _epsilon(app, config, size, privacy, last)))
+            if longest := app.previews.longest_document(config.corpus):
+                epsilon = _epsilon(app, config, longest, privacy, last)
                 st.caption(f"The longest document of this corpus has {longest:,} sentences: {messages.odds(epsilon)}")
     except EpsilonError as error:
         st.caption(address.plain(str(error)))
@@ -37,8 +37,8 @@ def show(runs: Application, config: SimulationConfig, privacy: PrivacySpent, las
 
 
 def _epsilon(
-    runs: Application, config: SimulationConfig, size: int, privacy: PrivacySpent, last: RoundRecord | None
+    app: Application, config: SimulationConfig, size: int, privacy: PrivacySpent, last: RoundRecord | None
 ) -> float:
     """One sentence costs what the page shows of it, and more of them no less."""
-    found = runs.person_epsilon(config, size, last) if size > 1 else None
+    found = app.previews.person_epsilon(config, size, last) if size > 1 else None
     return max(found or 0.0, privacy.epsilon)

@@ -12,13 +12,13 @@ from pages.shared import titles
 _PINNED = "pinned_run"
 
 
-def current(runs: Application) -> Run | None:
+def current(app: Application) -> Run | None:
     """The run that was pinned in this session, while it is there."""
     identity = st.session_state.get(_PINNED)
     if identity is None:
         return None
     try:
-        return runs.get(identity)
+        return app.queries.get(identity)
     except EpsilonError:
         return None
 

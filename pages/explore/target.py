@@ -12,7 +12,7 @@ from pages.shared import address
 _WANTED, _REFUSED = "target_epsilon", "target_refused"
 
 
-def ask(runs: Application, chosen: Callable[[], SimulationConfig]) -> None:
+def ask(app: Application, chosen: Callable[[], SimulationConfig]) -> None:
     """A field for an ε; once it is filled, σ is set to what gives it. chosen: what all other widgets say."""
     st.number_input(
         "Or type the ε you want",
@@ -23,14 +23,14 @@ def ask(runs: Application, chosen: Callable[[], SimulationConfig]) -> None:
         placeholder="σ is worked out",
         format="%g",
         on_change=_take,
-        args=(runs, chosen),
+        args=(app, chosen),
         help="Sets the noise multiplier to the smallest that costs no more, with everything else as it is.",
     )
     if problem := st.session_state.pop(_REFUSED, None):
         st.error(address.plain(problem), icon=":material/error:")
 
 
-def _take(runs: Application, chosen: Callable[[], SimulationConfig]) -> None:
+def _take(app: Application, chosen: Callable[[], SimulationConfig]) -> None:
     state = st.session_state
     wanted = state[_WANTED]
     state[_WANTED] = None
@@ -38,7 +38,7 @@ def _take(runs: Application, chosen: Callable[[], SimulationConfig]) -> None:
         return
     try:
         with st.spinner(f"Working out σ for ε = {wanted:g} …"):
-            sigma = runs.noise_multiplier_for(chosen(), wanted)
+            sigma = app.previews.noise_multiplier_for(chosen(), wanted)
     except EpsilonError as error:
         state[_REFUSED] = str(error)
     else:

@@ -10,8 +10,8 @@ from pages.shared import seeded_noise_notice, session, tables, titles
 from pages.shared.metrics import METRICS
 from pages.shared.plotly_component import show
 
-runs = session.application()
-found = runs.overview()
+app = session.application()
+found = app.queries.overview()
 done = {each.run.config.corpus for each in found if each.last_record and each.last_record.final}
 here = sorted(done, key=lambda name: (name != "conll2003", name))
 if not here:
@@ -36,7 +36,7 @@ top = frontier.ceiling(settings, best)
 by_tokens = metric == "published"
 published = []
 if by_tokens and corpus == "conll2003":
-    published = frontier.printed([printed.measure(cell, runs.find) for cell in printed.cells(corpus=corpus)])
+    published = frontier.printed([printed.measure(cell, app.queries.find) for cell in printed.cells(corpus=corpus)])
 floor = token_f1.floor(tests[0]).f1 if by_tokens and tests else 0.0
 said = frontier.answer(best, top)
 heading.markdown(f"### {said}")

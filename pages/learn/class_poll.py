@@ -99,7 +99,7 @@ def _open(lesson: Lesson) -> None:
     if where is None:
         return
     try:
-        session.application().authorize("open a poll", lesson.name)
+        session.application().access.authorize("open a poll", lesson.name)
         _server(*where)
     except EpsilonError as error:
         st.session_state[_PROBLEM] = str(error)

@@ -122,8 +122,8 @@ def _of_100(point: Point | None) -> int:
 def _points(published: str, stored: str, person: str, corpus: str) -> tuple[Point, ...]:
     """The runs that are known, looked up once a minute. published, stored: where they are; person: who
     may see them."""
-    runs = session.application()
-    return utility_curve.curve(corpus, runs.train_sentences(corpus), runs.find)
+    app = session.application()
+    return utility_curve.curve(corpus, app.corpora.train_sentences(corpus), app.queries.find)
 
 
 LESSON = Lesson(

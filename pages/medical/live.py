@@ -34,14 +34,14 @@ _SCOPES = {
 }
 
 
-def show(runs: Application) -> None:
+def show(app: Application) -> None:
     """All of it: choices, the drawing, and the two runs."""
-    here = {info.name for info in runs.corpora() if info.available}
+    here = {info.name for info in app.corpora.all() if info.available}
     offered = [name for name in _OFFERED if name in here]
     if len(offered) < 2:
-        _fetch(runs, [name for name in fedner_2020.PLATFORMS if name not in here])
+        _fetch(app, [name for name in fedner_2020.PLATFORMS if name not in here])
         return
-    config, epsilon = _chosen(runs, offered)
+    config, epsilon = _chosen(app, offered)
     if config is None:
         return
     types = [NAMED[name.partition("@")[0]].entity_types for name in config.platforms]
@@ -51,34 +51,34 @@ def show(runs: Application) -> None:
     scope = whole if config.privacy.private else fedner_2020.NOBODY
     each_step = config.federation.schedule == "gradients"
     st.html(drawing(parts, inputs, scope, each_step=each_step, together=config.federation.together))
-    if common := _in_common(runs, config.corpus):
+    if common := _in_common(app, config.corpus):
         st.caption(messages.common(*common))
-    if tried := runs.measurements().get("trap"):
+    if tried := app.queries.measurements().get("trap"):
         with st.expander("What if only what is sent had noise?", type="compact", icon=":material/help:"):
             st.markdown(messages.trap(tried))
             st.caption(f"Measured by `{tried.command}`.")
     if epsilon is not None:
         try:
             with st.spinner(f"Working out the noise for ε = {epsilon:g} …"):
-                config = _noised(runs, config, epsilon)
+                config = _noised(app, config, epsilon)
         except EpsilonError as error:
             st.error(address.plain(str(error)), icon=":material/error:")
             return
     both = [config, fedner_2020.without_the_others(config)]
     both = both[:1] if config.federation.shared == NOTHING else both
-    st.fragment(_watch, run_every=POLL_SECONDS if _under_way(runs, both) else None)(runs, both)
+    st.fragment(_watch, run_every=POLL_SECONDS if _under_way(app, both) else None)(app, both)
 
 
 @st.cache_data(show_spinner="Comparing the hospitals' sentences …", max_entries=64)
 def _in_common(_runs: Application, name: str) -> tuple[int, int] | None:
     """Training sentences that are left out, and all; None where the corpora cannot be read."""
     try:
-        return _runs.shared_sentences(name), _runs.train_sentences(name)
+        return _runs.corpora.shared_sentences(name), _runs.corpora.train_sentences(name)
     except EpsilonError:
         return None  # a run says why
 
 
-def _chosen(runs: Application, offered: Sequence[str]) -> tuple[SimulationConfig | None, float | None]:
+def _chosen(app: Application, offered: Sequence[str]) -> tuple[SimulationConfig | None, float | None]:
     left, right = st.columns(2)
     platforms = left.multiselect(
         "Hospitals, each with",
@@ -123,19 +123,19 @@ def _chosen(runs: Application, offered: Sequence[str]) -> tuple[SimulationConfig
 
 @st.cache_data(show_spinner=False, max_entries=64)
 def _sigma(_runs: Application, key: str, _config: SimulationConfig, epsilon: float) -> float:
-    return _runs.noise_multiplier_for(_config, epsilon)
+    return _runs.previews.noise_multiplier_for(_config, epsilon)
 
 
-def _noised(runs: Application, config: SimulationConfig, epsilon: float) -> SimulationConfig:
-    return with_noise(config, _sigma(runs, config.canonical_json(), config, epsilon))
+def _noised(app: Application, config: SimulationConfig, epsilon: float) -> SimulationConfig:
+    return with_noise(config, _sigma(app, config.canonical_json(), config, epsilon))
 
 
-def _under_way(runs: Application, both: Sequence[SimulationConfig]) -> bool:
-    return any(run and not run.status.state.final for run in map(runs.find, both))
+def _under_way(app: Application, both: Sequence[SimulationConfig]) -> bool:
+    return any(run and not run.status.state.final for run in map(app.queries.find, both))
 
 
-def _watch(runs: Application, both: Sequence[SimulationConfig]) -> None:
-    found = [runs.find(config) for config in both]
+def _watch(app: Application, both: Sequence[SimulationConfig]) -> None:
+    found = [app.queries.find(config) for config in both]
     going_on = [run for run in found if run and not run.status.state.final]
     missing = [config for config, run in zip(both, found, strict=True) if run is None or _ended_early(run)]
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -146,12 +146,12 @@ def _watch(runs: Application, both: Sequence[SimulationConfig]) -> None:
             disabled=not session.can_run(),
             help=session.disabled_reason(),
         ):
-            _submit(runs, missing)
+            _submit(app, missing)
         for run in going_on:
             text = f"{'together' if run.config == both[0] else 'without the others'}: {run.status.stage or 'waiting'}"
             st.progress(min(1.0, run.status.progress), text=f"{text} · {run.status.progress:.0%}")
         if going_on and st.button("Cancel", icon=":material/stop:"):
-            submitting.cancel(runs, *(run.run_id for run in going_on))
+            submitting.cancel(app, *(run.run_id for run in going_on))
     if not missing and not going_on:
         done = "Both runs of this choice are" if len(both) > 1 else "The run of this choice is"
         st.caption(f"{done} done. Choose otherwise above to run something else.")
@@ -183,9 +183,9 @@ def _ended_early(run: Run) -> bool:
     return run.status.state.final and not run.final
 
 
-def _submit(runs: Application, missing: Sequence[SimulationConfig]) -> None:
+def _submit(app: Application, missing: Sequence[SimulationConfig]) -> None:
     try:
-        runs.submit_all(missing, owner_pid=os.getpid())
+        app.runs.submit_all(missing, owner_pid=os.getpid())
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
     else:
@@ -214,7 +214,7 @@ def _ends(found: Sequence[Run | None], both: Sequence[SimulationConfig]) -> list
     return [row | ({"ε together": spent.get(name, "")} if spent else {}) for name, row in rows.items()]
 
 
-def _fetch(runs: Application, names: Sequence[str]) -> None:
+def _fetch(app: Application, names: Sequence[str]) -> None:
     st.info(
         "The medical corpora are not on this machine yet. They are public and can be fetched.",
         icon=":material/download:",
@@ -224,7 +224,7 @@ def _fetch(runs: Application, names: Sequence[str]) -> None:
         try:
             for name in names:
                 bar = st.progress(0.0, text=f"Fetching {titles.corpus(name)} …")
-                runs.fetch_corpus(name, lambda share, bar=bar: bar.progress(share))  # type: ignore[misc]
+                app.corpora.download(name, lambda share, bar=bar: bar.progress(share))  # type: ignore[misc]
         except EpsilonError as error:
             st.error(address.plain(str(error)), icon=":material/error:")
         else:

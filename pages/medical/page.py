@@ -9,9 +9,9 @@ from pages.shared import address, seeded_noise_notice, session, submitting
 from pages.shared import tables as shown
 from pages.shared.plotly_component import show
 
-runs = session.application()
+app = session.application()
 about = fedner_2020.published()
-rows = [fedner_2020.measure(cell, runs.find) for cell in fedner_2020.cells()]
+rows = [fedner_2020.measure(cell, app.queries.find) for cell in fedner_2020.cells()]
 st.markdown(f"### {address.plain(messages.answer(rows))}")
 st.caption(f"{about['title']}. {about['authors']}, {about['venue']}.")
 st.markdown(messages.CORPORA)
@@ -21,7 +21,7 @@ names = {name: f"{name[:-1].capitalize()} {name[-1]}" for name in fedner_2020.TA
 names |= {"private": "Privately"}
 trying, *tabs = st.tabs(["Try it", *names.values()])
 with trying:
-    live.show(runs)
+    live.show(app)
 columns = {
     name: shown.number(format="%.1f")
     for name in ("strict F1", "± sd", "P", "R", "relaxed F1", "one to one", "printed strict", "printed relaxed")
@@ -59,5 +59,5 @@ for tab, table in zip(tabs, names, strict=True):
         st.caption(messages.RELAXED)
         wanted = fedner_2020.wanted(tables=[table])
         what = "of these" if table == "private" else f"of {names[table]}"
-        submitting.button(runs, submitting.missing(runs, wanted), what, key=f"run-{table}")
+        submitting.button(app, submitting.missing(app, wanted), what, key=f"run-{table}")
 shown.older(run for row in rows for run in row.runs)

@@ -10,7 +10,7 @@ from pages.shared import address, seeded_noise_notice, session, submitting, tabl
 from pages.shared.metrics import METRICS
 from pages.shared.plotly_component import show
 
-runs = session.application()
+app = session.application()
 about = printed.published()
 st.markdown("### What was printed, and what the same settings give when the noise reaches the weights")
 st.caption(f"{about['title']}. {about['authors']}, {about['venue']}, doi:{about['doi']}.")
@@ -22,10 +22,10 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     )
 if corpus != "conll2003":
     st.caption("The paper used CoNLL-2003: here the settings are its own, the corpus is not, and numbers differ.")
-found = [printed.measure(cell, runs.find) for cell in printed.cells(corpus=corpus)]
+found = [printed.measure(cell, app.queries.find) for cell in printed.cells(corpus=corpus)]
 tables.older(run for each in found for run in each.found.runs)
-repeats = runs.repeated({run.run_id: run for each in found for run in each.found.runs}.values())
-what_ifs = [(name, over_seeds(config, runs.find)) for name, config in printed.counterfactuals(corpus).items()]
+repeats = app.queries.repeated({run.run_id: run for each in found for run in each.found.runs}.values())
+what_ifs = [(name, over_seeds(config, app.queries.find)) for name, config in printed.counterfactuals(corpus).items()]
 columns = {
     name: tables.number(format="%.3f")
     for name in ("printed P", "printed R", "printed F1", "P", "R", "F1", *paper.WHAT_IF_SCORES)
@@ -48,8 +48,8 @@ for tab, (table, title) in zip(
         chosen = [here[row] for row in event["selection"]["rows"]] or here
         what = "this table" if chosen is here else "this row" if len(chosen) == 1 else f"these {len(chosen)} rows"
         wanted = list(dict.fromkeys(config for each in chosen for config in each.cell.seeds(SEEDS)))
-        submitting.button(runs, submitting.missing(runs, wanted), f"of {what}", key=f"run-{table}")
-        submitting.again(runs, wanted, what, key=f"again-{table}")
+        submitting.button(app, submitting.missing(app, wanted), f"of {what}", key=f"run-{table}")
+        submitting.again(app, wanted, what, key=f"again-{table}")
         told = discussion.story(table, here)
         for head, text in (
             ("What the paper concluded", told.concluded),

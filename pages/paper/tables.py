@@ -47,7 +47,7 @@ def rows(found: Sequence[Row], metric: str, repeats: Mapping[str, Rerun]) -> lis
 
 def _again(repeats: Sequence[Rerun]) -> str:
     """Of a row's runs those that were computed again and came out the same; else the largest difference of F1."""
-    known = [each.outcome for each in repeats if each.outcome]
+    known = [each.comparison for each in repeats if each.comparison]
     apart = [each for each in known if not each.identical]
     if apart:
         return max(apart, key=lambda each: abs(each.f1_difference)).text

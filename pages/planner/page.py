@@ -18,8 +18,8 @@ SCORES = {
     "F1": st.column_config.TextColumn("F1", help="Mean over seeds, and its 95 % interval where there are several.")
 }
 
-runs = session.application()
-overview = runs.overview()
+app = session.application()
+overview = app.queries.overview()
 finished = {each.run.config.corpus for each in overview if each.last_record and each.last_record.final}
 here = sorted(finished, key=lambda name: (name != "conll2003", name))
 if not here:
@@ -35,7 +35,7 @@ except InvalidConfig:
     heading.markdown("### Say what is needed: a score, an ε, or seconds.")
     st.stop()
 with st.spinner("Looking through the runs, and for the noise of a next one …"):
-    plan = planner.plan(runs, target, overview)
+    plan = planner.plan(app, target, overview)
 said = words.answer_text(plan)
 heading.markdown(f"### {address.plain(said)}")
 for line in words.explanations(plan):

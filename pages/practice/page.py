@@ -10,15 +10,15 @@ from pages.practice import ablation
 from pages.shared import seeded_noise_notice, session, submitting, tables, titles
 from pages.shared.plotly_component import show
 
-runs = session.application()
+app = session.application()
 left, right = st.columns([3, 1], vertical_alignment="bottom")
 corpus = right.selectbox("Corpus", ["conll2003", "synthetic"], format_func=titles.corpus)
-sentences = runs.train_sentences(corpus)
+sentences = app.corpora.train_sentences(corpus)
 steps = [
     ablation.Step(
         rung,
         {
-            epsilon: over_seeds(recommended_settings.recipe_step(number, corpus, sentences, epsilon), runs.find)
+            epsilon: over_seeds(recommended_settings.recipe_step(number, corpus, sentences, epsilon), app.queries.find)
             for epsilon in recommended_settings.EPSILONS
         },
     )
@@ -47,7 +47,7 @@ split = [
     for clients, rounds in itertools.product(recommended_settings.CLIENTS, recommended_settings.ROUNDS)
 ]
 together = [recommended_settings.recommended_settings(corpus, sentences, epsilon), *split]
-held = [over_seeds(config, runs.find) for config in together]
+held = [over_seeds(config, app.queries.find) for config in together]
 ladders = [found for step in steps for found in step.measured.values()]
 tables.older(run for found in (*ladders, *held) for run in found.runs)
 st.markdown("#### The same where several hold the data")
@@ -58,4 +58,4 @@ st.caption(
 tables.show(ablation.federated_rows(held))
 wanted = [config for found in ladders for config in with_seeds(found.config, SEEDS)]
 wanted += [config for each in split for config in with_seeds(each, SEEDS)]
-submitting.button(runs, submitting.missing(runs, list(dict.fromkeys(wanted))), "of this ladder", key="run-ladder")
+submitting.button(app, submitting.missing(app, list(dict.fromkeys(wanted))), "of this ladder", key="run-ladder")

@@ -16,9 +16,9 @@ _KEPT = "report"
 """The last document: nothing is looked up again while its reader only reads."""
 
 
-def show(runs: Application, chosen: Run, beside: Run | None) -> None:
+def show(app: Application, chosen: Run, beside: Run | None) -> None:
     """The report on one run, or two side by side, with buttons to take it away. Raises StoreError, InvalidConfig."""
-    document = _document(runs, chosen, beside)
+    document = _document(app, chosen, beside)
     name = f"privacy-report-{chosen.run_id}" + (f"-{beside.run_id}" if beside else "")
     with st.container(horizontal=True, vertical_alignment="center"):
         for each in FORMATS.values():
@@ -38,17 +38,15 @@ def show(runs: Application, chosen: Run, beside: Run | None) -> None:
     st.code(f".venv/bin/python -m engine report {chosen.run_id}{second} --format pdf", language="bash", wrap_lines=True)
 
 
-def _document(runs: Application, chosen: Run, beside: Run | None) -> Document:
-    wanted = (chosen.run_id, beside.run_id if beside else None, len(runs.recent(5000)))
+def _document(app: Application, chosen: Run, beside: Run | None) -> Document:
+    wanted = (chosen.run_id, beside.run_id if beside else None, len(app.queries.recent(5000)))
     known: tuple[object, Document | None] = st.session_state.get(_KEPT, (None, None))
     document = known[1]
     if document is None or known[0] != wanted:
         with st.spinner("Gathering what is known of it …"):
-            first = report_evidence.evidence(runs, chosen.run_id)
+            first = report_evidence.evidence(app, chosen.run_id)
             document = (
-                builder.of_two(first, report_evidence.evidence(runs, beside.run_id))
-                if beside
-                else builder.of_run(first)
+                builder.of_two(first, report_evidence.evidence(app, beside.run_id)) if beside else builder.of_run(first)
             )
         st.session_state[_KEPT] = wanted, document
     return document

@@ -53,19 +53,19 @@ def show_question() -> None:
 
 
 @st.dialog("Delete runs")
-def delete(runs: Application, run_ids: Sequence[str]) -> None:
+def delete(app: Application, run_ids: Sequence[str]) -> None:
     """Ask whether they shall be deleted."""
     number = "this run" if len(run_ids) == 1 else f"these {len(run_ids):,} runs"
     st.markdown(f"Delete {number} with all records? This cannot be undone; the same settings can be run again.")
     with st.container(horizontal=True):
         if st.button("Delete", type="primary", key="delete_for_good"):
-            each(runs.delete, run_ids)
+            each(app.runs.delete, run_ids)
         if st.button("Cancel", key="delete_not"):
             st.rerun()
 
 
 @st.dialog("Note")
-def note(runs: Application, run_ids: Sequence[str], before: str) -> None:
+def note(app: Application, run_ids: Sequence[str], before: str) -> None:
     """Ask for a text beside them. before: what stands there now."""
     number = "this run" if len(run_ids) == 1 else f"these {len(run_ids):,} runs, in place of any that they have"
     text = st.text_area(f"What shall stand beside {number}?", before, key=f"note-{run_ids[0]}")
@@ -74,6 +74,6 @@ def note(runs: Application, run_ids: Sequence[str], before: str) -> None:
         st.error(f"It has {len(text.strip()):,} characters, and {LONGEST_NOTE:,} at most are kept: make it shorter.")
     with st.container(horizontal=True):
         if st.button("Keep it", type="primary", key="keep_note", disabled=too_long):
-            each(lambda run_id: runs.write_note(run_id, text), run_ids)
+            each(lambda run_id: app.runs.write_note(run_id, text), run_ids)
         if st.button("Cancel", key="keep_no_note"):
             st.rerun()

@@ -28,9 +28,9 @@ SIGNS = {
 }
 
 
-def show(runs: Application) -> None:
+def show(app: Application) -> None:
     """The whole page. Raises StoreError."""
-    st.fragment(_view, run_every=POLL_SECONDS if runs.has_active() else None)(runs)
+    st.fragment(_view, run_every=POLL_SECONDS if app.queries.has_active() else None)(app)
     actions.show_question()
 
 
@@ -166,9 +166,9 @@ def _plain(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value).lower()
 
 
-def _view(runs: Application) -> None:
-    found = pagination.looked_at(runs)
-    st.markdown(f"### {pagination.among(found, runs.count())}{summary(found)}")
+def _view(app: Application) -> None:
+    found = pagination.looked_at(app)
+    st.markdown(f"### {pagination.among(found, app.queries.count())}{summary(found)}")
     left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
     words = left.text_input(
         "Find",
@@ -185,7 +185,7 @@ def _view(runs: Application) -> None:
         format_func=SIGNS.__getitem__,
         on_change=pagination.to_the_newest,
     )
-    me = runs.user.name if runs.user else None
+    me = app.user.name if app.user else None
     kinds = ["yours", "published", "again", "attack", *(["others'"] if me else [])]
     whose = right.selectbox(
         "Whose",
@@ -215,10 +215,10 @@ def _view(runs: Application) -> None:
             height=min(560, 38 + 35 * len(frame)),
         )
         rows = event["selection"]["rows"]
-        _actions(runs, [matches[listed[number]] for number in rows if number < len(listed)])
+        _actions(app, [matches[listed[number]] for number in rows if number < len(listed)])
     else:
         st.caption("No run is like that." if found else "")
-    pagination.steps(runs, order, found, lambda some: bool(matching(some, words, states, whose, me)))
+    pagination.steps(app, order, found, lambda some: bool(matching(some, words, states, whose, me)))
     if listed:
         _offer([matches[run_id] for run_id in order])
 
@@ -262,15 +262,15 @@ def _content(listed: Sequence[Overview], ending: str) -> bytes:
     return table_export.content(table_export.runs_table(listed), ending)
 
 
-def _actions(runs: Application, chosen: Sequence[Overview]) -> None:
+def _actions(app: Application, chosen: Sequence[Overview]) -> None:
     """What can be done to the chosen runs."""
     mine = [each.run.run_id for each in chosen if not each.run.published]
     active = [each.run.run_id for each in chosen if not each.run.status.state.final]
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button(f"Cancel {len(active)}" if active else "Cancel", disabled=not active, icon=":material/stop:"):
-            actions.each(runs.cancel, active)
+            actions.each(app.runs.cancel, active)
         if st.button(f"Delete {len(mine)}" if mine else "Delete", disabled=not mine, icon=":material/delete:"):
-            actions.ask(partial(actions.delete, runs, mine))
+            actions.ask(partial(actions.delete, app, mine))
         done = {each.run.run_id: each.run.config for each in chosen if each.last_record and each.last_record.final}
         firsts = [each.run.run_id for each in chosen if each.run.run_id in done and each.run.kind == RunKind.RUN]
         if st.button("Compare", disabled=not done, icon=":material/stacked_line_chart:"):
@@ -283,25 +283,25 @@ def _actions(runs: Application, chosen: Sequence[Overview]) -> None:
             help="Once more on this machine, beside the first run, to see whether it comes out the same. "
             "What came of it stands in its note.",
         ):
-            actions.each(lambda run_id: runs.resubmit(done[run_id], owner_pid=os.getpid()), firsts)
+            actions.each(lambda run_id: app.runs.resubmit(done[run_id], owner_pid=os.getpid()), firsts)
         if st.button(f"Note on {len(mine)}" if mine else "Note", disabled=not mine, icon=":material/edit_note:"):
             before = next(each.note for each in chosen if each.run.run_id in mine)
-            actions.ask(partial(actions.note, runs, mine, before))
-        if runs.user:
-            _sharing(runs, mine)
+            actions.ask(partial(actions.note, app, mine, before))
+        if app.user:
+            _sharing(app, mine)
         if not chosen:
             st.caption("Choose rows to cancel, delete, compare, run again or annotate them.")
         elif len(mine) < len(chosen):
             st.caption("Published runs stay as they are.")
 
 
-def _sharing(runs: Application, mine: Sequence[str]) -> None:
+def _sharing(app: Application, mine: Sequence[str]) -> None:
     """Let everybody who may sign in see them, or nobody else any longer."""
-    shared = bool(mine) and set(mine) <= runs.shared("run")
+    shared = bool(mine) and set(mine) <= app.access.shared("run")
     if st.button(
         "Keep to yourself" if shared else f"Share {len(mine)}" if mine else "Share",
         disabled=not mine,
         icon=":material/lock:" if shared else ":material/group:",
         help="Everybody who may sign in here sees what is shared, with its note; only you can change it.",
     ):
-        actions.each(lambda run_id: runs.share("run", run_id, shared=not shared), mine)
+        actions.each(lambda run_id: app.access.share("run", run_id, shared=not shared), mine)

@@ -3,7 +3,7 @@
 from pages.runs import listing, saved_models
 from pages.shared import seeded_noise_notice, session
 
-runs = session.application()
-listing.show(runs)
-saved_models.show(runs)
+app = session.application()
+listing.show(app)
+saved_models.show(app)
 seeded_noise_notice.caption()

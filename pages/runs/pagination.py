@@ -17,9 +17,9 @@ _FIRST, _PAST = "runs_first_row", "runs_past"
 """Place of the first row among all that were found; and the last runs of the lists that were gone through."""
 
 
-def looked_at(runs: Application) -> list[Overview]:
+def looked_at(app: Application) -> list[Overview]:
     """The runs that are looked through: the newest, or older ones where somebody went on to them. Raises StoreError."""
-    found = _after(runs, _past()[-1] if _past() else None)
+    found = _after(app, _past()[-1] if _past() else None)
     if not found and _past():  # they are deleted
         to_the_newest()
         st.rerun()
@@ -45,7 +45,7 @@ def shown(order: Sequence[str]) -> Sequence[str]:
     return order[first : first + ROWS]
 
 
-def steps(runs: Application, order: Sequence[str], found: Sequence[Overview], like: Callable[..., bool]) -> None:
+def steps(app: Application, order: Sequence[str], found: Sequence[Overview], like: Callable[..., bool]) -> None:
     """Where the rows stand among all that were found, and the ways on from them. like: whether one that is looked for
     is among these. Raises StoreError."""
     first, past = _first(order), _past()
@@ -60,7 +60,7 @@ def steps(runs: Application, order: Sequence[str], found: Sequence[Overview], li
             last = None
             if not more:
                 with st.spinner("Looking through older runs"):
-                    last = _further(runs, found[-1].run, like)
+                    last = _further(app, found[-1].run, like)
             if more or last:
                 _go(first + ROWS, past) if more else _go(0, (*past, last))
                 st.rerun()
@@ -69,17 +69,17 @@ def steps(runs: Application, order: Sequence[str], found: Sequence[Overview], li
             st.caption(f"Rows {first + 1:,} to {min(first + ROWS, len(order)):,} of {len(order):,}.")
 
 
-def _further(runs: Application, last: Run, like: Callable[..., bool]) -> Run | None:
+def _further(app: Application, last: Run, like: Callable[..., bool]) -> Run | None:
     """The run behind which the next one is that is looked for; None where there is none."""
-    while found := _after(runs, last):
+    while found := _after(app, last):
         if like(found):
             return last
         last = found[-1].run
     return None
 
 
-def _after(runs: Application, last: Run | None) -> list[Overview]:
-    return runs.overview(LOOKED_AT, repeats=True, before=last)
+def _after(app: Application, last: Run | None) -> list[Overview]:
+    return app.queries.overview(LOOKED_AT, repeats=True, before=last)
 
 
 def _past() -> tuple[Run, ...]:

@@ -7,9 +7,9 @@ from engine.service import Application
 from pages.shared import address
 
 
-def show(runs: Application) -> None:
+def show(app: Application) -> None:
     """A line below the list. Nothing where no tagger was kept."""
-    sizes = runs.models()
+    sizes = app.models.sizes()
     if not sizes:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -17,7 +17,7 @@ def show(runs: Application) -> None:
         with st.popover("Remove all taggers", icon=":material/folder_delete:"):
             st.markdown("Runs and their records stay. A run gives its tagger again when it is run again.")
             if st.button("Remove", type="primary", key="remove_taggers"):
-                _remove(runs)
+                _remove(app)
 
 
 def summary(sizes: dict[str, int]) -> str:
@@ -26,9 +26,9 @@ def summary(sizes: dict[str, int]) -> str:
     return f"Kept beside your runs: {number}, {sum(sizes.values()) / 1e6:,.1f} MB. Each goes with its run."
 
 
-def _remove(runs: Application) -> None:
+def _remove(app: Application) -> None:
     try:
-        runs.forget_models()
+        app.models.delete()
     except EpsilonError as error:
         st.toast(address.plain(str(error)), icon=":material/error:")
     st.rerun()

@@ -13,10 +13,10 @@ def button(
 ) -> None:
     """Offer what ``content`` makes as a file called ``name``. Nobody waits for files that nobody wants, and the page
     stays as it is."""
-    runs = session.application()
+    app = session.application()
 
     def taken() -> str | bytes:
-        runs.authorize("export", name, Role.VIEWER)
+        app.access.authorize("export", name, Role.VIEWER)
         return content()
 
     st.download_button(label, taken, name, mime, on_click="ignore", icon=icon, key=key)

@@ -8,11 +8,11 @@ from engine.service import Application
 from pages.shared import group_by_config, titles
 
 
-def choose(runs: Application, asked: str | None, usual: SimulationConfig, *, key: str = "") -> Run | None:
+def choose(app: Application, asked: str | None, usual: SimulationConfig, *, key: str = "") -> Run | None:
     """The run that the reader chooses; at first the one that was ``asked`` for, else one of the ``usual`` setting; None
     where no run is done. key: tells two such choices on one page apart. Raises RunNotFound."""
-    linked = runs.get(asked) if asked else None
-    known = group_by_config.configurations(runs.overview())
+    linked = app.queries.get(asked) if asked else None
+    known = group_by_config.configurations(app.queries.overview())
     if linked:
         known.setdefault(group_by_config.seedless(linked.config), {})[linked.config.seed] = linked.run_id
     if not known:
@@ -25,4 +25,4 @@ def choose(runs: Application, asked: str | None, usual: SimulationConfig, *, key
     seeds = known[setting]
     asked_first = [linked.config.seed] if linked and linked.run_id in seeds.values() else []
     wanted = list(dict.fromkeys([*asked_first, *sorted(seeds)]))
-    return runs.get(seeds[right.selectbox("Seed", wanted, key=f"one_seed{key}")])
+    return app.queries.get(seeds[right.selectbox("Seed", wanted, key=f"one_seed{key}")])

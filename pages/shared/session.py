@@ -71,7 +71,7 @@ def _warm_up_in_background(opened: Application) -> None:
     import contextlib
 
     with contextlib.suppress(EpsilonError):  # the page says what is wrong with the store or the workers
-        opened.resume(owner_pid=os.getpid())
+        opened.runs.resume(owner_pid=os.getpid())
     import engine.privacy.accounting as accounting
 
     accounting.warm_up()

@@ -14,17 +14,17 @@ from pages.shared import address, session
 POLL_SECONDS = 2.0
 
 
-def missing(runs: Application, configs: Sequence[SimulationConfig]) -> list[SimulationConfig]:
+def missing(app: Application, configs: Sequence[SimulationConfig]) -> list[SimulationConfig]:
     """Those of which no run of today's engine is done, waits or is under way."""
     left = []
     for config in configs:
-        run = runs.find(config)
+        run = app.queries.find(config)
         if run is None or run.outdated or run.status.state in (RunState.FAILED, RunState.CANCELLED):
             left.append(config)
     return left
 
 
-def button(runs: Application, configs: Sequence[SimulationConfig], what: str, *, key: str) -> None:
+def button(app: Application, configs: Sequence[SimulationConfig], what: str, *, key: str) -> None:
     """Offer to run what is missing ``what`` ("of this table"); says so where nothing is."""
     if not configs:
         st.caption(f"All runs {what} are there or under way.")
@@ -35,12 +35,12 @@ def button(runs: Application, configs: Sequence[SimulationConfig], what: str, *,
         disabled=not session.can_run(),
         help=session.disabled_reason(),
     ):
-        _ask(runs, configs, again=False)
+        _ask(app, configs, again=False)
 
 
-def again(runs: Application, configs: Sequence[SimulationConfig], what: str, *, key: str) -> None:
+def again(app: Application, configs: Sequence[SimulationConfig], what: str, *, key: str) -> None:
     """Offer to compute ``what`` ("this table") once more where it is done, and say whether it came out the same."""
-    every = [run for run in map(runs.find, configs) if run and run.final and not run.outdated]
+    every = [run for run in map(app.queries.find, configs) if run and run.final and not run.outdated]
     done = [run for run in every if run.config.privacy.noise_source != "system"]
     if len(done) < len(every):
         st.caption("The keys of this noise were destroyed when the run ended, so it cannot be computed again.")
@@ -55,24 +55,24 @@ def again(runs: Application, configs: Sequence[SimulationConfig], what: str, *, 
         help="Computes them once more on this machine, beside the first runs, which stay, and says whether they come "
         f"out the same. The first ones took {max(minutes, 0.1):.2g} minutes one after another.",
     ):
-        _ask(runs, [run.config for run in done], again=True)
-    under_way = _under_way(runs.repeated(done).values())
-    st.fragment(_progress, run_every=POLL_SECONDS if under_way else None)(runs, done, under_way)
+        _ask(app, [run.config for run in done], again=True)
+    under_way = _under_way(app.queries.repeated(done).values())
+    st.fragment(_progress, run_every=POLL_SECONDS if under_way else None)(app, done, under_way)
 
 
-def cancel(runs: Application, *run_ids: str) -> None:
+def cancel(app: Application, *run_ids: str) -> None:
     """Stop runs, or say why not."""
     try:
         for run_id in run_ids:
-            runs.cancel(run_id)
+            app.runs.cancel(run_id)
     except EpsilonError as error:
         st.toast(address.plain(str(error)), icon=":material/error:")
     else:
         st.rerun()
 
 
-def _progress(runs: Application, done: Sequence[Run], under_way: bool) -> None:
-    found = runs.repeated(done).values()
+def _progress(app: Application, done: Sequence[Run], under_way: bool) -> None:
+    found = app.queries.repeated(done).values()
     if text := reproducibility.summary(found):
         st.caption(text)
     if under_way and not _under_way(found):
@@ -83,10 +83,10 @@ def _under_way(found: Iterable[reproducibility.Rerun]) -> bool:
     return any(not each.state.final for each in found)
 
 
-def _ask(runs: Application, configs: Sequence[SimulationConfig], *, again: bool) -> None:
+def _ask(app: Application, configs: Sequence[SimulationConfig], *, again: bool) -> None:
     """Submit all of them, or say why not."""
     try:
-        runs.submit_all(configs, again=again, owner_pid=os.getpid())
+        app.runs.submit_all(configs, again=again, owner_pid=os.getpid())
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
     else:

@@ -16,7 +16,7 @@ PARTS = {
 }
 """By the benchmark whose figures they show."""
 
-known = session.application().measurements()
+known = session.application().queries.measurements()
 for name, part in PARTS.items():
     if name not in known:
         st.info(f"Not measured here yet: run `python -m benchmarks.{name} --save`.", icon=":material/timer:")

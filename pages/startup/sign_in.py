@@ -28,7 +28,7 @@ def required() -> User | None:
 @st.cache_resource(show_spinner=False, max_entries=10_000)
 def _came(name: str, when: object) -> None:
     """Write down each sign-in once, however many pages it opens. name, when: of whom it is, and of what time."""
-    session.application().note_sign_in()
+    session.application().access.note_sign_in()
 
 
 def _ask(why: str) -> None:

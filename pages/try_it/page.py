@@ -6,8 +6,8 @@ from engine.errors import EpsilonError
 from pages.shared import address, seeded_noise_notice, session
 from pages.try_it import messages, panels, redaction, text_input
 
-runs = session.application()
-offers = runs.available_models()
+app = session.application()
+offers = app.tagging.available_models()
 st.html(f"<style>{panels.STYLE}</style>")
 head = st.container()
 text, known = text_input.chosen()
@@ -23,7 +23,7 @@ elif not text.strip():
     st.caption("Type or paste one above, or choose an example.")
 else:
     try:
-        answer = text_input.answer(runs, text, tuple(offer.run.run_id for offer in offers))
+        answer = text_input.answer(app, text, tuple(offer.run.run_id for offer in offers))
     except EpsilonError as error:
         head.markdown("### The text could not be read")
         st.error(address.plain(str(error)), icon=":material/error:")

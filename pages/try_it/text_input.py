@@ -30,13 +30,13 @@ def chosen() -> tuple[str, tuple[Entity, ...] | None]:
     return text, known[title].names if same else None
 
 
-def answer(runs: Application, text: str, identities: tuple[str, ...]) -> TaggingResult:
+def answer(app: Application, text: str, identities: tuple[str, ...]) -> TaggingResult:
     """What the taggers say; asked again only if text or taggers are others. Raises InvalidConfig, TrainingFailed."""
     asked, last = (text, identities), st.session_state.get(_LAST)
     if last is None or last[0] != asked:
         place = st.empty()
         place.caption("Finding names …")
-        last = (asked, runs.tag(text, identities, lambda stage: _tell(place, stage)))
+        last = (asked, app.tagging.tag(text, identities, lambda stage: _tell(place, stage)))
         place.empty()
         st.session_state[_LAST] = last
     found: TaggingResult = last[1]

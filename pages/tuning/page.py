@@ -12,8 +12,8 @@ from pages.tuning import chart as tuning
 
 COMMAND = "python -m engine tune --epsilon 3 --corpus conll2003 --development btc --trials 30"
 
-runs = session.application()
-found = runs.studies()
+app = session.application()
+found = app.queries.studies()
 heading = st.container()
 if not found:
     heading.markdown("### No search for a recipe has been made yet.")
@@ -25,7 +25,7 @@ if not found:
     st.stop()
 study = found[st.selectbox("Search", sorted(found), format_func=lambda name: tuning.label(found[name]))]
 named = replace(study, corpus=titles.corpus(study.corpus), development=titles.corpus(study.development))
-tested = over_seeds(study.best, runs.find) if study.best else None
+tested = over_seeds(study.best, app.queries.find) if study.best else None
 heading.markdown(f"### {address.plain(tuning.answer(study, tested))}")
 told = "Trying many recipes on private data and telling of the best spends privacy with every trial."
 if not study.private:

@@ -34,7 +34,7 @@ def main_stays(monkeypatch):
 def older(trained_settings, tmp_path):
     """A home where the default run is published, as engine 5 left it, and nothing else."""
     known = Application(replace(trained_settings, published=REPOSITORY / "cached_results"))
-    run = next(each for each in known.published() if each.config == SimulationConfig())
+    run = next(each for each in known.queries.published() if each.config == SimulationConfig())
     known.close()
     made = replace(run.provenance, engine_version="5")
     old = {name: getattr(_CHECK, name) for name in ("layers", "least_visits", "shape_distance", "looks")}

@@ -17,13 +17,13 @@ from tests.engine.factories import SMALL, provenance, record
 @pytest.fixture
 def hers(shared):
     """A run of Rita's that is done."""
-    runs = Application(shared).for_user(User(name="rita@example.org", role=Role.RUNNER))
+    app = Application(shared).for_user(User(name="rita@example.org", role=Role.RUNNER))
     identity = run_id(SMALL, "0" * 64)
-    runs._store.submit(identity, SMALL, "0" * 64)
-    claim = runs._every.claim(identity, "me/1")
+    app._context.store.submit(identity, SMALL, "0" * 64)
+    claim = app._context.all_users_store.claim(identity, "me/1")
     for number in range(3):
-        runs._every.append(claim, record(number))
-    runs._every.finish(claim, provenance())
+        app._context.all_users_store.append(claim, record(number))
+    app._context.all_users_store.finish(claim, provenance())
     return identity
 
 
@@ -48,15 +48,15 @@ def test_a_run_is_seen_by_its_owner_then_by_all_then_by_its_owner(open_as, hers,
     assert "1 of yours done" in said(open_as("rita", "runs").markdown)
     assert "No runs yet" in said(open_as("rudi", "runs").markdown)
     of_rita = Application(shared).for_user(User(name="rita@example.org", role=Role.RUNNER))
-    of_rita.share("run", hers, shared=True)
+    of_rita.access.share("run", hers, shared=True)
     seen = open_as("rudi", "runs")
     assert list(seen.dataframe[0].value["whose"]) == ["rita@example.org"]
-    of_rita.share("run", hers, shared=False)
+    of_rita.access.share("run", hers, shared=False)
     assert "No runs yet" in said(open_as("rudi", "runs").markdown)
 
 
 def test_a_list_is_searched_by_whose_runs_are(hers, shared):
-    found = Application(shared).overview()
+    found = Application(shared).queries.overview()
     assert listing.matching(found, "", (), "others'", "rudi@example.org") == found
     assert listing.matching(found, "", (), "others'", "rita@example.org") == []
     assert listing.matching(found, "whose=rita@example.org", (), None, "rudi@example.org") == found

@@ -10,6 +10,7 @@ from engine.privacy.assumptions import Step, epsilon, printed_row
 from engine.reports.assumptions import ledger_epsilon
 from engine.reports.numbers import epsilon_text
 from engine.service import Application
+from engine.service.run_queries import RunQueries
 from engine.settings import REPOSITORY
 from pages.assumptions import charts
 
@@ -89,13 +90,13 @@ def test_the_ledger_of_a_run_promises_what_the_run_does(open_page, published):
     ids=["no noise", "a federation", "an uneven federation"],
 )
 def test_runs_of_each_kind_can_be_opened(open_page, with_published, clients, noise, fault):
-    runs = Application(with_published)
+    app = Application(with_published)
     found = next(
         run
-        for run in runs.published()
+        for run in app.queries.published()
         if (run.config.federation.clients, run.config.privacy.noise_multiplier) == (clients, noise)
     )
-    runs.close()
+    app.close()
     page = open_page("ledger", with_published, run=found.run_id)
     assert bool(page.error) == bool(fault)
     assert all(fault in error.value for error in page.error)
@@ -104,14 +105,14 @@ def test_runs_of_each_kind_can_be_opened(open_page, with_published, clients, noi
 
 
 def test_of_a_run_that_failed_its_check_nothing_is_promised(open_page, published, monkeypatch):
-    real = Application.get
+    real = RunQueries.get
 
     def failed(self, identity):
         run = real(self, identity)
         check = replace(run.records[-1].noise_check, faults=("the noise is too small",))
         return replace(run, records=(*run.records[:-1], replace(run.records[-1], noise_check=check)))
 
-    monkeypatch.setattr(Application, "get", failed)
+    monkeypatch.setattr(RunQueries, "get", failed)
     page = open_page("ledger", run=published["run_id"])
     assert "failed its noise check, so nothing is promised" in page.error[0].value
     assert "no numbers" in heading(page)

@@ -13,7 +13,7 @@ from engine.lessons import find_the_canary
 from engine.lessons.find_the_canary import Canary, Game
 from engine.records import Audit, RunState
 from engine.reports.audits import server_text
-from engine.service import Application, audit_jobs
+from engine.service import Application
 from engine.store import audits
 from pages.audit import canary_quiz, charts, messages
 from pages.audit.groups import chosen, groups, name_of
@@ -187,15 +187,15 @@ def test_the_page_shows_how_good_the_audit_is(open_page, with_published):
 
 def test_a_run_is_attacked_from_the_page(open_page, with_published, measured, monkeypatch):
     monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
-    with closing(Application(with_published)) as runs:
-        run = next(each for each in runs.published() if each.config.corpus == "synthetic" and not each.outdated)
+    with closing(Application(with_published)) as app:
+        run = next(each for each in app.queries.published() if each.config.corpus == "synthetic" and not each.outdated)
         page = open_page("audit", with_published, run=run.run_id)
         assert "has not been audited" in page.info[0].value
         assert any(each.value.startswith("Trains two models with 1,000 canaries among") for each in page.caption)
         page.button(key="attack").click().run()
         assert not page.exception
-        assert audit_jobs.status(runs, run.run_id).state == RunState.QUEUED
+        assert app.audits.status(run.run_id).state == RunState.QUEUED
         page.button(key="audit_cancel").click().run()
         assert not page.exception
-        assert audit_jobs.status(runs, run.run_id).state == RunState.CANCELLED
+        assert app.audits.status(run.run_id).state == RunState.CANCELLED
         assert page.button(key="attack")

@@ -7,7 +7,7 @@ import pytest
 
 from engine.cluster import supervisor
 from engine.config import PrivacyConfig, SimulationConfig
-from engine.service import Application, budget_service
+from engine.service import Application
 from pages.budget import charts, messages
 from pages.shared import address
 
@@ -20,12 +20,12 @@ CONFIG = SimulationConfig.from_flat(
 def spent(settings, monkeypatch):
     """A budget of which a run has taken something, and a look."""
     monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
-    runs = Application(settings)
-    budget_service.set_total(runs, "synthetic", 2.0)
-    runs.submit(CONFIG)
-    runs.submit(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0)))
-    yield runs
-    runs.close()
+    app = Application(settings)
+    app.budgets.set_total("synthetic", 2.0)
+    app.runs.submit(CONFIG)
+    app.runs.submit(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0)))
+    yield app
+    app.close()
 
 
 def test_without_a_budget_one_can_be_set(open_page):
@@ -42,7 +42,7 @@ def test_without_a_budget_one_can_be_set(open_page):
 def test_what_spent_it_is_listed(open_page, spent):
     page = open_page("budget")
     assert not page.exception
-    now = budget_service.account(spent, "synthetic")
+    now = spent.budgets.state("synthetic")
     assert f"{now.share:.0%} is booked" in page.markdown[0].value
     frames = [frame.value for frame in page.dataframe]
     assert frames[0]["what"].tolist() == ["linear-crf, σ = 6, dp-sgd"]
@@ -63,7 +63,7 @@ def test_a_book_that_was_changed_is_not_shown(open_page, spent, settings):
 
 
 def test_pieces_of_the_bar_make_a_whole(spent):
-    now = budget_service.account(spent, "synthetic")
+    now = spent.budgets.state("synthetic")
     figure = charts.bar(now, key="a")
     assert sum(bar.x[0] for bar in figure.data) == pytest.approx(1)
     assert figure.data[0].marker.pattern.shape == "/", "under way"

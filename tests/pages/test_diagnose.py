@@ -137,9 +137,11 @@ def test_published_runs_answer_both_questions(open_page, with_published):
 
 
 def test_a_link_opens_its_run(open_page, with_published):
-    runs = Application(with_published)
-    linked = next(run for run in runs.published() if run.config.federation.clients == 15 and run.config.seed == 3)
-    runs.close()
+    app = Application(with_published)
+    linked = next(
+        run for run in app.queries.published() if run.config.federation.clients == 15 and run.config.seed == 3
+    )
+    app.close()
     test = open_page("diagnose", with_published, run=linked.run_id)
     setting, seed = (box.value for box in test.selectbox[1:])
     assert setting == replace(linked.config, seed=0)

@@ -8,6 +8,7 @@ import pytest
 
 from engine.errors import InvalidConfig
 from engine.service import Application, TaggingResult
+from engine.service.tagging_service import TaggingService
 from engine.settings import REPOSITORY
 from engine.store import audits, tuning_studies
 from pages.shared.seeded_noise_notice import SEEDED
@@ -51,7 +52,9 @@ def count(elements, start: str) -> int:
 def everything(with_published, monkeypatch):
     """Published results, an audit and a search; taggers are not asked."""
     monkeypatch.setattr(
-        Application, "tag", lambda self, text, identities, tell: TaggingResult({}, dict.fromkeys(identities, "None."))
+        TaggingService,
+        "tag",
+        lambda self, text, identities, tell: TaggingResult({}, dict.fromkeys(identities, "None.")),
     )
     audits.write(AUDIT, with_published.artefacts)
     tuning_studies.write(STUDY, with_published.home)
@@ -84,7 +87,7 @@ def test_a_page_has_what_every_page_has(page, opened, everything, monkeypatch):
     check_tables(page, found, Application(everything))
 
 
-def check_tables(page, found, runs):
+def check_tables(page, found, app):
     """Each table with ε of runs links to the ledger, and the ledger knows the runs at both ends of it."""
     tables = [table.value for table in found.dataframe if "ε" in table.value.columns and page != "ledger"]
     links = [table["ε rests on"].dropna().tolist() for table in tables]
@@ -93,11 +96,11 @@ def check_tables(page, found, runs):
         address, _, identity = link.partition("?run=")
         assert address.endswith("ledger")
         try:
-            known = runs.scenario(identity).examples > 0
+            known = app.previews.scenario(identity).examples > 0
         except InvalidConfig as error:  # who holds what of an uneven federation stands in its corpus
             known = "needs its corpus" in str(error)
         assert known
-    runs.close()
+    app.close()
 
 
 def test_what_is_said_of_seeded_noise():

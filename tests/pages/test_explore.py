@@ -15,6 +15,9 @@ from engine.embeddings import contamination
 from engine.records import PlatformRecord, Run, RunState, RunStatus
 from engine.reports.scores import f1_text
 from engine.service import Application
+from engine.service.corpus_service import CorpusService
+from engine.service.preview_service import PreviewService
+from engine.service.run_service import RunService
 from engine.settings import REPOSITORY
 from engine.store import published
 from pages.explore import charts, curves
@@ -52,7 +55,7 @@ class TestALanguageModelOfOnesOwn:
     OWN = "bert-12x768-0123456789abcdef"
 
     def test_is_offered_where_there_is_one_and_stands_in_the_address(self, page, monkeypatch):
-        monkeypatch.setattr(Application, "language_models", lambda self: [MINILM, TestALanguageModelOfOnesOwn.OWN])
+        monkeypatch.setattr(CorpusService, "language_models", lambda self: [MINILM, TestALanguageModelOfOnesOwn.OWN])
         test = page(features="contextual")
         test.selectbox(key="language_model").set_value(self.OWN).run()
         assert not test.exception
@@ -94,14 +97,14 @@ def test_platforms_come_by_a_link_and_each_is_shown_by_itself(page, trained_sett
     from engine.store.run_store import RunStore
 
     tags = "".join(f"Take O\n{name} B-Drug\n\n" for name in ("Aspirin", "Zinc", "Iron", "Salt") * 10)
-    runs = Application(trained_settings)
-    own, _ = runs.add_corpus("drugs.conll", tags.encode())
+    app = Application(trained_settings)
+    own, _ = app.corpora.add("drugs.conll", tags.encode())
     config = SimulationConfig.from_flat(
         {"corpus": f"synthetic + {own}", "rounds": 2, "epochs": 1.0, "data_fraction": 0.2, "hidden_size": 8}
     )
     config = dataclasses.replace(config, training=dataclasses.replace(config.training, batch_size=8))
-    identity = runs.identity(config)
-    RunStore(trained_settings.store_url).submit(identity, config, runs.corpus(config).checksum)
+    identity = app.queries.identity(config)
+    RunStore(trained_settings.store_url).submit(identity, config, app.queries.corpus(config).checksum)
     compute(identity, trained_settings, "here")
     test = page(here=trained_settings, **address.write(config))
     assert not test.exception
@@ -179,7 +182,7 @@ class TestPlatformsThatAreNotHere:
         self, opened, trained_settings, monkeypatch
     ):
         asked = []
-        monkeypatch.setattr(Application, "fetch_corpus", lambda self, name: asked.append(name))
+        monkeypatch.setattr(CorpusService, "download", lambda self, name: asked.append(name))
         test = opened()
         (said,) = texts(test.error).splitlines()
         for name in ("ade", "psytar", "bc5cdr"):
@@ -230,10 +233,10 @@ class TestSeveralSeeds:
     def compute(settings, configs):
         from engine.cluster.worker import compute
 
-        runs = Application(settings)
+        app = Application(settings)
         for config in configs:
-            compute(runs.identity(config), settings, "here")
-        return [runs.find(config).final.test for config in configs]
+            compute(app.queries.identity(config), settings, "here")
+        return [app.queries.find(config).final.test for config in configs]
 
     def test_they_are_followed_from_the_click_to_the_answer_for_all_of_them(self, asked, trained_settings):
         test, configs = asked
@@ -349,7 +352,7 @@ class TestWhatPlatformsShare:
     def two(self, page, trained_settings):
         """Opens the page on two platforms."""
         tags = "".join(f"Take O\n{name} B-Drug\n\n" for name in ("Aspirin", "Zinc", "Iron", "Salt") * 10)
-        own, _ = Application(trained_settings).add_corpus("drugs.conll", tags.encode())
+        own, _ = Application(trained_settings).corpora.add("drugs.conll", tags.encode())
         fields = {"corpus": f"synthetic + {own}", "tagger": "cnn-clstm-crf", "schedule": "gradients", "clients": "2"}
         return lambda **more: page(here=trained_settings, **fields, **more)
 
@@ -508,7 +511,7 @@ class TestNoiseSource:
 class TestOlderEngine:
     def test_a_run_says_so_and_can_be_computed_with_todays(self, page, older, monkeypatch):
         asked = []
-        monkeypatch.setattr(Application, "submit", lambda self, config, owner_pid: asked.append(config))
+        monkeypatch.setattr(RunService, "submit", lambda self, config, owner_pid: asked.append(config))
         test = page(older)
         assert "Of engine 5" in texts(test.caption)
         assert "At ε = 1.51" in texts(test.markdown)
@@ -549,7 +552,7 @@ def test_missing_vectors_are_said_when_a_run_is_asked_for(page, monkeypatch):
 def test_a_published_run_can_be_run_again(page, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        Application, "submit_all", lambda self, configs, again, owner_pid: asked.append((configs, again))
+        RunService, "submit_all", lambda self, configs, again, owner_pid: asked.append((configs, again))
     )
     test = page(noise_multiplier="0")
     next(button for button in test.button if button.label == "Run this again (1 run)").click().run()
@@ -599,7 +602,7 @@ class TestPersons:
         return said
 
     def test_nothing_is_worked_out_before_somebody_looks(self, page, monkeypatch):
-        monkeypatch.setattr(Application, "person_epsilon", lambda *_: pytest.fail("nobody has looked"))
+        monkeypatch.setattr(PreviewService, "person_epsilon", lambda *_: pytest.fail("nobody has looked"))
         test = page()
         assert "k times" in texts(test.markdown)
         assert not [slider for slider in test.slider if slider.key == "person_sentences"]
@@ -614,7 +617,7 @@ class TestPersons:
         assert figures(line) == ["10", "10.5", "99.997 %"]
 
     def test_the_longest_document_is_a_mark(self, said, monkeypatch):
-        monkeypatch.setattr(Application, "longest_document", lambda self, name: 2)
+        monkeypatch.setattr(PreviewService, "longest_document", lambda self, name: 2)
         assert "The longest document of this corpus has 2 sentences: ε = 0." in said(noise_multiplier="5")
 
     def test_a_federation_says_that_it_holds_wherever_the_sentences_lie(self, said):

@@ -31,7 +31,7 @@ def made(lesson_settings):
 @pytest.fixture
 def learn(open_page, lesson_settings, monkeypatch, made):
     """Opens the lesson where the tagger can be made."""
-    monkeypatch.setattr(lesson_6_step.fixtures, "ready", lambda settings, tell: made)
+    monkeypatch.setattr(lesson_6_step.fixtures, "load", lambda settings, tell: made)
     return lambda **fields: open_page("learn", lesson_settings, lesson="step", **fields)
 
 

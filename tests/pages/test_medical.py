@@ -12,6 +12,9 @@ from engine.experiments.papers import fedner_2020
 from engine.records import Run
 from engine.reports import fedner
 from engine.service import Application
+from engine.service.corpus_service import CorpusService
+from engine.service.run_queries import RunQueries
+from engine.service.run_service import RunService
 from engine.settings import REPOSITORY, Settings
 from pages.medical import charts, live, messages, tables
 from pages.medical.data_flow_diagram import drawing
@@ -130,7 +133,7 @@ def test_before_anything_was_run_the_printed_numbers_are_there_and_the_corpora_c
     assert len(empty.dataframe) == len(fedner_2020.TABLES)
     assert empty.dataframe[0].value["printed strict"].tolist()[0] == pytest.approx(61.46)
     fetched: list[str] = []
-    monkeypatch.setattr(Application, "fetch_corpus", lambda self, name, progress: fetched.append(name))
+    monkeypatch.setattr(CorpusService, "download", lambda self, name, progress: fetched.append(name))
     next(button for button in empty.button if button.label.startswith("Fetch ADE")).click().run()
     assert fetched == list(fedner_2020.PLATFORMS)
 
@@ -140,8 +143,8 @@ def test_what_is_chosen_is_run_together_and_without_the_others(
 ) -> None:
     page = open_page("medical", replace(settings, data_dir=data_dir))
     asked: list[list[SimulationConfig]] = []
-    monkeypatch.setattr(Application, "submit_all", lambda self, configs, owner_pid: asked.append(list(configs)))
-    monkeypatch.setattr(Application, "find", lambda self, config: None)  # from the second look on: hundreds each time
+    monkeypatch.setattr(RunService, "submit_all", lambda self, configs, owner_pid: asked.append(list(configs)))
+    monkeypatch.setattr(RunQueries, "find", lambda self, config: None)  # from the second look on: hundreds each time
     next(button for button in page.button if button.label == "Run both").click().run()
     said = "\n".join(caption.value for caption in page.caption)
     assert re.search(r"[1-9]\d* of 12,4\d\d training sentences are left out: another hospital has the same one", said)
@@ -173,7 +176,7 @@ def test_where_all_is_done_the_page_says_what_brings_the_button_back(
     def find(self: Application, config: SimulationConfig) -> Run | None:
         return run(config, dict.fromkeys(config.platforms, 5)) if config.federation.shared in done else None
 
-    monkeypatch.setattr(Application, "find", find)
+    monkeypatch.setattr(RunQueries, "find", find)
     for shared, offered in (("hidden", ["Run"]), (NOTHING, [])):
         done.add(shared)
         page = open_page("medical", replace(settings, data_dir=data_dir))
@@ -183,7 +186,7 @@ def test_where_all_is_done_the_page_says_what_brings_the_button_back(
 
 
 def test_what_noise_on_what_is_sent_alone_is_worth_is_told_as_it_was_measured(open_page, settings: Settings) -> None:
-    kept = Application(replace(settings, published=REPOSITORY / "cached_results")).measurements()["trap"]
+    kept = Application(replace(settings, published=REPOSITORY / "cached_results")).queries.measurements()["trap"]
     said = messages.trap(kept)
     assert f"**{kept.values['trap']['right']} of {kept.values['trials']}** trials" in said
     assert kept.values["trap"]["moved_most"] > 10 > 1.01 > kept.values["honest"]["moved_most"]

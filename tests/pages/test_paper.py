@@ -12,6 +12,7 @@ from engine.records import RunKind
 from engine.reports import paper_tables as reports
 from engine.service import Application
 from engine.service.reproducibility import repeat_id
+from engine.service.run_service import RunService
 from pages.paper import discussion
 from pages.paper import tables as paper
 from tests.engine.experiments.papers.test_jana_biemann_2021 import run_of
@@ -33,28 +34,28 @@ def test_what_was_printed_is_shown_before_anything_was_run(open_page):
 
 def test_what_is_done_can_be_run_again_and_what_came_of_it_is_said(open_page, settings, monkeypatch):
     (cell,) = (c for c in tables.cells(corpus="synthetic") if c.table == "table3" and c.config.federation.clients == 2)
-    runs = Application(settings)
+    app = Application(settings)
     checksum = corpus.resolve("synthetic", settings).checksum
     first = run_id(cell.config, checksum)
     for identity in (first, repeat_id(first)):
         kind = RunKind.RUN if identity == first else RunKind.REPEAT
-        runs._store.submit(identity, cell.config, checksum, kind=kind)
-        claim = runs._store.claim(identity, "me/1")
+        app._context.store.submit(identity, cell.config, checksum, kind=kind)
+        claim = app._context.store.claim(identity, "me/1")
         for number in range(3):
-            runs._store.append(claim, record(number))
-        runs._store.finish(claim, provenance(checksum))
+            app._context.store.append(claim, record(number))
+        app._context.store.finish(claim, provenance(checksum))
     page = open_page("paper")
     page.selectbox[0].set_value("synthetic").run()
     assert any(figures(caption.value) == ["1", "1", "1"] for caption in page.caption if "again" in caption.value)
     assert page.dataframe[3].value["again"].tolist()[0] == "1 of 1 equal"
     asked = []
     monkeypatch.setattr(
-        Application, "submit_all", lambda self, configs, again, owner_pid: asked.append((configs, again))
+        RunService, "submit_all", lambda self, configs, again, owner_pid: asked.append((configs, again))
     )
     (button,) = (each for each in page.button if each.label == "Run this table again (1 run)")
     button.click().run()
     assert asked == [([cell.config], True)]
-    runs.close()
+    app.close()
 
 
 def test_a_row_holds_printed_measured_and_difference():

@@ -11,6 +11,7 @@ from engine.records import Run
 from engine.reports.numbers import epsilon_text
 from engine.reports.scores import f1_text
 from engine.service import Application
+from engine.service.run_queries import RunQueries
 from tests.engine.reports.runs_published import PLAIN, PRIVATE, SYNTHETIC, paths
 
 
@@ -36,7 +37,7 @@ def test_without_runs_it_says_what_to_do(open_page):
 def test_a_run_of_a_link_is_shown_as_explore_shows_it(open_page, here):
     test = open_page("report", here, run=PRIVATE)
     text = shown(test)
-    last = Application.from_environment().get(PRIVATE).final
+    last = Application.from_environment().queries.get(PRIVATE).final
     assert f"ε = {epsilon_text(last.privacy.epsilon)}, δ = 1e-5" in text
     assert f1_text(last.test) in text
     assert "Run " + PRIVATE in text
@@ -75,7 +76,7 @@ def test_a_failed_check_is_marked(open_page, here, monkeypatch):
         check = replace(run.final.noise_check, faults=("The noise is <b>missing</b>.",))
         return replace(run, records=(*run.records[:-1], replace(run.final, noise_check=check)))
 
-    monkeypatch.setattr(Application, "get", broken)
+    monkeypatch.setattr(RunQueries, "get", broken)
     test = open_page("report", here, run=PRIVATE)
     text = shown(test)
     assert text.count("NOT PRIVATE") > 10

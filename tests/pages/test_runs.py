@@ -15,15 +15,15 @@ from pages.runs import listing, pagination
 from tests.engine.factories import SMALL, provenance, record, scores
 
 
-def stored(runs: Application, seed: int, *, done: bool = True) -> str:
+def stored(app: Application, seed: int, *, done: bool = True) -> str:
     config = replace(SMALL, seed=seed)
     identity = run_id(config, "0" * 64)
-    runs._store.submit(identity, config, "0" * 64)
+    app._context.store.submit(identity, config, "0" * 64)
     if done:
-        claim = runs._store.claim(identity, "me/1")
+        claim = app._context.store.claim(identity, "me/1")
         for number in range(3):
-            runs._store.append(claim, record(number))
-        runs._store.finish(claim, provenance())
+            app._context.store.append(claim, record(number))
+        app._context.store.finish(claim, provenance())
     return identity
 
 
@@ -72,47 +72,47 @@ def test_words_and_states_narrow_the_list(open_page, settings):
 
 
 def test_a_failed_check_is_no_epsilon(open_page, settings):
-    runs = Application(settings)
+    app = Application(settings)
     config = replace(SMALL, seed=7)
     identity = run_id(config, "0" * 64)
-    runs._store.submit(identity, config, "0" * 64)
-    claim = runs._store.claim(identity, "me/1")
-    runs._store.append(claim, record(2, faults=("The noise is not there.",)))
-    runs._store.finish(claim, provenance())
+    app._context.store.submit(identity, config, "0" * 64)
+    claim = app._context.store.claim(identity, "me/1")
+    app._context.store.append(claim, record(2, faults=("The noise is not there.",)))
+    app._context.store.finish(claim, provenance())
     assert open_page("runs").dataframe[0].value["ε"].tolist() == ["✗ check"]
 
 
 class TestTheDoor:
     def test_a_run_is_deleted_with_all_that_belongs_to_it(self, settings):
-        runs = Application(settings)
-        identity = stored(runs, 1)
-        runs.write_note(identity, "  look at this  ")
-        assert runs.overview()[0].note == "look at this"
-        runs.delete(identity)
-        assert runs.overview() == []
-        assert runs._store.notes() == {}
+        app = Application(settings)
+        identity = stored(app, 1)
+        app.runs.write_note(identity, "  look at this  ")
+        assert app.queries.overview()[0].note == "look at this"
+        app.runs.delete(identity)
+        assert app.queries.overview() == []
+        assert app._context.store.notes() == {}
 
     def test_an_empty_note_removes_it(self, settings):
-        runs = Application(settings)
-        identity = stored(runs, 1)
-        runs.write_note(identity, "a")
-        runs.write_note(identity, "")
-        assert runs.overview()[0].note == ""
+        app = Application(settings)
+        identity = stored(app, 1)
+        app.runs.write_note(identity, "a")
+        app.runs.write_note(identity, "")
+        assert app.queries.overview()[0].note == ""
 
     def test_a_run_that_is_taken_up_again_shows_its_newest_record(self, settings):
-        runs = Application(settings)
-        identity = stored(runs, 1, done=False)
-        claim = runs._store.claim(identity, "me/1")
-        runs._store.append(claim, record(0))
-        assert runs.overview()[0].last_record == record(0)
-        runs._store.append(claim, record(1))
-        assert runs.overview()[0].last_record == record(1)
+        app = Application(settings)
+        identity = stored(app, 1, done=False)
+        claim = app._context.store.claim(identity, "me/1")
+        app._context.store.append(claim, record(0))
+        assert app.queries.overview()[0].last_record == record(0)
+        app._context.store.append(claim, record(1))
+        assert app.queries.overview()[0].last_record == record(1)
 
     def test_thousands_of_runs_are_listed(self, settings):
-        runs = Application(settings)
+        app = Application(settings)
         for seed in range(1500):
-            stored(runs, seed, done=False)
-        found = runs.overview()
+            stored(app, seed, done=False)
+        found = app.queries.overview()
         assert len(found) == 1500
         assert sorted(each.run.status.queue_place or 0 for each in found) == list(range(1, 1501))
         assert len(listing.matching(found, "seed=7", (), None)) == 1
@@ -122,11 +122,11 @@ class TestTheDoor:
         from engine.service import Application as Door
 
         real = replace(settings, published=Path(__file__).resolve().parents[2] / "cached_results")
-        runs = Door(real)
-        identity = next(run.run_id for run in runs.published())
+        app = Door(real)
+        identity = next(run.run_id for run in app.queries.published())
         with pytest.raises(InvalidConfig, match="is published"):
-            runs.delete(identity)
-        assert runs.get(identity)
+            app.runs.delete(identity)
+        assert app.queries.get(identity)
 
 
 def test_a_link_leads_back_to_the_configuration():
@@ -140,8 +140,8 @@ def test_a_link_leads_back_to_the_configuration():
 
 
 def test_what_taggers_take_is_shown_and_can_be_removed(open_page, settings):
-    runs = Application(settings)
-    first, second = stored(runs, 1), stored(runs, 2)
+    app = Application(settings)
+    first, second = stored(app, 1), stored(app, 2)
     assert not [button for button in open_page("runs").button if button.key == "remove_taggers"]
     for identity in (first, second):
         with settings.artefacts.write(paths.model_name(identity), "The tagger") as path:
@@ -149,25 +149,25 @@ def test_what_taggers_take_is_shown_and_can_be_removed(open_page, settings):
     page = open_page("runs")
     assert any("the taggers of 2 runs, 2.5 MB" in caption.value for caption in page.caption)
     next(button for button in page.button if button.key == "remove_taggers").click().run()
-    assert runs.models() == {}
-    assert runs.get(first).records
+    assert app.models.sizes() == {}
+    assert app.queries.get(first).records
     assert not [button for button in open_page("runs").button if button.key == "remove_taggers"]
 
 
 def test_a_run_that_was_run_again_says_what_came_of_it(open_page, settings, monkeypatch):
-    runs = Application(settings)
-    first = stored(runs, 1)
+    app = Application(settings)
+    first = stored(app, 1)
     again = repeat_id(first)
-    runs._store.submit(again, replace(SMALL, seed=1), "0" * 64, kind=RunKind.REPEAT, parent=first)
-    claim = runs._store.claim(again, "me/1")
+    app._context.store.submit(again, replace(SMALL, seed=1), "0" * 64, kind=RunKind.REPEAT, parent=first)
+    claim = app._context.store.claim(again, "me/1")
     for number in range(3):
-        runs._store.append(claim, record(number))
-    runs._store.finish(claim, provenance())
-    other = stored(runs, 2)
-    runs._store.submit(repeat_id(other), replace(SMALL, seed=2), "0" * 64, kind=RunKind.REPEAT, parent=other)
-    claim = runs._store.claim(repeat_id(other), "me/1")
-    runs._store.append(claim, replace(record(0, of=1), test=scores(5), loss=1.0))
-    runs._store.finish(claim, provenance())
+        app._context.store.append(claim, record(number))
+    app._context.store.finish(claim, provenance())
+    other = stored(app, 2)
+    app._context.store.submit(repeat_id(other), replace(SMALL, seed=2), "0" * 64, kind=RunKind.REPEAT, parent=other)
+    claim = app._context.store.claim(repeat_id(other), "me/1")
+    app._context.store.append(claim, replace(record(0, of=1), test=scores(5), loss=1.0))
+    app._context.store.finish(claim, provenance())
     frame = open_page("runs").dataframe[0].value.set_index("id")
     assert frame["whose"].to_dict() == {first: "yours", again: "again", other: "yours", repeat_id(other): "again"}
     notes = frame["note"].to_dict()
@@ -266,11 +266,11 @@ class TestOlderRuns:
 
 def test_runs_of_the_same_moment_are_all_there_wherever_the_list_is_cut(settings, monkeypatch):
     monkeypatch.setattr("time.time", lambda: 1e9)
-    runs = Application(settings)
-    wanted = {stored(runs, seed, done=False) for seed in range(5)}
+    app = Application(settings)
+    wanted = {stored(app, seed, done=False) for seed in range(5)}
     met, last = [], None
-    while some := runs.recent(2, last):
+    while some := app.queries.recent(2, last):
         met += [run.run_id for run in some]
         last = some[-1]
     assert sorted(met) == sorted(wanted)
-    assert runs.count() == 5
+    assert app.queries.count() == 5

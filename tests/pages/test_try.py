@@ -9,6 +9,7 @@ import pytest
 
 from engine.errors import TrainingFailed
 from engine.service import MOST_CHARACTERS, Application, TaggingResult
+from engine.service.tagging_service import TaggingService
 from engine.settings import REPOSITORY
 from engine.tagging.entities import Entity, Tagged
 from engine.tagging.examples import examples
@@ -84,7 +85,7 @@ class TestPanels:
 def told(monkeypatch):
     """What taggers are asked, and what they say: a half of the names of an example, else nothing."""
     asked: list[tuple[str, tuple[str, ...]]] = []
-    real = Application.tag
+    real = TaggingService.tag
 
     def tag(self, text, identities, tell=lambda stage: None):
         if len(text) > MOST_CHARACTERS:
@@ -95,7 +96,7 @@ def told(monkeypatch):
         found = {run: spaced(text, known[: len(known) // 2]) for run in identities}
         return TaggingResult(found)
 
-    monkeypatch.setattr(Application, "tag", tag)
+    monkeypatch.setattr(TaggingService, "tag", tag)
     return asked
 
 
@@ -134,8 +135,8 @@ def test_an_example_is_shown_at_every_epsilon_with_what_stays(page, told):
 
 
 def test_the_recall_is_that_of_the_published_run(page):
-    runs = Application.from_environment()
-    for offer in runs.available_models():
+    app = Application.from_environment()
+    for offer in app.tagging.available_models():
         for kind, counts in offer.run.final.test.strict.items():
             assert f"{kind} {100 * counts.correct / counts.gold:.0f}\u00a0%" in panels_of(page)
 
@@ -186,7 +187,7 @@ def test_what_goes_wrong_is_said(open_page, with_published, monkeypatch):
     def fail(self, text, identities, tell):
         raise TrainingFailed("The text could not be tagged: <b>")
 
-    monkeypatch.setattr(Application, "tag", fail)
+    monkeypatch.setattr(TaggingService, "tag", fail)
     test = open_page("try_it", with_published)
     assert "could not be tagged" in said(test.error)
 
@@ -198,7 +199,7 @@ def test_without_a_language_model_the_panel_says_how_to_get_it(open_page, with_p
         *missing, last = identities
         return TaggingResult({last: spaced(text)}, dict.fromkeys(missing, reason))
 
-    monkeypatch.setattr(Application, "tag", some)
+    monkeypatch.setattr(TaggingService, "tag", some)
     test = open_page("try_it", with_published)
     assert panels_of(test).count("run `make setup`") == 4
     assert list(test.selectbox(key="try_redact_with").options) == ["ε = 0.76, the paper's setting"]
@@ -209,6 +210,6 @@ def test_without_any_tagger_it_says_so(open_page):
 
 
 def test_a_tagger_of_ones_own_is_called_so(page):
-    offer = replace(Application.from_environment().available_models()[0], epsilon=None)
+    offer = replace(Application.from_environment().tagging.available_models()[0], epsilon=None)
     assert messages.title(offer) == f"ε = ∞ (yours): Linear, CRF on CoNLL-2003 English news, {offer.run.run_id[:6]}"
     assert math.isinf(offer.run.final.privacy.epsilon)

@@ -1,6 +1,6 @@
 """A class's guesses, which come in from phones of the local network: numbers only, in memory only."""
 
-from engine.lessons.poll.local_address import local_address
+from engine.lessons.poll.network import local_address
 from engine.lessons.poll.rounds import MOST_PHONES, Poll, Question, Refused, Tally
 from engine.lessons.poll.server import PollServer
 

@@ -52,12 +52,12 @@ class FakeService:
 
     def finish(self, settings: Settings, run_id: str) -> None:
         """Store ``records`` of a queued run, as a worker does."""
-        runs = Application(settings)
-        claim = runs.book.claim(run_id, "worker")
+        app = Application(settings)
+        claim = app._context.store.claim(run_id, "worker")
         for each in self.records:
-            runs.book.append(claim, each)
-        runs.book.finish(claim, provenance(claim.corpus_checksum, PRIVATE_VERSION))
-        runs.close()
+            app._context.store.append(claim, each)
+        app._context.store.finish(claim, provenance(claim.corpus_checksum, PRIVATE_VERSION))
+        app.close()
 
 
 def _replace(patch: pytest.MonkeyPatch, module: Any, name: str, effect: Callable[..., Any] | None = None) -> Any:

@@ -15,7 +15,7 @@ CLAIMED = replace(CANARIES, claimed=2.0)
 
 def measured(config, settings, number, references, *, command, model, tell):
     """Give a made-up audit of this configuration, with what was asked for."""
-    run_id = Application(settings).identity(config)
+    run_id = Application(settings).queries.identity(config)
     made = replace(AUDIT, run_id=run_id, config=config, command=command, server=None)
     canaries = {"white": CLAIMED, "black": replace(CLAIMED, kind="sentences")} if number else {"white": None}
     return replace(made, **canaries, membership=replace(MEMBERSHIP, references=references) if references else None)
@@ -45,8 +45,8 @@ def test_audit_prints_and_keeps_what_was_measured(shell, service, settings):
     assert code == 0
     assert (canaries, references, call.kwargs["model"]) == (100, 3, None)
     assert (config.tagger.name, config.training.batch_size, config.privacy.private) == ("linear-crf", 64, False)
-    (kept,) = Application(settings).audits().values()
-    assert found["run_id"] == kept.run_id == Application(settings).identity(config)
+    (kept,) = Application(settings).audits.all().values()
+    assert found["run_id"] == kept.run_id == Application(settings).queries.identity(config)
     assert found["command"] == kept.command
     assert kept.command.endswith("--canaries 100 --references 3")
     assert found["white"]["claimed"] == 2.0
@@ -61,7 +61,7 @@ def test_audit_prints_null_for_an_epsilon_without_noise(shell, service, settings
     found = json.loads(shell("audit", *TRAINING, "--noise-multiplier", "0", "--json")[1])
     assert found["white"]["claimed"] is None
     assert found["membership"]["claimed"] is None
-    (kept,) = Application(settings).audits().values()
+    (kept,) = Application(settings).audits.all().values()
     assert math.isinf(kept.white.claimed)
 
 

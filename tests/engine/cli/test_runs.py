@@ -43,7 +43,7 @@ def test_submit_queues_a_run_once_and_starts_workers(shell, service, trained_set
     fields = json.loads(out)
     config = SimulationConfig.from_flat({"epochs": 1.0})
     assert code == 0
-    assert fields["run_id"] == Application(trained_settings).identity(config)
+    assert fields["run_id"] == Application(trained_settings).queries.identity(config)
     assert (fields["state"], fields["progress"], fields["queue_place"]) == ("queued", 0.0, 1)
     assert (fields["published"], fields["outdated"], fields["error"]) == (False, False, None)
     assert SimulationConfig.from_dict(fields["config"]) == config

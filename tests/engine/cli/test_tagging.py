@@ -105,12 +105,12 @@ def test_tag_takes_the_tagger_that_a_run_has_kept(shell, service, trained_settin
     assert (code, out) == (2, "")
     assert run_id in err
     service.finish(trained_settings, run_id)
-    runs = Application(trained_settings)
-    any_model = runs.model(
-        next(run.run_id for run in runs.published() if run.config == published_taggers.asked_for("0.76"))
+    app = Application(trained_settings)
+    any_model = app.models.load(
+        next(run.run_id for run in app.queries.published() if run.config == published_taggers.asked_for("0.76"))
     )
     with trained_settings.artefacts.write(paths.model_name(run_id), "The tagger") as path:
-        replace(any_model, run_id=run_id, config=runs.get(run_id).config).save(path)
+        replace(any_model, run_id=run_id, config=app.queries.get(run_id).config).save(path)
     code, out, err = shell("tag", "--run", run_id, "--json", typed=b"Dear Ann")
     assert code == 0, err
     assert json.loads(out)["text"] == "Dear Ann"

@@ -79,5 +79,5 @@ def test_audit_attacks_a_training_and_keeps_what_it_measured(shell, settings):
         assert found[kind]["check_failed"] is False
         assert found[kind]["bound"] <= found[kind]["claimed"]
     assert found["membership"] is None
-    (kept,) = Application(settings).audits().values()
+    (kept,) = Application(settings).audits.all().values()
     assert (kept.run_id, kept.command) == (found["run_id"], found["command"])

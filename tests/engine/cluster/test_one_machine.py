@@ -129,7 +129,7 @@ def watching(settings, members):
     finally:
         app.end()
         for identity in watch.identities:
-            watch.runs.delete(identity)
+            watch.runs.runs.delete(identity)
         watch.close()
 
 
@@ -141,7 +141,7 @@ def test_runs_survive_a_changed_clock_of_a_worker(members, settings_of_app, undi
             members.clock(name).write_text(f"{days * DAY:+d}")
         watch.to_the_end(undisturbed)
         for identity in watch.identities:
-            run = watch.runs.get(identity)
+            run = watch.runs.queries.get(identity)
             assert run.status.state == RunState.DONE
             assert 0 < run.records[-1].seconds < DAY / 2
 
@@ -152,7 +152,7 @@ def test_runs_survive_a_killed_scheduler(members, settings_of_app, undisturbed):
         members.kill("scheduler")
         members.schedule()
         watch.to_the_end(undisturbed)
-        assert {watch.runs.status(each).state for each in watch.identities} == {RunState.DONE}
+        assert {watch.runs.queries.status(each).state for each in watch.identities} == {RunState.DONE}
 
 
 def test_ctrl_c_ends_workers_without_a_traceback(members):

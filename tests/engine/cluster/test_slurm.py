@@ -92,7 +92,7 @@ def test_as_many_jobs_as_runs_compute_them(trained_settings, slurm, jobqueue, tm
         "EPSILON_SCHEDULER": f"tls://127.0.0.1:{port}",
         "PYTHONPATH": f"{jobqueue}:{REPOSITORY}",
     }
-    runs = Application(trained_settings)
+    app = Application(trained_settings)
     log = (tmp_path / "log").open("wb")
     keeper = subprocess.Popen(
         [sys.executable, "-c", recipe(port)], cwd=REPOSITORY, env=here, stdout=log, stderr=log, start_new_session=True
@@ -104,11 +104,14 @@ def test_as_many_jobs_as_runs_compute_them(trained_settings, slurm, jobqueue, tm
             wait_for(
                 lambda submit=submit: not subprocess.run(submit, cwd=REPOSITORY, env=here).returncode, MOST_SECONDS
             )
-        wait_for(lambda: all(runs.status(runs.identity(each)).state == RunState.DONE for each in CONFIGS), MOST_SECONDS)
+        wait_for(
+            lambda: all(app.queries.status(app.queries.identity(each)).state == RunState.DONE for each in CONFIGS),
+            MOST_SECONDS,
+        )
         assert len(list((tmp_path / "jobs").glob("*.sh"))) == len(CONFIGS)
     finally:
         keeper.terminate()
         keeper.wait()
         log.close()
-        runs.close()
+        app.close()
         sys.stderr.write((tmp_path / "log").read_text()[-3000:])

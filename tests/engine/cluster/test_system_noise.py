@@ -54,9 +54,9 @@ class Place:
         self.keys = self.checkpoint.with_suffix(".key")
 
     def compute(self) -> Run:
-        self.runs.submit(CONFIG)
+        self.runs.runs.submit(CONFIG)
         compute(self.id, self.settings, "here")
-        return self.runs.get(self.id)
+        return self.runs.queries.get(self.id)
 
     def interrupt(self, records: int, how: Callable[[], None], *, saved: bool = True) -> bytes:
         """Compute until so many records are written, then ``how``; saved: whether the checkpoint of the last one is
@@ -72,7 +72,7 @@ class Place:
 
         with self._patch.context() as patch:
             patch.setattr(Checkpoint, "save", interrupted)
-            self.runs.submit(CONFIG)
+            self.runs.runs.submit(CONFIG)
             with contextlib.suppress(Killed):
                 compute(self.id, self.settings, "here")
         return self.keys.read_bytes()
@@ -131,7 +131,7 @@ class TestTheWorker:
 
     def test_a_run_whose_worker_died_goes_on_with_its_keys(self, place):
         keys = place.interrupt(4, killed)
-        assert len(place.runs.rounds(place.id)) == 4
+        assert len(place.runs.queries.rounds(place.id)) == 4
         assert stat.S_IMODE(place.keys.stat().st_mode) == 0o600
         run = place.compute()
         assert run.status.state == RunState.DONE, run.status.error
@@ -141,14 +141,14 @@ class TestTheWorker:
     @pytest.mark.parametrize("records", [1, 3])
     def test_so_does_one_that_died_between_a_record_and_its_checkpoint(self, place, records):
         keys = place.interrupt(records, killed, saved=False)
-        assert len(place.runs.rounds(place.id)) == records
+        assert len(place.runs.queries.rounds(place.id)) == records
         run = place.compute()
         assert run.status.state == RunState.DONE, run.status.error
         assert timeless(run.records) == place.undisturbed(keys)
 
     def test_a_run_that_is_cancelled_and_taken_up_goes_on_with_its_keys(self, place):
-        keys = place.interrupt(3, lambda: place.runs.cancel(place.id))
-        assert place.runs.status(place.id).state == RunState.CANCELLED
+        keys = place.interrupt(3, lambda: place.runs.runs.cancel(place.id))
+        assert place.runs.queries.status(place.id).state == RunState.CANCELLED
         assert place.keys.read_bytes() == keys
         run = place.compute()
         assert run.status.state == RunState.DONE, run.status.error
@@ -165,7 +165,7 @@ class TestTheWorker:
     )
     def test_without_its_keys_it_fails_and_loses_nothing(self, place, damage, words):
         place.interrupt(3, killed)
-        before, saved = place.runs.rounds(place.id), place.checkpoint.read_bytes()
+        before, saved = place.runs.queries.rounds(place.id), place.checkpoint.read_bytes()
         damage(place.keys)
         run = place.compute()
         assert run.status.state == RunState.FAILED
@@ -175,9 +175,9 @@ class TestTheWorker:
         assert place.checkpoint.read_bytes() == saved
 
     def test_its_keys_are_deleted_with_it(self, place):
-        place.interrupt(2, lambda: place.runs.cancel(place.id))
+        place.interrupt(2, lambda: place.runs.runs.cancel(place.id))
         assert place.keys.exists()
-        place.runs.delete(place.id)
+        place.runs.runs.delete(place.id)
         assert not list(place.checkpoint.parent.iterdir())
 
     def test_its_keys_stand_nowhere_else(self, place, caplog):
@@ -185,7 +185,7 @@ class TestTheWorker:
         keys = place.interrupt(3, killed)
         checkpoint = place.checkpoint.read_bytes()
         run = place.compute()
-        path = place.runs.publish(place.id)
+        path = place.runs.runs.publish(place.id)
         derived = Secrets(keys).of(part=0).stream("noise", step=0).key
         stored = [each.read_bytes() for each in place.settings.home.iterdir() if each.is_file()]
         assert any(place.id.encode() in each for each in stored)
@@ -251,11 +251,11 @@ def ended(settings) -> str:
 def test_it_cannot_be_run_again(place):
     identity = ended(place.settings)
     with pytest.raises(InvalidConfig, match=f"{identity} .*noise_source='system'.*keys"):
-        place.runs.resubmit(CONFIG)
-    place.runs.publish(identity)
+        place.runs.runs.resubmit(CONFIG)
+    place.runs.runs.publish(identity)
     with pytest.raises(InvalidConfig, match="its keys were destroyed"):
-        place.runs.resubmit(CONFIG)
-    assert [run.run_id for run in place.runs.recent()] == [identity]
+        place.runs.runs.resubmit(CONFIG)
+    assert [run.run_id for run in place.runs.queries.recent()] == [identity]
 
 
 def test_a_shell_is_told_so(place, monkeypatch, capsys):

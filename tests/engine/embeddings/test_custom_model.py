@@ -131,7 +131,7 @@ class TestIdentity:
         with pytest.raises(VectorsMissing, match="names no folder"):
             find(label, dataclasses.replace(here, language_model=None))
         with pytest.raises(VectorsMissing, match="is not here"):
-            Application(here).submit(dataclasses.replace(config, language_model="bert-1x1-0"))
+            Application(here).runs.submit(dataclasses.replace(config, language_model="bert-1x1-0"))
 
     @pytest.mark.parametrize("kind", ["vectors", "shapes", "tuned", "names"])
     def test_features_that_rest_on_minilm_refuse_it(self, kind) -> None:

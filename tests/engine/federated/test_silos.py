@@ -330,7 +330,7 @@ class TestJoinedCorpora:
             for part in ("train", "valid", "test"):
                 text = "".join(f"take O\nthis O\n{w} B-Drug\n{part} O\n\n" for w in words)
                 (tmp_path / name / f"{part}.conll").write_text(text)
-        assert Application(trained_settings).shared_sentences(f"{tmp_path / 'one'} + {tmp_path / 'other'}") == 1
+        assert Application(trained_settings).corpora.shared_sentences(f"{tmp_path / 'one'} + {tmp_path / 'other'}") == 1
 
     def test_its_checksum_knows_each_of_them_and_their_order(self, joined, trained_settings) -> None:
         found, file = joined

@@ -34,17 +34,17 @@ APP = (
     "from engine.config import SimulationConfig\n"
     "from engine.errors import StoreUnavailable\n"
     "from engine.service import Application\n"
-    "runs = Application.from_environment()\n"
+    "app = Application.from_environment()\n"
     "def again(call):\n"
     "    while True:\n"
     "        try:\n"
     "            return call()\n"
     "        except StoreUnavailable:\n"
     "            pass\n"
-    "again(lambda: runs.resume(owner_pid=os.getpid()))\n"
+    "again(lambda: app.runs.resume(owner_pid=os.getpid()))\n"
     "for line in sys.stdin:\n"
     "    config = SimulationConfig.from_dict(json.loads(line))\n"
-    "    again(lambda: runs.submit(config, owner_pid=os.getpid()))\n"
+    "    again(lambda: app.runs.submit(config, owner_pid=os.getpid()))\n"
 )
 """What the app does for its sessions, without the pages: takes up what waits, submits, and owns the cluster. Where the
 database is away it asks again, as people do."""
@@ -75,14 +75,14 @@ class Watch:
 
     def __init__(self, settings: Settings, configs: Iterable[SimulationConfig]) -> None:
         self.runs = Application(settings)
-        self.identities = {self.runs.identity(config): config for config in configs}
+        self.identities = {self.runs.queries.identity(config): config for config in configs}
         self.shown: dict[str, dict[int, RoundRecord]] = {identity: {} for identity in self.identities}
 
     def look(self) -> None:
         """As a page does; a database that is away is said, and asked again."""
         for identity, shown in self.shown.items():
             try:
-                for record in self.runs.rounds(identity):
+                for record in self.runs.queries.rounds(identity):
                     assert shown.setdefault(record.round, record) == record
             except EpsilonError:
                 continue
@@ -94,7 +94,7 @@ class Watch:
 
     def over(self) -> bool:
         try:
-            return all(self.runs.status(identity).state.final for identity in self.identities)
+            return all(self.runs.queries.status(identity).state.final for identity in self.identities)
         except EpsilonError:  # not yet submitted, or the database is away
             return False
 
@@ -112,7 +112,7 @@ class Watch:
             self.look()
             assert time.monotonic() < end, "a run has no end"
         for identity, config in self.identities.items():
-            run, shown = self.runs.get(identity), self.shown[identity]
+            run, shown = self.runs.queries.get(identity), self.shown[identity]
             assert run.status.state == RunState.DONE or run.status.error
             kept, alone = comparable(run.records), undisturbed[config.seed]
             assert kept == alone[: len(kept)], "each record once, ε as it was spent"

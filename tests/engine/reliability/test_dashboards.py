@@ -88,7 +88,7 @@ def test_two_on_one_home_share_a_cluster_which_outlives_the_first(dashboards, tr
     first.end()
     watch.to_the_end(undisturbed)
     assert place.process() == cluster
-    assert {watch.runs.status(each).state for each in watch.identities} == {RunState.DONE}
+    assert {watch.runs.queries.status(each).state for each in watch.identities} == {RunState.DONE}
     second.end()
     wait_for(lambda: not cluster.is_running(), MOST_SECONDS)
     watch.close()
@@ -113,6 +113,6 @@ def test_one_that_is_killed_outright_in_the_middle_of_a_run(dashboards, trained_
     assert left == []
     again = dashboards()
     watch.to_the_end(undisturbed)
-    assert {watch.runs.status(each).state for each in watch.identities} == {RunState.DONE}
+    assert {watch.runs.queries.status(each).state for each in watch.identities} == {RunState.DONE}
     assert answers(again.address)
     watch.close()

@@ -37,9 +37,9 @@ def undisturbed(encoded, tmp_path_factory):
 
 
 def test_a_run_waits_for_the_database_and_goes_on(trained_settings, server, undisturbed, caplog):
-    config, runs, store = CONFIGS[0], Application(trained_settings), RunStore(trained_settings.store_url)
-    identity = runs.identity(config)
-    store.submit(identity, config, runs.corpus(config).checksum)
+    config, app, store = CONFIGS[0], Application(trained_settings), RunStore(trained_settings.store_url)
+    identity = app.queries.identity(config)
+    store.submit(identity, config, app.queries.corpus(config).checksum)
     worker = threading.Thread(target=compute, args=(identity, trained_settings, "here"))
     caplog.set_level(logging.WARNING, "epsilon.worker")
     worker.start()
@@ -60,7 +60,7 @@ def test_a_run_waits_for_the_database_and_goes_on(trained_settings, server, undi
     assert kept.records[: len(shown)] == shown
     assert comparable(kept.records) == undisturbed[config.seed]
     store.close()
-    runs.close()
+    app.close()
 
 
 @pytest.mark.nightly
@@ -78,7 +78,7 @@ def test_runs_of_a_cluster_outlive_the_database(trained_settings, server, undist
             finally:
                 server.start()
         watch.to_the_end(undisturbed)
-        assert {watch.runs.status(each).state for each in watch.identities} == {RunState.DONE}
+        assert {watch.runs.queries.status(each).state for each in watch.identities} == {RunState.DONE}
     finally:
         app.end()
         watch.close()

@@ -33,9 +33,9 @@ HOLDS = (
 @pytest.fixture
 def waiting(trained_settings):
     """The identity of a run that waits in the store."""
-    runs, store = Application(trained_settings), RunStore(trained_settings.store_url)
-    identity = runs.identity(SMALL)
-    store.submit(identity, SMALL, runs.corpus(SMALL).checksum)
+    app, store = Application(trained_settings), RunStore(trained_settings.store_url)
+    identity = app.queries.identity(SMALL)
+    store.submit(identity, SMALL, app.queries.corpus(SMALL).checksum)
     store.close()
     return identity
 
@@ -55,7 +55,7 @@ def test_a_disk_that_is_full_fails_the_run_and_keeps_its_records(trained_setting
     assert kept.status.state == RunState.FAILED
     assert "No space left on device" in kept.status.error
     assert len(kept.records) == 1
-    store.submit(waiting, SMALL, Application(trained_settings).corpus(SMALL).checksum)
+    store.submit(waiting, SMALL, Application(trained_settings).queries.corpus(SMALL).checksum)
     compute(waiting, trained_settings, "here")
     assert store.get(waiting).status.state == RunState.DONE
     assert store.get(waiting).records[:1] == kept.records
@@ -85,7 +85,7 @@ def test_no_memory_is_said(trained_settings, waiting, monkeypatch):
 
     monkeypatch.setattr(run, "simulate", no_memory)
     compute(waiting, trained_settings, "here")
-    status = Application(trained_settings).status(waiting)
+    status = Application(trained_settings).queries.status(waiting)
     assert status.state == RunState.FAILED
     assert "too little memory" in status.error
 
@@ -96,7 +96,7 @@ def test_training_that_goes_astray_fails_the_run_with_the_step(trained_settings,
 
     monkeypatch.setattr(Optimiser, "move", lambda _, weights, *__: weights.fill(float("nan")))
     compute(waiting, trained_settings, "here")
-    status = Application(trained_settings).status(waiting)
+    status = Application(trained_settings).queries.status(waiting)
     assert status.state == RunState.FAILED
     assert "finite" in status.error
 

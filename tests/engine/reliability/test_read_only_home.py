@@ -41,15 +41,15 @@ print(*(each.value for each in page.warning))
 def there(trained_settings):
     """A home with a run that is done, whose database nobody has open any more."""
     (trained_settings.home / "cluster" / "owners").mkdir(parents=True)
-    runs, store = Application(trained_settings), RunStore(trained_settings.store_url)
-    identity = runs.identity(SMALL)
-    store.submit(identity, SMALL, runs.corpus(SMALL).checksum)
+    app, store = Application(trained_settings), RunStore(trained_settings.store_url)
+    identity = app.queries.identity(SMALL)
+    store.submit(identity, SMALL, app.queries.corpus(SMALL).checksum)
     claim = store.claim(identity, "here")
     for number in range(3):
         store.append(claim, record(number))
-    store.finish(claim, provenance(runs.corpus(SMALL).checksum))
+    store.finish(claim, provenance(app.queries.corpus(SMALL).checksum))
     store.close()
-    runs.close()
+    app.close()
     return trained_settings, identity
 
 
@@ -82,9 +82,9 @@ def test_one_that_nobody_has_open_is_said_and_is_whole_afterwards(apart, there):
     settings, identity = there
     for command in (("-m", "engine", "runs", "show", identity), SUBMIT):
         assert refused(asked(apart, settings, *command)).endswith("may not be written.")
-    runs = Application(settings)
-    assert runs.get(identity).records == tuple(record(number) for number in range(3))
-    runs.close()
+    app = Application(settings)
+    assert app.queries.get(identity).records == tuple(record(number) for number in range(3))
+    app.close()
 
 
 def refused(said):

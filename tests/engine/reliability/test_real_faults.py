@@ -35,11 +35,11 @@ SPARE = 60_000_000
 
 def test_a_disk_that_is_really_full_at_a_checkpoint(apart, trained_settings, encoded, tmp_path_factory):
     """The folder of checkpoints is a small file system of its own, for the process that computes alone."""
-    config, runs, store = CONFIGS[0], Application(trained_settings), RunStore(trained_settings.store_url)
-    identity = runs.identity(config)
+    config, app, store = CONFIGS[0], Application(trained_settings), RunStore(trained_settings.store_url)
+    identity = app.queries.identity(config)
     checkpoints = trained_settings.home / "checkpoints"
     checkpoints.mkdir()
-    store.submit(identity, config, runs.corpus(config).checksum)
+    store.submit(identity, config, app.queries.corpus(config).checksum)
     subprocess.run(
         [*apart, "sh", "-c", SMALL_DISK, str(checkpoints), sys.executable, "-c", COMPUTE, identity],
         cwd=ROOT,
@@ -52,14 +52,14 @@ def test_a_disk_that_is_really_full_at_a_checkpoint(apart, trained_settings, enc
     assert "No space left on device" in failed.status.error
     assert len(failed.records) == 1
     assert list(checkpoints.iterdir()) == []
-    store.submit(identity, config, runs.corpus(config).checksum)
+    store.submit(identity, config, app.queries.corpus(config).checksum)
     compute(identity, trained_settings, "here")
     done = store.get(identity)
     assert done.status.state == RunState.DONE
     assert done.records[:1] == failed.records
     assert comparable(done.records) == alone([config], tmp_path_factory.mktemp("alone"), encoded)[config.seed]
     store.close()
-    runs.close()
+    app.close()
 
 
 def test_a_worker_whose_memory_the_system_bounds_says_so_and_goes_on(trained_settings):
@@ -78,13 +78,13 @@ def test_a_worker_whose_memory_the_system_bounds_says_so_and_goes_on(trained_set
         large = Watch(trained_settings, [LARGE])
         large.until(10_000)
         (identity,) = large.identities
-        status = large.runs.status(identity)
+        status = large.runs.queries.status(identity)
         assert status.state == RunState.FAILED
         assert all(part in status.error for part in ("too little memory", "batch size", "hidden size"))
         app.submit(again := dataclasses.replace(CONFIGS[1], seed=2))
         small = Watch(trained_settings, [again])
         small.until(10_000)
-        assert {small.runs.status(each).state for each in small.identities} == {RunState.DONE}
+        assert {small.runs.queries.status(each).state for each in small.identities} == {RunState.DONE}
         assert {each.pid for each in workers(trained_settings)} == {each.pid for each in before}
         large.close()
         small.close()

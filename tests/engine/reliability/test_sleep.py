@@ -29,7 +29,7 @@ def test_runs_go_on_in_the_same_workers(trained_settings, encoded, tmp_path_fact
         family = [first, *first.children(recursive=True)]
         asleep([*family, supervisor.ClusterFiles(trained_settings).process()], seconds)
         watch.to_the_end(undisturbed)
-        assert {watch.runs.status(each).state for each in watch.identities} == {RunState.DONE}
+        assert {watch.runs.queries.status(each).state for each in watch.identities} == {RunState.DONE}
         assert {each.pid for each in workers(trained_settings)} == before
     finally:
         app.end()

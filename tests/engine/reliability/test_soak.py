@@ -25,21 +25,21 @@ MOST_A_RUN = 50_000
 @pytest.mark.timeout(7200)
 def test_500_runs_in_a_row_leave_no_memory_and_no_handle_behind(trained_settings):
     small = dataclasses.replace(SMALL, data_fraction=0.02, training=TrainingConfig(batch_size=8, epochs=1.0))
-    runs, seen = Application(trained_settings), []
+    app, seen = Application(trained_settings), []
     try:
         asked = []
         for seed in range(NUMBER):
             clients = FederationConfig(clients=2, rounds=2) if seed % 5 == 4 else small.federation
-            status = runs.submit(dataclasses.replace(small, seed=seed, federation=clients))
+            status = app.runs.submit(dataclasses.replace(small, seed=seed, federation=clients))
             asked.append(status.run_id)
         cluster = supervisor.ClusterFiles(trained_settings).process()
         family = [cluster, *cluster.children(recursive=True)]
-        while waiting := sum(not runs.status(each).state.final for each in asked):
+        while waiting := sum(not app.queries.status(each).state.final for each in asked):
             seen.append((NUMBER - waiting, [_held(each) for each in family]))
             time.sleep(2)
-        assert {runs.status(each).state for each in asked} == {RunState.DONE}
+        assert {app.queries.status(each).state for each in asked} == {RunState.DONE}
     finally:
-        runs.close()
+        app.close()
         supervisor.stop_cluster(trained_settings, os.getpid())
     done = np.array([number for number, _ in seen], dtype=float)
     held = np.array([each for _, each in seen], dtype=float)  # [looks, processes, 2]

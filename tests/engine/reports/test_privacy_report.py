@@ -39,7 +39,7 @@ def stored(run_id):
 
 
 @pytest.fixture
-def runs(settings):
+def app(settings):
     for path in paths(*EVERY):
         shutil.copy(path, settings.published)
     opened = Application(settings)
@@ -48,8 +48,8 @@ def runs(settings):
 
 
 @pytest.fixture
-def of(runs):
-    return lambda run_id, **more: report_evidence.evidence(runs, run_id, written=WRITTEN, **more)
+def of(app):
+    return lambda run_id, **more: report_evidence.evidence(app, run_id, written=WRITTEN, **more)
 
 
 def failed(evidence: Evidence) -> Evidence:
@@ -158,7 +158,7 @@ class TestVerdicts:
         assert "useful" in checked.question
         assert "no noise was added" in said(builder.of_run(evidence))
 
-    def test_noise_over_features_that_know_the_sentences_protects_nobody(self, of, runs):
+    def test_noise_over_features_that_know_the_sentences_protects_nobody(self, of, app):
         evidence = of(PRIVATE)
         overlap = replace(evidence.overlap, sentences=(10, 0, 0), shared=(2, 0, 0))
         last = replace(evidence.last, privacy=apply_contamination(evidence.privacy, overlap))
@@ -194,15 +194,15 @@ class TestVerdicts:
 
 
 class TestEvidence:
-    def test_what_is_no_finished_run_is_refused(self, of, runs, monkeypatch):
+    def test_what_is_no_finished_run_is_refused(self, of, app, monkeypatch):
         with pytest.raises(RunNotFound):
             of("0" * 16)
         run = stored(PRIVATE)
         running = replace(run, records=run.records[:3], status=replace(run.status, state=RunState.RUNNING))
-        monkeypatch.setattr(runs, "get", lambda identity: running)
+        monkeypatch.setattr(app.queries, "get", lambda identity: running)
         with pytest.raises(InvalidConfig, match=f"{PRIVATE} is running,.* done"):
             of(PRIVATE)
-        monkeypatch.setattr(runs, "get", lambda identity: replace(run, kind=RunKind.AUDIT))
+        monkeypatch.setattr(app.queries, "get", lambda identity: replace(run, kind=RunKind.AUDIT))
         with pytest.raises(InvalidConfig, match="has canaries in it"):
             of(PRIVATE)
 
@@ -298,7 +298,7 @@ class TestAttacks:
         check_failed=False,
     )
 
-    def audited(self, of, runs, **more):
+    def audited(self, of, app, **more):
         """Evidence on a run whose audit was kept in the home."""
         found = Audit(
             run_id=PRIVATE,
@@ -309,7 +309,7 @@ class TestAttacks:
             engine_version="6",
             **more,
         )
-        runs.save_audit(found)
+        app.audits.save(found)
         return of(PRIVATE)
 
     def test_not_measured_has_the_command_that_measures(self, of):
@@ -317,8 +317,8 @@ class TestAttacks:
         assert "cannot be attacked" in said(builder.of_run(of(FEDERATED)))
         assert dict(summary.label(of(PRIVATE)))["Checked here"].endswith("attack not measured")
 
-    def test_a_measured_bound_stands_everywhere(self, of, runs):
-        evidence = self.audited(of, runs, white=self.WHITE)
+    def test_a_measured_bound_stands_everywhere(self, of, app):
+        evidence = self.audited(of, app, white=self.WHITE)
         text = said(builder.of_run(evidence))
         assert re.search("95 % .*at least 0[.]4 ", dict(summary.label(evidence))["Checked here"])
         assert "No claim is contradicted" in text
@@ -327,16 +327,16 @@ class TestAttacks:
         answer = next(each for each in nist_sp800_226.answers(evidence) if "gives away" in each.question)
         assert answer.held is Held.CHECKED
 
-    def test_a_contradicted_claim_is_said_first(self, of, runs):
-        evidence = self.audited(of, runs, white=self.WHITE, black=replace(self.WHITE, kind="sentences", bound=1.2))
+    def test_a_contradicted_claim_is_said_first(self, of, app):
+        evidence = self.audited(of, app, white=self.WHITE, black=replace(self.WHITE, kind="sentences", bound=1.2))
         assert evidence.bound == 0.4, "the higher of two bounds at 95 % is none"
-        assert self.audited(of, runs, black=replace(self.WHITE, kind="sentences", bound=1.2)).bound == 1.2
+        assert self.audited(of, app, black=replace(self.WHITE, kind="sentences", bound=1.2)).bound == 1.2
         assert any("contradicts" in text for text in summary.open_points(evidence))
         answer = next(each for each in nist_sp800_226.answers(evidence) if "gives away" in each.question)
         assert answer.held is Held.NOT
         assert re.search("More .*lost than .*claimed", said(builder.of_run(evidence)))
 
-    def test_membership_alone_gives_no_bound(self, of, runs):
+    def test_membership_alone_gives_no_bound(self, of, app):
         curve = AttackCurve(attack="lira", area=0.53, caught=tuple(RATES), shown=((0.002, 0.0, 0.01), (0.02, 0.0, 0.1)))
         inferred = MembershipAudit(
             claimed=1.5,
@@ -350,7 +350,7 @@ class TestAttacks:
             by_client={},
             at_risk=(),
         )
-        evidence = self.audited(of, runs, membership=inferred)
+        evidence = self.audited(of, app, membership=inferred)
         assert evidence.bound is None
         assert "attack on membership measured" in dict(summary.label(evidence))["Checked here"]
         assert "area 0.530" in said(builder.of_run(evidence))

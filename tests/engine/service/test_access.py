@@ -3,6 +3,7 @@ or link asks for it."""
 
 import inspect
 import io
+import operator
 import threading
 import zipfile
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from engine.cluster import supervisor
 from engine.config import JOIN, SimulationConfig
 from engine.errors import BudgetExceeded, CorpusError, EpsilonError, InvalidConfig, NotAllowed, RunNotFound
 from engine.records import RunState
-from engine.service import Application, audit_jobs, budget_service, corpus_import
+from engine.service import Application, audit_service, budget_service, corpus_import
 from engine.service.reproducibility import repeat_id
 from engine.store import paths
 from engine.training.model import Model
@@ -31,7 +32,7 @@ ROLES = 'admin = ["ada"]\nrunner = ["rita", "rudi"]\nviewer = ["vera"]\nclaim = 
 
 
 @pytest.fixture
-def runs(trained_settings, tmp_path, monkeypatch):
+def app(trained_settings, tmp_path, monkeypatch):
     """A shared dashboard without workers: what is asked for waits."""
     file = tmp_path / "access.toml"
     file.write_text(text(ROLES, "[limits]\nruns = 3\nuploads = 2"))
@@ -42,136 +43,121 @@ def runs(trained_settings, tmp_path, monkeypatch):
     opened.close()
 
 
-def person(runs: Application, name: str) -> User:
-    return roles.read(runs.settings.access).person({"sub": name})
+def person(app: Application, name: str) -> User:
+    return roles.read(app.settings.access).person({"sub": name})
 
 
 @pytest.fixture
-def of(runs) -> Callable[[str], Application]:
+def of(app) -> Callable[[str], Application]:
     made: dict[str, Application] = {}
-    return lambda name: made.setdefault(name, runs.for_user(person(runs, name)))
+    return lambda name: made.setdefault(name, app.for_user(person(app, name)))
 
 
-def done(runs: Application, config: SimulationConfig = SMALL) -> str:
+def done(app: Application, config: SimulationConfig = SMALL) -> str:
     """A run of somebody that a worker has ended, with its tagger."""
-    identity = runs.submit(config).run_id
-    store = runs._every
+    identity = app.runs.submit(config).run_id
+    store = app._context.all_users_store
     claim = store.claim(identity, "here")
     for number in range(2):
         store.append(claim, record(number, of=2))
-    store.finish(claim, provenance(runs.corpus(config).checksum))
-    path = runs.settings.artefacts.local_path(paths.model_name(identity))
+    store.finish(claim, provenance(app.queries.corpus(config).checksum))
+    path = app.settings.artefacts.local_path(paths.model_name(identity))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"a tagger")
     return identity
 
 
-def upload(runs: Application, title: str = "news.conll", content: bytes = COLUMNS) -> str:
-    return runs.add_corpus(title, content)[0]
+def upload(app: Application, title: str = "news.conll", content: bytes = COLUMNS) -> str:
+    return app.corpora.add(title, content)[0]
 
 
 CONFIG = replace(SMALL, seed=77)
 CHANGES: dict[str, tuple[Any, ...]] = {
-    "add_corpus": ("x.conll", COLUMNS),
-    "cancel": ("run",),
-    "delete": ("run",),
-    "delete_corpus": ("my-news",),
-    "fetch_corpus": ("wnut17",),
-    "forget_models": (["run"],),
-    "keep_audit": (),
-    "publish": ("run",),
-    "rename_corpus": ("my-news", "other"),
-    "share": ("run", "run"),
-    "submit": (CONFIG,),
-    "submit_again": (CONFIG,),
-    "submit_all": ([CONFIG],),
-    "submit_audit": (),
-    "write_note": ("run", "mine"),
+    "access.share": ("run", "run"),
+    "audits.save": (),
+    "audits.submit": (),
+    "budgets.set_total": ("my-news", 3.0),
+    "corpora.add": ("x.conll", COLUMNS),
+    "corpora.delete": ("my-news",),
+    "corpora.download": ("wnut17",),
+    "corpora.rename": ("my-news", "other"),
+    "models.delete": (["run"],),
+    "runs.cancel": ("run",),
+    "runs.delete": ("run",),
+    "runs.publish": ("run",),
+    "runs.resubmit": (CONFIG,),
+    "runs.submit": (CONFIG,),
+    "runs.submit_all": ([CONFIG],),
+    "runs.submit_audit": (),
+    "runs.write_note": ("run", "mine"),
 }
 READS = {
-    *(
-        "allow",
-        "audits",
-        "book",
-        "brought",
-        "close",
-        "corpora",
-        "corpus",
-        "corpus_overlap",
-        "deeds",
-        "find",
-        "from_environment",
-        "going_on",
-        "newer",
-        "number",
-    ),
-    *(
-        "get",
-        "has_model",
-        "holdings",
-        "identity",
-        "in_common",
-        "inventory",
-        "language_models",
-        "longest_document",
-        "measurements",
-    ),
-    *("model", "models", "noise_multiplier_for", "note_sign_in", "of", "offers", "overlap", "overview", "own"),
-    *(
-        "person_epsilon",
-        "plan",
-        "preview",
-        "problems",
-        "published",
-        "recent",
-        "repeated",
-        "resume",
-        "rounds",
-        "runs_of",
-    ),
-    *("seeds", "seen", "shared", "status", "studies", "tag", "tradeoff", "train_sentences", "training"),
-    *("training_sentences", "vectors"),
+    "access": {"audit_log", "authorize", "note_sign_in", "require_owner", "shared"},
+    "audits": {"all", "seconds", "status"},
+    "budgets": {"affordable_runs", "charge_requests", "exists", "key_of", "preview", "state", "unprotected_accesses"},
+    "corpora": {"all", "language_models", "overlap", "own", "shared_sentences", "statistics", "train_sentences"}
+    | {"training_sentences", "vectors"},
+    "models": {"exists", "load", "sizes"},
+    "previews": {"holdings", "longest_document", "noise_multiplier_for", "person_epsilon", "plan", "preview"}
+    | {"scenario"},
+    "queries": {"corpus", "count", "find", "forget", "get", "has_active", "identity", "measurements", "only_visible"}
+    | {"overlap", "overview", "problems", "published", "published_runs", "recent", "refresh", "repeated"}
+    | {"require_visible", "rounds", "runs_by_noise", "runs_of", "runs_of_all_users", "seeds", "status", "studies"}
+    | {"visible"},
+    "runs": {"resume"},
+    "tagging": {"available_models", "tag"},
 }
+"""Methods by service that change nothing that the user did not charge or log."""
+UNCHECKED = {"budgets.charge", "models.remove"}
+"""Methods that other services call once they have asked for permission."""
 
 
-def test_all_that_can_be_asked_of_runs_is_known_to_change_something_or_not():
-    """A new method belongs in one of the two lists above, and is tried in the tests below."""
-    public = {name for name, _ in inspect.getmembers(Application) if not name.startswith("_")}
-    assert public == READS | CHANGES.keys()
-    assert not READS & CHANGES.keys()
+def test_each_method_of_a_service_is_known_to_change_something_or_not(app):
+    """A new method belongs to one of the tables above, and is tried in the tests below."""
+    public = {
+        f"{service}.{name}"
+        for service in READS
+        for name, _ in inspect.getmembers(type(getattr(app, service)))
+        if not name.startswith("_")
+    }
+    reads = {f"{service}.{name}" for service, names in READS.items() for name in names}
+    assert public == reads | CHANGES.keys() | UNCHECKED
+    assert not reads & CHANGES.keys()
 
 
 @pytest.mark.parametrize("name", sorted(CHANGES))
-def test_a_viewer_changes_nothing(name, runs, of):
+def test_a_viewer_changes_nothing(name, app, of):
     run = done(of("rita"))
-    of("rita").share("run", run, shared=True)
+    of("rita").access.share("run", run, shared=True)
     corpus = upload(of("rita"))
-    of("rita").share("corpus", corpus, shared=True)
-    before = runs.overview()
+    of("rita").access.share("corpus", corpus, shared=True)
+    before = app.queries.overview()
     given = [run if each == "run" else [run] if each == ["run"] else each for each in CHANGES[name]]
-    whole = of("vera").get(run)
-    if name == "submit_audit":
-        given = [audit_jobs.audit_id(run), whole, None]
-    if name == "keep_audit":
+    whole = of("vera").queries.get(run)
+    if name == "runs.submit_audit":
+        given = [audit_service.audit_id(run), whole, None]
+    if name == "audits.submit":
+        given = [whole]
+    if name == "audits.save":
         given = [type("Audit", (), {"run_id": run, "config": SMALL})()]
-    if name == "share":
+    if name == "access.share":
         given = ["run", run]
-    more = {"shared": False} if name == "share" else {}
+    more = {"shared": False} if name == "access.share" else {}
     with pytest.raises(NotAllowed, match=r"^vera is a viewer .*role (runner|admin)\b"):
-        getattr(of("vera"), name)(*given, **more)
-    assert runs.overview() == before
-    assert [info.name for info in of("vera").corpora() if info.where == "your files"] == [corpus]
-    assert runs.audit_log()[0].person == "vera"
-    assert runs.audit_log()[0].refused
+        operator.attrgetter(name)(of("vera"))(*given, **more)
+    assert app.queries.overview() == before
+    assert [info.name for info in of("vera").corpora.all() if info.where == "your files"] == [corpus]
+    assert app.access.audit_log()[0].person == "vera"
+    assert app.access.audit_log()[0].refused
 
 
-def test_who_lost_a_role_while_a_page_was_open_can_do_no_more(runs, of):
+def test_who_lost_a_role_while_a_page_was_open_can_do_no_more(app, of):
     rita = of("rita")
-    rita.submit(SMALL)
-    runs.settings.access.write_text(text('admin = ["ada"]\nclaim = "sub"'))
+    rita.runs.submit(SMALL)
+    app.settings.access.write_text(text('admin = ["ada"]\nclaim = "sub"'))
     with pytest.raises(NotAllowed, match="rita has no role"):
-        rita.submit(CONFIG)
-    assert len(runs.runs_of()) == 1
+        rita.runs.submit(CONFIG)
+    assert len(app.queries.runs_of()) == 1
 
 
 @dataclass(frozen=True)
@@ -182,70 +168,80 @@ class Kept:
 
 
 class TestRuns:
-    def test_of_somebody_else_are_not_there_by_any_way(self, runs, of):
+    def test_of_somebody_else_are_not_there_by_any_way(self, app, of):
         rita, rudi = of("rita"), of("rudi")
         run = done(rita)
-        rita.write_note(run, "mine")
-        assert rita.find(SMALL).run_id == run
-        assert rita.models() == {run: 8}
-        assert rudi.find(SMALL) is None
-        for ask in (rudi.get, rudi.status, rudi.rounds, rudi.model, rudi.has_model, rudi.training):
+        rita.runs.write_note(run, "mine")
+        assert rita.queries.find(SMALL).run_id == run
+        assert rita.models.sizes() == {run: 8}
+        assert rudi.queries.find(SMALL) is None
+        for ask in (
+            rudi.queries.get,
+            rudi.queries.status,
+            rudi.queries.rounds,
+            rudi.models.load,
+            rudi.models.exists,
+            rudi.previews.scenario,
+        ):
             with pytest.raises(RunNotFound):
                 ask(run)
-        for change in (rudi.cancel, rudi.delete):
+        for change in (rudi.runs.cancel, rudi.runs.delete):
             with pytest.raises(RunNotFound):
                 change(run)
         with pytest.raises(NotAllowed):
-            rudi.forget_models([run])
+            rudi.models.delete([run])
         with pytest.raises(RunNotFound):
-            rudi.tag("Rosa lives in Ulm.", [run])
+            rudi.tagging.tag("Rosa lives in Ulm.", [run])
         with pytest.raises(NotAllowed):
-            rudi.share("run", run, shared=True)
-        assert [each.run.run_id for each in rudi.overview(repeats=True) if not each.run.published] == []
-        assert not any(each.run_id == run for each in (*rudi.recent(), *rudi.seeds(SMALL), *rudi.runs_by_noise(SMALL)))
-        assert rudi.models() == {}
-        assert all(offer.run.run_id != run for offer in rudi.available_models())
-        assert rudi.seen({run}) == set()
-        assert of("ada").get(run) == rita.get(run) == runs.get(run)
-        assert rita.models() == {run: 8}
+            rudi.access.share("run", run, shared=True)
+        assert [each.run.run_id for each in rudi.queries.overview(repeats=True) if not each.run.published] == []
+        assert not any(
+            each.run_id == run
+            for each in (*rudi.queries.recent(), *rudi.queries.seeds(SMALL), *rudi.queries.runs_by_noise(SMALL))
+        )
+        assert rudi.models.sizes() == {}
+        assert all(offer.run.run_id != run for offer in rudi.tagging.available_models())
+        assert rudi.queries.visible({run}) == set()
+        assert of("ada").queries.get(run) == rita.queries.get(run) == app.queries.get(run)
+        assert rita.models.sizes() == {run: 8}
 
-    def test_a_tagger_that_is_shared_can_be_used(self, runs, of, monkeypatch):
+    def test_a_tagger_that_is_shared_can_be_used(self, app, of, monkeypatch):
         run = done(of("rita"))
-        of("rita").share("run", run, shared=True)
+        of("rita").access.share("run", run, shared=True)
         loaded = []
         monkeypatch.setattr(Model, "load", classmethod(lambda cls, path: loaded.append(path) or Kept(run)))
-        assert of("vera").model(run) == Kept(run)
+        assert of("vera").models.load(run) == Kept(run)
         assert [path.name for path in loaded] == [paths.model_name(run).rpartition("/")[2]]
-        assert of("vera").models() == {run: 8}
-        assert of("vera").find(SMALL).run_id == run
-        of("rita").share("run", run, shared=False)
-        assert of("vera").models() == {}
+        assert of("vera").models.sizes() == {run: 8}
+        assert of("vera").queries.find(SMALL).run_id == run
+        of("rita").access.share("run", run, shared=False)
+        assert of("vera").models.sizes() == {}
 
-    def test_who_asks_for_the_same_has_it_at_once_and_it_is_computed_once(self, runs, of):
+    def test_who_asks_for_the_same_has_it_at_once_and_it_is_computed_once(self, app, of):
         run = done(of("rita"))
-        assert of("rudi").submit(SMALL).state == RunState.DONE
-        assert of("rudi").get(run) == of("rita").get(run)
-        of("rita").delete(run)
-        assert of("rudi").models() == {run: 8}  # nothing of it is taken from him
-        of("rudi").delete(run)
-        assert runs.models() == {}
+        assert of("rudi").runs.submit(SMALL).state == RunState.DONE
+        assert of("rudi").queries.get(run) == of("rita").queries.get(run)
+        of("rita").runs.delete(run)
+        assert of("rudi").models.sizes() == {run: 8}  # nothing of it is taken from him
+        of("rudi").runs.delete(run)
+        assert app.models.sizes() == {}
 
     def test_one_person_fills_neither_the_queue_nor_the_disk(self, of):
         rita = of("rita")
-        rita.submit_all([replace(SMALL, seed=seed) for seed in range(3)])
+        rita.runs.submit_all([replace(SMALL, seed=seed) for seed in range(3)])
         with pytest.raises(NotAllowed, match="rita has 3 runs"):
-            rita.submit(replace(SMALL, seed=3))
-        of("rudi").submit(replace(SMALL, seed=3))
+            rita.runs.submit(replace(SMALL, seed=3))
+        of("rudi").runs.submit(replace(SMALL, seed=3))
         upload(rita, "a.conll")
         upload(rita, "b.conll")
-        for name in rita.own_corpora():
-            rita.share("corpus", name, shared=True)
+        for name in rita.corpora.own():
+            rita.access.share("corpus", name, shared=True)
         upload(of("rudi"), "c.conll")  # what others share is none of his
-        assert len(of("rudi").own_corpora()) == 1
+        assert len(of("rudi").corpora.own()) == 1
         with pytest.raises(NotAllowed, match=r"rita has 2 corpora, .*delete one"):
             upload(rita, "c.conll")
 
-    def test_two_uploads_at_once_are_no_more_than_one_person_may_have(self, runs, of, monkeypatch):
+    def test_two_uploads_at_once_are_no_more_than_one_person_may_have(self, app, of, monkeypatch):
         rita, meet = of("rita"), threading.Barrier(2)
         upload(rita, "first.conll", OTHERS)
         read = corpus_import.read
@@ -266,58 +262,58 @@ class TestRuns:
         with ThreadPoolExecutor(2) as both:
             name, refusal = sorted(both.map(kept, ["second", "third"]))
         assert refusal.startswith("rita has 2 corpora, ")
-        assert rita.own_corpora() == {"my-first", name}
-        home = runs.settings.home
+        assert rita.corpora.own() == {"my-first", name}
+        home = app.settings.home
         assert sorted(path.stem for path in (home / "corpora").iterdir()) == ["my-first", name]
-        worked_out = {rita.corpus(replace(SMALL, corpus=each)).checksum[:16] for each in rita.own_corpora()}
+        worked_out = {rita.queries.corpus(replace(SMALL, corpus=each)).checksum[:16] for each in rita.corpora.own()}
         for folder in ("layouts", "overlaps"):
             assert {path.name[:16] for path in (home / folder).iterdir()} == worked_out, folder
 
     def test_a_repetition_belongs_to_whoever_asked_for_it(self, of):
         run = done(of("rita"))
-        of("rita").share("run", run, shared=True)
-        again = of("rudi").resubmit(SMALL).run_id
+        of("rita").access.share("run", run, shared=True)
+        again = of("rudi").runs.resubmit(SMALL).run_id
         assert again == repeat_id(run)
         with pytest.raises(RunNotFound):
-            of("rita").status(again)
+            of("rita").queries.status(again)
 
 
 class TestCorpora:
-    def test_of_somebody_else_are_not_there_by_any_way(self, runs, of):
+    def test_of_somebody_else_are_not_there_by_any_way(self, app, of):
         name = upload(of("rita"))
         config = replace(SMALL, corpus=name)
         rudi = of("rudi")
-        assert name not in [info.name for info in rudi.corpora()]
+        assert name not in [info.name for info in rudi.corpora.all()]
         joined = f"{name}{JOIN}synthetic"
-        by_path = str(runs.settings.home / "corpora" / f"{name}.conll")
+        by_path = str(app.settings.home / "corpora" / f"{name}.conll")
         asked: list[Callable[[], object]] = [
-            lambda: rudi.submit(config),
-            lambda: rudi.submit(replace(SMALL, corpus=f"{name}@1")),
-            lambda: rudi.submit(replace(SMALL, corpus=by_path)),
-            lambda: rudi.plan(config),
-            lambda: rudi.identity(config),
-            lambda: rudi.train_sentences(name),
-            lambda: rudi.train_sentences(by_path),
-            lambda: rudi.train_sentences(joined),
-            lambda: rudi.shared_sentences(joined),
-            lambda: rudi.training_sentences(name, [0]),
-            lambda: rudi.training_sentences(by_path, [0]),
-            lambda: rudi.training_sentences("/etc/passwd", [0]),
-            lambda: rudi.inventory(name),
-            lambda: budget_service.account(rudi, name),
-            lambda: budget_service.set_total(rudi, name, 1.0),
+            lambda: rudi.runs.submit(config),
+            lambda: rudi.runs.submit(replace(SMALL, corpus=f"{name}@1")),
+            lambda: rudi.runs.submit(replace(SMALL, corpus=by_path)),
+            lambda: rudi.previews.plan(config),
+            lambda: rudi.queries.identity(config),
+            lambda: rudi.corpora.train_sentences(name),
+            lambda: rudi.corpora.train_sentences(by_path),
+            lambda: rudi.corpora.train_sentences(joined),
+            lambda: rudi.corpora.shared_sentences(joined),
+            lambda: rudi.corpora.training_sentences(name, [0]),
+            lambda: rudi.corpora.training_sentences(by_path, [0]),
+            lambda: rudi.corpora.training_sentences("/etc/passwd", [0]),
+            lambda: rudi.corpora.statistics(name),
+            lambda: rudi.budgets.state(name),
+            lambda: rudi.budgets.set_total(name, 1.0),
         ]
         for ask in asked:
             with pytest.raises(CorpusError):
                 ask()
-        assert rudi.corpus_overlap(name) is None
-        assert rudi.longest_document(name) is None
-        for change in (lambda: rudi.delete_corpus(name), lambda: rudi.rename_corpus(name, "mine")):
+        assert rudi.corpora.overlap(name) is None
+        assert rudi.previews.longest_document(name) is None
+        for change in (lambda: rudi.corpora.delete(name), lambda: rudi.corpora.rename(name, "mine")):
             with pytest.raises(NotAllowed):
                 change()
-        assert rudi.find(config) is None
-        assert of("rita").train_sentences(name) == runs.train_sentences(name) > 0
-        assert of("rita").training_sentences(name, [0])[0].tokens
+        assert rudi.queries.find(config) is None
+        assert of("rita").corpora.train_sentences(name) == app.corpora.train_sentences(name) > 0
+        assert of("rita").corpora.training_sentences(name, [0])[0].tokens
 
     def test_of_one_name_are_told_apart_and_neither_is_written_over(self, of):
         rita, rudi = of("rita"), of("rudi")
@@ -330,92 +326,92 @@ class TestCorpora:
         zipped = upload(rudi, "news.zip", packed.getvalue())
         assert len({hers, his, zipped}) == 3
         with pytest.raises(CorpusError, match=r"name='news',.* no corpus has"):
-            rudi.rename_corpus(his, "news")
-        assert rita.corpus(replace(SMALL, corpus=hers)).load().train[0].tokens[3] == "Ulm"
+            rudi.corpora.rename(his, "news")
+        assert rita.queries.corpus(replace(SMALL, corpus=hers)).load().train[0].tokens[3] == "Ulm"
 
-    def test_of_one_content_are_one_and_stay_until_the_last_has_let_go(self, runs, of):
+    def test_of_one_content_are_one_and_stay_until_the_last_has_let_go(self, app, of):
         rita, rudi = of("rita"), of("rudi")
         name = upload(rita)
         assert upload(rudi) == name
-        rita.delete_corpus(name)
+        rita.corpora.delete(name)
         with pytest.raises(CorpusError):
-            rita.train_sentences(name)
-        assert rudi.train_sentences(name) > 0
-        rudi.delete_corpus(name)
+            rita.corpora.train_sentences(name)
+        assert rudi.corpora.train_sentences(name) > 0
+        rudi.corpora.delete(name)
         with pytest.raises(CorpusError):
-            runs.train_sentences(name)
+            app.corpora.train_sentences(name)
 
-    def test_a_shared_one_can_be_trained_on_and_runs_on_it_stay_their_owners(self, runs, of):
+    def test_a_shared_one_can_be_trained_on_and_runs_on_it_stay_their_owners(self, app, of):
         rita, rudi = of("rita"), of("rudi")
         name = upload(rita)
-        rita.share("corpus", name, shared=True)
+        rita.access.share("corpus", name, shared=True)
         config = replace(SMALL, corpus=name, data_fraction=1.0)
-        run = rudi.submit(config).run_id
+        run = rudi.runs.submit(config).run_id
         with pytest.raises(RunNotFound):
-            rita.status(run)
+            rita.queries.status(run)
         with pytest.raises(InvalidConfig, match=r"\bhas 1 runs\b"):
-            rita.rename_corpus(name, "other")
+            rita.corpora.rename(name, "other")
         with pytest.raises(NotAllowed, match="somebody else's"):
-            rudi.delete_corpus(name)
-        rita.delete_corpus(name)
-        assert rudi.status(run).state == RunState.QUEUED
-        assert runs.audit_log()[0].deed == "delete corpus"
+            rudi.corpora.delete(name)
+        rita.corpora.delete(name)
+        assert rudi.queries.status(run).state == RunState.QUEUED
+        assert app.access.audit_log()[0].action == "delete corpus"
 
-    def test_an_admin_may_delete_anybodys(self, runs, of):
+    def test_an_admin_may_delete_anybodys(self, app, of):
         name = upload(of("rita"))
-        run = of("rita").submit(replace(SMALL, corpus=name, data_fraction=1.0)).run_id
-        of("ada").delete_corpus(name)
-        for who in (runs, of("rita")):
+        run = of("rita").runs.submit(replace(SMALL, corpus=name, data_fraction=1.0)).run_id
+        of("ada").corpora.delete(name)
+        for who in (app, of("rita")):
             with pytest.raises(RunNotFound):
                 who.status(run)
         assert upload(of("rudi"), content=OTHERS) == name  # the name is free, and nothing of hers goes with it
         with pytest.raises(CorpusError):
-            of("rita").train_sentences(name)
+            of("rita").corpora.train_sentences(name)
 
 
 class TestBudgets:
     def test_of_a_public_corpus_is_an_admins_to_set(self, of):
         with pytest.raises(NotAllowed, match=r"rita .*role admin\b"):
-            budget_service.set_total(of("rita"), "synthetic", 3.0)
-        budget_service.set_total(of("ada"), "synthetic", 3.0)
+            of("rita").budgets.set_total("synthetic", 3.0)
+        of("ada").budgets.set_total("synthetic", 3.0)
         name = upload(of("rita"))
-        assert budget_service.set_total(of("rita"), name, 3.0).budget.epsilon == 3.0
+        assert of("rita").budgets.set_total(name, 3.0).budget.epsilon == 3.0
 
     def test_counts_the_runs_of_all_and_names_ones_own_alone(self, of):
-        budget_service.set_total(of("ada"), "synthetic", 10.0)
-        of("rita").submit(SMALL)
-        hers, his = (budget_service.account(of(name), "synthetic") for name in ("rita", "rudi"))
+        of("ada").budgets.set_total("synthetic", 10.0)
+        of("rita").runs.submit(SMALL)
+        hers, his = (of(name).budgets.state("synthetic") for name in ("rita", "rudi"))
         assert hers.share == his.share > 0
         assert [each.what for each in his.bookings] == [budget_service._OTHERS]
         assert [each.run for each in his.bookings] == [""]
         assert "σ = 1" in hers.bookings[0].what
         with pytest.raises(BudgetExceeded):
-            of("rudi").submit(replace(SMALL, privacy=replace(SMALL.privacy, noise_multiplier=0.3)))
+            of("rudi").runs.submit(replace(SMALL, privacy=replace(SMALL.privacy, noise_multiplier=0.3)))
 
     def test_counts_what_others_ran_before_there_was_one(self, of):
-        of("rita").submit(SMALL)
-        (booking,) = budget_service.set_total(of("ada"), "synthetic", 10.0).bookings
+        of("rita").runs.submit(SMALL)
+        (booking,) = of("ada").budgets.set_total("synthetic", 10.0).bookings
         assert "before there was" in booking.what
-        his = budget_service.account(of("rudi"), "synthetic")
+        his = of("rudi").budgets.state("synthetic")
         assert [(each.run, each.what) for each in his.bookings] == [("", budget_service._OTHERS)]
         name = upload(of("rita"))
-        of("rita").submit(replace(SMALL, corpus=name, data_fraction=1.0))
+        of("rita").runs.submit(replace(SMALL, corpus=name, data_fraction=1.0))
         assert upload(of("rudi")) == name
-        (booking,) = budget_service.set_total(of("rudi"), name, 1000.0).bookings
+        (booking,) = of("rudi").budgets.set_total(name, 1000.0).bookings
         assert booking.what == budget_service._OTHERS
 
 
 class TestTheLog:
-    def test_says_who_did_what(self, runs, of):
-        of("rita").note_sign_in()
-        run = of("rita").submit(SMALL).run_id
-        of("rita").cancel(run)
-        of("vera").authorize("export", "runs.csv", roles.Role.VIEWER)
+    def test_says_who_did_what(self, app, of):
+        of("rita").access.note_sign_in()
+        run = of("rita").runs.submit(SMALL).run_id
+        of("rita").runs.cancel(run)
+        of("vera").access.authorize("export", "runs.csv", roles.Role.VIEWER)
         with pytest.raises(EpsilonError):
-            of("vera").submit(SMALL)
-        runs.delete(run)
+            of("vera").runs.submit(SMALL)
+        app.runs.delete(run)
         assert [
-            (each.person.partition(":")[0], each.action, each.subject, each.refused) for each in runs.audit_log()
+            (each.person.partition(":")[0], each.action, each.subject, each.refused) for each in app.access.audit_log()
         ] == [
             ("shell", "delete", run, False),
             ("vera", "run", run, True),
@@ -424,7 +420,7 @@ class TestTheLog:
             ("rita", "run", run, False),
             ("rita", "sign in", "", False),
         ]
-        assert of("ada").audit_log() == runs.audit_log()
+        assert of("ada").access.audit_log() == app.access.audit_log()
         for name in ("rita", "vera"):
             with pytest.raises(NotAllowed, match=r"\blog\b.*\badmins\b"):
                 of(name).audit_log()
@@ -432,7 +428,7 @@ class TestTheLog:
     def test_is_not_kept_where_nobody_signs_in(self, trained_settings, monkeypatch):
         monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
         alone = Application(trained_settings)
-        alone.submit(SMALL)
-        assert alone.audit_log() == []
-        assert alone.runs_of()[0].owner is None
+        alone.runs.submit(SMALL)
+        assert alone.access.audit_log() == []
+        assert alone.queries.runs_of()[0].owner is None
         alone.close()

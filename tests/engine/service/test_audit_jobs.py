@@ -10,12 +10,12 @@ from engine.config import FederationConfig, PrivacyConfig, SimulationConfig
 from engine.errors import InvalidConfig
 from engine.privacy.audit import applicability
 from engine.records import RunKind, RunState
-from engine.service import Application, audit_jobs, budget_service
+from engine.service import Application, audit_service, budget_service
 from tests.engine.service.test_run_service import SMALL
 
 
 @pytest.fixture
-def runs(trained_settings, monkeypatch):
+def app(trained_settings, monkeypatch):
     """Runs that wait until a test computes them; audits are small."""
     monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
     monkeypatch.setattr(applicability, "CANARIES", 40)
@@ -25,48 +25,48 @@ def runs(trained_settings, monkeypatch):
     made.close()
 
 
-def done(runs: Application, config: SimulationConfig):
-    identity = runs.submit(config).run_id
-    compute(identity, runs.settings, "here")
-    return runs.get(identity)
+def done(app: Application, config: SimulationConfig):
+    identity = app.runs.submit(config).run_id
+    compute(identity, app.settings, "here")
+    return app.queries.get(identity)
 
 
-def test_a_finished_run_is_attacked_and_stays_what_it_is(runs):
+def test_a_finished_run_is_attacked_and_stays_what_it_is(app):
     with pytest.raises(InvalidConfig, match=r"^run=\w+ is .*\bdone\b"):
-        audit_jobs.submit(runs, runs.get(runs.submit(SMALL).run_id))
-    run = done(runs, SMALL)
-    assert audit_jobs.status(runs, run.run_id) is None
-    queued = audit_jobs.submit(runs, run)
-    assert (queued.state, queued.run_id) == (RunState.QUEUED, audit_jobs.audit_id(run.run_id))
-    compute(queued.run_id, runs.settings, "here")
-    assert audit_jobs.status(runs, run.run_id).state == RunState.DONE
-    found = runs.audits()[run.run_id]
+        app.audits.submit(app.queries.get(app.runs.submit(SMALL).run_id))
+    run = done(app, SMALL)
+    assert app.audits.status(run.run_id) is None
+    queued = app.audits.submit(run)
+    assert (queued.state, queued.run_id) == (RunState.QUEUED, audit_service.audit_id(run.run_id))
+    compute(queued.run_id, app.settings, "here")
+    assert app.audits.status(run.run_id).state == RunState.DONE
+    found = app.audits.all()[run.run_id]
     assert (found.white.canaries, found.black.canaries, found.membership.references) == (40, 40, 3)
     assert found.command == f"python -m engine audit --run {run.run_id} --canaries 40 --references 3"
-    assert runs.get(run.run_id) == run
-    assert [each.run.run_id for each in runs.overview()] == [run.run_id]
-    kinds = {each.run.kind: each.run for each in runs.overview(repeats=True)}
+    assert app.queries.get(run.run_id) == run
+    assert [each.run.run_id for each in app.queries.overview()] == [run.run_id]
+    kinds = {each.run.kind: each.run for each in app.queries.overview(repeats=True)}
     assert kinds[RunKind.AUDIT].parent == run.run_id
     assert kinds[RunKind.AUDIT].records == ()
-    assert runs.seeds(SMALL) == [run]
-    assert runs.runs_by_noise(SMALL) == [run]
-    assert audit_jobs.submit(runs, run).state == RunState.QUEUED, "it can be measured again"
+    assert app.queries.seeds(SMALL) == [run]
+    assert app.queries.runs_by_noise(SMALL) == [run]
+    assert app.audits.submit(run).state == RunState.QUEUED, "it can be measured again"
 
 
-def test_an_audit_that_was_stopped_leaves_nothing(runs):
-    run = done(runs, SMALL)
-    identity = audit_jobs.submit(runs, run).run_id
-    runs.cancel(identity)
-    compute(identity, runs.settings, "here")
-    assert audit_jobs.status(runs, run.run_id).state == RunState.CANCELLED
-    assert runs.audits() == {}
+def test_an_audit_that_was_stopped_leaves_nothing(app):
+    run = done(app, SMALL)
+    identity = app.audits.submit(run).run_id
+    app.runs.cancel(identity)
+    compute(identity, app.settings, "here")
+    assert app.audits.status(run.run_id).state == RunState.CANCELLED
+    assert app.audits.all() == {}
 
 
-def test_progress_is_of_the_whole(runs, monkeypatch):
+def test_progress_is_of_the_whole(app, monkeypatch):
     from engine.experiments import audits
 
     told: list[tuple[str, float]] = []
-    audits.audit(SMALL, runs.settings, 40, 3, command="", tell=lambda *now: told.append(now))
+    audits.audit(SMALL, app.settings, 40, 3, command="", tell=lambda *now: told.append(now))
     shares = [share for _, share in told]
     assert shares == sorted(shares)
     assert shares[0] >= 0
@@ -74,7 +74,7 @@ def test_progress_is_of_the_whole(runs, monkeypatch):
     assert len({stage for stage, _ in told}) > 4
 
 
-def test_what_nobody_attacks_is_told_before(runs):
+def test_what_nobody_attacks_is_told_before(app):
     several = replace(SMALL, federation=FederationConfig(clients=2))
     assert applicability.usual(several) == (0, 3)
     assert applicability.trainings(0, 3) == 2.0
@@ -83,9 +83,9 @@ def test_what_nobody_attacks_is_told_before(runs):
     assert applicability.usual(layered) == (0, 3)
 
 
-def test_an_audit_is_a_look_at_a_corpus_with_a_budget(runs):
-    run = done(runs, SMALL)
-    budget_service.set_total(runs, "synthetic", 50.0)
-    audit_jobs.submit(runs, run)
-    now = budget_service.account(runs, "synthetic")
+def test_an_audit_is_a_look_at_a_corpus_with_a_budget(app):
+    run = done(app, SMALL)
+    app.budgets.set_total("synthetic", 50.0)
+    app.audits.submit(run)
+    now = app.budgets.state("synthetic")
     assert budget_service.AUDIT in [each.what for each in now.looks]

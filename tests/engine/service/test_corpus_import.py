@@ -26,8 +26,8 @@ TWO = {"notes": SENTENCES, "other": SENTENCES.replace("lives", "sings")}
 
 
 def test_what_was_read_is_told_and_pages_need_not_read_it_again(settings, monkeypatch):
-    runs, told = Application(settings), []
-    name, found = runs.add_corpus("Case notes.conll", SENTENCES.encode(), told.append)
+    app, told = Application(settings), []
+    name, found = app.corpora.add("Case notes.conll", SENTENCES.encode(), told.append)
     assert name == "my-case-notes"
     assert found.sentences == (48, 6, 6)
     assert found.names == {"PER": 60, "LOC": 60}
@@ -35,15 +35,15 @@ def test_what_was_read_is_told_and_pages_need_not_read_it_again(settings, monkey
     assert all(part in stage for part, stage in zip(("sentences and tags", "names", "fitted on"), told, strict=True))
     monkeypatch.setattr(corpus.CorpusHandle, "load", lambda self: pytest.fail("it was read"))
     config = dataclasses.replace(SMALL, corpus=name, features="contextual")
-    assert runs.train_sentences(name) == 48
-    assert runs.overlap(config).sentences == (48, 6, 6)
-    assert runs.corpus(config).layout.types == ("LOC", "PER")
+    assert app.corpora.train_sentences(name) == 48
+    assert app.queries.overlap(config).sentences == (48, 6, 6)
+    assert app.queries.corpus(config).layout.types == ("LOC", "PER")
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80\x00", b"a O\n" * 20, b"a B-PER extra\nb O\n"])
 def test_what_is_wrong_is_said_with_the_name_of_the_file(settings, data):
     with pytest.raises(CorpusError) as refused:
-        Application(settings).add_corpus("bad & odd.conll", data)
+        Application(settings).corpora.add("bad & odd.conll", data)
     assert str(refused.value).startswith("bad & odd.conll")
     assert str(settings.home) not in str(refused.value)
     assert not list((settings.home / "corpora").iterdir())
@@ -59,33 +59,33 @@ def test_a_file_that_takes_all_memory_takes_nothing_along(settings, monkeypatch)
     monkeypatch.setattr(corpus_import.subprocess, "Popen", small)
     many = "".join(f"w{number} B-PER\nx O\n\n" for number in range(1_200_000)).encode()
     with pytest.raises(CorpusError, match=r"not be read: .* 10 minutes,.* memory"):
-        Application(settings).add_corpus("notes.conll", many)
+        Application(settings).corpora.add("notes.conll", many)
 
 
 def test_one_that_takes_too_long_is_given_up(settings, monkeypatch):
     monkeypatch.setattr(corpus_import, "SECONDS", 0.01)
     with pytest.raises(CorpusError, match="could not be read"):
-        Application(settings).add_corpus("notes.conll", SENTENCES.encode())
+        Application(settings).corpora.add("notes.conll", SENTENCES.encode())
 
 
-def asked(runs: Application, name: str, masked: float = 0.0) -> str:
+def asked(app: Application, name: str, masked: float = 0.0) -> str:
     """A run on a corpus that waits, with what pages work out before it."""
     config = dataclasses.replace(SMALL, corpus=name, data_fraction=1.0)
     if masked:
         config = dataclasses.replace(with_noise(config, 0.0), federation=FederationConfig(masked=masked))
-    identity, on = runs.identity(config), runs.corpus(config)
+    identity, on = app.queries.identity(config), app.queries.corpus(config)
     on.share()
-    RunStore(runs.settings.store_url).submit(identity, config, on.checksum)
-    assert len(runs.plan(config).shards) == len(on.parts)
+    RunStore(app.settings.store_url).submit(identity, config, on.checksum)
+    assert len(app.previews.plan(config).shards) == len(on.parts)
     assert len(on.layout) == on.train_sentences
     overlap(on, FEATURES[-1])
     return identity
 
 
-def done(runs: Application, name: str) -> str:
-    identity = asked(runs, name)
-    compute(identity, runs.settings, "here")
-    assert runs.status(identity).state == RunState.DONE
+def done(app: Application, name: str) -> str:
+    identity = asked(app, name)
+    compute(identity, app.settings, "here")
+    assert app.queries.status(identity).state == RunState.DONE
     return identity
 
 
@@ -93,103 +93,108 @@ class TestItsEnd:
     @pytest.fixture
     def kept(self, trained_settings):
         """A corpus with a run on it."""
-        runs = Application(trained_settings)
-        name, _ = runs.add_corpus("notes.conll", SENTENCES.encode())
-        return runs, name, done(runs, name)
+        app = Application(trained_settings)
+        name, _ = app.corpora.add("notes.conll", SENTENCES.encode())
+        return app, name, done(app, name)
 
     def test_nothing_of_it_remains(self, kept, trained_settings):
-        runs, name, identity = kept
-        checksum = runs.corpus(runs.get(identity).config).checksum[:16]
+        app, name, identity = kept
+        checksum = app.queries.corpus(app.queries.get(identity).config).checksum[:16]
         known = (checksum, identity, name)
         assert len(_named(trained_settings.home, known)) > 4
-        runs.delete_corpus(name)
+        app.corpora.delete(name)
         assert _named(trained_settings.home, known) == []
-        assert runs.runs_of(name) == []
-        assert name not in {info.name for info in runs.corpora()}
+        assert app.queries.runs_of(name) == []
+        assert name not in {info.name for info in app.corpora.all()}
 
     def test_nothing_remains_of_its_splits_and_of_what_it_was_joined_with(self, settings):
         settings = dataclasses.replace(settings, shared="memory://ends")
-        runs = Application(settings)
-        (name, _), (other, _) = (runs.add_corpus(f"{title}.conll", text.encode()) for title, text in TWO.items())
+        app = Application(settings)
+        (name, _), (other, _) = (app.corpora.add(f"{title}.conll", text.encode()) for title, text in TWO.items())
         joined = f"{name}@4{JOIN}{other}"
-        on = {asked(runs, each) for each in (f"{name}@3", joined, f"{other}{JOIN}{name}", f"synthetic{JOIN}{name}@7")}
-        on.add(asked(runs, joined, masked=0.5))
-        apart = asked(runs, other)
+        on = {asked(app, each) for each in (f"{name}@3", joined, f"{other}{JOIN}{name}", f"synthetic{JOIN}{name}@7")}
+        on.add(asked(app, joined, masked=0.5))
+        apart = asked(app, other)
         folders = {each.partition("/")[0] for each in _there(settings)}
         assert folders == {"layouts", "overlaps", "platforms", "corpora-by-checksum"}
-        assert {run.run_id for run in runs.runs_of(name)} == on
-        assert {run.run_id for run in runs.runs_of(other)} > {apart}
+        assert {run.run_id for run in app.queries.runs_of(name)} == on
+        assert {run.run_id for run in app.queries.runs_of(other)} > {apart}
         theirs = [corpus.resolve(each, settings).checksum[:16] for each in (other, "synthetic")]
-        runs.delete_corpus(name)
+        app.corpora.delete(name)
         left = _there(settings)
         assert {each.partition("/")[0] for each in left} == folders - {"platforms"}
         assert [each for each in left if not any(checksum in each for checksum in theirs)] == []
-        assert [run.run_id for run in runs.runs_of()] == [apart]
+        assert [run.run_id for run in app.queries.runs_of()] == [apart]
 
     def test_nothing_remains_of_a_split_that_a_worker_trained_on(self, kept, trained_settings):
-        runs, name, _ = kept
+        app, name, _ = kept
         checksum = corpus.resolve(f"{name}@3", trained_settings).checksum[:16]
-        known = (done(runs, f"{name}@3"), checksum)
+        known = (done(app, f"{name}@3"), checksum)
         assert len({Path(path).parent.name for path in _named(trained_settings.home, known)}) > 3
-        runs.delete_corpus(name)
+        app.corpora.delete(name)
         assert _named(trained_settings.home, known) == []
 
     def test_nothing_remains_where_what_it_was_joined_with_is_gone(self, settings):
-        runs = Application(settings)
-        (name, _), (other, _) = (runs.add_corpus(f"{title}.conll", text.encode()) for title, text in TWO.items())
-        asked(runs, f"{name}@4{JOIN}{other}")
+        app = Application(settings)
+        (name, _), (other, _) = (app.corpora.add(f"{title}.conll", text.encode()) for title, text in TWO.items())
+        asked(app, f"{name}@4{JOIN}{other}")
         (settings.home / "corpora" / f"{other}.conll").unlink()
         assert len(list((settings.home / "platforms").iterdir())) == 1
-        runs.delete_corpus(name)
+        app.corpora.delete(name)
         assert list((settings.home / "platforms").iterdir()) == []
 
     def test_a_run_takes_its_audit_along(self, kept, trained_settings):
-        runs, name, identity = kept
+        app, name, identity = kept
         audit = Audit(
-            run_id=identity, config=runs.get(identity).config, created="", machine="", command="", engine_version=""
+            run_id=identity,
+            config=app.queries.get(identity).config,
+            created="",
+            machine="",
+            command="",
+            engine_version="",
         )
-        for number, end in enumerate((lambda: runs.delete(identity), lambda: runs.delete_corpus(name))):
+        for number, end in enumerate((lambda: app.runs.delete(identity), lambda: app.corpora.delete(name))):
             if number:
-                assert done(runs, name) == identity
-            runs.save_audit(audit)
-            assert runs.audits() == {identity: audit}
+                assert done(app, name) == identity
+            app.audits.save(audit)
+            assert app.audits.all() == {identity: audit}
             end()
-            assert runs.audits() == {}
+            assert app.audits.all() == {}
             assert _named(trained_settings.home, (identity,)) == []
 
     @pytest.mark.parametrize("called", ["{}@3", "{}@3 + synthetic", "synthetic + {}@3"])
     def test_a_name_stays_while_runs_on_a_split_are_called_by_it(self, called, settings):
-        runs = Application(settings)
-        name, _ = runs.add_corpus("notes.conll", SENTENCES.encode())
-        identity = asked(runs, called.format(name))
+        app = Application(settings)
+        name, _ = app.corpora.add("notes.conll", SENTENCES.encode())
+        identity = asked(app, called.format(name))
         with pytest.raises(InvalidConfig, match=r"\bhas 1 runs\b"):
-            runs.rename_corpus(name, "Letters")
-        runs.delete(identity)
-        assert runs.rename_corpus(name, "Letters") == "my-letters"
+            app.corpora.rename(name, "Letters")
+        app.runs.delete(identity)
+        assert app.corpora.rename(name, "Letters") == "my-letters"
 
     def test_a_name_stays_while_runs_are_called_by_it(self, kept):
-        runs, name, identity = kept
+        app, name, identity = kept
         with pytest.raises(InvalidConfig, match=r"\bhas 1 runs\b"):
-            runs.rename_corpus(name, "Letters")
-        runs.delete(identity)
-        assert runs.rename_corpus(name, "Letters of 1904") == "my-letters-of-1904"
-        assert runs.train_sentences("my-letters-of-1904") == 48
+            app.corpora.rename(name, "Letters")
+        app.runs.delete(identity)
+        assert app.corpora.rename(name, "Letters of 1904") == "my-letters-of-1904"
+        assert app.corpora.train_sentences("my-letters-of-1904") == 48
 
     def test_a_name_that_is_taken_is_refused_and_only_own_corpora_end(self, kept):
-        runs, name, identity = kept
-        runs.delete(identity)
-        runs.add_corpus("other.conll", SENTENCES.encode())
+        app, name, identity = kept
+        app.runs.delete(identity)
+        app.corpora.add("other.conll", SENTENCES.encode())
         with pytest.raises(CorpusError, match="other is there"):
-            runs.rename_corpus(name, "Other!")
+            app.corpora.rename(name, "Other!")
         for strange in ("synthetic", "btc", "my-nothing", "../x", f"{name}@3"):
             with pytest.raises(CorpusError):
-                runs.delete_corpus(strange)
+                app.corpora.delete(strange)
             with pytest.raises(CorpusError):
-                runs.rename_corpus(strange, "mine")
-        public = asked(runs, "synthetic")
+                app.corpora.rename(strange, "mine")
+        public = asked(app, "synthetic")
         with pytest.raises(CorpusError, match="corpus='synthetic' is none"):
-            runs.delete_corpus("synthetic")
-        assert [run.run_id for run in runs.runs_of()] == [public]
+            app.corpora.delete("synthetic")
+        assert [run.run_id for run in app.queries.runs_of()] == [public]
 
 
 def _named(home: Path, words: tuple[str, ...]) -> list[str]:

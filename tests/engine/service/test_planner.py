@@ -24,7 +24,7 @@ CORPUS = "conll2003"
 
 
 @pytest.fixture
-def runs(settings):
+def app(settings):
     opened = Application(settings)
     yield opened
     opened.close()
@@ -49,8 +49,8 @@ def line(**fields) -> list[Overview]:
     )
 
 
-def test_a_next_run_has_the_least_noise_that_the_accountant_allows(runs):
-    plan = planner.plan(runs, wanted(epsilon=3.0), line())
+def test_a_next_run_has_the_least_noise_that_the_accountant_allows(app):
+    plan = planner.plan(app, wanted(epsilon=3.0), line())
     (found,) = plan.next_runs
     assert found.candidate.rule == FROM_CURVE
     assert found.candidate.epsilon == 2.0
@@ -66,19 +66,19 @@ def test_a_next_run_has_the_least_noise_that_the_accountant_allows(runs):
     assert replace(found.config, privacy=plan.lines[0][0].config.privacy) == plan.lines[0][0].config
 
 
-def test_a_next_run_that_takes_too_long_or_cannot_be_priced_is_none(runs):
-    assert planner.plan(runs, wanted(epsilon=3.0, seconds=19.0), line()).next_runs == ()
+def test_a_next_run_that_takes_too_long_or_cannot_be_priced_is_none(app):
+    assert planner.plan(app, wanted(epsilon=3.0, seconds=19.0), line()).next_runs == ()
     here = line(clients=5, partition="document")
-    plan = planner.plan(runs, wanted(epsilon=3.0), here)
+    plan = planner.plan(app, wanted(epsilon=3.0), here)
     assert (plan.next_runs, plan.unpriced) == ((), 1), "who holds how much only the corpus tells, which is not here"
     assert "depends on the corpus" in " ".join(words.explanations(plan))
 
 
-def test_more_seeds_are_told_with_their_price(runs):
+def test_more_seeds_are_told_with_their_price(app):
     found = overviews(
         *(made(value, epsilon=1.0, seed=seed, corpus=CORPUS) for seed, value in enumerate((0.52, 0.54, 0.56)))
     )
-    plan = planner.plan(runs, wanted(0.525), found)
+    plan = planner.plan(app, wanted(0.525), found)
     (more,) = plan.next_runs
     assert (more.candidate.rule, more.config.seed, more.epsilon) == (MORE_SEEDS, 3, 1.0)
     assert "F1 ≥ 0.525 can be reached" in words.answer_text(plan)
@@ -86,18 +86,18 @@ def test_more_seeds_are_told_with_their_price(runs):
     assert f"{more.candidate.runs} runs with σ = 1, ε = 1 each" in words.next_text(more)
 
 
-def test_only_the_content_that_the_corpus_has_here_counts(runs):
-    here = runs.corpus(SimulationConfig()).checksum
+def test_only_the_content_that_the_corpus_has_here_counts(app):
+    here = app.queries.corpus(SimulationConfig()).checksum
     found = overviews(made(0.5, checksum=here), *(made(0.9, seed=seed, checksum="1" * 64) for seed in (1, 2)))
-    plan = planner.plan(runs, wanted(0.4, corpus="synthetic"), found)
+    plan = planner.plan(app, wanted(0.4, corpus="synthetic"), found)
     assert plan.evidence.runs == 1
     assert plan.evidence.left_out == {known.OTHER_CONTENT: 2}
     assert words.left_out_lines(plan) == [f"2 runs {known.OTHER_CONTENT}"]
 
 
-def test_what_is_said_where_nothing_reaches_it(runs):
+def test_what_is_said_where_nothing_reaches_it(app):
     def said(target: Target, *found) -> tuple[str, str]:
-        plan = planner.plan(runs, target, overviews(*found))
+        plan = planner.plan(app, target, overviews(*found))
         return words.answer_text(plan), " ".join(words.explanations(plan))
 
     assert said(wanted())[0].startswith("No finished run on CoNLL-2003 ")
@@ -126,9 +126,9 @@ def test_what_is_said_where_nothing_reaches_it(runs):
     assert answer.endswith(" at ε ≤ 1: F1 0.500, at ε = 1.")
 
 
-def test_fields_are_json_without_infinity(runs):
+def test_fields_are_json_without_infinity(app):
     found = [*line(), *overviews(made(0.9, epsilon=math.inf, corpus=CORPUS))]
-    plan = planner.plan(runs, wanted(0.85), found)
+    plan = planner.plan(app, wanted(0.85), found)
     assert [each.candidate.rule for each in plan.next_runs] == [BEYOND]
     fields = json.loads(json.dumps(words.plan_fields(plan), allow_nan=False))
     assert fields["settings"] == []

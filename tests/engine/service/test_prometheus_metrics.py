@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from engine.records import RunState
-from engine.service import Application, budget_service, prometheus_metrics
+from engine.service import Application, prometheus_metrics
 from tests.engine.factories import SMALL
 
 BOTH_STORES = pytest.mark.parametrize("settings", ["SQLite", "PostgreSQL"], indirect=True)
@@ -20,14 +20,14 @@ def read(runs: Application) -> dict[tuple[str, ...], float]:
 
 @BOTH_STORES
 def test_queue_states_and_budgets_are_told(settings):
-    runs = Application(settings)
-    budget_service.set_total(runs, "synthetic", 3.0)
-    store = runs.book
+    app = Application(settings)
+    app.budgets.set_total("synthetic", 3.0)
+    store = app._context.store
     for number in range(3):
         store.submit(f"{number:016}", SMALL, "checksum")
     store.claim(f"{0:016}", "here/1")
     store.fail(f"{1:016}", "It failed.")
-    found = read(runs)
+    found = read(app)
     states = {str(state): found["epsilon_runs", str(state)] for state in RunState}
     assert states == {"queued": 1, "running": 1, "done": 0, "failed": 1, "cancelled": 0}
     assert 0 < found["epsilon_queue_seconds",] < 600
@@ -36,7 +36,7 @@ def test_queue_states_and_budgets_are_told(settings):
     assert found["epsilon_cluster_up",] == found["epsilon_workers",] == 0
     assert found["epsilon_budget", "synthetic", "1e-05", "sentence"] == 3
     assert found["epsilon_budget_booked", "synthetic", "1e-05", "sentence"] == 0
-    runs.close()
+    app.close()
 
 
 def test_an_empty_store_is_said_to_be_empty(settings):
@@ -54,8 +54,8 @@ def test_a_store_that_cannot_be_read_is_told_as_such(settings):
 
 
 def test_a_book_that_was_changed_by_hand_is_told(settings):
-    runs = Application(settings)
-    budget_service.set_total(runs, "synthetic", 3.0)
+    app = Application(settings)
+    app.budgets.set_total("synthetic", 3.0)
     with sqlite3.connect(settings.home / "runs.sqlite") as connection:
         connection.execute("UPDATE bookings SET entry = replace(entry, '3.0', '9.0')")
-    assert read(runs)["epsilon_store_up",] == 0
+    assert read(app)["epsilon_store_up",] == 0

@@ -24,9 +24,9 @@ def published(tmp_path_factory) -> Iterator[Application]:
 
     home = tmp_path_factory.mktemp("home")
     settings = replace(Settings.from_environment(), home=home, store_url=f"sqlite:///{home}/runs.sqlite")
-    runs = Application(replace(settings, published=REPOSITORY / "cached_results"))
-    yield runs
-    runs.close()
+    app = Application(replace(settings, published=REPOSITORY / "cached_results"))
+    yield app
+    app.close()
 
 
 @pytest.mark.parametrize("ending", table_export.KINDS)

@@ -16,74 +16,76 @@ PUBLISHED = REPOSITORY / "cached_results"
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def app(tmp_path_factory):
     """With the published taggers; the process takes seconds to start."""
     home = tmp_path_factory.mktemp("home")
     opened = Application(
         Settings(home=home, data_dir=None, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=PUBLISHED)
     )
     yield opened
-    process = opened._tagging_client._process
+    process = opened._client._process
     opened.close()
     assert process is None or process.poll() is not None
 
 
 @pytest.fixture(scope="module")
-def paper(runs):
+def paper(app):
     """The tagger that needs no language model."""
-    return next(offer.run.run_id for offer in runs.available_models() if offer.epsilon == published_taggers.PAPER)
+    return next(
+        offer.run.run_id for offer in app.tagging.available_models() if offer.epsilon == published_taggers.PAPER
+    )
 
 
-def test_a_text_is_tagged_and_the_process_stays_for_the_next(runs, paper):
+def test_a_text_is_tagged_and_the_process_stays_for_the_next(app, paper):
     said: list[str] = []
-    runs.close()
+    app.close()
     text = "Germany beat France in Paris."
-    (tagged,) = runs.tag(text, [paper], said.append).tagged.values()
+    (tagged,) = app.tagging.tag(text, [paper], said.append).tagged.values()
     assert said[0] == "starting the taggers"
     assert [text[start:end] for start, end in tagged.spans] == ["Germany", "beat", "France", "in", "Paris", "."]
     first = tagged.entities[0]
     assert (text[first.start : first.end], first.type) == ("Germany", "LOC")
-    process = runs._tagging_client._process
-    assert runs.tag("\ud800\x00 <b>", [paper]).tagged[paper].tags
-    assert runs._tagging_client._process is process
+    process = app._client._process
+    assert app.tagging.tag("\ud800\x00 <b>", [paper]).tagged[paper].tags
+    assert app._client._process is process
 
 
-def test_a_request_that_was_left_is_passed_over(runs, paper, monkeypatch):
+def test_a_request_that_was_left_is_passed_over(app, paper, monkeypatch):
     class LeftError(Exception):
         pass
 
     def leave(process):
         raise LeftError
 
-    runs.tag("Warm.", [paper])
+    app.tagging.tag("Warm.", [paper])
     with monkeypatch.context() as here:
-        here.setattr(runs._tagging_client, "_line", leave)
+        here.setattr(app._client, "_line", leave)
         for text in ("Germany.", "France."):
             with pytest.raises(LeftError):
-                runs.tag(text, [paper])
-    assert len(runs.tag("One two three four.", [paper]).tagged[paper].spans) == 5
+                app.tagging.tag(text, [paper])
+    assert len(app.tagging.tag("One two three four.", [paper]).tagged[paper].spans) == 5
 
 
-def test_the_process_ends_with_who_started_it(runs, paper):
-    runs.tag("Warm.", [paper])
-    process = runs._tagging_client._process
+def test_the_process_ends_with_who_started_it(app, paper):
+    app.tagging.tag("Warm.", [paper])
+    process = app._client._process
     process.stdin.close()
     assert process.wait(30) == 0
-    assert runs.tag("One two.", [paper]).tagged[paper].spans == ((0, 3), (4, 7), (7, 8))
+    assert app.tagging.tag("One two.", [paper]).tagged[paper].spans == ((0, 3), (4, 7), (7, 8))
 
 
-def test_a_process_that_ended_is_started_again(runs, paper):
-    runs.tag("Warm.", [paper])
-    runs._tagging_client._process.kill()
-    runs._tagging_client._process.wait()
-    assert runs.tag("One two.", [paper]).tagged[paper].spans == ((0, 3), (4, 7), (7, 8))
+def test_a_process_that_ended_is_started_again(app, paper):
+    app.tagging.tag("Warm.", [paper])
+    app._client._process.kill()
+    app._client._process.wait()
+    assert app.tagging.tag("One two.", [paper]).tagged[paper].spans == ((0, 3), (4, 7), (7, 8))
 
 
-def test_one_that_breaks_down_again_and_again_is_said(runs, paper, monkeypatch):
-    runs.close()
+def test_one_that_breaks_down_again_and_again_is_said(app, paper, monkeypatch):
+    app.close()
     monkeypatch.setattr(desks.sys, "executable", "/bin/false")
     with pytest.raises(TrainingFailed, match=r"process .*broke down"):
-        runs.tag("One.", [paper])
+        app.tagging.tag("One.", [paper])
 
 
 def test_a_tagger_that_was_changed_is_refused_and_the_others_answer(trained_settings, tmp_path, paper):
@@ -93,10 +95,10 @@ def test_a_tagger_that_was_changed_is_refused_and_the_others_answer(trained_sett
     for path in PUBLISHED.glob("conll2003-*.json"):
         shutil.copy(path, folder)
     opened = Application(replace(trained_settings, published=folder))
-    other = next(offer.run.run_id for offer in opened.available_models() if offer.epsilon == "1")
+    other = next(offer.run.run_id for offer in opened.tagging.available_models() if offer.epsilon == "1")
     path = folder / paths.model_name(other)
     path.write_bytes(path.read_bytes()[:-1] + b"x")
-    answer = opened.tag("Germany.", [other, paper])
+    answer = opened.tagging.tag("Germany.", [other, paper])
     opened.close()
     assert list(answer.tagged) == [paper]
     assert all(part in answer.missing[other] for part in ("refused", "changed"))
@@ -106,9 +108,9 @@ def test_a_tagger_that_was_changed_is_refused_and_the_others_answer(trained_sett
     ("text", "reason"),
     [("", "is empty"), (" \n\t", "is empty"), ("x" * (MOST_CHARACTERS + 1), "has 20,001 characters, expected at most")],
 )
-def test_texts_that_are_none_are_refused_here(runs, paper, text, reason):
+def test_texts_that_are_none_are_refused_here(app, paper, text, reason):
     with pytest.raises(InvalidConfig, match=reason):
-        runs.tag(text, [paper])
+        app.tagging.tag(text, [paper])
 
 
 def test_the_users_own_taggers_are_offered_after_the_published_ones(trained_settings):
@@ -116,14 +118,14 @@ def test_the_users_own_taggers_are_offered_after_the_published_ones(trained_sett
     from engine.store.run_store import RunStore
     from tests.engine.factories import SMALL
 
-    runs = Application(replace(trained_settings, published=PUBLISHED))
-    identity = runs.identity(SMALL)
-    RunStore(trained_settings.store_url).submit(identity, SMALL, runs.corpus(SMALL).checksum)
-    assert identity not in [offer.run.run_id for offer in runs.available_models()]
+    app = Application(replace(trained_settings, published=PUBLISHED))
+    identity = app.queries.identity(SMALL)
+    RunStore(trained_settings.store_url).submit(identity, SMALL, app.queries.corpus(SMALL).checksum)
+    assert identity not in [offer.run.run_id for offer in app.tagging.available_models()]
     compute(identity, trained_settings, "here")
-    *published, own = runs.available_models()
+    *published, own = app.tagging.available_models()
     assert [offer.epsilon for offer in published] == ["inf", "8", "3", "1", "0.76"]
     assert (own.run.run_id, own.epsilon) == (identity, None)
     assert own.run.final.test
-    assert set(runs.tag("Dear Ann,", [identity]).tagged) == {identity}
-    runs.close()
+    assert set(app.tagging.tag("Dear Ann,", [identity]).tagged) == {identity}
+    app.close()

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 
 from engine.errors import BudgetExceeded, RunNotFound, StoreError
-from engine.privacy.budget import Budget, BudgetState
+from engine.privacy.budget import Budget, BudgetState, ChargeRequest
 from engine.records import PlatformRecord
 from engine.store import privacy_ledger
-from engine.store.privacy_ledger import ChargeRequest
 from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL, provenance, record
 

@@ -257,11 +257,11 @@ class TestHarm:
 
 def test_the_door_keeps_it_in_the_home(settings):
     published.write(with_seed(1), settings.published)
-    runs = Application(settings)
-    assert [run.config.seed for run in runs.published()] == [1]
+    app = Application(settings)
+    assert [run.config.seed for run in app.queries.published()] == [1]
     assert (settings.home / published_index.NAME).is_file()
-    assert runs.get(with_seed(1).run_id).records == with_seed(1).records
-    assert runs.overview()[0].last_record == record(2)
+    assert app.queries.get(with_seed(1).run_id).records == with_seed(1).records
+    assert app.queries.overview()[0].last_record == record(2)
 
 
 def test_a_look_at_the_folder_holds_for_a_while_or_until_somebody_publishes(folder, monkeypatch):

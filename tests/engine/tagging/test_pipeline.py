@@ -27,8 +27,10 @@ TAGS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
 @pytest.fixture(scope="module")
 def found() -> dict[str, Model]:
     """The published taggers."""
-    runs = Application(dataclasses.replace(Settings.from_environment(), published=PUBLISHED))
-    return {offer.epsilon: runs.model(offer.run.run_id) for offer in runs.available_models() if offer.epsilon}
+    app = Application(dataclasses.replace(Settings.from_environment(), published=PUBLISHED))
+    return {
+        offer.epsilon: app.models.load(offer.run.run_id) for offer in app.tagging.available_models() if offer.epsilon
+    }
 
 
 @pytest.fixture(scope="module")
@@ -111,9 +113,9 @@ def test_other_features_than_a_tagger_knows_are_refused(warm):
 class TestPublished:
     def test_each_belongs_to_its_run_and_all_of_them_are_small(self, found):
         assert list(found) == ["inf", "8", "3", "1", "0.76"]
-        runs = Application(dataclasses.replace(Settings.from_environment(), published=PUBLISHED))
+        app = Application(dataclasses.replace(Settings.from_environment(), published=PUBLISHED))
         for name, model in found.items():
-            run = runs.get(model.run_id)
+            run = app.queries.get(model.run_id)
             assert run.published
             assert run.config == model.config == published_taggers.asked_for(name)
             assert model.epsilon == run.final.privacy.epsilon
@@ -126,8 +128,8 @@ class TestPublished:
         """The paper's tagger alone: the others' features take minutes."""
         settings = Settings.from_environment()
         scored = _scores(found["0.76"], settings)
-        runs = Application(dataclasses.replace(settings, published=PUBLISHED))
-        assert scored.f1 == pytest.approx(runs.get(found["0.76"].run_id).final.test.f1, abs=0.002)
+        app = Application(dataclasses.replace(settings, published=PUBLISHED))
+        assert scored.f1 == pytest.approx(app.queries.get(found["0.76"].run_id).final.test.f1, abs=0.002)
 
     def test_good_practice_finds_plain_names(self, warm, found, in_context):
         text = "Angela Merkel met officials of the United Nations in Geneva on Monday."

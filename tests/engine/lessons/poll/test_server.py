@@ -283,7 +283,7 @@ def test_this_machines_address_is_one_of_a_local_network(monkeypatch):
             def getsockname(self):
                 return found, 40000
 
-        monkeypatch.setattr("engine.lessons.poll.local_address.socket.socket", Probe)
+        monkeypatch.setattr("engine.lessons.poll.network.socket.socket", Probe)
 
     answers("192.168.1.5")
     assert local_address() == "192.168.1.5"

@@ -1,0 +1,71 @@
+"""Trained taggers that runs have saved."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from engine.access.roles import Role
+from engine.errors import RunNotFound, StoreError
+from engine.service import reproducibility
+from engine.service.access_service import AccessService
+from engine.service.context import ServiceContext
+from engine.service.run_queries import RunQueries
+from engine.store import paths, published_models
+
+if TYPE_CHECKING:
+    from engine.training.model import Model
+
+
+class ModelService:
+    """Load and delete saved taggers. Methods raise EpsilonError with a sentence for the user."""
+
+    def __init__(self, context: ServiceContext, access: AccessService, queries: RunQueries) -> None:
+        self._context, self._access, self._queries = context, access, queries
+
+    def load(self, identity: str, platform: int = 0) -> "Model":
+        """The tagger of a run that is done, or of one of its platforms, counted from 0: the user's own, else a
+        published one. Raises RunNotFound if none was kept, StoreError, also where the file is another run's."""
+        from engine.training.model import Model
+
+        self._queries.require_visible(identity)
+        name = paths.model_name(identity, platform)
+        if path := self._context.settings.artefacts.get(name):
+            model = Model.load(path)
+            if identity not in (model.run_id, reproducibility.repeat_id(model.run_id)):
+                raise StoreError(f"The tagger {path.name} is refused: it is that of run {model.run_id}.")
+            return model
+        if not (self._context.settings.published / name).is_file():
+            raise RunNotFound(f"run {identity} has no tagger that was kept: run it again to have one")
+        return published_models.read(name, self._context.settings.published)
+
+    def exists(self, identity: str) -> bool:
+        """Whether the tagger of a run is here, kept or published. Raises RunNotFound, StoreError."""
+        self._queries.require_visible(identity)
+        name = paths.model_name(identity)
+        return bool(self._context.settings.artefacts.get(name)) or (self._context.settings.published / name).is_file()
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of the taggers that each run has kept. Raises StoreError."""
+        found: dict[str, int] = {}
+        for name, size in self._context.settings.artefacts.sizes(paths.MODELS).items():
+            run = paths.run_of_model(name)
+            found[run] = found.get(run, 0) + size
+        return self._queries.only_visible(found)
+
+    def delete(self, identities: Iterable[str] | None = None) -> None:
+        """Remove the taggers of these runs, by default all that were kept; runs and records stay. Raises NotAllowed,
+        StoreError."""
+        if identities is None:
+            self._access.authorize("forget taggers", "all", Role.ADMIN)
+        else:
+            identities = list(identities)
+            for identity in identities:
+                self._access.authorize("forget taggers", identity)
+                self._access.require_owner("run", identity)
+        self.remove(identities)
+
+    def remove(self, identities: Iterable[str] | None) -> None:
+        """Remove saved taggers without asking for permission; None removes all of them."""
+        wanted = None if identities is None else set(identities)
+        for name in self._context.settings.artefacts.sizes(paths.MODELS):
+            if wanted is None or paths.run_of_model(name) in wanted:
+                self._context.settings.artefacts.remove(name)
