@@ -24,19 +24,19 @@ from playwright.sync_api import sync_playwright
 
 from benchmarks.dashboard import FLAGS, answers, seconds_until
 from benchmarks.report import finish, markdown
+from engine import setup_status
 from engine.hardware import machine_class
 from engine.settings import REPOSITORY
-from engine.setup import status
 from tests.browser import chromium
 
 BEFORE = ("virtual environment", "packages")
 """Parts that are made before there is a page."""
 BEHIND = (
-    status.VECTORS,
-    status.TRAINING,
-    status.TENSORFLOW,
-    status.LANGUAGE_MODEL,
-    status.BYTE_CODE,
+    setup_status.VECTORS,
+    setup_status.TRAINING,
+    setup_status.TENSORFLOW,
+    setup_status.LANGUAGE_MODEL,
+    setup_status.BYTE_CODE,
 )
 DONE = "Set-up is done."
 LIMIT = 3600
@@ -117,7 +117,7 @@ def measure(cached: bool) -> dict[str, float]:
                 process.wait(60)
     parts = terminal.parts()
     found |= {f"part: {name}": seconds for name, (seconds, _) in parts.items()}
-    found["compiled"] = parts[status.TRAINING][1]
+    found["compiled"] = parts[setup_status.TRAINING][1]
     found["all"] = terminal.said(DONE) or 0.0
     found["own"] = found["page"] - sum(parts[name][0] for name in BEFORE)
     return {name: round(seconds, 1) for name, seconds in found.items()}

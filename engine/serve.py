@@ -16,10 +16,10 @@ import threading
 import time
 from pathlib import Path
 
+from engine import setup_status
 from engine.access import roles
 from engine.errors import EpsilonError, InvalidConfig
 from engine.settings import REPOSITORY, Settings
-from engine.setup import status as setup_status
 from engine.setup.progress import say
 
 SET_UP = [sys.executable, "-m", "engine.setup.background_install"]

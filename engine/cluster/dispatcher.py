@@ -16,12 +16,12 @@ from typing import Any
 
 import psutil
 
+from engine import setup_status
 from engine.cluster.supervisor import ClusterFiles
 from engine.errors import EpsilonError, StoreError
 from engine.hardware import lower_priority, processor
 from engine.records import RunState
 from engine.settings import Settings
-from engine.setup import status
 from engine.store.run_store import RunStore, Unfinished
 
 LOOK_SECONDS, SHARED_SECONDS = 5.0, 1.0
@@ -49,7 +49,7 @@ IDLE_SECONDS = 60
 """After so long without work a cluster that never had an owner ends."""
 MOST_WORKERS, WORKER_BYTES = 8, 1_200_000_000
 """Workers on this machine at most, and the memory that each is taken to need."""
-FOR_WARMTH = (status.VECTORS, status.TRAINING)
+FOR_WARMTH = (setup_status.VECTORS, setup_status.TRAINING)
 """Parts of set-up that a worker of this machine needs to be warm: if it waited for them, a run that is asked for
 meanwhile could not say that it does so too."""
 SILENT_SECONDS = 30
@@ -182,7 +182,7 @@ class Dispatcher:
         """Look once; returns whether anything is queued or running here."""
         if self._client.status in ("closing", "closed") and not self._connected_anew():
             return True
-        if self.settings.scheduler or not (self._warm or status.being_made(FOR_WARMTH)):
+        if self.settings.scheduler or not (self._warm or setup_status.being_made(FOR_WARMTH)):
             self._warm_up()
         try:
             for run_id, future in list(self._given.items()):

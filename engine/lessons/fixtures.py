@@ -66,10 +66,10 @@ class LessonModel:
 
 def load(settings: Settings, tell: Callable[[str], None] = lambda stage: None) -> LessonModel:
     """The bench of this process. tell: is told what it waits for. Raises CorpusError, VectorsMissing, StoreError."""
-    from engine.setup import status
+    from engine import setup_status
     from engine.training import compile_cache
 
-    status.wait_for({status.VECTORS, status.TRAINING}, tell)
+    setup_status.wait_for({setup_status.VECTORS, setup_status.TRAINING}, tell)
     if not compile_cache.is_fresh():
         from engine.training.compilation import compile_what_is_missing
 

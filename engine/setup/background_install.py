@@ -8,8 +8,8 @@ next start where it was.
 import signal
 import sys
 
+from engine import setup_status
 from engine.hardware import lower_priority
-from engine.setup import status
 from engine.setup.install import make_missing
 from engine.setup.progress import say
 
@@ -22,7 +22,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     lower_priority(NICENESS)
     try:
-        with status.alone(lambda: None):
+        with setup_status.alone(lambda: None):
             failed = make_missing(over=False)
     except KeyboardInterrupt:  # Ctrl-C reaches all that `make run` has started
         return 128 + signal.SIGINT

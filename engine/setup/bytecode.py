@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine.setup import status
+from engine import setup_status
 
 _FILES = 100
 """Handed to a process at a time."""
@@ -46,7 +46,7 @@ def _packages() -> Path:
 
 
 def _stamp() -> Path:
-    return status.FOLDER / "byte-code"
+    return setup_status.FOLDER / "byte-code"
 
 
 def _installed() -> str:

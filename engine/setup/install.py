@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.setup import Failed, bytecode, packages, status
+from engine import setup_status
+from engine.setup import Failed, bytecode, packages
 from engine.setup import progress as setup_progress
 from engine.setup.progress import say
-from engine.setup.status import Progress
+from engine.setup_status import Progress
 
 VECTORS = "en_core_web_md"
 """The word vectors of a plain set-up; the published runs use them."""
@@ -38,7 +39,7 @@ packages that fetch models, which nothing here does: they are not in the list, a
 QUICK = ("--timeout", "5", "--retries", "0")
 """pip options for places that may be out of reach: seconds to wait for an answer, and no second try."""
 
-EXCUSED = {status.VECTORS, status.LANGUAGE_MODEL, status.BYTE_CODE}
+EXCUSED = {setup_status.VECTORS, setup_status.LANGUAGE_MODEL, setup_status.BYTE_CODE}
 """Parts without which set-up counts as done: they may be out of reach, and there is much to do without them."""
 
 
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     if chosen.pages:
         return 0 if ready_for_pages() else 1
-    with status.alone(waiting()):
+    with setup_status.alone(waiting()):
         if not install_packages(packages.TESTS if chosen.tests else packages.PRODUCT):
             return 1
         failed = set(make_missing(over=True))
@@ -96,15 +97,15 @@ def ready_for_pages() -> bool:
     """Install what pages need, and leave word of what is missing for who makes it behind them; False if pip fails."""
     environment = Path(sys.prefix)
     if not packages.installed(packages.PRODUCT, environment, light=True):
-        with status.alone(waiting()):
+        with setup_status.alone(waiting()):
             if not install_packages(packages.PRODUCT, light=True):
                 return False
     missing = tuple(part.name for part in PARTS if not part.there())
-    known = status.look()
+    known = setup_status.look()
     if missing and not (known and known.under_way):
-        status.tell(Progress(parts=missing))
+        setup_status.tell(Progress(parts=missing))
     elif not missing:
-        status.all_is_there()
+        setup_status.all_is_there()
     return True
 
 
@@ -129,13 +130,13 @@ def make_missing(*, over: bool) -> dict[str, str]:
     now = Progress(parts=tuple(part.name for part in missing))
     for number, part in enumerate(missing):
         now = replace(now, over=number, step="")
-        status.tell(now)
+        setup_status.tell(now)
         if sentence := make(part, over=over, tell=_Told(now)):
             now = replace(now, failed=now.failed | {part.name: sentence})
     if now.failed:
-        status.tell(replace(now, over=len(missing), step=""))
+        setup_status.tell(replace(now, over=len(missing), step=""))
     else:
-        status.all_is_there()
+        setup_status.all_is_there()
     return now.failed
 
 
@@ -171,7 +172,7 @@ class _Told:
     def __call__(self, step: str) -> None:
         if time.monotonic() - self._last > 0.5:
             self._last = time.monotonic()
-            status.tell(replace(self._now, step=step))
+            setup_status.tell(replace(self._now, step=step))
 
 
 def fetch_vectors(name: str, progress: Callable[[str], None]) -> None:
@@ -252,18 +253,18 @@ def vectors_installed(name: str) -> bool:
 
 PARTS = (
     Part(
-        name=status.VECTORS,
+        name=setup_status.VECTORS,
         there=lambda: vectors_installed(VECTORS),
         make=lambda progress: fetch_vectors(VECTORS, progress),
     ),
-    Part(name=status.TRAINING, there=training_is_compiled, make=compile_training),
+    Part(name=setup_status.TRAINING, there=training_is_compiled, make=compile_training),
     Part(
-        name=status.TENSORFLOW,
+        name=setup_status.TENSORFLOW,
         there=lambda: packages.installed(packages.PRODUCT, Path(sys.prefix)),
         make=fetch_heavy,
     ),
-    Part(name=status.LANGUAGE_MODEL, there=language_model_installed, make=fetch_language_model),
-    Part(name=status.BYTE_CODE, there=bytecode.there, make=bytecode.make),
+    Part(name=setup_status.LANGUAGE_MODEL, there=language_model_installed, make=fetch_language_model),
+    Part(name=setup_status.BYTE_CODE, there=bytecode.there, make=bytecode.make),
 )
 """What pages can do without, in the order in which it is made: what any run needs comes first."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine import corpus as corpora
-from engine import embeddings
+from engine import embeddings, setup_status
 from engine.config import SimulationConfig, engine_version, run_id
 from engine.corpus import AnyCorpus, CorpusHandle
 from engine.corpus.sentences import tags_of
@@ -23,7 +23,6 @@ from engine.records import EntityScores
 from engine.scoring import score
 from engine.seeds import Secrets, Seeds
 from engine.settings import Settings
-from engine.setup import status
 from engine.taggers import Tagger, build, splits_of
 from engine.taggers.decoding import Decoder
 from engine.training import compile_cache
@@ -116,12 +115,12 @@ def prepare(
 
 def wait_for_parts(config: SimulationConfig, settings: Settings, tell: Callable[[str], None]) -> None:
     """Wait while parts of set-up are being made that this run, or its tagger, cannot do without."""
-    needed = {status.VECTORS, status.TRAINING}
+    needed = {setup_status.VECTORS, setup_status.TRAINING}
     if config.features in embeddings.IN_CONTEXT:
-        needed |= {status.TENSORFLOW, status.LANGUAGE_MODEL}
+        needed |= {setup_status.TENSORFLOW, setup_status.LANGUAGE_MODEL}
     if settings.backend == "tensorflow":
-        needed.add(status.TENSORFLOW)
-    status.wait_for(needed, tell)
+        needed.add(setup_status.TENSORFLOW)
+    setup_status.wait_for(needed, tell)
 
 
 def compile_parts(settings: Settings, tell: Callable[[str], None]) -> None:

@@ -8,11 +8,11 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 from numba.core.event import Event, Listener, install_listener
 
+from engine import setup_status
 from engine.errors import EpsilonError, StoreError
 from engine.privacy.mechanisms import add_gaussian_noise
 from engine.privacy.noise_check.kernels import compile_measuring
 from engine.seeds import Secrets
-from engine.setup import status
 from engine.taggers.decoding import Decoder
 from engine.training import compile_cache
 from engine.training.averaging import compile_averaging
@@ -47,7 +47,7 @@ def compile_what_is_missing(tell: Callable[[str], None]) -> None:
     tell: told what goes on; it may raise."""
     with ExitStack() as held:
         with suppress(StoreError):  # nobody may write to the environment: each process keeps its own
-            held.enter_context(status.alone(lambda: tell("waiting for another process that compiles")))
+            held.enter_context(setup_status.alone(lambda: tell("waiting for another process that compiles")))
         if not compile_cache.is_fresh():
             tell("compiling the training step, once; some minutes")
             compile_everything(lambda step: tell(f"compiling the training step, once: {step}"))

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from engine.setup import status
-from engine.setup.status import Progress
+from engine import setup_status
+from engine.setup_status import Progress
 from pages.shared import address
 
 POLL_SECONDS = 2.0
@@ -11,7 +11,7 @@ POLL_SECONDS = 2.0
 
 def show() -> None:
     """A sentence above the page; nothing, and nothing that polls, where all is there."""
-    progress = status.look()
+    progress = setup_status.look()
     if progress and progress.under_way:
         st.fragment(_going_on, run_every=POLL_SECONDS)()
     elif progress:
@@ -20,7 +20,7 @@ def show() -> None:
 
 
 def _going_on() -> None:
-    progress = status.look()
+    progress = setup_status.look()
     if progress is None or not progress.under_way:
         st.rerun()  # the whole page: polling ends, and what has come in is there to choose
     with st.container(key="set_up"):

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, TimeoutError, expect
 
+from engine import setup_status
 from engine.config import PrivacyConfig
-from engine.setup import status
-from engine.setup.status import Progress
+from engine.setup_status import Progress
 from tests.browser.driving import ROOT, address, answer, answers, free_port, wait_for
 
 SMALL = "?corpus=synthetic&data_fraction=0.05&noise_multiplier=1&batch_size=8&hidden_size=8&epochs=8"
@@ -401,7 +401,7 @@ def test_a_reader_looks_at_what_a_person_is_promised(dashboard, page):
 SERVER = """
 import runpy, sys
 from pathlib import Path
-from engine.setup import status as readiness
+from engine import setup_status as readiness
 readiness.FOLDER = Path(sys.argv.pop(1))
 runpy.run_module("pages.startup.server", run_name="__main__")
 """
@@ -411,7 +411,7 @@ runpy.run_module("pages.startup.server", run_name="__main__")
 @pytest.fixture
 def being_set_up(tmp_path, monkeypatch):
     """The address of a dashboard behind which set-up goes on."""
-    monkeypatch.setattr(status, "FOLDER", tmp_path)
+    monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
     port = free_port()
     options = [
         "run",
@@ -423,8 +423,8 @@ def being_set_up(tmp_path, monkeypatch):
         "--server.address",
         "localhost",
     ]
-    with status.alone(lambda: None):
-        status.tell(Progress(parts=("word vectors", "training step")))
+    with setup_status.alone(lambda: None):
+        setup_status.tell(Progress(parts=("word vectors", "training step")))
         server = subprocess.Popen(
             [sys.executable, "-c", SERVER, str(tmp_path), *options],
             cwd=ROOT,
@@ -440,7 +440,7 @@ def test_set_up_behind_the_page_is_told_as_it_goes_on_and_no_longer_when_it_is_d
     page.goto(being_set_up)
     told = page.locator(".st-key-set_up")
     expect(told).to_contain_text("0 of 2 parts done, now: word vectors")
-    status.tell(Progress(parts=("word vectors", "training step"), over=1, step="5 of 62 functions"))
+    setup_status.tell(Progress(parts=("word vectors", "training step"), over=1, step="5 of 62 functions"))
     expect(told).to_contain_text("1 of 2 parts done, now: training step (5 of 62 functions)")
-    status.all_is_there()
+    setup_status.all_is_there()
     expect(told).to_have_count(0)

@@ -11,14 +11,14 @@ from typing import Any
 import psutil
 import pytest
 
+from engine import setup_status
 from engine.cluster import dispatcher as dispatcher_process
 from engine.cluster import remote_workers, worker
 from engine.cluster.supervisor import ClusterFiles
 from engine.errors import ClusterError, RunStopped, StoreUnavailable
 from engine.records import RunState
 from engine.settings import REPOSITORY
-from engine.setup import status as setup_status
-from engine.setup.status import Progress
+from engine.setup_status import Progress
 from engine.store.run_store import RunStore
 from tests.engine.factories import SMALL
 

@@ -10,18 +10,18 @@ from collections.abc import Callable
 
 import pytest
 
-from engine import serve
+from engine import serve, setup_status
 from engine.errors import StoreError
 from engine.settings import REPOSITORY
-from engine.setup import Failed, background_install, install, packages, status
+from engine.setup import Failed, background_install, install, packages
 from engine.setup.install import Part
-from engine.setup.status import Progress
+from engine.setup_status import Progress
 
 ONE_PART = """
 import os, sys, time
 from pathlib import Path
-from engine.setup import status as readiness
-from engine.setup import background, install
+from engine import setup_status as readiness
+from engine.setup import background_install as background, install
 
 folder = readiness.FOLDER = Path(sys.argv[1])
 
@@ -41,7 +41,7 @@ sys.exit(background.main())
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(status, "FOLDER", tmp_path)
+    monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
     return tmp_path
 
 
@@ -72,12 +72,12 @@ def wait_for(condition: Callable[[], object]) -> None:
 def test_two_servers_have_it_made_once_at_low_priority(begin, folder):
     both = begin(), begin()
     wait_for((folder / "begun").exists)
-    assert status.look().under_way
+    assert setup_status.look().under_way
     (folder / "go").touch()
     said = [process.communicate()[1] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert (folder / "begun").read_text() == f"{min(19, os.nice(0) + background_install.NICENESS)}\n"
-    assert status.look() is None
+    assert setup_status.look() is None
     assert sorted(text.count("the part: half of it") for text in said) == [0, 1]
     assert all(text.endswith("Set-up is done.\n") for text in said)
 
@@ -87,11 +87,11 @@ def test_ended_before_it_is_done_it_is_left_undone_and_goes_on_at_the_next_start
     wait_for((folder / "begun").exists)
     first.send_signal(signal.SIGTERM)
     assert first.wait() == 128 + signal.SIGTERM
-    left = status.look()
+    left = setup_status.look()
     assert (left.under_way, left.left, left.failed) == (False, ("the part",), {})
     (folder / "go").touch()
     assert begin().wait() == 0
-    assert status.look() is None
+    assert setup_status.look() is None
 
 
 def parts(monkeypatch, **makes) -> list[str]:
@@ -123,13 +123,13 @@ def test_what_fails_is_said_with_what_to_do_and_the_rest_is_made(monkeypatch, ca
     assert failed["vectors"] == "No vectors could be had; the next set-up tries again."
     assert "(ValueError: LLVM)" in failed["training"]
     assert "`make setup` tries again" in failed["training"]
-    seen = status.look()
+    seen = setup_status.look()
     assert (seen.failed, seen.left, seen.under_way) == (failed, (), False)
     said = capsys.readouterr().err
     assert all(sentence in said for sentence in failed.values())
     assert install.make_missing(over=False) == {}
     assert made == ["other", "vectors", "training"]
-    assert status.look() is None
+    assert setup_status.look() is None
 
 
 def test_what_is_there_is_not_made_again(monkeypatch):
@@ -141,7 +141,13 @@ def test_what_is_there_is_not_made_again(monkeypatch):
 
 @pytest.mark.parametrize(
     ("fails", "code"),
-    [(None, 0), (status.VECTORS, 0), (status.LANGUAGE_MODEL, 0), (status.TRAINING, 1), ("en_core_web_lg", 1)],
+    [
+        (None, 0),
+        (setup_status.VECTORS, 0),
+        (setup_status.LANGUAGE_MODEL, 0),
+        (setup_status.TRAINING, 1),
+        ("en_core_web_lg", 1),
+    ],
 )
 def test_in_front_all_is_made_and_the_exit_code_tells_what_must_not_be_missing(monkeypatch, fails, code):
     def make(name):
@@ -150,7 +156,7 @@ def test_in_front_all_is_made_and_the_exit_code_tells_what_must_not_be_missing(m
 
         return fail if name == fails else lambda *_: None
 
-    names = (status.VECTORS, status.TRAINING, status.LANGUAGE_MODEL)
+    names = (setup_status.VECTORS, setup_status.TRAINING, setup_status.LANGUAGE_MODEL)
     made = parts(monkeypatch, **{name: make(name) for name in names})
     monkeypatch.setattr(install, "install_packages", lambda listed: listed == packages.TESTS)
     monkeypatch.setattr(install, "vectors_installed", lambda name: False)
@@ -182,33 +188,33 @@ class TestBeforeThePages:
         made = parts(monkeypatch, vectors=lambda: None, training=lambda: None)
         assert install.ready_for_pages()
         assert made == []
-        assert status.look() == Progress(parts=("vectors", "training"))
+        assert setup_status.look() == Progress(parts=("vectors", "training"))
 
     def test_who_is_at_it_goes_on_telling(self, monkeypatch):
         parts(monkeypatch, vectors=lambda: None, training=lambda: None)
-        with status.alone(lambda: None):
-            status.tell(Progress(parts=("vectors", "training"), over=1))
+        with setup_status.alone(lambda: None):
+            setup_status.tell(Progress(parts=("vectors", "training"), over=1))
             assert install.ready_for_pages()
-            assert status.look().over == 1
+            assert setup_status.look().over == 1
 
     def test_where_nothing_is_missing_no_process_is_started(self, monkeypatch):
         parts(monkeypatch)
-        status.tell(Progress(parts=("vectors",)))  # of a set-up that was killed when all was done
+        setup_status.tell(Progress(parts=("vectors",)))  # of a set-up that was killed when all was done
         assert install.ready_for_pages()
-        assert status.look() is None
+        assert setup_status.look() is None
         monkeypatch.setattr(serve, "SET_UP", ["no such command"])
         assert serve.start_set_up() is None
 
     def test_the_server_starts_once_set_up_is_under_way(self, monkeypatch, folder):
-        status.tell(Progress(parts=("the part",)))
+        setup_status.tell(Progress(parts=("the part",)))
         monkeypatch.setattr(serve, "SET_UP", [sys.executable, "-c", ONE_PART, str(folder)])
         process = serve.start_set_up()
-        assert status.look().under_way
+        assert setup_status.look().under_way
         serve.stop(process)
         assert process.returncode
 
 
 def test_a_folder_that_cannot_be_written_is_named(folder):
     (folder / "locks").write_text("no folder")
-    with pytest.raises(StoreError, match="locks"), status.alone(lambda: None):
+    with pytest.raises(StoreError, match="locks"), setup_status.alone(lambda: None):
         pass

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.setup import bytecode, status
+from engine import setup_status
+from engine.setup import bytecode
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def packages(tmp_path, monkeypatch):
         (folder / name / "module.py").write_text("x = 1\n")
         (folder / f"{name}-1.0.dist-info").mkdir()
     (folder / "two" / "template.py").write_text("{{ this is no Python }\n")
-    monkeypatch.setattr(status, "FOLDER", tmp_path)
+    monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
     monkeypatch.setattr(bytecode, "_packages", lambda: folder)
     return folder
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine import corpus
+from engine import corpus, setup_status
 from engine.config import FederationConfig, PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.embeddings import contamination
 from engine.errors import CorpusError, InvalidConfig, RunStopped, VectorsMissing
@@ -16,8 +16,7 @@ from engine.privacy.accounting import epsilon
 from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets
 from engine.settings import BACKENDS
-from engine.setup import status
-from engine.setup.status import Progress
+from engine.setup_status import Progress
 from engine.simulation.recorder import report_steps
 from engine.simulation.run import simulate
 from engine.simulation.setup import prepare
@@ -225,17 +224,17 @@ def test_compiling_is_said_where_it_must_happen(trained_settings, monkeypatch, f
 def test_a_run_that_comes_before_set_up_is_done_waits_for_what_it_needs_and_says_so(
     trained_settings, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(status, "FOLDER", tmp_path)
-    parts = (status.VECTORS, status.TRAINING, status.TENSORFLOW, status.LANGUAGE_MODEL)
+    monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
+    parts = (setup_status.VECTORS, setup_status.TRAINING, setup_status.TENSORFLOW, setup_status.LANGUAGE_MODEL)
     stages = []
 
     def hear(stage, progress):
         stages.append(stage)
         if "waiting" in stage:
-            status.tell(Progress(parts=parts, over=len(stages)))
+            setup_status.tell(Progress(parts=parts, over=len(stages)))
 
-    with status.alone(lambda: None):
-        status.tell(Progress(parts=parts))
+    with setup_status.alone(lambda: None):
+        setup_status.tell(Progress(parts=parts))
         next(simulate(SMALL, trained_settings, on_stage=hear))
     first, second, third, *_ = stages
     assert all(part in first for part in ("waiting", " 0 of 4 parts", "word vectors"))
@@ -254,10 +253,10 @@ def test_a_run_that_needs_tensorflow_waits_for_it(settings, tmp_path, monkeypatc
     def hear(stage, progress):
         raise Heard(stage)
 
-    monkeypatch.setattr(status, "FOLDER", tmp_path)
-    status.tell(Progress(parts=(status.VECTORS, status.TENSORFLOW), over=1))
+    monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
+    setup_status.tell(Progress(parts=(setup_status.VECTORS, setup_status.TENSORFLOW), over=1))
     run = simulate(config, dataclasses.replace(settings, backend=backend), on_stage=hear)
-    with status.alone(lambda: None), pytest.raises(Heard, match="now: TensorFlow"):
+    with setup_status.alone(lambda: None), pytest.raises(Heard, match="now: TensorFlow"):
         next(run)
 
 

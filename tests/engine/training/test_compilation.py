@@ -12,8 +12,8 @@ import pytest
 from numba import njit
 from numba.core.event import install_listener
 
+from engine import setup_status
 from engine.errors import RunStopped
-from engine.setup import status
 from engine.training import compilation, compile_cache
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -63,7 +63,7 @@ def test_a_run_compiles_nothing_that_set_up_has_not(trained_settings) -> None:
 @pytest.fixture
 def stamp(tmp_path, monkeypatch) -> None:
     """Nothing is compiled yet, and nobody is at it."""
-    monkeypatch.setattr(status, "FOLDER", tmp_path)
+    monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
     monkeypatch.setattr(compile_cache, "_STAMP", tmp_path / "__pycache__" / "compiled")
     monkeypatch.setattr(compile_cache, "_BEGUN", tmp_path / "__pycache__" / "compiling")
 

@@ -6,15 +6,15 @@ import threading
 
 import pytest
 
+from engine import setup_status
 from engine.errors import RunStopped
 from engine.settings import REPOSITORY
-from engine.setup import status
-from engine.setup.status import TRAINING, VECTORS, Progress
+from engine.setup_status import TRAINING, VECTORS, Progress
 
 HOLDS = """
 import sys
 from pathlib import Path
-from engine.setup import status as readiness
+from engine import setup_status as readiness
 readiness.FOLDER = Path(sys.argv[1])
 with readiness.alone(lambda: None):
     print("held", flush=True)
@@ -25,7 +25,7 @@ PROGRESS = Progress(parts=(VECTORS, TRAINING), over=1, step="5 of 62 functions",
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(status, "FOLDER", tmp_path)
+    monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
     return tmp_path
 
 
@@ -42,60 +42,60 @@ def holder(folder):
 
 
 def test_where_nothing_is_known_to_be_missing_there_is_nothing_to_say():
-    assert status.look() is None
-    assert status.being_made([VECTORS]) is None
+    assert setup_status.look() is None
+    assert setup_status.being_made([VECTORS]) is None
 
 
 def test_what_is_told_is_seen_and_that_somebody_is_at_it(holder):
-    status.tell(PROGRESS)
-    seen = status.look()
+    setup_status.tell(PROGRESS)
+    seen = setup_status.look()
     assert seen.under_way
     assert seen.parts == PROGRESS.parts
     assert seen.left == (TRAINING,)
     assert all(part in seen.where for part in ("1 of 2 parts", "training step (5 of 62"))
     assert seen.failed == {VECTORS: "No."}
-    assert status.being_made([TRAINING]) == seen
-    assert status.being_made([VECTORS]) is None
-    status.all_is_there()
-    assert status.look() is None
+    assert setup_status.being_made([TRAINING]) == seen
+    assert setup_status.being_made([VECTORS]) is None
+    setup_status.all_is_there()
+    assert setup_status.look() is None
 
 
 def test_who_is_killed_is_at_it_no_more(holder):
-    status.tell(PROGRESS)
+    setup_status.tell(PROGRESS)
     holder.kill()
     holder.wait()
-    assert not status.look().under_way
-    status.wait_for([TRAINING], pytest.fail)
+    assert not setup_status.look().under_way
+    setup_status.wait_for([TRAINING], pytest.fail)
 
 
 @pytest.mark.parametrize("written", ["", "[]", '{"parts": 3}', '{"parts": ["a"], "unknown": 1}', "\0"])
 def test_a_file_that_cannot_be_read_says_nothing(folder, written):
     (folder / "set-up.json").write_text(written)
-    assert status.look() is None
+    assert setup_status.look() is None
 
 
 def test_who_waits_is_told_how_far_it_is_and_goes_on_when_its_parts_are_over(holder):
-    status.tell(Progress(parts=(VECTORS, TRAINING)))
+    setup_status.tell(Progress(parts=(VECTORS, TRAINING)))
     said = []
 
     def waiting(words):
         said.append(words)
-        status.tell(Progress(parts=(VECTORS, TRAINING, "more"), over=len(said)))
+        setup_status.tell(Progress(parts=(VECTORS, TRAINING, "more"), over=len(said)))
 
-    status.wait_for([VECTORS, TRAINING], waiting)
+    setup_status.wait_for([VECTORS, TRAINING], waiting)
     first, second = said
     assert all(part in first for part in ("waiting", " 0 of 2 parts", "word vectors"))
     assert all(part in second for part in ("waiting", " 1 of 3 parts", "training step"))
 
 
 def test_who_waits_may_give_up(holder):
-    status.tell(PROGRESS)
+    setup_status.tell(PROGRESS)
 
     def stop(words):
         raise RunStopped(words)
 
     with pytest.raises(RunStopped):
-        status.wait_for([TRAINING], stop)
+        setup_status.wait_for([TRAINING], stop)
 
 
 def test_only_one_has_the_lock(holder):
@@ -103,7 +103,7 @@ def test_only_one_has_the_lock(holder):
     entered = threading.Event()
 
     def enter():
-        with status.alone(waits.set):
+        with setup_status.alone(waits.set):
             entered.set()
 
     thread = threading.Thread(target=enter)
