@@ -286,22 +286,22 @@ class TestNoiseCheck:
     def test_what_was_looked_at_is_told_layer_by_layer(self):
         opened = "\n".join(messages.check_paragraphs(CLOSE)).replace("\u00a0", " ")
         assert cells(opened, "LSTM forwards") == ["99.90 %", "100 % ± 0.42 %"]
-        assert cells(opened, "each weight was measured") == ["34 times or more", ""]
+        assert cells(opened, "Measurements of each weight") == ["34 or more", ""]
         assert cells(opened, "normal distribution") == ["0.021 %", "near 0"]
         assert cells(opened, "÷ σ · C") == ["+0.31 ± 1.01", "0 ± 1"]
-        assert cells(opened, "largest gap") == ["0.00012 clip norms", "0"]
-        assert figures(row(opened, "largest gap")[0]) == ["6", "4"]
+        assert cells(opened, "largest difference") == ["0.00012 clip norms", "0"]
+        assert figures(row(opened, "largest difference")[0]) == ["6", "4"]
         assert "once in a million" in opened
         assert "clipping at 6 of 55 steps" in opened
         assert "engine 5" not in opened
         lines = "\n".join(check_lines(CLOSE))
         assert lines.startswith("Noise check passed, 55 steps measured")
-        assert "What the check cannot see:" in lines
+        assert "Limits of the check:" in lines
 
     def test_sums_that_rounding_hides_are_not_called_equal(self):
         opened = "\n".join(messages.check_paragraphs(dataclasses.replace(CLOSE, looks_counted=0, largest_gap=0.0)))
-        assert cells(opened, "largest gap")[0] == "hidden by rounding"
-        assert figures(row(opened, "largest gap")[0]) == ["6", "0"]
+        assert cells(opened, "largest difference")[0] == "hidden by rounding"
+        assert figures(row(opened, "largest difference")[0]) == ["6", "0"]
 
     def test_the_check_of_engine_5_says_what_it_did_not_look_at(self):
         for said in ("\n".join(messages.check_paragraphs(check())), "\n".join(check_lines(check()))):

@@ -92,7 +92,7 @@ def _guarantee(evidence: Evidence) -> list[Answer]:
             "2.5",
             "Is ε compared only with guarantees of the same unit and δ?",
             Held.NOT,
-            "This report lists published values of ε with their units. None of them is directly comparable with this ε.",
+            "This report lists published values of ε with their units. None of them is directly comparable with it.",
         ),
         Answer("2.6", "Are no other results released from the same data without noise?", Held.NOT, _releases(evidence)),
     ]

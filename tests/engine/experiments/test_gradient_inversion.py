@@ -73,7 +73,7 @@ def test_of_a_secure_sum_the_sum_alone_is_read(settings):
 def test_an_audit_of_a_federation_reads_messages(settings):
     found = audits.audit(config_of(clients=100, noise_multiplier=1.0), settings, 0, command="")
     assert found.server
-    assert audit_text(found).startswith("A curious server")
+    assert audit_text(found).startswith("Honest-but-curious server")
     central = SimulationConfig(features="vectors", privacy=PrivacyConfig(noise_multiplier=1.0))
     assert audits.audit(central, settings, 0, command="").server is None
 

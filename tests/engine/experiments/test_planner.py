@@ -109,12 +109,12 @@ def grade_by_hand(values: list[float], at_least: float) -> EvidenceLevel:
     """With SciPy's own interval."""
     mean = statistics.fmean(values)
     if len(values) == 1:
-        return EvidenceLevel.ONCE if mean >= at_least else EvidenceLevel.MISSED
+        return EvidenceLevel.SINGLE_RUN if mean >= at_least else EvidenceLevel.BELOW
     error = statistics.stdev(values) / math.sqrt(len(values))
     low, high = stats.t.interval(0.95, len(values) - 1, mean, error) if error else (mean, mean)
     if mean >= at_least:
-        return EvidenceLevel.SURELY if low >= at_least else EvidenceLevel.PROBABLY
-    return EvidenceLevel.NOT_EXCLUDED if high >= at_least else EvidenceLevel.MISSED
+        return EvidenceLevel.SIGNIFICANT if low >= at_least else EvidenceLevel.MEAN_ABOVE
+    return EvidenceLevel.POSSIBLE if high >= at_least else EvidenceLevel.BELOW
 
 
 @trials(max_examples=60, deadline=None)
@@ -137,7 +137,7 @@ def test_exactly_the_settings_of_a_brute_force_filter(drawn, per, every, epsilon
         mine = (two_digits(spent), two_digits(took), min(grades))
         if (
             spent < math.inf
-            and min(grades) >= EvidenceLevel.ONCE
+            and min(grades) >= EvidenceLevel.SINGLE_RUN
             and spent <= (epsilon or 9)
             and took <= (seconds or 99)
         ):
@@ -160,14 +160,14 @@ def test_exactly_the_settings_of_a_brute_force_filter(drawn, per, every, epsilon
 def test_the_grades() -> None:
     found = [made(value, epsilon=1.0, seed=seed) for seed, value in enumerate((0.79, 0.81, 0.82))]
     for at_least, grade in (
-        (0.70, EvidenceLevel.SURELY),
-        (0.80, EvidenceLevel.PROBABLY),
-        (0.81, EvidenceLevel.NOT_EXCLUDED),
-        (0.90, EvidenceLevel.MISSED),
+        (0.70, EvidenceLevel.SIGNIFICANT),
+        (0.80, EvidenceLevel.MEAN_ABOVE),
+        (0.81, EvidenceLevel.POSSIBLE),
+        (0.90, EvidenceLevel.BELOW),
     ):
         (judged,) = answered(found, thresholds=f1(at_least)).compared
         assert judged.grade == grade
-    assert answered(found[:1], thresholds=f1(0.79)).best[0].grade == EvidenceLevel.ONCE
+    assert answered(found[:1], thresholds=f1(0.79)).best[0].grade == EvidenceLevel.SINGLE_RUN
     (judged,) = answered(found, thresholds=f1(0.81)).compared
     assert judged.hits == 2
     assert judged.margin == pytest.approx((0.79 + 0.81 + 0.82) / 3 - 0.81)
@@ -274,7 +274,7 @@ def test_empty_stores_one_run_and_runs_without_noise() -> None:
         ({}, "the target is empty"),
         ({"epsilon": 0.0}, "epsilon=0.0"),
         ({"seconds": math.nan}, "seconds=nan"),
-        ({"thresholds": f1(0.5) * 2}, "asked for twice"),
+        ({"thresholds": f1(0.5) * 2}, "given twice"),
         ({"epsilon": 1.0, "clients": 0}, "clients=0"),
         ({"epsilon": 1.0, "delta": 1.0}, "delta=1.0"),
     ],

@@ -118,11 +118,11 @@ def test_the_first_recipe_is_not_the_one_that_was_chosen_on_conll_and_the_best_w
     assert quick[0].training.learning_rate != good.training.learning_rate
     assert quick[0].privacy.clip_norm != good.privacy.clip_norm
     assert study.first == tuning.RANDOM
-    assert "validation part" in reports.study_origin(study)
-    assert "not good practice" in reports.study_origin(study)
+    assert "validation set" in reports.study_origin(study)
+    assert "not the recommended settings" in reports.study_origin(study)
     other = reports.study_origin(dataclasses.replace(study, first="good practice"))
-    assert "good practice" in other
-    assert "not good practice" not in other
+    assert "uses the recommended settings" in other
+    assert "not the recommended settings" not in other
     winner = study.winner
     assert winner is not None
     assert winner.f1 == max(trial.f1 for trial in study.trials)
@@ -170,11 +170,14 @@ def test_what_the_trials_would_have_cost_is_booked_with_its_delta(settings, quic
     expected = min(as_epsilon(total, order) for order, total in totals.items())
     assert study.booked_composed == pytest.approx(expected, rel=1e-4)
     said = reports.study_cost(study)
-    assert all(part in said for part in ("(synthetic) nothing", "(ε = 9, δ = 3e-5)", "basic composition"))
+    assert all(
+        part in said
+        for part in ("no privacy cost for Letters and notes (synthetic)", "(ε = 9, δ = 3e-5)", "basic composition")
+    )
     assert "1/n" not in said
     crowd = dataclasses.replace(study, trials=study.trials * 8)  # 24 δ = 2.4e-4 is above 1/4,400 = 2.3e-4
     assert "not below 1/n = 0.00023" in reports.study_cost(crowd)
-    assert all(part in said for part in (f"ε = {study.booked_composed:.3g} at δ = 1e-5", "only", "fixed beforehand"))
+    assert all(part in said for part in (f"ε = {study.booked_composed:.3g} at δ = 1e-5", "only", "fixed in advance"))
 
 
 def test_the_runs_of_a_winner_add_up(settings, quick, rough, elsewhere):
@@ -242,7 +245,7 @@ def test_the_total_must_be_there_before_and_stays_what_it_is(settings, quick, ro
     with pytest.raises(InvalidConfig, match="begun without a total"):
         searched(settings, 2, budget=None)
     old = reports.study_cost(dataclasses.replace(study, budget=None))
-    assert "no total" in old
+    assert "no privacy budget" in old
 
 
 def test_the_same_corpus_under_another_name_is_the_same_corpus(settings, quick, rough, tmp_path):
@@ -308,7 +311,7 @@ def test_a_study_from_before_checksums_were_kept_is_read(settings):
     assert {trial.seed for trial in study.trials} == {0}
     said = reports.study_cost(study)
     assert all(part in said for part in ("(ε = 72, δ = 0.00024)", "basic composition"))
-    assert all(part in said for part in ("Each run", "CoNLL-2003", "costs ε = 3,", "add up"))
+    assert all(part in said for part in ("Each run", "CoNLL-2003", "costs ε = 3;", "composed"))
     assert dataclasses.replace(study, development="conll2003").private
 
 
