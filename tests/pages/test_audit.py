@@ -84,7 +84,7 @@ def test_what_a_server_reads_stands_beside_its_noise():
     alone = made_up(0, white=None, black=None, membership=None)
     (only,) = groups({"a": alone})
     assert only.claimed == 3.0
-    assert "nothing beyond frequent words" in messages.answer(only)
+    assert "only frequent words" in messages.answer(only)
     assert server_text(found, sigma).endswith("only frequent words; up to σ = 0 it reconstructs some words")
     read = server_text(found, 0.0)
     assert figures(read[read.index("100 words") :])[:3] == ["100", "100 %", "200"]

@@ -311,12 +311,12 @@ class TestNoiseCheck:
 
     def test_whole_clients_have_blind_spots_of_their_own(self):
         opened = "\n".join(messages.check_paragraphs(dataclasses.replace(CLOSE, unit="client", looks=0)))
-        assert "any update is taken as it comes" in opened
+        assert "clips each update as received" in opened
         assert "clipping at" not in opened
 
     def test_what_tests_of_sabotage_do_not_see_is_told(self):
         lines = "\n".join(check_lines(CLOSE))
-        assert "noise that is cut off beyond four standard deviations passes" in lines
+        assert "does not detect noise truncated beyond four standard deviations" in lines
         assert "Where few steps draw most of the sentences, one that is in each sample" in lines
         assert "adds between 0.01 and 1 % of the noise's variance" in lines
         assert "in each sample" not in "\n".join(check_lines(dataclasses.replace(CLOSE, batch_std_planned=None)))
