@@ -1,8 +1,8 @@
 """Ablation from the paper settings to the recommended settings, one change per step, at equal ε.
 
 dp-fl-ner trains every weight of a BiLSTM from scratch with small batches, which loses much accuracy at a given ε.
-Public features, few weights, large Poisson batches and Adam recover most of it (Ponomareva et al. 2023, section 5; De et al.
-2022; Tramèr and Boneh 2021).
+Public features, few weights, large Poisson batches and Adam recover most of it (Ponomareva et al. 2023, section 5; De
+et al. 2022; Tramèr and Boneh 2021).
 """
 
 import math

@@ -2,9 +2,9 @@
 
 FedNER's clients send the gradient of the shared layers only (section 3.2). It seems sufficient to clip each sentence's
 part of *that* gradient to C and to add noise to it. But the private head is trained on the same sentences without
-noise, and the gradients of all other sentences depend on it. One sentence therefore changes the sum by more than C, and this
-noise gives no ε. Here one sentence is removed, and an attacker who knows everything else guesses whether it was used.
-No other part of the engine trains in this way, and none of these numbers is shown as an ε.
+noise, and the gradients of all other sentences depend on it. One sentence therefore changes the sum by more than C,
+and this noise gives no ε. Here one sentence is removed, and an attacker who knows everything else guesses whether it
+was used. No other part of the engine trains in this way, and none of these numbers is shown as an ε.
 
 *Honest* training is that of the engine: noise on the gradient of all weights, including the private head.
 """

@@ -81,7 +81,7 @@ def test_an_audit_of_a_federation_reads_messages(settings):
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        (SimulationConfig(), "clients=1: to read words in messages, expected more than 1"),
+        (SimulationConfig(), "clients=1; gradient inversion expects more than 1"),
         (config_of(training=TrainingConfig(optimiser="adam", learning_rate=0.01)), "optimiser='adam'"),
         (SimulationConfig(features="contextual", federation=FederationConfig(clients=2)), "features='contextual'"),
     ],
