@@ -280,7 +280,7 @@ class TestNoiseCheck:
         assert messages.check_label(check("It is off.")) == ":red[Noise check failed]"
         opened = "\n".join(messages.check_paragraphs(check("It is off.")))
         assert cells(opened, "each weight, σ · C") == ["1.4998", "1.5 ± 0.005"]
-        assert cells(opened, "gradient of 80 sentences") == ["1.5", "at most 1.5"]
+        assert cells(opened, "gradient norm of 80 sentences") == ["1.5", "at most 1.5"]
         assert "- It is off." in opened
 
     def test_what_was_looked_at_is_told_layer_by_layer(self):
@@ -317,7 +317,10 @@ class TestNoiseCheck:
     def test_what_tests_of_sabotage_do_not_see_is_told(self):
         lines = "\n".join(check_lines(CLOSE))
         assert "does not detect noise truncated beyond four standard deviations" in lines
-        assert "Where few steps draw most of the sentences, one that is in each sample" in lines
+        assert (
+            "Where few steps sample most of the sentences, the check cannot detect a sentence that is in every sample"
+            in lines
+        )
         assert "adds between 0.01 and 1 % of the noise's variance" in lines
         assert "in each sample" not in "\n".join(check_lines(dataclasses.replace(CLOSE, batch_std_planned=None)))
         assert "Where few rounds draw most of the clients" in "\n".join(

@@ -431,7 +431,7 @@ def what(cell: Cell) -> str:
     return ", ".join(parts)
 
 
-def share_reported(seconds: Mapping[str, float]) -> float:
+def share_printed(seconds: Mapping[str, float]) -> float:
     """Return the share of Table 2's seconds that its reported rows take; keys of ``seconds`` are from :func:`what`."""
     reported = [taken for method, taken in seconds.items() if not method.endswith((ALONE_AS_OFTEN, PARTED))]
     return sum(reported) / sum(seconds.values())

@@ -236,13 +236,13 @@ def test_the_total_must_be_there_before_and_stays_what_it_is(settings, quick, ro
     with pytest.raises(InvalidConfig, match="expected none"):
         tuning.existing_trials(None, 3.0, "synthetic", elsewhere, settings, budget=9.0)
     study = searched(settings, 1, budget=20.0, seeds=1)
-    with pytest.raises(InvalidConfig, match="total of ε = 20"):
+    with pytest.raises(InvalidConfig, match="budget of ε = 20"):
         searched(settings, 2, budget=30.0)
     with pytest.raises(InvalidConfig, match="expected at most 1"):
         tuning.existing_trials(None, 3.0, "synthetic", "synthetic", settings, budget=20.0, seeds=2)
     assert "--budget 20 --seeds 1" in study.command
     tuning_studies.write(dataclasses.replace(study, budget=None, order=None), settings.home)
-    with pytest.raises(InvalidConfig, match="begun without a total"):
+    with pytest.raises(InvalidConfig, match="started without a budget"):
         searched(settings, 2, budget=None)
     old = reports.study_cost(dataclasses.replace(study, budget=None))
     assert "no privacy budget" in old
@@ -270,7 +270,7 @@ def test_the_same_corpus_under_another_name_is_the_same_corpus(settings, quick, 
     study = next(tuning.search(begun(copy), 1, settings))
     assert tuning.existing_trials("s", 3.0, copy, first, settings, budget=BUDGET).trials == study.trials
     written(tmp_path / "copies" / "b.conll", some[:301])
-    with pytest.raises(InvalidConfig, match="changed since"):
+    with pytest.raises(InvalidConfig, match="has changed since"):
         begun(copy)
 
 
