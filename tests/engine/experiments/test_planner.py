@@ -60,7 +60,7 @@ def made(
     delta: float = 1e-5,
     **fields: object,
 ) -> tuple[Run, RoundRecord]:
-    """A finished run and its last record. ε is said by whoever makes it up, as σ = 1 ÷ ε where no other is given."""
+    """A finished run and its last record. ε is given by the caller, with σ = 1 ÷ ε by default."""
     private = not math.isinf(epsilon)
     fields = {"noise_multiplier": 1 / epsilon if private else 0.0, "delta": delta, "seed": seed} | fields
     config = SimulationConfig.from_flat(fields)
@@ -279,7 +279,7 @@ def test_empty_stores_one_run_and_runs_without_noise() -> None:
         ({"epsilon": 1.0, "delta": 1.0}, "delta=1.0"),
     ],
 )
-def test_a_target_that_cannot_be_is_refused_with_its_value(fields, word) -> None:
+def test_an_invalid_target_is_refused_with_its_value(fields, word) -> None:
     with pytest.raises(InvalidConfig, match=word):
         target(**fields)
 
@@ -376,7 +376,7 @@ def test_a_band_says_nothing_where_there_is_one_run_and_widens_where_intervals_c
 
 
 def test_the_error_of_the_fit_is_that_of_predicting_new_means() -> None:
-    """Held against the true error of predicting a fresh mean at each inner place, from curves through the others."""
+    """Compared with the true error of predicting a fresh mean at each inner place, from curves through the others."""
     random = np.random.default_rng(3)
     said, true = [], []
     for _ in range(400):

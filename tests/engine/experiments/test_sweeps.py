@@ -81,7 +81,7 @@ def test_an_empty_file_is_the_default(tmp_path: Path) -> None:
         ("seeds = 10000\n[grid]\nclients = [1, 2]", "20,000 runs, expected at most 10,000"),
     ],
 )
-def test_what_is_wrong_is_named_with_the_file(tmp_path: Path, text: str, words: str) -> None:
+def test_errors_name_the_file_and_the_field(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(InvalidConfig) as error:
         sweeps.read(written(tmp_path, text))
     assert words in str(error.value)
