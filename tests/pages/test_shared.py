@@ -321,9 +321,9 @@ class TestNoiseCheck:
             "Where few steps sample most of the sentences, the check cannot detect a sentence that is in every sample"
             in lines
         )
-        assert "adds between 0.01 and 1 % of the noise's variance" in lines
-        assert "in each sample" not in "\n".join(check_lines(dataclasses.replace(CLOSE, batch_std_planned=None)))
-        assert "Where few rounds draw most of the clients" in "\n".join(
+        assert "adds between 0.01 and 1 % of the noise variance" in lines
+        assert "in every sample" not in "\n".join(check_lines(dataclasses.replace(CLOSE, batch_std_planned=None)))
+        assert "Where few rounds sample most of the clients" in "\n".join(
             check_lines(dataclasses.replace(CLOSE, unit="client"))
         )
 

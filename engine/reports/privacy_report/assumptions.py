@@ -59,8 +59,8 @@ def rows(evidence: Evidence) -> list[Assumption]:
     ]
     if evidence.promises:
         return assumptions
-    builders = (_noise, _clipping, _sampling) if evidence.check else ()
-    builders += (_public,) if evidence.verdict is Verdict.BROKEN else ()
+    builders = [_noise, _clipping, _sampling] if evidence.check else []
+    builders += [_public] if evidence.verdict is Verdict.BROKEN else []
     explained = {build(evidence).name for build in builders}
     return [
         Assumption(row.name, Held.NOT, row.why if row.name in explained else nothing(evidence)) for row in assumptions
