@@ -81,7 +81,7 @@ def of_runs(runs: Iterable[Run]) -> ScoreSpread | None:
     tests = [end.test for end in ends if end.test and not (end.noise_check and end.noise_check.failed)]
     if len(tests) < 2:
         return None
-    return score_spread(PrecisionRecallF1(each.precision, each.recall, each.f1) for each in tests)
+    return score_spread(PrecisionRecallF1(test.precision, test.recall, test.f1) for test in tests)
 
 
 def with_seeds(config: SimulationConfig, number: int) -> list[SimulationConfig]:
@@ -93,7 +93,7 @@ def record_after(run: Run, round: int | None) -> RoundRecord | None:
     """Return the record of a finished run after a communication round; None selects its final record."""
     if round is None or not run.final:
         return run.final
-    return next((each for each in run.records if each.federation and each.federation.round == round), None)
+    return next((record for record in run.records if record.federation and record.federation.round == round), None)
 
 
 def engine_of(run: Run) -> str:

@@ -117,7 +117,7 @@ class DPSGD:
         first: int = 0,
     ) -> None:
         if plan.private and not isinstance(streams, Secrets):
-            raise TypeError("streams of a seed are shared between runs; a private plan requires Secrets")
+            raise TypeError("streams of a seed are shared between runs; a private plan needs Secrets")
         self.backend, self.plan, self.optimiser, self.streams = backend, plan, optimiser, streams
         self.split, self.table, self.weights = split, table, weights
         self.part, self.first = part, first

@@ -357,7 +357,7 @@ def measure(cell: Cell, find: Callable[[SimulationConfig], Run | None], seeds: i
         cell,
         tuple(runs),
         tuple(scores),
-        strict=score_spread(PrecisionRecallF1(each.precision, each.recall, each.f1) for each in scores),
+        strict=score_spread(PrecisionRecallF1(score.precision, score.recall, score.f1) for score in scores),
         relaxed=score_spread(overlaps) if overlaps else None,
         one_to_one=score_spread(score.relaxed_ratios for score in scores),
     )

@@ -131,9 +131,9 @@ def fit(points: Sequence[Point]) -> Curve:
     """Fit a curve to at least one point, in rising order of ε."""
     from scipy.optimize import isotonic_regression
 
-    means = [each.mean for each in points]
-    fitted = isotonic_regression(means, weights=[len(each.values) for each in points]).x
-    return Curve(tuple(each.epsilon for each in points), tuple(float(value) for value in fitted), _band(points))
+    means = [point.mean for point in points]
+    fitted = isotonic_regression(means, weights=[len(point.values) for point in points]).x
+    return Curve(tuple(point.epsilon for point in points), tuple(float(value) for value in fitted), _band(points))
 
 
 def _band(points: Sequence[Point]) -> tuple[tuple[float, Interval], ...]:
@@ -141,11 +141,11 @@ def _band(points: Sequence[Point]) -> tuple[tuple[float, Interval], ...]:
 
     Intervals that contradict a rising curve stay unchanged; they are a sign that the assumption fails there.
     """
-    several = [each for each in points if len(each.values) > 1]
-    own = [mean_over_seeds(each.values, 1 - (1 - LEVEL) / len(several)) for each in several]
-    known = [each for each in own if each is not None]
-    low = np.maximum.accumulate([each.low for each in known])
-    high = np.minimum.accumulate([each.high for each in known][::-1])[::-1]
+    several = [point for point in points if len(point.values) > 1]
+    own = [mean_over_seeds(point.values, 1 - (1 - LEVEL) / len(several)) for point in several]
+    known = [interval for interval in own if interval is not None]
+    low = np.maximum.accumulate([interval.low for interval in known])
+    high = np.minimum.accumulate([interval.high for interval in known][::-1])[::-1]
     return tuple(
         (point.epsilon, Interval(float(a), float(b)) if a <= b else each)
         for point, each, a, b in zip(several, known, low, high, strict=True)

@@ -53,18 +53,18 @@ class Setting:
     @cached_property
     def epsilon(self) -> float:
         """The largest ε among the seeds, ∞ without noise."""
-        return max(each.last.privacy.epsilon for each in self.done)
+        return max(done.last.privacy.epsilon for done in self.done)
 
     @cached_property
     def seconds(self) -> float:
         """Median wall time of a run in seconds, on the machines that computed the runs."""
         return statistics.median(
-            each.run.provenance.wall_seconds if each.run.provenance else each.last.seconds for each in self.done
+            done.run.provenance.wall_seconds if done.run.provenance else done.last.seconds for done in self.done
         )
 
     def values(self, measure: Measure) -> list[float]:
         """Return the score of each run. Raises InvalidConfig for an entity type that a run does not have."""
-        return [score(each.last, measure) for each in self.done]
+        return [score(done.last, measure) for done in self.done]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Evidence:
 
     def check(self, measures: Iterable[Measure]) -> None:
         """Raise InvalidConfig for an entity type that the corpus does not have; the message lists its types."""
-        for kind in (each.kind for each in measures):
+        for kind in (measure.kind for measure in measures):
             if kind != ALL and self.settings and kind not in self.kinds:
                 raise InvalidConfig(
                     f"type={kind!r}, expected one of those that the corpus has: {', '.join(self.kinds)}"
@@ -111,15 +111,15 @@ def done(found: Iterable[tuple[Run, RoundRecord | None]], corpus: str) -> list[D
 
 def deltas(found: Iterable[Done]) -> list[float]:
     """Return the values of δ of private runs, the most frequent first."""
-    number = Counter(each.last.privacy.delta for each in found if each.run.config.privacy.private)
+    number = Counter(done.last.privacy.delta for done in found if done.run.config.privacy.private)
     return sorted(number, key=lambda delta: (-number[delta], delta))
 
 
 def kinds(found: Iterable[Done]) -> tuple[str, ...]:
     """Return the clients (silos) and the entity types that have scores."""
-    lasts = [each.last for each in found]
+    lasts = [done.last for done in found]
     types = {kind for last in lasts if last.test for kind in last.test.strict}
-    return (*sorted({each.name for last in lasts for each in last.platforms}), *sorted(types))
+    return (*sorted({client.name for last in lasts for client in last.platforms}), *sorted(types))
 
 
 def evidence(found: Sequence[Done], target: Target, checksum: str | None = None) -> Evidence:
@@ -161,7 +161,7 @@ def score(record: RoundRecord, measure: Measure) -> float:
     elif measure.kind in test.strict:
         found = test.strict[measure.kind].ratios
     else:
-        platform = next((each.test for each in record.platforms if each.name == measure.kind), None)
+        platform = next((client.test for client in record.platforms if client.name == measure.kind), None)
         if platform is None:
             raise InvalidConfig(f"type={measure.kind!r}, expected one of {', '.join(sorted(test.strict))}")
         found = micro(platform.strict.values())
@@ -170,7 +170,7 @@ def score(record: RoundRecord, measure: Measure) -> float:
 
 
 def _usual(found: Sequence[Done]) -> str | None:
-    contents = Counter(_content(each) for each in found)
+    contents = Counter(_content(done) for done in found)
     return contents.most_common(1)[0][0] if contents else None
 
 

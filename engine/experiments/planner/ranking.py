@@ -93,8 +93,8 @@ class Judged:
     @cached_property
     def hits(self) -> int:
         """The number of runs that each reach all thresholds."""
-        by_run = zip(*(self.setting.values(each.measure) for each in self.thresholds), strict=True)
-        needed = [each.at_least for each in self.thresholds]
+        by_run = zip(*(self.setting.values(threshold.measure) for threshold in self.thresholds), strict=True)
+        needed = [threshold.at_least for threshold in self.thresholds]
         if not needed:
             return len(self.setting.done)
         return sum(all(value >= least for value, least in zip(run, needed, strict=True)) for run in by_run)
@@ -137,10 +137,10 @@ def answer(target: Target, evidence: Evidence) -> Ranking:
     """
     evidence.check(threshold.measure for threshold in target.thresholds)
     judged = [judge(setting, target) for setting in evidence.settings]
-    private = tuple(each for each in judged if each.setting.private)
-    within = tuple(each for each in private if _within(each.setting, target))
-    reached = [each for each in within if each.grade.reached]
-    other = [each for each in private if each.grade.reached]
+    private = tuple(one for one in judged if one.setting.private)
+    within = tuple(one for one in private if _within(one.setting, target))
+    reached = [one for one in within if one.grade.reached]
+    other = [one for one in private if one.grade.reached]
     return Ranking(
         target=target,
         best=tuple(unbeaten(reached, target)),
@@ -155,8 +155,8 @@ def answer(target: Target, evidence: Evidence) -> Ranking:
 
 def judge(setting: Setting, target: Target) -> Judged:
     """Compare a setting with the thresholds of a target."""
-    measures = [each.measure for each in target.thresholds] or [target.main]
-    return Judged(setting, target.thresholds, tuple(reading(setting, each) for each in measures))
+    measures = [threshold.measure for threshold in target.thresholds] or [target.main]
+    return Judged(setting, target.thresholds, tuple(reading(setting, measure) for measure in measures))
 
 
 def reading(setting: Setting, measure: Measure) -> Reading:
