@@ -1,1 +1,1 @@
-"""Many runs and what they say: the paper's tables, recipes, diagnosis, sweeps, searches."""
+"""Experiments over many runs: the papers' tables, recommended settings, diagnosis, audits, sweeps and searches."""

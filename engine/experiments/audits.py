@@ -1,5 +1,4 @@
-"""All that is measured of one configuration's privacy: both kinds of canaries, membership inference, and what a server
-reads in the messages of a federated run."""
+"""The privacy audit of a configuration: white-box and black-box canaries, membership inference, gradient inversion."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -26,12 +25,24 @@ def audit(
     model: Model | None = None,
     tell: Callable[[str, float], None] = lambda stage, progress: None,
 ) -> Audit:
-    """Train with canaries of either kind, attack on membership, and read messages where a federated run has such.
+    """Train with both types of canaries, infer membership, and invert the messages of a federated run.
 
-    number: of canaries in each of two runs; 0 is none. references: models that membership inference compares with; 0
-    leaves it out. command: that measures again. model: that is attacked, else each of ``references`` + 1 new ones.
-    tell: what is going on, with the share of the whole that is done; it may raise to stop. Raises InvalidConfig,
-    CorpusError, VectorsMissing, StoreError, TrainingFailed.
+    Args:
+        config: the configuration to audit.
+        settings: where corpora, vectors and results are.
+        number: canaries in each of two runs; 0 for no canaries.
+        references: shadow models for membership inference; 0 skips it.
+        command: the command that repeats the audit.
+        model: the attacked model; None attacks each of ``references`` + 1 new ones.
+        tell: receives the stage and the share of the audit that is done; it may raise to stop.
+
+    Raises:
+        InvalidConfig: for a configuration that the attacks do not support.
+        CorpusError: if a corpus is missing or invalid.
+        VectorsMissing: if word vectors are not installed.
+        StoreError: if stored data cannot be read or written.
+        TrainingFailed: if a training diverges.
+
     """
     handle = corpora.of_run(config, settings)
     messages = _messages(config)
@@ -63,7 +74,13 @@ def audit(
 
 
 def _parts(tell: Callable[[str, float], None], weights: list[float]) -> Iterator[Callable[[str, float], None]]:
-    """What each part tells its own share to, so that ``tell`` hears of the whole. weights: how long each takes."""
+    """Yield a callback for each part of the audit, which passes the share of the whole to ``tell``.
+
+    Args:
+        tell: receives the stage and the share of the audit that is done.
+        weights: relative duration of each part.
+
+    """
     total, before = sum(weights) or 1.0, 0.0
     for weight in weights:
         yield lambda stage, share, start=before, long=weight: tell(stage, (start + long * share) / total)  # type: ignore[misc]

@@ -1,16 +1,16 @@
-"""A run with canaries in it: what can be told of who was trained on, by whom the steps or the tagger are seen.
+"""Audit by canaries in one run: a lower bound on ε from a white-box or a black-box attacker.
 
-*White box.* Each canary is a sentence whose gradient is a direction of its own, ten times as long as the clip norm:
-some of the weights, which no other canary has, each up or down. It is in by a coin. It joins steps by the sampler that
-draws the sentences, its gradient is clipped by the norm that is given to the back end, and the noise is added by the
-step that adds it in every run. The attacker knows all other sentences, who was sampled of them, and every step's
-release; along each direction he adds up how much likelier the steps are with it than without (Nasr et al. 2023, *white
-box, gradient canaries*, in one run: Steinke, Nasr, Jagielski 2023, section 6).
+*White box.* The gradient of each canary is its own direction, ten times as long as the clip norm: a set of weights that
+no other canary has, each with a random sign. A coin decides whether a canary is included. Steps sample canaries with
+the sampler of the sentences, clip their gradients by the norm given to the back end, and add the noise of every run.
+The attacker knows all other sentences, which of them were sampled, and the release of every step. For each canary, the
+attacker sums the log likelihood ratio of the steps with and without it (Nasr et al. 2023, *white box, gradient
+canaries*, in one run: Steinke, Nasr, Jagielski 2023, section 6).
 
-*Black box.* Each canary is a made-up sentence: words of another one in another order, of which some are called names.
-The attacker sees the tagger before and after, and holds how much better it has come to know each.
+*Black box.* Each canary is a synthetic sentence: the words of a real one in another order, some tagged as entities. The
+attacker has the model before and after training and compares its losses on each canary.
 
-Such a run is measured and thrown away.
+The model of such a run is discarded after the measurement.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,17 +36,22 @@ from engine.training.dpsgd import DPSGD, Backend, Cut, GradientSum, StepStatisti
 from engine.training.optimisers import Optimiser
 
 LENGTH = 10.0
-"""Of a direction's gradient before clipping, ÷ C."""
+"""Norm of a canary's gradient before clipping, ÷ C."""
 ERROR = 0.05
-"""Chance that the highest bound of an attacker on an honest run is too high; all of his bounds share it."""
+"""Probability that an attacker's highest bound on a correct run is too high, divided among that attacker's bounds."""
 SHORTEST = 5
-"""Words of a made-up sentence at least."""
+"""Smallest number of words of a synthetic sentence."""
 
 
 class Directions:
-    """Directions in the space of ``size`` weights, one for each canary, of length 1 and at right angles.
+    """Orthonormal directions in the space of ``size`` weights, one for each canary.
 
-    members: which canaries are in, bool [m]. Raises InvalidConfig where there are fewer weights than canaries.
+    Attributes:
+        members: which canaries are included, bool [m].
+
+    Raises:
+        InvalidConfig: for fewer weights than canaries.
+
     """
 
     def __init__(self, canaries: int, size: int, secrets: Secrets) -> None:
@@ -60,20 +65,26 @@ class Directions:
         self.members = secrets.stream("coins").random(canaries) < 0.5
 
     def project(self, vector: np.ndarray) -> np.ndarray:
-        """How far a vector [size] goes along each, float64 [m]."""
-        found: np.ndarray = (vector[self._places].astype(np.float64) * self._values).sum(1)
-        return found
+        """Project a vector [size] on each direction, float64 [m]."""
+        projections: np.ndarray = (vector[self._places].astype(np.float64) * self._values).sum(1)
+        return projections
 
     def add(self, amounts: np.ndarray, vector: np.ndarray) -> None:
-        """Add so much of each [m] to a vector [size], in place."""
-        some = np.flatnonzero(amounts)  # a step has few canaries
-        vector[self._places[some]] += (amounts[some, None] * self._values[some]).astype(vector.dtype)
+        """Add a multiple [m] of each direction to a vector [size], in place."""
+        used = np.flatnonzero(amounts)  # a step has few canaries
+        vector[self._places[used]] += (amounts[used, None] * self._values[used]).astype(vector.dtype)
 
 
 class CanaryBackend:
-    """A back end (see :class:`engine.training.dpsgd.Backend`) that knows, besides sentences, canaries: those numbered
-    from ``first`` on, each as long as ``length``. parts: how many the tagger has. added: how much
-    of each canary's direction its last answers held, since it was set to 0, [m]."""
+    """A back end (see :class:`engine.training.dpsgd.Backend`) with canaries besides sentences.
+
+    Canaries have numbers from ``first`` on and gradients of norm ``length``; ``parts`` is the number of parts of the
+    tagger.
+
+    Attributes:
+        added: multiple of each canary's direction in the sums since it was last set to 0, [m].
+
+    """
 
     def __init__(self, backend: Backend, directions: Directions, first: int, length: float, parts: int) -> None:
         self._backend, self._directions, self._first, self._length = backend, directions, first, length
@@ -83,7 +94,7 @@ class CanaryBackend:
     def clipped_gradient(
         self, weights: np.ndarray, batch: Batch, clip_norm: float | None, by_layer: bool = False
     ) -> GradientSum:
-        """See :class:`Backend`. A canary that is not in has no gradient."""
+        """Return the clipped sum, see :class:`Backend`; a canary that is not included has no gradient."""
         there = batch.sentences >= self._first
         total = np.zeros(weights.size, np.float32)
         parts, losses = np.zeros((self._parts, len(there))), np.zeros(len(there))
@@ -100,12 +111,12 @@ class CanaryBackend:
         return GradientSum(total, parts, losses)
 
     def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
-        """See :class:`Backend`."""
+        """Return the scores, see :class:`Backend`."""
         return self._backend.scores(weights, batch)
 
 
 class _Reader(Optimiser):
-    """An optimiser that keeps what it was given, as everybody can work it out who sees the weights before and after."""
+    """An optimiser that stores its gradient, which an attacker can compute from the weights before and after a step."""
 
     given: np.ndarray
 
@@ -115,8 +126,10 @@ class _Reader(Optimiser):
 
 
 class _Attacked(DPSGD):
-    """DP-SGD, and who reads along: of each step how far its release goes along each direction, the others' part of it,
-    which he knows, left out."""
+    """DP-SGD with a white-box attacker.
+
+    The attacker projects the release of each step on each direction and subtracts the known part of the sentences.
+    """
 
     canaries: CanaryBackend
     directions: Directions
@@ -131,22 +144,25 @@ class _Attacked(DPSGD):
         self, sentences: np.ndarray, weights: np.ndarray | None = None, cut: Cut = physical_batches
     ) -> tuple[np.ndarray, StepStatistics]:
         self.canaries.added[:] = 0
-        found = super().clipped_sum(sentences, weights, cut)
-        if self._added is None:  # the step's own sum: the noise check makes it again from pieces
+        result = super().clipped_sum(sentences, weights, cut)
+        if self._added is None:  # the sum of the step itself; later ones are recomputations by the noise check
             self._added = self.canaries.added.copy()
-        return found
+        return result
 
     def _update(self, total: np.ndarray, step: int) -> None:
         if self._added is None or not isinstance(self.optimiser, _Reader):
-            raise TypeError(f"step={step:,} has no sum or no reader, expected both: it was not begun by this trainer")
+            raise TypeError(f"step={step:,} has no sum or no reader, expected both: another trainer began it")
         others = self.directions.project(total) - self._added
         super()._update(total, step)
         self.release = self.directions.project(self.optimiser.given) * self.plan.batch_size - others
 
 
 class SentenceBackend:
-    """A back end (see :class:`engine.training.dpsgd.Backend`) to which those of the sentences from ``first`` on that
-    are not in, ``members`` bool [m], have no gradient. parts: how many the tagger has."""
+    """A back end (see :class:`engine.training.dpsgd.Backend`) in which excluded canaries have no gradient.
+
+    Canaries are sentences with numbers from ``first`` on; ``members`` (bool [m]) marks the included ones, and ``parts``
+    is the number of parts of the tagger.
+    """
 
     def __init__(self, backend: Backend, members: np.ndarray, first: int, parts: int) -> None:
         self._backend, self._parts = backend, parts
@@ -155,7 +171,7 @@ class SentenceBackend:
     def clipped_gradient(
         self, weights: np.ndarray, batch: Batch, clip_norm: float | None, by_layer: bool = False
     ) -> GradientSum:
-        """See :class:`Backend`."""
+        """Return the clipped sum, see :class:`Backend`."""
         there = self._in[batch.sentences]
         total = np.zeros(weights.size, np.float32)
         parts, losses = np.zeros((self._parts, len(there))), np.zeros(len(there))
@@ -165,7 +181,7 @@ class SentenceBackend:
         return GradientSum(total, parts, losses)
 
     def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
-        """See :class:`Backend`."""
+        """Return the scores, see :class:`Backend`."""
         return self._backend.scores(weights, batch)
 
 
@@ -178,11 +194,23 @@ def measure(
     wrong: Callable[[DPSGD], None] = lambda learner: None,
     tell: Callable[[str, float], None] = lambda stage, progress: None,
 ) -> CanaryAudit:
-    """Train as the configuration says with canaries among its sentences, and guess which were in.
+    """Train a configuration with canaries among its sentences, and guess which were included.
 
-    kind: "directions" or "sentences". wrong: given what trains before its first step, to break something in it. tell:
-    what is going on, with the share of the steps done; it may raise to stop. Raises InvalidConfig for what has no
-    canaries: several clients, clipping by layer; CorpusError, VectorsMissing, StoreError, TrainingFailed.
+    Args:
+        config: the configuration of the run.
+        settings: where corpora and vectors are.
+        canaries: number of canaries.
+        kind: "directions" (white-box) or "sentences" (black-box).
+        wrong: receives the trainer before its first step, to inject a bug in tests.
+        tell: receives the stage and the share of the steps that are done; it may raise to stop.
+
+    Raises:
+        InvalidConfig: for several clients and for clipping by layer, which have no canaries.
+        CorpusError: if a corpus is missing or invalid.
+        VectorsMissing: if word vectors are not installed.
+        StoreError: if stored data cannot be read or written.
+        TrainingFailed: if the training diverges.
+
     """
     if kind not in KINDS:
         raise InvalidConfig(f"kind={kind!r}, expected one of {', '.join(KINDS)}")
@@ -199,8 +227,8 @@ def measure(
     scores, members, monitor = attack.scores(), attack.members, attack.learner.monitor
     tried = one_run.guesses_of(scores, members)
     alone = isinstance(attack, WhiteBox)
-    drawn = plan.private and plan.sampling == "poisson"  # fixed batches are no steps that draw by chance
-    error = ERROR / (3 if drawn and alone else 2 if drawn else 1)  # the highest bound is what is believed
+    drawn = plan.private and plan.sampling == "poisson"  # the bound by steps assumes Poisson sampling
+    error = ERROR / (3 if drawn and alone else 2 if drawn else 1)  # the result is the maximum of the bounds
     rates = multi_run.errors(scores, members, error)
     return CanaryAudit(
         kind=kind,
@@ -217,7 +245,13 @@ def measure(
 
 
 class WhiteBox:
-    """Directions, and who reads every step. learner: what trains. members: which canaries are in, bool [m]."""
+    """A white-box attacker with directions as canaries.
+
+    Attributes:
+        learner: the trainer.
+        members: which canaries are included, bool [m].
+
+    """
 
     def __init__(
         self, prepared: Prepared, plan: PrivacyPlan, canaries: int, secrets: Secrets, config: SimulationConfig
@@ -231,7 +265,7 @@ class WhiteBox:
             LENGTH * (plan.clip_norm or 1.0),
             len(prepared.sides[0].tagger.parts),
         )
-        # The back end never looks at a canary's tokens: one of the shortest sentences stands for each.
+        # The back end does not use a canary's tokens, so each canary has those of a shortest sentence.
         split = subset(
             holding.split, np.concatenate([run.plan.chosen, np.full(canaries, holding.split.lengths.argmin())])
         )
@@ -250,17 +284,24 @@ class WhiteBox:
         self._scores = np.zeros(canaries)
 
     def observe_step(self) -> None:
-        """Read the release."""
+        """Add the log likelihood ratio of the last release."""
         self._scores += _likelier(self.learner.release / (self._plan.clip_norm or 1.0), self._plan)
 
     def scores(self) -> np.ndarray:
-        """Higher for who looks trained on, [m]."""
+        """Return the score of each canary, higher for likely members, [m]."""
         return self._scores
 
 
 class BlackBox:
-    """Made-up sentences, and who has the tagger before and after. learner, members: as of the white box. made: the
-    sentences; places: of the corpus' training words that they are made of, in their order."""
+    """A black-box attacker, who has the model before and after training, with synthetic sentences as canaries.
+
+    Attributes:
+        learner: the trainer.
+        members: which canaries are included, bool [m].
+        made: the synthetic sentences.
+        places: positions of their words among the corpus's training words, in order.
+
+    """
 
     def __init__(
         self, prepared: Prepared, plan: PrivacyPlan, canaries: int, secrets: Secrets, config: SimulationConfig
@@ -286,14 +327,14 @@ class BlackBox:
         self.before = self.losses()
 
     def losses(self) -> np.ndarray:
-        """Of the made-up sentences now, float64 [m]."""
+        """Return the present loss of each synthetic sentence, float64 [m]."""
         return losses(self._backend, self.learner.weights, self.made, self._table)
 
     def observe_step(self) -> None:
-        """He does not look."""
+        """Do nothing: a black-box attacker does not see the steps."""
 
     def scores(self) -> np.ndarray:
-        """How much better each is known than before, [m]."""
+        """Return the decrease of each loss by training, [m]."""
         return np.asarray(self.before - self.losses())
 
 
@@ -303,26 +344,40 @@ KINDS: dict[str, type[WhiteBox] | type[BlackBox]] = {"directions": WhiteBox, "se
 def made_up(
     split: EncodedSplit, number: int, tags: Sequence[str], stream: np.random.Generator
 ) -> tuple[EncodedSplit, np.ndarray]:
-    """So many sentences: the words of some of these, each in another order, with a name of one word at two places
-    drawn at random, of a type drawn at random. tags: names of the tags. Besides: the places
-    of these words among the split's, int64 [tokens]. Raises InvalidConfig where there is nothing to make them of."""
+    """Generate synthetic sentences: the words of random sentences, each in random order.
+
+    Two random words of each sentence are tagged as entities of one word, with random types.
+
+    Args:
+        split: sentences that provide the words.
+        number: number of synthetic sentences.
+        tags: names of the tags.
+        stream: source of randomness.
+
+    Returns:
+        The sentences, and the positions of their words in ``split``, int64 [tokens].
+
+    Raises:
+        InvalidConfig: without a sentence of at least ``SHORTEST`` words or without entity types.
+
+    """
     single = [place for place, tag in enumerate(tags) if tag.startswith("S-")]
     single = single or [place for place, tag in enumerate(tags) if tag.startswith("B-")]
     long = np.flatnonzero(split.lengths >= SHORTEST)
     if not len(long) or not single:
         raise InvalidConfig(f"sentences={len(split):,}, expected one of at least {SHORTEST} words, and entity types")
     picked = stream.choice(long, number)
-    found = subset(split, picked)
-    order = np.argsort(np.repeat(np.arange(number), found.lengths) + stream.random(len(found.rows)), kind="stable")
-    new = np.full(len(found.tags), tags.index("O"), dtype=found.tags.dtype)
-    for start, length in zip(found.offsets[:-1].tolist(), found.lengths.tolist(), strict=True):
+    chosen = subset(split, picked)
+    order = np.argsort(np.repeat(np.arange(number), chosen.lengths) + stream.random(len(chosen.rows)), kind="stable")
+    new = np.full(len(chosen.tags), tags.index("O"), dtype=chosen.tags.dtype)
+    for start, length in zip(chosen.offsets[:-1].tolist(), chosen.lengths.tolist(), strict=True):
         new[start + stream.choice(length, 2, replace=False)] = stream.choice(single, 2)
-    forms = None if found.forms is None else found.forms[order]
-    return replace(found, rows=found.rows[order], tags=new, forms=forms), token_positions(split, picked)[order]
+    forms = None if chosen.forms is None else chosen.forms[order]
+    return replace(chosen, rows=chosen.rows[order], tags=new, forms=forms), token_positions(split, picked)[order]
 
 
 def joined(first: EncodedSplit, second: EncodedSplit) -> EncodedSplit:
-    """One after the other; both have the same spellings."""
+    """Concatenate two splits with the same table of spellings."""
     return replace(
         first,
         rows=np.concatenate([first.rows, second.rows]),
@@ -340,10 +395,16 @@ def _watch(prepared: Prepared, plan: PrivacyPlan, secrets: Secrets) -> NoiseMoni
 
 
 def _likelier(release: np.ndarray, plan: PrivacyPlan) -> np.ndarray:
-    """Log likelihood ratio of what a step released along each direction, ÷ C, [m]: with the canary against without."""
+    """Return the log likelihood ratio of a step's release with and without each canary, [m].
+
+    Args:
+        release: projection of the release on each direction, ÷ C, [m].
+        plan: noise multiplier and sampling probability.
+
+    """
     if not plan.private:
         return release
-    chance, variance = plan.sampling_probability, plan.noise_multiplier**2
+    probability, variance = plan.sampling_probability, plan.noise_multiplier**2
     with np.errstate(divide="ignore"):
-        found: np.ndarray = np.logaddexp(np.log1p(-chance), np.log(chance) + (release - 0.5) / variance)
-    return found
+        ratio: np.ndarray = np.logaddexp(np.log1p(-probability), np.log(probability) + (release - 0.5) / variance)
+    return ratio

@@ -1,9 +1,7 @@
-"""Two questions that dp-fl-ner leaves open, as runs that answer them: what the paper's settings give, what a fault
-would give, and what a change of few settings mends at no more ε.
+"""Runs on two open questions of dp-fl-ner: the paper settings, counterfactuals, and fixes at the same ε or less.
 
-DP-SGD adds to each step noise of standard deviation σ·C on each coordinate, whatever the gradients are. What the
-weights gather from it alone is a random walk (:func:`noise_walk`). Every mend makes that walk shorter, or the signal
-longer.
+DP-SGD adds noise of standard deviation σ·C to each coordinate of each step, whatever the gradients are. The sum of the
+noise in the weights is a random walk (:func:`noise_walk`). Each fix shortens that walk or strengthens the signal.
 """
 
 import math
@@ -17,13 +15,21 @@ from engine.experiments.seed_aggregates import OverSeeds, over_seeds
 from engine.records import Run
 
 BASE, MEND, WHAT_IF = "as in the paper", "mend", "what if"
-"""Kinds of variants. A what-if run shows what a fault would give; its table never calls it private."""
+"""Types of variants. A what-if run is a counterfactual with a bug; its table never calls it private."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One setting. group: variants of one group differ from its base in few fields. why: what it is for, a sentence.
-    config: with seed 0."""
+    """One setting.
+
+    Attributes:
+        name: label in tables.
+        group: variants of one group differ from its base in few fields.
+        kind: ``BASE``, ``MEND`` (a fix) or ``WHAT_IF`` (a counterfactual).
+        why: its purpose, in a sentence.
+        config: its configuration, with seed 0.
+
+    """
 
     name: str
     group: str
@@ -32,14 +38,14 @@ class Variant:
     config: SimulationConfig
 
 
-_SUM = "The whole loss counts, so gradients are long and reach the clip norm: more signal beside the same noise."
-_CLIP = "Gradients are mostly shorter than 1.5: a lower clip norm takes little of them, and the noise shrinks with it."
-_RATE = "Shorter steps: what the noise does cancels out over many, what the signal does adds up."
-_RATE_UP = "Longer steps, for training that is too short rather than too noisy."
-_CRF = "The other head."
-_BATCH = "More sentences share the noise of a step, and there are fewer steps; σ rises so that ε stays."
-_EPOCHS = "Fewer steps cost less ε, so σ may be smaller, and the noise has less time to pile up."
-_LAYERS = "Each layer is clipped by itself, so that none takes up the whole norm; the noise is the same."
+_SUM = "The summed loss gives larger gradients, which reach the clip norm: more signal at the same noise."
+_CLIP = "Most gradient norms are below 1.5. A lower clip norm changes few gradients and reduces the noise."
+_RATE = "Smaller steps: over many steps the noise averages out and the signal accumulates."
+_RATE_UP = "Larger steps, for training that is too short rather than too noisy."
+_CRF = "A CRF head instead of TDDL."
+_BATCH = "The noise of a step is divided by more sentences, in fewer steps; σ is larger, at the same ε."
+_EPOCHS = "Fewer steps spend less ε, so σ can be smaller, and less noise accumulates."
+_LAYERS = "Each layer is clipped separately, so that no layer uses the whole clip norm; the noise is the same."
 
 _ONE_HAND: dict[str, tuple[str, dict[str, Any]]] = {
     "loss summed over tokens": (_SUM, {"loss": "sum"}),
@@ -58,52 +64,57 @@ _IN_PHASES: dict[str, tuple[str, dict[str, Any]]] = {
     "clipped layer by layer": (_LAYERS, {"clipping": "per-layer"}),
     "CRF": (_CRF, {"tagger": "bilstm-crf"}),
 }
-"""What is tried, why it should help, and what it changes. σ is the smallest of two decimals whose ε on CoNLL-2003 is no
-larger than the paper's setting has (a test holds it); learning rates were chosen on the validation part, seed 0."""
+"""Fixes by name, with their reason and their changes.
+
+σ is the smallest value with two decimals whose ε on CoNLL-2003 is at most that of the paper settings (tested). Learning
+rates were selected on the validation set with seed 0.
+"""
 
 
 def crf(corpus: str = "conll2003") -> list[Variant]:
-    """Why does a CRF suffer under DP (dp-fl-ner, section 3)? Both heads at σ = 1 in central training."""
-    found = []
+    """Return the variants on why a CRF loses under DP (dp-fl-ner, section 3): both heads at σ = 1, central training."""
+    variants = []
     for group, tagger in (("CRF", "bilstm-crf"), ("TDDL", "bilstm-tddl")):
         start = {"corpus": corpus, "tagger": tagger}
-        found += [
-            Variant("not private", group, BASE, "The ceiling.", _config(start, noise_multiplier=0.0)),
+        variants += [
+            Variant("not private", group, BASE, "Upper limit without noise.", _config(start, noise_multiplier=0.0)),
             Variant(
                 "noise not applied",
                 group,
                 WHAT_IF,
-                "Clipped, and the noise never reaches the weights.",
+                "Gradients are clipped, but the noise does not reach the weights.",
                 jana_biemann_2021.counterfactuals(corpus)[f"{group}, clipped, noise not applied"],
             ),
-            Variant("σ = 1", group, BASE, "The setting in question.", _config(start)),
+            Variant("σ = 1", group, BASE, "The paper settings.", _config(start)),
             *(Variant(name, group, MEND, why, _config(start, **changes)) for name, (why, changes) in _ONE_HAND.items()),
         ]
-    return found
+    return variants
 
 
 def phases(corpus: str = "conll2003") -> list[Variant]:
-    """Why does the incremental setting collapse under DP after 60 % of the data (dp-fl-ner, section 4)? Five clients,
-    ten phases."""
+    """Return the variants on why incremental training collapses under DP after 60 % of the data.
+
+    The question is from dp-fl-ner, section 4: five clients, ten phases.
+    """
     of_table = {cell.table: cell.config for cell in jana_biemann_2021.cells(corpus=corpus) if cell.round}
     faults = jana_biemann_2021.counterfactuals(corpus)
     private = of_table["table6"]
     start = private.flat()
     return [
-        Variant("not private", "phases", BASE, "The ceiling.", of_table["table4"]),
+        Variant("not private", "phases", BASE, "Upper limit without noise.", of_table["table4"]),
         Variant(
             "noise not applied",
             "phases",
             WHAT_IF,
-            "Clipped, and the noise never reaches the weights.",
+            "Gradients are clipped, but the noise does not reach the weights.",
             faults["phases, clipped, noise not applied"],
         ),
-        Variant("σ = 1", "phases", BASE, "The setting in question.", private),
+        Variant("σ = 1", "phases", BASE, "The paper settings.", private),
         Variant(
             "noise for batch size 1",
             "phases",
             WHAT_IF,
-            "The noise is not divided by the batch of 32: 32 times as much.",
+            "The noise is not divided by the batch size of 32, so it is 32 times as large.",
             faults["phases, noise scaled for batch size 1"],
         ),
         *(Variant(name, "phases", MEND, why, _config(start, **changes)) for name, (why, changes) in _IN_PHASES.items()),
@@ -115,16 +126,28 @@ def _config(start: Mapping[str, Any], **changes: Any) -> SimulationConfig:
 
 
 def measure(variant: Variant, find: Callable[[SimulationConfig], Run | None], round: int | None = None) -> OverSeeds:
-    """What the finished runs of a variant give, at the end or after a communication round; ``find`` knows them."""
+    """Aggregate the finished runs of a variant.
+
+    Args:
+        variant: the variant.
+        find: returns the run of a configuration, None without one.
+        round: communication round after which the scores are taken; None for the end.
+
+    """
     return over_seeds(variant.config, find, round=round)
 
 
 def noise_walk(config: SimulationConfig, steps: int) -> float | None:
-    """How far noise alone carries each weight in ``steps`` optimiser steps of all clients together: standard deviation,
-    in units of a weight. lr · σ · C ÷ B · √steps ÷ clients, B the expected batch; the mean over clients shortens it.
+    """Return the standard deviation of each weight by noise alone, in units of a weight.
 
-    None where it is not that simple: another optimiser than plain SGD, noise elsewhere than in the steps, rounds that
-    some clients sit out.
+    It is lr · σ · C ÷ B · √steps ÷ clients, where B is the expected batch size; the mean over clients reduces it. The
+    result is None where this formula does not apply: an optimiser other than plain SGD, client-level noise, or rounds
+    with a subset of the clients.
+
+    Args:
+        config: the configuration.
+        steps: optimiser steps of all clients together.
+
     """
     privacy, training, federation = config.privacy, config.training, config.federation
     if privacy.kind.client_level or training.optimiser != "sgd" or federation.participants:

@@ -1,11 +1,10 @@
-"""What a server that follows every rule, and is curious, reads in the messages of a federated run: an audit by gradient
-inversion (:mod:`engine.privacy.audit.gradient_inversion`), at the run's own noise and at others.
+"""Audit of an honest-but-curious server: gradient inversion of a federated run at several noise levels.
 
-The messages are the run's: clients train on their own sentences in their first round, as the configuration says, from
-the first weights, which the server knows. What it asks of each is which words of the corpus's vocabulary the client
-has. How to tell, it chooses on sentences of its own, those of the validation part, from which it makes a message of the
-same kind: how many directions to keep, up to which distance a word is there, or to leave the message alone and name
-the words that are frequent. Later rounds tell more about the same sentences, and are not attacked here.
+The attack is :mod:`engine.privacy.audit.gradient_inversion`. The messages are those of the run: clients train on their
+own sentences in their first round, from initial weights that the server knows. For each message, the server predicts
+which words of the corpus's vocabulary the client has. It tunes the attack on its own sentences, the validation set,
+with messages of the same type. It tunes the number of directions and the largest distance of a word, or it ignores the
+message and predicts frequent words. Later rounds leak more about the same sentences; they are not attacked here.
 """
 
 import math
@@ -32,28 +31,28 @@ from engine.training.dpsgd import DPSGD
 from engine.training.optimisers import Optimiser
 
 CLIENTS, OWN = 3, 2
-"""Whose messages are attacked one by one, and how many the server makes itself."""
+"""Numbers of attacked clients and of messages that the server makes from its own sentences."""
 NOISE = (0.0, 3e-4, 1e-3, 3e-3, 0.01, 0.1, 1.0)
-"""Noise multipliers that are tried beside the run's own; usual ones are near 1."""
+"""Noise multipliers that are attacked besides that of the run; usual ones are near 1."""
 _KEPT = (1.0, 0.75, 0.5, 0.25)
-"""Shares of the directions found that the server tries to keep."""
+"""Shares of the directions that the server tries to keep."""
 _MARGIN = 0.05
-"""By so much F1 a method that uses the message has to be better than one that does not."""
+"""Smallest gain in F1 of a method that uses the message over one that ignores it."""
 _MOMENTUM = 0.9
 
 
 def refuse(config: SimulationConfig) -> None:
-    """Raises InvalidConfig where there is no such message, or this attack is not for it."""
+    """Raise InvalidConfig where a run has no message that this attack supports."""
     federation = config.federation
     for name, value, good, why in (
-        ("clients", federation.clients, federation.clients > 1, "more than 1: else nothing is sent"),
-        ("platforms", len(config.platforms), not config.platforms, "0: of taggers with parts of their own"),
-        ("schedule", federation.schedule, federation.schedule != "gradients", "weights that travel"),
-        ("features", config.features, config.features == "vectors", "'vectors': each word has its own"),
-        ("optimiser", config.training.optimiser, config.training.optimiser != "adam", "sums of gradients: sgd"),
+        ("clients", federation.clients, federation.clients > 1, "more than 1, since otherwise nothing is sent"),
+        ("platforms", len(config.platforms), not config.platforms, "0, since models with private heads differ"),
+        ("schedule", federation.schedule, federation.schedule != "gradients", "a schedule that sends weights"),
+        ("features", config.features, config.features == "vectors", "'vectors', with one vector per word"),
+        ("optimiser", config.training.optimiser, config.training.optimiser != "adam", "'sgd' or 'momentum'"),
     ):
         if not good:
-            raise InvalidConfig(f"{name}={value!r}: to read words in messages, expected {why}")
+            raise InvalidConfig(f"{name}={value!r}; gradient inversion expects {why}")
 
 
 def measure(
@@ -62,17 +61,30 @@ def measure(
     *,
     tell: Callable[[str, float], None] = lambda stage, progress: None,
 ) -> ServerAudit:
-    """What is read at the run's noise and at others. tell: what is going on, with the share done; it may raise to stop.
-    Raises InvalidConfig, CorpusError, VectorsMissing, StoreError, TrainingFailed."""
+    """Measure the words that the server reconstructs, at the run's noise and at others.
+
+    Args:
+        config: the configuration of the run.
+        settings: where corpora and vectors are.
+        tell: receives the stage and the share that is done; it may raise to stop.
+
+    Raises:
+        InvalidConfig: for a run that the attack does not support.
+        CorpusError: if a corpus is missing or invalid.
+        VectorsMissing: if word vectors are not installed.
+        StoreError: if stored data cannot be read or written.
+        TrainingFailed: if a training diverges.
+
+    """
     refuse(config)
     own = config.privacy.noise_multiplier
-    # The server sees updates before it adds noise: that changes nothing of what it reads.
+    # Server-side noise does not affect the attack, since the server receives updates without noise.
     others = () if config.privacy.kind.noise == "server" else NOISE
     levels = sorted({own, *others})
     readings: list[ServerReading] = []
     for number, sigma in enumerate(levels):
-        tell(f"what the server reads at σ = {sigma:g}", number / len(levels))
-        if readings and not readings[-1].by_message:  # taken to leave them alone under more noise too, and so shown
+        tell(f"gradient inversion at σ = {sigma:g}", number / len(levels))
+        if readings and not readings[-1].by_message:  # more noise cannot help the server, so this reading is repeated
             readings.append(replace(readings[-1], noise_multiplier=sigma))
         else:
             readings.append(_reading(prepare(_with(config, sigma), settings), sigma, config))
@@ -90,7 +102,7 @@ def measure(
 
 
 def _with(config: SimulationConfig, sigma: float) -> SimulationConfig:
-    """The same with another noise; clipped as it would be with noise, unless it has none and clips nothing."""
+    """Return the configuration with another σ, clipped as with noise; σ = 0 keeps the clipping of the run."""
     if sigma == config.privacy.noise_multiplier:
         return config
     if sigma == 0:
@@ -99,14 +111,21 @@ def _with(config: SimulationConfig, sigma: float) -> SimulationConfig:
 
 
 def _visits(rounds: tuple[tuple[LocalTraining, ...], ...]) -> tuple[LocalTraining, ...]:
-    """The first training of those who take part first."""
+    """Return the local trainings of the first round with participants."""
     return next(visits for visits in rounds if visits)
 
 
 @dataclass(frozen=True)
 class _Message:
-    """What the server sees. kernel: what of it belongs to the first kernels, [d, m]. noise: its standard deviation on
-    each value. there, names: words of who sent it, and those that are part of a name, bool [V]."""
+    """A message that the server receives.
+
+    Attributes:
+        kernel: the part of the message for the first kernels, [d, m].
+        noise: standard deviation of the noise on each value.
+        there: words of the sender, bool [V].
+        names: words of the sender that are part of an entity, bool [V].
+
+    """
 
     kernel: np.ndarray
     noise: float
@@ -123,10 +142,10 @@ class _Vocabulary:
         self.empty = ~self.vectors.any(1)
 
     def there(self, rows: np.ndarray) -> NDArray[np.bool_]:
-        """Which of them these words have, bool [V]; unknown words, whose vector is zero, are left out."""
-        found = np.zeros(len(self.vectors), dtype=bool)
-        found[self.place[rows]] = True
-        present: NDArray[np.bool_] = found & ~self.empty
+        """Return a mask of the vectors of these words, bool [V], without unknown words, whose vector is zero."""
+        mask = np.zeros(len(self.vectors), dtype=bool)
+        mask[self.place[rows]] = True
+        present: NDArray[np.bool_] = mask & ~self.empty
         return present
 
 
@@ -152,22 +171,36 @@ def _reading(prepared: Prepared, sigma: float, config: SimulationConfig) -> Serv
 
 
 def _method(own: list[_Message], words: _Vocabulary, rarity: np.ndarray) -> tuple[float, float]:
-    """The share of directions to keep, 0 for leaving the message alone, and up to which distance a word is there: what
-    does best on the server's own. One that uses the message has to be clearly better than frequent words."""
+    """Return the best attack on the server's own messages.
+
+    An attack that uses the message must have a clearly higher F1 than predicting frequent words.
+
+    Args:
+        own: messages that the server made from its own sentences.
+        words: the vocabulary.
+        rarity: 1 ÷ (1 + frequency) of each word, float32 [V].
+
+    Returns:
+        The share of directions to keep, 0 for ignoring the message, and the largest distance of a predicted word.
+
+    """
     known = ~words.empty
-    ways: dict[float, list[tuple[float, float]]] = {
+    methods: dict[float, list[tuple[float, float]]] = {
         0.0: [gradient_inversion.threshold(rarity[known], one.there[known]) for one in own]
     }
     for one in own:
         for share, distances in zip(_KEPT, _distances(one, words, _KEPT), strict=True):
-            ways.setdefault(share, []).append(gradient_inversion.threshold(distances[known], one.there[known]))
-    f1 = {share: float(np.mean([each[1] for each in some])) - _MARGIN * (share > 0) for share, some in ways.items()}
+            methods.setdefault(share, []).append(gradient_inversion.threshold(distances[known], one.there[known]))
+    f1 = {
+        share: float(np.mean([score for _, score in results])) - _MARGIN * (share > 0)
+        for share, results in methods.items()
+    }
     best = max(f1, key=lambda share: f1[share])
-    return best, float(np.median([largest for largest, _ in ways[best]]))
+    return best, float(np.median([largest for largest, _ in methods[best]]))
 
 
 def _distances(one: _Message, words: _Vocabulary, shares: Sequence[float]) -> list[np.ndarray]:
-    """How far each word is outside the space of the message, where such a share of its directions is kept, [V] each."""
+    """Return the distance of each word from the message's space for each share of kept directions, [V] each."""
     space = gradient_inversion.space_of(one.kernel, one.noise)
     directions = [min(max(1, round(share * space.rank)), len(space.values)) for share in shares]
     if not space.rank:
@@ -178,8 +211,15 @@ def _distances(one: _Message, words: _Vocabulary, shares: Sequence[float]) -> li
 def _sent(
     prepared: Prepared, config: SimulationConfig, words: _Vocabulary, own: EncodedSplit | None
 ) -> Iterator[_Message]:
-    """The messages of the first clients, or their sum where the server sees no more. own: sentences of the server's,
-    which it trains on in their place."""
+    """Yield the messages of the first clients, or only their sum under secure aggregation.
+
+    Args:
+        prepared: the run.
+        config: its configuration.
+        words: the vocabulary.
+        own: the server's own sentences, which it trains on instead; None for the clients' sentences.
+
+    """
     run, holding = prepared.run, prepared.run.holdings[0]
     visits = _visits(run.plan.rounds)
     sums = run.plan.mechanism.distributed_noise and run.plan.server is not None
@@ -215,7 +255,9 @@ def _message(
     try:
         kernel = gradient_inversion.first_kernels(side.tagger, side.holding.weights(update))
     except ValueError as error:
-        raise InvalidConfig(f"tagger={config.tagger.name!r}: {error}, and its messages are not read") from error
+        raise InvalidConfig(
+            f"tagger={config.tagger.name!r}: {error}; gradient inversion does not support it"
+        ) from error
     if plan.server:
         noise = plan.server.noise_std if plan.mechanism.client_side_noise else 0.0
     else:
@@ -227,7 +269,7 @@ def _message(
 
 
 def _steps(config: SimulationConfig, steps: int) -> float:
-    """By how much the noise of one step grows over so many."""
+    """Return the factor by which the noise of one step grows over so many steps."""
     if config.training.optimiser == "sgd":
         return math.sqrt(steps)
     grown = (1 - _MOMENTUM ** np.arange(1, steps + 1)) / (1 - _MOMENTUM)
@@ -235,7 +277,7 @@ def _steps(config: SimulationConfig, steps: int) -> float:
 
 
 def _split(prepared: Prepared, visit: LocalTraining, own: EncodedSplit | None, seed: int) -> EncodedSplit:
-    """The client's sentences, or as many of the server's own, as far as it has them."""
+    """Return the client's sentences, or as many of the server's own."""
     run, holding = prepared.run, prepared.run.holdings[0]
     sentences = run.plan.chosen[run.plan.sentences[visit.part]] - holding.first
     if own is None:
@@ -247,7 +289,7 @@ def _split(prepared: Prepared, visit: LocalTraining, own: EncodedSplit | None, s
 def _update(
     prepared: Prepared, config: SimulationConfig, visit: LocalTraining, split: EncodedSplit, own: int | None
 ) -> np.ndarray:
-    """What a client's training changes, float64 [size], as it is sent; or what the server makes in its place."""
+    """Return the update that a client sends, or the server's imitation of it, float64 [size]."""
     run, holding = prepared.run, prepared.run.holdings[0]
     if own is None:
         learner = run.learner(visit)
@@ -258,7 +300,7 @@ def _update(
         learner.step(visit.first + step)
     common = run.weights[: holding.shared]
     update: np.ndarray = learner.weights[: holding.shared].astype(np.float64) - common
-    if run.plan.server is None or not run.plan.local:  # a server that clips and adds noise sees it before
+    if run.plan.server is None or not run.plan.local:  # with server-side noise, the server sees the update without it
         return update
     update = clip(update, run.plan.server.clip_norm)
     if run.plan.mechanism.distributed_noise:
@@ -279,7 +321,7 @@ def _imitated(
     weights: np.ndarray,
     number: int,
 ) -> DPSGD:
-    """The same training on the server's own sentences, with noise of its own."""
+    """Return the same training on the server's own sentences, with independent noise."""
     plan = prepared.run.plan.parts[visit.part]
     streams = _secrets(config, 1 + number)
     return DPSGD(

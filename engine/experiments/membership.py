@@ -1,7 +1,7 @@
-"""Membership inference on a configuration: models of its making, each attacked with the others as references.
+"""Membership inference on a configuration: each model is attacked with the other models as shadow models.
 
-Each model is an ordinary run, whatever its tagger, clients and privacy, on a half of the sentences that its own seed
-draws; who was trained on what is known, and every model says how well it knows every sentence.
+Each model is an ordinary run, with any tagger, clients and privacy, on a random half of the sentences. The members of
+each model are known, and every model is evaluated on every sentence.
 """
 
 import math
@@ -31,9 +31,17 @@ _HALF = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """What models say of sentences. phi: float64 [models, sentences], see :mod:`engine.privacy.audit.membership`.
-    inside: which was trained on which. client: whose each sentence was in each model's training, −1 where nobody's.
-    types: entity types of each sentence. claimed: ε of one model; delta: with it."""
+    """Evaluation of models on sentences.
+
+    Attributes:
+        phi: float64 [models, sentences], see :mod:`engine.privacy.audit.membership`.
+        inside: which model was trained on which sentence, bool [models, sentences].
+        client: client of each sentence in each model's training, −1 for none.
+        types: entity types of each sentence.
+        claimed: ε of one model.
+        delta: δ of that ε.
+
+    """
 
     phi: np.ndarray
     inside: np.ndarray
@@ -50,8 +58,22 @@ def measure(
     *,
     tell: Callable[[str, float], None] = lambda stage, progress: None,
 ) -> MembershipAudit:
-    """Train ``references`` + 1 models and attack each. tell: what is going on, with the share done; it may raise to
-    stop. Raises InvalidConfig, CorpusError, VectorsMissing, StoreError, TrainingFailed."""
+    """Train ``references`` + 1 models and attack each.
+
+    Args:
+        config: the configuration of the runs.
+        settings: where corpora and vectors are.
+        references: number of shadow models of each attack.
+        tell: receives the stage and the share that is done; it may raise to stop.
+
+    Raises:
+        InvalidConfig: for a configuration or a number that is not valid.
+        CorpusError: if a corpus is missing or invalid.
+        VectorsMissing: if word vectors are not installed.
+        StoreError: if stored data cannot be read or written.
+        TrainingFailed: if a training diverges.
+
+    """
     return infer(train(config, settings, references, tell=tell))
 
 
@@ -63,8 +85,19 @@ def train(
     both: bool = False,
     tell: Callable[[str, float], None] = lambda stage, progress: None,
 ) -> Known:
-    """The models, and what they say of the corpus' training sentences; both: of the validation part too, after them.
-    See :func:`measure`."""
+    """Train the models and evaluate them on the corpus's training sentences.
+
+    Args:
+        config: the configuration of the runs.
+        settings: where corpora and vectors are.
+        references: number of models minus 1.
+        both: whether the validation sentences follow the training sentences.
+        tell: receives the stage and the share that is done; it may raise to stop.
+
+    Raises:
+        InvalidConfig: and the other errors of :func:`measure`.
+
+    """
     if not FEWEST <= references <= MOST:
         raise InvalidConfig(f"references={references}, expected {FEWEST} to {MOST}")
     refuse_inference(config)
@@ -105,10 +138,22 @@ def of_model(
     *,
     tell: Callable[[str, float], None] = lambda stage, progress: None,
 ) -> MembershipAudit:
-    """Attack a tagger that was kept. Its references are trained on halves of the training sentences, at its own noise
-    multiplier; who was not trained on is the rest of these or, where it learned from all, the validation part. What a
-    sentence is compared with are references without it alone, a quarter of them for each; sentences that more learned
-    from are not asked for. Raises as :func:`measure`."""
+    """Attack a saved model.
+
+    Shadow models are trained on halves of the training sentences, at the model's noise multiplier. Non-members are the
+    other training sentences, or the validation set if the model was trained on all of them. Each sentence is compared
+    with shadow models without it, a quarter of all. Sentences with fewer such models are excluded.
+
+    Args:
+        model: the attacked model.
+        settings: where corpora and vectors are.
+        references: number of shadow models minus 1.
+        tell: receives the stage and the share that is done; it may raise to stop.
+
+    Raises:
+        InvalidConfig: and the other errors of :func:`measure`.
+
+    """
     config = model.config
     known = train(replace(config, data_fraction=1.0), settings, references, both=True, tell=tell)
     prepared = prepare(config, settings)
@@ -136,7 +181,13 @@ def of_model(
 
 
 def infer(known: Known, targets: Sequence[int] | None = None) -> MembershipAudit:
-    """Attack the models with these numbers, by default each, with all others as references."""
+    """Attack models, each with all others as shadow models.
+
+    Args:
+        known: evaluation of all models.
+        targets: indices of the attacked models, by default all.
+
+    """
     targets = range(len(known.phi)) if targets is None else targets
     scored = {
         name: [attack(known.phi, known.inside, target) for target in targets]
@@ -174,14 +225,20 @@ def infer(known: Known, targets: Sequence[int] | None = None) -> MembershipAudit
 def _areas(
     pairs: Sequence[tuple[np.ndarray, np.ndarray]], among: Mapping[str, Sequence[np.ndarray]]
 ) -> dict[str, float]:
-    """Mean area of scores and members among some of the sentences, by name; of none where one of both is missing."""
-    found = {}
-    for name, kept in among.items():
-        chosen = [(scores[some], inside[some]) for (scores, inside), some in zip(pairs, kept, strict=True)]
-        areas = [membership.area(*each) for each in chosen if 0 < each[1].sum() < len(each[1])]
+    """Return the mean AUC on subsets of the sentences, by name, for subsets with members and non-members.
+
+    Args:
+        pairs: scores and members of each attacked model.
+        among: mask of the sentences of each subset, for each attacked model.
+
+    """
+    means = {}
+    for name, masks in among.items():
+        chosen = [(scores[mask], inside[mask]) for (scores, inside), mask in zip(pairs, masks, strict=True)]
+        areas = [membership.area(*pair) for pair in chosen if 0 < pair[1].sum() < len(pair[1])]
         if areas:
-            found[name] = float(np.mean(areas))
-    return found
+            means[name] = float(np.mean(areas))
+    return means
 
 
 def _curve(attack: str, scores: Sequence[np.ndarray], members: Sequence[np.ndarray]) -> AttackCurve:
@@ -202,8 +259,10 @@ def _curve(attack: str, scores: Sequence[np.ndarray], members: Sequence[np.ndarr
 
 
 def _at_risk(known: Known) -> tuple[tuple[int, float], ...]:
-    """Sentences whose φ with them and without are furthest apart, in standard deviations of all sentences' φ about
-    these means."""
+    """Return the sentences with the largest difference between mean φ as member and as non-member.
+
+    The difference is in standard deviations, pooled with the median over all sentences.
+    """
     there, count = known.inside, known.inside.sum(0)
     mean = np.where(there, known.phi, 0).sum(0) / np.maximum(count, 1)
     without = np.where(there, 0, known.phi).sum(0) / np.maximum(len(known.phi) - count, 1)
@@ -215,20 +274,26 @@ def _at_risk(known: Known) -> tuple[tuple[int, float], ...]:
 
 
 def _most_certain(scores: np.ndarray, members: np.ndarray) -> tuple[tuple[int, float], ...]:
-    """The members with the highest scores, in standard deviations of the others' scores above their mean."""
+    """Return the members with the highest scores, in standard deviations above the mean of the non-members."""
     others = scores[~members]
     return _highest(np.where(members, (scores - others.mean()) / max(float(others.std()), 1e-12), -np.inf))
 
 
 def _highest(apart: np.ndarray) -> tuple[tuple[int, float], ...]:
-    """The ``AT_RISK`` sentences with the highest values, those that have none (−∞) left out."""
+    """Return the ``AT_RISK`` sentences with the highest values, without those of value −∞."""
     order = np.argsort(-apart, kind="stable")[:AT_RISK]
     return tuple((int(number), float(apart[number])) for number in order if np.isfinite(apart[number]))
 
 
 def _without(inside: np.ndarray, number: int, seed: int) -> np.ndarray:
-    """So many references that were not trained on a sentence, for each drawn of those there are, int64 [references,
-    sentences]."""
+    """Draw for each sentence shadow models that were not trained on it, int64 [number, sentences].
+
+    Args:
+        inside: which model was trained on which sentence, bool [models, sentences].
+        number: shadow models for each sentence.
+        seed: seed of the draw.
+
+    """
     order = Seeds(seed).stream("references without").random(inside.shape) + inside
     return np.asarray(np.argsort(order, axis=0, kind="stable")[:number])
 
@@ -244,7 +309,7 @@ def _phi(side: ClientModel, weights: np.ndarray, parts: Sequence[EncodedSplit]) 
 
 
 def _clients(prepared: Prepared, sentences: int) -> np.ndarray:
-    """Whose each training sentence is, −1 of those that are not used, int64 [sentences]."""
+    """Return the client of each training sentence, −1 for unused ones, int64 [sentences]."""
     whose, plan = np.full(sentences, -1), prepared.run.plan
     for client, places in enumerate(plan.shards):
         whose[plan.chosen[places]] = client
@@ -252,7 +317,7 @@ def _clients(prepared: Prepared, sentences: int) -> np.ndarray:
 
 
 def _types(side: ClientModel, split: EncodedSplit) -> list[frozenset[str]]:
-    """The entity types of each sentence."""
+    """Return the entity types of each sentence."""
     names = [tag.partition("-")[2] for tag in side.encoded.tags]
     cut = np.split(split.tags, split.offsets[1:-1])
     return [frozenset(names[tag] for tag in np.unique(tags) if names[tag]) for tags in cut]

@@ -1,4 +1,4 @@
-"""The Pareto frontier: what nothing else beats."""
+"""The Pareto frontier of F1 and ε."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -8,11 +8,20 @@ T = TypeVar("T")
 
 
 def pareto_front(found: Iterable[T], *, epsilon: Callable[[T], float], f1: Callable[[T], float]) -> list[T]:
-    """Those that none beats: no other has a higher F1 at the same or a smaller ε. By ε, the smallest first; of equals
-    the first one stays."""
-    top, kept = -math.inf, []
-    for each in sorted(found, key=lambda one: (epsilon(one), -f1(one))):
-        if f1(each) > top:
-            top = f1(each)
-            kept.append(each)
-    return kept
+    """Return the Pareto-optimal items: no other item has a higher F1 at the same or a smaller ε.
+
+    Args:
+        found: the items.
+        epsilon: returns the ε of an item.
+        f1: returns the F1 of an item.
+
+    Returns:
+        Items by ε, the smallest first; of equal items the first one.
+
+    """
+    best, front = -math.inf, []
+    for item in sorted(found, key=lambda item: (epsilon(item), -f1(item))):
+        if f1(item) > best:
+            best = f1(item)
+            front.append(item)
+    return front

@@ -1,8 +1,8 @@
-"""From the paper's setting to good practice, one choice after another, each at the same ε.
+"""Ablation from the paper settings to the recommended settings, one change per step, at equal ε.
 
-dp-fl-ner trains every weight of a BiLSTM from scratch with small batches, which spends a privacy budget badly. Public
-features, few weights, large Poisson batches and Adam buy most of it back (Ponomareva et al. 2023, section 5; De et al.
-2022; Tramèr and Boneh 2021).
+dp-fl-ner trains every weight of a BiLSTM from scratch with small batches, which loses much accuracy at a given ε.
+Public features, few weights, large Poisson batches and Adam recover most of it (Ponomareva et al. 2023, section 5; De
+et al. 2022; Tramèr and Boneh 2021).
 """
 
 import math
@@ -16,18 +16,26 @@ from engine.privacy.accounting import noise_multiplier_for
 from engine.privacy.plan import PrivacyPlan
 
 EPSILONS = (1.0, 3.0, 8.0)
-"""Where the ladder is measured."""
+"""Values of ε at which the ablation is measured."""
 CLIENTS, ROUNDS = (5, 20), (1, 10)
-"""Of the federated recipe: how many parties, and how often they send their weights."""
+"""Numbers of clients and of communication rounds of the federated settings."""
 _LARGE = 1024
+"""Batch size in sentences."""
 SMALLEST_SHARE = 3
-"""A batch has at most the third part of the sentences: from there on sampling amplifies little."""
+"""A batch has at most 1/3 of the sentences, since larger sampling rates give little amplification."""
 
 
 @dataclass(frozen=True)
 class RecipeStep:
-    """One choice more than the rung below. why: a sentence. changes: by field, as :meth:`SimulationConfig.flat` names
-    them. alone: those that are changed besides where no noise is added, and large batches have no use."""
+    """One step of the ablation.
+
+    Attributes:
+        name: label in tables.
+        why: the reason, in a sentence.
+        changes: changes to the previous step by field, as :meth:`SimulationConfig.flat` names them.
+        alone: further changes without noise, where large batches have no use.
+
+    """
 
     name: str
     why: str
@@ -36,52 +44,59 @@ class RecipeStep:
 
 
 RUNGS = (
-    RecipeStep("paper", "BiLSTM from scratch, batches of 32, SGD: the paper's setting.", {}),
+    RecipeStep("paper", "BiLSTM from scratch, batches of 32, SGD: the paper settings.", {}),
     RecipeStep(
         "large batches",
-        "The noise of a step is shared by 1,024 sentences; a longer step makes up for fewer of them.",
+        "The noise of a step is divided by 1,024 sentences; a higher learning rate compensates for fewer steps.",
         {"batch_size": _LARGE, "learning_rate": 8.0},
     ),
     RecipeStep(
         "Adam, low clip norm",
-        "Each weight has its own step size, so the clip norm can be so low that gradients always fill it.",
+        "Adam scales each weight's step, so a clip norm below all gradient norms does not slow the training.",
         {"optimiser": "adam", "learning_rate": 0.02, "loss": "sum", "clip_norm": 0.1},
     ),
     RecipeStep(
         "few weights",
-        "One linear layer over word vectors and spelling: noise has 100 times fewer weights to spread over.",
+        "One linear layer over word vectors and spelling: the noise affects 100 times fewer weights.",
         {"tagger": "linear-softmax", "features": "shapes", "window": 1, "learning_rate": 0.1},
         alone={"batch_size": 128, "learning_rate": 0.01},
     ),
     RecipeStep(
         "vectors in context",
-        "A public language model has read the sentence before the private training begins.",
+        "A public language model computes contextual features before the private training.",
         {"features": "contextual"},
     ),
     RecipeStep(
         "CRF",
-        "A chain judges a sentence's tags together, and only well-formed ones are read off; 81 weights more.",
+        "A CRF scores the tags of a sentence jointly, with constrained decoding; it adds 81 weights.",
         {"tagger": "linear-crf", "well_formed": True},
     ),
     RecipeStep(
-        "averaged weights", "The average of many noisy weights has less noise than the last.", {"averaging": 0.95}
+        "averaged weights", "The average over many steps has less noise than the last weights.", {"averaging": 0.95}
     ),
     RecipeStep(
         "public labels",
-        "The model was tuned on Wikigold's names, spaCy's finder learned from OntoNotes; two words to each "
-        "side are seen too.",
+        "The language model was fine-tuned on Wikigold's entities, and spaCy's NER model was trained on OntoNotes. "
+        "The features include two words on each side.",
         {"features": "names", "window": 2, "learning_rate": 0.05},
     ),
 )
-"""From below; learning rates were chosen on CoNLL-2003's validation part with seed 0 at ε = 3."""
+"""Steps in order; learning rates were selected on CoNLL-2003's validation set with seed 0 at ε = 3."""
 
 
 def recipe_step(number: int, corpus: str, sentences: int, epsilon: float | None) -> SimulationConfig:
-    """The configuration of a rung on a corpus of so many training sentences: σ such that ε comes out no larger than
-    asked for, with two decimals; None is no privacy."""
+    """Return the configuration of an ablation step.
+
+    Args:
+        number: index of the step in ``RUNGS``.
+        corpus: name of the corpus.
+        sentences: number of its training sentences.
+        epsilon: largest ε, which determines σ (two decimals); None for no noise.
+
+    """
     changes: dict[str, Any] = {"corpus": corpus, "noise_multiplier": 1.0}
-    climbed = RUNGS[: number + 1]
-    for more in [each.changes for each in climbed] + [each.alone for each in climbed if epsilon is None]:
+    steps = RUNGS[: number + 1]
+    for more in [step.changes for step in steps] + [step.alone for step in steps if epsilon is None]:
         changes |= more
     changes["batch_size"] = min(changes.get("batch_size", 32), max(1, sentences // SMALLEST_SHARE))
     config = SimulationConfig.from_flat(changes)
@@ -91,9 +106,20 @@ def recipe_step(number: int, corpus: str, sentences: int, epsilon: float | None)
 
 
 def federated(corpus: str, sentences: int, clients: int, rounds: int, epsilon: float) -> SimulationConfig:
-    """Good practice where so many clients hold equal random parts: each has DP-SGD on its own, with batches of at
-    most a third of them, and spends ``epsilon`` over all rounds. As many passes over the data, split over the rounds;
-    what is looked at is the average of the clients' weights alone. Fewer steps of each ask for longer ones."""
+    """Return the recommended settings for clients that hold equal random parts of a corpus.
+
+    Each client runs DP-SGD with batches of at most a third of its sentences and spends ``epsilon`` over all rounds.
+    The epochs of central training are divided among the rounds, and only the average of the clients' weights is
+    evaluated. The learning rate is higher, since each client takes fewer steps.
+
+    Args:
+        corpus: name of the corpus.
+        sentences: number of its training sentences.
+        clients: number of clients.
+        rounds: number of communication rounds.
+        epsilon: largest ε of each client.
+
+    """
     base, shard = recommended_settings(corpus, sentences, epsilon), sentences // clients
     changes = {
         "clients": clients,
@@ -118,15 +144,26 @@ _KNOWN = {
     (880, 293, 10.0): {1.0: 7.04, 3.0: 2.79, 8.0: 1.36},
     (220, 73, 10.0): {1.0: 7.01, 3.0: 2.79, 8.0: 1.36},
 }
-"""σ by sentences, batch, epochs and ε of CoNLL-2003 and the embedded corpus, whole and as parts of 5 and 20 clients,
-for ``_KNOWN_FOR`` alone: what :func:`found_noise` finds in some seconds each (a test holds them)."""
+"""σ by (sentences, batch size, epochs) and ε, for the settings ``_KNOWN_FOR`` only.
+
+The values are for CoNLL-2003 and the built-in corpus, whole and divided among 5 and 20 clients. They equal the results
+of :func:`found_noise` (tested), which takes several seconds each.
+"""
 _KNOWN_FOR = {"delta": 1e-5, "sampling": "poisson", "mechanism": "dp-sgd"}
 
 
 @lru_cache(maxsize=64)
 def noise(config: SimulationConfig, sentences: int, epsilon: float) -> float:
-    """The smallest σ with two decimals whose ε is at most ``epsilon``, at once where it is known. A smaller δ needs
-    more noise, and shuffled batches may be more steps."""
+    """Return the smallest σ with two decimals whose ε is at most ``epsilon``, from the table where possible.
+
+    The table is for one δ and Poisson sampling: a smaller δ needs more noise, and shuffled batches may take more steps.
+
+    Args:
+        config: the configuration.
+        sentences: number of training sentences.
+        epsilon: largest ε.
+
+    """
     training, privacy = config.training, config.privacy
     known = _KNOWN.get((sentences, training.batch_size, training.epochs), {})
     if epsilon in known and all(getattr(privacy, name) == value for name, value in _KNOWN_FOR.items()):
@@ -135,10 +172,24 @@ def noise(config: SimulationConfig, sentences: int, epsilon: float) -> float:
 
 
 def found_noise(config: SimulationConfig, sentences: int, epsilon: float) -> float:
-    """The smallest σ with two decimals whose ε is at most ``epsilon``."""
+    """Compute the smallest σ with two decimals whose ε is at most ``epsilon``.
+
+    Args:
+        config: the configuration.
+        sentences: number of training sentences.
+        epsilon: largest ε.
+
+    """
     return math.ceil(100 * noise_multiplier_for(epsilon, PrivacyPlan.from_config(config, sentences))) / 100
 
 
 def recommended_settings(corpus: str, sentences: int, epsilon: float) -> SimulationConfig:
-    """The whole ladder."""
+    """Return the last step of the ablation.
+
+    Args:
+        corpus: name of the corpus.
+        sentences: number of its training sentences.
+        epsilon: largest ε.
+
+    """
     return recipe_step(len(RUNGS) - 1, corpus, sentences, epsilon)

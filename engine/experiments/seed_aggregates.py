@@ -1,4 +1,4 @@
-"""What the known runs of a configuration give over its seeds, and which of them an older engine computed."""
+"""Scores of a configuration over its seeds, and the outdated runs among them."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
@@ -10,15 +10,23 @@ from engine.experiments.token_f1 import floor, published_metric
 from engine.records import Interval, PrecisionRecallF1, RoundRecord, Run
 
 SEEDS = 5
-"""How many the means are taken over."""
+"""Default number of seeds of a mean."""
 
 
 @dataclass(frozen=True)
 class OverSeeds:
-    """The runs of a configuration that are known. config: theirs, with seed 0. entity: strict, micro. interval: of its
-    F1 over other test sentences, for one seed. token: in the published metric. epsilon: the largest spent, as honest
-    accounting has it. floor: the published metric of a tagger that finds nothing. All of
-    these are None where no run is known."""
+    """The finished runs of a configuration. All scores are None without a run.
+
+    Attributes:
+        config: their configuration, with seed 0.
+        runs: the runs by seed.
+        entity: entity-level (strict) scores, micro-averaged.
+        interval: 95 % CI of F1 over test sentences, for one seed.
+        token: token-level scores, the paper's metric.
+        epsilon: largest ε spent, recomputed by this program's accountant.
+        floor: token-level scores of a tagger that predicts O everywhere.
+
+    """
 
     config: SimulationConfig
     runs: tuple[Run, ...] = ()
@@ -30,7 +38,7 @@ class OverSeeds:
 
     @property
     def seeds_text(self) -> str:
-        """How many seeds there are, those of an older engine marked."""
+        """The number of seeds, with outdated runs marked."""
         return seeds_text(self.runs)
 
 
@@ -41,54 +49,63 @@ def over_seeds(
     seeds: int = SEEDS,
     round: int | None = None,
 ) -> OverSeeds:
-    """What the finished runs of the first so many seeds give; ``find`` knows them. round: after which communication
-    round they are looked at, None at the end."""
-    looked = ((run, record_after(run, round)) for run in map(find, with_seeds(config, seeds)) if run)
-    known = [(run, record) for run, record in looked if record and record.test]
-    scores = [record.test for _, record in known if record.test]
-    if not known:
+    """Aggregate the finished runs of the first seeds.
+
+    Args:
+        config: the configuration; its seed is ignored.
+        find: returns the run of a configuration, None without one.
+        seeds: number of seeds.
+        round: communication round after which the scores are taken; None for the end.
+
+    """
+    records = ((run, record_after(run, round)) for run in map(find, with_seeds(config, seeds)) if run)
+    finished = [(run, record) for run, record in records if record and record.test]
+    scores = [record.test for _, record in finished if record.test]
+    if not finished:
         return OverSeeds(config)
     return OverSeeds(
         config=config,
-        runs=tuple(run for run, _ in known),
-        entity=score_spread(PrecisionRecallF1(each.precision, each.recall, each.f1) for each in scores),
+        runs=tuple(run for run, _ in finished),
+        entity=score_spread(PrecisionRecallF1(score.precision, score.recall, score.f1) for score in scores),
         interval=mean_interval(scores),
         token=score_spread(map(published_metric, scores)),
-        epsilon=max(record.privacy.epsilon for _, record in known),
+        epsilon=max(record.privacy.epsilon for _, record in finished),
         floor=floor(scores[0]),
     )
 
 
 def of_runs(runs: Iterable[Run]) -> ScoreSpread | None:
-    """What finished runs give, strict and micro, on the test part; None where fewer than two are done. Those that
-    failed their noise check are something else, and left out."""
+    """Aggregate the entity-level (strict) scores of finished runs on the test set; None with fewer than two.
+
+    Runs with a failed noise check are excluded, since they are not runs of this configuration.
+    """
     ends = [run.final for run in runs if run.final]
     tests = [end.test for end in ends if end.test and not (end.noise_check and end.noise_check.failed)]
     if len(tests) < 2:
         return None
-    return score_spread(PrecisionRecallF1(each.precision, each.recall, each.f1) for each in tests)
+    return score_spread(PrecisionRecallF1(test.precision, test.recall, test.f1) for test in tests)
 
 
 def with_seeds(config: SimulationConfig, number: int) -> list[SimulationConfig]:
-    """The configuration with the first so many seeds."""
+    """Return the configuration with each of the seeds 0 to ``number`` − 1."""
     return [replace(config, seed=seed) for seed in range(number)]
 
 
 def record_after(run: Run, round: int | None) -> RoundRecord | None:
-    """The record of a finished run after a communication round, None: at its end."""
+    """Return the record of a finished run after a communication round; None selects its final record."""
     if round is None or not run.final:
         return run.final
-    return next((each for each in run.records if each.federation and each.federation.round == round), None)
+    return next((record for record in run.records if record.federation and record.federation.round == round), None)
 
 
 def engine_of(run: Run) -> str:
-    """Version of the engine that computed a run, if today's would give it other records; else empty."""
+    """Return the version of an outdated run's engine; empty if the current engine would give the same records."""
     made = run.provenance
     return made.engine_version if made and made.engine_version != engine_version(run.config) else ""
 
 
 def seeds_text(runs: Collection[Run]) -> str:
-    """How many runs there are, and how many of them an older engine computed: "5", "5 (3 of engine 5)"."""
+    """Return the number of runs and of outdated runs among them: "5", "5 (3 of engine 5)"."""
     older = sorted(Counter(filter(None, map(engine_of, runs))).items())
     marks = ", ".join(f"{number:,} of engine {version}" for version, number in older)
     if not marks or (len(older) == 1 and older[0][1] == len(runs)):
@@ -97,13 +114,13 @@ def seeds_text(runs: Collection[Run]) -> str:
 
 
 def older_text(runs: Iterable[Run]) -> str:
-    """What such marks mean, for a line beside a table of these runs; empty where none has one."""
+    """Return an explanation of the marks of outdated runs, for a line below a table; empty without one."""
     every = {run.run_id: run for run in runs}.values()
     older = [version for version in map(engine_of, every) if version]
     if not older:
         return ""
     share = "All" if len(older) == len(every) else f"{len(older):,} of the {len(every):,}"
     return (
-        f"{share} runs here are of engine {' or '.join(sorted(set(older)))}, not of today's: shown until today's has "
-        "computed them, with the draws, the ε and the noise check of their version."
+        f"{share} runs in this table are outdated (engine {' or '.join(sorted(set(older)))}). They show the random "
+        "draws, the ε and the noise check of that version until they are rerun."
     )

@@ -1,4 +1,4 @@
-"""What leaves a platform of a federation, and what stays: its tagger part by part, from the one at the bottom up."""
+"""Shared layers and private head of a client's (silo's) tagger, part by part from the first layer."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -10,13 +10,19 @@ from engine.embeddings.word_shape import SIZE as SHAPES
 from engine.taggers import build, splits_of
 
 WORD_VECTOR = 300
-"""Dimensions of the word vectors that the pages offer."""
+"""Dimensions of the word vectors that the dashboard offers."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One that has weights. name: as a configuration calls it. weights: how many. leaves: whether what is learned in
-    it is sent."""
+    """A part of a tagger with weights.
+
+    Attributes:
+        name: its name in configurations.
+        weights: number of weights.
+        leaves: whether the client sends its updates.
+
+    """
 
     name: str
     weights: int
@@ -24,8 +30,17 @@ class Part:
 
 
 def parts(config: SimulationConfig, types: Sequence[Collection[str]], platform: int = 0) -> list[Part]:
-    """Of a platform's tagger. types: the entity types of each platform; who shares the scores has those of all.
-    platform: its number, from 0. Raises InvalidConfig for parts that it does not have."""
+    """Return the parts of a client's tagger.
+
+    Args:
+        config: the configuration.
+        types: entity types of each client; where the scores are shared, each client has the types of all.
+        platform: index of the client.
+
+    Raises:
+        InvalidConfig: for shared parts that the tagger does not have.
+
+    """
     known = splits_of(config.tagger.name)[-1] in (config.federation.shared_parts or ())
     entity_types = len({name for each in types for name in each} if known else set(types[platform]))
     spelling = 0 if config.features == "vectors" else SHAPES
@@ -45,5 +60,5 @@ def parts(config: SimulationConfig, types: Sequence[Collection[str]], platform: 
 
 
 def sent(found: Sequence[Part]) -> int:
-    """Weights whose gradient, or values, leave."""
+    """Return the number of weights whose gradients or values the client sends."""
     return sum(part.weights for part in found if part.leaves)

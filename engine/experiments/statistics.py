@@ -1,4 +1,4 @@
-"""Mean and spread over seeds. One run is one draw of chance; several say how far chance moves it."""
+"""Mean, standard deviation and intervals over seeds, which estimate the seed variance."""
 
 import math
 import statistics
@@ -11,7 +11,14 @@ from engine.records import EntityScores, Interval, PrecisionRecallF1
 
 @dataclass(frozen=True)
 class Spread:
-    """mean: arithmetic. sd: standard deviation of a sample, 0 for a single value. number: of values."""
+    """Mean and standard deviation of a sample.
+
+    Attributes:
+        mean: arithmetic mean.
+        sd: sample standard deviation, 0 for a single value.
+        number: number of values.
+
+    """
 
     mean: float
     sd: float
@@ -19,12 +26,12 @@ class Spread:
 
     @property
     def known_sd(self) -> float | None:
-        """The standard deviation where there is one: a single value says nothing of its spread."""
+        """The standard deviation; None for a single value."""
         return self.sd if self.number > 1 else None
 
     @property
     def text(self) -> str:
-        """The mean with its spread, if there is one."""
+        """The mean, with its standard deviation for more than one value."""
         return f"{self.mean:.3f}" + (f" ± {self.sd:.3f}" if self.number > 1 else "")
 
 
@@ -38,24 +45,27 @@ class ScoreSpread:
 
 
 def spread(values: Iterable[float]) -> Spread:
-    """Mean and standard deviation of at least one value. Raises StatisticsError where there is none."""
-    found = list(values)
-    return Spread(statistics.fmean(found), statistics.stdev(found) if len(found) > 1 else 0.0, len(found))
+    """Return mean and standard deviation of at least one value. Raises StatisticsError without a value."""
+    sample = list(values)
+    return Spread(statistics.fmean(sample), statistics.stdev(sample) if len(sample) > 1 else 0.0, len(sample))
 
 
 def score_spread(scores: Iterable[PrecisionRecallF1]) -> ScoreSpread:
-    """The same for each of the three. F1 is averaged itself, not computed from mean precision and recall."""
-    found = list(scores)
+    """Return mean and standard deviation of precision, recall and F1.
+
+    The mean F1 is the mean of F1 over seeds, not computed from mean precision and recall.
+    """
+    sample = list(scores)
     return ScoreSpread(
-        precision=spread(each.precision for each in found),
-        recall=spread(each.recall for each in found),
-        f1=spread(each.f1 for each in found),
+        precision=spread(score.precision for score in sample),
+        recall=spread(score.recall for score in sample),
+        f1=spread(score.f1 for score in sample),
     )
 
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """The mean of differences seed by seed, and its 95 % interval by Student's t, which takes them for normal."""
+    """The mean of differences paired by seed, with its 95 % CI by Student's t, which assumes a normal distribution."""
 
     mean: float
     interval: Interval
@@ -63,39 +73,54 @@ class PairedDifference:
 
     @property
     def significant(self) -> bool:
-        """Whether the interval leaves out zero."""
+        """Whether the interval excludes zero (significant at 5 %)."""
         return self.interval.low > 0 or self.interval.high < 0
 
 
 def paired_difference(differences: Sequence[float]) -> PairedDifference:
-    """Of at least two differences. Raises StatisticsError where there are fewer."""
+    """Return the mean of at least two differences with its 95 % CI. Raises StatisticsError for fewer."""
     return PairedDifference(statistics.fmean(differences), interval_of_mean(differences), len(differences))
 
 
 def interval_of_mean(values: Sequence[float], level: float = 0.95) -> Interval:
-    """Of the value that is expected, by Student's t, which takes the values for normal. Raises StatisticsError where
-    there are fewer than two."""
+    """Return Student's t interval of the expected value, which assumes a normal distribution.
+
+    Raises:
+        StatisticsError: for fewer than two values.
+
+    """
     mean, reach = statistics.fmean(values), reach_of_mean(statistics.stdev(values), len(values), level)
     return Interval(mean - reach, mean + reach)
 
 
 def reach_of_mean(sd: float, number: int, level: float = 0.95) -> float:
-    """Half the width of a mean's interval by Student's t, which takes the values for normal. sd: of a sample of so many
-    values, at least two. level: chance that such intervals hold the expected value."""
+    """Return half the width of a mean's Student's t interval, which assumes a normal distribution.
+
+    Args:
+        sd: sample standard deviation.
+        number: number of values, at least two.
+        level: confidence level.
+
+    """
     return _quantile(number - 1, level) * sd / math.sqrt(number)
 
 
 @lru_cache(maxsize=1024)
 def _quantile(freedom: int, level: float) -> float:
-    from scipy.special import stdtrit  # scipy.stats has it too, and takes two seconds to import
+    from scipy.special import stdtrit  # scipy.stats has it too, but takes two seconds to import
 
     return float(stdtrit(freedom, (1 + level) / 2))
 
 
 def mean_interval(scores: Iterable[EntityScores]) -> Interval | None:
-    """The usual interval of F1 of one such tagger, were other sentences tested: the means of both ends. All seeds are
-    tested on the same sentences, so more seeds do not make it narrower. None where nothing was named."""
-    found = [each.f1_interval for each in scores if each.f1_interval]
-    if not found:
+    """Return the mean 95 % CI of F1 over test sentences, for one seed; None without an entity.
+
+    Both ends are means over seeds. All seeds use the same test set, so more seeds do not narrow the interval.
+    """
+    intervals = [score.f1_interval for score in scores if score.f1_interval]
+    if not intervals:
         return None
-    return Interval(statistics.fmean(each.low for each in found), statistics.fmean(each.high for each in found))
+    return Interval(
+        statistics.fmean(interval.low for interval in intervals),
+        statistics.fmean(interval.high for interval in intervals),
+    )

@@ -1,4 +1,4 @@
-"""Many configurations from one TOML file: a base, a grid whose values are combined in all ways, and seeds.
+"""Configurations of a sweep from one TOML file: a base, a full grid of values, and seeds.
 
 seeds = 3                       # or a list: [0, 7, 8]
 [base]                          # fields by the names of the command line's options, with _ for -
@@ -20,17 +20,17 @@ MOST_RUNS, _MAX_BYTES = 10_000, 1_000_000
 
 
 def read(path: Path) -> list[SimulationConfig]:
-    """All configurations of a sweep file, those of one seed together. Raises InvalidConfig with file and field."""
+    """Return all configurations of a sweep file, grouped by seed. Raises InvalidConfig with file and field."""
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise InvalidConfig(f"{path} has more than {_MAX_BYTES:,} bytes, the largest sweep file that is read")
+            raise InvalidConfig(f"{path} has more than {_MAX_BYTES:,} bytes, the maximum for a sweep file")
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidConfig(f"{path} cannot be read: {error.strerror}") from error
     except InvalidConfig:
         raise
     except (ValueError, RecursionError) as error:
-        raise InvalidConfig(f"{path} is no TOML file: {error}") from error
+        raise InvalidConfig(f"{path} is not a valid TOML file: {error}") from error
     try:
         return configurations(values)
     except InvalidConfig as error:
@@ -38,7 +38,7 @@ def read(path: Path) -> list[SimulationConfig]:
 
 
 def configurations(values: dict[str, Any]) -> list[SimulationConfig]:
-    """The same from a table that was read. Raises InvalidConfig."""
+    """Return all configurations of a parsed sweep file. Raises InvalidConfig."""
     unknown = sorted(set(values) - {"seeds", "base", "grid"})
     if unknown:
         raise InvalidConfig(f"unknown key {unknown[0]!r}, expected only base, grid and seeds")
@@ -55,7 +55,7 @@ def configurations(values: dict[str, Any]) -> list[SimulationConfig]:
         if not isinstance(choices, list) or not choices:
             raise InvalidConfig(f"{name}={choices!r} in the grid, expected a list of values")
         if name in base or name == "seed":
-            raise InvalidConfig(f"{name} is in the grid and elsewhere, expected it once")
+            raise InvalidConfig(f"{name} is in the grid and in another table; expected it once")
     runs = len(seeds)
     for choices in grid.values():
         runs *= len(choices)

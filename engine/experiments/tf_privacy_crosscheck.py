@@ -1,8 +1,8 @@
-"""The first steps of a run, computed once more by TensorFlow Privacy: slow, by other people, for who wants to be sure.
+"""Cross-check of a run's first steps with TensorFlow Privacy, an independent and slower implementation.
 
-The tagger is built in Keras's own layers with the same weights; ``DPKerasSGDOptimizer`` gets each sentence as a
-microbatch. Without noise its update must be our clipped mean, with noise it must spread as ours does. It divides by the
-realised batch size, so ours is divided by it too before the two are compared.
+The tagger is built from Keras layers with the same weights; ``DPKerasSGDOptimizer`` gets each sentence as a microbatch.
+Without noise its update must equal our clipped mean; with noise it must have the same standard deviation. It divides by
+the realised batch size, so our sum is divided by that size too before the comparison.
 """
 
 import math
@@ -24,16 +24,27 @@ from engine.taggers.layers import BidirectionalLSTM, Dense
 from engine.training.batches import Batch, batch_of
 
 AGREEMENT = 1e-4
-"""Relative difference of two clipped means that float32 may explain."""
+"""Largest relative difference of two clipped means that float32 rounding can explain."""
 SPREAD = 5.0
-"""Sampling errors that the measured standard deviation of the noise may be away from the planned one."""
+"""Tolerance of the measured standard deviation of the noise, in sampling errors."""
 
 
 @dataclass(frozen=True)
 class Opinion:
-    """One step seen by both. difference: ‖ours − theirs‖ / ‖theirs‖ of the clipped means without noise. our_noise,
-    their_noise: standard deviation on the clipped sum; planned: σ·C; tolerance: what chance may do to them. ours_ms,
-    theirs_ms: milliseconds of a private step. sentences: in the batch."""
+    """Comparison of one step.
+
+    Attributes:
+        step: number of the step.
+        sentences: number of sentences in the batch.
+        difference: ‖ours − theirs‖ / ‖theirs‖ of the clipped means without noise.
+        our_noise: standard deviation of our noise on the clipped sum.
+        their_noise: that of TensorFlow Privacy.
+        planned: σ·C.
+        tolerance: largest deviation from ``planned`` by sampling error.
+        ours_ms: milliseconds of our private step.
+        theirs_ms: milliseconds of TensorFlow Privacy's.
+
+    """
 
     step: int
     sentences: int
@@ -47,25 +58,32 @@ class Opinion:
 
     @property
     def agrees(self) -> bool:
-        """Whether the second opinion is the first."""
+        """Whether both implementations agree."""
         spreads = (self.our_noise, self.their_noise)
         return self.difference <= AGREEMENT and all(abs(s - self.planned) <= self.tolerance for s in spreads)
 
 
 def second_opinions(config: SimulationConfig, settings: Settings, steps: int) -> Iterator[Opinion]:
-    """Compare the first ``steps`` steps of a private run, of several clients those of the first one. Raises
-    InvalidConfig for a run without noise and for what TensorFlow Privacy's optimiser does not do, and what
-    :func:`engine.simulation.run.simulate` raises."""
+    """Compare the first steps of a private run; with several clients, those of the first client.
+
+    Args:
+        config: the configuration of the run.
+        settings: where corpora and vectors are.
+        steps: number of steps.
+
+    Raises:
+        InvalidConfig: for a run without noise, and for a mechanism that TensorFlow Privacy's optimiser lacks. Also
+            raises the errors of :func:`engine.simulation.run.simulate`.
+
+    """
     if not config.privacy.private or config.privacy.clip_norm is None:
-        raise InvalidConfig(
-            "noise_multiplier=0, expected a private run: TensorFlow Privacy has nothing to say of others"
-        )
+        raise InvalidConfig("noise_multiplier=0, expected a private run: TensorFlow Privacy supports no others")
     if config.tagger.name not in TAGGERS:
-        raise InvalidConfig(f"tagger={config.tagger.name!r}, expected one of {', '.join(TAGGERS)} for a second opinion")
+        raise InvalidConfig(f"tagger={config.tagger.name!r}, expected one of {', '.join(TAGGERS)} for the cross-check")
     if config.privacy.clipping != "joint" or config.privacy.kind.client_level:
         raise InvalidConfig(
             f"clipping={config.privacy.clipping!r}, mechanism={config.privacy.mechanism!r}, expected joint clipping of "
-            "each sentence's gradient: TensorFlow Privacy's optimiser has nothing to say of others"
+            "each sentence's gradient: TensorFlow Privacy's optimiser supports no other mechanism"
         )
     if steps < 1:
         raise InvalidConfig(f"steps={steps}, expected at least 1")
@@ -107,15 +125,17 @@ def second_opinions(config: SimulationConfig, settings: Settings, steps: int) ->
 
 @lru_cache
 def _tape() -> type:
-    """A gradient tape whose Jacobians are computed row by row. TensorFlow would write all rows as one graph, anew for
-    each step, which takes ten times as long as the step itself."""
+    """Return a gradient tape that computes Jacobians row by row.
+
+    By default TensorFlow would build one graph of all rows for each step, which takes ten times as long as the step.
+    """
     import tensorflow as tf
 
     class RowByRow(tf.GradientTape):
-        """Asked by TensorFlow Privacy for each sentence's gradient."""
+        """The tape that TensorFlow Privacy uses for each sentence's gradient."""
 
         def jacobian(self, *asked: Any, **more: Any) -> Any:
-            """The Jacobian."""
+            """Return the Jacobian."""
             return super().jacobian(*asked, **more, experimental_use_pfor=False)
 
     return RowByRow
@@ -140,7 +160,18 @@ class TensorFlowPrivacy:
         self._head = [tf.Variable(np.zeros(shape, dtype=np.float32)) for shape in tagger.head.shapes.values()]
 
     def update(self, weights: np.ndarray, batch: Batch, clip_norm: float, noise_multiplier: float) -> np.ndarray:
-        """What one step subtracts from the weights at learning rate 1, float32 [size]: clipped mean and noise."""
+        """Return the clipped mean with noise, which one step subtracts from the weights at learning rate 1.
+
+        Args:
+            weights: float32 [size].
+            batch: the sentences.
+            clip_norm: C.
+            noise_multiplier: σ.
+
+        Returns:
+            float32 [size].
+
+        """
         import tensorflow as tf
         from tensorflow_privacy import DPKerasSGDOptimizer
 

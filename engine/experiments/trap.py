@@ -1,12 +1,12 @@
-"""A mistake that looks like privacy: only what a platform sends is clipped and noised, what it keeps learns freely.
+"""An attack on partial noise: only the shared layers are clipped and noised, the private head is trained without noise.
 
-FedNER's platforms send the gradient of the shared parts alone (section 3.2), so it seems enough to clip each sentence's
-share of *that* to C and to add noise to it. But the kept parts learn from the same sentences without noise, and all
-other sentences' gradients go through them: one sentence moves the sum by more than C, as far as the kept parts have
-moved. No ε follows from such noise. Here the one sentence is really left out, and an attacker who knows all but whether
-it was there has to tell. Nothing else in the engine trains like this, and no number of it is shown as an ε.
+FedNER's clients send the gradient of the shared layers only (section 3.2). It seems sufficient to clip each sentence's
+part of *that* gradient to C and to add noise to it. But the private head is trained on the same sentences without
+noise, and the gradients of all other sentences depend on it. One sentence therefore changes the sum by more than C,
+and this noise gives no ε. Here one sentence is removed, and an attacker who knows everything else guesses whether it
+was used. No other part of the engine trains in this way, and none of these numbers is shown as an ε.
 
-*Honest* is what the engine does: noise on the gradient of all weights, of which the kept part is learned from too.
+*Honest* training is that of the engine: noise on the gradient of all weights, including the private head.
 """
 
 import math
@@ -31,8 +31,14 @@ EPSILON, DELTA = 1.0, 1e-5
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One training that was watched. moved: how far the sentence moved what was sent, ÷ C, [steps]. there: whether it
-    was among the sentences; guessed: what the attacker said."""
+    """One attacked training.
+
+    Attributes:
+        moved: change of each released sum by the sentence, ÷ C, [steps].
+        there: whether the sentence was in the training data.
+        guessed: the attacker's guess.
+
+    """
 
     moved: tuple[float, ...]
     there: bool
@@ -40,8 +46,7 @@ class Trial:
 
 
 def noise_multiplier() -> float:
-    """The σ at which ``STEPS`` releases of a sum that one sentence moves by C at most have ε = 1: all sentences are in
-    each batch."""
+    """Return the σ at which ``STEPS`` releases of a sum with sensitivity C have ε = 1; each batch has all sentences."""
     low, high = 0.1, 1000.0
     while high / low > 1 + 1e-6:
         middle = math.sqrt(low * high)
@@ -51,14 +56,27 @@ def noise_multiplier() -> float:
 
 
 def most_right() -> float:
-    """How often an attacker is right at most where one sentence moves each sum by C at most: Φ(μ/2), μ = √steps ÷ σ
-    (Dong, Roth and Su 2022)."""
+    """Return the largest success rate of an attacker if each sum has sensitivity C.
+
+    The rate is Φ(μ/2) with μ = √steps ÷ σ (Dong, Roth and Su 2022).
+    """
     return 0.5 * (1 + math.erf(math.sqrt(STEPS) / noise_multiplier() / 2 / math.sqrt(2)))
 
 
 def trials(settings: Settings, number: int, *, honest: bool, first: int = 0) -> Iterator[Trial]:
-    """So many trainings on sentences of the embedded corpus, the sentence there in every second. Raises
-    VectorsMissing, StoreError."""
+    """Yield attacked trainings on sentences of the built-in corpus; every second training uses the sentence.
+
+    Args:
+        settings: where corpora and vectors are.
+        number: number of trainings.
+        honest: whether the noise covers all weights.
+        first: seed of the first training.
+
+    Raises:
+        VectorsMissing: if word vectors are not installed.
+        StoreError: if stored data cannot be read.
+
+    """
     encoded = embeddings.encode(corpus.resolve(SYNTHETIC, settings).parts[0], "en_core_web_md", "vectors")
     dimensions, tags = encoded.vectors.shape[1], len(encoded.tags)
     tagger = build(TaggerConfig(name="mlp-crf", hidden_size=HIDDEN), dimensions, tags, dimensions).sharing()
@@ -72,7 +90,7 @@ def _trial(
     backend, shared, sigma = CompiledBackend(tagger, mean=False), tagger.shared.stop, noise_multiplier()
     every = random.choice(len(split), SENTENCES, replace=False)
     weights = tagger.initial_weights(random).astype(np.float64)
-    # What the kept parts are if the sentence (the last) is there, and if it is not: the attacker works out both.
+    # The private head with and without the sentence (the last one): the attacker computes both.
     common, kept = weights[:shared], {True: weights[shared:], False: weights[shared:]}
     moved, evidence = [], 0.0
     for _ in range(STEPS):
@@ -88,7 +106,7 @@ def _trial(
         released = sums[there] + sigma * CLIP_NORM * random.standard_normal(sums[there].size)
         apart = sums[True] - sums[False]
         moved.append(float(np.linalg.norm(apart)) / CLIP_NORM)
-        # Log likelihood ratio of the two cases, given all that was released before.
+        # Log likelihood ratio of the two cases, given all earlier releases.
         evidence += float((released - (sums[True] + sums[False]) / 2) @ apart)
         common = common - SHARED_RATE * released[:shared] / SENTENCES
         if honest:
@@ -100,7 +118,7 @@ def _trial(
 def _gradients(
     backend: CompiledBackend, weights: np.ndarray, split: EncodedSplit, table: np.ndarray, sentences: np.ndarray
 ) -> np.ndarray:
-    """Of each sentence, [sentences, weights]."""
+    """Return the gradient of each sentence, [sentences, weights]."""
     single = weights.astype(np.float32)
     each = (batch_of(split, table, sentences[n : n + 1]) for n in range(len(sentences)))
     return np.array([backend.clipped_gradient(single, batch, None).total for batch in each], dtype=np.float64)

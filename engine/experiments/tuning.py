@@ -1,14 +1,14 @@
-"""The search for a recipe at a given ε, on data that need no protection.
+"""Hyperparameter search at a given ε, on a public development corpus.
 
-Each trial trains on a development corpus that is public or whose people agreed, with the noise that the private corpus
-would need: its batches are as large, its steps as many, and σ is worked out from the size of the private corpus, which
-is all that is asked of it. The recipe that does best there is then run on the private corpus, once for each seed. So
-tuning costs nothing of its privacy, and what is booked are those runs: each releases a tagger, and they add up.
+Each trial trains on a development corpus that is public or used with consent, with the noise of the private corpus: the
+same batch size and number of steps, and σ for the size of the private corpus. That size is the only information used
+from the private corpus. The best settings are then run on the private corpus, once for each seed. The search has no
+privacy cost; only these runs are charged. Each releases a model, and their costs are composed.
 
-Where the development corpus holds sentences of the private one, trials add up too, and each follows from the scores of
-those before it. Then a total is fixed before the first, and a filter admits a trial only if it and the winner's runs
-fit (:mod:`engine.privacy.rdp_filter`). Papernot and Steinke 2022 say what is lost where that is forgotten; their own
-cure, a random number of trials drawn independently, has no use for a search that learns from its trials.
+If the development corpus contains sentences of the private one, the trials must be composed too, and each depends on
+the scores of earlier ones. Then a privacy budget is fixed before the first trial. A filter admits a trial only if it
+and the winner's runs are within the budget (:mod:`engine.privacy.rdp_filter`). Papernot and Steinke 2022 quantify the
+loss without such accounting. Their remedy, a random number of independent trials, does not suit an adaptive search.
 """
 
 import math
@@ -41,10 +41,10 @@ AVERAGING = (0.0, 0.9, 0.95, 0.98)
 TAGGERS = ("linear-crf", "mlp-crf")
 MOST_TRIALS, MOST_SEEDS = 10_000, 1_000
 FIRST_SEED = MOST_SEEDS
-"""Of the first trial; the runs of a winner have 0, 1, 2 …, so that no run has another's noise."""
+"""Seed of the first trial; the winner's runs have the seeds 0, 1, 2 …, so that no two runs have the same noise."""
 RANDOM = "a random draw"
 _STARTUP = 8
-"""Trials at random, before the search leans on what it has seen."""
+"""Number of random trials before the sampler (TPE) uses the results."""
 
 
 def existing_trials(
@@ -57,9 +57,22 @@ def existing_trials(
     budget: float | None = None,
     seeds: int = 0,
 ) -> Study:
-    """The study of this name, as it stands or new. budget: ε of the total, where the development corpus holds sentences
-    of the private one; seeds: runs of the winner that it shall hold too. Raises InvalidConfig if the aims make no sense
-    or are not those of the study of that name, CorpusError if a corpus is not here."""
+    """Return the study with this name, stored or new.
+
+    Args:
+        name: name of the study, by default from the other arguments.
+        epsilon: ε of each run on the private corpus.
+        corpus: the private corpus.
+        development: the development corpus.
+        settings: where corpora and studies are.
+        budget: ε of the privacy budget, if the development corpus contains sentences of the private one.
+        seeds: number of the winner's runs that the budget must cover.
+
+    Raises:
+        InvalidConfig: for values that are not valid, or other aims than those of the stored study.
+        CorpusError: if a corpus is missing or invalid.
+
+    """
     label = name or f"{_short(corpus)}-epsilon-{epsilon:g}-on-{_short(development)}"
     if not re.fullmatch(r"[\w.+-]{1,100}", label):
         raise InvalidConfig(f"name={label!r}, expected letters, digits and . _ + - only")
@@ -68,15 +81,15 @@ def existing_trials(
     if not 0 <= seeds <= MOST_SEEDS:
         raise InvalidConfig(f"seeds={seeds:,}, expected 0 to {MOST_SEEDS:,}")
     study = _aims(label, epsilon, corpus, development, settings)
-    known = tuning_studies.read_all(settings.home).get(label)
-    if known:
-        study = _same(known, study)
+    stored = tuning_studies.read_all(settings.home).get(label)
+    if stored:
+        study = _same(stored, study)
     elif study.private:
         study = _with_budget(study, budget, seeds, settings)
     if study.budget != budget or (study.private and budget is None):
         raise InvalidConfig(_budget_trouble(study, budget))
     if study.private and seeds > study.seeds:
-        raise InvalidConfig(f"seeds={seeds}, expected at most {study.seeds}: the total was fixed for so many")
+        raise InvalidConfig(f"seeds={seeds}, expected at most {study.seeds}, as the privacy budget was fixed for")
     words = f"--epsilon {epsilon:g} --corpus {corpus} --development {development}"
     more = f" --budget {budget:g} --seeds {study.seeds}" if budget is not None else ""
     return replace(study, command=f"python -m engine tune {words}{more}" + (f" --name {name}" if name else ""))
@@ -90,7 +103,7 @@ def _aims(label: str, epsilon: float, corpus: str, development: str, settings: S
     private, public = (corpora.resolve(each, settings) for each in (corpus, development))
     learned = contamination.overlap(private, recommended_settings.RUNGS[-1].changes["features"])
     if learned.breaks_privacy:
-        raise InvalidConfig(f"corpus={corpus!r} cannot have a recipe with an ε: {learned.privacy_text}")
+        raise InvalidConfig(f"corpus={corpus!r} cannot be used for a private search: {learned.privacy_text}")
     return Study(
         name=label,
         epsilon=epsilon,
@@ -106,46 +119,51 @@ def _aims(label: str, epsilon: float, corpus: str, development: str, settings: S
 
 
 def _same(known: Study, asked: Study) -> Study:
-    """The known study, if it has the aims that are asked for; one without checksums gets them, by its corpora's names.
-    Raises InvalidConfig."""
+    """Return the stored study if it has the requested aims; a study without checksums gets them by corpus name.
+
+    Raises:
+        InvalidConfig: for other aims.
+
+    """
     by_name, by_content = ("epsilon", "corpus", "development"), ("epsilon", "corpus_checksum", "development_checksum")
 
     def agree(fields: tuple[str, ...]) -> bool:
         return all(getattr(known, field) == getattr(asked, field) for field in fields)
 
     if not agree(by_content if known.corpus_checksum else by_name):
-        changed = ", and one of them was changed since" if agree(by_name) else ""
+        changed = ", and one of these corpora has changed since" if agree(by_name) else ""
         aims = f"{known.corpus} at ε = {known.epsilon:g} on {known.development}{changed}"
-        raise InvalidConfig(f"name={known.name!r} is a study of {aims}: choose another")
+        raise InvalidConfig(f"name={known.name!r} is a study of {aims}; choose another name")
     kept = ("corpus_checksum", "development_checksum", "sentences", "shared")
     return replace(known, **{field: getattr(asked, field) for field in kept})
 
 
 def _with_budget(study: Study, budget: float | None, seeds: int, settings: Settings) -> Study:
-    """The order of the filter is fixed with the total, by sizes and the settings of good practice alone."""
+    """Return the study with a privacy budget; the sizes and the recommended settings determine the filter's order."""
     if budget is None:
         return study
     if not (math.isfinite(budget) and budget > 0):
         raise InvalidConfig(f"budget={budget!r}, expected a positive number")
-    usual = recommended_settings.recommended_settings(study.corpus, study.sentences, study.epsilon)
-    found = rdp_filter.filter_for(budget, study.delta, _plans(usual, study, settings)[0])
-    return replace(study, budget=budget, order=found.order, seeds=seeds)
+    default = recommended_settings.recommended_settings(study.corpus, study.sentences, study.epsilon)
+    order = rdp_filter.filter_for(budget, study.delta, _plans(default, study, settings)[0]).order
+    return replace(study, budget=budget, order=order, seeds=seeds)
 
 
 def _budget_trouble(study: Study, asked: float | None) -> str:
     if not study.private:
         return f"budget={asked:g}, expected none: {study.development} has no training sentence of {study.corpus}"
     if study.trials:
-        was = "without a total" if study.budget is None else f"with a total of ε = {study.budget:g}"
-        return f"budget={asked}: this search was begun {was}, which had to be fixed before its first trial"
+        was = "without a budget" if study.budget is None else f"with a budget of ε = {study.budget:g}"
+        return f"budget={asked}: this search started {was}; the budget must be fixed before the first trial"
     return (
-        f"budget={asked}, expected ε of a total that is fixed beforehand (--budget): {study.development} holds "
-        f"{study.shared:,} of the {study.sentences:,} training sentences of {study.corpus}, so each trial costs privacy"
+        f"budget={asked}, expected the ε of a privacy budget (--budget): {study.development} contains "
+        f"{study.shared:,} of the {study.sentences:,} training sentences of {study.corpus}, so each trial has a "
+        "privacy cost"
     )
 
 
 def optimism_bias(study: Study, settings: Settings) -> str:
-    """What to know of the trials' F1: empty where the features were not fitted on the sentences that judge them."""
+    """Return a warning on the trials' F1; empty unless the features were fitted on the validation sentences."""
     development = corpora.resolve(study.development, settings)
     return contamination.overlap(development, recommended_settings.RUNGS[-1].changes["features"]).optimism_bias(
         "validation"
@@ -155,11 +173,25 @@ def optimism_bias(study: Study, settings: Settings) -> str:
 def search(
     study: Study, trials: int, settings: Settings, tell: Callable[[str, float], None] = lambda stage, share: None
 ) -> Iterator[Study]:
-    """Try recipes until there are ``trials``, those of earlier calls included, or until the next one does not fit the
-    study's total; the study after each, which is stored.
+    """Run trials until the study has enough, or until the next one exceeds the privacy budget.
 
-    The first ones are drawn at random, the others are Optuna's choice (TPE), the same for the same trials before them.
-    Raises InvalidConfig, CorpusError, StoreError.
+    The first trials are random, the others are proposed by Optuna's TPE sampler, which is deterministic given the
+    earlier trials.
+
+    Args:
+        study: the study so far.
+        trials: number of trials in total, including those of earlier calls.
+        settings: where corpora and studies are.
+        tell: receives the stage and the share of the trial that is done; it may raise to stop.
+
+    Yields:
+        The study after each trial, which is stored.
+
+    Raises:
+        InvalidConfig: for a number that is not valid, or a missing budget.
+        CorpusError: if a corpus is missing or invalid.
+        StoreError: if stored data cannot be read or written.
+
     """
     if not 1 <= trials <= MOST_TRIALS:
         raise InvalidConfig(f"trials={trials:,}, expected 1 to {MOST_TRIALS:,}")
@@ -170,7 +202,7 @@ def search(
     )
     while len(study.trials) < trials:
         number = len(study.trials)
-        tell(f"trial {number + 1} of {trials}, working out σ", 0.0)
+        tell(f"trial {number + 1} of {trials}, computing σ", 0.0)
         study, ended = _tried(study, base, settings, partial(_tell, tell, number, trials))
         if ended:
             return
@@ -181,20 +213,25 @@ def search(
 def _tried(
     study: Study, base: SimulationConfig, settings: Settings, tell: Callable[[str, float], None]
 ) -> tuple[Study, bool]:
-    """The study with one trial more; True, and the study as it was, if that trial does not fit its total."""
+    """Run one more trial.
+
+    Returns:
+        The study with the trial and False; the unchanged study and True if the trial exceeds the privacy budget.
+
+    """
     number = len(study.trials)
     chosen = _asked(study, study.sentences)
     config = priced(base, chosen, study.sentences, study.epsilon)
     if study.private and not _fits(study, config, base, settings):
         if not number:
             raise InvalidConfig(
-                f"budget={study.budget:g} does not hold one trial and {study.seeds} runs of the winner at ε = "
+                f"budget={study.budget:g} does not cover one trial and {study.seeds} runs of the winner at ε = "
                 f"{study.epsilon:g} each"
             )
         return study, True
     started, f1, seed = time.monotonic(), 0.0, FIRST_SEED + number
-    here = replace(on_development(config, study, settings), seed=seed)
-    for record in simulate(here, settings, on_stage=tell):
+    trial_config = replace(on_development(config, study, settings), seed=seed)
+    for record in simulate(trial_config, settings, on_stage=tell):
         f1 = record.scores.f1
     trial = Trial(
         number=number,
@@ -212,11 +249,11 @@ def _tell(tell: Callable[[str, float], None], number: int, trials: int, stage: s
 
 
 def _asked(study: Study, examples: int) -> dict[str, Any]:
-    """What to try next: what Optuna's sampler (TPE) thinks best, after some drawn at random. Not even the first is good
-    practice, whose rates were chosen on CoNLL-2003's own validation part.
+    """Return the settings of the next trial, by Optuna's TPE sampler after some random trials.
 
-    It is told all trials anew each time, and its seed is their number: a search that was interrupted goes on as if it
-    had not been, and the JSON that pages read is all that is stored.
+    The first trial does not use the recommended settings, since their learning rate was selected on CoNLL-2003's
+    validation set. Each call passes all trials to the sampler, with their number as its seed. An interrupted search
+    therefore continues unchanged, and no state is stored besides the JSON that the dashboard reads.
     """
     import optuna
 
@@ -233,7 +270,7 @@ def _asked(study: Study, examples: int) -> dict[str, Any]:
 
 
 def _space(examples: int) -> dict[str, "optuna.distributions.BaseDistribution"]:
-    """What is varied, and how far; batches up to a third of the sentences."""
+    """Return the search space, with batches of at most a third of the sentences."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     largest = max(1, examples // recommended_settings.SMALLEST_SHARE)
@@ -249,34 +286,49 @@ def _space(examples: int) -> dict[str, "optuna.distributions.BaseDistribution"]:
 
 
 def priced(base: SimulationConfig, chosen: Mapping[str, Any], examples: int, epsilon: float) -> SimulationConfig:
-    """The recipe with these fields, and the smallest σ of two decimals whose ε on so many sentences is not larger."""
+    """Return the configuration of a trial with its noise.
+
+    Args:
+        base: the fixed settings.
+        chosen: fields that the search varies.
+        examples: number of training sentences of the private corpus.
+        epsilon: largest ε, which determines the smallest σ with two decimals.
+
+    """
     config = SimulationConfig.from_flat({**base.flat(), **chosen})
     return with_noise(config, recommended_settings.noise(config, examples, epsilon))
 
 
 def on_development(config: SimulationConfig, study: Study, settings: Settings) -> SimulationConfig:
-    """The same steps on the development corpus: as many, with batches as large and the same noise in their mean.
+    """Return the configuration with the same steps, batch size and relative noise on the development corpus.
 
-    Where it has fewer sentences than a batch, σ falls with the batch, so that noise ÷ batch stays what it is.
+    If the development corpus has fewer sentences than a batch, σ decreases with the batch, so that noise ÷ batch is
+    unchanged.
+
+    Args:
+        config: configuration on the private corpus.
+        study: the study.
+        settings: where the corpora are.
+
     """
-    here = corpora.resolve(study.development, settings).train_sentences
+    sentences = corpora.resolve(study.development, settings).train_sentences
     plan = PrivacyPlan.from_config(config, corpora.resolve(study.corpus, settings).train_sentences)
-    batch_size = min(plan.batch_size, here)
+    batch_size = min(plan.batch_size, sentences)
     return SimulationConfig.from_flat(
         config.flat()
         | {
             "corpus": study.development,
             "batch_size": batch_size,
-            "epochs": plan.steps * batch_size / here,
+            "epochs": plan.steps * batch_size / sentences,
             "noise_multiplier": config.privacy.noise_multiplier * batch_size / plan.batch_size,
         }
     )
 
 
 def _plans(config: SimulationConfig, study: Study, settings: Settings) -> tuple[PrivacyPlan, PrivacyPlan]:
-    """What a recipe does to a sentence that is in both corpora: as a trial, and as a run of the winner."""
-    here = corpora.resolve(study.development, settings).train_sentences
-    trial = PrivacyPlan.from_config(on_development(config, study, settings), here)
+    """Return the privacy plans of a trial and of a winner's run, for a sentence that is in both corpora."""
+    sentences = corpora.resolve(study.development, settings).train_sentences
+    trial = PrivacyPlan.from_config(on_development(config, study, settings), sentences)
     return trial, PrivacyPlan.from_config(config, study.sentences)
 
 
@@ -288,42 +340,55 @@ def _recipes(study: Study, base: SimulationConfig) -> list[SimulationConfig]:
 
 
 def _fits(study: Study, config: SimulationConfig, base: SimulationConfig, settings: Settings) -> bool:
-    """Whether the filter admits this trial: with all before it, all runs of winners so far, and room for the runs of
-    whichever trial wins."""
+    """Return whether the filter admits a trial.
+
+    The budget must cover all earlier trials, all runs of winners so far, this trial, and the runs of any trial that may
+    win.
+    """
     if study.budget is None or study.order is None:
         return False
-    held = rdp_filter.RdpFilter(study.budget, study.delta, study.order)
-    known = [_plans(each, study, settings) for each in _recipes(study, base)]
+    rdp = rdp_filter.RdpFilter(study.budget, study.delta, study.order)
+    plans = [_plans(recipe, study, settings) for recipe in _recipes(study, base)]
     trial, run = _plans(config, study, settings)
-    spent = sum(held.cost(plan) for plan, _ in known)
-    spent += sum(held.cost(known[number][1], times) for number, times in study.released.items())
-    room = max(held.cost(plan, study.seeds) for plan in (run, *(plan for _, plan in known)))
-    return held.admits(spent, held.cost(trial) + room)
+    spent = sum(rdp.cost(plan) for plan, _ in plans)
+    spent += sum(rdp.cost(plans[number][1], times) for number, times in study.released.items())
+    reserve = max(rdp.cost(plan, study.seeds) for plan in (run, *(plan for _, plan in plans)))
+    return rdp.admits(spent, rdp.cost(trial) + reserve)
 
 
 def _with(study: Study, trial: Trial, base: SimulationConfig) -> Study:
-    """The study with one trial more, its winner, and what all would have cost on the corpus itself."""
+    """Return the study with one more trial, its winner, and the cost of all trials on the private corpus itself."""
     study = replace(study, trials=(*study.trials, trial))
-    every, winner = _recipes(study, base), study.winner
-    plans = [PrivacyPlan.from_config(each, study.sentences) for each in every]
+    recipes, winner = _recipes(study, base), study.winner
+    plans = [PrivacyPlan.from_config(recipe, study.sentences) for recipe in recipes]
     return replace(
         study,
-        best=every[winner.number] if winner else None,
-        booked_basic=len(every) * study.epsilon,
+        best=recipes[winner.number] if winner else None,
+        booked_basic=len(recipes) * study.epsilon,
         booked_composed=accounting.pld_composition(plans, study.delta),
     )
 
 
 def released(study: Study, seeds: int, settings: Settings) -> Study:
-    """The study with so many runs of its winner booked, before they are made; it is stored. Runs of an earlier winner
-    stay booked. Raises CorpusError, StoreError."""
+    """Charge runs of the winner before they start, and store the study; runs of an earlier winner stay charged.
+
+    Args:
+        study: the study.
+        seeds: number of the winner's runs.
+        settings: where corpora and studies are.
+
+    Raises:
+        CorpusError: if a corpus is missing or invalid.
+        StoreError: if the study cannot be stored.
+
+    """
     winner = study.winner
     if winner is None or study.best is None or not seeds:
         return study
     runs = {**study.released, winner.number: max(seeds, study.released.get(winner.number, 0))}
-    every = _recipes(study, study.best)
+    recipes = _recipes(study, study.best)
     sentences = corpora.resolve(study.corpus, settings).train_sentences
-    plans = [(PrivacyPlan.from_config(every[number], sentences), times) for number, times in runs.items()]
+    plans = [(PrivacyPlan.from_config(recipes[number], sentences), times) for number, times in runs.items()]
     study = replace(study, released=runs, released_epsilon=rdp_filter.rdp_composition(plans, study.delta))
     tuning_studies.write(study, settings.home)
     return study

@@ -1,1 +1,1 @@
-"""Records, scores, checks and searches as words and as plain fields, for pages and the shell alike."""
+"""Records, scores, checks and searches as text and as plain fields, for pages and the command line."""

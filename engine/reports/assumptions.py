@@ -1,4 +1,4 @@
-"""The ledger of assumptions as words and plain fields."""
+"""The table of assumptions of an ε as text and as plain fields."""
 
 import math
 from collections.abc import Sequence
@@ -7,18 +7,18 @@ from typing import Any
 from engine.privacy.assumptions import TITLES, Row, Step
 from engine.reports.numbers import delta_text, epsilon_text
 
-UNKNOWN = "no sound number is known"
+UNKNOWN = "no valid ε is known"
 
 
 def ledger_epsilon(epsilon: float | None, at_least: float | None = None) -> str:
-    """In words. at_least: a bound from below."""
+    """Return an ε as text, with a lower bound (``at_least``) where there is one."""
     if epsilon is None:
         return UNKNOWN
     return f"ε = {epsilon_text(epsilon)}" + (f", at least {epsilon_text(at_least)}" if at_least else "")
 
 
 def ledger_fields(rows: Sequence[Row], steps: Sequence[Step]) -> dict[str, Any]:
-    """For JSON: ε is null where it is infinite or not known; ``known`` tells which."""
+    """Return the table for JSON; ε is null where it is infinite or unknown, and ``known`` distinguishes the two."""
     return {
         "rows": [
             {
@@ -46,23 +46,29 @@ def ledger_fields(rows: Sequence[Row], steps: Sequence[Step]) -> dict[str, Any]:
 
 
 def ledger_text(rows: Sequence[Row], steps: Sequence[Step], own: Sequence[Step] = ()) -> str:
-    """For a shell: each assumption with its choices, then the way from what a paper would print, and on to what else is
-    assumed (``own``)."""
+    """Return the table for a shell.
+
+    Args:
+        rows: each assumption with its choices.
+        steps: corrections from the ε that a paper would report.
+        own: changes that the user assumes.
+
+    """
     lines = []
     for row in rows:
         if row.claimed:
             lines.append(f"{TITLES[row.assumption]}: {row.choice}")
         else:
-            lines.append(f"    if instead: {row.choice}: {ledger_epsilon(row.epsilon, row.at_least)}")
-    promised = next(row for row in rows if row.claimed)
+            lines.append(f"    alternative: {row.choice}: {ledger_epsilon(row.epsilon, row.at_least)}")
+    claimed = next(row for row in rows if row.claimed)
     first, *others = steps
-    lines.append(f"Promised: {ledger_epsilon(promised.epsilon, promised.at_least)} at δ = {delta_text(promised.delta)}")
+    lines.append(f"Guarantee: {ledger_epsilon(claimed.epsilon, claimed.at_least)} at δ = {delta_text(claimed.delta)}")
     if others:
-        way = "; ".join(map(_step_text, others))
-        lines.append(f"A paper would print {ledger_epsilon(first.epsilon)}. Set right: {way}")
+        corrections = "; ".join(map(_step_text, others))
+        lines.append(f"Reported ε of a paper: {ledger_epsilon(first.epsilon)}. Corrected: {corrections}")
     if own:
-        way = "; ".join(f"{TITLES[step.assumption]} {step.choice}" for step in own)
-        lines.append(f"As you assume ({way}): {ledger_epsilon(own[-1].epsilon, own[-1].at_least)}")
+        changes = "; ".join(f"{TITLES[step.assumption]} {step.choice}" for step in own)
+        lines.append(f"Under your assumptions ({changes}): {ledger_epsilon(own[-1].epsilon, own[-1].at_least)}")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Audits as words and plain fields."""
+"""Audit results as text and as plain fields."""
 
 import math
 from dataclasses import asdict
@@ -9,26 +9,36 @@ from engine.records import SHOWN, Audit, CanaryAudit, MembershipAudit, ServerAud
 from engine.reports.cli_command import command_line
 from engine.reports.numbers import epsilon_text
 
-KINDS = {"directions": "who reads every step", "sentences": "who has the tagger"}
-"""Who attacks, by the kind of canary."""
+KINDS = {"directions": "white-box attacker (reads every step)", "sentences": "black-box attacker (has the model)"}
+"""Attackers, by type of canary."""
 
+CONTRADICTED = "The measured lower bound exceeds the claimed ε."
+"""Finding of a bound above the claim."""
 ERRS = (
-    "What one attacker shows is too high in at most one honest run of 20, what one of two shows in at most one of 10: "
-    "measure again before you accuse."
+    "In a correct run, the bound of one attacker is too high with probability at most 5 %, that of either of two "
+    "attackers with at most 10 %. Repeat the measurement before you reject the claim."
 )
-"""Of a bound above the claim."""
-NO_FINDING_NOTE = "That proves nothing: another attack, more references or other canaries may tell more."
-"""Of bounds below it."""
+"""Significance note on a bound above the claim."""
+NO_FINDING_NOTE = "This does not prove the claim: another attack, more shadow models or other canaries may be stronger."
+"""Note on bounds below the claim."""
 
 
 def audit_command(config: SimulationConfig, canaries: int, references: int, run: str | None = None) -> str:
-    """The command that measures again. run: whose tagger was attacked, where it was kept."""
+    """Return the command that repeats an audit.
+
+    Args:
+        config: configuration of the attacked run.
+        canaries: number of canaries.
+        references: number of shadow models.
+        run: id of the attacked run, where its model was saved.
+
+    """
     first = f"python -m engine audit --run {run}" if run else command_line(config, "audit")
     return f"{first} --canaries {canaries} --references {references}"
 
 
 def audit_fields(audit: Audit) -> dict[str, Any]:
-    """For JSON: no ε that is infinite; None for what was not measured."""
+    """Return an audit for JSON; an infinite ε and an attack that was not measured are None."""
     return {
         "run_id": audit.run_id,
         "command": audit.command,
@@ -42,65 +52,81 @@ def audit_fields(audit: Audit) -> dict[str, Any]:
 
 
 def audit_text(audit: Audit) -> str:
-    """In sentences, one a line."""
-    lines = [_canary_text(found) for found in (audit.white, audit.black) if found]
+    """Return an audit as sentences, one a line."""
+    canaries = [result for result in (audit.white, audit.black) if result]
+    lines = [_canary_text(result) for result in canaries]
     if audit.membership:
         lines.append(membership_text(audit.membership))
     if audit.server:
         lines.append(server_text(audit.server, audit.config.privacy.noise_multiplier))
-    canaries = [found for found in (audit.white, audit.black) if found]
-    if any(found.contradicted for found in canaries):
-        lines.append(f"More is shown to be lost than is claimed. {ERRS}")
+    if any(result.contradicted for result in canaries):
+        lines.append(f"{CONTRADICTED} {ERRS}")
     elif canaries:
         none = math.isinf(canaries[0].claimed)
-        lines.append("Nothing is claimed." if none else f"The claim is not contradicted. {NO_FINDING_NOTE}")
+        lines.append("No ε is claimed." if none else f"The claim is not contradicted. {NO_FINDING_NOTE}")
     return "\n".join(lines)
 
 
-def _canary_text(found: CanaryAudit) -> str:
+def _canary_text(audit: CanaryAudit) -> str:
+    attacker = KINDS[audit.kind]
     return (
-        f"{KINDS[found.kind].capitalize()}: claimed ε = {epsilon_text(found.claimed)}; at 95 % at least "
-        f"{found.best:.3g} is lost (of {found.canaries:,} canaries {found.right:,} guessed rightly)"
+        f"{attacker[0].upper()}{attacker[1:]}: claimed ε = {epsilon_text(audit.claimed)}; lower bound on ε at 95 % "
+        f"confidence: {audit.best:.3g} ({audit.right:,} correct guesses on {audit.canaries:,} canaries)"
     )
 
 
-def membership_text(found: MembershipAudit) -> str:
-    """What the strongest attack catches."""
-    curve = found.strongest
-    shares = ", ".join(
-        f"{100 * caught:.2f} % ({100 * low:.2f} to {100 * high:.2f}) where {100 * rate:g} % of others are wrongly named"
-        for rate, (caught, low, high) in zip(SHOWN, curve.shown, strict=True)
+def membership_text(audit: MembershipAudit) -> str:
+    """Return the result of the strongest membership-inference attack."""
+    curve = audit.strongest
+    rates = ", ".join(
+        f"{100 * tpr:.2f} % (95 % CI {100 * low:.2f} to {100 * high:.2f}) at {100 * fpr:g} % FPR"
+        for fpr, (tpr, low, high) in zip(SHOWN, curve.shown, strict=True)
     )
     return (
-        f"Membership, {curve.attack} with {found.references} references, claimed ε = {epsilon_text(found.claimed)}: "
-        f"area {curve.area:.3f}; members caught: {shares}"
+        f"Membership inference, {curve.attack} with {audit.references} shadow models, claimed ε = "
+        f"{epsilon_text(audit.claimed)}: AUC {curve.area:.3f}; TPR {rates}"
     )
 
 
-def server_text(found: ServerAudit, noise_multiplier: float) -> str:
-    """What the server reads at this noise multiplier, the run's, and how much noise it takes to end that."""
-    own = next(each for each in found.readings if each.noise_multiplier == noise_multiplier)
-    again = "" if measured(found)[found.readings.index(own)] else ", not measured again at this noise"
-    what = "the sum of all messages" if found.sums else f"the first messages of {found.clients} clients"
-    begins = f"A curious server, from {what} ({found.sentences:,} sentences each, steps: {found.steps})"
-    if own.by_message:
-        said = f"names {own.said:,} words, {100 * own.precision:.0f} % of them rightly, of {own.there:,} that are there"
-        return f"{begins}: {said}; words of names: {own.names_read:,} of {own.names:,}"
-    reads = [each.noise_multiplier for each in found.readings if each.by_message]
-    why = f"; up to σ = {max(reads):g} it reads something" if reads else ", whatever the noise: too much is summed up"
-    return f"{begins}: nothing beyond frequent words{why}{again}"
+def server_text(audit: ServerAudit, noise_multiplier: float) -> str:
+    """Return the words that the server reconstructs, and the noise from which it reconstructs none.
+
+    Args:
+        audit: results of gradient inversion by an honest-but-curious server.
+        noise_multiplier: σ of the run.
+
+    """
+    reading = next(reading for reading in audit.readings if reading.noise_multiplier == noise_multiplier)
+    unmeasured = "" if measured(audit)[audit.readings.index(reading)] else "; this noise was not measured"
+    source = "the sum of all messages" if audit.sums else f"the first messages of {audit.clients} clients"
+    head = f"Honest-but-curious server, from {source} ({audit.sentences:,} sentences each, steps: {audit.steps})"
+    if reading.by_message:
+        words = (
+            f"names {reading.said:,} words, {100 * reading.precision:.0f} % of them correctly, out of "
+            f"{reading.there:,} words in the data"
+        )
+        return f"{head}: {words}; words of entities: {reading.names_read:,} of {reading.names:,}"
+    readable = [reading.noise_multiplier for reading in audit.readings if reading.by_message]
+    why = (
+        f"; up to σ = {max(readable):g} it reconstructs some words"
+        if readable
+        else " at any noise: the sum covers too many sentences"
+    )
+    return f"{head}: only frequent words{why}{unmeasured}"
 
 
-def measured(found: ServerAudit) -> list[bool]:
-    """Of each reading, whether messages with its noise were attacked. From the first ones on that are left alone nobody
-    looks again: what stands at more noise is the reading before it."""
-    return [not number or found.readings[number - 1].by_message for number in range(len(found.readings))]
+def measured(audit: ServerAudit) -> list[bool]:
+    """Return for each reading whether messages with its noise were attacked.
+
+    The measurement ends at the first noise at which the server reads nothing; readings at more noise repeat that one.
+    """
+    return [not index or audit.readings[index - 1].by_message for index in range(len(audit.readings))]
 
 
-def _canaries(found: CanaryAudit | None) -> dict[str, Any] | None:
-    if found is None:
+def _canaries(audit: CanaryAudit | None) -> dict[str, Any] | None:
+    if audit is None:
         return None
-    return asdict(found) | {"claimed": _finite(found.claimed), "contradicted": found.contradicted}
+    return asdict(audit) | {"claimed": _finite(audit.claimed), "contradicted": audit.contradicted}
 
 
 def _finite(value: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Budgets as words and plain fields."""
+"""Privacy budgets as text and as plain fields."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from engine.reports.numbers import delta_text
 
 
 class Fits(Protocol):
-    """A setting that could be run: what of the allowance it takes, and how often it fits."""
+    """A setting within the remaining budget: its share of the budget, and how many runs of it fit."""
 
     @property
     def title(self) -> str: ...  # noqa: D102
@@ -21,40 +21,51 @@ class Fits(Protocol):
 
 
 def total_text(budget: Budget) -> str:
-    """The promise that a total is."""
-    return f"ε = {budget.epsilon:g} at δ = {delta_text(budget.delta)} of each {budget.unit}"
+    """Return the privacy guarantee of a budget."""
+    return f"ε = {budget.epsilon:g} at δ = {delta_text(budget.delta)} for each {budget.unit}"
 
 
 def account_text(now: BudgetState, possible: Sequence[Fits]) -> str:
-    """For a shell."""
+    """Return the state of a budget as lines of text.
+
+    Args:
+        now: the budget, its charges and its unprotected accesses.
+        possible: settings within the remaining budget.
+
+    """
     if now.budget is None:
-        return f"{now.name} has no budget: runs on it are not counted together. `budget set {now.name}` gives it one."
+        return f"{now.name} has no budget: the ε of its runs are not composed. Set one with `budget set {now.name}`."
     lines = [
-        f"{now.name}: {total_text(now.budget)}, over all that is trained on it. {now.share:.1%} of that is booked."
+        f"{now.name}: {total_text(now.budget)}, over all models trained on it. {now.share:.1%} of the budget is used."
     ]
-    allowance = now.budget.filter.capacity
-    for each in now.bookings:
-        state = ", under way" if each.pending else ""
-        lines.append(f"  {each.rdp / allowance:7.1%}  {each.run}  {each.what}{state}  {each.at[:16]}")
-    lines += [f"     look  {each.run}  {each.what}  {each.at[:16]}" for each in now.looks]
-    lines.append("Each run is also a look at the validation and test parts, which are not listed one by one.")
-    lines += [f"  could still be run: {each.title}: {each.share:.1%} each, {each.times:,} times" for each in possible]
-    lines.append(f"Seal: {now.chain_hash}")
+    capacity = now.budget.filter.capacity
+    for charge in now.bookings:
+        state = ", pending" if charge.pending else ""
+        lines.append(f"  {charge.rdp / capacity:7.1%}  {charge.run}  {charge.what}{state}  {charge.at[:16]}")
+    lines += [f"  unprotected access  {access.run}  {access.what}  {access.at[:16]}" for access in now.looks]
+    lines.append(
+        "Each run also accesses the validation and test sets without protection; these accesses are not listed."
+    )
+    lines += [
+        f"  within the budget: {setting.title}: {setting.share:.1%} each, {setting.times:,} runs"
+        for setting in possible
+    ]
+    lines.append(f"Chain hash: {now.chain_hash}")
     return "\n".join(lines)
 
 
 def account_fields(now: BudgetState, possible: Sequence[Fits]) -> dict[str, Any]:
-    """For JSON: shares are of the allowance, 0 to 1."""
-    allowance = now.budget.filter.capacity if now.budget else math.nan
+    """Return the state of a budget for JSON; shares are fractions of the budget, 0 to 1."""
+    capacity = now.budget.filter.capacity if now.budget else math.nan
     return {
         "corpus": now.name,
         "checksum": now.corpus,
         "budget": asdict(now.budget) if now.budget else None,
-        "totals": [asdict(each) for each in now.totals],
+        "totals": [asdict(total) for total in now.totals],
         "booked": now.share,
-        "bookings": [_charge_fields(charge, allowance) for charge in now.bookings],
-        "looks": [asdict(each) for each in now.looks],
-        "possible": [{"title": each.title, "share": each.share, "times": each.times} for each in possible],
+        "bookings": [_charge_fields(charge, capacity) for charge in now.bookings],
+        "looks": [asdict(access) for access in now.looks],
+        "possible": [{"title": setting.title, "share": setting.share, "times": setting.times} for setting in possible],
         "seal": now.chain_hash,
     }
 

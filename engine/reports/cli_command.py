@@ -1,4 +1,4 @@
-"""The command that gives a run again."""
+"""The shell command that reruns a configuration."""
 
 import shlex
 
@@ -6,10 +6,10 @@ from engine.config import DEFAULT_CLIP_NORM, SimulationConfig
 
 
 def command_line(config: SimulationConfig, verb: str = "simulate") -> str:
-    """The command that gives the same run; what equals the default is left out, but for the main choices."""
+    """Return the command that reruns a configuration; only tagger, noise multiplier and non-default fields appear."""
     private = config.privacy.private
     usual = SimulationConfig().flat() | {"clip_norm": DEFAULT_CLIP_NORM if private else None}
-    usual |= {"corpus": config.corpus, "clients": len(config.platforms) or 1}  # both are told by the first words
+    usual |= {"corpus": config.corpus, "clients": len(config.platforms) or 1}  # the first words give both
     always = ("tagger", "noise_multiplier")
     corpora = [word for name in config.platforms for word in ("--platform", name)] or ["--corpus", config.corpus]
     words = ["python", "-m", "engine", verb, *corpora]

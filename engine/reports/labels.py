@@ -1,4 +1,4 @@
-"""What people see in place of the names that stand in configurations."""
+"""Display labels for the names in configurations."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _TITLES = {entry.name: entry.title for entry in ENTRIES}
 
 
 def corpus_title(name: str) -> str:
-    """The title of a corpus, for the middle of a sentence; of one's own its name, of a path the path."""
+    """Return the title of a corpus for use within a sentence; an uploaded corpus has its name, a file its path."""
     if JOIN in name:
         return JOIN.join(map(corpus_title, name.split(JOIN)))
     if name == SYNTHETIC:
@@ -25,7 +25,7 @@ def corpus_title(name: str) -> str:
 
 
 def field_text(name: str, value: Any) -> str:
-    """A field of a configuration and its value: "learning rate 0.1", "linear, CRF"."""
+    """Return a field of a configuration with its value: "learning rate 0.1", "linear, CRF"."""
     if name == "tagger" and value in KINDS:
         return KINDS[value].title
     words = name.replace("_", " ")

@@ -1,4 +1,4 @@
-"""The noise check in words: what was measured, what was planned, what cannot be seen."""
+"""The noise check as text: measured values, planned values and limits."""
 
 from engine.records import (
     NoiseCheck,
@@ -8,31 +8,31 @@ from engine.reports.numbers import epsilon_text
 
 
 def privacy_lines(record: RoundRecord) -> list[str]:
-    """The noise check of a record, and what its ε rests on; nothing without noise."""
+    """Return the noise check of a record and the assumptions of its ε; empty without noise."""
     check, privacy = record.noise_check, record.privacy
     lines = ["", *check_lines(check)] if check else []
     if privacy.assumptions:
-        lines += ["", f"ε = {epsilon_text(privacy.epsilon)} rests on this"]
+        lines += ["", f"ε = {epsilon_text(privacy.epsilon)} assumes:"]
         lines += [f"  {sentence}" for sentence in privacy.assumptions]
     return lines
 
 
 def check_lines(check: NoiseCheck) -> list[str]:
-    """A noise check as text: the verdict, then what was measured and what was planned."""
-    verdict = "failed" if check.failed else "passed" if check.passed else "not possible: rounding hides the noise"
-    lines = [f"Noise check {verdict}, {check.steps:,} steps measured", *(f"  {fault}" for fault in check.faults)]
+    """Return a noise check as lines of text: its result, then the measured and the planned values."""
+    result = "failed" if check.failed else "passed" if check.passed else "not possible: rounding hides the noise"
+    lines = [f"Noise check {result}, {check.steps:,} steps measured", *(f"  {fault}" for fault in check.faults)]
     rows = check_rows(check)
-    wide, high = (max(len(row[column]) for row in rows) for column in (0, 1))
+    name_width, value_width = (max(len(row[column]) for row in rows) for column in (0, 1))
     lines += [
-        f"  {name:{wide}}  {found:>{high}}" + (f"   planned {planned}" if planned else "")
-        for name, found, planned in rows
+        f"  {name:{name_width}}  {value:>{value_width}}" + (f"   planned {planned}" if planned else "")
+        for name, value, planned in rows
     ]
     lines += filter(None, [looked_less(check)])
-    return [*lines, "What the check cannot see:", *(f"  {sentence}" for sentence in blind_spots(check))]
+    return [*lines, "Limits of the check:", *(f"  {sentence}" for sentence in blind_spots(check))]
 
 
 def check_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
-    """What was measured, its value, and what was planned, one row each."""
+    """Return quantity, measured value and planned value of each row."""
     return [*_noise_rows(check), *_sum_rows(check), _sample_row(check)]
 
 
@@ -44,77 +44,83 @@ def _noise_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
         for layer in check.layers
     ]
     if check.layers or check.least_visits:
-        rows.append(("How often each weight was measured", f"{check.least_visits:,} times or more", ""))
+        rows.append(("Measurements of each weight", f"{check.least_visits:,} or more", ""))
     if check.shape_distance:
         rows.append(("Distance from the normal distribution", f"{100 * check.shape_distance:.2g} %", "near 0"))
     if check.along_spread:
-        rows.append(("Noise along the sums, ÷ σ · C", f"{check.along:+.2f} ± {check.along_spread:.2f}", "0 ± 1"))
+        name = "Noise in the direction of the clipped sums, ÷ σ · C"
+        rows.append((name, f"{check.along:+.2f} ± {check.along_spread:.2f}", "0 ± 1"))
     return rows
 
 
 def _sum_rows(check: NoiseCheck) -> list[tuple[str, str, str]]:
     rows = []
     if check.sentences_measured:
-        longest = "Longest gradient" if check.unit == "sentence" else "Longest update"
-        name = f"{longest} of {check.sentences_measured:,} {check.unit}s, each alone"
+        largest = "Largest gradient norm" if check.unit == "sentence" else "Largest update norm"
+        name = f"{largest} of {check.sentences_measured:,} {check.unit}s, measured one by one"
         rows.append((name, f"{check.clipped_norm_max:.5g}", f"at most {check.clip_norm:.5g}"))
     if check.looks:
-        judged = "" if check.looks_counted == check.looks else f", {check.looks_counted:,} of them fit to be judged"
-        times = "1 sum" if check.looks == 1 else f"{check.looks:,} sums"
+        judged = "" if check.looks_counted == check.looks else f", {check.looks_counted:,} of them precise enough"
+        sums = "1 sum" if check.looks == 1 else f"{check.looks:,} sums"
         gap = f"{check.largest_gap:.2g} clip norms" if check.looks_counted else "hidden by rounding"
-        rows.append((f"{times} made anew{judged}: largest gap", gap, "0"))
+        rows.append((f"{sums} recomputed{judged}: largest difference", gap, "0"))
     return rows
 
 
 def _sample_row(check: NoiseCheck) -> tuple[str, str, str]:
     spread = "" if check.batch_std_planned is None else f" ± {check.batch_std_planned:.3g}"
-    name = "Sentences a step" if check.unit == "sentence" else "Clients a round"
+    name = "Sentences per step" if check.unit == "sentence" else "Clients per round"
     return name, f"{check.batch_mean:.4g} ± {check.batch_std:.3g}", f"{check.batch_planned:.4g}{spread}"
 
 
 _LOOKED_LESS = (
-    "This run was checked by engine 5, which looked less closely: it judged the noise as a whole, not by layer, shape "
-    "or direction, and in short runs not on all weights; of batches above 64 sentences it did not look at the sum that "
-    "was used."
+    "Engine 5 checked this run less closely. It tested the noise as a whole, not by layer, shape or direction, and in "
+    "short runs not on all weights. For batches above 64 sentences it did not check the sum that was used."
 )
 
 
 def looked_less(check: NoiseCheck) -> str:
-    """What the check of an older engine left out; empty for one of today's."""
+    """Return the limits of an older engine's check; empty for the current engine."""
     todays = check.layers or check.least_visits or check.looks or check.shape_distance
     return "" if todays else _LOOKED_LESS
 
 
 def blind_spots(check: NoiseCheck) -> list[str]:
-    """What the check of a run cannot see, a sentence each."""
-    found = []
+    """Return the limits of a noise check, a sentence each."""
+    limits = []
     if check.unit == "sentence":
-        few = "few" if looked_less(check) else f"{check.looks:,} of {check.steps:,} steps"
-        found.append(
-            f"Sums that it did not look at: it measures noise at every step, but clipping at {few}. A fault of "
-            "clipping that few sentences meet is found if one of them is drawn at such a step."
+        steps = "few steps" if looked_less(check) else f"{check.looks:,} of {check.steps:,} steps"
+        limits.append(
+            f"The check measures noise at every step, but clipping at {steps} only. It finds a clipping fault of few "
+            "sentences only if one of them is sampled at such a step."
         )
     else:
-        found.append("What a client does before it sends its update: any update is taken as it comes, and clipped.")
+        limits.append(
+            "The check does not see the training at a client before it sends its update. It clips each update as "
+            "received."
+        )
     return [
-        *found,
-        "In a run of few draws the tails: noise that is cut off beyond four standard deviations passes where few draws "
-        "are expected there.",
+        *limits,
+        "In a run with few draws, the check cannot test the tails: it does not detect noise truncated beyond four "
+        "standard deviations.",
         *_coarse_samples(check),
-        "Where the rounding of the weights adds between 0.01 and 1 % of the noise's variance: what lies along the "
-        "clipped sum is then not judged.",
-        "Whether somebody knows the key of the noise. Noise from a printed seed passes, and protects nobody.",
-        "A program made to deceive: the check runs in the same program, and believes it as to which sum it used.",
-        "What happens outside training: losses and scores shown without noise, other runs on the same sentences, "
-        "copies of the data.",
+        "Where rounding of the weights adds between 0.01 and 1 % of the noise variance, the check does not test the "
+        "noise in the direction of the clipped sum.",
+        "The check cannot show that the key of the noise is secret. Noise from a public seed passes the check but "
+        "protects no one.",
+        "The check cannot detect a program that deceives it: it runs in the same program and relies on that program's "
+        "statement of the sum used.",
+        "The check does not cover releases outside training: losses and scores without noise, other runs on the same "
+        "sentences, and copies of the data.",
     ]
 
 
 def _coarse_samples(check: NoiseCheck) -> list[str]:
-    """What of sampling is not seen, where it is left to chance."""
+    """Return the limits of the sampling check; empty without random sampling."""
     if check.batch_std_planned is None:
         return []
+    steps = "steps" if check.unit == "sentence" else "rounds"
     return [
-        f"Where few {'steps' if check.unit == 'sentence' else 'rounds'} draw most of the {check.unit}s, one that is in "
-        "each sample, or a sum that is divided by the actual batch: chance does much the same."
+        f"Where few {steps} sample most of the {check.unit}s, the check cannot detect a {check.unit} that is in every "
+        "sample, or a division by the actual batch size: random sampling gives similar values."
     ]

@@ -1,26 +1,28 @@
-"""ε and δ for people."""
+"""ε and δ as text."""
 
 import math
 
 SURE = 20.0
-"""ε from which odds are not worth their digits: whoever attacks is wrong less than once in 100 million times."""
+"""ε above which success rates are shown as 100 %: the attacker's error is below one in 100 million."""
 
 
 def epsilon_text(epsilon: float, digits: int = 3) -> str:
-    """ε for people: three significant digits, no decimals from 1,000 on, ∞ without noise."""
+    """Return ε as text: three significant digits, no decimals from 1,000 on, ∞ without noise."""
     if epsilon >= 1000 and math.isfinite(epsilon):
         return f"{epsilon:,.0f}"
     return "∞" if math.isinf(epsilon) else f"{epsilon:.{digits}g}"
 
 
 def delta_text(delta: float) -> str:
-    """δ for people: 1e-5, not 1e-05."""
+    """Return δ as text: 1e-5, not 1e-05."""
     return f"{delta:g}".replace("e-0", "e-")
 
 
 def right_text(epsilon: float) -> str:
-    """How often somebody is right at most who guesses between two worlds that are alike before, δ left aside:
-    1/(1 + e^−ε) (Wasserman and Zhou 2010; Kairouz, Oh and Viswanath 2015)."""
+    """Return the largest success rate of an attacker who guesses membership at equal prior odds, without δ.
+
+    The rate is 1/(1 + e^−ε) (Wasserman and Zhou 2010; Kairouz, Oh and Viswanath 2015).
+    """
     if epsilon > SURE:
         return "100\u00a0%"
     wrong = 100 / (1 + math.exp(epsilon))  # per cent
@@ -29,5 +31,5 @@ def right_text(epsilon: float) -> str:
 
 
 def points_text(share: float) -> str:
-    """A difference of shares in points, with its sign: +0.2, −0.2."""
+    """Return a difference of shares in percentage points, with its sign: +0.2, −0.2."""
     return f"{100 * share:+.1f}".replace("-", "−")

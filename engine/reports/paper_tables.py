@@ -1,4 +1,4 @@
-"""The papers' tables beside what was measured, as text."""
+"""The papers' tables with reported and measured scores, as text."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from engine.reports.numbers import epsilon_text, points_text
 
 
 def paper_text(rows: Iterable[Row]) -> str:
-    """The tables of dp-fl-ner for a shell."""
+    """Return the tables of dp-fl-ner for a shell."""
     lines, last, rows = [], "", list(rows)
     for row in rows:
         cell, found = row.cell, row.found
@@ -19,11 +19,11 @@ def paper_text(rows: Iterable[Row]) -> str:
             lines += [
                 "",
                 f"{last}: {TABLES[last]}",
-                f"{'':24}{'printed F1':>11}{'same metric':>20}{'entities':>20}{'ε':>9}",
+                f"{'':24}{'reported F1':>11}{'token-level':>20}{'entity-level':>20}{'ε':>9}",
             ]
         ours = [scores.f1.text for scores in (found.token, found.entity) if scores]
         epsilon = "" if found.epsilon is None else epsilon_text(found.epsilon)
-        floor = f"   finding nothing: {found.floor.f1:.3f}, seeds: {found.seeds_text}" if found.floor else "not run yet"
+        floor = f"   all-O baseline: {found.floor.f1:.3f}, seeds: {found.seeds_text}" if found.floor else "not run yet"
         lines.append(
             f"{setting_text(cell):24}{cell.published['f1']:11.3f}"
             + "".join(f"{text:>20}" for text in ours or ("", ""))
@@ -34,13 +34,13 @@ def paper_text(rows: Iterable[Row]) -> str:
 
 
 def fedner_text(rows: Sequence[fedner_2020.Row]) -> str:
-    """Table 2 and the figures of FedNER for a shell: F1 of whole names and of overlaps, many to many."""
+    """Return Table 2 and the figures of FedNER for a shell: strict F1, and relaxed F1 of overlaps, many to many."""
     lines, last = [], ""
     for row in rows:
         cell = row.cell
         if cell.table != last:
             last = cell.table
-            head = f"{'':56}{'strict F1':>16}{'relaxed F1':>16}{'printed':>16}{'seeds':>7}"
+            head = f"{'':56}{'strict F1':>16}{'relaxed F1':>16}{'reported':>16}{'seeds':>7}"
             lines += ["", f"{last}: {fedner_2020.TABLES[last]}", head]
         ours = [found.f1.text if found else "" for found in (row.strict, row.relaxed)]
         printed = f"{cell.published['strict_f1']:.3f} / {cell.published['relaxed_f1']:.3f}" if cell.published else ""
@@ -55,21 +55,21 @@ def fedner_text(rows: Sequence[fedner_2020.Row]) -> str:
 
 
 def gain_lines(rows: Sequence[fedner_2020.Row]) -> list[str]:
-    """What FedNER has above each way of training alone, paired by seed."""
-    found = []
+    """Return the gain of FedNER over each way of training alone, paired by seed."""
+    lines = []
     for together, alone, difference in fedner_2020.gains(rows):
         cell = together.cell
-        found.append(
-            f"{cell.table}: {fedner_2020.what(cell)}, {cell.platform}, above {alone.cell.setting['trained']}: "
-            f"{points_text(difference.mean)} points of strict F1, 95 % interval "
+        lines.append(
+            f"{cell.table}: {fedner_2020.what(cell)}, {cell.platform}, compared with "
+            f"{alone.cell.setting['trained']}: {points_text(difference.mean)} points of strict F1, 95 % CI "
             f"{points_text(difference.interval.low)} to {points_text(difference.interval.high)}, "
             f"{difference.number} seeds"
         )
-    return found
+    return lines
 
 
 def fedner_fields(row: fedner_2020.Row) -> dict[str, Any]:
-    """A row of FedNER's for other programs."""
+    """Return a row of FedNER's tables for other programs."""
     measured = None
     if row.strict and row.relaxed and row.one_to_one:
         each = {"strict": row.strict, "relaxed": row.relaxed, "relaxed_one_to_one": row.one_to_one}

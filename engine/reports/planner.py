@@ -1,4 +1,4 @@
-"""A plan as sentences, rows and plain fields."""
+"""A recommendation of the planner as sentences, rows and plain fields."""
 
 import math
 from collections.abc import Iterable
@@ -15,169 +15,176 @@ from engine.reports.labels import corpus_title
 from engine.reports.numbers import delta_text, epsilon_text
 
 GRADES = {
-    EvidenceLevel.SURELY: "surely",
-    EvidenceLevel.PROBABLY: "probably",
-    EvidenceLevel.ONCE: "in its only run",
-    EvidenceLevel.NOT_EXCLUDED: "not excluded",
-    EvidenceLevel.MISSED: "no",
+    EvidenceLevel.SIGNIFICANT: "significant",
+    EvidenceLevel.MEAN_ABOVE: "mean above",
+    EvidenceLevel.SINGLE_RUN: "single run",
+    EvidenceLevel.POSSIBLE: "not excluded",
+    EvidenceLevel.BELOW: "no",
 }
+"""Evidence that a setting reaches the target, as displayed."""
+GRADE_VALUES = {
+    EvidenceLevel.SIGNIFICANT: "surely",
+    EvidenceLevel.MEAN_ABOVE: "probably",
+    EvidenceLevel.SINGLE_RUN: "in its only run",
+    EvidenceLevel.POSSIBLE: "not excluded",
+    EvidenceLevel.BELOW: "no",
+}
+"""Values of the field ``reached`` in CSV and JSON, which other programs parse."""
 OPTIMISTIC = (
-    "Who takes the best of many settings, by the scores of one test part, takes some luck with it: a new run, and "
-    "other sentences, will on average give a little less."
+    "The scores of the best settings are optimistic, because the settings were selected on one test set. A new run on "
+    "other sentences gives a slightly lower score on average."
 )
 COSTS = (
-    "Each ε is of one run alone. Whoever computes several on private data and chooses by their scores spends privacy "
-    "with every one of them, and the sentences that are scored have no protection at all."
+    "Each ε covers one run. If you train several models on private data and select by their scores, you must compose "
+    "the ε of all runs. The sentences that are scored are not protected."
 )
 _SCORES = {"f1": "F1", "precision": "precision", "recall": "recall"}
 _WHY = {
-    MORE_SEEDS: "more seeds of a setting whose runs so far leave it open",
-    FROM_CURVE: "at the ε where the fitted curve of its settings meets what is asked for",
-    BEYOND: "at a larger ε than was measured of its settings, since without noise there is room above",
-    AT_LIMIT: "at the largest ε that is allowed, where nothing was measured and the curve's band leaves it open",
+    MORE_SEEDS: "more seeds of a setting whose runs so far are inconclusive",
+    FROM_CURVE: "at the ε where the fitted curve reaches the target",
+    BEYOND: "at a larger ε than any measured one, because the same model reaches the target without noise",
+    AT_LIMIT: "at the largest ε within the limit, where no run exists and the 95 % band does not exclude the target",
 }
 
 
 def measure_text(measure: Measure) -> str:
-    """A score in words: "F1", "recall of PER"."""
+    """Return the name of a score: "F1", "recall of PER"."""
     return _SCORES[measure.score] + (f" of {measure.kind}" if measure.kind else "")
 
 
 def needed_text(target: Target) -> str:
-    """The scores that are asked for: "F1 ≥ 0.8 and recall of PER ≥ 0.9"; empty where there are none."""
-    said = [f"{measure_text(each.measure)} ≥ {each.at_least:g}" for each in target.thresholds]
-    return " and ".join(said) if len(said) < 3 else f"{', '.join(said[:-1])} and {said[-1]}"
+    """Return the required scores: "F1 ≥ 0.8 and recall of PER ≥ 0.9"; empty where there are none."""
+    parts = [f"{measure_text(threshold.measure)} ≥ {threshold.at_least:g}" for threshold in target.thresholds]
+    return " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def limits_text(target: Target) -> str:
-    """The limits, to stand after words: " at ε ≤ 1 and in at most 60 s"; empty where there are none."""
+    """Return the limits, to follow other words: " at ε ≤ 1 and in at most 60 s"; empty where there are none."""
     epsilon = f"at ε ≤ {epsilon_text(target.epsilon)}" if target.epsilon is not None else ""
     seconds = f"in at most {target.seconds:g} s" if target.seconds is not None else ""
-    said = " and ".join(filter(None, (epsilon, seconds)))
-    return f" {said}" if said else ""
+    limits = " and ".join(filter(None, (epsilon, seconds)))
+    return f" {limits}" if limits else ""
 
 
 def answer_text(plan: Recommendation) -> str:
-    """The answer in a sentence."""
-    found, target = plan.answer, plan.target
+    """Return the answer as one sentence."""
+    ranking, target = plan.answer, plan.target
     needed, limits = needed_text(target), limits_text(target)
     if not plan.evidence.settings:
         return f"No finished run on {corpus_title(target.corpus)} can be compared here yet."
     if not needed:
-        if not found.best:
-            return f"None of the {plan.evidence.runs:,} runs here keeps within what is asked for:{limits}."
-        top = max(found.best, key=lambda each: each.margin)
-        return f"The most that is known{limits}: F1 {top.readings[0].spread.text}, at ε = {_epsilon(top)}."
-    if found.best:
-        said: list[tuple[str, float]] = []
-        for grade in (EvidenceLevel.SURELY, EvidenceLevel.PROBABLY, EvidenceLevel.ONCE):
-            first = next((each for each in found.best if each.grade == grade), None)
-            if first and (not said or first.setting.epsilon < said[-1][1]):
-                said.append((f"{GRADES[grade]} at ε = {_epsilon(first)}", first.setting.epsilon))
-        return f"{needed} can be reached{limits}: {', '.join(text for text, _ in said)}."
+        if not ranking.best:
+            return f"None of the {plan.evidence.runs:,} runs is within the limits:{limits}."
+        top = max(ranking.best, key=lambda judged: judged.margin)
+        return f"Highest score{limits}: F1 {top.readings[0].spread.text}, at ε = {_epsilon(top)}."
+    if ranking.best:
+        parts: list[tuple[str, float]] = []
+        for grade in (EvidenceLevel.SIGNIFICANT, EvidenceLevel.MEAN_ABOVE, EvidenceLevel.SINGLE_RUN):
+            first = next((judged for judged in ranking.best if judged.grade == grade), None)
+            if first and (not parts or first.setting.epsilon < parts[-1][1]):
+                parts.append((f"at ε = {_epsilon(first)} ({GRADES[grade]})", first.setting.epsilon))
+        return f"{needed} can be reached{limits}: {', '.join(text for text, _ in parts)}."
     return _none(plan, f"{needed}{limits}")
 
 
-def _none(plan: Recommendation, wanted: str) -> str:
-    """That no private setting reaches what is wanted."""
-    ceiling, runs = plan.answer.ceiling, f"None of the {plan.evidence.runs:,} runs here"
+def _none(plan: Recommendation, target: str) -> str:
+    """Return the sentence for a target that no private setting reaches."""
+    ceiling = plan.answer.ceiling
     open_reached = ceiling is not None and ceiling.grade.reached
-    private = sum(len(each.setting.done) for each in plan.answer.compared)
+    private = sum(len(judged.setting.done) for judged in plan.answer.compared)
     if not private:
         reached = "reached" if open_reached else "not reached"
-        return f"{runs} has noise, so that nothing is known of any ε; without noise {wanted} is {reached}."
+        return f"None of the {plan.evidence.runs:,} runs has noise. Without noise, {target} is {reached}."
     if open_reached and not plan.answer.beyond:
-        return f"None of the {private:,} private runs here reaches {wanted}; without noise it is reached."
-    return f"{runs} does: {wanted} is reached by the mean of no setting."
+        return f"None of the {private:,} private runs reaches {target}; without noise it is reached."
+    return f"None of the {plan.evidence.runs:,} runs reaches {target}: no setting has a mean that high."
 
 
 def explanations(plan: Recommendation) -> list[str]:
-    """What belongs to the answer, a sentence each: how near it is, what would do, what can be computed next."""
-    found, said = plan.answer, list[str]()
+    """Return sentences that explain the answer: the nearest setting, an alternative, and the next run."""
+    ranking, sentences = plan.answer, list[str]()
     if not plan.target.thresholds:
-        return said
-    if found.nearest:
-        said.append(f"The nearest, at ε = {_epsilon(found.nearest)}: {_misses(found.nearest)}.")
-    elif not found.best and plan.evidence.settings:
-        said += ["No private setting at all keeps within these limits."] if found.compared else []
-    if found.beyond:
-        beyond = found.beyond
-        said.append(
-            f"Outside these limits it is reached {GRADES[beyond.grade]} at ε = {_epsilon(beyond)}, "
-            f"{beyond.setting.seconds:.0f} s a run."
+        return sentences
+    if ranking.nearest:
+        sentences.append(f"Nearest setting, at ε = {_epsilon(ranking.nearest)}: {_misses(ranking.nearest)}.")
+    elif not ranking.best and plan.evidence.settings:
+        sentences += ["No private setting is within these limits."] if ranking.compared else []
+    if ranking.beyond:
+        beyond = ranking.beyond
+        sentences.append(
+            f"Outside these limits the target is reached at ε = {_epsilon(beyond)} ({GRADES[beyond.grade]}), "
+            f"{beyond.setting.seconds:.0f} s per run."
         )
-    elif not found.best:
-        said += _ceiling(plan)
+    elif not ranking.best:
+        sentences += _ceiling(plan)
     if plan.next_runs:
-        said.append(f"The cheapest next step: {next_text(plan.next_runs[0])}.")
+        sentences.append(f"Cheapest next step: {next_text(plan.next_runs[0])}.")
     elif plan.unpriced:
-        said.append("What to run next cannot be said here: the noise that it needs depends on the corpus.")
-    elif not found.best and plan.evidence.settings:
-        said.append("No next run follows from what was measured: other taggers or features would have to be tried.")
-    return said
+        sentences.append("No next run can be recommended on this machine: its noise depends on the corpus.")
+    elif not ranking.best and plan.evidence.settings:
+        sentences.append("The measurements suggest no next run. Try other taggers or features.")
+    return sentences
 
 
-def next_text(each: NextRun) -> str:
-    """A next run in words."""
-    candidate = each.candidate
+def next_text(run: NextRun) -> str:
+    """Return a next run in words."""
+    candidate = run.candidate
     number = "one run" if candidate.runs == 1 else f"{candidate.runs} runs"
-    seconds = "" if each.seconds is None else f", about {each.seconds:,.0f} s together"
+    seconds = "" if run.seconds is None else f", about {run.seconds:,.0f} s in total"
     return (
-        f"{number} with σ = {each.config.privacy.noise_multiplier:g}, ε = {epsilon_text(each.epsilon)} each{seconds}, "
+        f"{number} with σ = {run.config.privacy.noise_multiplier:g}, ε = {epsilon_text(run.epsilon)} each{seconds}, "
         f"{_WHY[candidate.rule]}"
     )
 
 
 def left_out_lines(plan: Recommendation) -> list[str]:
-    """What was not compared, a phrase each."""
+    """Return one phrase for each reason for which runs were excluded."""
     return [f"{number:,} {'run' if number == 1 else 'runs'} {reason}" for reason, number in _left_out(plan).items()]
 
 
 def chance_text(plan: Recommendation) -> str:
-    """What intervals there are."""
-    single = sum(len(each.done) == 1 for each in plan.evidence.settings)
+    """Return an explanation of the intervals and of the evidence levels."""
+    single = sum(len(setting.done) == 1 for setting in plan.evidence.settings)
     text = (
-        "Intervals hold 95 % and are of the mean over seeds (Student's t), on these test sentences; surely: the whole "
-        "interval lies above, probably: the mean does."
+        "Intervals are 95 % confidence intervals of the mean over seeds (Student's t), on this test set. "
+        "“Significant”: the whole interval is above the target. “Mean above”: only the mean is."
     )
     if single:
-        several = "All" if single == len(plan.evidence.settings) else f"{single:,} of the"
-        text += (
-            f" {several} {len(plan.evidence.settings):,} settings have one run each: how far chance moves those is not "
-            "known."
-        )
+        number = len(plan.evidence.settings)
+        several = f"All {number:,}" if single == number else f"{single:,} of the {number:,}"
+        text += f" {several} settings have a single run each, so their seed variance is unknown."
     return text
 
 
 def error_text(plan: Recommendation) -> str:
-    """How well the fits say what was measured."""
+    """Return the prediction error of the fitted curves."""
     if plan.error is None:
-        return "How well the fit predicts is not known: no recipe has three settings here."
+        return "The prediction error of the fit is not available: no group of settings has three values of ε."
     return (
-        f"Each of {plan.error.number:,} settings that have others on both sides was left out once and predicted from "
-        f"these: the typical error (root mean square) is {plan.error.typical:.3f}."
+        f"Leave-one-out error of the fit over {plan.error.number:,} settings (root mean square): "
+        f"{plan.error.typical:.3f}."
     )
 
 
 def rows(judged: Iterable[Judged]) -> list[dict[str, Any]]:
-    """Settings for CSV and JSON; ε = ∞ is None."""
+    """Return settings for CSV and JSON; an infinite ε is None."""
     return [
         {
-            "epsilon": _finite(each.setting.epsilon),
-            "reached": GRADES[each.grade] if each.thresholds else None,
-            "runs_that_reach_it": each.hits,
-            "seeds": len(each.setting.done),
-            "seconds": each.setting.seconds,
-            **{key: value for one in each.readings for key, value in _reading(one).items()},
-            "runs": [one.run.run_id for one in each.setting.done],
-            "command": command_line(each.setting.config),
+            "epsilon": _finite(one.setting.epsilon),
+            "reached": GRADE_VALUES[one.grade] if one.thresholds else None,
+            "runs_that_reach_it": one.hits,
+            "seeds": len(one.setting.done),
+            "seconds": one.setting.seconds,
+            **{key: value for reading in one.readings for key, value in _reading(reading).items()},
+            "runs": [done.run.run_id for done in one.setting.done],
+            "command": command_line(one.setting.config),
         }
-        for each in judged
+        for one in judged
     ]
 
 
 def plan_fields(plan: Recommendation) -> dict[str, Any]:
-    """For other programs; ε = ∞ is null."""
+    """Return a recommendation for other programs; an infinite ε is null."""
     found, target = plan.answer, plan.target
     return {
         "corpus": target.corpus,
@@ -222,64 +229,68 @@ def plan_fields(plan: Recommendation) -> dict[str, Any]:
 
 
 def plan_text(plan: Recommendation) -> str:
-    """For a shell."""
+    """Return a recommendation for a shell."""
     lines = [answer_text(plan), *explanations(plan)]
-    for each in plan.answer.best:
-        scores = ", ".join(f"{measure_text(one.measure)} {reading_text(one)}" for one in each.readings)
-        price = f"ε = {_epsilon(each)} (δ = {delta_text(plan.target.delta)}), {each.setting.seconds:.0f} s a run"
-        sure = f"{GRADES[each.grade]}, by {each.hits:,} of {len(each.setting.done):,} runs" if each.thresholds else ""
+    for judged in plan.answer.best:
+        scores = ", ".join(f"{measure_text(reading.measure)} {reading_text(reading)}" for reading in judged.readings)
+        cost = f"ε = {_epsilon(judged)} (δ = {delta_text(plan.target.delta)}), {judged.setting.seconds:.0f} s per run"
+        grade = (
+            f"{GRADES[judged.grade]}, {judged.hits:,} of {len(judged.setting.done):,} runs reach it"
+            if judged.thresholds
+            else ""
+        )
         lines += [
             "",
-            f"{price}: {scores}; {'; '.join(filter(None, (sure, f'seeds: {seeds(each.setting)}')))}",
-            f"  {command_line(each.setting.config)}",
+            f"{cost}: {scores}; {'; '.join(filter(None, (grade, f'seeds: {seeds(judged.setting)}')))}",
+            f"  {command_line(judged.setting.config)}",
         ]
     if plan.next_runs:
-        lines += ["", "Next:", *(f"  {command_line(each.config)}" for each in plan.next_runs[:1])]
+        lines += ["", "Next run:", *(f"  {command_line(run.config)}" for run in plan.next_runs[:1])]
     if plan.evidence.settings:
         lines += ["", chance_text(plan), OPTIMISTIC, COSTS, error_text(plan)]
-    if left := left_out_lines(plan):
-        lines.append(f"Left out: {'; '.join(left)}.")
+    if excluded := left_out_lines(plan):
+        lines.append(f"Excluded: {'; '.join(excluded)}.")
     return "\n".join(lines)
 
 
-def reading_text(each: Reading) -> str:
-    """A mean with its interval: "0.855 (0.852 to 0.858)"."""
-    interval = f" ({each.interval.low:.3f} to {each.interval.high:.3f})" if each.interval else ""
-    return f"{each.spread.mean:.3f}{interval}"
+def reading_text(reading: Reading) -> str:
+    """Return a mean with its interval: "0.855 (0.852 to 0.858)"."""
+    interval = f" ({reading.interval.low:.3f} to {reading.interval.high:.3f})" if reading.interval else ""
+    return f"{reading.spread.mean:.3f}{interval}"
 
 
 def seeds(setting: Setting) -> str:
-    """How many, those of an older engine marked."""
-    return seeds_text([each.run for each in setting.done])
+    """Return the number of seeds, with outdated runs marked."""
+    return seeds_text([done.run for done in setting.done])
 
 
-def _epsilon(each: Judged) -> str:
-    return epsilon_text(each.setting.epsilon)
+def _epsilon(judged: Judged) -> str:
+    return epsilon_text(judged.setting.epsilon)
 
 
-def _misses(each: Judged) -> str:
-    said = [
-        f"{measure_text(one.measure)} {reading_text(one)}, {threshold.at_least - one.spread.mean:.3f} below"
-        for one, threshold in zip(each.readings, each.thresholds, strict=True)
-        if one.spread.mean < threshold.at_least
+def _misses(judged: Judged) -> str:
+    parts = [
+        f"{measure_text(reading.measure)} {reading_text(reading)}, {threshold.at_least - reading.spread.mean:.3f} below"
+        for reading, threshold in zip(judged.readings, judged.thresholds, strict=True)
+        if reading.spread.mean < threshold.at_least
     ]
-    return " and ".join(said)
+    return " and ".join(parts)
 
 
 def _ceiling(plan: Recommendation) -> list[str]:
     ceiling = plan.answer.ceiling
     if ceiling is None:
-        return ["No run without noise is here, so that it is not known whether a larger ε could help."] * bool(
+        return ["There is no run without noise, so it is unknown whether a larger ε could help."] * bool(
             plan.evidence.settings
         )
     if ceiling.grade.reached:
-        scores = ", ".join(f"{measure_text(one.measure)} {reading_text(one)}" for one in ceiling.readings)
+        scores = ", ".join(f"{measure_text(reading.measure)} {reading_text(reading)}" for reading in ceiling.readings)
         return [f"Without noise: {scores}."]
-    if ceiling.grade == EvidenceLevel.NOT_EXCLUDED:
-        return [f"Even the best without noise only comes near: {_misses(ceiling)}. There is no room left for noise."]
+    if ceiling.grade == EvidenceLevel.POSSIBLE:
+        return [f"Best setting without noise: {_misses(ceiling)}. This leaves no margin for noise."]
     return [
-        f"Even the best without noise misses it: {_misses(ceiling)}. With the taggers and features that were tried "
-        "here, no ε is likely to help."
+        f"The best setting without noise misses the target: {_misses(ceiling)}. With these taggers and features, no ε "
+        "is likely to help."
     ]
 
 

@@ -1,6 +1,6 @@
 """Records and runs as plain fields for other programs and as lines of text for a shell.
 
-ε = ∞ is ``null`` among the fields, since JSON has no infinity.
+In the fields, ε = ∞ is ``null``, since JSON has no infinity.
 """
 
 import math
@@ -21,7 +21,7 @@ from engine.reports.scores import score_fields
 
 
 def record_fields(record: RoundRecord) -> dict[str, Any]:
-    """One record, flat; scores are on the validation part, ``test`` stands in the final record."""
+    """Return a record as flat fields; scores are on the validation set, and the final record also has ``test``."""
     spent = record.privacy.to_dict()
     fields = {
         "round": record.round,
@@ -59,7 +59,7 @@ def record_fields(record: RoundRecord) -> dict[str, Any]:
 
 
 def platform_fields(platform: PlatformRecord) -> dict[str, Any]:
-    """One platform of a record, as :func:`record_fields`."""
+    """Return one client (silo) of a record, as :func:`record_fields`."""
     scores, test, check = platform.scores, platform.test, platform.noise_check
     fields: dict[str, Any] = {
         "name": platform.name,
@@ -76,7 +76,7 @@ def platform_fields(platform: PlatformRecord) -> dict[str, Any]:
 
 
 def platform_lines(record: RoundRecord) -> list[str]:
-    """What each platform came to: a line with its scores on the test part, where there are some."""
+    """Return a line for each client (silo) with its test scores, or else its validation scores."""
     return [
         f"{platform.name}: ε {epsilon_text(platform.privacy.epsilon)}  P {scores.precision:.3f}  "
         f"R {scores.recall:.3f}  F1 {scores.f1:.3f}"
@@ -86,7 +86,7 @@ def platform_lines(record: RoundRecord) -> list[str]:
 
 
 def record_line(record: RoundRecord) -> str:
-    """One record as a line."""
+    """Return a record as one line."""
     epsilon = epsilon_text(record.privacy.epsilon)
     return (
         f"{record.round:3}  step {record.step:>6,} of {record.steps_total:,}  ε {epsilon:>6}"
@@ -97,7 +97,7 @@ def record_line(record: RoundRecord) -> str:
 
 
 def federated_text(last: FederatedRound) -> str:
-    """The communication round of a record, for the end of a line."""
+    """Return the communication round of a record, for the end of a line."""
     failed = f", {len(last.failed)} failed" if last.failed else ""
     return (
         f"  round {last.round:,} of {last.rounds:,}, {len(last.clients):,} clients{failed}, "
@@ -106,7 +106,7 @@ def federated_text(last: FederatedRound) -> str:
 
 
 def run_fields(run: Run) -> dict[str, Any]:
-    """A run without its records."""
+    """Return a run without its records, as fields."""
     status = run.status
     return {
         "run_id": run.run_id,
@@ -126,7 +126,7 @@ def run_fields(run: Run) -> dict[str, Any]:
 
 
 def run_line(run: Run) -> str:
-    """A run as a line."""
+    """Return a run as one line."""
     config = run.config
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.status.created)) if run.status.created else ""
     state = f"{run.status.state} {run.status.progress:.0%}" if run.status.state == "running" else str(run.status.state)
@@ -140,7 +140,7 @@ def run_line(run: Run) -> str:
 
 
 def overlap_fields(found: Overlap | None) -> dict[str, Any] | None:
-    """Sentences that features in context were fitted on, by part of a corpus; ``None`` where nothing is known."""
+    """Return the sentences that contextual features were fitted on, by part of a corpus; None if unknown."""
     if found is None:
         return None
     parts = zip(("train", "validation", "test"), found.sentences, found.shared, found.short, strict=True)
@@ -151,18 +151,25 @@ def overlap_fields(found: Overlap | None) -> dict[str, Any] | None:
 
 
 def overlap_text(found: Overlap | None) -> str:
-    """The same for the end of a line; empty for a corpus that is apart."""
+    """Return the overlap as text for the end of a line; empty for a corpus without overlap."""
     if found is None or not any(found.shared):
         return ""
     return (
-        f"; {found.share('train'):.1%} of its training and {found.share('test'):.1%} of its test sentences are among "
-        f"those of {FITTED_ON} that features in context were fitted on: "
-        + ("no ε holds with these" if found.breaks_privacy else "F1 flatters with these")
+        f"; {found.share('train'):.1%} of its training and {found.share('test'):.1%} of its test sentences are in the "
+        f"data of {FITTED_ON} that the contextual features were fitted on: with these features "
+        + ("no ε is valid" if found.breaks_privacy else "F1 is optimistic")
     )
 
 
 def privacy_fields(plan: PrivacyPlan, epsilon: float, accountant: str) -> dict[str, Any]:
-    """What a plan costs."""
+    """Return the privacy cost of a plan.
+
+    Args:
+        plan: sampling, noise and steps.
+        epsilon: its ε, ∞ without noise.
+        accountant: name of the accountant.
+
+    """
     return {
         "epsilon": None if math.isinf(epsilon) else epsilon,
         "delta": plan.delta,

@@ -1,4 +1,4 @@
-"""Scores as plain fields and as a table of text."""
+"""Scores as plain fields and as a text table."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -17,8 +17,11 @@ _Kind = TypeVar("_Kind", Counts, SidedCounts)
 
 
 def score_fields(scores: EntityScores) -> dict[str, Any]:
-    """Every average at every level; token-level ones with and without the tag O, since published tables differ.
-    many_to_many: None in records that were made before it was kept."""
+    """Return every average at entity and token level.
+
+    Token-level averages are given with and without the tag O, since published tables differ. The field
+    ``many_to_many`` is None in older records.
+    """
     several = scores.many_to_many
     interval = {"f1_interval": list(scores.f1_interval) if scores.f1_interval else None}
     return {
@@ -34,15 +37,15 @@ def score_fields(scores: EntityScores) -> dict[str, Any]:
 
 
 FEW_NAMES = 100
-"""With fewer, an F1 is said with how many they are: one name more or less moves it by a point."""
+"""Number of entities below which an F1 is shown with that number, since one entity changes it by a point or more."""
 
 
 def f1_text(scores: EntityScores, digits: int = 2) -> str:
-    """F1 with its interval, and how many names it rests on where they are few; no line breaks within."""
+    """Return F1 with its 95 % CI, and the number of entities where it is small; without line breaks."""
     text = f"{scores.f1:.{digits}f}"
     if scores.f1_interval is None:
         return text
-    few = f", {scores.names:,} names only" if scores.names < FEW_NAMES else ""
+    few = f", {scores.names:,} entities only" if scores.names < FEW_NAMES else ""
     whole = f"{text} (95 %: {scores.f1_interval.text}{few})"
     return whole.replace(" ", "\u00a0").replace("\u2013", "\u2060\u2013\u2060")  # word joiners, of no width
 
@@ -66,7 +69,7 @@ def _per_class(counts: Mapping[str, _Kind]) -> dict[str, dict[str, float]]:
 
 
 def score_table(scores: EntityScores) -> str:
-    """The main averages and the strict scores per type, as a table of text."""
+    """Return the main averages and the strict scores per type as a text table."""
     fields = score_fields(scores)
     rows = [
         ("entities, strict", fields["strict"]),
@@ -83,9 +86,9 @@ def score_table(scores: EntityScores) -> str:
         if row
     ]
     if scores.f1_interval:
-        lines.append(f"{'  95 % of strict F1':36}{scores.f1_interval.text:>14}, {scores.names:,} names")
+        lines.append(f"{'  95 % CI of strict F1':36}{scores.f1_interval.text:>14}, {scores.names:,} entities")
     lines += [
-        f"  {name:18}{row['precision']:8.3f}{row['recall']:8.3f}{row['f1']:8.3f}{row['gold']:10,} names"
+        f"  {name:18}{row['precision']:8.3f}{row['recall']:8.3f}{row['f1']:8.3f}{row['gold']:10,} entities"
         for name, row in fields["strict"]["per_type"].items()
     ]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""What happened since the last record, gathered step by step, → RoundRecord."""
+"""Collects the progress since the last record, step by step, into a RoundRecord."""
 
 import math
 from collections.abc import Sequence
@@ -20,20 +20,23 @@ from engine.training.checkpoint import TrainingProgress
 from engine.training.dpsgd import StepStatistics
 
 REPORTS = 20
-"""Evenly spaced records of a run; ε grows fastest at the start, so a few more stand there."""
+"""Number of evenly spaced records of a run; there are a few more at the start, where ε grows fastest."""
 _EARLY = (0.002, 0.005, 0.01, 0.02, 0.035)
-"""Shares of the steps after which the first records come: the curve begins within seconds of the start."""
+"""Shares of the steps after which the first records are due, so that the curve begins within seconds."""
 
 
 def report_steps(steps: int) -> list[int]:
-    """Steps after which a record is due, ascending, the last one included; every step if there are few."""
+    """Return the steps after which a record is due, ascending, including the last one; every step if there are few."""
     shares = [*_EARLY, *((i + 1) / REPORTS for i in range(REPORTS))]
     return sorted({max(1, round(share * steps)) for share in shares})
 
 
 def due_moments(plan: FederatedPlan) -> list[int]:
-    """When records are due, ascending, the last moment of the run included: after how many steps of a client alone, or
-    of several clients after how many rounds, some of which may have had no participant."""
+    """Return when records are due, ascending, including the end of the run.
+
+    The unit is a step in central training and a communication round in federated training. Rounds may have no
+    participant.
+    """
     if not plan.is_central:
         return report_steps(len(plan.rounds))
     ends = (int(plan.ends[number - 1]) for number in report_steps(len(plan.rounds)))
@@ -41,7 +44,7 @@ def due_moments(plan: FederatedPlan) -> list[int]:
 
 
 def _after(tally: TrainingProgress, progress: Progress) -> TrainingProgress:
-    """How far the run is once this has happened."""
+    """Return the progress of the run after one more step or round."""
     step, exchange = progress.step, progress.exchange
     return TrainingProgress(
         step=progress.taken,
@@ -54,13 +57,18 @@ def _after(tally: TrainingProgress, progress: Progress) -> TrainingProgress:
 
 
 def worst(checks: Sequence[NoiseCheck | None]) -> NoiseCheck | None:
-    """The first of these noise checks that failed, else one whose noise could not be measured, else the first."""
-    there = [check for check in checks if check]
-    return max(there, key=lambda check: (check.failed, not check.passed), default=None)
+    """Return the first failed noise check, else one whose noise could not be measured, else the first."""
+    available = [check for check in checks if check]
+    return max(available, key=lambda check: (check.failed, not check.passed), default=None)
 
 
 class Recorder:
-    """Follows one run. monitors: its noise checks. done: how far it is, from where it goes on."""
+    """Observer of one run.
+
+    Attributes:
+        done: the progress of the run, initially that of the checkpoint.
+
+    """
 
     def __init__(
         self,
@@ -77,10 +85,10 @@ class Recorder:
         self._exchanges: list[Exchange] = []
         self._round_is_over = False
         self._last: Progress | None = None
-        """The last one that ended a round."""
+        """Progress at the end of the last round."""
 
     def observe(self, progress: Progress) -> None:
-        """What happened just now."""
+        """Record the progress of a step or round."""
         self.done = _after(self.done, progress)
         self._since += [progress.step] if progress.step else []
         self._exchanges += [progress.exchange] if progress.exchange else []
@@ -94,18 +102,20 @@ class Recorder:
 
     @property
     def due(self) -> bool:
-        """Whether a record is due now."""
+        """Whether a record is due."""
         return self._moment in self._due and (self._plan.is_central or self._round_is_over)
 
     @property
     def test_is_due(self) -> bool:
-        """Whether that record has scores on the test part: at the end, and after each phase of an incremental run,
-        which stands for a run on so much of the data."""
+        """Whether the record has scores on the test set.
+
+        It has at the end, and after each phase of an incremental run, which corresponds to a run on that share of data.
+        """
         return self.done.rounds == len(self._plan.rounds) or (self._plan.phases and self._round_is_over)
 
     @property
     def stage(self) -> str:
-        """What is going on, in words."""
+        """A description of the stage."""
         rounds = len(self._plan.rounds)
         return (
             "training"
@@ -115,21 +125,27 @@ class Recorder:
 
     @property
     def epsilon(self) -> float:
-        """What giving a tagger away as it is now costs the one whom it costs most: a platform's tagger has learned from
-        all of them by its shared part; and its own part, where only what travels is protected, has learned freely."""
+        """The worst-case ε over clients of releasing a model in its present state.
+
+        The model of a client depends on all clients by the shared layers. Under client-level privacy its private head
+        is trained without noise, so ε is ∞.
+        """
         if self._plan.server and self._plan.platforms:
             return math.inf
         return max(privacy.epsilon for privacy in self._promised(self._checks()))
 
     def _checks(self) -> list[NoiseCheck | None]:
-        """The noise check of each side, which several may have in common."""
-        found: list[NoiseCheck | None] = [monitor.verdict() for monitor in self._monitors]
-        return found if len(found) == len(self._sides) else (found or [None]) * len(self._sides)
+        """Return the noise check of each client, which several clients may share."""
+        checks: list[NoiseCheck | None] = [monitor.verdict() for monitor in self._monitors]
+        return checks if len(checks) == len(self._sides) else (checks or [None]) * len(self._sides)
 
     def _promised(self, checks: list[NoiseCheck | None]) -> list[PrivacySpent]:
-        """Nothing, where the noise check failed or the features were fitted on training sentences."""
+        """Return the privacy spent by each client.
+
+        ε is ∞ where the noise check failed or the features were fitted on training sentences.
+        """
         several = len(self._sides) > 1
-        found = []
+        spent = []
         for number, (side, check) in enumerate(zip(self._sides, checks, strict=True)):
             own = number if several else None
             privacy = contamination.apply_contamination(
@@ -137,12 +153,18 @@ class Recorder:
             )
             failed = check is not None and check.failed
             nothing = PrivacySpent(epsilon=math.inf, delta=privacy.delta, assumptions=(FAILED_CHECK,))
-            found.append(nothing if failed else privacy)
-        return found
+            spent.append(nothing if failed else privacy)
+        return spent
 
     def record(self, scores: list[EntityScores], test: list[EntityScores] | None, seconds: float) -> RoundRecord:
-        """The state of the run, and what its steps since the last record had in common. scores, test: of each side.
-        seconds: since its start."""
+        """Return the record of the present state, with statistics over the steps since the last record.
+
+        Args:
+            scores: validation scores of each client (silo), or of the single model.
+            test: test scores likewise, None if not due.
+            seconds: wall time since the start of the run.
+
+        """
         checks = self._checks()
         promised = self._promised(checks)
         platforms = tuple(
@@ -155,7 +177,7 @@ class Recorder:
             )
             for number, side in enumerate(self._sides)
         )
-        found = RoundRecord(
+        record = RoundRecord(
             round=self._due.index(self._moment),
             step=self.done.step,
             steps_total=self._plan.steps,
@@ -173,7 +195,7 @@ class Recorder:
         )
         self._since.clear()
         self._exchanges.clear()
-        return found
+        return record
 
     def _together(self, scores: list[EntityScores]) -> EntityScores:
         if len(scores) == 1:
@@ -181,7 +203,7 @@ class Recorder:
         return EntityScores.together(dict(zip((side.name for side in self._sides), scores, strict=True)))
 
     def _federated(self) -> FederatedRound | None:
-        """What the last round moved; None in central training."""
+        """Return the statistics of the last communication round; None in central training."""
         if self._plan.is_central:
             return None
         exchange = self._last.exchange if self._last else None
@@ -197,11 +219,11 @@ class Recorder:
         )
 
     def _noise_to_signal(self) -> float | None:
-        """The noise's expected length ÷ the root mean square length of what it was added to; None without either."""
+        """Return the expected L2 norm of the noise ÷ the RMS norm of the sums it is added to; None without either."""
         plan, rounds = self._plan, self._exchanges
         if plan.server:
             size = self._tagger.shared.stop
-            # Where clients add it themselves, the sum has the noise, or the share of it, of each.
+            # With client-side noise, the sum contains the noise, or the noise share, of each client.
             times = np.mean([self._times(len(exchange.clients)) for exchange in rounds]) if rounds else 1.0
             noise, signals = plan.server.noise_std * math.sqrt(times * size), [exchange.signal for exchange in rounds]
         else:
@@ -212,13 +234,13 @@ class Recorder:
         return noise / math.sqrt(power) if noise and power and math.isfinite(power) else None
 
     def _times(self, clients: int) -> float:
-        """How often the planned noise is in the sum of so many clients, as a variance."""
+        """Return the noise variance in the sum of so many clients, as a multiple of the planned variance."""
         if not self._plan.local or not clients:
             return 1.0
         return clients / (clients - max_dropouts(clients)) if self._plan.mechanism.distributed_noise else clients
 
     def _summary(self) -> dict[str, Any]:
-        """Means over the sentences sampled since the last record; 0 if there were none."""
+        """Return means over the sentences sampled since the last record; 0 without one."""
         since, clip_norm = self._since, self._plan.parts[0].clip_norm
         norms = np.concatenate([np.zeros(0), *(statistics.norms for statistics in since)])
         losses = np.concatenate([np.zeros(0), *(statistics.losses for statistics in since)])

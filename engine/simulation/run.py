@@ -1,7 +1,7 @@
-"""SimulationConfig → iterator of RoundRecord: a run from its first step to its last.
+"""A run from its first step to its last: SimulationConfig → iterator of RoundRecord.
 
-``simulate`` yields and never prints or stores. It can stop between any two steps and go on later from a Checkpoint:
-every random draw is named by its step, so a resumed run repeats no release and gives the records it would have given.
+``simulate`` yields records and never prints or stores. It can stop between any two steps and resume from a Checkpoint.
+Every random draw is named by its step, so a resumed run repeats no release and gives the same records.
 """
 
 import time
@@ -31,27 +31,43 @@ def simulate(
     on_model: Callable[[Model], None] = lambda model: None,
     on_stage: Callable[[str, float], None] = lambda stage, progress: None,
 ) -> Iterator[RoundRecord]:
-    """Train and report.
+    """Train a model and yield its records.
 
-    stop: asked between steps; True ends the run with RunStopped. resume: go on after this state; the first record is
-    the one that follows it. secrets: what samples and noise come from, by default what the configuration's noise
-    source says; a run that is resumed must be given those it began with, unless they are seeded. corpus: of the
-    configuration, where it was resolved already. on_checkpoint: given the state that belongs to a record just before
-    the record is yielded. on_model: given the tagger, or that of each platform, once all records are out. on_stage:
-    told what is going on, in words, with the share of the steps done.
-    Raises InvalidConfig, CorpusError, VectorsMissing, StoreError, TrainingFailed, RunStopped.
+    Args:
+        config: the configuration of the run.
+        settings: where corpora, vectors and results are.
+        stop: called between steps; True ends the run with RunStopped.
+        resume: checkpoint to resume from; the first record is the next one.
+        secrets: keys of sampling and noise, by default those of the configuration's noise source. A resumed run needs
+            its original keys unless they are seeded.
+        corpus: the corpus of the configuration, if it is already resolved.
+        on_checkpoint: receives the state of a record just before the record is yielded.
+        on_model: receives the model, or the model of each client (silo), after the last record.
+        on_stage: receives a description of the stage and the share of the steps that are done.
+
+    Yields:
+        The records of the run in order.
+
+    Raises:
+        InvalidConfig: for a configuration that is not valid.
+        CorpusError: if a corpus is missing or invalid.
+        VectorsMissing: if word vectors are not installed.
+        StoreError: if stored data cannot be read or written.
+        TrainingFailed: if the training diverges.
+        RunStopped: if ``stop`` returned True.
+
     """
 
-    def go_on() -> None:
+    def check_stop() -> None:
         if stop():
             raise RunStopped("The run was stopped")
 
-    def tell(stage: str) -> None:
-        go_on()
+    def on_preparation(stage: str) -> None:
+        check_stop()
         on_stage(stage, 0.0)
 
     started = time.monotonic() - (resume.seconds if resume else 0.0)
-    prepared = prepare(config, settings, corpus=corpus, secrets=secrets, tell=tell)
+    prepared = prepare(config, settings, corpus=corpus, secrets=secrets, tell=on_preparation)
     run, plan, sides = prepared.run, prepared.run.plan, prepared.sides
     recorder = Recorder(plan, sides, run.monitors, resume.tally if resume else TrainingProgress())
     if resume:
@@ -60,14 +76,16 @@ def simulate(
     done = recorder.done
     on_stage("training", done.step / plan.steps)
     for progress in run.train(done.rounds, done.step - plan.steps_before(done.rounds)):
-        go_on()
+        check_stop()
         recorder.observe(progress)
         if progress.taken % 10 == 0 or progress.round is not None:
             on_stage(recorder.stage, progress.taken / plan.steps)
         if not recorder.due:
             continue
-        validation = [side.scores("validation", run.average.weights, go_on) for side in sides]
-        test = [side.scores("test", run.average.weights, go_on) for side in sides] if recorder.test_is_due else None
+        validation = [side.scores("validation", run.average.weights, check_stop) for side in sides]
+        test = None
+        if recorder.test_is_due:
+            test = [side.scores("test", run.average.weights, check_stop) for side in sides]
         record = recorder.record(validation, test, time.monotonic() - started)
         arrays = {name: array.copy() for name, array in run.state.items()}
         on_checkpoint(Checkpoint(round=record.round, seconds=record.seconds, tally=recorder.done, arrays=arrays))

@@ -1,4 +1,4 @@
-"""SimulationConfig → a run before its first step: corpus, features, tagger, plan, and the federation that trains."""
+"""Preparation of a run before its first step: corpus, features, tagger, plan and federation."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,9 +33,17 @@ from engine.training.dpsgd import predict
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClientModel:
-    """A corpus with the tagger for its tags: a platform's, or that of all clients together. name: of the corpus.
-    shared: sentences that public parts of the features were fitted on. holding: what clients train with. decoder: reads
-    tags off scores."""
+    """A corpus with the tagger for its tags, of one client (silo) or of all clients together.
+
+    Attributes:
+        name: name of the corpus.
+        shared: sentences that public parts of the features were fitted on.
+        encoded: the encoded corpus.
+        tagger: the tagger.
+        holding: training data and back end of the client.
+        decoder: decodes tags from scores.
+
+    """
 
     name: str
     shared: Overlap
@@ -45,19 +53,36 @@ class ClientModel:
     decoder: Decoder
 
     def scores(self, part: str, every: np.ndarray, check: Callable[[], None]) -> EntityScores:
-        """How well the names in the "validation" or "test" part are found with the run's weights as in ``every``; the
-        tags are counted as BIO2. check: called again and again; it may raise. Raises TrainingFailed."""
+        """Score the predicted entities of a part, with tags in BIO2.
+
+        Args:
+            part: "validation" or "test".
+            every: weights of the run, float32 [size].
+            check: called between batches; it may raise.
+
+        Raises:
+            TrainingFailed: if a score is not finite.
+
+        """
         encoded, split, weights = self.encoded, getattr(self.encoded, part), self.holding.weights(every)
         transitions = self.tagger.views(weights)[-1].get("transitions")
-        found = predict(self.holding.backend, self.decoder, weights, transitions, split, encoded.vectors, check)
+        predicted = predict(self.holding.backend, self.decoder, weights, transitions, split, encoded.vectors, check)
         names = from_bioes(encoded.tags)
-        return score(*(tag_sequences(split, tags, names) for tags in (split.tags, found)))
+        return score(*(tag_sequences(split, tags, names) for tags in (split.tags, predicted)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prepared:
-    """A run before its first step. run_id, corpus_checksum, engine_version: what it is known by. sides: of each
-    platform, or one. run: what trains, with the plan and the first weights."""
+    """A run before its first step.
+
+    Attributes:
+        run_id: its identity.
+        corpus_checksum: checksum of its corpus.
+        engine_version: version of the engine.
+        sides: the model of each client (silo), or a single one.
+        run: the federation, with plan and initial weights.
+
+    """
 
     run_id: str
     corpus_checksum: str
@@ -74,11 +99,22 @@ def prepare(
     secrets: Secrets | None = None,
     tell: Callable[[str], None] = lambda stage: None,
 ) -> Prepared:
-    """Everything that is decided before training.
+    """Prepare a run up to its first step.
 
-    corpus: of the configuration, where it was resolved already. secrets: what samples and noise come from, by default
-    what the configuration's noise source says. tell: is told what is going on, in words; it may raise to stop. Raises
-    InvalidConfig, CorpusError, VectorsMissing, StoreError, TrainingFailed.
+    Args:
+        config: the configuration of the run.
+        settings: where corpora, vectors and results are.
+        corpus: the corpus of the configuration, if it is already resolved.
+        secrets: keys of sampling and noise, by default those of the configuration's noise source.
+        tell: receives a description of the stage; it may raise to stop.
+
+    Raises:
+        InvalidConfig: for a configuration that is not valid.
+        CorpusError: if a corpus is missing or invalid.
+        VectorsMissing: if word vectors are not installed.
+        StoreError: if stored data cannot be read or written.
+        TrainingFailed: if the training diverges.
+
     """
     wait_for_parts(config, settings, tell)
     tell("reading the corpus and its word vectors")
@@ -90,7 +126,7 @@ def prepare(
             part,
             config.embeddings,
             config.features,
-            lambda share: tell(f"computing vectors in context, once for this corpus: {share:.0%}"),
+            lambda share: tell(f"computing contextual features, once for this corpus: {share:.0%}"),
             own,
         )
         for part in corpus.parts
@@ -114,7 +150,14 @@ def prepare(
 
 
 def wait_for_parts(config: SimulationConfig, settings: Settings, tell: Callable[[str], None]) -> None:
-    """Wait while parts of set-up are being made that this run, or its tagger, cannot do without."""
+    """Wait for the installation of the components that a run requires.
+
+    Args:
+        config: the configuration of the run.
+        settings: the back end.
+        tell: receives a description of the stage; it may raise to stop.
+
+    """
     needed = {setup_status.VECTORS, setup_status.TRAINING}
     if config.features in embeddings.IN_CONTEXT:
         needed |= {setup_status.TENSORFLOW, setup_status.LANGUAGE_MODEL}
@@ -124,7 +167,7 @@ def wait_for_parts(config: SimulationConfig, settings: Settings, tell: Callable[
 
 
 def compile_parts(settings: Settings, tell: Callable[[str], None]) -> None:
-    """Compile what the fast back end lacks; at once if that is nothing, or another back end computes."""
+    """Compile missing functions of the compiled back end; return immediately if there are none."""
     if settings.backend == "compiled" and not compile_cache.is_fresh():
         from engine.training.compilation import compile_what_is_missing
 
@@ -138,9 +181,18 @@ def build_client_models(
     encoded: Sequence[EncodedCorpus],
     backend: str,
 ) -> Iterator[ClientModel]:
-    """Of each corpus, in their order; the weights that a platform keeps to itself follow those of the one before it."""
+    """Yield the model of each corpus, in order; the private heads of the clients follow each other in the weights.
+
+    Args:
+        config: the configuration of the run.
+        parts: the corpora.
+        shared: sentences of each corpus that public features were fitted on.
+        encoded: each corpus encoded.
+        backend: "compiled" or "tensorflow".
+
+    """
     if config.platforms and splits_of(config.tagger.name)[-1] in (config.federation.shared_parts or ()):
-        # Scores belong to tags: who shares them has the types of all, and may find on one platform those of another.
+        # Scores belong to tags: clients that share them have all entity types and may predict those of another client.
         types = (tag.partition("-")[2] for arrays in encoded for tag in arrays.tags if tag != "O")
         every = tags_of(types)
         encoded = [with_tags(arrays, every) for arrays in encoded]
@@ -152,7 +204,7 @@ def build_client_models(
             tagger = tagger.sharing(config.federation.shared_parts)
         if tagger.spells:
             arrays = with_characters(arrays, part)
-        # Who parts from the others later has all weights for itself, of which some begin in common.
+        # A client that later trains alone has its own copy of all weights; shared ones start equal.
         common, begins = (0, tagger.shared.stop) if config.federation.together < 1 else (tagger.shared.stop, 0)
         start = end or common
         end = start + tagger.size - common
@@ -174,8 +226,10 @@ def build_client_models(
 
 
 def _first_weights(sides: Sequence[ClientModel], seeds: Seeds) -> np.ndarray:
-    """The common ones as a single tagger's would be, then those of each platform, drawn for it; what begins in common
-    is drawn once too."""
+    """Return the initial weights: the shared layers as in a single tagger, then the private head of each client.
+
+    Weights with a common initialisation are drawn once as well.
+    """
     taggers = [side.tagger for side in sides]
     common = taggers[0].initial_weights(seeds.stream("initial weights"))[: taggers[0].shared.stop]
     own = [
@@ -190,9 +244,12 @@ def _first_weights(sides: Sequence[ClientModel], seeds: Seeds) -> np.ndarray:
 
 
 def warm_up(settings: Settings) -> None:
-    """Compile the default tagger's graphs on a few sentences of the embedded corpus, and encode that corpus.
+    """Compile the default tagger on a few sentences of the built-in corpus, and encode that corpus.
 
-    Raises VectorsMissing, StoreError.
+    Raises:
+        VectorsMissing: if word vectors are not installed.
+        StoreError: if stored data cannot be written.
+
     """
     prepared = prepare(SimulationConfig(), settings)
     run, (side,) = prepared.run, prepared.sides

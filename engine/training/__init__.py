@@ -1,1 +1,1 @@
-"""One step of learning: sampling, per-example clipping, noise, optimiser; and the state between two steps."""
+"""A training step (sampling, per-example clipping, noise, optimiser) and the state between two steps."""

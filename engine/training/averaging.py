@@ -1,7 +1,7 @@
 """The exponential moving average of a run's weights (Polyak and Juditsky 1992; De et al. 2022, section 3 for DP-SGD).
 
-Each step's noise moves the weights anew; their average over many steps has less of it. It is worked out from what was
-released already, so it costs no privacy.
+Each step adds new noise to the weights; their average over many steps has less noise. It is post-processing of released
+weights, so it has no privacy cost.
 """
 
 import numpy as np
@@ -9,8 +9,14 @@ from numba import njit, prange
 
 
 class Average:
-    """Follows ``weights`` [size], which training changes in place. decay: 0 is the weights themselves. state:
-    arrays by name; kept in checkpoints."""
+    """The average of ``weights`` [size], which training changes in place.
+
+    With ``decay`` 0 it equals the weights.
+
+    Attributes:
+        state: arrays by name, saved in checkpoints.
+
+    """
 
     def __init__(self, decay: float, weights: np.ndarray) -> None:
         self._decay, self._followed = decay, weights
@@ -19,7 +25,7 @@ class Average:
             self.state = {"average": np.zeros_like(weights), "average weight": np.zeros(1)}
 
     def follow(self) -> None:
-        """Take the weights as they are now into the average."""
+        """Update the average with the present weights."""
         if self._decay:
             own = 1 - self._decay
             _follow(self.state["average"], self._followed, np.float32(own))
@@ -27,20 +33,22 @@ class Average:
 
     @property
     def weights(self) -> np.ndarray:
-        """The average so far, of what was followed alone: the zeros that it began with are divided out."""
+        """The average so far, corrected for its initialisation with zeros."""
         share = float(self.state["average weight"][0]) if self._decay else 0.0
         return self.state["average"] / np.float32(share) if share else self._followed
 
 
 @njit(cache=True, nogil=True, parallel=True)
 def _follow(average, followed, own):  # type: ignore[no-untyped-def]
-    """average += own · (followed − average), a weight at a time: each is rounded by itself, so that the digits are
-    those of one array operation after the other, in half the time where there are millions of them."""
+    """Compute average += own · (followed − average), weight by weight.
+
+    The rounding equals that of separate array operations, in half the time for millions of weights.
+    """
     for i in prange(average.size):
         average[i] += own * (followed[i] - average[i])
 
 
 def compile_averaging() -> None:
-    """Compile it for float32 and keep the result on disk."""
+    """Compile the functions of this module for float32 and cache the result on disk."""
     some = np.zeros(2, dtype=np.float32)
     _follow(some, some, np.float32(1))

@@ -1,4 +1,4 @@
-"""Which library computes a tagger's steps. Only the one that computes is imported."""
+"""Selection of the library that computes a tagger's steps; only that library is imported."""
 
 from functools import lru_cache
 
@@ -8,8 +8,17 @@ from engine.training.dpsgd import Backend
 
 @lru_cache(maxsize=4)
 def backend_of(tagger: Tagger, loss: str, name: str) -> Backend:
-    """The back end ("compiled" or "tensorflow") of a tagger; its graphs stay warm between the runs of a worker. loss:
-    of a sentence, the "mean" over its tokens or their "sum". Raises InvalidConfig where it does not know a layer."""
+    """Return the back end of a tagger; it is cached, so that its graphs are reused by later runs of a worker.
+
+    Args:
+        tagger: the tagger.
+        loss: loss of a sentence, the "mean" over its tokens or their "sum".
+        name: "compiled" or "tensorflow".
+
+    Raises:
+        InvalidConfig: for a layer that the back end does not support.
+
+    """
     if name == "compiled":
         from engine.training.compiled.backend import CompiledBackend
 

@@ -1,4 +1,4 @@
-"""Sentences → arrays without padding. Physical batching never changes what was sampled."""
+"""Batches of sentences as arrays without padding. Physical batching never changes the sample."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -12,27 +12,39 @@ from engine.training.dropout import chances_of, draw_kept
 from engine.training.row_lookup import rows_of
 
 MAX_TOKENS = 8192
-"""Bound on sentences · longest in one batch: what a step keeps of each token then stays under 64 MB,
-and the Gram matrices of sentences of 1,000 tokens, in the reference back end, under 32 MB each."""
+"""Largest number of sentences × tokens of the longest sentence in a physical batch.
+
+The data that a step keeps of each token then stays under 64 MB. In the reference back end, the Gram matrices of
+sentences of 1,000 tokens stay under 32 MB each.
+"""
 CACHED_TOKENS = 4096
-"""The same for prediction, which keeps less: what it has stays in the processor's cache, five times as fast."""
+"""The same limit for prediction, whose data stay in the processor's cache, which is five times as fast."""
 WIDE_VALUES = 2**20
-"""Bound on sentences · longest · features where each token has features of its own: more does not stay in the cache
-between a layer's forward pass and its gradient."""
+"""Largest number of sentences × longest sentence × features, where each token has its own features.
+
+More values do not stay in the cache between a layer's forward pass and its gradient.
+"""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentences one after another, the longest first.
+    """Concatenated sentences, the longest first.
 
-    sentences: int [B], their numbers in the split. words: float32 [U, D], the distinct word vectors; places: int64 [N],
-    which of them stands at each of the N tokens. Half of the words of 32 sentences of news are repeats, and 93 of 100
-    of a whole corpus's: what depends on a word alone is computed once. tags: int32 [N]. lengths: int64 [B], descending.
+    Half of the words in 32 sentences of news are repeats, and 93 of 100 words in a whole corpus. Values that depend on
+    a word only are therefore computed once for each distinct word.
 
-    characters: int32 [V, L], of the distinct spellings, 0 after a word's end; spellings: int64 [N], which of them
-    stands at each token; both are empty where no part of the tagger reads them. Words that the vectors do not know have
-    one vector and many spellings. chances: uint64 [B], from which is drawn what dropout leaves out of each sentence
-    (:meth:`kept`); None in prediction, where it leaves out nothing.
+    Attributes:
+        sentences: numbers of the sentences in the split, int [B].
+        words: distinct word vectors, float32 [U, D].
+        places: index into ``words`` of each of the N tokens, int64 [N].
+        tags: tag indices, int32 [N].
+        lengths: sentence lengths, descending, int64 [B].
+        characters: characters of the distinct spellings, 0 after the end of a word, int32 [V, L]; empty if the tagger
+            does not read characters.
+        spellings: index into ``characters`` of each token, int64 [N]; empty likewise. Unknown words share one vector
+            but have many spellings.
+        chances: random state of dropout for each sentence (:meth:`kept`), uint64 [B]; None in prediction.
+
     """
 
     sentences: np.ndarray
@@ -46,7 +58,7 @@ class Batch:
 
     @property
     def drops(self) -> bool:
-        """Whether dropout draws what it leaves out; a gradient may be asked for without, too."""
+        """Whether dropout is active; gradients can also be computed without it."""
         return self.chances is not None
 
     @cached_property
@@ -55,37 +67,48 @@ class Batch:
         return self.characters[self.spellings] if len(self.characters) else np.zeros((len(self.tags), 0), np.int32)
 
     def kept(self, number: int, width: int, rate: float, dtype: Any = np.float32) -> np.ndarray:
-        """What dropout in part ``number`` of a tagger multiplies [N, width] with: 0 with chance ``rate``, else what
-        keeps the mean (Srivastava et al. 2014, section 10). Equal for a sentence in whatever batch it stands."""
-        found = np.ones((len(self.tags), width), dtype)
+        """Return the dropout factors of a part of the tagger; those of a sentence are the same in every batch.
+
+        Args:
+            number: index of the part.
+            width: number of features.
+            rate: probability of a factor 0; other factors are 1 ÷ (1 − rate), which keeps the mean (Srivastava et al.
+                2014, section 10).
+            dtype: type of the factors.
+
+        Returns:
+            Factors [N, width].
+
+        """
+        factors = np.ones((len(self.tags), width), dtype)
         if self.chances is not None and rate:
-            draw_kept(self.chances + np.uint64(number), self.offsets, self.lengths, rate, found)
-        return found
+            draw_kept(self.chances + np.uint64(number), self.offsets, self.lengths, rate, factors)
+        return factors
 
     @cached_property
     def vectors(self) -> np.ndarray:
         """The word vector at each token, float32 [N, D]."""
-        found: np.ndarray = self.words[self.places]
-        return found
+        vectors: np.ndarray = self.words[self.places]
+        return vectors
 
     @cached_property
     def each(self) -> np.ndarray:
-        """0 … N − 1: the places in something that differs at each token."""
+        """The indices 0 … N − 1, for values that differ at each token."""
         return np.arange(len(self.tags))
 
     @cached_property
     def offsets(self) -> np.ndarray:
-        """Where each sentence begins, int64 [B]."""
-        found: np.ndarray = np.cumsum(self.lengths) - self.lengths
-        return found
+        """The index of the first token of each sentence, int64 [B]."""
+        offsets: np.ndarray = np.cumsum(self.lengths) - self.lengths
+        return offsets
 
     @cached_property
     def live(self) -> np.ndarray:
-        """How many sentences are longer than each time step, int64 [longest]: the first so many."""
+        """The number of sentences longer than each time step, which are the first ones, int64 [longest]."""
         return len(self.lengths) - np.searchsorted(self.lengths[::-1], np.arange(self.lengths[0]), side="right")
 
     def where(self, keep: np.ndarray) -> "Batch":
-        """The sentences that ``keep`` (bool [B]) marks."""
+        """Return the batch of the sentences marked by ``keep`` (bool [B])."""
         tokens = np.repeat(keep, self.lengths)
         return replace(
             self,
@@ -98,19 +121,26 @@ class Batch:
         )
 
     def padded(self, tokens: np.ndarray) -> np.ndarray:
-        """[N, …] → [B, longest, …], zero after the end of each sentence."""
+        """Return values [N, …] padded as [B, longest, …], with zeros after the end of each sentence."""
         result = np.zeros((len(self.lengths), int(self.lengths[0]), *tokens.shape[1:]), tokens.dtype)
         result[np.arange(result.shape[1]) < self.lengths[:, None]] = tokens
         return result
 
 
 def batch_of(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, chance: int | None = None) -> Batch:
-    """The chosen sentences (int [B], at least one, any order, repeats allowed) of ``split``. chance: of the step, from
-    64 bits, for what dropout draws; None where it leaves out nothing."""
+    """Return a batch of sentences.
+
+    Args:
+        split: the sentences.
+        table: features, float32 or uint16 [rows, D].
+        sentences: numbers of the sentences, int [B], at least one, in any order, repeats allowed.
+        chance: random state of dropout at the step, 64 bits; None without dropout.
+
+    """
     order = sentences[np.argsort(-split.lengths[sentences], kind="stable")]
     tokens = token_positions(split, order)
     rows, places = split.rows[tokens], np.arange(len(tokens))
-    if table.dtype != np.uint16:  # else a row for each token: no word comes twice
+    if table.dtype != np.uint16:  # uint16 tables have a row for each token, so no row repeats
         rows, places = np.unique(rows, return_inverse=True)
     spelt = {}
     if split.forms is not None and split.spelling is not None:
@@ -130,20 +160,38 @@ def batch_of(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, chan
 def physical_batches(
     split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, chance: int | None = None
 ) -> Iterator[Batch]:
-    """The chosen sentences by length, cut at ``MAX_TOKENS``; nothing if none was chosen. chance: as in a batch."""
+    """Yield the sentences by length in batches of at most ``MAX_TOKENS``; nothing without a sentence.
+
+    Args:
+        split: the sentences.
+        table: features.
+        sentences: numbers of the sentences.
+        chance: as in :func:`batch_of`.
+
+    """
     return _cut(split, table, sentences, _cached(table, MAX_TOKENS), chance)
 
 
 def batches_of_few(
     split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, chance: int | None = None
 ) -> Iterator[Batch]:
-    """The same for a few dozen sentences, long ones among short ones: these have so few tokens that they stay in the
-    cache together, though sentences · longest is above the bound for wide features."""
+    """Yield batches of a few dozen sentences of mixed lengths.
+
+    These have so few tokens that they stay in the cache together, although sentences × longest exceeds the limit for
+    wide features.
+
+    Args:
+        split: the sentences.
+        table: features.
+        sentences: numbers of the sentences.
+        chance: as in :func:`batch_of`.
+
+    """
     return _cut(split, table, sentences, MAX_TOKENS, chance)
 
 
 def prediction_batches(split: EncodedSplit, table: np.ndarray) -> Iterator[Batch]:
-    """All sentences by length, cut at ``CACHED_TOKENS``."""
+    """Yield all sentences by length in batches of at most ``CACHED_TOKENS``."""
     return _cut(split, table, np.arange(len(split)), _cached(table, CACHED_TOKENS), None)
 
 

@@ -1,7 +1,8 @@
-"""The state from which an interrupted run goes on, as one file without pickles.
+"""Checkpoints from which an interrupted run resumes, as one file without pickles.
 
-Only what the next step needs is kept: weights and optimiser state. Samples and noise are drawn from streams named by
-their step (:mod:`engine.seeds`), and ε is computed from the plan and the steps taken, so neither can be lost here.
+A checkpoint holds only the state that the next step needs: weights and optimiser state. Samples and noise come from
+streams named by their step (:mod:`engine.seeds`), and ε is computed from the plan and the steps taken, so a checkpoint
+cannot lose either.
 """
 
 from dataclasses import asdict, dataclass, fields
@@ -12,14 +13,22 @@ import numpy as np
 from engine.errors import StoreError
 
 _ARRAY = "array:"
-"""Prefix that keeps the names of arrays apart from the names of the numbers beside them."""
+"""Prefix of the names of arrays, which distinguishes them from the names of numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingProgress:
-    """How far a run has come. step: optimiser steps taken, by all clients together. rounds: communication rounds done.
-    examples_seen: sentences sampled, with repeats. nonfinite: sentences whose gradient was not finite. bytes_down,
-    bytes_up: weights sent to clients and received from them."""
+    """The progress of a run.
+
+    Attributes:
+        step: optimiser steps of all clients together.
+        rounds: finished communication rounds.
+        examples_seen: sampled sentences, with repeats.
+        nonfinite: sentences whose gradient was not finite.
+        bytes_down: bytes sent to clients.
+        bytes_up: bytes received from clients.
+
+    """
 
     step: int = 0
     rounds: int = 0
@@ -31,10 +40,14 @@ class TrainingProgress:
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A run right after one of its records.
+    """The state of a run right after one of its records.
 
-    round: number of the record reported at this moment. seconds: wall time so far. tally: what was done so far.
-    arrays: weights and optimiser state by name, any shapes.
+    Attributes:
+        round: number of the last record.
+        seconds: wall time so far.
+        tally: progress so far.
+        arrays: weights and optimiser state by name, of any shape.
+
     """
 
     round: int
@@ -43,13 +56,13 @@ class Checkpoint:
     arrays: dict[str, np.ndarray]
 
     def save(self, path: Path) -> None:
-        """Write it at a path that nobody reads yet. Raises OSError."""
+        """Write the checkpoint to a path that no process reads yet. Raises OSError."""
         numbers = {"round": self.round, "seconds": self.seconds, **asdict(self.tally)}
         np.savez(path, **numbers, **{_ARRAY + name: array for name, array in self.arrays.items()})
 
     @classmethod
     def load(cls, path: Path) -> "Checkpoint":
-        """Read what :meth:`save` wrote. Raises StoreError if the file is missing or damaged."""
+        """Read a file from :meth:`save`. Raises StoreError if it is missing or damaged."""
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
@@ -59,5 +72,5 @@ class Checkpoint:
                 tally=TrainingProgress(**{field.name: int(arrays[field.name]) for field in fields(TrainingProgress)}),
                 arrays={name[len(_ARRAY) :]: array for name, array in arrays.items() if name.startswith(_ARRAY)},
             )
-        except Exception as error:  # numpy evaluates headers: what Python's parser or an allocation raises is among it
+        except Exception as error:  # numpy evaluates headers, so parser and allocation errors are possible too
             raise StoreError(f"The checkpoint {path} cannot be read: {error}.") from error

@@ -1,4 +1,4 @@
-"""All compiled code of the engine, compiled at once: set-up does it, so that no run has to."""
+"""Compilation of all Numba functions of the engine during set-up, so that no run has to compile."""
 
 import sys
 from collections.abc import Callable
@@ -23,10 +23,13 @@ from engine.training.row_lookup import compile_gathering
 
 
 def compile_everything(tell: Callable[[str], None] = lambda step: None) -> None:
-    """Compile for float32 and keep the results beside the sources: two minutes the first time, a second after that.
+    """Compile for float32 and cache the results beside the sources: two minutes the first time, then a second.
 
-    tell: told how many functions are there, each time that one more is. What was compiled before an interruption is
-    not compiled again.
+    Functions compiled before an interruption are not compiled again.
+
+    Args:
+        tell: receives the number of compiled functions after each one.
+
     """
     compile_cache.begin()
     with install_listener("numba:compile", _Count(tell)):
@@ -43,10 +46,14 @@ def compile_everything(tell: Callable[[str], None] = lambda step: None) -> None:
 
 
 def compile_what_is_missing(tell: Callable[[str], None]) -> None:
-    """Compile for a run that comes before set-up has, or without it; where another process is at it, wait for that.
-    tell: told what goes on; it may raise."""
+    """Compile for a run that starts before or without set-up, or wait for another process that compiles.
+
+    Args:
+        tell: receives a description of the stage; it may raise to stop.
+
+    """
     with ExitStack() as held:
-        with suppress(StoreError):  # nobody may write to the environment: each process keeps its own
+        with suppress(StoreError):  # a read-only environment: each process keeps its own code
             held.enter_context(setup_status.alone(lambda: tell("waiting for another process that compiles")))
         if not compile_cache.is_fresh():
             tell("compiling the training step, once; some minutes")
@@ -54,25 +61,25 @@ def compile_what_is_missing(tell: Callable[[str], None]) -> None:
 
 
 class _Count(Listener):
-    """Counts functions of the engine that are compiled, or were loaded."""
+    """Counter of the engine's functions that are compiled or loaded from the cache."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
         modules = [module for name, module in sys.modules.items() if name.startswith("engine.")]
-        found = [each for module in modules for each in vars(module).values() if isinstance(each, Dispatcher)]
-        self._functions = {id(each): each for each in found}.values()
+        functions = [value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)]
+        self._functions = {id(function): function for function in functions}.values()
         self._depth = 0
 
     def on_start(self, event: Event) -> None:
-        """A function begins, perhaps because another one calls it."""
+        """Count the start of a compilation, which may be nested in that of a caller."""
         self._depth += 1
 
     def on_end(self, event: Event) -> None:
-        """One more may be there."""
+        """Report the number of compiled functions."""
         self._depth -= 1
-        done = sum(bool(each.signatures) for each in self._functions)
+        done = sum(bool(function.signatures) for function in self._functions)
         try:
             self._tell(f"{done} of {len(self._functions)} functions")
         except EpsilonError:
-            if self._depth == 0:  # further down Numba would take it for a fault of the function that calls
+            if self._depth == 0:  # in a nested compilation, Numba would report it as an error of the caller
                 raise

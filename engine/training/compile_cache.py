@@ -1,6 +1,6 @@
-"""Whether the engine's compiled code is there, ready to load: a digest of its sources lies beside it.
+"""State of the engine's compiled code: a digest of its sources tells whether it is up to date.
 
-Only the standard library: every start of the dashboard asks this.
+It needs the standard library only, since every start of the dashboard checks it.
 """
 
 import hashlib
@@ -9,28 +9,30 @@ from pathlib import Path
 
 _ENGINE = Path(__file__).resolve().parent.parent
 _STAMP, _BEGUN = (_ENGINE / "__pycache__" / name for name in ("compiled", "compiling"))
-"""Of this checkout: another one with the same virtual environment has compiled code of its own."""
+"""Digest files of this checkout; another checkout with the same virtual environment has its own compiled code."""
 
 
 def is_fresh() -> bool:
-    """Whether everything was compiled since its sources changed."""
+    """Return whether all functions were compiled after the last change of their sources."""
     return _STAMP.is_file() and _STAMP.read_text() == digest()
 
 
 def begin() -> None:
-    """Remove what was compiled of other sources: Numba sees that a function has changed, not that one has which it
-    calls. What an interruption left of these sources stays."""
-    today = digest()
-    with suppress(OSError):  # where nobody may write beside the sources, compiled code is kept elsewhere
-        if not _BEGUN.is_file() or _BEGUN.read_text() != today:
+    """Remove code compiled from other sources; code of an interrupted compilation of these sources stays.
+
+    Numba detects a change of a function, but not a change of a function that it calls.
+    """
+    current = digest()
+    with suppress(OSError):  # in a read-only checkout, Numba stores compiled code elsewhere
+        if not _BEGUN.is_file() or _BEGUN.read_text() != current:
             for path in _ENGINE.rglob("__pycache__/*.nb[ic]"):
                 path.unlink(missing_ok=True)
             _BEGUN.parent.mkdir(exist_ok=True)
-            _BEGUN.write_text(today)
+            _BEGUN.write_text(current)
 
 
 def renew() -> None:
-    """Say that everything has been compiled."""
+    """Mark all functions as compiled."""
     with suppress(OSError):
         _STAMP.parent.mkdir(exist_ok=True)
         _STAMP.write_text(digest())

@@ -1,7 +1,7 @@
 """DP-SGD (Abadi et al. 2016, algorithm 1): sample, clip each sentence's gradient, add noise once to the sum, divide.
 
-The sum is divided by the *expected* batch size: the realised one is private. Without noise and clipping the same code
-is ordinary SGD. Sampling, noise and optimiser are the same for every back end.
+The sum is divided by the *expected* batch size, since the realised one is private. Without noise and clipping the same
+code is ordinary SGD. Sampling, noise and optimiser are the same for every back end.
 """
 
 import math
@@ -26,8 +26,14 @@ from engine.training.optimisers import Optimiser
 
 @dataclass(frozen=True)
 class GradientSum:
-    """What one batch contributes. total: [weights], Σ_i c_i·G_i. parts: [P, B], ‖G_i‖ before clipping within each of
-    the tagger's parts. losses: [B]."""
+    """The contribution of one batch.
+
+    Attributes:
+        total: Σ_i c_i·G_i, [size].
+        parts: ‖G_i‖ before clipping within each part of the tagger, [P, B].
+        losses: loss of each sentence, [B].
+
+    """
 
     total: np.ndarray
     parts: np.ndarray
@@ -35,37 +41,49 @@ class GradientSum:
 
     @property
     def norms(self) -> np.ndarray:
-        """‖G_i‖ before clipping, [B]."""
+        """The norms ‖G_i‖ before clipping, [B]."""
         return np.asarray(np.sqrt((self.parts**2).sum(0)))
 
 
 Cut = Callable[[EncodedSplit, np.ndarray, np.ndarray, int | None], Iterator[Batch]]
-"""Sentences → what is worked on at once."""
+"""A function that divides sentences into physical batches."""
 
 
 class Backend(Protocol):
-    """What computes: one contract, whichever library does the work."""
+    """The interface of a back end, whatever library it uses."""
 
     def clipped_gradient(
         self, weights: np.ndarray, batch: Batch, clip_norm: float | None, by_layer: bool = False
     ) -> GradientSum:
-        """Σ over the batch of each sentence's gradient, scaled down to L2 norm ``clip_norm`` where it is longer.
+        """Return the sum over the batch of each sentence's gradient, clipped to L2 norm ``clip_norm``.
 
-        by_layer: each part of the tagger that has weights is scaled by itself, to ``clip_norm`` ÷ √(number of those),
-        so that the whole is no longer than ``clip_norm`` either.
+        Args:
+            weights: float32 [size].
+            batch: the sentences.
+            clip_norm: C, None for no clipping.
+            by_layer: whether each part of the tagger with weights is clipped separately, to ``clip_norm`` ÷ √(number of
+                such parts), so that the norm of the whole gradient is at most ``clip_norm``.
+
         """
         ...
 
     def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
-        """What the layers below the head say of each tag, [N, K]."""
+        """Return the score of each tag at each token, from the layers below the head, [N, K]."""
         ...
 
 
 @dataclass(frozen=True)
 class StepStatistics:
-    """What one step saw. norms [b], parts [P, b], losses [b]: of the sampled sentences, before clipping; see
-    :class:`GradientSum`. nonfinite: sentences left out. signal: L2 norm of the clipped sum, to hold the noise
-    against."""
+    """Statistics of one step.
+
+    Attributes:
+        norms: gradient norms of the sampled sentences before clipping, [b].
+        parts: the same within each part of the tagger, [P, b], see :class:`GradientSum`.
+        losses: losses of the sampled sentences, [b].
+        nonfinite: number of excluded sentences, whose gradient was not finite.
+        signal: L2 norm of the clipped sum, for comparison with the noise.
+
+    """
 
     norms: np.ndarray
     parts: np.ndarray
@@ -75,11 +93,17 @@ class StepStatistics:
 
 
 class DPSGD:
-    """Training of one tagger on one shard, step by step. ``weights`` [size] is changed in place by :meth:`step`.
+    """Training of one tagger on one shard, step by step; :meth:`step` changes ``weights`` [size] in place.
 
-    monitor: of the run, which measures where noise is added; part: which of its plans this one is. first: the number of
-    the first step that this optimiser takes. streams: of this shard alone. Raises TypeError where noise would be drawn
-    from streams of a seed alone.
+    Attributes:
+        streams: random streams of this shard.
+        monitor: noise check of the run.
+        part: index of this plan in the monitor.
+        first: number of the first step that this optimiser takes.
+
+    Raises:
+        TypeError: if the noise would come from streams that depend on the seed only.
+
     """
 
     def __init__(
@@ -97,22 +121,28 @@ class DPSGD:
         first: int = 0,
     ) -> None:
         if plan.private and not isinstance(streams, Secrets):
-            raise TypeError("streams of a seed alone are shared between runs: a private plan needs Secrets")
+            raise TypeError("streams of a seed are shared between runs; a private plan needs Secrets")
         self.backend, self.plan, self.optimiser, self.streams = backend, plan, optimiser, streams
         self.split, self.table, self.weights = split, table, weights
         self.part, self.first = part, first
         self.monitor = monitor
         self._left: tuple[slice, int, dict[str, np.ndarray]] | None = None
-        """How the last update left what was looked at: at which weights, of which others set the first so many, and the
-        look."""
+        """State after the last update: the copied range, the number of leading weights set elsewhere, and the copy."""
         self._chance: int | None = None
-        """What dropout draws from at the step that is under way."""
+        """Random state of dropout at the present step."""
         if plan.private and monitor is None:
             self.monitor = NoiseMonitor([plan], weights.size)
 
     def step(self, step: int) -> StepStatistics:
-        """Take step number ``step`` (from 0, of all on this shard). Raises TrainingFailed if the weights stop being
-        finite."""
+        """Take a training step.
+
+        Args:
+            step: number of the step on this shard, from 0.
+
+        Raises:
+            TrainingFailed: if a weight is no longer finite.
+
+        """
         self._chance = int(self.streams.stream("dropout", step=step).random(1)[0] * 2**53)
         sentences = self.sample(step)
         total, statistics = self.clipped_sum(sentences)
@@ -123,12 +153,12 @@ class DPSGD:
         if not np.isfinite(self.weights).all():
             raise TrainingFailed(
                 f"The weights are no longer finite after step {step + 1} of {self.plan.steps}; "
-                f"a smaller learning rate than {self.optimiser.config.learning_rate:g} or less noise may help"
+                f"try a learning rate below {self.optimiser.config.learning_rate:g} or less noise"
             )
         return statistics
 
     def _update(self, total: np.ndarray, step: int) -> None:
-        """Clipped sum → weights; the sum is used up."""
+        """Update the weights by a clipped sum, which is overwritten."""
         if self.plan.private:
             self.add_noise(total, step)
         total /= np.float32(self.plan.batch_size)
@@ -139,7 +169,15 @@ class DPSGD:
         add_gaussian_noise(total, cast(Secrets, self.streams).stream("noise", step=step), self.plan.noise_std)
 
     def _measured(self, monitor: NoiseMonitor, step: int, sentences: np.ndarray, total: np.ndarray) -> None:
-        """The update, with the noise check's eyes on it."""
+        """Update the weights and let the noise check measure the update.
+
+        Args:
+            monitor: the noise check.
+            step: number of the step.
+            sentences: the sampled sentences.
+            total: the clipped sum, which is overwritten.
+
+        """
         number = monitor.steps_seen
         if monitor.watch.looks_closely(number):
             self._look_closely(monitor, number, sentences, total)
@@ -152,22 +190,38 @@ class DPSGD:
         after = self.optimiser.look(self.weights, where, fixed)
         self._left = where, self.optimiser.first, after
 
-        def tell() -> None:
+        def measure() -> None:
             gradient, error = self.optimiser.gradient_between(before, after, step - self.first)
             to_noise(gradient, error, clipped, self.plan.batch_size)
             monitor.saw_noise(number, gradient, error, [clipped])
             monitor.saw_sample(sentences, self.part)
 
-        monitor.later(tell)
+        monitor.later(measure)
 
     def _touched(self, where: slice, first: int, left: dict[str, np.ndarray], fixed: np.ndarray) -> bool:
-        """Whether something but the update moved weights or moments since they were left so."""
+        """Return whether weights or moments changed outside an update.
+
+        Args:
+            where: the copied range.
+            first: number of leading weights that others set.
+            left: copy after the last update.
+            fixed: indices of further copied weights.
+
+        """
         now = self.optimiser.look(self.weights, where, fixed)
         own = np.concatenate([np.arange(where.start, where.stop), fixed]) >= first if first else slice(None)
         return any(not np.array_equal(now[name][own], left[name][own]) for name in ("weights", *self.optimiser.state))
 
     def _look_closely(self, monitor: NoiseMonitor, number: int, sentences: np.ndarray, total: np.ndarray) -> None:
-        """Make the sum that is about to be used once more, from groups of its sentences and from single ones."""
+        """Recompute the sum of the step from groups of its sentences and from single sentences.
+
+        Args:
+            monitor: the noise check.
+            number: number of the measured step.
+            sentences: the sampled sentences.
+            total: the clipped sum of the step.
+
+        """
         groups = monitor.watch.groups(number, sentences)
         alone = [self.clipped_sum(np.array([sentence]))[0] for sentence in (groups[0] if groups else ())]
         norms = np.array([np.linalg.norm(gradient.astype(np.float64)) for gradient in alone])
@@ -180,8 +234,10 @@ class DPSGD:
         monitor.observe_sum(norms, gap, lambda: self._unsure(groups))
 
     def _unsure(self, groups: list[np.ndarray]) -> float:
-        """How far the sum over these groups moves when each weight does by its last digit (L2): an LSTM that much noise
-        has driven into saturation is chaotic, and its gradients depend on how sums are rounded."""
+        """Return the change of the sum over these groups (L2) when each weight changes by its last digit.
+
+        An LSTM that strong noise has driven into saturation is chaotic, and its gradients depend on rounding.
+        """
         close = self.weights * (1 + np.float32(2**-23) * np.where(np.arange(self.weights.size) % 2, 1, -1))
         moved = np.zeros(self.weights.size)
         for group in groups:
@@ -190,7 +246,7 @@ class DPSGD:
         return float(np.linalg.norm(moved))
 
     def sample(self, step: int) -> np.ndarray:
-        """Numbers of the sentences that step number ``step`` uses."""
+        """Return the numbers of the sentences that a step samples."""
         if self.plan.sampling == "poisson":
             stream = self.streams.stream("sampling", step=step)
             return poisson_sample(stream, self.plan.examples, self.plan.sampling_probability)
@@ -202,23 +258,29 @@ class DPSGD:
         weights: np.ndarray | None = None,
         cut: Cut = physical_batches,
     ) -> tuple[np.ndarray, StepStatistics]:
-        """Σ over the sentences of their clipped gradients, at the weights as they are unless others are given. cut:
-        into what is worked on at once."""
+        """Return the sum of the sentences' clipped gradients, with statistics.
+
+        Args:
+            sentences: numbers of the sentences.
+            weights: float32 [size], by default the present ones.
+            cut: divides the sentences into physical batches.
+
+        """
         weights = self.weights if weights is None else weights
         total = np.zeros(self.weights.size, dtype=np.float32)
-        found, nonfinite = [], 0
+        sums, nonfinite = [], 0
         for batch in cut(self.split, self.table, sentences, self._chance):
             part, bad = finite_gradient(self.backend, weights, batch, self.plan)
             nonfinite += bad
             if part:
                 total += part.total
-                found.append(part)
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is seen in the weights
+                sums.append(part)
+        with np.errstate(over="ignore", invalid="ignore"):  # a value that is not finite is detected in the weights
             signal = math.sqrt(float(total @ total))
         return total, StepStatistics(
-            norms=np.concatenate([part.norms for part in found] or [np.zeros(0)]),
-            parts=np.concatenate([part.parts for part in found] or [np.zeros((0, 0))], axis=1),
-            losses=np.concatenate([part.losses for part in found] or [np.zeros(0)]),
+            norms=np.concatenate([part.norms for part in sums] or [np.zeros(0)]),
+            parts=np.concatenate([part.parts for part in sums] or [np.zeros((0, 0))], axis=1),
+            losses=np.concatenate([part.losses for part in sums] or [np.zeros(0)]),
             nonfinite=nonfinite,
             signal=signal,
         )
@@ -227,9 +289,16 @@ class DPSGD:
 def finite_gradient(
     backend: Backend, weights: np.ndarray, batch: Batch, plan: PrivacyPlan
 ) -> tuple[GradientSum | None, int]:
-    """The clipped sum without the sentences whose gradient is not finite, and how many those are.
+    """Return the clipped sum without sentences whose gradient is not finite, and their number.
 
-    One such sentence would turn the whole sum into NaN, so the batch is computed again without it.
+    One such sentence would make the whole sum NaN, so the batch is recomputed without it.
+
+    Args:
+        backend: the back end.
+        weights: float32 [size].
+        batch: the sentences.
+        plan: the clipping.
+
     """
     part = backend.clipped_gradient(weights, batch, plan.clip_norm, plan.by_layer)
     bad = ~np.isfinite(part.norms)
@@ -249,25 +318,44 @@ def predict(
     table: np.ndarray,
     check: Callable[[], None],
 ) -> np.ndarray:
-    """Tag indices for every token of ``split``, int [tokens].
+    """Predict the tag of every token of a split, int [tokens].
 
-    transitions: of a CRF, part of ``weights``. ``check`` is called between batches and may raise. Raises
-    TrainingFailed if a score is not finite: such a tag would be no prediction.
+    Args:
+        backend: computes the scores.
+        decoder: decodes tags from scores.
+        weights: float32 [size].
+        transitions: transition scores of a CRF, part of ``weights``; None without a CRF.
+        split: the sentences.
+        table: features.
+        check: called between batches; it may raise to stop.
+
+    Raises:
+        TrainingFailed: if a score is not finite, since its tag would not be a prediction.
+
     """
     tags = np.zeros(int(split.offsets[-1]), dtype=np.int64)
     for batch in prediction_batches(split, table):
         check()
         scores = backend.scores(weights, batch)
         if not np.isfinite(scores).all():
-            raise TrainingFailed("The tagger's scores are not finite: its weights have grown too large to predict with")
+            raise TrainingFailed("The tagger's scores are not finite: its weights are too large for predictions")
         tags[token_positions(split, batch.sentences)] = decoder.best(scores, batch.lengths, transitions)
     return tags
 
 
 def losses(backend: Backend, weights: np.ndarray, split: EncodedSplit, table: np.ndarray) -> np.ndarray:
-    """Of each sentence: −log of the probability of its true tags, or what the run trains on in its place, float64
-    [sentences]; nothing is dropped out."""
-    found = np.zeros(len(split))
+    """Return the loss of each sentence without dropout, float64 [sentences].
+
+    The loss is that of the run, usually −log of the probability of the true tags.
+
+    Args:
+        backend: the back end.
+        weights: float32 [size].
+        split: the sentences.
+        table: features.
+
+    """
+    values = np.zeros(len(split))
     for batch in physical_batches(split, table, np.arange(len(split))):
-        found[batch.sentences] = backend.clipped_gradient(weights, batch, None).losses
-    return found
+        values[batch.sentences] = backend.clipped_gradient(weights, batch, None).losses
+    return values

@@ -1,35 +1,47 @@
-"""Which values dropout leaves out: drawn by number, not in turn, so that a sentence loses the same ones in whatever
-batch it is computed, alone too. The noise check makes sums anew from single sentences and rests on that.
+"""Random draws of dropout, indexed by sentence, so that a sentence has the same draws in every batch, also alone.
 
-What is left out is decided without looking at any sentence, so it costs no privacy, and need be no secret.
+The noise check recomputes sums from single sentences and depends on this property. The draws do not depend on the data,
+so they have no privacy cost and need not be secret.
 """
 
 import numpy as np
 from numba import njit, prange
 
 _SHARES = 2**16
-"""A chance is a number of 16 bits: four are cut from one draw."""
+"""Number of values of a 16-bit draw; one 64-bit draw gives four of them."""
 
 
 def chances_of(chance: int, sentences: np.ndarray) -> np.ndarray:
-    """What the draws of each sentence (numbers, int [B]) begin from at a step with this ``chance`` of 64 bits, uint64
-    [B]."""
-    found = np.empty(len(sentences), np.uint64)
-    _begin(np.uint64(chance), np.asarray(sentences, np.uint64), found)
-    return found
+    """Return the initial random state of each sentence at a step, uint64 [B].
+
+    Args:
+        chance: random state of the step, 64 bits.
+        sentences: numbers of the sentences, int [B].
+
+    """
+    states = np.empty(len(sentences), np.uint64)
+    _begin(np.uint64(chance), np.asarray(sentences, np.uint64), states)
+    return states
 
 
 def draw_kept(chances: np.ndarray, offsets: np.ndarray, lengths: np.ndarray, rate: float, found: np.ndarray) -> None:
-    """Write 0 with chance ``rate``, to 1/65,536, and else 1 ÷ (1 − rate) into ``found`` [N, width]. chances: uint64
-    [B]; offsets, lengths: of the sentences."""
+    """Draw dropout factors: 0 with probability ``rate``, otherwise 1 ÷ (1 − rate).
+
+    Args:
+        chances: initial random state of each sentence, uint64 [B].
+        offsets: index of the first token of each sentence.
+        lengths: length of each sentence.
+        rate: dropout rate, rounded to a multiple of 1/65,536.
+        found: receives the factors, [N, width].
+
+    """
     border = round(rate * _SHARES)
     _draw(chances, offsets, lengths, np.uint64(border), found.dtype.type(_SHARES / (_SHARES - border)), found)
 
 
 @njit(cache=True, nogil=True)
 def _mixed(value):  # type: ignore[no-untyped-def]
-    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014): from neighbouring numbers, bits that look like
-    chance."""
+    """Apply the finaliser of SplitMix64 (Steele, Lea and Flood 2014), which maps consecutive numbers to random bits."""
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return value ^ (value >> np.uint64(31))
@@ -63,7 +75,7 @@ def _draw(chances, offsets, lengths, border, kept, found):  # type: ignore[no-un
 
 
 def compile_dropout() -> None:
-    """Compile it for float32 and keep the result on disk."""
+    """Compile the functions of this module for float32 and cache the result on disk."""
     draw_kept(
         chances_of(0, np.zeros(1, np.int64)),
         np.zeros(1, np.int64),

@@ -1,4 +1,4 @@
-"""A trained tagger as one file without pickles: what is scored, and what is needed to build it again."""
+"""A trained tagger as one file without pickles: its weights and the information that rebuilds it."""
 
 import json
 import math
@@ -26,11 +26,19 @@ _BEGIN = ("B-", "I-", "E-", "S-")
 class Model:
     """A tagger at the end of its run.
 
-    weights: float32 [size], those that were scored (averaged where the run averages). config: of the run. tags: names
-    in the order of the scores' columns, BIO2 or BIOES as it learned them. dimensions: of a token's features; copied:
-    how many of them a window takes from neighbours. corpus_checksum, engine_version: of the run. epsilon, delta: what
-    giving it away costs, ∞ without noise. platform: name of the corpus whose tags it gives, where each of several
-    platforms has a tagger.
+    Attributes:
+        run_id: id of the run.
+        config: configuration of the run.
+        weights: the scored weights (averaged where the run averages), float32 [size].
+        tags: names of the tags in the order of the scores' columns, in BIO2 or BIOES as trained.
+        dimensions: features of a token.
+        copied: number of these features that a context window copies from neighbours.
+        corpus_checksum: checksum of the corpus.
+        engine_version: version of the engine.
+        epsilon: ε of releasing the model, ∞ without noise.
+        delta: δ of that ε.
+        platform: name of the corpus whose tags it predicts, if each client (silo) has a model.
+
     """
 
     run_id: str
@@ -47,22 +55,22 @@ class Model:
 
     @cached_property
     def tagger(self) -> Tagger:
-        """Its layers."""
-        found = build(self.config.tagger, self.dimensions, len(self.tags), self.copied)
-        return found.sharing(self.config.federation.shared_parts) if self.platform else found
+        """The tagger with its layers."""
+        tagger = build(self.config.tagger, self.dimensions, len(self.tags), self.copied)
+        return tagger.sharing(self.config.federation.shared_parts) if self.platform else tagger
 
     @cached_property
     def decoder(self) -> Decoder:
-        """Reads its tags off its scores."""
+        """The decoder of tags from scores."""
         return Decoder(self.tags, well_formed=self.config.tagger.well_formed)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each of its tags is in BIO2, as it is scored."""
+        """The BIO2 name of each tag, which scoring uses."""
         return tuple(from_bioes(self.tags))
 
     def save(self, path: Path, *, half: bool = False) -> None:
-        """Write it. half: weights in float16, for publishing. Raises OSError."""
+        """Write the model to a file, with weights in float16 if ``half`` (for publishing). Raises OSError."""
         head = {
             "format": _FORMAT,
             "run_id": self.run_id,
@@ -81,7 +89,7 @@ class Model:
 
     @classmethod
     def load(cls, path: Path) -> "Model":
-        """Read what :meth:`save` wrote. Raises StoreError if it is too large, damaged, or does not fit together."""
+        """Read a file from :meth:`save`. Raises StoreError if it is too large, damaged or inconsistent."""
         try:
             if path.stat().st_size > MAX_BYTES:
                 raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
@@ -91,7 +99,7 @@ class Model:
             with np.load(path, allow_pickle=False) as arrays:
                 head, weights = json.loads(str(arrays["head"])), arrays["weights"]
             return _checked(head, weights)
-        except Exception as error:  # numpy evaluates headers: what Python's parser or an allocation raises is among it
+        except Exception as error:  # numpy evaluates headers, so parser and allocation errors are possible too
             raise StoreError(f"The model {path.name} cannot be read: {error}.") from error
 
 

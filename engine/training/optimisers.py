@@ -1,4 +1,4 @@
-"""How a gradient moves the weights: SGD, momentum (Polyak) and Adam (Kingma and Ba 2015), on one flat vector."""
+"""Optimisers on one flat vector of weights: SGD, momentum (Polyak) and Adam (Kingma and Ba 2015)."""
 
 import numpy as np
 from numba import njit, prange
@@ -9,12 +9,18 @@ from engine.privacy.noise_check.kernels import picked
 _MOMENTUM = 0.9
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
 _TINY = 1e-37
-"""Below which float32 keeps fewer digits of a square."""
+"""Value below which float32 has fewer digits (subnormal numbers)."""
 
 
 class Optimiser:
-    """One optimiser and its state. first: how many of the weights, the first ones, it leaves alone. state: arrays by
-    name, as long as the weights; kept in checkpoints."""
+    """An optimiser with its state.
+
+    Attributes:
+        config: training settings.
+        first: number of leading weights that it does not change.
+        state: arrays by name, each [size], saved in checkpoints.
+
+    """
 
     def __init__(self, config: TrainingConfig, size: int, first: int = 0) -> None:
         self.config, self.first = config, first
@@ -22,19 +28,34 @@ class Optimiser:
         self.state = {name: np.zeros(size, dtype=np.float32) for name in names}
 
     def look(self, weights: np.ndarray, where: slice, fixed: np.ndarray) -> dict[str, np.ndarray]:
-        """Copies of the weights and of the state at a stretch and at some places (int [m]), float32 [k + m], for
-        :meth:`gradient_between`."""
+        """Copy a part of the weights and of the state for :meth:`gradient_between`.
+
+        Args:
+            weights: float32 [size].
+            where: a contiguous range of k weights.
+            fixed: indices of further weights, int [m].
+
+        Returns:
+            Copies by name, each float32 [k + m].
+
+        """
         seen = {"weights": weights, **self.state}
         return {name: picked(array, where.start, where.stop, fixed) for name, array in seen.items()}
 
     def gradient_between(
         self, before: dict[str, np.ndarray], after: dict[str, np.ndarray], step: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The gradient [k + m] that was applied between two looks, and how far rounding may have moved it, float64.
+        """Return the gradient applied between two copies and its largest rounding error, float64 [k + m] each.
 
-        Found by solving the update for it: from the weights where that is possible, in Adam from the first moment;
-        NaN where the weights did not follow the moments, or these the gradient: what was put into a moment beside it
-        moves the weights later.
+        The update is solved for the gradient: by the weights where possible, in Adam by the first moment. The gradient
+        is NaN where the weights do not follow the moments, or the moments do not follow the gradient. Any other value
+        added to a moment would change the weights later.
+
+        Args:
+            before: copies from :meth:`look` before the step.
+            after: copies from :meth:`look` after the step.
+            step: number of the step.
+
         """
         rate, weights = self.config.learning_rate, (before["weights"], after["weights"])
         if self.config.optimiser == "sgd":
@@ -42,12 +63,19 @@ class Optimiser:
         if self.config.optimiser == "momentum":
             return _momentum_gradient(*weights, before["velocity"], after["velocity"], rate)
         moments = (before["mean"], after["mean"], after["square"])
-        found = _adam_gradient(*weights, *moments, rate, 1 - _BETA1 ** (step + 1), 1 - _BETA2 ** (step + 1))
-        _hold_against(before["square"], after["square"], *found)
-        return found
+        result = _adam_gradient(*weights, *moments, rate, 1 - _BETA1 ** (step + 1), 1 - _BETA2 ** (step + 1))
+        _hold_against(before["square"], after["square"], *result)
+        return result
 
     def move(self, weights: np.ndarray, gradient: np.ndarray, step: int) -> None:
-        """Change ``weights`` [size] in place by one step; ``step`` counts from 0."""
+        """Change the weights in place by one step.
+
+        Args:
+            weights: float32 [size].
+            gradient: float32 [size].
+            step: number of the step, from 0.
+
+        """
         rate = np.float32(self.config.learning_rate)
         weights, gradient = weights[self.first :], gradient[self.first :]
         state = {name: array[self.first :] for name, array in self.state.items()}
@@ -60,8 +88,8 @@ class Optimiser:
             _adam(weights, gradient, state["mean"], state["square"], rate, mean_share, square_share)
 
 
-# A weight at a time, while it and what belongs to it are in the cache: with a million weights a tenth of the time that
-# one operation after the other on all of them takes. Each is rounded by itself, so the digits are the same.
+# One weight at a time, while it and its state are in the cache. With a million weights this takes a tenth of the time
+# of separate array operations. The rounding of each weight is the same.
 
 
 @njit(cache=True, nogil=True, parallel=True, error_model="numpy")
@@ -86,7 +114,7 @@ def _adam(weights, gradient, mean, square, rate, mean_share, square_share):  # t
         weights[i] -= moved / (np.sqrt(square[i] / square_share) + np.float32(_EPSILON))
 
 
-# Sums are rounded by at most half their last digit, a share of 2⁻²⁴ of them; twice that leaves room.
+# Rounding changes a sum by at most half its last digit, a relative error of 2⁻²⁴; the bounds use twice that.
 
 
 @njit(cache=True, nogil=True)
@@ -126,7 +154,7 @@ def _adam_gradient(before, after, mean, new_mean, new_square, rate, mean_share, 
 
 @njit(cache=True, nogil=True)
 def _hold_against(square, new_square, gradient, error):  # type: ignore[no-untyped-def]
-    """NaN in place of a gradient that Adam's second moment did not follow."""
+    """Set the gradient to NaN where Adam's second moment did not follow it."""
     for i in range(gradient.size):
         past, now = np.float64(square[i]), np.float64(new_square[i])
         learned = (1 - _BETA2) * gradient[i] ** 2
@@ -136,7 +164,7 @@ def _hold_against(square, new_square, gradient, error):  # type: ignore[no-untyp
 
 
 def compile_optimisers() -> None:
-    """Compile for float32 and keep the result on disk."""
+    """Compile the functions of this module for float32 and cache the result on disk."""
     some, one = np.zeros(2, dtype=np.float32), np.float32(1)
     _sgd(some, some, one)
     _momentum(some, some, some, one)

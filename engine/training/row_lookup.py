@@ -1,12 +1,15 @@
-"""Rows of a table for a batch. Features of single tokens are kept in half the room, as bfloat16
-(:func:`engine.embeddings.features.narrow`); widening them is a shift, done on the way."""
+"""Rows of a feature table for a batch.
+
+Contextual features are stored as bfloat16, in half the memory (:func:`engine.embeddings.features.narrow`). The lookup
+widens them to float32 by a shift.
+"""
 
 import numpy as np
 from numba import njit, prange
 
 
 def rows_of(table: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Rows (int [n]) of a table [rows, D], float32 or uint16 as ``narrow`` made it → float32 [n, D]."""
+    """Return the rows (int [n]) of a table [rows, D], float32 or uint16 from ``narrow``, as float32 [n, D]."""
     if table.dtype != np.uint16:
         return np.asarray(table[rows])
     bits = np.empty((len(rows), table.shape[1]), np.uint32)
@@ -23,7 +26,7 @@ def _gather(table, rows, bits):  # type: ignore[no-untyped-def]
 
 
 def compile_gathering() -> None:
-    """Compile it for tables as they are read from disk, which nothing may write to, and keep the result there."""
+    """Compile for read-only tables, as they are read from disk, and cache the result on disk."""
     table = np.zeros((2, 3), np.uint16)
     table.flags.writeable = False
     rows_of(table, np.zeros(1, np.int64))

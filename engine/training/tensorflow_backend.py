@@ -1,14 +1,14 @@
-"""The reference back end: any tagger that TensorFlow can differentiate, one backward pass a batch.
+"""The reference back end, for any tagger that TensorFlow can differentiate, with one backward pass per batch.
 
-Every weight below the head sits in an affine map z = a·W + b that is applied at each token. One backward pass gives
-dL/dz at all of them; L is the sum of the sentences' losses and a sentence touches only its own z, so the gradient of
-sentence i is G_i = Σ_t a_t ⊗ dz_t over its tokens. It is never formed. Its squared norm is
+Every weight below the head is in an affine map z = a·W + b that is applied at each token. One backward pass gives dL/dz
+of all maps. L is the sum of the sentences' losses, and a sentence affects only its own z, so the gradient of sentence i
+is G_i = Σ_t a_t ⊗ dz_t over its tokens. It is never materialised. Its squared norm is
 
     ‖G_i‖² = Σ_{t,s} (a_t · a_s)(dz_t · dz_s),
 
-the sum of an elementwise product of two Gram matrices ("ghost norm", Li et al. 2022, section 4), and the clipped sum
-Σ_i c_i G_i with c_i = min(1, C/‖G_i‖) is one more contraction of a with c_i·dz. A head's few weights (a CRF's
-transitions) are copied for each sentence instead, which gives their gradients as they are.
+the sum of an elementwise product of two Gram matrices ("ghost norm", Li et al. 2022, section 4). The clipped sum
+Σ_i c_i G_i with c_i = min(1, C/‖G_i‖) is one more contraction of a with c_i·dz. The few weights of the head (a CRF's
+transitions) are copied for each sentence instead, which gives their per-example gradients directly.
 """
 
 import math
@@ -38,16 +38,21 @@ from engine.training.batches import Batch
 from engine.training.dpsgd import GradientSum
 
 Tensor = Any
-"""A tf.Tensor; TensorFlow 2.15 ships no types."""
+"""A tf.Tensor; TensorFlow 2.15 has no type annotations."""
 
 
 @dataclass(frozen=True)
 class _Affine:
-    """One affine map z = Σ a·W + b seen in a forward pass.
+    """An affine map z = Σ a·W + b in a forward pass.
 
-    part: number of the tagger's part. kernels: name of each W and the a [B, T, I] it is applied to. bias: name of b,
-    None where there is none. outputs: z [B, T, O], or the part of it that the derivative is taken at. T may count other
-    places of a sentence than its tokens: all its characters.
+    T may count other positions of a sentence than its tokens, such as all its characters.
+
+    Attributes:
+        part: index of the tagger's part.
+        kernels: name of each W with the input a [B, T, I] it is applied to.
+        bias: name of b, None without a bias.
+        outputs: z [B, T, O], or the part of it at which the derivative is taken.
+
     """
 
     part: int
@@ -57,16 +62,20 @@ class _Affine:
 
 
 class TensorFlowBackend:
-    """Clipped gradients and scores of one tagger. ``dtype`` is float32, or float64 for tests.
+    """Clipped gradients and scores of one tagger.
 
-    mean: a sentence's loss is the mean over its tokens, else their sum.
+    Attributes:
+        tagger: the tagger.
+        mean: whether the loss of a sentence is the mean over its tokens, otherwise their sum.
+        dtype: float32, or float64 for tests.
+
     """
 
     def __init__(self, tagger: Tagger, *, mean: bool = True, dtype: Any = np.float32) -> None:
         self.tagger, self.mean = tagger, mean
         self.dtype = tf.as_dtype(dtype)
         self._dropouts = [(n, layer) for n, layer in enumerate(tagger.layers) if isinstance(layer, Dropout)]
-        """With their numbers as parts of the tagger."""
+        """Dropout layers with their indices as parts of the tagger."""
         weights = tf.TensorSpec([tagger.size], self.dtype)
         vectors = tf.TensorSpec([None, None, tagger.dimensions], self.dtype)
         tags = tf.TensorSpec([None, None], tf.int32)
@@ -83,13 +92,18 @@ class TensorFlowBackend:
     def clipped_gradient(
         self, weights: np.ndarray, batch: Batch, clip_norm: float | None, by_layer: bool = False
     ) -> GradientSum:
-        """Sum over the batch of each sentence's gradient, scaled down to L2 norm ``clip_norm`` where it is longer, or
-        part by part: see :class:`engine.training.dpsgd.Backend`.
+        """Return the sum of the sentences' clipped gradients, see :class:`engine.training.dpsgd.Backend`.
 
-        weights: [size]. A sentence whose norm is not finite makes the total so too: see
-        :func:`engine.training.dpsgd.finite_gradient`.
+        A sentence whose norm is not finite makes the total so too: see :func:`engine.training.dpsgd.finite_gradient`.
+
+        Args:
+            weights: float32 [size].
+            batch: the sentences.
+            clip_norm: C, None for no clipping.
+            by_layer: whether each part of the tagger is clipped separately.
+
         """
-        vectors, characters, tags = (batch.padded(each) for each in (batch.vectors, batch.spelt, batch.tags))
+        vectors, characters, tags = (batch.padded(values) for values in (batch.vectors, batch.spelt, batch.tags))
         bound = np.inf if clip_norm is None else clip_norm
         lengths = batch.lengths.astype(np.int32)
         each = [batch.kept(n, layer.size, layer.rate, self.dtype.as_numpy_dtype) for n, layer in self._dropouts]
@@ -98,7 +112,7 @@ class TensorFlowBackend:
         return GradientSum(total.numpy(), parts.numpy(), losses.numpy())
 
     def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
-        """What the layers below the head say of each tag, [N, K]."""
+        """Return the score of each tag at each token, from the layers below the head, [N, K]."""
         lengths = batch.lengths.astype(np.int32)
         vectors, characters = batch.padded(batch.vectors), batch.padded(batch.spelt)
         scores = self._scores(weights, vectors, characters, lengths).numpy()
@@ -118,7 +132,7 @@ class TensorFlowBackend:
         weights = self._weights(flat)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             scores, affines = self._forward(weights, vectors, characters, lengths, tape, kept)
-            # A copy of the head's weights for each sentence: the derivative by the copy is that sentence's own.
+            # A copy of the head's weights for each sentence: the derivative by the copy is that sentence's gradient.
             copies = {name: tf.repeat(weight[None], tf.shape(tags)[0], 0) for name, weight in weights[-1].items()}
             tape.watch(list(copies.values()))
             losses = self._losses(scores, copies, tags, lengths)
@@ -146,13 +160,15 @@ class TensorFlowBackend:
         return self._forward(self._weights(flat), vectors, characters, lengths, None)[0]
 
     def _weights(self, flat: Tensor) -> list[dict[str, Tensor]]:
-        """The weights of each part of the tagger by name, in the order of the flat vector."""
-        found = []
+        """Return the weights of each part of the tagger by name, in the order of the flat vector."""
+        weights = []
         for part, stretch in zip(self.tagger.parts, self.tagger.slices, strict=True):
             sizes = [math.prod(shape) for shape in part.shapes.values()]
             pieces = tf.split(flat[stretch], sizes) if sizes else []
-            found.append({name: tf.reshape(p, part.shapes[name]) for name, p in zip(part.shapes, pieces, strict=True)})
-        return found
+            weights.append(
+                {name: tf.reshape(piece, part.shapes[name]) for name, piece in zip(part.shapes, pieces, strict=True)}
+            )
+        return weights
 
     def _forward(
         self,
@@ -163,29 +179,46 @@ class TensorFlowBackend:
         tape: tf.GradientTape | None,
         kept: Tensor | None = None,
     ) -> tuple[Tensor, list[_Affine]]:
-        """Scores [B, T, K] and the affine maps on the way, their outputs watched by ``tape``. kept: what all dropouts
-        multiply with, side by side [B, T, …]; None in prediction."""
-        found: dict[str, Tensor] = {}
+        """Return scores [B, T, K] and all affine maps, with outputs watched by ``tape``.
+
+        Args:
+            weights: weights of each part by name.
+            vectors: features, [B, T, D].
+            characters: characters of each token, [B, T, L].
+            lengths: sentence lengths, [B].
+            tape: gradient tape, None in prediction.
+            kept: concatenated factors of all dropout layers, [B, T, …]; None in prediction.
+
+        """
+        values: dict[str, Tensor] = {}
         affines: list[_Affine] = []
         for number, node in enumerate(self.tagger.nodes):
             if node.reads == (CHARACTERS,):
                 read = characters
             else:
-                each = [found[n] if n in found else vectors[:, :, self.tagger.columns(n)] for n in node.reads]
-                read = each[0] if len(each) == 1 else tf.concat(each, -1)
+                inputs = [values[n] if n in values else vectors[:, :, self.tagger.columns(n)] for n in node.reads]
+                read = inputs[0] if len(inputs) == 1 else tf.concat(inputs, -1)
             if isinstance(node.layer, Dropout):
-                found[node.name] = read
+                values[node.name] = read
                 if kept is not None:
                     factors, kept = tf.split(kept, [node.layer.size, -1], -1)
-                    found[node.name] = read * factors
+                    values[node.name] = read * factors
                 continue
             outputs, own = _LAYERS[type(node.layer)](number, node.layer, weights[number], read, lengths, tape)
-            found[node.name] = outputs
+            values[node.name] = outputs
             affines += own
-        return found[self.tagger.nodes[-1].name], affines
+        return values[self.tagger.nodes[-1].name], affines
 
     def _losses(self, scores: Tensor, weights: dict[str, Tensor], tags: Tensor, lengths: Tensor) -> Tensor:
-        """One for each sentence, [B]; weights: the head's, a copy for each sentence."""
+        """Return the loss of each sentence, [B].
+
+        Args:
+            scores: [B, T, K].
+            weights: weights of the head, a copy for each sentence.
+            tags: true tags, [B, T].
+            lengths: sentence lengths, [B].
+
+        """
         if isinstance(self.tagger.head, CRF):
             losses = chain_losses(scores, weights["transitions"], tags, lengths)
         else:
@@ -195,17 +228,17 @@ class TensorFlowBackend:
 
 
 _Given = tuple[Tensor, list[_Affine]]
-"""What a layer gives, [B, T, O], and its affine maps."""
+"""Output of a layer, [B, T, O], with its affine maps."""
 
 
 def _bidirectional_lstm(
     part: int, shape: BidirectionalLSTM, weights: dict[str, Tensor], inputs: Tensor, lengths: Tensor, tape: Any
 ) -> _Given:
-    # The backward direction reads each sentence from its last real token; padding stays at the end in both.
+    # The backward direction reads each sentence from its last token; padding is at the end in both directions.
     read = [inputs, tf.reverse_sequence(inputs, lengths, seq_axis=1)]
     gates = [_project(read[d], weights[f"{name}/kernel"], weights[f"{name}/bias"]) for d, name in enumerate(DIRECTIONS)]
     if tape:
-        # What the recurrence adds later is added to the same place, so this derivative is that of the whole z.
+        # The recurrence adds to the same values later, so this derivative is that of the whole z.
         tape.watch(gates)
     recurrents = tf.stack([weights[f"{name}/recurrent"] for name in DIRECTIONS])
     hidden = _lstm(tf.stack(gates), recurrents, shape.size)
@@ -234,7 +267,7 @@ def _window(part: int, shape: Window, weights: dict[str, Tensor], inputs: Tensor
 
 
 def _neighbours(values: Tensor, reach: int) -> list[Tensor]:
-    """Of each of [B, T, I] those beside it, the nearest first, the left one before the right one; zero beyond."""
+    """Return the neighbours of values [B, T, I], the nearest first and left before right, with zeros at the ends."""
     wide, steps = tf.pad(values, [[0, 0], [reach, reach], [0, 0]]), tf.shape(values)[1]
     return [wide[:, reach + step : reach + step + steps] for near in range(1, reach + 1) for step in (-near, near)]
 
@@ -242,7 +275,19 @@ def _neighbours(values: Tensor, reach: int) -> list[Tensor]:
 def _character_pool(
     part: int, shape: CharacterPool, weights: dict[str, Tensor], inputs: Tensor, lengths: Tensor, tape: Any
 ) -> _Given:
-    """inputs: [B, T, L], whole numbers. A sentence's T·L places are its own, so its gradient is a sum over them."""
+    """Compute a character CNN with max-pooling.
+
+    A sentence has T·L character positions, and its gradient is the sum over them.
+
+    Args:
+        part: index of the tagger's part.
+        shape: the layer.
+        weights: its weights by name.
+        inputs: character indices, int32 [B, T, L].
+        lengths: sentence lengths, [B].
+        tape: gradient tape, None in prediction.
+
+    """
     sentences, tokens, letters = (tf.shape(inputs)[axis] for axis in range(3))
     dtype, words = weights["embedding"].dtype, tf.reshape(inputs, [-1, letters])  # [B·T, L]
     real = tf.cast(words > 0, dtype)[:, :, None]
@@ -252,8 +297,8 @@ def _character_pool(
     def of_a_sentence(values: Tensor, each: int) -> Tensor:
         return tf.ensure_shape(tf.reshape(values, [sentences, tokens * letters, each]), [None, None, each])
 
-    told = of_a_sentence(ones, shape.characters)
-    embedded = tf.tensordot(told, weights["embedding"], 1)  # [B, T·L, E]
+    one_hot = of_a_sentence(ones, shape.characters)
+    embedded = tf.tensordot(one_hot, weights["embedding"], 1)  # [B, T·L, E]
     if tape:
         tape.watch(embedded)
     rows = tf.reshape(embedded, [-1, letters, shape.size])
@@ -265,7 +310,7 @@ def _character_pool(
     largest = tf.reduce_max(tf.where(real > 0, values, tf.constant(-2, dtype)), 1)
     pooled = tf.where(tf.reduce_any(words > 0, 1)[:, None], largest, tf.zeros_like(largest))  # a word without letters
     return tf.reshape(pooled, [sentences, tokens, shape.outputs]), [
-        _Affine(part, {"embedding": told}, None, embedded),
+        _Affine(part, {"embedding": one_hot}, None, embedded),
         _Affine(part, {"kernel": wide}, "bias", convolved),
     ]
 
@@ -280,12 +325,19 @@ _LAYERS: dict[type, Callable[..., _Given]] = {
 
 
 def _project(inputs: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
-    """[B, T, I] · [I, O] + [O] → [B, T, O]."""
+    """Return inputs [B, T, I] · kernel [I, O] + bias [O], [B, T, O]."""
     return tf.tensordot(inputs, kernel, 1) + bias
 
 
 def _lstm(gates: Tensor, recurrent: Tensor, size: int) -> Tensor:
-    """Both directions side by side: what the inputs give [2, B, T, 4H], recurrent [2, H, 4H] → h [2, B, T, H]."""
+    """Return the hidden states of both directions, [2, B, T, H].
+
+    Args:
+        gates: contribution of the inputs, [2, B, T, 4H].
+        recurrent: recurrent weights, [2, H, 4H].
+        size: H.
+
+    """
     steps = tf.shape(gates)[2]
     by_time = tf.TensorArray(gates.dtype, steps).unstack(tf.transpose(gates, [2, 0, 1, 3]))
     zero = tf.zeros_like(gates[:, :, 0, :size])
@@ -303,7 +355,15 @@ def _lstm(gates: Tensor, recurrent: Tensor, size: int) -> Tensor:
 
 
 def chain_losses(scores: Tensor, transitions: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
-    """Negative log-likelihood of a linear-chain CRF by the forward algorithm; transitions [B, K, K] → [B]."""
+    """Return the negative log-likelihood of a linear-chain CRF by the forward algorithm, [B].
+
+    Args:
+        scores: [B, T, K].
+        transitions: a copy for each sentence, [B, K, K].
+        tags: true tags, [B, T].
+        lengths: sentence lengths, [B].
+
+    """
     steps = tf.shape(tags)[1]
 
     def advance(t: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
@@ -318,14 +378,14 @@ def chain_losses(scores: Tensor, transitions: Tensor, tags: Tensor, lengths: Ten
 
 
 def _ghost_square(affine: _Affine, slopes: Tensor) -> Tensor:
-    """Squared norm of each sentence's gradient in one affine map, [B]; the bias is an input that is always 1."""
+    """Return the squared norm of each sentence's gradient in one affine map, [B]; the bias has the constant input 1."""
     inputs = tf.add_n([tf.matmul(a, a, transpose_b=True) for a in affine.kernels.values()])  # [B, T, T]
     ones = 0 if affine.bias is None else 1
     return tf.reduce_sum((inputs + ones) * tf.matmul(slopes, slopes, transpose_b=True), [1, 2])
 
 
 def _contract(affine: _Affine, slopes: Tensor) -> dict[str, Tensor]:
-    """Σ over sentences and tokens of a ⊗ dz for each weight of the map."""
+    """Return Σ a ⊗ dz over sentences and tokens, for each weight of the map."""
     flat = tf.reshape(slopes, [-1, slopes.shape[-1]])
     total = {
         name: tf.matmul(tf.reshape(a, [-1, a.shape[-1]]), flat, transpose_a=True) for name, a in affine.kernels.items()

@@ -132,4 +132,4 @@ def test_bars_stand_one_on_another():
     assert first.base + first.y[0] == pytest.approx(second.base)
     assert second.base + second.y[0] == pytest.approx(third.base)
     assert [bar.text.replace("<b>", "").replace("</b>", "") for bar in figure.data] == ["1", "2", "∞", "?"]
-    assert fourth.hovertext.endswith("no sound number is known")
+    assert fourth.hovertext.endswith("no valid ε is known")

@@ -92,7 +92,7 @@ def test_runs_of_an_older_engine_are_counted_beside_the_seeds():
     assert "seeds: 5 (3 of engine 5)" in reports.paper_text([found])
     every = tables.measure(cell, lambda config: find(config, 9))
     assert every.found.seeds_text == "5 of engine 5"
-    assert older_text(every.found.runs).startswith("All runs here are of engine 5")
+    assert older_text(every.found.runs).startswith("All runs in this table are outdated (engine 5)")
     none = tables.measure(cell, lambda config: find(config, 0))
     assert none.found.seeds_text == "5"
     assert older_text(none.found.runs) == ""
@@ -112,7 +112,7 @@ def test_every_page_says_which_engine_its_runs_are_of(open_page, older, name):
         box.set_value("synthetic").run()
     assert not test.exception
     said = "\n".join(caption.value for caption in test.caption)
-    assert "All runs here are of engine 5" in said
+    assert "All runs in this table are outdated (engine 5)" in said
     assert any("1 of engine 5" in frame.value["seeds"].tolist() for frame in test.dataframe if "seeds" in frame.value)
 
 

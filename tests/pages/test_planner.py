@@ -30,7 +30,7 @@ F1 = (Threshold(Measure(), 0.6),)
 def test_a_row_tells_score_price_and_where_it_leads():
     (row,) = rows.settings(plan(FOUND, thresholds=F1).answer.best)
     assert row["ε"] == "4"
-    assert row["reached"] == "surely, 2 of 2"
+    assert row["reached"] == "significant, 2 of 2"
     assert row["F1"].startswith("0.805 (")
     assert row["run"].startswith("./?")
     assert "reached" not in rows.settings(plan(FOUND, epsilon=9.0).answer.best)[0]
@@ -79,9 +79,9 @@ def test_without_runs_the_page_says_what_to_do(open_page):
 def test_published_runs_are_planned_with(open_page, with_published):
     page = open_page("planner", with_published)
     assert figures(page.markdown[0].value)[:2] == ["0.8", "1"]
-    assert "surely" in page.markdown[0].value
+    assert "significant" in page.markdown[0].value
     assert page.number_input(key="f1").value == 0.8
-    assert page.dataframe[0].value["reached"].str.startswith("surely").all()
+    assert page.dataframe[0].value["reached"].str.startswith("significant").all()
     page.number_input(key="f1").set_value(0.99).run()
     assert not page.exception
     assert page.markdown[0].value.startswith("### None")

@@ -280,28 +280,28 @@ class TestNoiseCheck:
         assert messages.check_label(check("It is off.")) == ":red[Noise check failed]"
         opened = "\n".join(messages.check_paragraphs(check("It is off.")))
         assert cells(opened, "each weight, σ · C") == ["1.4998", "1.5 ± 0.005"]
-        assert cells(opened, "gradient of 80 sentences") == ["1.5", "at most 1.5"]
+        assert cells(opened, "gradient norm of 80 sentences") == ["1.5", "at most 1.5"]
         assert "- It is off." in opened
 
     def test_what_was_looked_at_is_told_layer_by_layer(self):
         opened = "\n".join(messages.check_paragraphs(CLOSE)).replace("\u00a0", " ")
         assert cells(opened, "LSTM forwards") == ["99.90 %", "100 % ± 0.42 %"]
-        assert cells(opened, "each weight was measured") == ["34 times or more", ""]
+        assert cells(opened, "Measurements of each weight") == ["34 or more", ""]
         assert cells(opened, "normal distribution") == ["0.021 %", "near 0"]
         assert cells(opened, "÷ σ · C") == ["+0.31 ± 1.01", "0 ± 1"]
-        assert cells(opened, "largest gap") == ["0.00012 clip norms", "0"]
-        assert figures(row(opened, "largest gap")[0]) == ["6", "4"]
+        assert cells(opened, "largest difference") == ["0.00012 clip norms", "0"]
+        assert figures(row(opened, "largest difference")[0]) == ["6", "4"]
         assert "once in a million" in opened
         assert "clipping at 6 of 55 steps" in opened
         assert "engine 5" not in opened
         lines = "\n".join(check_lines(CLOSE))
         assert lines.startswith("Noise check passed, 55 steps measured")
-        assert "What the check cannot see:" in lines
+        assert "Limits of the check:" in lines
 
     def test_sums_that_rounding_hides_are_not_called_equal(self):
         opened = "\n".join(messages.check_paragraphs(dataclasses.replace(CLOSE, looks_counted=0, largest_gap=0.0)))
-        assert cells(opened, "largest gap")[0] == "hidden by rounding"
-        assert figures(row(opened, "largest gap")[0]) == ["6", "0"]
+        assert cells(opened, "largest difference")[0] == "hidden by rounding"
+        assert figures(row(opened, "largest difference")[0]) == ["6", "0"]
 
     def test_the_check_of_engine_5_says_what_it_did_not_look_at(self):
         for said in ("\n".join(messages.check_paragraphs(check())), "\n".join(check_lines(check()))):
@@ -311,16 +311,19 @@ class TestNoiseCheck:
 
     def test_whole_clients_have_blind_spots_of_their_own(self):
         opened = "\n".join(messages.check_paragraphs(dataclasses.replace(CLOSE, unit="client", looks=0)))
-        assert "any update is taken as it comes" in opened
+        assert "clips each update as received" in opened
         assert "clipping at" not in opened
 
     def test_what_tests_of_sabotage_do_not_see_is_told(self):
         lines = "\n".join(check_lines(CLOSE))
-        assert "noise that is cut off beyond four standard deviations passes" in lines
-        assert "Where few steps draw most of the sentences, one that is in each sample" in lines
-        assert "adds between 0.01 and 1 % of the noise's variance" in lines
-        assert "in each sample" not in "\n".join(check_lines(dataclasses.replace(CLOSE, batch_std_planned=None)))
-        assert "Where few rounds draw most of the clients" in "\n".join(
+        assert "does not detect noise truncated beyond four standard deviations" in lines
+        assert (
+            "Where few steps sample most of the sentences, the check cannot detect a sentence that is in every sample"
+            in lines
+        )
+        assert "adds between 0.01 and 1 % of the noise variance" in lines
+        assert "in every sample" not in "\n".join(check_lines(dataclasses.replace(CLOSE, batch_std_planned=None)))
+        assert "Where few rounds sample most of the clients" in "\n".join(
             check_lines(dataclasses.replace(CLOSE, unit="client"))
         )
 

@@ -1,16 +1,16 @@
-"""Table 2 and Figures 3 to 6 of *FedNER: Privacy-preserving Medical Named Entity Recognition with Federated Learning*
-(Ge et al. 2020), cell by cell: the run that each stands for, what was printed, and what the known runs give.
+"""Replication of Table 2 and Figures 3 to 6 of FedNER (Ge et al. 2020): configuration, reported and measured scores.
 
-Three platforms: ADE Corpus V2, as in the paper; PsyTAR in the place of CADEC and BC5CDR in that of SMM4H, which may not
-be passed on. A seed decides the training's chance and, as in section 4.1, what is trained on and what is tested: a new
-80/20 split of ADE and PsyTAR for each; BC5CDR has the parts that everybody tests with. Weights are averaged over the
-last steps, and training goes on until they move no more.
+The paper is *FedNER: Privacy-preserving Medical Named Entity Recognition with Federated Learning*. There are three
+clients (silos): ADE Corpus V2, as in the paper, PsyTAR instead of CADEC, and BC5CDR instead of SMM4H, since those two
+corpora may not be redistributed. A seed determines the randomness of training and, as in section 4.1, the 80/20 split
+of ADE and PsyTAR; BC5CDR has its standard split. Weights are averaged over the last steps, and training runs until they
+converge.
 
-What a platform has *alone* can mean two things. With batches of 64, as papers compare, it moves its weights a third as
-often an epoch as within a federation of three, whose batches of 64 are split over the platforms. Alone *with as many
-updates* it has the federation's steps, batches and sentences to the last, and shares nothing.
+Training *alone* can mean two things. With batches of 64, the usual comparison, a client updates its weights per epoch a
+third as often as in a federation of three, whose batches of 64 are divided among the clients. Alone *with as many
+updates*, it has the steps, batches and sentences of the federation, and shares nothing.
 
-Beyond the paper: platforms go together at first, and *then alone*, each from what all have learned.
+Beyond the paper: clients train together at first and *then alone*, each from the shared weights.
 """
 
 import json
@@ -28,30 +28,29 @@ from engine.taggers import KINDS, splits_of
 
 NAME = "fedner"
 PLATFORMS = {"ade": "ade", "psytar": "cadec", "bc5cdr": "smm4h"}
-"""Our corpora → the paper's whose place they have."""
+"""Our corpora by name, with the paper's corpora that they replace."""
 _SPLIT_BY_SEED = ("ade", "psytar")
 BASELINES = tuple(kind.name for kind in KINDS.values() if kind.paper == NAME and not kind.in_context)
-"""The methods of section 4.2 that read no language model."""
+"""The methods of section 4.2 without a language model."""
 TAGGER = next(kind.name for kind in KINDS.values() if kind.paper == NAME and kind.in_context)
-"""ELMoNER's place: FedNER's own tagger, by itself."""
+"""FedNER's own tagger, trained alone; it replaces ELMoNER."""
 FEDERATED, ALONE, ALONE_AS_OFTEN = "fedner", "alone", "alone, as many updates"
 PARTED = "then alone"
 TOGETHER = 0.6
-"""Share of the steps after which those go on alone; the first value that was tried."""
+"""Share of the steps that are joint before clients train alone; it was not tuned."""
 _ALONE = (ALONE, ALONE_AS_OFTEN)
 TABLES = {
-    "table2": "Methods on three platforms",
+    "table2": "Methods on three clients",
     "figure3": "Share of the training sentences",
-    "figure4": "What the platforms share",
-    "figure5": "Names masked that several platforms know",
+    "figure4": "Shared layers",
+    "figure5": "Entity masking of common entities",
     "figure6": "Each method alone and within FedNER",
     "private": "Under differential privacy",
 }
 SEEDS = {"table2": 5, "figure3": 3, "figure4": 3, "figure5": 3, "figure6": 3, "private": 3}
-"""How many means are taken over."""
+"""Number of seeds of each mean."""
 EPOCHS = {1.0: 15.0, 0.5: 22.5, 0.25: 37.5, 0.1: 75.0}
-"""By the share of the training sentences: with fewer of them more passes, so that training ends where it has ended with
-all, and not earlier."""
+"""Epochs by the share of the training sentences; smaller shares need more epochs to converge as with all sentences."""
 SPLITS = (
     NOTHING,
     "characters",
@@ -59,23 +58,26 @@ SPLITS = (
     "characters,convolution,lstm",
     "characters,convolution,lstm,scores",
 )
-"""Figure 4: from nothing to one tagger for all, with the entity types of all. The third is the paper's."""
+"""Figure 4: shared layers, from none to a single tagger with all entity types. The third is the paper's choice."""
 MASKED = (0.0, 0.5, 1.0)
-"""Figure 5: shares of the names that are masked."""
+"""Figure 5: shares of the common entities that are masked."""
 SMALL, LINEAR = "mlp-crf", "linear-crf"
-"""The taggers of the private rows: one hidden layer of 64 over a public language model's frozen vectors, or none, and a
-chain above it."""
+"""Taggers of the private rows: a CRF over a frozen public language model, with a hidden layer of 64 or none."""
 _RATES = {SMALL: 0.01, LINEAR: 0.05}
-"""Of the first the better of 0.01 and 0.03 on the validation parts of seed 0 at ε = 1; of the other the ladder's."""
+"""Learning rates.
+
+That of ``SMALL`` is the better of 0.01 and 0.03 on the validation sets with seed 0 at ε = 1. That of ``LINEAR`` is from
+the recommended settings.
+"""
 NOBODY, SENTENCE, PLATFORM = "nobody", "sentence", "platform"
 SCOPES = (NOBODY, SENTENCE, PLATFORM)
-"""Whom noise protects: nobody, where there is none; each sentence; a platform whole, from everybody else."""
+"""Protected units: none without noise; each sentence; or a whole client (silo), against all others."""
 EPSILONS = (1.0, 3.0, 8.0)
 _BATCH = {NOBODY: 128, SENTENCE: 1024, PLATFORM: 128}
 _PRIVATE_EPOCHS, _ROUNDS = 30.0, 5
-"""Passes where each sentence is protected; rounds where whole platforms are."""
+"""Epochs with sentences as protected unit; communication rounds with clients as protected unit."""
 _NOISE = {SENTENCE: {1.0: 6.01, 3.0: 2.38, 8.0: 1.21}, PLATFORM: {1.0: 16.69, 3.0: 6.22, 8.0: 2.69}}
-"""σ by whom noise protects and ε, for the platforms of any seed (a test holds them)."""
+"""σ by protected unit and ε; the values are valid for all seeds (tested)."""
 _FOLDER = Path(__file__).parent
 
 
@@ -83,9 +85,14 @@ _FOLDER = Path(__file__).parent
 class Cell:
     """One number of a table or figure.
 
-    method: "fedner", or a tagger's name. platform: one of :data:`PLATFORMS`. setting: what else varies. published: what
-    the paper has for it in numbers, None where its corpus is another or it shows a picture alone. config: of the run
-    behind it, seed 0.
+    Attributes:
+        table: name of the table.
+        method: "fedner", or the name of a tagger.
+        platform: one of :data:`PLATFORMS`.
+        setting: other varied fields.
+        published: reported scores; None where the paper's corpus differs or the paper shows a figure only.
+        config: configuration of its run, with seed 0.
+
     """
 
     table: str
@@ -96,14 +103,23 @@ class Cell:
     config: SimulationConfig
 
     def seeds(self, number: int | None = None) -> list[SimulationConfig]:
-        """The configurations of the first so many seeds, by default those of its table."""
+        """Return the configuration with each of the first seeds, by default those of its table."""
         return [with_seed(self.config, seed) for seed in range(number or SEEDS[self.table])]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A cell and what its runs give. scores: of each run, on the cell's platform. strict, relaxed: over these; relaxed
-    counts each overlap, many to many. one_to_one: the other reading of relaxed."""
+    """A cell with the scores of its runs.
+
+    Attributes:
+        cell: the cell.
+        runs: its finished runs by seed.
+        scores: scores of each run on the cell's client.
+        strict: entity-level (strict) scores over seeds.
+        relaxed: relaxed scores over seeds, which count each overlap, many to many.
+        one_to_one: relaxed scores over seeds with one-to-one matching.
+
+    """
 
     cell: Cell
     runs: tuple[Run, ...] = ()
@@ -114,19 +130,26 @@ class Row:
 
 
 def with_seed(config: SimulationConfig, seed: int) -> SimulationConfig:
-    """The configuration with another seed, which also says how corpora without parts of their own are split."""
+    """Return the configuration with another seed, which also determines the split of corpora without a standard one."""
     names = [base_name_and_split(name) for name in config.corpus.split(JOIN)]
     corpus = JOIN.join(base if split is None else f"{base}{SPLIT}{seed}" for base, split in names)
     return replace(config, corpus=corpus, seed=seed)
 
 
 def corpus_of(platform: str) -> str:
-    """Its name, split by seed 0 where it is split by seed."""
+    """Return the corpus of a client, with split 0 where the seed determines the split."""
     return f"{platform}{SPLIT}0" if platform in _SPLIT_BY_SEED else platform
 
 
 def setting(corpus: str, tagger: str = TAGGER, share: float = 1.0) -> SimulationConfig:
-    """What section 4.1 prints, without noise. share: of the training sentences."""
+    """Return the paper settings (section 4.1), without noise.
+
+    Args:
+        corpus: name of the corpus.
+        tagger: name of the tagger.
+        share: share of the training sentences.
+
+    """
     return SimulationConfig(
         corpus=corpus,
         data_fraction=share,
@@ -140,7 +163,14 @@ def setting(corpus: str, tagger: str = TAGGER, share: float = 1.0) -> Simulation
 
 
 def federated(tagger: str = TAGGER, share: float = 1.0, shared: str | None = None) -> SimulationConfig:
-    """All platforms together, by Eq. 2. shared: parts of the tagger, by default the paper's choice."""
+    """Return the configuration of all clients together (Eq. 2).
+
+    Args:
+        tagger: name of the tagger.
+        share: share of the training sentences.
+        shared: shared layers, by default the paper's choice.
+
+    """
     if shared is None:
         shared = paper_split(tagger)
     federation = FederationConfig(clients=len(PLATFORMS), schedule="gradients", shared=shared)
@@ -148,8 +178,10 @@ def federated(tagger: str = TAGGER, share: float = 1.0, shared: str | None = Non
 
 
 def paper_split(tagger: str) -> str:
-    """What section 3.2 shares of a tagger: all below its first LSTM; of one without LSTM all below its scores, and of
-    one that has nothing below its first LSTM that one."""
+    """Return the layers that section 3.2 shares: all below the first LSTM.
+
+    Without an LSTM these are all layers below the scores; with nothing below the first LSTM it is that LSTM.
+    """
     parts = splits_of(tagger)
     below = [part for part in parts if part in ("characters", "convolution")]
     return ",".join(below) or parts[0]
@@ -158,10 +190,19 @@ def paper_split(tagger: str) -> str:
 def live(
     platforms: Sequence[str], tagger: str, shared: str | None, scope: str, *, parting: bool = False
 ) -> SimulationConfig:
-    """What the page Medical runs while somebody watches, with σ = 1 where there is noise. tagger: :data:`TAGGER`, or
-    :data:`SMALL` or :data:`LINEAR`, which learn little more than what a public language model does not know. scope: one
-    of :data:`SCOPES`: whom noise protects. parting: whether they go on alone after :data:`TOGETHER` of the steps.
-    Raises InvalidConfig."""
+    """Return the configuration of a live run on the page Medical, with σ = 1 where there is noise.
+
+    Args:
+        platforms: the clients.
+        tagger: :data:`TAGGER`, or :data:`SMALL` or :data:`LINEAR`, which have few weights over a public language model.
+        shared: shared layers, None for all.
+        scope: protected unit, one of :data:`SCOPES`.
+        parting: whether the clients train alone after :data:`TOGETHER` of the steps.
+
+    Raises:
+        InvalidConfig: for a combination that is not valid.
+
+    """
     base = federated(TAGGER, shared=shared)
     epochs = _PRIVATE_EPOCHS if scope == SENTENCE else 20.0
     training = replace(base.training, batch_size=_BATCH[scope], epochs=epochs)
@@ -180,7 +221,7 @@ def live(
     elif scope == PLATFORM:
         federation = replace(federation, schedule="averaging", rounds=_ROUNDS)
         privacy = PrivacyConfig(clip_norm=1.0, mechanism="secure-sum")
-        # Averaged over five rounds, a platform's own part would stand above shared weights that it never learned with.
+        # With weights averaged over five rounds, a private head would follow shared layers it was not trained with.
         training = replace(base.training, epochs=base.training.epochs / _ROUNDS, averaging=0.0)
         base = replace(base, training=training)
     corpus = JOIN.join(map(corpus_of, platforms))
@@ -188,31 +229,39 @@ def live(
 
 
 def without_the_others(config: SimulationConfig) -> SimulationConfig:
-    """The same where nothing is shared. Who sends nothing needs no noise on what is sent."""
+    """Return the configuration with nothing shared; a client that sends nothing needs no client-level noise."""
     if config.privacy.kind.client_level:
         config = replace(config, privacy=PrivacyConfig(noise_multiplier=0.0))
     return replace(config, federation=replace(config.federation, shared=NOTHING, together=1.0))
 
 
 def private(tagger: str, shared: str, scope: str, epsilon: float) -> SimulationConfig:
-    """The same on all platforms, with the noise that gives each of them at most this ε, one of :data:`EPSILONS`."""
+    """Return the private configuration on all clients.
+
+    Args:
+        tagger: name of the tagger.
+        shared: shared layers.
+        scope: protected unit, ``SENTENCE`` or ``PLATFORM``.
+        epsilon: largest ε of each client, one of :data:`EPSILONS`.
+
+    """
     base = live(list(PLATFORMS), tagger, shared, scope)
     return replace(base, privacy=replace(base.privacy, noise_multiplier=_NOISE[scope][epsilon]))
 
 
 def cells() -> list[Cell]:
-    """Everything that is measured."""
+    """Return all cells of all tables."""
     return [*_table2(), *_figure3(), *_figure4(), *_figure5(), *_figure6(), *_private()]
 
 
 @lru_cache(maxsize=1)
 def published() -> dict[str, Any]:
-    """Title, authors, venue and the numbers of Tables 1 and 2 as printed; figures are pictures alone."""
-    found: dict[str, Any] = json.loads((_FOLDER / f"{NAME}.json").read_text(encoding="utf-8"))
-    return found
+    """Return title, authors, venue and the reported numbers of Tables 1 and 2; the figures have no numbers."""
+    paper: dict[str, Any] = json.loads((_FOLDER / f"{NAME}.json").read_text(encoding="utf-8"))
+    return paper
 
 
-def _printed(method: str, platform: str) -> Mapping[str, float] | None:
+def _reported(method: str, platform: str) -> Mapping[str, float] | None:
     if PLATFORMS[platform] != platform:
         return None
     (row,) = (row for row in published()["table2"] if row["method"] == method and row["corpus"] == platform)
@@ -220,14 +269,14 @@ def _printed(method: str, platform: str) -> Mapping[str, float] | None:
 
 
 def _all_ways(table: str, **settings: Any) -> Iterable[Cell]:
-    """FedNER, its platforms parting or not, and its tagger alone in both meanings, on each platform."""
+    """Yield for each client FedNER, FedNER *then alone*, and its tagger alone in both meanings."""
     share = settings.get("share", 1.0)
     parted = federated(share=share)
     parted = replace(parted, federation=replace(parted.federation, together=TOGETHER))
     for platform in PLATFORMS:
         whole = share == 1.0
-        alone = _printed(TAGGER, platform) if whole else None
-        together = _printed(FEDERATED, platform) if whole else None
+        alone = _reported(TAGGER, platform) if whole else None
+        together = _reported(FEDERATED, platform) if whole else None
         own = setting(corpus_of(platform), share=share)
         yield Cell(table, TAGGER, platform, {**settings, "trained": ALONE}, alone, own)
         as_often = federated(share=share, shared=NOTHING)
@@ -240,7 +289,7 @@ def _table2() -> Iterable[Cell]:
     for method in BASELINES:
         for platform in PLATFORMS:
             own = setting(corpus_of(platform), method)
-            yield Cell("table2", method, platform, {"trained": ALONE}, _printed(method, platform), own)
+            yield Cell("table2", method, platform, {"trained": ALONE}, _reported(method, platform), own)
     yield from _all_ways("table2")
 
 
@@ -274,24 +323,35 @@ def _figure6() -> Iterable[Cell]:
 
 
 def _private() -> Iterable[Cell]:
-    """Each sentence protected: with a shared hidden layer, with one for each, and with none at all; FedNER's own
-    tagger, whose 1.2 million weights each get noise, at the largest ε alone. Whole platforms: the shared layer, against
-    each alone without noise, since who sends nothing spends nothing."""
+    """Yield the cells of the private rows.
+
+    With sentence-level privacy these are a shared hidden layer, a hidden layer for each client, no hidden layer, and
+    FedNER's own tagger. The last one has 1.2 million weights with noise and is measured at the largest ε only. With
+    client-level privacy the shared layer is compared with clients alone without noise, since a client that sends
+    nothing spends no ε.
+    """
     kinds = [(SMALL, FEDERATED, SENTENCE), (SMALL, ALONE_AS_OFTEN, SENTENCE), (LINEAR, ALONE_AS_OFTEN, SENTENCE)]
     for tagger, way, scope in (*kinds, (SMALL, FEDERATED, PLATFORM), (TAGGER, FEDERATED, SENTENCE)):
         for epsilon in EPSILONS if tagger != TAGGER else EPSILONS[-1:]:
             shared = {SMALL: "hidden", TAGGER: paper_split(TAGGER)}.get(tagger, NOTHING)
             config = private(tagger, NOTHING if way == ALONE_AS_OFTEN else shared, scope, epsilon)
             for platform in PLATFORMS:
-                said = {"protects": scope, "epsilon": epsilon, "trained": way}
-                yield Cell("private", tagger, platform, said, None, config)
+                fields = {"protects": scope, "epsilon": epsilon, "trained": way}
+                yield Cell("private", tagger, platform, fields, None, config)
     silent = live(list(PLATFORMS), SMALL, NOTHING, NOBODY)
     for platform in PLATFORMS:
         yield Cell("private", SMALL, platform, {"protects": NOBODY, "trained": ALONE_AS_OFTEN}, None, silent)
 
 
 def measure(cell: Cell, find: Callable[[SimulationConfig], Run | None], seeds: int | None = None) -> Row:
-    """A cell with what its finished runs give; ``find`` knows them."""
+    """Return a cell with the scores of its finished runs.
+
+    Args:
+        cell: the cell.
+        find: returns the run of a configuration, None without one.
+        seeds: number of seeds, by default that of the table.
+
+    """
     runs, scores = [], []
     for run in map(find, cell.seeds(seeds)):
         if run and (found := on_platform(run, cell.platform)):
@@ -304,14 +364,14 @@ def measure(cell: Cell, find: Callable[[SimulationConfig], Run | None], seeds: i
         cell,
         tuple(runs),
         tuple(scores),
-        strict=score_spread(PrecisionRecallF1(each.precision, each.recall, each.f1) for each in scores),
+        strict=score_spread(PrecisionRecallF1(score.precision, score.recall, score.f1) for score in scores),
         relaxed=score_spread(overlaps) if overlaps else None,
         one_to_one=score_spread(score.relaxed_ratios for score in scores),
     )
 
 
 def on_platform(run: Run, platform: str) -> EntityScores | None:
-    """The test scores of a finished run on one of its platforms."""
+    """Return the test scores of a finished run on one of its clients; None for an unfinished run."""
     if not run.final:
         return None
     if not run.config.platforms:
@@ -321,14 +381,13 @@ def on_platform(run: Run, platform: str) -> EntityScores | None:
 
 
 def gain(one: Row, other: Row) -> PairedDifference | None:
-    """By how much strict F1 of ``one`` is above that of ``other``, seed by seed; None where fewer than two seeds have
-    both."""
-    found = differences(one, other)
-    return paired_difference(found) if len(found) > 1 else None
+    """Return the paired difference in strict F1 of ``one`` minus ``other``; None with fewer than two common seeds."""
+    by_seed = differences(one, other)
+    return paired_difference(by_seed) if len(by_seed) > 1 else None
 
 
 def differences(one: Row, other: Row) -> list[float]:
-    """The same of each seed that both have."""
+    """Return the difference in strict F1 of ``one`` minus ``other`` for each common seed."""
     mine, theirs = (
         {run.config.seed: score.f1 for run, score in zip(row.runs, row.scores, strict=True)} for row in (one, other)
     )
@@ -336,56 +395,56 @@ def differences(one: Row, other: Row) -> list[float]:
 
 
 def gains(rows: Sequence[Row]) -> list[tuple[Row, Row, PairedDifference]]:
-    """Of each row within FedNER, each of the same table that differs from it in having been trained alone, and the gain
-    over that one."""
-    found = []
+    """Return each row within FedNER with each matching row trained alone, and the gain over it."""
+    pairs = []
     for row in rows:
         if row.cell.setting.get("trained") in _ALONE:
             continue
         for other in rows:
             if other.cell.setting.get("trained") in _ALONE and _like(row.cell, other.cell):
                 difference = gain(row, other)
-                found += [(row, other, difference)] if difference else []
-    return found
+                pairs += [(row, other, difference)] if difference else []
+    return pairs
 
 
 def _like(one: Cell, other: Cell) -> bool:
     mine, theirs = ({name: value for name, value in cell.setting.items() if name != "trained"} for cell in (one, other))
     if mine.get("protects") == PLATFORM:
-        mine = {"protects": NOBODY}  # who sends nothing needs no noise on it
+        mine = {"protects": NOBODY}  # a client that sends nothing needs no noise
     same_tagger = other.method == (TAGGER if one.method == FEDERATED else one.method)
     return one.table == other.table and one.platform == other.platform and mine == theirs and same_tagger
 
 
 def what(cell: Cell) -> str:
-    """The method and what it varies, in a few words."""
-    told = ["FedNER" if cell.method == FEDERATED else KINDS[cell.method].short]
+    """Return the method and its varied fields in a few words."""
+    parts = ["FedNER" if cell.method == FEDERATED else KINDS[cell.method].short]
     for name, value in cell.setting.items():
         if name == "trained":
             if value != FEDERATED:
-                told.append(str(value))
+                parts.append(str(value))
             elif cell.method != FEDERATED:
-                told.append("within FedNER")
+                parts.append("within FedNER")
         elif name == "share":
-            told.append(f"{100 * value:.0f} % of the sentences")
+            parts.append(f"{100 * value:.0f} % of the sentences")
         elif name == "epsilon":
-            told.append(f"ε = {value:g} for each {cell.setting['protects']}")
+            unit = "client" if cell.setting["protects"] == PLATFORM else cell.setting["protects"]
+            parts.append(f"ε = {value:g} for each {unit}")
         elif name == "protects":
-            told += ["no noise"] if value == NOBODY else []
+            parts += ["no noise"] if value == NOBODY else []
         elif name == "masked":
-            told.append(f"{100 * value:.0f} % masked")
+            parts.append(f"{100 * value:.0f} % masked")
         else:
-            told.append("nothing shared" if value == NOTHING else f"shared: {value.replace(',', ', ')}")
-    return ", ".join(told)
+            parts.append("nothing shared" if value == NOTHING else f"shared: {value.replace(',', ', ')}")
+    return ", ".join(parts)
 
 
 def share_printed(seconds: Mapping[str, float]) -> float:
-    """What of the seconds of Table 2's rows, by :func:`what` they are, goes to those that the paper has."""
-    printed = [took for method, took in seconds.items() if not method.endswith((ALONE_AS_OFTEN, PARTED))]
-    return sum(printed) / sum(seconds.values())
+    """Return the share of Table 2's seconds that its reported rows take; keys of ``seconds`` are from :func:`what`."""
+    reported = [taken for method, taken in seconds.items() if not method.endswith((ALONE_AS_OFTEN, PARTED))]
+    return sum(reported) / sum(seconds.values())
 
 
 def wanted(seeds: int | None = None, tables: Sequence[str] = tuple(TABLES)) -> list[SimulationConfig]:
-    """The runs behind all cells of some tables, the first seed of everything first."""
+    """Return the configurations of all cells of some tables, the first seed of all cells first."""
     every = [pair for cell in cells() if cell.table in tables for pair in enumerate(cell.seeds(seeds))]
     return list(dict.fromkeys(config for _, config in sorted(every, key=lambda pair: pair[0])))

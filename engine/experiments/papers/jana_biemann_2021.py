@@ -1,8 +1,8 @@
-"""The tables of *An Investigation towards Differentially Private Sequence Tagging in a Federated Framework* (Jana and
-Biemann 2021), cell by cell: the run that each stands for, what was published, and what the runs that are known give.
+"""Replication of the tables of Jana and Biemann 2021, cell by cell: configuration, reported and measured scores.
 
-The published triples come nearest to token-level scores (:mod:`engine.experiments.token_f1`); ours are
-entity-level. Both are given, and what a tagger reaches that finds nothing.
+The paper is *An Investigation towards Differentially Private Sequence Tagging in a Federated Framework*. Its scores
+come nearest to token-level scores (:mod:`engine.experiments.token_f1`); ours are entity-level. Both are given, with the
+scores of a tagger that predicts O everywhere.
 """
 
 import json
@@ -26,7 +26,7 @@ from engine.records import Run
 from engine.taggers import KINDS
 
 NAME, CORPUS = "dp-fl-ner", "conll2003"
-"""What it is called here, and its corpus."""
+"""Name of the paper in this program, and its corpus."""
 TABLES = {
     "table1": "Central training, no privacy",
     "table2": "Central training, DP-SGD",
@@ -36,7 +36,7 @@ TABLES = {
     "table6": "Five clients, a tenth of the data a round, DP-SGD at each",
 }
 TAGGERS = tuple(kind.name for kind in KINDS.values() if kind.paper == NAME)
-"""Kinds of taggers that the paper has."""
+"""Types of taggers in the paper."""
 _FOLDER = Path(__file__).parent
 _PHASES, _PHASE_CLIENTS, _NOISE = 10, 5, 1.0
 """Tables 4 and 6: ten phases of 10 % each, five clients. Tables 5 and 6: σ = 1."""
@@ -44,8 +44,16 @@ _PHASES, _PHASE_CLIENTS, _NOISE = 10, 5, 1.0
 
 @dataclass(frozen=True)
 class Cell:
-    """One row of a table. setting: what it varies. published: the printed numbers. config: of the runs behind it, seed
-    0. round: after which communication round they are looked at, None at the end."""
+    """One row of a table.
+
+    Attributes:
+        table: name of the table.
+        setting: varied fields.
+        published: reported scores.
+        config: configuration of its runs, with seed 0.
+        round: communication round after which the scores are taken; None for the end.
+
+    """
 
     table: str
     setting: Mapping[str, Any]
@@ -54,20 +62,20 @@ class Cell:
     round: int | None = None
 
     def seeds(self, number: int | None = None) -> list[SimulationConfig]:
-        """The configurations of the first so many seeds."""
+        """Return the configuration with each of the first seeds."""
         return with_seeds(self.config, number or SEEDS)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A cell, and what its runs give."""
+    """A cell with the scores of its runs."""
 
     cell: Cell
     found: OverSeeds
 
 
 def cells(corpus: str = CORPUS) -> list[Cell]:
-    """All rows of all tables on a corpus."""
+    """Return all rows of all tables on a corpus."""
     return [
         _cell(table, row, corpus) for table, rows in published()["tables"].items() if table in TABLES for row in rows
     ]
@@ -75,16 +83,16 @@ def cells(corpus: str = CORPUS) -> list[Cell]:
 
 @lru_cache(maxsize=1)
 def published() -> dict[str, Any]:
-    """Title, authors, venue and the numbers of the paper's tables as printed."""
-    found: dict[str, Any] = json.loads((_FOLDER / f"{NAME}.json").read_text(encoding="utf-8"))
-    return found
+    """Return title, authors, venue and the reported numbers of the paper's tables."""
+    paper: dict[str, Any] = json.loads((_FOLDER / f"{NAME}.json").read_text(encoding="utf-8"))
+    return paper
 
 
 def _cell(table: str, row: dict[str, Any], corpus: str) -> Cell:
     named: dict[str, Any] = {
         name: row[name] for name in ("tagger", "noise_multiplier", "clients", "data_fraction") if name in row
     }
-    printed = {name.removesuffix("_mean"): value for name, value in row.items() if name not in named}
+    reported = {name.removesuffix("_mean"): value for name, value in row.items() if name not in named}
     noise = row.get("noise_multiplier", _NOISE if table in ("table5", "table6") else 0.0)
     federation, after = FederationConfig(clients=row.get("clients", 1)), None
     if "data_fraction" in row:
@@ -96,14 +104,14 @@ def _cell(table: str, row: dict[str, Any], corpus: str) -> Cell:
         privacy=PrivacyConfig(noise_multiplier=noise),
         federation=federation,
     )
-    return Cell(table, named, printed, config, after)
+    return Cell(table, named, reported, config, after)
 
 
 def counterfactuals(corpus: str = CORPUS) -> dict[str, SimulationConfig]:
-    """Runs that show what a fault would give, by what they stand for; none of them is what its table says it is.
+    """Return counterfactual runs by name, each with a bug that could explain a reported result.
 
-    DP-SGD whose noise never reaches the weights is training with clipped gradients. Noise at the scale of batch size 1
-    in batches of 32 is noise with 32 times the multiplier.
+    DP-SGD whose noise does not reach the weights is training with clipped gradients. Noise scaled for batch size 1 in
+    batches of 32 is noise with 32 times the multiplier.
     """
     not_applied = PrivacyConfig(noise_multiplier=0.0, clip_norm=DEFAULT_CLIP_NORM)
     phases = FederationConfig(clients=_PHASE_CLIENTS, rounds=_PHASES, schedule="incremental")
@@ -121,12 +129,19 @@ def counterfactuals(corpus: str = CORPUS) -> dict[str, SimulationConfig]:
 
 
 def measure(cell: Cell, find: Callable[[SimulationConfig], Run | None], seeds: int = SEEDS) -> Row:
-    """A cell with what its finished runs give; ``find`` knows them."""
+    """Return a cell with the scores of its finished runs.
+
+    Args:
+        cell: the cell.
+        find: returns the run of a configuration, None without one.
+        seeds: number of seeds.
+
+    """
     return Row(cell, over_seeds(cell.config, find, seeds=seeds, round=cell.round))
 
 
 def fields(row: Row) -> dict[str, Any]:
-    """A row for other programs."""
+    """Return a row for other programs."""
     found, measured = row.found, None
     if found.entity and found.token and found.floor:
         measured = {
@@ -146,7 +161,7 @@ def fields(row: Row) -> dict[str, Any]:
 
 
 def setting_text(cell: Cell) -> str:
-    """What a row varies, in a few words."""
+    """Return the varied fields of a row in a few words."""
     names = {
         "tagger": lambda value: KINDS[str(value)].short,
         "noise_multiplier": lambda value: f"σ = {value:g}",

@@ -1,1 +1,1 @@
-"""The planner: from what is needed to settings that stored runs say reach it."""
+"""The planner: settings that reach a target, from stored runs."""

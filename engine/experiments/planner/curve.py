@@ -1,13 +1,13 @@
-"""A score over ε, of settings that differ in their noise alone: monotone fit, band, error.
+"""Score as a function of ε, for settings that differ in their noise only: isotonic fit, band and error.
 
-With the same recipe, less noise is not expected to do harm: the expected score rises with ε. Under that assumption the
-fit is isotonic least squares (pool adjacent violators: Barlow et al. 1972, chapter 1), weighted by the number of runs,
-and straight in log ε between the settings.
+With the other settings fixed, less noise should not reduce the expected score, so the score rises with ε. Under that
+assumption the fit is isotonic least squares (pool adjacent violators: Barlow et al. 1972, chapter 1). It is weighted
+by the number of runs and linear in log ε between the settings.
 
-The band holds 95 % for the whole curve at once. At each of k settings stands Student's interval of the expected score
-at 1 − 0.05 ÷ k (Bonferroni); the bootstrap of five seeds would be too narrow (a test shows by how much). Since the
-curve rises, each lower end holds for all larger ε too, and each upper end for all smaller ones: that gives the band
-between settings without any assumption on the curve's shape there. Beyond the last one only 1 bounds it.
+The band covers the whole curve with 95 % confidence. At each of k settings it uses Student's interval of the expected
+score at 1 − 0.05 ÷ k (Bonferroni). A bootstrap over five seeds would be too narrow (a test shows by how much). Since
+the curve rises, each lower end is valid for all larger ε, and each upper end for all smaller ε. This gives the band
+between settings without an assumption on the curve's shape. Above the last setting, only 1 bounds the band.
 """
 
 import math
@@ -27,65 +27,78 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Point:
-    """A setting on a curve. values: the scores of its runs, at least one."""
+    """A setting on a curve, with ε and the scores of its runs (at least one)."""
 
     epsilon: float
     values: tuple[float, ...]
 
     @property
     def mean(self) -> float:
-        """Of the runs."""
+        """The mean score of the runs."""
         return float(np.mean(self.values))
 
 
 @dataclass(frozen=True)
 class ConfigFamily:
-    """Settings that differ in their noise alone. config: what they share, with σ = 1 and seed 0. private: those with
-    noise, by ε."""
+    """Settings that differ in their noise only.
+
+    Attributes:
+        config: their common configuration, with σ = 1 and seed 0.
+        private: the settings with noise, by ε.
+
+    """
 
     config: SimulationConfig
     private: tuple[Setting, ...]
 
     def points(self, measure: Measure) -> tuple[Point, ...]:
-        """By ε; runs with the same one are put together."""
-        found: dict[float, list[float]] = {}
+        """Return the points by ε; settings with equal ε form one point."""
+        scores: dict[float, list[float]] = {}
         for setting in self.private:
-            found.setdefault(setting.epsilon, []).extend(setting.values(measure))
-        return tuple(Point(epsilon, tuple(found[epsilon])) for epsilon in sorted(found))
+            scores.setdefault(setting.epsilon, []).extend(setting.values(measure))
+        return tuple(Point(epsilon, tuple(scores[epsilon])) for epsilon in sorted(scores))
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A monotone fit. epsilons: of its points, rising. fitted: the score at each. band: ε and interval of those points
-    that have several runs: a single one says nothing of chance."""
+    """An isotonic fit.
+
+    Attributes:
+        epsilons: ε of its points, rising.
+        fitted: fitted score at each point.
+        band: ε and interval of the points with several runs; a single run has no estimate of the seed variance.
+
+    """
 
     epsilons: tuple[float, ...]
     fitted: tuple[float, ...]
     band: tuple[tuple[float, Interval], ...]
 
     def at(self, epsilon: float) -> float | None:
-        """The fitted score, straight in log ε between points; None beyond them: nothing was measured there."""
+        """Return the fitted score, linear in log ε between points; None outside the measured range."""
         if not self.epsilons[0] <= epsilon <= self.epsilons[-1]:
             return None
         value: float = np.interp(math.log(epsilon), np.log(self.epsilons), self.fitted).item()
         return value
 
     def interval_at(self, epsilon: float) -> Interval | None:
-        """Where the expected score lies at any ε, as far as it rises with ε; None where chance is not known."""
+        """Return the interval of the expected score at an ε; None without a point that has several runs."""
         if not self.band:
             return None
-        low = [each.low for place, each in self.band if place <= epsilon]
-        high = [each.high for place, each in self.band if place >= epsilon]
+        low = [interval.low for at, interval in self.band if at <= epsilon]
+        high = [interval.high for at, interval in self.band if at >= epsilon]
         return Interval(max(low, default=0.0), min(high, default=1.0))
 
     def crossing(self, score: float) -> float | None:
-        """The smallest ε at which the fit has this score; the first point's where it has more there already, None where
-        no point has so much."""
-        for place, (epsilon, fitted) in enumerate(zip(self.epsilons, self.fitted, strict=True)):
+        """Return the smallest ε at which the fit reaches a score.
+
+        It is the first point's ε where that point reaches the score, and None where no point does.
+        """
+        for index, (epsilon, fitted) in enumerate(zip(self.epsilons, self.fitted, strict=True)):
             if fitted >= score:
-                if place == 0 or fitted == score:
+                if index == 0 or fitted == score:
                     return epsilon
-                before, less = self.epsilons[place - 1], self.fitted[place - 1]
+                before, less = self.epsilons[index - 1], self.fitted[index - 1]
                 share = (score - less) / (fitted - less)
                 return before * math.pow(epsilon / before, share)
         return None
@@ -93,15 +106,20 @@ class Curve:
 
 @dataclass(frozen=True)
 class FitError:
-    """How far settings lie from what the others of their family say of them. typical: root mean square; number: of
-    settings that were left out and predicted, one after another."""
+    """The leave-one-out error of the fits.
+
+    Attributes:
+        typical: root mean square error of the score.
+        number: number of settings that were left out and predicted.
+
+    """
 
     typical: float
     number: int
 
 
 def families(settings: Iterable[Setting]) -> list[ConfigFamily]:
-    """All that have a private setting, those with most settings first."""
+    """Return all families with a private setting, those with most settings first."""
     found: dict[SimulationConfig, list[Setting]] = {}
     for setting in settings:
         if setting.private:
@@ -113,22 +131,24 @@ def families(settings: Iterable[Setting]) -> list[ConfigFamily]:
 
 
 def fit(points: Sequence[Point]) -> Curve:
-    """Of at least one point, ε rising."""
+    """Fit a curve to at least one point, in rising order of ε."""
     from scipy.optimize import isotonic_regression
 
-    means = [each.mean for each in points]
-    fitted = isotonic_regression(means, weights=[len(each.values) for each in points]).x
-    return Curve(tuple(each.epsilon for each in points), tuple(float(value) for value in fitted), _band(points))
+    means = [point.mean for point in points]
+    fitted = isotonic_regression(means, weights=[len(point.values) for point in points]).x
+    return Curve(tuple(point.epsilon for point in points), tuple(float(value) for value in fitted), _band(points))
 
 
 def _band(points: Sequence[Point]) -> tuple[tuple[float, Interval], ...]:
-    """Both ends at each point, moved to where those of the others already hold. Where intervals contradict a rising
-    curve, which is a sign that the assumption fails there, they stay as they are."""
-    several = [each for each in points if len(each.values) > 1]
-    own = [mean_over_seeds(each.values, 1 - (1 - LEVEL) / len(several)) for each in several]
-    known = [each for each in own if each is not None]
-    low = np.maximum.accumulate([each.low for each in known])
-    high = np.minimum.accumulate([each.high for each in known][::-1])[::-1]
+    """Return the interval at each point, narrowed by the intervals of the other points.
+
+    Intervals that contradict a rising curve stay unchanged; they are a sign that the assumption fails there.
+    """
+    several = [point for point in points if len(point.values) > 1]
+    own = [mean_over_seeds(point.values, 1 - (1 - LEVEL) / len(several)) for point in several]
+    known = [interval for interval in own if interval is not None]
+    low = np.maximum.accumulate([interval.low for interval in known])
+    high = np.minimum.accumulate([interval.high for interval in known][::-1])[::-1]
     return tuple(
         (point.epsilon, Interval(float(a), float(b)) if a <= b else each)
         for point, each, a, b in zip(several, known, low, high, strict=True)
@@ -136,21 +156,30 @@ def _band(points: Sequence[Point]) -> tuple[tuple[float, Interval], ...]:
 
 
 def fit_error(found: Iterable[Sequence[Point]]) -> FitError | None:
-    """Each point that has others on both sides is predicted by a curve through the rest of its family; None where there
-    is no such point. Beyond the last points nothing is predicted."""
+    """Return the leave-one-out error over all inner points of all families; None without an inner point.
+
+    The first and the last point of a family are not predicted, since a fit does not extrapolate.
+    """
     squares = []
     for points in found:
-        for place in range(1, len(points) - 1):
-            rest = fit([*points[:place], *points[place + 1 :]])
-            said = rest.at(points[place].epsilon)
-            if said is not None:
-                squares.append((said - points[place].mean) ** 2)
+        for index in range(1, len(points) - 1):
+            rest = fit([*points[:index], *points[index + 1 :]])
+            predicted = rest.at(points[index].epsilon)
+            if predicted is not None:
+                squares.append((predicted - points[index].mean) ** 2)
     return FitError(math.sqrt(sum(squares) / len(squares)), len(squares)) if squares else None
 
 
 def highest(curves: Sequence[tuple[ConfigFamily, Curve]], most: int) -> list[tuple[ConfigFamily, Curve]]:
-    """The curves to be drawn, of at least two points each: those that are the highest at some point of any, then those
-    that come highest at all, as many as can be told apart."""
+    """Return the curves for a chart, each with at least two points.
+
+    Curves that are the highest at some point come first, then those with the highest end.
+
+    Args:
+        curves: all families with their fits.
+        most: largest number of curves that a reader can distinguish.
+
+    """
     drawn = [each for each in curves if len(each[1].epsilons) > 1]
     places = sorted({epsilon for _, curve in drawn for epsilon in curve.epsilons})
     first: list[tuple[ConfigFamily, Curve]] = []
@@ -165,6 +194,6 @@ def highest(curves: Sequence[tuple[ConfigFamily, Curve]], most: int) -> list[tup
 
 
 def two_digits_up(epsilon: float) -> float:
-    """The next larger number of two digits."""
+    """Return a number rounded up to two significant digits."""
     step = 10.0 ** (math.floor(math.log10(epsilon)) - 1)
     return round(math.ceil(epsilon / step - 1e-9) * step, 12)

@@ -1,4 +1,4 @@
-"""Finished runs → settings with their scores over seeds, and what cannot be compared with them."""
+"""Settings with their scores over seeds, from finished runs, and the reasons for which other runs are excluded."""
 
 import math
 import statistics
@@ -13,21 +13,21 @@ from engine.experiments.planner.targets import ALL, Measure, Target
 from engine.experiments.seed_aggregates import engine_of
 from engine.records import PrecisionRecallF1, RoundRecord, Run, RunKind, micro
 
-OTHER_CONTENT = "on another content of the corpus"
-FAILED = "whose noise check failed"
-UNMEASURED = "whose noise nobody could measure"
-WHOLE_CLIENTS = "that protect whole clients, not sentences"
+OTHER_CONTENT = "on another version of the corpus"
+FAILED = "with a failed noise check"
+UNMEASURED = "with noise that could not be measured"
+WHOLE_CLIENTS = "with client-level privacy"
 SHUFFLED = "with shuffled batches"
-FITTED = "whose features were fitted on sentences of the corpus"
+FITTED = "with features fitted on sentences of the corpus"
 OTHER_DELTA = "with another δ"
 OTHER_CLIENTS = "with another number of clients"
-TWICE = "of a seed that is counted already"
-"""Why a run is left out, to stand after a number of runs."""
+TWICE = "with a seed that is already counted"
+"""Reasons for which runs are excluded, as phrases after a number of runs."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """A finished run with its last record, which has test scores."""
+    """A finished run with its last record, which contains test scores."""
 
     run: Run
     last: RoundRecord
@@ -35,37 +35,49 @@ class Done:
 
 @dataclass(frozen=True)
 class Setting:
-    """Runs that differ in their seed alone. config: theirs, with seed 0. done: at least one, by seed."""
+    """Runs that differ in their seed only.
+
+    Attributes:
+        config: their configuration, with seed 0.
+        done: the runs by seed, at least one.
+
+    """
 
     config: SimulationConfig
     done: tuple[Done, ...]
 
     @property
     def private(self) -> bool:
-        """Whether noise is added; all such settings promise what their ε says."""
+        """Whether noise is added; the ε of all such settings is valid."""
         return self.config.privacy.private
 
     @cached_property
     def epsilon(self) -> float:
-        """The largest among the seeds, ∞ without noise."""
-        return max(each.last.privacy.epsilon for each in self.done)
+        """The largest ε among the seeds, ∞ without noise."""
+        return max(done.last.privacy.epsilon for done in self.done)
 
     @cached_property
     def seconds(self) -> float:
-        """Median wall time of a run, on the machines that computed them."""
+        """Median wall time of a run in seconds, on the machines that computed the runs."""
         return statistics.median(
-            each.run.provenance.wall_seconds if each.run.provenance else each.last.seconds for each in self.done
+            done.run.provenance.wall_seconds if done.run.provenance else done.last.seconds for done in self.done
         )
 
     def values(self, measure: Measure) -> list[float]:
-        """The score of each run. Raises InvalidConfig where a run has no such names."""
-        return [score(each.last, measure) for each in self.done]
+        """Return the score of each run. Raises InvalidConfig for an entity type that a run does not have."""
+        return [score(done.last, measure) for done in self.done]
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of a corpus. settings: that can be compared, private or not. left_out: numbers of runs by reason.
-    kinds: entity types, and platforms, that a score can be asked of."""
+    """The settings of a corpus.
+
+    Attributes:
+        settings: comparable settings, private or not.
+        left_out: numbers of excluded runs by reason.
+        kinds: entity types and clients (silos) with a score of their own.
+
+    """
 
     settings: tuple[Setting, ...]
     left_out: Mapping[str, int]
@@ -73,12 +85,12 @@ class Evidence:
 
     @property
     def runs(self) -> int:
-        """How many the settings have together."""
-        return sum(len(each.done) for each in self.settings)
+        """The number of runs of all settings."""
+        return sum(len(setting.done) for setting in self.settings)
 
     def check(self, measures: Iterable[Measure]) -> None:
-        """Raises InvalidConfig for a type that the corpus has not, with those that it has."""
-        for kind in (each.kind for each in measures):
+        """Raise InvalidConfig for an entity type that the corpus does not have; the message lists its types."""
+        for kind in (measure.kind for measure in measures):
             if kind != ALL and self.settings and kind not in self.kinds:
                 raise InvalidConfig(
                     f"type={kind!r}, expected one of those that the corpus has: {', '.join(self.kinds)}"
@@ -86,7 +98,13 @@ class Evidence:
 
 
 def done(found: Iterable[tuple[Run, RoundRecord | None]], corpus: str) -> list[Done]:
-    """The finished runs on a corpus, repeats and attacks left aside. found: runs with their newest record."""
+    """Return the finished runs on a corpus, without reruns and audits.
+
+    Args:
+        found: runs with their newest record.
+        corpus: name of the corpus.
+
+    """
     return [
         Done(run, last)
         for run, last in found
@@ -95,22 +113,30 @@ def done(found: Iterable[tuple[Run, RoundRecord | None]], corpus: str) -> list[D
 
 
 def deltas(found: Iterable[Done]) -> list[float]:
-    """The δ of private runs, the most frequent first."""
-    number = Counter(each.last.privacy.delta for each in found if each.run.config.privacy.private)
+    """Return the values of δ of private runs, the most frequent first."""
+    number = Counter(done.last.privacy.delta for done in found if done.run.config.privacy.private)
     return sorted(number, key=lambda delta: (-number[delta], delta))
 
 
 def kinds(found: Iterable[Done]) -> tuple[str, ...]:
-    """Platforms and entity types that scores are known of."""
-    lasts = [each.last for each in found]
+    """Return the clients (silos) and the entity types that have scores."""
+    lasts = [done.last for done in found]
     types = {kind for last in lasts if last.test for kind in last.test.strict}
-    return (*sorted({each.name for last in lasts for each in last.platforms}), *sorted(types))
+    return (*sorted({client.name for last in lasts for client in last.platforms}), *sorted(types))
 
 
 def evidence(found: Sequence[Done], target: Target, checksum: str | None = None) -> Evidence:
-    """Settings whose ε mean the same: of one labelled sentence, batches drawn by chance, at the target's δ, with a
-    noise check that passed, the data held as the target says. Runs without noise promise nothing and are kept as a
-    ceiling. checksum: of the corpus as it is here; None takes the content that most runs had."""
+    """Return the settings whose ε are comparable.
+
+    Their protected unit is a labelled sentence, with Poisson sampling, the target's δ and number of clients, and a
+    passed noise check. Runs without noise have no ε; they stay as an upper limit of the scores.
+
+    Args:
+        found: finished runs on the corpus.
+        target: scores and limits.
+        checksum: checksum of the corpus on this machine; None selects the most frequent one among the runs.
+
+    """
     checksum = checksum or _usual(found)
     left: Counter[str] = Counter()
     seeds: dict[SimulationConfig, dict[int, Done]] = {}
@@ -130,16 +156,16 @@ def evidence(found: Sequence[Done], target: Target, checksum: str | None = None)
 
 
 def score(record: RoundRecord, measure: Measure) -> float:
-    """On the test part. Raises InvalidConfig where it has no such names."""
+    """Return a score on the test set. Raises InvalidConfig for an entity type that it does not have."""
     test = record.test
     if test is None:
-        raise InvalidConfig("the record has no test scores, expected the last one of a run that is done")
+        raise InvalidConfig("the record has no test scores; expected the last record of a finished run")
     if measure.kind == ALL:
         found = PrecisionRecallF1(test.precision, test.recall, test.f1)
     elif measure.kind in test.strict:
         found = test.strict[measure.kind].ratios
     else:
-        platform = next((each.test for each in record.platforms if each.name == measure.kind), None)
+        platform = next((client.test for client in record.platforms if client.name == measure.kind), None)
         if platform is None:
             raise InvalidConfig(f"type={measure.kind!r}, expected one of {', '.join(sorted(test.strict))}")
         found = micro(platform.strict.values())
@@ -148,7 +174,7 @@ def score(record: RoundRecord, measure: Measure) -> float:
 
 
 def _usual(found: Sequence[Done]) -> str | None:
-    contents = Counter(_content(each) for each in found)
+    contents = Counter(_content(done) for done in found)
     return contents.most_common(1)[0][0] if contents else None
 
 
@@ -157,12 +183,12 @@ def _content(each: Done) -> str | None:
 
 
 def _preference(each: Done) -> tuple[bool, float]:
-    """Today's engine before older ones, then the newest."""
+    """Return the sort key: runs of the current engine first, then the newest."""
     return bool(engine_of(each.run)), -(each.run.status.created or 0.0)
 
 
 def _reason(each: Done, target: Target, checksum: str | None) -> str:
-    """Why a run cannot be compared; empty where it can."""
+    """Return the reason for which a run is excluded; empty where it is comparable."""
     config, check, privacy = each.run.config, each.last.noise_check, each.last.privacy
     private = config.privacy.private
     reasons = (

@@ -1,4 +1,4 @@
-"""Which runs to compute next, where none that is known surely reaches a target: four stated rules."""
+"""Next runs for a target that no setting reaches with significance, by four rules."""
 
 import math
 import statistics
@@ -14,18 +14,28 @@ from engine.experiments.seed_aggregates import SEEDS
 from engine.experiments.statistics import reach_of_mean
 
 MORE_SEEDS, FROM_CURVE, BEYOND, AT_LIMIT = "more seeds", "read off the curve", "beyond the curve", "at the limit"
-"""Rules: more runs of a setting whose interval holds a threshold; the ε at which a fitted curve meets the scores; twice
-the largest ε that was measured, where runs without noise show that there is room above; the largest ε that is allowed,
-where nothing was measured and a curve's band does not exclude the scores."""
+"""Rules for next runs.
+
+``MORE_SEEDS``: more runs of a setting whose interval contains a threshold. ``FROM_CURVE``: the ε at which a fitted
+curve reaches the scores. ``BEYOND``: twice the largest measured ε, where runs without noise reach the scores.
+``AT_LIMIT``: the largest ε within the limit, where no run exists and the band of a curve does not exclude the scores.
+"""
 MOST_SEEDS = 20
-"""More runs than that do not settle a question cheaply."""
+"""Largest number of runs of a setting; more runs would cost too much for one decision."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Runs that are worth computing. config: of the first. runs: how many, of so many seeds. epsilon: of each; where it
-    is no measured setting's, the noise for it is still to be found. rule: by which it was chosen. like: the setting
-    nearest to it that was measured."""
+    """Recommended runs.
+
+    Attributes:
+        config: configuration of the first run.
+        runs: number of runs, each with its own seed.
+        epsilon: ε of each run; for an ε that was not measured, the noise multiplier is still to be found.
+        rule: the rule that selected the runs.
+        like: the most similar measured setting.
+
+    """
 
     config: SimulationConfig
     runs: int
@@ -35,9 +45,17 @@ class Candidate:
 
 
 def candidates(found: Ranking, families: Sequence[ConfigFamily], settings: Iterable[Setting]) -> list[Candidate]:
-    """Of each rule the one that takes least time, judged by the setting that it is like; none where a setting surely
-    reaches the target, or no score is asked for."""
-    if not found.target.thresholds or any(each.grade == EvidenceLevel.SURELY for each in found.best):
+    """Return the fastest candidate of each rule.
+
+    There is none where a setting reaches the target with significance, or where the target has no score.
+
+    Args:
+        found: ranking of the settings.
+        families: settings that differ in their noise only.
+        settings: all settings; those without noise are the upper limit.
+
+    """
+    if not found.target.thresholds or any(each.grade == EvidenceLevel.SIGNIFICANT for each in found.best):
         return []
     ceilings = [each for each in settings if not each.private]
     lines = [(family, _curves(family, found.target)) for family in families]
@@ -49,8 +67,10 @@ def candidates(found: Ranking, families: Sequence[ConfigFamily], settings: Itera
 
 
 def seeds_needed(values: Sequence[float], at_least: float) -> int | None:
-    """How many runs in all would tell the mean from a threshold, if the mean and the spread stay what they are; None
-    where that is more than ``MOST_SEEDS``. Where a single run is known, ``SEEDS``."""
+    """Return the number of runs that separates the mean from a threshold, at the present mean and standard deviation.
+
+    The number includes the present runs. It is None above ``MOST_SEEDS``, and ``SEEDS`` for a single run.
+    """
     if len(values) < 2:
         return SEEDS
     gap, sd = abs(statistics.fmean(values) - at_least), statistics.stdev(values)
@@ -60,7 +80,7 @@ def seeds_needed(values: Sequence[float], at_least: float) -> int | None:
 
 def _more_seeds(found: Ranking) -> Iterator[Candidate]:
     for each in found.within:
-        if each.grade in (EvidenceLevel.NOT_EXCLUDED, EvidenceLevel.ONCE, EvidenceLevel.PROBABLY) and (
+        if each.grade in (EvidenceLevel.POSSIBLE, EvidenceLevel.SINGLE_RUN, EvidenceLevel.MEAN_ABOVE) and (
             number := _needed(each)
         ):
             known = {one.run.config.seed for one in each.setting.done}
@@ -70,11 +90,11 @@ def _more_seeds(found: Ranking) -> Iterator[Candidate]:
 
 
 def _needed(each: Judged) -> int | None:
-    """Runs more for the threshold that is hardest to tell."""
+    """Return the number of additional runs for the threshold that needs the most."""
     unsure = [
         seeds_needed(each.setting.values(one.measure), one.at_least)
         for one, read in zip(each.thresholds, each.readings, strict=True)
-        if read.grade(one.at_least) != EvidenceLevel.SURELY
+        if read.grade(one.at_least) != EvidenceLevel.SIGNIFICANT
     ]
     known = [number for number in unsure if number is not None]
     return max(known) - len(each.setting.done) if known and len(known) == len(unsure) else None
@@ -85,7 +105,7 @@ def _curves(family: ConfigFamily, target: Target) -> list[Curve]:
 
 
 def _meets(curves: Sequence[Curve], target: Target) -> float | None:
-    """The smallest ε at which all fits have what is asked for."""
+    """Return the smallest ε at which all fits reach their thresholds."""
     met = [curve.crossing(each.at_least) for curve, each in zip(curves, target.thresholds, strict=True)]
     known = [each for each in met if each is not None]
     return max(known) if len(known) == len(met) else None
@@ -108,7 +128,7 @@ def _from_curve(found: Ranking, lines: Sequence[tuple[ConfigFamily, list[Curve]]
 def _beyond(
     found: Ranking, lines: Sequence[tuple[ConfigFamily, list[Curve]]], ceilings: Sequence[Setting]
 ) -> Iterator[Candidate]:
-    """Of those families whose twin without noise reaches the scores, the one that comes nearest with noise."""
+    """Yield the family that comes nearest with noise, among those that reach the scores without noise."""
     target = found.target
     open_ones = []
     for family, curves in lines:
@@ -125,8 +145,10 @@ def _beyond(
 
 
 def _at_limit(found: Ranking, lines: Sequence[tuple[ConfigFamily, list[Curve]]]) -> Iterator[Candidate]:
-    """Of those families the one whose curve comes nearest there; where it begins above the limit, that which begins
-    lowest."""
+    """Yield the family whose curve comes nearest at the limit of ε.
+
+    Among families whose curves begin above the limit, it is the one that begins at the lowest ε.
+    """
     target, limit = found.target, found.target.epsilon
     if limit is None:
         return
@@ -146,7 +168,7 @@ def _at_limit(found: Ranking, lines: Sequence[tuple[ConfigFamily, list[Curve]]])
 
 
 def _upper(curve: Curve, epsilon: float) -> float:
-    """What a score at an ε is no larger than: by the band, else by the next larger setting."""
+    """Return an upper bound of a score at an ε, by the band or by the next setting with a larger ε."""
     if held := curve.interval_at(epsilon):
         return held.high
     return next(fitted for place, fitted in zip(curve.epsilons, curve.fitted, strict=True) if place >= epsilon)
@@ -158,6 +180,9 @@ def _at(family: ConfigFamily, epsilon: float, rule: str) -> Candidate:
 
 
 def _alike(one: SimulationConfig, other: SimulationConfig) -> bool:
-    """Whether both learn the same weights from the same data: with noise other batches and step sizes are good."""
+    """Return whether both train the same model on the same data.
+
+    Batch and step sizes may differ, since noise changes which values are good.
+    """
     alone = [(each.tagger, each.features, each.language_model, each.embeddings) for each in (one, other)]
     return alone[0] == alone[1] and one.federation == other.federation and one.data_fraction == other.data_fraction

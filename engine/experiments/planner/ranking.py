@@ -1,4 +1,4 @@
-"""Which settings reach a target, how surely, and at what price; how near the rest comes."""
+"""Ranking of settings by a target: evidence level, ε and seconds, and the gap of the settings that miss it."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -13,47 +13,60 @@ from engine.records import Interval
 
 
 class EvidenceLevel(IntEnum):
-    """How surely a setting reaches what is asked for, from no to yes."""
+    """The evidence that a setting reaches a threshold, in rising order."""
 
-    MISSED = 0
-    """The whole interval lies below, or the only run does."""
-    NOT_EXCLUDED = 1
-    """The mean lies below, the interval's upper end does not."""
-    ONCE = 2
-    """The only run reaches it: nothing is known of how far chance moves it."""
-    PROBABLY = 3
-    """The mean reaches it, the interval's lower end does not."""
-    SURELY = 4
-    """The whole interval lies above."""
+    BELOW = 0
+    """The whole interval, or the single run, is below the threshold."""
+    POSSIBLE = 1
+    """The mean is below the threshold, the upper end of the interval is not."""
+    SINGLE_RUN = 2
+    """The single run reaches the threshold; its seed variance is unknown."""
+    MEAN_ABOVE = 3
+    """The mean reaches the threshold, the lower end of the interval does not."""
+    SIGNIFICANT = 4
+    """The whole interval is above the threshold."""
 
     @property
     def reached(self) -> bool:
-        """Whether the mean, or the only run, reaches it."""
-        return self >= EvidenceLevel.ONCE
+        """Whether the mean, or the single run, reaches the threshold."""
+        return self >= EvidenceLevel.SINGLE_RUN
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A score of a setting over its seeds. interval: of 95 % of the mean over seeds, on the same test sentences; None
-    for a single run."""
+    """A score of a setting over its seeds.
+
+    Attributes:
+        measure: the score.
+        spread: mean and standard deviation over seeds.
+        interval: 95 % CI of the mean over seeds, on the same test set; None for a single run.
+
+    """
 
     measure: Measure
     spread: Spread
     interval: Interval | None
 
     def grade(self, at_least: float) -> EvidenceLevel:
-        """Against a threshold."""
+        """Return the evidence that the score reaches a threshold."""
         above = self.spread.mean >= at_least
         if self.interval is None:
-            return EvidenceLevel.ONCE if above else EvidenceLevel.MISSED
+            return EvidenceLevel.SINGLE_RUN if above else EvidenceLevel.BELOW
         if above:
-            return EvidenceLevel.SURELY if self.interval.low >= at_least else EvidenceLevel.PROBABLY
-        return EvidenceLevel.NOT_EXCLUDED if self.interval.high >= at_least else EvidenceLevel.MISSED
+            return EvidenceLevel.SIGNIFICANT if self.interval.low >= at_least else EvidenceLevel.MEAN_ABOVE
+        return EvidenceLevel.POSSIBLE if self.interval.high >= at_least else EvidenceLevel.BELOW
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A setting against the thresholds. readings: in their order; F1 of all names where there are none."""
+    """A setting compared with the thresholds.
+
+    Attributes:
+        setting: the setting.
+        thresholds: the required scores.
+        readings: scores in the order of the thresholds; F1 over all entities where there are none.
+
+    """
 
     setting: Setting
     thresholds: tuple[Threshold, ...]
@@ -61,23 +74,29 @@ class Judged:
 
     @cached_property
     def grade(self) -> EvidenceLevel:
-        """That of the threshold which is reached least surely."""
-        graded = [one.grade(each.at_least) for one, each in zip(self.readings, self.thresholds, strict=False)]
-        known = EvidenceLevel.SURELY if self.readings[0].interval else EvidenceLevel.ONCE
-        return min(graded, default=known)
+        """The lowest evidence level over all thresholds."""
+        grades = [
+            reading.grade(threshold.at_least)
+            for reading, threshold in zip(self.readings, self.thresholds, strict=False)
+        ]
+        default = EvidenceLevel.SIGNIFICANT if self.readings[0].interval else EvidenceLevel.SINGLE_RUN
+        return min(grades, default=default)
 
     @cached_property
     def margin(self) -> float:
-        """The mean above the threshold that it clears least, below 0 where it misses one; without thresholds F1."""
+        """The smallest difference of a mean and its threshold, below 0 for a missed one; F1 without thresholds."""
         if not self.thresholds:
             return self.readings[0].spread.mean
-        return min(one.spread.mean - each.at_least for one, each in zip(self.readings, self.thresholds, strict=True))
+        return min(
+            reading.spread.mean - threshold.at_least
+            for reading, threshold in zip(self.readings, self.thresholds, strict=True)
+        )
 
     @cached_property
     def hits(self) -> int:
-        """Runs that reach all thresholds by themselves."""
-        by_run = zip(*(self.setting.values(each.measure) for each in self.thresholds), strict=True)
-        needed = [each.at_least for each in self.thresholds]
+        """The number of runs that each reach all thresholds."""
+        by_run = zip(*(self.setting.values(threshold.measure) for threshold in self.thresholds), strict=True)
+        needed = [threshold.at_least for threshold in self.thresholds]
         if not needed:
             return len(self.setting.done)
         return sum(all(value >= least for value, least in zip(run, needed, strict=True)) for run in by_run)
@@ -85,12 +104,19 @@ class Judged:
 
 @dataclass(frozen=True)
 class Ranking:
-    """What stored runs say of a target. best: private settings that reach it within the limits, and that none beats
-    (see :func:`unbeaten`); reached: how many do at all.
-    within: private settings within the limits, whether they reach the scores or not. nearest: of these the one that
-    misses least, None where one reaches it. beyond: where none does, the one with the smallest ε that reaches the
-    scores outside the limits. ceiling: the one without noise that clears the scores most. compared: private settings
-    that were looked at."""
+    """The stored settings ranked by a target.
+
+    Attributes:
+        target: the target.
+        best: private settings that reach the target within the limits and are Pareto-optimal (:func:`unbeaten`).
+        reached: number of private settings that reach the target within the limits.
+        within: private settings within the limits, with or without the required scores.
+        nearest: setting of ``within`` with the smallest gap; None where a setting reaches the target.
+        beyond: setting with the smallest ε that reaches the scores outside the limits; None where ``best`` has one.
+        ceiling: setting without noise with the largest margin.
+        compared: all private settings.
+
+    """
 
     target: Target
     best: tuple[Judged, ...]
@@ -102,14 +128,23 @@ class Ranking:
     compared: tuple[Judged, ...]
 
 
-def answer(target: Target, known: Evidence) -> Ranking:
-    """Of the settings that are known. Raises InvalidConfig for a type that the corpus has not."""
-    known.check(each.measure for each in target.thresholds)
-    judged = [judge(each, target) for each in known.settings]
-    private = tuple(each for each in judged if each.setting.private)
-    within = tuple(each for each in private if _within(each.setting, target))
-    reached = [each for each in within if each.grade.reached]
-    other = [each for each in private if each.grade.reached]
+def answer(target: Target, evidence: Evidence) -> Ranking:
+    """Rank the settings of a corpus by a target.
+
+    Args:
+        target: scores and limits.
+        evidence: the settings of the corpus.
+
+    Raises:
+        InvalidConfig: for an entity type that the corpus does not have.
+
+    """
+    evidence.check(threshold.measure for threshold in target.thresholds)
+    judged = [judge(setting, target) for setting in evidence.settings]
+    private = tuple(one for one in judged if one.setting.private)
+    within = tuple(one for one in private if _within(one.setting, target))
+    reached = [one for one in within if one.grade.reached]
+    other = [one for one in private if one.grade.reached]
     return Ranking(
         target=target,
         best=tuple(unbeaten(reached, target)),
@@ -123,30 +158,33 @@ def answer(target: Target, known: Evidence) -> Ranking:
 
 
 def judge(setting: Setting, target: Target) -> Judged:
-    """A setting against what is asked for."""
-    measures = [each.measure for each in target.thresholds] or [target.main]
-    return Judged(setting, target.thresholds, tuple(reading(setting, each) for each in measures))
+    """Compare a setting with the thresholds of a target."""
+    measures = [threshold.measure for threshold in target.thresholds] or [target.main]
+    return Judged(setting, target.thresholds, tuple(reading(setting, measure) for measure in measures))
 
 
 def reading(setting: Setting, measure: Measure) -> Reading:
-    """A score over the seeds of a setting."""
+    """Return a score over the seeds of a setting."""
     values = setting.values(measure)
     return Reading(measure, spread(values), mean_over_seeds(values))
 
 
 def mean_over_seeds(values: Sequence[float], level: float = 0.95) -> Interval | None:
-    """Interval of the score that is expected over seeds, by Student's t, cut off at 0 and 1; None for one value."""
+    """Return Student's t interval of the mean score over seeds, clipped to [0, 1]; None for a single value."""
     if len(values) < 2:
         return None
-    found = interval_of_mean(values, level)
-    return Interval(max(0.0, found.low), min(1.0, found.high))
+    interval = interval_of_mean(values, level)
+    return Interval(max(0.0, interval.low), min(1.0, interval.high))
 
 
 def unbeaten(found: Iterable[Judged], target: Target) -> list[Judged]:
-    """Those that none beats: no other is as good in all that counts and better in one of it. Where scores are asked
-    for, what counts is ε, seconds and sureness, and the smallest ε comes first. Else it is F1, of three digits, and
-    what is not limited, seconds or else ε, and the highest F1 comes first. ε and seconds have two digits: a reader
-    tells no more apart. Of equals the one that clears the target most stays."""
+    """Return the Pareto-optimal settings: no other setting is as good in all criteria and better in one.
+
+    With thresholds, the criteria are ε, seconds and evidence level, and the smallest ε comes first. Without
+    thresholds, they are F1 to three digits and the unlimited one of seconds and ε, and the highest F1 comes first.
+    ε and seconds are rounded to two digits, since smaller differences do not matter to a reader. Of equal settings
+    the one with the largest margin stays.
+    """
     best: dict[tuple[float, ...], Judged] = {}
     for each in sorted(found, key=lambda one: (-one.margin, one.setting.epsilon)):
         best.setdefault(_price(each, target), each)
@@ -157,7 +195,7 @@ def unbeaten(found: Iterable[Judged], target: Target) -> list[Judged]:
 
 
 def two_digits(value: float) -> float:
-    """As a reader compares prices."""
+    """Return a value rounded to two significant digits."""
     return value if math.isinf(value) else float(f"{value:.2g}")
 
 
@@ -169,7 +207,7 @@ def _price(each: Judged, target: Target) -> tuple[float, ...]:
 
 
 def _beats(other: tuple[float, ...], price: tuple[float, ...]) -> bool:
-    return all(mine <= theirs for mine, theirs in zip(other, price, strict=True))
+    return all(a <= b for a, b in zip(other, price, strict=True))
 
 
 def _within(setting: Setting, target: Target) -> bool:

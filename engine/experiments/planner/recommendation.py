@@ -1,4 +1,4 @@
-"""What the planner says, whole."""
+"""The planner's result: ranking, curves and next runs."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,16 @@ from engine.experiments.planner.targets import Target
 
 @dataclass(frozen=True)
 class NextRun:
-    """A candidate with its price. config: of its first run. epsilon: of each run, by the accountant. seconds: of all
-    runs together, as estimated; None where nothing like it is known. within: whether one run keeps within the seconds
-    of the target."""
+    """A candidate with its cost.
+
+    Attributes:
+        candidate: the candidate.
+        config: configuration of its first run.
+        epsilon: ε of each run, by the accountant.
+        seconds: estimated seconds of all runs together; None without a similar run.
+        within: whether one run stays within the seconds of the target.
+
+    """
 
     candidate: Candidate
     config: SimulationConfig
@@ -25,8 +32,18 @@ class NextRun:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """All that is said of a target. lines: of its first score, all families. error: of their fits. next_runs: the
-    cheapest first. unpriced: how many more there would be, if the corpus were here to find their noise."""
+    """The complete result for a target.
+
+    Attributes:
+        target: the target.
+        evidence: the settings of the corpus.
+        answer: their ranking.
+        lines: fitted curves of the first score, one for each family.
+        error: leave-one-out error of these fits.
+        next_runs: next runs, the cheapest first.
+        unpriced: number of further candidates whose noise cannot be found, since the corpus is not on this machine.
+
+    """
 
     target: Target
     evidence: Evidence

@@ -1,4 +1,4 @@
-"""What somebody needs: scores that must be reached, within an ε, a time and a way of holding the data."""
+"""A target: required scores within limits on ε, seconds and the number of clients."""
 
 import math
 from collections.abc import Sequence
@@ -8,15 +8,20 @@ from engine.errors import InvalidConfig
 from engine.validation import integer, number, one_of
 
 ALL = ""
-"""Stands for all names, whatever their type."""
+"""Value of an entity type that means all types."""
 SCORES = ("f1", "precision", "recall")
 USUAL_DELTA = 1e-5
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A score on the test part, whole names and strict. kind: an entity type, a platform, or ``ALL``. score: one of
-    ``SCORES``."""
+    """An entity-level (strict) score on the test set.
+
+    Attributes:
+        score: one of ``SCORES``.
+        kind: an entity type, a client (silo), or ``ALL``.
+
+    """
 
     score: str = "f1"
     kind: str = ALL
@@ -24,7 +29,12 @@ class Measure:
 
 @dataclass(frozen=True)
 class Threshold:
-    """A score and the least that it must be, in (0, 1]. Raises InvalidConfig."""
+    """A score and its smallest acceptable value, in (0, 1].
+
+    Raises:
+        InvalidConfig: for a value out of range.
+
+    """
 
     measure: Measure
     at_least: float
@@ -37,8 +47,20 @@ class Threshold:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """All that must hold at once. epsilon, seconds: at most, None for any. delta: of every ε that is compared. clients:
-    how many parties hold the data, None for any number. Raises InvalidConfig."""
+    """The required scores and limits, all of which must hold.
+
+    Attributes:
+        corpus: name of the corpus.
+        thresholds: required scores.
+        epsilon: largest ε, None for no limit.
+        seconds: longest wall time of a run in seconds, None for no limit.
+        delta: δ of every compared ε.
+        clients: number of clients that hold the data, None for any number.
+
+    Raises:
+        InvalidConfig: for a value out of range, for a score given twice, and for a target without score and limit.
+
+    """
 
     corpus: str
     thresholds: tuple[Threshold, ...] = ()
@@ -56,19 +78,24 @@ class Target:
         if self.clients is not None:
             integer("clients", self.clients, 1, 100_000)
         if not self.thresholds and self.epsilon is None and self.seconds is None:
-            raise InvalidConfig("the target is empty, expected a score, an ε or a number of seconds")
+            raise InvalidConfig("the target is empty; expected a score, an ε or a number of seconds")
         measures = [each.measure for each in self.thresholds]
         if twice := next((each for each in measures if measures.count(each) > 1), None):
-            raise InvalidConfig(f"{twice.score} of {twice.kind or 'all names'} is asked for twice, expected it once")
+            raise InvalidConfig(f"{twice.score} of {twice.kind or 'all entities'} is given twice; expected it once")
 
     @property
     def main(self) -> Measure:
-        """What a curve is drawn of: the first score that is asked for, else F1 of all names."""
+        """The score of the chart: the first required score, otherwise F1 over all entities."""
         return self.thresholds[0].measure if self.thresholds else Measure()
 
 
 def read(texts: Sequence[str], score: str) -> list[Threshold]:
-    """Thresholds as a shell gives them: "0.8" of all names, "PER=0.9" of a type. Raises InvalidConfig."""
+    """Parse thresholds from the command line: "0.8" for all entities, "PER=0.9" for one type.
+
+    Raises:
+        InvalidConfig: for a text that is not a threshold.
+
+    """
     found = []
     for text in texts:
         kind, joined, value = text.rpartition("=")

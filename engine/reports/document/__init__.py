@@ -1,1 +1,1 @@
-"""A document for people and programs: one model, drawn as HTML, Markdown, JSON and PDF."""
+"""A document model with HTML, Markdown, JSON and PDF output."""

@@ -1,4 +1,4 @@
-"""What a report can be had as."""
+"""The file formats of a report."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,15 @@ from engine.reports.document.model import Document
 
 @dataclass(frozen=True)
 class Format:
-    """name: in options, and the end of a file's name. title: what people see. mime: for browsers."""
+    """A file format.
+
+    Attributes:
+        name: value of the option, and the file extension.
+        title: label in the user interface.
+        mime: media type for browsers.
+        draw: renders a document as bytes.
+
+    """
 
     name: str
     title: str
@@ -18,7 +26,7 @@ class Format:
 
 
 def _bytes(text: str) -> bytes:
-    """Half of a letter, as in a file's name that is no UTF-8, becomes a question mark."""
+    """Encode as UTF-8; a lone surrogate, as in a file name that is not UTF-8, becomes a question mark."""
     return text.encode(errors="replace")
 
 

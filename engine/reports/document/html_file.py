@@ -1,4 +1,4 @@
-"""A document as HTML: one file, no scripts, nothing fetched from anywhere, every text escaped."""
+"""A document as HTML: one file without scripts or external resources, with every text escaped."""
 
 from html import escape
 
@@ -46,7 +46,7 @@ body { font: 1rem system-ui, sans-serif; color: #16191b; background: #fff; margi
 
 
 def render(document: Document) -> str:
-    """The file."""
+    """Return the HTML file."""
     alarmed = ' class="alarmed"' if document.alarm else ""
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     return (
@@ -59,7 +59,13 @@ def render(document: Document) -> str:
 
 
 def body(document: Document, *, heading: int = 1) -> str:
-    """What stands in the file, to be shown in another page too. heading: level of the title."""
+    """Return the content without the page around it, for use in another page.
+
+    Args:
+        document: the document.
+        heading: heading level of the title.
+
+    """
     alarm = f'<div class="each"><p class="alarm">{escape(document.alarm)}</p></div>\n' if document.alarm else ""
     parts = [_section(section, heading + 1, number, document) for number, section in enumerate(document.sections)]
     return (

@@ -8,7 +8,7 @@ _MEANS_SOMETHING = re.compile(r"([\\`*_{}\[\]()#+!|<>~$&-])")
 
 
 def render(document: Document) -> str:
-    """The file."""
+    """Return the Markdown file."""
     alarm = [f"> **{plain(document.alarm)}**"] if document.alarm else []
     parts = [part for section in document.sections for part in (*_section(section), *alarm)]
     end = f"Written {document.written} by {plain(document.program)}. Checksum of the content (SHA-256): "
@@ -21,7 +21,7 @@ def render(document: Document) -> str:
 
 
 def plain(text: str) -> str:
-    """Text that Markdown shows as it is, on one line."""
+    """Escape a text so that Markdown shows it unchanged, on one line."""
     # A digit before a full stop at the start would begin a list.
     return re.sub(r"^(\d+)\.", r"\1\\.", _MEANS_SOMETHING.sub(r"\\\1", " ".join(text.split())))
 

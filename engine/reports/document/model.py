@@ -1,6 +1,6 @@
-"""What a document is made of: sections of paragraphs, lists, tables and facts. Values only, and plain text only.
+"""The document model: sections of paragraphs, lists, tables and facts, with plain text only.
 
-No text in here is markup, whatever signs it has: whoever draws a document escapes it.
+No text is markup, whatever characters it contains; each renderer escapes it.
 """
 
 import hashlib
@@ -11,12 +11,12 @@ from typing import Any
 
 FORMAT = "epsilon-explorer-report"
 VERSION = 1
-"""Of the fields below, as ``docs/report.schema.json`` describes them."""
+"""Version of the fields, as ``docs/report.schema.json`` describes them."""
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Sentences. warning: whether they must not be overlooked."""
+    """Sentences; ``warning`` marks those that the reader must not overlook."""
 
     text: str
     warning: bool = False
@@ -24,14 +24,21 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Points:
-    """A list, in no order that matters."""
+    """An unordered list."""
 
     items: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Names and what they are, a line each. title: what they are facts of. framed: to be seen first."""
+    """A list of names and values.
+
+    Attributes:
+        title: the subject.
+        rows: name and value of each line.
+        framed: whether it is emphasised by a frame.
+
+    """
 
     title: str
     rows: tuple[tuple[str, str], ...]
@@ -40,7 +47,14 @@ class Facts:
 
 @dataclass(frozen=True)
 class Table:
-    """title: said above it. columns: headings; the first column names the row. rows: as many cells each."""
+    """A table.
+
+    Attributes:
+        title: the caption.
+        columns: headings; the first column names the row.
+        rows: rows with one cell per column.
+
+    """
 
     title: str
     columns: tuple[str, ...]
@@ -49,7 +63,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Code:
-    """Lines to be taken as they are, such as a command. title: what they are."""
+    """Verbatim lines, such as a command, with a title."""
 
     title: str
     text: str
@@ -62,7 +76,7 @@ KINDS: dict[type, str] = {Paragraph: "paragraph", Points: "points", Facts: "fact
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands under it."""
+    """A heading with its blocks."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -70,9 +84,20 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """The whole. alarm: what stands in red at the head of each page; empty where nothing is wrong. first: of the
-    sections, how many stand on the first page by themselves. figures: numbers of the text for programs, plain values.
-    written: when, ISO 8601, UTC. program: what wrote it, with its version."""
+    """A document.
+
+    Attributes:
+        title: the title.
+        subtitle: the subtitle.
+        sections: the sections.
+        written: time of writing, ISO 8601, UTC.
+        program: name and version of the program that wrote it.
+        alarm: red warning at the head of each page; empty without one.
+        first: number of sections on the first page, before a page break.
+        language: language code, ISO 639-1.
+        figures: the numbers of the text for programs, as plain values.
+
+    """
 
     title: str
     subtitle: str
@@ -85,7 +110,7 @@ class Document:
     figures: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON, without the checksum."""
+        """Return plain values for JSON, without the checksum."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -107,18 +132,18 @@ class Document:
 
     @property
     def checksum(self) -> str:
-        """SHA-256 of the canonical JSON of :meth:`to_dict`: equal for equal documents, whatever they are drawn as."""
+        """SHA-256 of the canonical JSON of :meth:`to_dict`; it is equal in all file formats."""
         return checksum(self.to_dict())
 
 
 def checksum(fields: Mapping[str, Any]) -> str:
-    """SHA-256 of plain values as canonical JSON: keys in order, no spaces, UTF-8."""
+    """Return the SHA-256 of plain values as canonical JSON: sorted keys, no spaces, UTF-8."""
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
 def _listed(value: Any) -> Any:
-    """The same with lists in the place of tuples, as JSON gives them back."""
+    """Return the value with lists instead of tuples, as after a JSON round trip."""
     if isinstance(value, dict):
         return {name: _listed(each) for name, each in value.items()}
     return [_listed(each) for each in value] if isinstance(value, tuple) else value

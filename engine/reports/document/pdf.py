@@ -1,6 +1,6 @@
-"""A document as PDF/UA-1 (ISO 14289-1): tagged for screen readers, with language and title, the same bytes each time.
+"""A document as PDF/UA-1 (ISO 14289-1): tagged for screen readers, with language and title, byte-identical each time.
 
-Typst makes it, with fonts of its own; the machine's are not asked. What is said is handed to ``report.typ`` as data.
+Typst renders it with its embedded fonts and ignores system fonts. ``report.typ`` receives the text as data.
 """
 
 import json
@@ -17,15 +17,18 @@ _HAVE = re.compile(
     "[\n\x20-\x7e\xa0-\u024f\u0370-\u03ff\u0400-\u04ff\u1e00-\u1eff\u2010-\u2027\u2030-\u2040\u20a0-\u20bf"
     "\u2190-\u2193\u2200-\u22ff]"
 )
-"""Letters that Typst's own fonts have, where they are letters at all: PDF/UA allows no others."""
+"""Characters that Typst's embedded fonts contain; PDF/UA allows no others."""
 _JOINER = "\u2060"
-"""Of no width and no shape: it keeps a line from breaking on a page, and says nothing."""
+"""Word joiner: it prevents a line break and has no glyph."""
 _NO_LETTERS = ("Cn", "Cf")
-"""Categories of Unicode: not assigned, without a shape."""
+"""Unicode categories without glyphs: unassigned and format characters."""
 
 
 def render(document: Document) -> bytes:
-    """The file. What the fonts lack stands as its number, [U+8A9E]. Typst is imported when the first is asked for."""
+    """Return the PDF file.
+
+    A character that the fonts lack appears as its code point, [U+8A9E]. Typst is imported on first use.
+    """
     import typst
 
     compiler = typst.Compiler(
@@ -44,7 +47,7 @@ def render(document: Document) -> bytes:
 
 
 def _spelled(value: Any) -> Any:
-    """The same values, with the number of each letter that the fonts lack in its place."""
+    """Return the values with each character that the fonts lack replaced by its code point."""
     if isinstance(value, str):
         letters = value.replace(_JOINER, "")
         return "".join(letter if _has(letter) else f"[U+{ord(letter):04X}]" for letter in letters)

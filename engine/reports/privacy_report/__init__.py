@@ -1,1 +1,1 @@
-"""The report on one run, or on two side by side, for the people who must sign."""
+"""The privacy report on one run, or on two runs side by side, for the readers who approve a release."""

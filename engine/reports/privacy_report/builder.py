@@ -1,4 +1,4 @@
-"""The report as a document: one run, or two side by side."""
+"""The privacy report as a document, on one run or on two runs side by side."""
 
 import math
 from collections.abc import Callable
@@ -16,12 +16,12 @@ _PROGRAM = f"Epsilon Explorer {VERSION}"
 
 
 def of_run(evidence: Evidence) -> Document:
-    """The report on one run."""
+    """Return the report on one run."""
     run = evidence.run
     return Document(
         title=f"Privacy report: {corpus_title(run.config.corpus)}",
-        subtitle=f"Run {run.run_id}, computed {evidence.made.created[:10]}. The first page says it in short, the rest "
-        "is the evidence.",
+        subtitle=f"Run {run.run_id}, computed {evidence.made.created[:10]}. The first page is a summary; the other "
+        "pages give the evidence.",
         sections=(summary.first_page(evidence), *_evidence(evidence)),
         written=evidence.written,
         program=_PROGRAM,
@@ -31,7 +31,7 @@ def of_run(evidence: Evidence) -> Document:
 
 
 def _evidence(evidence: Evidence) -> tuple[Section, ...]:
-    """All sections after the first page."""
+    """Return all sections after the first page."""
     return (
         guarantee.trained_on(evidence),
         guarantee.protected(evidence),
@@ -51,7 +51,7 @@ def _evidence(evidence: Evidence) -> tuple[Section, ...]:
 
 
 def of_two(first: Evidence, second: Evidence) -> Document:
-    """Two runs side by side."""
+    """Return the report on two runs side by side."""
     names = ("Run " + first.run.run_id, "Run " + second.run.run_id)
     blocks: list[Block] = [
         Table(summary.LABEL, ("", *names), _beside(summary.label, first, second)),
@@ -63,27 +63,27 @@ def of_two(first: Evidence, second: Evidence) -> Document:
         for (name, one), other in zip(first.run.config.flat().items(), second.run.config.flat().values(), strict=True)
         if one != other
     )
-    sections = [Section("On one page", tuple(blocks))]
+    sections = [Section("Summary", tuple(blocks))]
     if settings:
-        sections.append(Section("Set differently", (Table("Settings", ("Setting", *names), settings),)))
+        sections.append(Section("Different settings", (Table("Settings", ("Setting", *names), settings),)))
     sections += [
-        Section("What they miss", (Table("Names missed, by type", ("Type", *names), _missed(first, second)),)),
-        Section("What ε rests on", (Table("Assumptions", ("Assumption", *names), _assumed(first, second)),)),
+        Section("Missed entities", (Table("Missed entities by type", ("Type", *names), _missed(first, second)),)),
+        Section("Assumptions of ε", (Table("Assumptions", ("Assumption", *names), _assumed(first, second)),)),
         Section(
-            "The questions of NIST SP 800-226",
+            "Evaluation by NIST SP 800-226",
             (
                 Paragraph(nist_sp800_226.SOURCE),
                 Table("Answers", ("Question", *names), _answered(first, second)),
             ),
         ),
     ]
-    for each, name in zip((first, second), names, strict=True):
-        facts = next(block for block in usage.provenance(each).blocks if isinstance(block, Facts))
-        sections.append(Section(f"Provenance: {name}", (facts, *usage.provenance(each).blocks[1:2])))
+    for evidence, name in zip((first, second), names, strict=True):
+        facts = next(block for block in usage.provenance(evidence).blocks if isinstance(block, Facts))
+        sections.append(Section(f"Provenance: {name}", (facts, *usage.provenance(evidence).blocks[1:2])))
     alarms = " ".join(filter(None, map(summary.alarm, (first, second))))
     return Document(
         title="Privacy report: two runs side by side",
-        subtitle=f"{names[0]} and {names[1]}. Each has a report of its own with all the evidence.",
+        subtitle=f"{names[0]} and {names[1]}. The report on each single run gives all the evidence.",
         sections=tuple(sections),
         written=first.written,
         program=_PROGRAM,
@@ -93,7 +93,7 @@ def of_two(first: Evidence, second: Evidence) -> Document:
 
 
 def figures(evidence: Evidence) -> dict[str, Any]:
-    """The numbers of a report for programs; ε = ∞ and what does not hold are null."""
+    """Return the numbers of a report for programs; an infinite ε and a value that is not valid are null."""
     privacy, test, check = evidence.privacy, evidence.test, evidence.check
     holds = evidence.promises
     return {
@@ -131,44 +131,45 @@ def _beside(
 
 
 def _difference(first: Evidence, second: Evidence) -> str:
-    """What a reader may conclude from the two."""
+    """Return the conclusion that a reader may draw from the two runs."""
     if not (first.promises and second.promises):
-        bare = [each.run.run_id for each in (first, second) if not each.promises]
-        do = "does" if len(bare) == 1 else "do"
-        return f"Only a run that promises something can be weighed by ε: {' and '.join(bare)} {do} not."
+        unprotected = [evidence.run.run_id for evidence in (first, second) if not evidence.promises]
+        subject = f"Run {unprotected[0]} gives" if len(unprotected) == 1 else f"Runs {' and '.join(unprotected)} give"
+        return f"The two runs cannot be compared by ε. {subject} no privacy guarantee."
     if first.privacy.unit != second.privacy.unit or first.privacy.neighbouring != second.privacy.neighbouring:
-        return "Their ε are not on one scale: they protect different units."
+        return "The two values of ε are not comparable: they protect different units."
     if first.privacy.delta != second.privacy.delta:
         return (
-            f"Their ε are not on one scale: δ is {delta_text(first.privacy.delta)} and "
+            f"The two values of ε are not comparable: δ is {delta_text(first.privacy.delta)} and "
             f"{delta_text(second.privacy.delta)}."
         )
     less, more = sorted((first, second), key=lambda each: each.privacy.epsilon)
     if less.privacy.epsilon == more.privacy.epsilon:
-        return f"Both promise ε = {epsilon_text(less.privacy.epsilon)}."
-    found = [f"{100 * each.test.recall:.0f}\u00a0%" for each in (less, more)]
+        return f"Both runs guarantee ε = {epsilon_text(less.privacy.epsilon)}."
+    recalls = [f"{100 * evidence.test.recall:.0f}\u00a0%" for evidence in (less, more)]
     return (
-        f"Run {less.run.run_id} promises more: ε = {epsilon_text(less.privacy.epsilon)} in place of "
-        f"{epsilon_text(more.privacy.epsilon)}. It finds {found[0]} of the names, the other {found[1]}."
+        f"Run {less.run.run_id} gives the stronger guarantee: ε = {epsilon_text(less.privacy.epsilon)} instead of "
+        f"{epsilon_text(more.privacy.epsilon)}. It finds {recalls[0]} of the entities; the other run finds "
+        f"{recalls[1]}."
     )
 
 
 def _missed(first: Evidence, second: Evidence) -> tuple[tuple[str, str, str], ...]:
-    def said(evidence: Evidence, name: str) -> str:
+    def cell(evidence: Evidence, name: str) -> str:
         counts = evidence.test.strict.get(name)
         if counts is None or not counts.gold:
-            return "no such names"
+            return "no entities of this type"
         missed = counts.gold - counts.correct
         return f"{missed:,} of {counts.gold:,} ({100 * missed / counts.gold:.0f}\u00a0%)"
 
-    every = sorted({*first.test.strict, *second.test.strict})
-    return tuple((name, said(first, name), said(second, name)) for name in every)
+    types = sorted({*first.test.strict, *second.test.strict})
+    return tuple((name, cell(first, name), cell(second, name)) for name in types)
 
 
 def _assumed(first: Evidence, second: Evidence) -> tuple[tuple[str, str, str], ...]:
-    one = {each.name: str(each.held) for each in rows(first)}
-    other = {each.name: str(each.held) for each in rows(second)}
-    none = "does not arise"
+    one = {row.name: str(row.held) for row in rows(first)}
+    other = {row.name: str(row.held) for row in rows(second)}
+    none = "not applicable"
     return tuple((name, one.get(name, none), other.get(name, none)) for name in dict.fromkeys([*one, *other]))
 
 

@@ -1,4 +1,4 @@
-"""All that a report rests on, gathered before a word is written."""
+"""The evidence of a privacy report, collected before the text is written."""
 
 import math
 from collections.abc import Mapping
@@ -25,18 +25,18 @@ from engine.records import (
 
 
 class Verdict(StrEnum):
-    """What a reader may take from a run."""
+    """The privacy status of a run."""
 
     FAILED = "noise check failed"
     PLAIN = "no noise"
-    BROKEN = "noise that protects nobody"
+    BROKEN = "noise without protection"
     SIMULATED = "simulation"
     RELEASED = "private"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedOn:
-    """A corpus, as far as it is known."""
+    """A training corpus, as far as its origin is available."""
 
     title: str
     licence: str = ""
@@ -46,7 +46,7 @@ class TrainedOn:
 
 @dataclass(frozen=True, kw_only=True)
 class Others:
-    """How many other finished runs are known on the same corpora: with noise, and without."""
+    """The numbers of other finished runs on the same corpora, with noise and without."""
 
     private: int = 0
     plain: int = 0
@@ -54,14 +54,27 @@ class Others:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """A run that is done, and what else is known of it.
+    """A finished run and all other evidence on it.
 
-    plan: what was done to the sentences of the one who pays most, with the steps taken; None where whole clients are
-    protected or the corpus is not here to tell. persons: sentences of one person → ε, empty where none is known.
-    missing: why the corpus could not be looked at, empty if it was. reference: test scores without noise. seeds: what
-    this setting gives over its seeds. audit: what attacks on its configuration measured. ledger: its ε under other
-    assumptions, empty where there is none. again: what computing it once more gave, empty if nobody did. written: ISO
-    8601.
+    Attributes:
+        run: the finished run.
+        written: time of the report, ISO 8601.
+        trained_on: the training corpora.
+        plan: privacy plan of the worst-case client with the steps taken; None under client-level privacy or where the
+            corpus is not on this machine.
+        persons: number of sentences of one person → ε by group privacy; empty where ε is not available.
+        longest_document: sentences of the longest document.
+        overlap: training sentences that the features were fitted on.
+        missing: why the corpus could not be read; empty if it was read.
+        reference: test scores without noise.
+        seeds: scores of this setting over its seeds.
+        studies: hyperparameter searches for this setting.
+        others: numbers of other finished runs on the same corpora.
+        statement: the statement of TensorFlow Privacy on this training.
+        audit: results of the attacks on this configuration.
+        ledger: ε under other assumptions; empty where there are none.
+        again: result of a rerun; empty if there was none.
+
     """
 
     run: Run
@@ -82,7 +95,7 @@ class Evidence:
     again: str = ""
 
     def __post_init__(self) -> None:
-        """Raises InvalidConfig for a run that is not done."""
+        """Raise InvalidConfig for a run that is not done."""
         _ = self.last, self.made
 
     @property
@@ -94,19 +107,19 @@ class Evidence:
 
     @property
     def made(self) -> Provenance:
-        """How it came about."""
+        """The provenance of the run."""
         if self.run.provenance is None:
             raise InvalidConfig(f"run {self.run.run_id} has no provenance, expected one that is done")
         return self.run.provenance
 
     @property
     def test(self) -> EntityScores:
-        """Scores on the test part."""
+        """The scores on the test set."""
         return self.last.test or self.last.scores
 
     @property
     def privacy(self) -> PrivacySpent:
-        """What was spent."""
+        """The privacy spent."""
         return self.last.privacy
 
     @property
@@ -116,7 +129,7 @@ class Evidence:
 
     @property
     def verdict(self) -> Verdict:
-        """What a reader may take from it."""
+        """The privacy status of the run."""
         if self.check and self.check.failed:
             return Verdict.FAILED
         if math.isinf(self.privacy.epsilon):
@@ -126,33 +139,38 @@ class Evidence:
 
     @property
     def promises(self) -> bool:
-        """Whether an ε holds for anybody, were the noise secret."""
+        """Whether the run gives a privacy guarantee, provided that its noise is secret."""
         return self.verdict in (Verdict.SIMULATED, Verdict.RELEASED)
 
     @property
     def shared_alone(self) -> bool:
-        """Whether the promise is for what platforms share, and for none of their taggers: where whole platforms are
-        protected, what is kept learns without noise."""
+        """Whether the guarantee covers only the shared layers.
+
+        Under client-level privacy the private layers of each silo are trained without noise.
+        """
         config = self.run.config
         return self.promises and bool(config.platforms) and config.privacy.kind.client_level
 
     @property
     def passed(self) -> bool:
-        """Whether the noise check showed that what was planned was done."""
+        """Whether the noise check passed."""
         return self.check is not None and self.check.passed
 
     @property
     def attacks(self) -> tuple[CanaryAudit, ...]:
-        """The runs with canaries that attacked its configuration."""
+        """The canary audits of this configuration."""
         return tuple(filter(None, (self.audit.white, self.audit.black))) if self.audit else ()
 
     @property
     def bound(self) -> float | None:
-        """ε that is lost at least, at 95 %; None where no canary measured it. By who reads every step, where that was
-        measured: the higher of two bounds that each hold at 95 % would hold at 90 %."""
+        """The lower bound on ε at 95 % confidence; None where no canary audit measured it.
+
+        The white-box attacker's bound is used where there is one. The maximum of two 95 % bounds would hold at 90 %
+        only.
+        """
         return self.attacks[0].best if self.attacks else None
 
     @property
     def contradicted(self) -> bool:
-        """Whether more was measured to be lost than is claimed."""
-        return any(each.contradicted for each in self.attacks)
+        """Whether a measured lower bound exceeds the claimed ε."""
+        return any(audit.contradicted for audit in self.attacks)

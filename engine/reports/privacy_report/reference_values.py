@@ -1,11 +1,19 @@
-"""What others promise, with the unit of each and where it is printed."""
+"""Published values of ε from other organisations, with protected unit and source."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Promise:
-    """who: and of what. epsilon: as printed. unit: what it protects. source: where it is printed."""
+    """A published privacy guarantee.
+
+    Attributes:
+        who: organisation and product.
+        epsilon: ε as published.
+        unit: the protected unit.
+        source: the publication.
+
+    """
 
     who: str
     epsilon: str
@@ -16,38 +24,38 @@ class Promise:
 PROMISES = (
     Promise(
         "US Census Bureau, redistricting data of 2020",
-        "17.14 for the file of persons and 2.47 for that of housing units, 19.61 together",
-        "one person's, and one housing unit's, record in all tables of that product",
+        "17.14 for the persons file and 2.47 for the housing units file, 19.61 in total",
+        "the record of one person, or of one housing unit, in all tables of that product",
         "US Census Bureau, “Census Bureau Sets Key Parameters to Protect Privacy in 2020 Census Results”, press "
         "release of 9 June 2021",
     ),
     Promise(
-        "Apple, which emoji are used",
-        "4 for each donation, one donation a day",
-        "one person's donation, with noise added on the device",
+        "Apple, emoji usage",
+        "4 for each donation, one donation per day",
+        "one donation of one user, with noise added on the device",
         "Apple, “Differential Privacy Overview” (www.apple.com/privacy/docs/Differential_Privacy_Overview.pdf)",
     ),
     Promise(
-        "Apple, macOS 10.12, all kinds of data together, as others measured it",
-        "up to 16 a day, each day anew",
-        "one person's day",
+        "Apple, macOS 10.12, all types of data together, as measured by independent researchers",
+        "up to 16 per day, renewed every day",
+        "the data of one user on one day",
         "Tang, Korolova, Bai, Wang and Wang 2017, “Privacy Loss in Apple's Implementation of Differential Privacy on "
         "MacOS 10.12”, arXiv:1709.02753",
     ),
     Promise(
-        "Google, keyboard models that propose the next word",
-        "0.994 to 13.69 (δ = 1e-10), by language and country",
-        "one person with all they typed",
+        "Google, keyboard models for next-word prediction",
+        "0.994 to 13.69 (δ = 1e-10), depending on language and country",
+        "all text typed by one user",
         "Google Research, “Advances in private training for production on-device language models”, 21 February 2024",
     ),
 )
 TIERS_OF = "Ponomareva et al. 2023 (“How to DP-fy ML”, section 5.2.1)"
 TIERS = {
-    "strong": "a strong promise (ε ≤ 1)",
-    "reasonable": "a reasonable promise (1 < ε ≤ 10), not a strong one",
-    "weak": "a weak promise (ε > 10)",
+    "strong": "a strong guarantee (ε ≤ 1)",
+    "reasonable": "a reasonable guarantee (1 < ε ≤ 10), but not a strong one",
+    "weak": "a weak guarantee (ε > 10)",
 }
 NOT_ALIKE = (
-    "These numbers do not stand on one scale: each protects another unit, at another δ, from somebody else. An ε for "
-    "one sentence is a smaller promise than the same ε for a person."
+    "These values are not directly comparable: protected unit, δ and attacker differ. An ε for one sentence is a "
+    "weaker guarantee than the same ε for one person."
 )

@@ -1,4 +1,4 @@
-"""The first page: for a reader without mathematics."""
+"""The first page of the privacy report, for a reader without mathematics."""
 
 import math
 
@@ -14,173 +14,177 @@ from engine.taggers import KINDS
 
 LABEL = "Privacy label"
 SHOWN_PERSON = 10
-"""Sentences of the person on the label."""
+"""Number of sentences of the person on the privacy label."""
 ALARM = (
-    "NOT PRIVATE: the noise check of run {run} failed. What was done to the weights is not what was planned; no ε "
-    "holds."
+    "NOT PRIVATE: the noise check of run {run} failed. The noise added to the weights differs from the plan, so no ε "
+    "is valid."
 )
 SHARED_ALONE = (
-    "That is for what the platforms share. No platform's tagger is protected: the parts that it keeps to itself, such "
-    "as those that score its tags, learned without noise, and its ε is ∞. The scores are those of such taggers."
+    "The guarantee covers the shared layers only. No client's model is protected: its private layers, such as the tag "
+    "scorer, were trained without noise, so its ε is ∞. The scores in this report are those of these models."
 )
-"""Of a run that protects whole platforms."""
+"""Note on a run whose protected unit is a whole client (silo)."""
 HELPS = (
-    "This report draws no legal conclusion. It helps to answer what those who must decide will ask, with the source of "
-    "each figure. What it does not know it says."
+    "This report draws no legal conclusion. It gives the figures that a decision needs, with their sources, and states "
+    "which figures are missing."
 )
 
 
 def alarm(evidence: Evidence) -> str:
-    """What stands at the head of each page; empty where the noise check did not fail."""
+    """Return the warning for the head of each page; empty unless the noise check failed."""
     return ALARM.format(run=evidence.run.run_id) if evidence.verdict is Verdict.FAILED else ""
 
 
 def first_page(evidence: Evidence) -> Section:
-    """All that a reader in a hurry reads."""
+    """Return the one-page summary."""
     bad = evidence.verdict is not Verdict.RELEASED
     blocks: list[Block] = [Paragraph(verdict_text(evidence), warning=bad), Facts(LABEL, label(evidence), framed=True)]
     if evidence.promises:
         blocks += [Paragraph(odds_text(evidence)), Paragraph(good_text(evidence))]
-    blocks += [Paragraph("Before you sign:"), Points(open_points(evidence)), Paragraph(HELPS)]
-    return Section("On one page", tuple(blocks))
+    blocks += [Paragraph("Before you approve a release:"), Points(open_points(evidence)), Paragraph(HELPS)]
+    return Section("Summary", tuple(blocks))
 
 
 def verdict_text(evidence: Evidence) -> str:
-    """What a reader may take from the run, in a few sentences."""
+    """Return the privacy status of the run in a few sentences."""
     privacy, config = evidence.privacy, evidence.run.config
     spent = f"ε = {epsilon_text(privacy.epsilon)}, δ = {delta_text(privacy.delta)}"
     if evidence.verdict is Verdict.FAILED:
         faults = " ".join(evidence.check.faults) if evidence.check else ""
-        return f"This tagger is not private, whatever it was set to. {faults}"
+        return f"This model is not private, whatever its settings: the noise check failed. {faults}"
     if evidence.verdict is Verdict.PLAIN:
         return (
-            "This tagger promises no privacy: no noise was added. A sentence that it was trained on may be recognised "
-            "from its weights, and nothing bounds how surely."
+            "This model gives no privacy guarantee: no noise was added. An attacker may recognise a training sentence "
+            "from the weights, and there is no limit on the attacker's certainty."
         )
     if evidence.verdict is Verdict.BROKEN:
-        return f"This tagger promises no privacy, whatever noise was added. {' '.join(privacy.assumptions)}"
+        return f"This model gives no privacy guarantee, although noise was added. {' '.join(privacy.assumptions)}"
+    guarantee = f"Training with these settings guarantees ({spent}) for {privacy.unit}"
     if evidence.shared_alone:
-        seeded = f" The noise comes from seed {config.seed}, which is printed: not even that is protected here."
+        seeded = f" The noise comes from seed {config.seed}, which is public: the shared layers are not protected."
         simulated = evidence.verdict is Verdict.SIMULATED
-        return f"Training in this way keeps ({spent}) for {privacy.unit}. {SHARED_ALONE}{seeded if simulated else ''}"
+        return f"{guarantee}. {SHARED_ALONE}{seeded if simulated else ''}"
     if evidence.verdict is Verdict.SIMULATED:
         return (
-            f"A simulation. Training in this way keeps ({spent}) for {privacy.unit}, but this very tagger is not "
-            f"protected: its noise comes from seed {config.seed}, which is printed. To give a tagger away, train it "
-            "with --noise-source system."
+            f"Simulation only. {guarantee}. But this model is not protected, because its noise comes from seed "
+            f"{config.seed}, which is public. To release a model, train it with --noise-source system."
         )
-    measured = "was measured to be as planned" if evidence.passed else "could not be measured"
-    return f"This tagger keeps ({spent}) for {privacy.unit}. Its noise came from the operating system and {measured}."
+    measured = "matched the plan when measured" if evidence.passed else "could not be measured"
+    return (
+        f"This model guarantees ({spent}) for {privacy.unit}. Its noise came from the operating system and {measured}."
+    )
 
 
 def label(evidence: Evidence) -> tuple[tuple[str, str], ...]:
-    """Eight lines, the same in every report."""
+    """Return the eight lines of the privacy label, the same in every report."""
     privacy, config, made = evidence.privacy, evidence.run.config, evidence.made
-    promised = f"ε = {epsilon_text(privacy.epsilon)}, δ = {delta_text(privacy.delta)}"
-    promised += ", for what platforms share; none for their taggers" if evidence.shared_alone else ""
-    none = "nobody: nothing is promised"
+    guarantee = f"ε = {epsilon_text(privacy.epsilon)}, δ = {delta_text(privacy.delta)}"
+    guarantee += ", for the shared layers; none for the models of the clients" if evidence.shared_alone else ""
+    none = "nothing: there is no privacy guarantee"
     tagger = KINDS[config.tagger.name].title
     return (
         ("Trained on", f"{corpus_title(config.corpus)}, {made.train_sentences:,} sentences; model: {tagger}"),
-        ("Promise", promised if evidence.promises else f"none ({evidence.verdict})"),
-        ("Holds for", f"{privacy.unit} ({privacy.neighbouring})" if evidence.promises else none),
-        (f"Somebody in {SHOWN_PERSON} sentences", _person_text(evidence)),
-        ("Who must be trusted", trusted_text(evidence) if evidence.promises else "everybody who sees the weights"),
-        ("Noise comes from", _noise_text(evidence)),
-        ("Checked here", _checked_text(evidence)),
-        ("Finds", f"{100 * evidence.test.recall:.0f}\u00a0% of the names; F1 {f1_text(evidence.test)}"),
+        ("Privacy guarantee", guarantee if evidence.promises else f"none ({evidence.verdict})"),
+        ("Protected unit", f"{privacy.unit} (adjacency: {privacy.neighbouring})" if evidence.promises else none),
+        (f"Person in {SHOWN_PERSON} sentences", _person_text(evidence)),
+        ("Trusted parties", trusted_text(evidence) if evidence.promises else "everyone who sees the weights"),
+        ("Source of the noise", _noise_text(evidence)),
+        ("Checks", _checked_text(evidence)),
+        ("Utility", f"{100 * evidence.test.recall:.0f}\u00a0% of the entities found; F1 {f1_text(evidence.test)}"),
     )
 
 
 def trusted_text(evidence: Evidence) -> str:
-    """Who must be trusted with what."""
+    """Return the parties that must be trusted, and with which data."""
     if evidence.run.config.federation.central:
-        return "Whoever trains it, with the sentences. Who gets the weights need not be trusted."
+        return "The operator of the training, with the sentences. Recipients of the weights need not be trusted."
     return evidence.run.config.privacy.kind.trusted
 
 
 def _person_text(evidence: Evidence) -> str:
     if not evidence.promises:
-        return "nothing is promised"
+        return "no privacy guarantee"
     if evidence.run.config.privacy.kind.client_level:
-        return "protected with the client that holds all of them"
+        return "protected if one client holds all of these sentences"
     epsilon = evidence.persons.get(SHOWN_PERSON)
-    return "not known" if epsilon is None else f"ε = {epsilon_text(epsilon)}"
+    return "not available" if epsilon is None else f"ε = {epsilon_text(epsilon)}"
 
 
 def _noise_text(evidence: Evidence) -> str:
     config = evidence.run.config
     if not config.privacy.private:
-        return "nowhere: none is added"
+        return "none: no noise is added"
     if config.privacy.noise_source == "system":
-        return "the operating system; its keys were destroyed"
-    return f"seed {config.seed}, which is printed: this very tagger is not protected"
+        return "the operating system; the keys were destroyed after the run"
+    return f"seed {config.seed}, which is public: this model is not protected"
 
 
 def _checked_text(evidence: Evidence) -> str:
-    check, attacked = evidence.check, "attack not measured"
+    check, attack = evidence.check, "no attack measured"
     if evidence.bound is not None:
-        attacked = f"attack measured: at 95 % an ε of at least {evidence.bound:.3g} is lost"
+        attack = f"attack measured: ε is at least {evidence.bound:.3g} (95\u00a0% confidence)"
     elif evidence.audit:
-        attacked = "attack on membership measured"
+        attack = "membership inference measured"
     if check is None:
-        return f"no noise to check; {attacked}"
-    verdict = "FAILED" if check.failed else "passed" if check.passed else "not possible (rounding hides the noise)"
-    return f"noise check {verdict}, {check.steps:,} steps; {attacked}"
+        return f"no noise to check; {attack}"
+    result = "FAILED" if check.failed else "passed" if check.passed else "not possible (rounding hides the noise)"
+    return f"noise check {result}, {check.steps:,} steps; {attack}"
 
 
 def odds_text(evidence: Evidence) -> str:
-    """ε and δ in odds and in words."""
+    """Return the meaning of ε and δ as the success rate of an attacker."""
     privacy = evidence.privacy
     knows = (
-        "and knows every other training sentence"
+        "all other training sentences"
         if not evidence.run.config.privacy.kind.client_level
-        else "and knows what every other client has"
+        else "the data of all other clients"
     )
-    holds = "what the platforms share" if evidence.shared_alone else "the trained weights"
+    holds = "the shared layers" if evidence.shared_alone else "the trained weights"
     return (
-        f"What that means. Somebody who holds {holds} {knows} wants to tell whether {privacy.unit} was "
-        f"there. Guessing is right half of the time. With ε = {epsilon_text(privacy.epsilon)} they are right at most "
-        f"{right_text(privacy.epsilon)} of the time, and δ = {delta_text(privacy.delta)} above it."
+        f"Meaning of this ε: an attacker has {holds} and {knows}. The attacker wants to find out whether "
+        f"{privacy.unit} was in the training data. A random guess is right in half of the cases. With ε = "
+        f"{epsilon_text(privacy.epsilon)} the attacker is right in at most {right_text(privacy.epsilon)} of the cases, "
+        f"plus δ = {delta_text(privacy.delta)}."
     )
 
 
 def good_text(evidence: Evidence) -> str:
-    """Whether that is a good ε, as far as anybody can say."""
+    """Return the classification of ε, with published values for reference."""
     return (
-        f"Is that good? In the tiers of {TIERS_OF} it is {TIERS[tier(evidence.privacy.epsilon)]}. The US census of "
-        "2020 promised ε = 17.14 for its file of persons, Google ε = 0.994 to 13.69 for all that a person typed, Apple "
-        "ε = 4 for each emoji that is donated. Units and δ differ, so these are no scale; sources are under “What "
-        "others promise”."
+        f"Classification: by the tiers of {TIERS_OF} this is {TIERS[tier(evidence.privacy.epsilon)]}. For reference, "
+        "the 2020 US census published ε = 17.14 for its persons file. Google reports ε = 0.994 to 13.69 for all text "
+        "typed by one user, and Apple ε = 4 for each donated emoji. Protected units and δ differ, so these values are "
+        "not directly comparable. Sources are under “Published values of ε”."
     )
 
 
 def open_points(evidence: Evidence) -> tuple[str, ...]:
-    """What the reader should not overlook."""
+    """Return the limitations that the reader must not overlook."""
     if not evidence.promises:
         return (
-            "Treat the weights like the training sentences themselves: whoever may not see these may not have those.",
-            "The scores below say how well it finds names, nothing about privacy.",
+            "Protect the weights like the training sentences: give them only to persons who may see these sentences.",
+            "The scores below measure how well the model finds entities. They do not measure privacy.",
         )
     missed = sum(counts.gold - counts.correct for counts in evidence.test.strict.values())
-    found = [
+    points = [
         *([SHARED_ALONE] if evidence.shared_alone else []),
-        f"Of {evidence.test.names:,} names in the test part it misses {missed:,}: as a redactor it would leave them.",
+        f"Of {evidence.test.names:,} entities in the test set the model misses {missed:,}. Used for redaction, it "
+        "would leave these entities in the text.",
         *_person_points(evidence),
     ]
     others = evidence.others
     if others.private or others.plain:
-        found.append(
-            f"{others.private + others.plain:,} other finished runs on the same corpus are known here. ε is that of "
-            "this one alone."
+        points.append(
+            f"This installation has {others.private + others.plain:,} other finished runs on the same corpus. ε covers "
+            "this run only."
         )
     if evidence.audit is None:
-        found.append("What can really be told from the weights was not measured; the command that does is below.")
+        points.append("No attack on the weights was measured. The command that measures one is below.")
     elif evidence.contradicted:
-        found.append("A measured attack contradicts the promise: see “Measured attacks”.")
-    unclaimed = sum(each.held is Held.NOT for each in rows(evidence))
-    found.append(f"{unclaimed} of the assumptions below are not claimed: read them before relying on ε.")
-    return tuple(found)
+        points.append("A measured attack contradicts the privacy guarantee: see “Measured attacks”.")
+    unclaimed = sum(row.held is Held.NOT for row in rows(evidence))
+    points.append(f"{unclaimed} of the assumptions below are not claimed. Read them before you rely on ε.")
+    return tuple(points)
 
 
 def _person_points(evidence: Evidence) -> list[str]:
@@ -188,8 +192,11 @@ def _person_points(evidence: Evidence) -> list[str]:
         return []
     size = evidence.longest_document or max(evidence.persons)
     epsilon = evidence.persons.get(size, math.inf)
-    what = f"the longest document ({size:,} sentences)" if evidence.longest_document else f"{size:,} sentences"
+    where = (
+        f"every sentence of the longest document ({size:,} sentences)"
+        if evidence.longest_document
+        else f"{size:,} sentences"
+    )
     return [
-        f"It protects a sentence, not a person. Somebody who is named all through {what} has ε = "
-        f"{epsilon_text(epsilon)}."
+        f"The guarantee protects a sentence, not a person. For a person named in {where}, ε = {epsilon_text(epsilon)}."
     ]

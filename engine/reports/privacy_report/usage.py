@@ -1,4 +1,4 @@
-"""What the tagger is good for, what happens to the data, and where all of it comes from."""
+"""The report's sections on utility, data handling, searches and provenance."""
 
 import json
 
@@ -15,11 +15,16 @@ from engine.reports.privacy_report.evidence import Evidence
 from engine.reports.scores import f1_text
 from engine.reports.tuning import study_cost, study_origin
 
+BY_TYPE = "Test set entities by type"
+"""Title of the table of entity types."""
+BY_CLIENT = "Scores by client"
+"""Title of the table of clients."""
+
 
 def utility(evidence: Evidence) -> Section:
-    """How many names are found, type by type, and what is missed."""
+    """Return the section on the scores, type by type, and on the missed entities."""
     test = evidence.test
-    head = f"On the test part: F1 {f1_text(test)}, precision {test.precision:.3f}, recall {test.recall:.3f}."
+    head = f"On the test set: F1 {f1_text(test)}, precision {test.precision:.3f}, recall {test.recall:.3f}."
     if evidence.reference and evidence.run.config.privacy.private:
         head += f" Without privacy: F1 {evidence.reference.f1:.2f}."
     blocks: list[Block] = [Paragraph(head)]
@@ -27,15 +32,15 @@ def utility(evidence: Evidence) -> Section:
         spread = evidence.seeds
         blocks.append(
             Paragraph(
-                f"This setting over {spread.f1.number} seeds: F1 {spread.f1.text}, recall {spread.recall.text}; mean ± "
-                "standard deviation. Each run is a release of its own."
+                f"The same settings over {spread.f1.number} seeds (mean ± standard deviation): F1 {spread.f1.text}, "
+                f"recall {spread.recall.text}. Each of these runs has its own ε; several releases must be composed."
             )
         )
     if test.recall == 0:
-        blocks.append(Paragraph("It finds no name at all.", warning=True))
-    blocks.append(_by_type("Names of each type, in the test part", test))
+        blocks.append(Paragraph("The model finds no entity.", warning=True))
+    blocks.append(_by_type(BY_TYPE, test))
     blocks += [_platforms(evidence)] if evidence.last.platforms else []
-    return Section("What it is good for, and what it misses", tuple(blocks))
+    return Section("Utility and missed entities", tuple(blocks))
 
 
 def _by_type(title: str, scores: EntityScores) -> Table:
@@ -46,85 +51,90 @@ def _by_type(title: str, scores: EntityScores) -> Table:
         wrong = counts.predicted - counts.correct
         numbers = (f"{counts.gold:,}", f"{counts.correct:,}", f"{missed:,}{share}", f"{wrong:,}")
         lines.append((name, *numbers, f"{counts.ratios.f1:.3f}"))
-    return Table(title, ("Type", "There", "Found", "Missed", "Wrongly marked", "F1"), tuple(lines))
+    return Table(title, ("Type", "Entities", "Found", "Missed", "False positives", "F1"), tuple(lines))
 
 
 def _platforms(evidence: Evidence) -> Table:
     lines = []
-    for each in evidence.last.platforms:
-        check = each.noise_check
-        said = "none" if check is None else "failed" if check.failed else "passed" if check.passed else "not possible"
-        scores = each.test or each.scores
-        epsilon = epsilon_text(each.privacy.epsilon) if evidence.promises else "none"
-        lines.append((corpus_title(each.name), epsilon, said, f"{scores.recall:.3f}", f"{scores.f1:.3f}"))
-    return Table("Each platform by itself", ("Platform", "ε", "Noise check", "Recall", "F1"), tuple(lines))
+    for client in evidence.last.platforms:
+        check = client.noise_check
+        result = "none" if check is None else "failed" if check.failed else "passed" if check.passed else "not possible"
+        scores = client.test or client.scores
+        epsilon = epsilon_text(client.privacy.epsilon) if evidence.promises else "none"
+        lines.append((corpus_title(client.name), epsilon, result, f"{scores.recall:.3f}", f"{scores.f1:.3f}"))
+    return Table(BY_CLIENT, ("Client (silo)", "ε", "Noise check", "Recall", "F1"), tuple(lines))
 
 
 def handling(evidence: Evidence) -> Section:
-    """What happens to the data."""
+    """Return the section on data handling."""
     config, made = evidence.run.config, evidence.made
     items = [
-        "A run records counts, losses, gradient norms and scores; no sentence and no name stands in it or in this "
-        "report.",
-        "Losses and gradient norms of the training part, and scores of the validation part, are shown without noise.",
-        f"Raw data lie where the corpus lies, for whoever may read those files; SHA-256 of what was read: "
-        f"{made.corpus_checksum}.",
+        "The record of a run holds counts, losses, gradient norms and scores. Neither the record nor this report holds "
+        "sentences or names from the data.",
+        "Training losses, gradient norms and validation scores are shown without noise.",
+        "The raw data stay in the corpus files; the permissions of these files decide who can read them. SHA-256 of "
+        f"the data read: {made.corpus_checksum}.",
     ]
-    if any(each.synthetic for each in evidence.trained_on):
-        items.append("The embedded corpus is made up by a program: nobody real is in it.")
+    if any(corpus.synthetic for corpus in evidence.trained_on):
+        items.append("The built-in corpus is synthetic and contains no data on real persons.")
     if config.federation.clients > 1:
-        items.append("Clients are simulated on one machine, which sees the sentences of all of them.")
+        items.append("The clients are simulated on one machine, which has access to the sentences of all clients.")
     if config.privacy.noise_source == "system":
-        items.append("The keys of noise and samples were destroyed when the run ended.")
-    items.append("How long raw data are kept, who may see them and why they were collected is not known here.")
+        items.append("The keys of the noise and of the sampling were destroyed at the end of the run.")
+    items.append(
+        "This program has no information on the retention period, the access rights and the purpose of the raw data."
+    )
     return Section("Data handling", (Points(tuple(items)),))
 
 
 def searches(evidence: Evidence) -> Section:
-    """Which searches and other runs are known."""
+    """Return the section on hyperparameter searches and other runs."""
     blocks: list[Block] = [Paragraph(others_text(evidence))]
     for study in evidence.studies:
-        told = f"{len(study.trials):,} recipes were tried on {corpus_title(study.development)}"
-        blocks.append(Paragraph(f"Search “{study.name}”: {told}. {study_cost(study)} {study_origin(study)}"))
+        trials = f"{len(study.trials):,} trials on {corpus_title(study.development)}"
+        blocks.append(Paragraph(f"Search “{study.name}”: {trials}. {study_cost(study)} {study_origin(study)}"))
     if not evidence.studies:
         blocks.append(
             Paragraph(
-                "No search for this recipe is known here. If settings were chosen elsewhere by trying them on the same "
-                "sentences, ε does not count that."
+                "This installation has no search for these settings. If other trials on the same sentences led to "
+                "these settings, ε does not cover those trials."
             )
         )
-    return Section("Searches", tuple(blocks))
+    return Section("Hyperparameter searches", tuple(blocks))
 
 
 def answered(evidence: Evidence) -> Section:
-    """The questions of NIST SP 800-226."""
-    every = nist_sp800_226.answers(evidence)
-    lines = tuple((each.section, each.question, str(each.held), each.why) for each in every)
-    table = Table(f"{len(every)} questions", ("", "Question", "Answer", "Why"), lines)
-    return Section("The questions of NIST SP 800-226", (Paragraph(nist_sp800_226.SOURCE), table))
+    """Return the section with the answers to the questions of NIST SP 800-226."""
+    answers = nist_sp800_226.answers(evidence)
+    lines = tuple((answer.section, answer.question, str(answer.held), answer.why) for answer in answers)
+    table = Table(f"{len(answers)} questions", ("Section", "Question", "Status", "Answer"), lines)
+    return Section("Evaluation by NIST SP 800-226", (Paragraph(nist_sp800_226.SOURCE), table))
 
 
 def provenance(evidence: Evidence) -> Section:
-    """How it came about, and the command that makes it again."""
+    """Return the section on the provenance of the run, with the command that reruns it."""
     run, made, config = evidence.run, evidence.made, evidence.run.config
     facts = [
         ("Run", run.run_id),
         ("Computed", f"{made.created}, {made.wall_seconds:.0f} s on {made.machine}"),
-        ("Engine", made.engine_version + (f", not today's {engine_version(config)}" if engine_of(run) else "")),
+        ("Engine", made.engine_version + (f" (outdated; current: {engine_version(config)})" if engine_of(run) else "")),
         ("Commit", made.commit),
         ("Corpus, SHA-256", made.corpus_checksum),
         ("Word vectors", made.vectors),
-        ("Seed", f"{config.seed}" + ("" if made.noise_source == "seeded" else "; noise and samples have secret keys")),
-        ("Computed again", evidence.again or "not here"),
+        ("Seed", f"{config.seed}" + ("" if made.noise_source == "seeded" else "; noise and sampling use secret keys")),
+        ("Rerun", evidence.again or "none in this installation"),
     ]
     settings = tuple((name, _value_text(value)) for name, value in config.flat().items() if name != "corpus")
     blocks: list[Block] = [
-        Facts("Where it comes from", tuple(facts)),
-        Code("The command that makes it again", command_line(config)),
+        Facts("Provenance of the run", tuple(facts)),
+        Code("Command to rerun it", command_line(config)),
         Facts("All settings", (("corpus", config.corpus.replace(JOIN, f" {JOIN.strip()} ")), *settings)),
     ]
     if config.privacy.noise_source == "system" and config.privacy.private:
-        blocks.insert(2, Paragraph("With new keys: the same promise, but other draws and another tagger."))
+        blocks.insert(
+            2,
+            Paragraph("A rerun uses new keys. It has the same privacy guarantee, but other random draws and weights."),
+        )
     return Section("Provenance", tuple(blocks))
 
 

@@ -200,7 +200,7 @@ def test_simulate_warns_of_sentences_that_features_were_fitted_on(shell, service
     fitted = [sentence.tokens for sentence in (*sentences.train[:44], *sentences.test[:500])]
     monkeypatch.setattr(contamination, "fitted_on", lambda part: contamination.checksums(fitted))
     line = next(line for line in shell("corpora")[1].splitlines() if line.startswith("synthetic"))
-    assert "no ε holds with these" in line
+    assert "no ε is valid" in line
     rows = {row["name"]: row for row in json.loads(shell("corpora", "--json")[1])}
     fitted_on = rows["synthetic"]["fitted_on"]
     assert 0.01 <= fitted_on["train"]["share"] < 0.02

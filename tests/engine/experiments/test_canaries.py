@@ -22,7 +22,7 @@ from tests.engine.privacy.runs_to_sabotage import central
 SECRETS = Secrets.seeded(0, "canaries")
 
 
-def test_directions_have_length_one_and_are_at_right_angles() -> None:
+def test_directions_are_orthonormal() -> None:
     found = Directions(7, 100, SECRETS)
     each = np.zeros((7, 100))
     for number, vector in enumerate(each):
@@ -31,19 +31,19 @@ def test_directions_have_length_one_and_are_at_right_angles() -> None:
     np.testing.assert_allclose([found.project(vector) for vector in each], np.eye(7), atol=1e-12)
 
 
-def test_who_is_in_is_a_fair_coin_and_another_in_another_run() -> None:
+def test_members_are_fair_coins_and_differ_between_runs() -> None:
     members = Directions(10_000, 10_000, SECRETS).members
     assert abs(members.mean() - 0.5) < 0.025
     assert not np.array_equal(members, Directions(10_000, 10_000, Secrets.seeded(1, "canaries")).members)
 
 
 @pytest.mark.parametrize("number", [0, 101])
-def test_more_canaries_than_weights_have_no_directions(number: int) -> None:
+def test_directions_refuses_more_canaries_than_weights(number: int) -> None:
     with pytest.raises(InvalidConfig, match=rf"canaries={number},.* 1 to 100\b"):
         Directions(number, 100, SECRETS)
 
 
-def test_a_back_end_with_canaries_gives_sentences_what_they_had_and_clips_canaries() -> None:
+def test_canary_backend_keeps_sentences_and_clips_canaries() -> None:
     run = central("linear-1024")
     directions = Directions(50, run.weights.size, SECRETS)
     there, out = np.flatnonzero(directions.members)[:2], np.flatnonzero(~directions.members)[:1]
@@ -77,7 +77,7 @@ def here(trained_settings) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_an_honest_run_is_not_contradicted_and_something_is_told(seed: int) -> None:
+def test_a_correct_run_is_not_contradicted_and_has_a_positive_bound(seed: int) -> None:
     found = measured(seed=seed)
     assert not found.contradicted
     assert not found.check_failed
@@ -95,7 +95,7 @@ def test_a_broken_run_is_contradicted(wrong: Callable[[DPSGD], None]) -> None:
     assert found.check_failed, "the noise check finds it too"
 
 
-def test_without_noise_everything_is_told() -> None:
+def test_without_noise_all_guesses_are_right() -> None:
     found = measured(number=300, noise_multiplier=0.0, clip_norm=None)
     assert found.claimed == np.inf
     assert found.bound > 2
@@ -104,7 +104,7 @@ def test_without_noise_everything_is_told() -> None:
     assert not found.contradicted
 
 
-def test_of_fixed_batches_what_is_promised_is_claimed_and_no_bound_supposes_draws() -> None:
+def test_shuffled_batches_have_no_bound_that_assumes_poisson_sampling() -> None:
     """A Gaussian mechanism of sensitivity √(5E)·C over E epochs (Balle and Wang 2018), not steps that draw."""
     found = measured(number=100, sampling="shuffle", epochs=2.0)
     sigma = SimulationConfig.from_flat(SETTING).privacy.noise_multiplier
@@ -116,7 +116,7 @@ def test_of_fixed_batches_what_is_promised_is_claimed_and_no_bound_supposes_draw
 @pytest.mark.parametrize(
     ("changes", "words"), [({"clients": 3}, "clients=3"), ({"clipping": "per-layer"}, "clipping='per-layer'")]
 )
-def test_what_has_no_canaries_is_told(changes: dict[str, object], words: str) -> None:
+def test_unsupported_configurations_are_refused(changes: dict[str, object], words: str) -> None:
     with pytest.raises(InvalidConfig, match=words):
         measured(**changes)
 
@@ -127,7 +127,7 @@ def test_a_run_with_canaries_is_stored_nowhere(trained_settings) -> None:
     assert not (trained_settings.home / "models").exists()
 
 
-def test_made_up_sentences_have_words_of_one_and_two_names(trained_settings) -> None:
+def test_made_up_sentences_have_words_of_one_sentence_and_two_entities(trained_settings) -> None:
     (side,) = prepare(SimulationConfig(), trained_settings).sides
     train, tags = side.encoded.train, side.encoded.tags
     made, places = canaries.made_up(train, 40, tags, np.random.default_rng(0))
@@ -143,7 +143,7 @@ def test_made_up_sentences_have_words_of_one_and_two_names(trained_settings) -> 
         canaries.made_up(subset(train, np.array([train.lengths.argmin()])), 3, ("O",), np.random.default_rng(0))
 
 
-def test_sentences_that_are_not_in_have_no_gradient() -> None:
+def test_excluded_sentences_have_no_gradient() -> None:
     run = central("linear-1024")
     members = np.array([True, False] * 25)
     there = np.concatenate([np.arange(30), 3950 + np.flatnonzero(members)])
@@ -156,7 +156,7 @@ def test_sentences_that_are_not_in_have_no_gradient() -> None:
     assert not nothing.any()
 
 
-def test_who_has_the_tagger_tells_more_the_less_noise_there_is() -> None:
+def test_black_box_bound_rises_with_less_noise() -> None:
     """Made-up sentences are learned where nothing hinders it, and hardly where noise does."""
     options = {"number": 600, "epochs": 12.0, "kind": "sentences"}
     free = measured(noise_multiplier=0.0, clip_norm=None, **options)
@@ -176,6 +176,6 @@ def test_a_tagger_of_several_layers_has_canaries_too(kind: str) -> None:
     assert measured(number=300, kind=kind, **small).canaries == 300
 
 
-def test_a_kind_that_is_not_known_is_told() -> None:
+def test_unknown_kind_is_refused() -> None:
     with pytest.raises(InvalidConfig, match="kind='words'"):
         measured(kind="words")

@@ -1,4 +1,4 @@
-"""The variants change what they say, cost no more than the setting that they mend, and the noise walk is what it is."""
+"""Variants change only the named fields, fixes spend no more ε, and the noise walk matches its formula."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def epsilon(config: SimulationConfig) -> float:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_a_mend_costs_no_more_and_all_of_what_it_may(question) -> None:
+def test_a_fix_has_the_smallest_sigma_within_the_epsilon_of_the_paper_settings(question) -> None:
     variants = QUESTIONS[question]()
     base = next(each.config for each in variants if each.name == "σ = 1")
     allowed = epsilon(base)
@@ -42,7 +42,7 @@ def test_a_mend_costs_no_more_and_all_of_what_it_may(question) -> None:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_variants_have_their_kinds_and_differ_from_each_other(question) -> None:
+def test_variants_have_types_and_differ(question) -> None:
     variants = QUESTIONS[question]("synthetic")
     assert len({each.config for each in variants}) == len(variants)
     assert {each.kind for each in variants} == {BASE, MEND, WHAT_IF}
@@ -51,7 +51,7 @@ def test_variants_have_their_kinds_and_differ_from_each_other(question) -> None:
     assert all(not each.config.privacy.private and each.kind == WHAT_IF for each in off)
 
 
-def test_a_mend_changes_what_it_says_and_nothing_else() -> None:
+def test_a_fix_changes_only_the_fields_it_names() -> None:
     base, *_ = (each for each in diagnosis.crf() if each.name == "σ = 1")
     for each in diagnosis.crf():
         if each.kind == MEND and each.group == base.group:
@@ -91,9 +91,9 @@ def test_the_noise_walk_is_that_of_averaged_noisy_steps(clients, rounds) -> None
     "fields",
     [{"optimiser": "adam"}, {"clients": 3, "mechanism": "local"}, {"clients": 3, "participants": 2}],
 )
-def test_where_the_walk_is_not_that_simple_none_is_given(fields) -> None:
+def test_noise_walk_is_none_where_the_formula_does_not_apply(fields) -> None:
     assert diagnosis.noise_walk(SimulationConfig.from_flat(fields), 10) is None
 
 
-def test_without_noise_nothing_walks() -> None:
+def test_noise_walk_is_zero_without_noise() -> None:
     assert diagnosis.noise_walk(SimulationConfig(privacy=PrivacyConfig(noise_multiplier=0.0)), 10) == 0.0

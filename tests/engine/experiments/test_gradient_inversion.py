@@ -1,4 +1,4 @@
-"""A curious server on small federations of the embedded corpus: it reads what no noise hides, and nothing else."""
+"""Gradient inversion by an honest-but-curious server on small federations of the built-in corpus."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def found(tmp_path_factory):
     return gradient_inversion.measure(config_of(noise_multiplier=1.0), settings)
 
 
-def test_without_noise_the_words_of_small_clients_are_read(found):
+def test_without_noise_words_of_small_clients_are_reconstructed(found):
     first = found.readings[0]
     assert (found.clients, found.steps, found.sums) == (3, 3, False)
     assert 1 < found.claimed < 50
@@ -34,7 +34,7 @@ def test_without_noise_the_words_of_small_clients_are_read(found):
     assert first.recall == pytest.approx(0.75, abs=0.12)
 
 
-def test_usual_noise_leaves_frequent_words(found):
+def test_usual_noise_leaves_only_frequent_words(found):
     last = found.readings[-1]
     assert last.noise_multiplier == 1.0
     assert not last.by_message
@@ -43,7 +43,7 @@ def test_usual_noise_leaves_frequent_words(found):
     assert all(part in said for part in ("first messages", "3 clients", "11 sentences each"))
 
 
-def test_who_adds_the_noise_after_reading_reads_all(settings):
+def test_server_side_noise_does_not_stop_the_server(settings):
     """DP-FedAvg: the server sees each update before it adds any noise."""
     found = gradient_inversion.measure(config_of(noise_multiplier=2.0, mechanism="dp-fedavg"), settings)
     (only,) = found.readings
@@ -52,13 +52,13 @@ def test_who_adds_the_noise_after_reading_reads_all(settings):
     assert only.precision > 0.95
 
 
-def test_noise_of_a_whole_client_hides_all(settings):
+def test_client_level_noise_stops_the_server(settings):
     found = gradient_inversion.measure(config_of(noise_multiplier=2.0, mechanism="local"), settings)
     assert found.readings[0].by_message
     assert not found.readings[-1].by_message
 
 
-def test_of_a_secure_sum_the_sum_alone_is_read(settings):
+def test_secure_aggregation_exposes_only_the_sum(settings):
     found = gradient_inversion.measure(
         config_of(
             clients=20, noise_multiplier=2.0, mechanism="secure-sum", training=TrainingConfig(epochs=1, batch_size=64)
@@ -70,10 +70,10 @@ def test_of_a_secure_sum_the_sum_alone_is_read(settings):
     assert not found.readings[-1].by_message, "of twenty clients with 220 sentences each"
 
 
-def test_an_audit_of_a_federation_reads_messages(settings):
+def test_audit_of_a_federated_run_inverts_messages(settings):
     found = audits.audit(config_of(clients=100, noise_multiplier=1.0), settings, 0, command="")
     assert found.server
-    assert audit_text(found).startswith("A curious server")
+    assert audit_text(found).startswith("Honest-but-curious server")
     central = SimulationConfig(features="vectors", privacy=PrivacyConfig(noise_multiplier=1.0))
     assert audits.audit(central, settings, 0, command="").server is None
 
@@ -81,11 +81,11 @@ def test_an_audit_of_a_federation_reads_messages(settings):
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        (SimulationConfig(), "clients=1: to read words in messages, expected more than 1"),
+        (SimulationConfig(), "clients=1; gradient inversion expects more than 1"),
         (config_of(training=TrainingConfig(optimiser="adam", learning_rate=0.01)), "optimiser='adam'"),
         (SimulationConfig(features="contextual", federation=FederationConfig(clients=2)), "features='contextual'"),
     ],
 )
-def test_what_is_not_for_this_attack_is_refused(config, words):
+def test_refuse_names_unsupported_settings(config, words):
     with pytest.raises(InvalidConfig, match=words):
         gradient_inversion.refuse(config)

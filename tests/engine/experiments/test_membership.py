@@ -43,7 +43,7 @@ def known(trained_settings) -> membership.Known:
     return TRAINED[0]
 
 
-def test_each_model_is_trained_on_a_half_of_its_own(known):
+def test_each_model_is_trained_on_its_own_random_half(known):
     each = known.inside.sum(1)
     assert (each == each[0]).all()
     assert each[0] == pytest.approx(0.1 * known.phi.shape[1], abs=1)
@@ -52,14 +52,14 @@ def test_each_model_is_trained_on_a_half_of_its_own(known):
     assert set().union(*known.types) == {"DATE", "LOC", "ORG", "PER"}
 
 
-def test_what_is_claimed_is_the_largest_epsilon_of_all_models(trained_settings, monkeypatch):
+def test_claimed_epsilon_is_the_maximum_over_models(trained_settings, monkeypatch):
     """Clients of one half may have fewer sentences than those of another."""
     found = iter([1.0, 3.0, 2.0, 2.0])
     monkeypatch.setattr(membership, "privacy_spent", lambda *_: PrivacySpent(epsilon=next(found), delta=1e-5))
     assert membership.train(config(epochs=1.0), trained_settings, 3).claimed == 3.0
 
 
-def test_a_tagger_without_noise_betrays_its_sentences(known):
+def test_membership_inference_succeeds_without_noise(known):
     found = membership.infer(known)
     assert found.models == 6
     assert found.references == 5
@@ -79,7 +79,7 @@ def test_a_tagger_without_noise_betrays_its_sentences(known):
     assert [apart for _, apart in found.at_risk] == sorted((apart for _, apart in found.at_risk), reverse=True)
 
 
-def test_noise_hides_them(known, trained_settings):
+def test_membership_inference_fails_with_noise(known, trained_settings):
     private = membership.train(config(noise_multiplier=6.0, clip_norm=0.1), trained_settings, 5)
     assert private.claimed < 2
     found = membership.infer(private)
@@ -89,13 +89,13 @@ def test_noise_hides_them(known, trained_settings):
     assert (np.array(found.strongest.caught) <= allowed(rates, private.claimed, private.delta) + noise).all()
 
 
-def test_who_holds_which_sentence_is_known_of_clients(trained_settings):
+def test_known_names_the_client_of_each_sentence(trained_settings):
     found = membership.train(config(clients=3, rounds=2, epochs=2.0), trained_settings, 3)
     assert set(found.client[0]) == {-1, 0, 1, 2}
     assert set(membership.infer(found).by_client) == {"1", "2", "3"}
 
 
-def test_a_kept_tagger_is_attacked_with_references_without_the_sentence(trained_settings):
+def test_a_saved_model_is_attacked_with_shadow_models_without_the_sentence(trained_settings):
     """It learned from the whole share that its configuration says, its references from half of everything."""
     whole = config(data_fraction=1.0, epochs=8.0)
     prepared = prepare(whole, trained_settings)
@@ -123,7 +123,7 @@ def test_a_kept_tagger_is_attacked_with_references_without_the_sentence(trained_
 
 
 def test_scores_are_of_the_target_and_no_other(known):
-    """A target that is told to be another's is told badly: inside and phi belong together."""
+    """A wrong target gives bad results: inside and phi must match."""
     right = area(bayes(known.phi, known.inside, 0), known.inside[0])
     wrong = area(bayes(known.phi, known.inside, 0), known.inside[1])
     assert right > wrong + 0.03
@@ -141,7 +141,7 @@ def test_losses_are_those_of_the_sentence_alone(trained_settings):
 
 
 @pytest.mark.parametrize("number", [2, 257])
-def test_too_few_or_too_many_references_are_named(number, trained_settings):
+def test_references_out_of_range_are_refused(number, trained_settings):
     with pytest.raises(InvalidConfig, match=rf"references={number},.* 3 to 256\b"):
         membership.train(config(), trained_settings, number)
 

@@ -60,7 +60,7 @@ def made(
     delta: float = 1e-5,
     **fields: object,
 ) -> tuple[Run, RoundRecord]:
-    """A finished run and its last record. ε is said by whoever makes it up, as σ = 1 ÷ ε where no other is given."""
+    """A finished run and its last record. ε is given by the caller, with σ = 1 ÷ ε by default."""
     private = not math.isinf(epsilon)
     fields = {"noise_multiplier": 1 / epsilon if private else 0.0, "delta": delta, "seed": seed} | fields
     config = SimulationConfig.from_flat(fields)
@@ -109,12 +109,12 @@ def grade_by_hand(values: list[float], at_least: float) -> EvidenceLevel:
     """With SciPy's own interval."""
     mean = statistics.fmean(values)
     if len(values) == 1:
-        return EvidenceLevel.ONCE if mean >= at_least else EvidenceLevel.MISSED
+        return EvidenceLevel.SINGLE_RUN if mean >= at_least else EvidenceLevel.BELOW
     error = statistics.stdev(values) / math.sqrt(len(values))
     low, high = stats.t.interval(0.95, len(values) - 1, mean, error) if error else (mean, mean)
     if mean >= at_least:
-        return EvidenceLevel.SURELY if low >= at_least else EvidenceLevel.PROBABLY
-    return EvidenceLevel.NOT_EXCLUDED if high >= at_least else EvidenceLevel.MISSED
+        return EvidenceLevel.SIGNIFICANT if low >= at_least else EvidenceLevel.MEAN_ABOVE
+    return EvidenceLevel.POSSIBLE if high >= at_least else EvidenceLevel.BELOW
 
 
 @trials(max_examples=60, deadline=None)
@@ -137,7 +137,7 @@ def test_exactly_the_settings_of_a_brute_force_filter(drawn, per, every, epsilon
         mine = (two_digits(spent), two_digits(took), min(grades))
         if (
             spent < math.inf
-            and min(grades) >= EvidenceLevel.ONCE
+            and min(grades) >= EvidenceLevel.SINGLE_RUN
             and spent <= (epsilon or 9)
             and took <= (seconds or 99)
         ):
@@ -160,14 +160,14 @@ def test_exactly_the_settings_of_a_brute_force_filter(drawn, per, every, epsilon
 def test_the_grades() -> None:
     found = [made(value, epsilon=1.0, seed=seed) for seed, value in enumerate((0.79, 0.81, 0.82))]
     for at_least, grade in (
-        (0.70, EvidenceLevel.SURELY),
-        (0.80, EvidenceLevel.PROBABLY),
-        (0.81, EvidenceLevel.NOT_EXCLUDED),
-        (0.90, EvidenceLevel.MISSED),
+        (0.70, EvidenceLevel.SIGNIFICANT),
+        (0.80, EvidenceLevel.MEAN_ABOVE),
+        (0.81, EvidenceLevel.POSSIBLE),
+        (0.90, EvidenceLevel.BELOW),
     ):
         (judged,) = answered(found, thresholds=f1(at_least)).compared
         assert judged.grade == grade
-    assert answered(found[:1], thresholds=f1(0.79)).best[0].grade == EvidenceLevel.ONCE
+    assert answered(found[:1], thresholds=f1(0.79)).best[0].grade == EvidenceLevel.SINGLE_RUN
     (judged,) = answered(found, thresholds=f1(0.81)).compared
     assert judged.hits == 2
     assert judged.margin == pytest.approx((0.79 + 0.81 + 0.82) / 3 - 0.81)
@@ -274,12 +274,12 @@ def test_empty_stores_one_run_and_runs_without_noise() -> None:
         ({}, "the target is empty"),
         ({"epsilon": 0.0}, "epsilon=0.0"),
         ({"seconds": math.nan}, "seconds=nan"),
-        ({"thresholds": f1(0.5) * 2}, "asked for twice"),
+        ({"thresholds": f1(0.5) * 2}, "given twice"),
         ({"epsilon": 1.0, "clients": 0}, "clients=0"),
         ({"epsilon": 1.0, "delta": 1.0}, "delta=1.0"),
     ],
 )
-def test_a_target_that_cannot_be_is_refused_with_its_value(fields, word) -> None:
+def test_an_invalid_target_is_refused_with_its_value(fields, word) -> None:
     with pytest.raises(InvalidConfig, match=word):
         target(**fields)
 
@@ -376,7 +376,7 @@ def test_a_band_says_nothing_where_there_is_one_run_and_widens_where_intervals_c
 
 
 def test_the_error_of_the_fit_is_that_of_predicting_new_means() -> None:
-    """Held against the true error of predicting a fresh mean at each inner place, from curves through the others."""
+    """Compared with the true error of predicting a fresh mean at each inner place, from curves through the others."""
     random = np.random.default_rng(3)
     said, true = [], []
     for _ in range(400):

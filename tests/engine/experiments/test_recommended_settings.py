@@ -1,4 +1,4 @@
-"""Each rung adds one choice, and all of them keep the promise."""
+"""Each ablation step adds one change at the same ε."""
 
 import dataclasses
 import math
@@ -18,13 +18,13 @@ CORPORA = {"conll2003": 14_041, "synthetic": synthetic.SIZES["train"]}
 
 @pytest.mark.parametrize("corpus", CORPORA)
 @pytest.mark.parametrize("number", [0, 1, len(RUNGS) - 1])
-def test_noise_is_the_least_that_keeps_the_promise(corpus, number) -> None:
+def test_sigma_is_the_smallest_within_epsilon(corpus, number) -> None:
     config = recommended_settings.recipe_step(number, corpus, CORPORA[corpus], 3.0)
     assert recommended_settings.found_noise(config, CORPORA[corpus], 3.0) == config.privacy.noise_multiplier
 
 
 @pytest.mark.parametrize("clients", recommended_settings.CLIENTS)
-def test_each_client_of_a_federation_pays_no_more_than_the_whole_epsilon(clients) -> None:
+def test_each_client_spends_at_most_epsilon(clients) -> None:
     for rounds in recommended_settings.ROUNDS:
         config = recommended_settings.federated("conll2003", 14_041, clients, rounds, 3.0)
         assert config.federation.clients == clients
@@ -36,7 +36,7 @@ def test_each_client_of_a_federation_pays_no_more_than_the_whole_epsilon(clients
         assert plan.batch_size <= shard / 3
 
 
-def test_known_noise_has_what_the_ladder_and_the_federation_ask_for() -> None:
+def test_table_of_sigma_covers_the_ablation_and_the_federation() -> None:
     for corpus, sentences in CORPORA.items():
         for number in range(len(RUNGS)):
             training = recommended_settings.recipe_step(number, corpus, sentences, 1.0).training

@@ -1,4 +1,4 @@
-"""What is said to leave a platform is what its tagger shares."""
+"""The reported shared layers are those that the tagger shares."""
 
 from dataclasses import replace
 
@@ -46,14 +46,14 @@ def test_taggers_in_context_are_counted_too(tagger: str) -> None:
     assert few[-1].weights < many[-1].weights
 
 
-def test_a_part_that_is_not_there_is_refused() -> None:
+def test_parts_refuses_an_unknown_part() -> None:
     config = fedner_2020.live(["ade", "psytar"], fedner_2020.SMALL, "lstm", fedner_2020.NOBODY)
     with pytest.raises(InvalidConfig, match="shared='lstm'"):
         shared_parameters.parts(config, [("A",), ("B",)])
 
 
 @pytest.mark.parametrize(("tagger", "weights"), [(fedner_2020.SMALL, 78_908), (fedner_2020.TAGGER, 1_183_480)])
-def test_who_shares_everything_sends_scores_of_the_entity_types_of_all(tagger: str, weights: int) -> None:
+def test_shared_scores_have_the_entity_types_of_all_clients(tagger: str, weights: int) -> None:
     """ADE has three, PsyTAR four, BC5CDR two, and no two of them are called the same."""
     config = fedner_2020.live(list(fedner_2020.PLATFORMS), tagger, ",".join(splits_of(tagger)), fedner_2020.NOBODY)
     types = [NAMED[name].entity_types for name in fedner_2020.PLATFORMS]

@@ -24,7 +24,7 @@ def test_the_spread_is_that_of_a_sample() -> None:
     assert found.text == "0.500 ± 0.361"
 
 
-def test_a_single_seed_says_nothing_of_its_spread() -> None:
+def test_a_single_seed_has_no_standard_deviation() -> None:
     found = spread([0.25])
     assert (found.mean, found.sd, found.known_sd) == (0.25, 0.0, None)
     assert found.text == "0.250"
@@ -48,7 +48,7 @@ SETTINGS = st.lists(st.tuples(st.floats(0, 10), st.floats(0, 1)), max_size=12)
 
 
 @given(SETTINGS)
-def test_what_is_left_out_of_the_frontier_is_beaten_and_what_is_on_it_is_not(found: list[tuple[float, float]]) -> None:
+def test_pareto_front_has_exactly_the_optimal_items(found: list[tuple[float, float]]) -> None:
     best = pareto_front(found, epsilon=itemgetter(0), f1=itemgetter(1))
     assert best == sorted(best)
     for epsilon, f1 in best:

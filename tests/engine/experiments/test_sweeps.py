@@ -67,21 +67,21 @@ def test_an_empty_file_is_the_default(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("x = [", "is no TOML file"),
+        ("x = [", "is not a valid TOML file"),
         ("surprise = 1", "unknown key 'surprise', expected only base, grid and seeds"),
         ("[base]\nsigma = 1", "unknown field 'sigma', expected one of averaging, batch_size"),
         ("[base]\nepochs = -1", "epochs=-1, expected a number"),
         ("[grid]\nclients = 5", "clients=5 in the grid, expected a list"),
         ("[grid]\nclients = []", "expected a list of values"),
-        ("[base]\nclients = 5\n[grid]\nclients = [5]", "clients is in the grid and elsewhere"),
-        ("[grid]\nseed = [5]", "seed is in the grid and elsewhere"),
+        ("[base]\nclients = 5\n[grid]\nclients = [5]", "clients is in the grid and in another table"),
+        ("[grid]\nseed = [5]", "seed is in the grid and in another table"),
         ("seeds = 0", "seeds=0, expected a number of seeds"),
         ('seeds = ["a"]', "seed='a'"),
         ("base = 3", "base=3, expected a table"),
         ("seeds = 10000\n[grid]\nclients = [1, 2]", "20,000 runs, expected at most 10,000"),
     ],
 )
-def test_what_is_wrong_is_named_with_the_file(tmp_path: Path, text: str, words: str) -> None:
+def test_errors_name_the_file_and_the_field(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(InvalidConfig) as error:
         sweeps.read(written(tmp_path, text))
     assert words in str(error.value)

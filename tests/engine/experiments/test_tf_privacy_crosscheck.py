@@ -31,7 +31,7 @@ def test_clipped_means_agree_and_the_noise_has_the_same_scale(trained_settings, 
         assert opinion.agrees
 
 
-def test_a_clip_norm_that_is_off_is_seen() -> None:
+def test_a_wrong_clip_norm_is_detected() -> None:
     tagger = build(TaggerConfig(hidden_size=6), 5, 3)
     random = np.random.default_rng(0)
     weights, lengths = 3 * tagger.initial_weights(random), np.array([6, 4, 1])
@@ -43,7 +43,7 @@ def test_a_clip_norm_that_is_off_is_seen() -> None:
     assert np.linalg.norm(other - theirs) > 100 * AGREEMENT * np.linalg.norm(theirs)
 
 
-def test_runs_on_which_it_has_no_opinion_are_refused(trained_settings) -> None:
+def test_unsupported_runs_are_refused(trained_settings) -> None:
     config = SimulationConfig(privacy=PrivacyConfig(noise_multiplier=0.0))
     with pytest.raises(InvalidConfig, match="noise_multiplier=0"):
         next(second_opinions(config, trained_settings, 1))

@@ -1,4 +1,4 @@
-"""The trap of clipping and noising what is sent alone: one sentence moves it by more than C, and an attacker tells."""
+"""Partial noise on the shared layers: one sentence changes the sum by more than C, and an attacker detects it."""
 
 import math
 
@@ -9,14 +9,14 @@ from engine.experiments import trap
 from engine.privacy.accounting import gaussian_epsilon
 
 
-def test_the_noise_would_be_worth_epsilon_1() -> None:
+def test_noise_multiplier_gives_epsilon_1() -> None:
     mu = math.sqrt(trap.STEPS) / trap.noise_multiplier()
     assert gaussian_epsilon(mu, trap.DELTA) == pytest.approx(trap.EPSILON, abs=1e-4)
     assert trap.most_right() == pytest.approx(norm.cdf(mu / 2), abs=1e-12)
     assert 0.55 < trap.most_right() < 0.56
 
 
-def test_what_is_sent_moves_by_more_than_c_and_an_attacker_is_always_right(trained_settings) -> None:
+def test_partial_noise_exceeds_the_sensitivity_and_the_attacker_always_wins(trained_settings) -> None:
     found = list(trap.trials(trained_settings, 6, honest=False))
     assert [trial.there for trial in found] == [True, False] * 3
     assert all(trial.moved[0] <= 1 + 1e-5 for trial in found)  # before the kept parts have learned anything
@@ -26,6 +26,6 @@ def test_what_is_sent_moves_by_more_than_c_and_an_attacker_is_always_right(train
     assert all(trial.guessed == trial.there for trial in found)
 
 
-def test_where_the_kept_parts_learn_from_what_has_noise_nothing_moves_by_more(trained_settings) -> None:
+def test_noise_on_all_weights_keeps_the_sensitivity(trained_settings) -> None:
     found = list(trap.trials(trained_settings, 2, honest=True))
     assert max(max(trial.moved) for trial in found) <= 1 + 1e-5

@@ -1,4 +1,4 @@
-"""The search for a recipe: what is tried, at which noise, and what it is booked at."""
+"""Hyperparameter search: trials, noise and charges."""
 
 import dataclasses
 import json
@@ -112,17 +112,17 @@ def plans_of(study: Study) -> list[PrivacyPlan]:
     ]
 
 
-def test_the_first_recipe_is_not_the_one_that_was_chosen_on_conll_and_the_best_wins(settings, quick, rough):
+def test_first_trial_is_not_the_recommended_settings_and_the_best_wins(settings, quick, rough):
     study = searched(settings, 6)
     good = recommended_settings.recommended_settings("synthetic", TRAIN, 3.0)
     assert quick[0].training.learning_rate != good.training.learning_rate
     assert quick[0].privacy.clip_norm != good.privacy.clip_norm
     assert study.first == tuning.RANDOM
-    assert "validation part" in reports.study_origin(study)
-    assert "not good practice" in reports.study_origin(study)
+    assert "validation set" in reports.study_origin(study)
+    assert "not the recommended settings" in reports.study_origin(study)
     other = reports.study_origin(dataclasses.replace(study, first="good practice"))
-    assert "good practice" in other
-    assert "not good practice" not in other
+    assert "uses the recommended settings" in other
+    assert "not the recommended settings" not in other
     winner = study.winner
     assert winner is not None
     assert winner.f1 == max(trial.f1 for trial in study.trials)
@@ -131,14 +131,14 @@ def test_the_first_recipe_is_not_the_one_that_was_chosen_on_conll_and_the_best_w
     assert study.best.privacy.noise_multiplier == winner.noise_multiplier
 
 
-def test_each_trial_has_a_seed_that_no_run_of_a_winner_has(settings, quick, rough):
+def test_seeds_of_trials_and_winners_are_disjoint(settings, quick, rough):
     study = searched(settings, 4)
     assert [config.seed for config in quick] == [trial.seed for trial in study.trials] == [1000, 1001, 1002, 1003]
     assert study.best is not None
     assert study.best.seed == 0
 
 
-def test_an_interrupted_search_goes_on_as_if_it_had_not_been(settings, quick, rough, tmp_path):
+def test_an_interrupted_search_resumes_identically(settings, quick, rough, tmp_path):
     whole = searched(settings, 12)
     other = dataclasses.replace(settings, home=tmp_path / "other")
     searched(other, 5)
@@ -149,7 +149,7 @@ def test_an_interrupted_search_goes_on_as_if_it_had_not_been(settings, quick, ro
     assert len({json.dumps(dict(trial.chosen)) for trial in whole.trials}) > 10
 
 
-def test_each_recipe_costs_no_more_than_it_may(settings, quick):
+def test_each_trial_has_the_smallest_sigma_within_epsilon(settings, quick):
     study = searched(settings, 2, epsilon=2.0)
     base = recommended_settings.recommended_settings("synthetic", TRAIN, 2.0)
     for trial in study.trials:
@@ -160,7 +160,7 @@ def test_each_recipe_costs_no_more_than_it_may(settings, quick):
         assert config.training.batch_size <= TRAIN / 3
 
 
-def test_what_the_trials_would_have_cost_is_booked_with_its_delta(settings, quick, rough, elsewhere):
+def test_cost_on_the_private_corpus_is_stored_with_its_delta(settings, quick, rough, elsewhere):
     study = tuning.existing_trials(None, 3.0, "synthetic", elsewhere, settings)
     for grown in tuning.search(study, 3, settings):
         study = grown
@@ -170,14 +170,17 @@ def test_what_the_trials_would_have_cost_is_booked_with_its_delta(settings, quic
     expected = min(as_epsilon(total, order) for order, total in totals.items())
     assert study.booked_composed == pytest.approx(expected, rel=1e-4)
     said = reports.study_cost(study)
-    assert all(part in said for part in ("(synthetic) nothing", "(ε = 9, δ = 3e-5)", "basic composition"))
+    assert all(
+        part in said
+        for part in ("no privacy cost for Letters and notes (synthetic)", "(ε = 9, δ = 3e-5)", "basic composition")
+    )
     assert "1/n" not in said
     crowd = dataclasses.replace(study, trials=study.trials * 8)  # 24 δ = 2.4e-4 is above 1/4,400 = 2.3e-4
     assert "not below 1/n = 0.00023" in reports.study_cost(crowd)
-    assert all(part in said for part in (f"ε = {study.booked_composed:.3g} at δ = 1e-5", "only", "fixed beforehand"))
+    assert all(part in said for part in (f"ε = {study.booked_composed:.3g} at δ = 1e-5", "only", "fixed in advance"))
 
 
-def test_the_runs_of_a_winner_add_up(settings, quick, rough, elsewhere):
+def test_runs_of_a_winner_are_composed(settings, quick, rough, elsewhere):
     study = tuning.existing_trials(None, 3.0, "synthetic", elsewhere, settings, seeds=5)
     study = next(tuning.search(study, 1, settings))
     assert study.released_epsilon == 0.0
@@ -192,7 +195,7 @@ def test_the_runs_of_a_winner_add_up(settings, quick, rough, elsewhere):
     assert tuning.released(study, 3, settings).released == {0: 5}
 
 
-def test_a_winner_that_is_overtaken_stays_booked(settings, quick, rough, elsewhere):
+def test_runs_of_an_earlier_winner_stay_charged(settings, quick, rough, elsewhere):
     study = next(tuning.search(tuning.existing_trials(None, 3.0, "synthetic", elsewhere, settings), 1, settings))
     study = once = tuning.released(study, 1, settings)
     for grown in tuning.search(study, 8, settings):
@@ -204,7 +207,7 @@ def test_a_winner_that_is_overtaken_stays_booked(settings, quick, rough, elsewhe
     assert both.released_epsilon > 1.3 * once.released_epsilon
 
 
-def test_a_search_that_looks_at_the_corpus_stays_within_a_total_that_was_fixed_before(settings, quick, rough):
+def test_a_search_on_the_private_corpus_stays_within_its_budget(settings, quick, rough):
     """The filter is worked out again, by other means: what was admitted fits with room for the winner's runs, and one
     trial more would not."""
     study = searched(settings, 100, budget=20.0, seeds=2)
@@ -223,7 +226,7 @@ def test_a_search_that_looks_at_the_corpus_stays_within_a_total_that_was_fixed_b
     assert len(quick) == len(study.trials)
 
 
-def test_the_total_must_be_there_before_and_stays_what_it_is(settings, quick, rough, elsewhere):
+def test_the_budget_is_fixed_before_the_first_trial(settings, quick, rough, elsewhere):
     with pytest.raises(InvalidConfig, match=r"budget=None.*4,400 of the 4,400\b"):
         searched(settings, 1, budget=None)
     with pytest.raises(InvalidConfig, match=r"budget=5 .*\bnot\b.* 5 runs"):
@@ -233,16 +236,16 @@ def test_the_total_must_be_there_before_and_stays_what_it_is(settings, quick, ro
     with pytest.raises(InvalidConfig, match="expected none"):
         tuning.existing_trials(None, 3.0, "synthetic", elsewhere, settings, budget=9.0)
     study = searched(settings, 1, budget=20.0, seeds=1)
-    with pytest.raises(InvalidConfig, match="total of ε = 20"):
+    with pytest.raises(InvalidConfig, match="budget of ε = 20"):
         searched(settings, 2, budget=30.0)
     with pytest.raises(InvalidConfig, match="expected at most 1"):
         tuning.existing_trials(None, 3.0, "synthetic", "synthetic", settings, budget=20.0, seeds=2)
     assert "--budget 20 --seeds 1" in study.command
     tuning_studies.write(dataclasses.replace(study, budget=None, order=None), settings.home)
-    with pytest.raises(InvalidConfig, match="begun without a total"):
+    with pytest.raises(InvalidConfig, match="started without a budget"):
         searched(settings, 2, budget=None)
     old = reports.study_cost(dataclasses.replace(study, budget=None))
-    assert "no total" in old
+    assert "no privacy budget" in old
 
 
 def test_the_same_corpus_under_another_name_is_the_same_corpus(settings, quick, rough, tmp_path):
@@ -267,11 +270,11 @@ def test_the_same_corpus_under_another_name_is_the_same_corpus(settings, quick, 
     study = next(tuning.search(begun(copy), 1, settings))
     assert tuning.existing_trials("s", 3.0, copy, first, settings, budget=BUDGET).trials == study.trials
     written(tmp_path / "copies" / "b.conll", some[:301])
-    with pytest.raises(InvalidConfig, match="changed since"):
+    with pytest.raises(InvalidConfig, match="has changed since"):
         begun(copy)
 
 
-def test_a_corpus_that_the_features_were_fitted_on_can_have_no_recipe(settings, monkeypatch, elsewhere):
+def test_a_corpus_in_the_features_training_data_is_refused(settings, monkeypatch, elsewhere):
     here = corpus.resolve("synthetic", settings).load()
     monkeypatch.setattr(
         contamination, "fitted_on", lambda part: contamination.checksums(s.tokens for s in here.train[:7])
@@ -308,11 +311,11 @@ def test_a_study_from_before_checksums_were_kept_is_read(settings):
     assert {trial.seed for trial in study.trials} == {0}
     said = reports.study_cost(study)
     assert all(part in said for part in ("(ε = 72, δ = 0.00024)", "basic composition"))
-    assert all(part in said for part in ("Each run", "CoNLL-2003", "costs ε = 3,", "add up"))
+    assert all(part in said for part in ("Each run", "CoNLL-2003", "costs ε = 3;", "composed"))
     assert dataclasses.replace(study, development="conll2003").private
 
 
-def test_the_development_corpus_sees_the_targets_steps_and_noise(settings, tmp_path):
+def test_on_development_keeps_steps_and_relative_noise(settings, tmp_path):
     """Smaller than a batch: the noise in the mean of a batch stays, the number of steps too."""
     small = written(tmp_path / "small.conll", corpus.resolve("synthetic", settings).load().train[:250])
     here = corpus.resolve(small, settings).train_sentences
@@ -342,13 +345,13 @@ def test_the_development_corpus_sees_the_targets_steps_and_noise(settings, tmp_p
         ({"seeds": -1}, InvalidConfig, "seeds=-1"),
     ],
 )
-def test_what_cannot_be_searched_is_said(settings, change, error, words):
+def test_search_refuses_invalid_arguments(settings, change, error, words):
     asked = {"name": None, "epsilon": 3.0, "corpus": "synthetic", "development": "synthetic", "budget": BUDGET} | change
     with pytest.raises(error, match=words):
         tuning.existing_trials(settings=settings, **asked)
 
 
-def test_a_name_stands_for_one_search(settings, quick, rough):
+def test_a_study_name_is_unique(settings, quick, rough):
     study = tuning.existing_trials("mine", 3.0, "synthetic", "synthetic", settings, budget=BUDGET)
     next(tuning.search(study, 1, settings))
     assert len(tuning.existing_trials("mine", 3.0, "synthetic", "synthetic", settings, budget=BUDGET).trials) == 1
@@ -358,7 +361,7 @@ def test_a_name_stands_for_one_search(settings, quick, rough):
         next(tuning.search(study, 0, settings))
 
 
-def test_studies_are_kept_whole_and_what_is_no_study_is_left_out(settings, quick, rough):
+def test_studies_round_trip_and_other_files_are_ignored(settings, quick, rough):
     study = searched(settings, 2)
     assert tuning_studies.read_all(settings.home) == {study.name: study}
     folder = settings.published / tuning_studies.FOLDER
@@ -376,7 +379,7 @@ def test_studies_are_kept_whole_and_what_is_no_study_is_left_out(settings, quick
     assert tuning_studies.read_all(settings.home, settings.published)[study.name] == changed
 
 
-def test_several_plans_cost_what_their_steps_cost_together():
+def test_composition_of_plans_equals_that_of_their_steps():
     """Without sampling everything is one Gaussian mechanism with μ² = Σ steps ÷ σ² (Dong, Roth and Su 2022)."""
     plan = PrivacyPlan.from_config(SimulationConfig.from_flat({"batch_size": 100, "noise_multiplier": 20.0}), 100)
     other = dataclasses.replace(plan, noise_multiplier=8.0, steps=3)
@@ -396,7 +399,7 @@ def test_several_plans_cost_what_their_steps_cost_together():
 
 
 @pytest.mark.parametrize(("epsilon", "sigma"), [(2.0, 20.0), (20.0, 4.0)])
-def test_a_filter_admits_as_much_as_its_total_holds_and_no_more(epsilon, sigma):
+def test_a_filter_admits_exactly_its_budget(epsilon, sigma):
     """Without sampling a step of order α costs α ÷ (2σ²)."""
     plan = PrivacyPlan.from_config(SimulationConfig.from_flat({"batch_size": 100, "noise_multiplier": sigma}), 100)
     held = rdp_filter.filter_for(epsilon, 1e-5, plan)

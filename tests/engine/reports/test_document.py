@@ -72,7 +72,7 @@ def squeezed(text: str) -> str:
 
 
 @pytest.mark.parametrize("document", [DOCUMENT, ALARMED])
-def test_html_is_one_file_without_scripts_and_says_all_as_it_is(document):
+def test_html_has_no_scripts_and_escapes_every_text(document):
     seen = Seen(html_file.render(document))
     names = {name for name, _ in seen.tags}
     assert not names & {"script", "img", "iframe", "link", "object", "embed", "form", "base", "svg", "b", "a"}
@@ -88,7 +88,7 @@ def test_html_is_one_file_without_scripts_and_says_all_as_it_is(document):
 
 
 @pytest.mark.parametrize("document", [DOCUMENT, ALARMED])
-def test_markdown_shows_all_as_it_is(document):
+def test_markdown_escapes_every_text(document):
     tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(markdown.render(document))
     inner = [each for token in tokens for each in token.children or ()]
     kinds = {token.type for token in (*tokens, *inner)}
@@ -109,7 +109,7 @@ def test_markdown_shows_all_as_it_is(document):
     assert len([token for token in tokens if token.type == "table_open"]) == 2
 
 
-def test_json_has_a_checksum_of_all_the_rest():
+def test_json_checksum_covers_all_other_fields():
     fields = json.loads(json_file.render(DOCUMENT))
     said = fields.pop("sha256")
     assert said == model.checksum(fields) == DOCUMENT.checksum
@@ -118,7 +118,7 @@ def test_json_has_a_checksum_of_all_the_rest():
     assert ALARMED.checksum != said
 
 
-def test_the_schema_is_one():
+def test_the_schema_is_valid():
     schema = json.loads((REPOSITORY / "docs" / "report.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     refused = list(jsonschema.Draft202012Validator(schema).iter_errors(json.loads(json_file.render(DOCUMENT))))
@@ -139,14 +139,14 @@ def roles(node, found):
     return found
 
 
-def test_what_keeps_a_line_from_breaking_is_not_spelled_out():
+def test_pdf_omits_word_joiners():
     said = model.Paragraph("F1 0.85 (95 %: 0.84\u2060\u2013\u20600.86)")
     drawn = pdf.render(replace(DOCUMENT, sections=(model.Section("All", (said,)),)))
     assert "0.84\u20130.86" in "".join(page.extract_text() for page in PdfReader(io.BytesIO(drawn)).pages)
 
 
 @pytest.mark.parametrize("document", [DOCUMENT, ALARMED])
-def test_the_pdf_is_tagged_and_says_all_as_it_is(document):
+def test_pdf_is_tagged_reproducible_and_complete(document):
     drawn = pdf.render(document)
     assert drawn == pdf.render(document)
     reader = PdfReader(io.BytesIO(drawn))
@@ -166,7 +166,7 @@ def test_the_pdf_is_tagged_and_says_all_as_it_is(document):
 
 
 class TestAnyLetters:
-    def test_what_the_fonts_lack_stands_as_its_number(self):
+    def test_missing_glyphs_appear_as_code_points(self):
         strange = "语 \x00 😀 \udcff \u0378 \xad \u202e \ue000"
         document = replace(DOCUMENT, title=strange, sections=(model.Section(strange, (model.Code("c", strange),)),))
         text = squeezed(PdfReader(io.BytesIO(pdf.render(document))).pages[0].extract_text())
@@ -176,7 +176,7 @@ class TestAnyLetters:
         fields = json.loads(FORMATS["json"].draw(document))
         assert fields.pop("sha256") == model.checksum(fields)
 
-    def test_the_fonts_have_all_others_in_any_style(self):
+    def test_fonts_contain_all_accepted_characters(self):
         every = " ".join(letter for letter in map(chr, range(0x3000)) if pdf._has(letter))
         assert len(every) > 2500
         blocks = (model.Paragraph(every), model.Paragraph(every, warning=True), model.Code("c", every))

@@ -1,4 +1,4 @@
-"""What is said of FedNER's figures follows from the rows: made-up ones, with known differences."""
+"""Findings on FedNER's figures follow from the rows: made-up rows with known differences."""
 
 import re
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def with_time(made: Run, seconds: float, machine: str) -> Run:
 
 
 @pytest.mark.parametrize("table", fedner_2020.TABLES)
-def test_without_runs_nothing_is_said(table: str) -> None:
+def test_without_runs_there_is_no_result(table: str) -> None:
     nothing, number = fedner.verdict(rows({}), table)
     assert nothing == fedner.NOTHING_YET
     wanted = len(fedner_2020.wanted(tables=[table]))
@@ -44,7 +44,7 @@ def test_without_runs_nothing_is_said(table: str) -> None:
     assert ("picture without numbers" in number) == table.startswith("figure")
 
 
-def test_table_2_parts_the_gain_into_more_updates_and_sharing() -> None:
+def test_table_2_splits_the_gain_into_more_updates_and_sharing() -> None:
     own = {fedner_2020.setting(fedner_2020.corpus_of(name)): (3,) for name in NAMES}
     known = own | {fedner_2020.federated(shared=NOTHING): (5, 4, 3), fedner_2020.federated(): (6, 4, 2)}
     often, alone, more, number = fedner.verdict(rows(known), "table2")
@@ -55,13 +55,13 @@ def test_table_2_parts_the_gain_into_more_updates_and_sharing() -> None:
     assert printed.endswith(" ADE +0.9.")
     assert all(part in number for part in ("5 of 120 runs", "115 are missing"))
     often, *_ = fedner.verdict(rows(known, seeds=3), "table2")
-    assert "ADE +10.0 (95 % interval +10.0 to +10.0, 3 seeds)" in often
+    assert "ADE +10.0 (95 % CI +10.0 to +10.0, 3 seeds)" in often
 
 
-def test_platforms_are_taken_together_seed_by_seed_where_all_have_two() -> None:
+def test_the_mean_over_clients_needs_two_common_seeds() -> None:
     known = {fedner_2020.federated(): (7, 6, 8), fedner_2020.federated(shared=NOTHING): (5, 5, 5)}
     first, *_ = fedner.verdict(rows(known, seeds=2), "table2")
-    assert first.partition("On average")[2].endswith(" +20.0 (95 % interval +20.0 to +20.0, 2 seeds).")
+    assert first.partition("On average")[2].endswith(" +20.0 (95 % CI +20.0 to +20.0, 2 seeds).")
     assert "On average" not in fedner.verdict(rows(known), "table2")[0]
     alone = fedner_2020.federated(shared=NOTHING)
     several = [
@@ -73,7 +73,7 @@ def test_platforms_are_taken_together_seed_by_seed_where_all_have_two() -> None:
     assert "On average" not in first
 
 
-def test_figure_3_says_at_which_shares_it_pays_to_part() -> None:
+def test_figure_3_lists_the_shares_at_which_then_alone_gains() -> None:
     known = {}
     for share, right in ((0.1, (6, 6, 6)), (0.5, (6, 4, 6)), (1.0, (5, 5, 5))):
         together = fedner_2020.federated(share=share)
@@ -84,16 +84,16 @@ def test_figure_3_says_at_which_shares_it_pays_to_part() -> None:
     gains = ("ADE +20.0 (one seed)", "PsyTAR +0.0 (one seed)", "BC5CDR −10.0 (one seed)")
     assert all(part in shares[0] for part in gains)
     assert re.search(r" at 10 %, not .* at 50 % and 100 %", parting)
-    assert all(part in parting for part in ("(1 seed", "nothing of chance"))
+    assert all(part in parting for part in ("(1 seed", "seed variance is unknown"))
     assert "(2 seeds)" in fedner.verdict(rows(known, seeds=2), "figure3")[-2]
 
 
-def test_figure_4_says_which_split_is_best_and_whether_it_is_the_papers() -> None:
+def test_figure_4_names_the_best_split_and_compares_it_with_the_papers() -> None:
     known = {fedner_2020.federated(shared=NOTHING): (7, 2, 5), fedner_2020.federated(): (5, 4, 5)}
     ade, psytar, bc5cdr, _ = fedner.verdict(rows(known, seeds=2), "figure4")
     best, _, printed = ade.partition(" over the paper's")
     assert best.startswith("ADE: best with nothing shared, ")
-    assert best.endswith(" F1 75.0, +20.0 (95 % interval +20.0 to +20.0, 2 seeds)")
+    assert best.endswith(" F1 75.0, +20.0 (95 % CI +20.0 to +20.0, 2 seeds)")
     assert all(part in printed for part in ("characters and convolution shared", "(2 of 5 splits"))
     assert psytar.startswith("PsyTAR: best ")
     assert all(part in psytar for part in ("characters and convolution", " F1 45.0, as the paper", "(2 of 5 splits"))
@@ -131,13 +131,13 @@ def test_figure_6_counts_the_methods_that_gain() -> None:
         known |= {fedner_2020.setting(fedner_2020.corpus_of(name), method): (4,) for name in NAMES}
     ade, psytar, _, absent, _ = fedner.verdict(rows(known), "figure6")
     assert ade.startswith("ADE: 1 of 2 methods gains, 0 of them")
-    assert all(part in ade for part in ("beyond chance", "(CNN-CRF +10.0 (one seed), LM-NER +0.0 (one seed))"))
+    assert all(part in ade for part in ("significantly", "(CNN-CRF +10.0 (one seed), LM-NER +0.0 (one seed))"))
     assert psytar.startswith("PsyTAR: 0 of 2 methods gain, 0")
-    assert re.match("Not here .*: LSTM-CRF, ", absent)
+    assert re.match("No run .*: LSTM-CRF, ", absent)
     assert ", 1 of them" in fedner.verdict(rows(known, seeds=2), "figure6")[0]
 
 
-def test_privately_sharing_is_held_against_the_same_noise_or_where_nothing_is_sent_against_none() -> None:
+def test_private_sharing_is_compared_at_the_same_epsilon_or_without_noise() -> None:
     small, hidden = fedner_2020.SMALL, "hidden"
     known = {
         fedner_2020.private(small, hidden, fedner_2020.SENTENCE, 3.0): (4, 4, 4),
@@ -151,7 +151,7 @@ def test_privately_sharing_is_held_against_the_same_noise_or_where_nothing_is_se
     gains = ("ADE −10.0 (one seed)", "PsyTAR +0.0 (one seed)", "BC5CDR +10.0 (one seed)")
     assert all(part in sentence for part in gains)
     assert platform.startswith("MLP, CRF, ε = 8 ")
-    assert all(part in platform for part in ("each platform", "alone without noise"))
+    assert all(part in platform for part in ("each client", "alone without noise"))
     losses = ("ADE −50.0 (one seed)", "PsyTAR −40.0 (one seed)", "BC5CDR −30.0 (one seed)")
     assert all(part in platform for part in losses)
 

@@ -17,7 +17,7 @@ from engine.reports.tuning import trial_line
         ("/data/letters", "/data/letters"),
     ],
 )
-def test_a_corpus_has_its_title(name, title):
+def test_corpus_title(name, title):
     assert corpus_title(name) == title
 
 
@@ -31,11 +31,11 @@ def test_a_corpus_has_its_title(name, title):
         ("well_formed", False, "not well formed"),
     ],
 )
-def test_a_field_is_said_in_words(name, value, text):
+def test_field_text(name, value, text):
     assert field_text(name, value) == text
 
 
-def test_a_trial_has_no_raw_names():
+def test_trial_line_has_no_raw_field_names():
     line = trial_line(
         Trial(
             number=3, chosen={"tagger": "mlp-crf", "clip_norm": 0.05}, noise_multiplier=2.5, f1=0.7, seconds=9.0, seed=3

@@ -1,4 +1,4 @@
-"""The report on runs: what is known of them, and what is said."""
+"""The privacy report: its evidence and its text."""
 
 import json
 import math
@@ -19,7 +19,7 @@ from engine.reports.document import html_file, json_file
 from engine.reports.document.model import Code, Facts, Paragraph, Points, Table
 from engine.reports.noise_check import check_rows
 from engine.reports.numbers import epsilon_text, right_text
-from engine.reports.privacy_report import assumptions, builder, guarantee, nist_sp800_226, summary
+from engine.reports.privacy_report import assumptions, builder, guarantee, nist_sp800_226, summary, usage, verification
 from engine.reports.privacy_report.assumptions import Held
 from engine.reports.privacy_report.evidence import Evidence, Others, Verdict
 from engine.reports.scores import f1_text
@@ -86,7 +86,7 @@ def table(document, title):
 
 class TestEveryRun:
     @pytest.mark.parametrize("run_id", EVERY)
-    def test_its_figures_are_those_of_the_record(self, of, run_id):
+    def test_figures_equal_those_of_the_record(self, of, run_id):
         evidence, last = of(run_id), stored(run_id).final
         document = builder.of_run(evidence)
         (figures,) = document.figures["runs"]
@@ -94,7 +94,7 @@ class TestEveryRun:
         assert figures["recall"] == last.test.recall
         assert figures["epsilon"] == (None if math.isinf(last.privacy.epsilon) else last.privacy.epsilon)
         assert f1_text(last.test) in said(document)
-        by_type = {row[0]: row[1:] for row in table(document, "Names of each type, in the test part").rows}
+        by_type = {row[0]: row[1:] for row in table(document, usage.BY_TYPE).rows}
         for name, counts in last.test.strict.items():
             assert by_type[name][0] == f"{counts.gold:,}"
             assert by_type[name][1] == f"{counts.correct:,}"
@@ -102,10 +102,10 @@ class TestEveryRun:
         if evidence.promises:
             assert f"ε = {epsilon_text(last.privacy.epsilon)}, δ = 1e-5" in said(document)
             missed = sum(counts.gold - counts.correct for counts in last.test.strict.values())
-            assert re.findall(r"misses ([\d,]*\d)", said(document)) == [f"{missed:,}"]
+            assert re.findall(r"the model misses ([\d,]*\d)", said(document)) == [f"{missed:,}"]
 
     @pytest.mark.parametrize("run_id", EVERY)
-    def test_its_json_keeps_the_schema(self, of, run_id):
+    def test_json_matches_the_schema(self, of, run_id):
         schema = json.loads((REPOSITORY / "docs" / "report.schema.json").read_text())
         for evidence in (of(run_id), *([failed(of(run_id))] if of(run_id).check else [])):
             jsonschema.validate(
@@ -113,7 +113,7 @@ class TestEveryRun:
             )
 
     @pytest.mark.parametrize("run_id", EVERY)
-    def test_no_question_is_left_out_and_the_label_has_eight_lines(self, of, run_id):
+    def test_all_24_questions_are_answered_and_the_label_has_eight_lines(self, of, run_id):
         evidence = of(run_id)
         asked = [each.question for each in nist_sp800_226.answers(evidence)]
         assert asked == [each.question for each in nist_sp800_226.answers(failed(of(PRIVATE)))]
@@ -134,9 +134,9 @@ class TestVerdicts:
         evidence = of(PRIVATE)
         assert evidence.verdict is Verdict.SIMULATED
         text = said(builder.of_run(evidence))
-        assert "tagger is not protected" in text
+        assert "model is not protected" in text
         held = {each.name: each.held for each in assumptions.rows(evidence)}
-        assert held["Nobody knows the noise"] is Held.NOT
+        assert held[assumptions.SECRET_NOISE] is Held.NOT
         assert next(each for name, each in held.items() if "planned size" in name) is Held.CHECKED
         assert not builder.of_run(evidence).alarm
 
@@ -144,10 +144,10 @@ class TestVerdicts:
         evidence = released(of(PRIVATE))
         assert evidence.verdict is Verdict.RELEASED
         held = {each.name: each.held for each in assumptions.rows(evidence)}
-        assert held["Nobody knows the noise"] is Held.CLAIMED
+        assert held[assumptions.SECRET_NOISE] is Held.CLAIMED
         first = builder.of_run(evidence).sections[0]
         assert not [block for block in first.blocks if isinstance(block, Paragraph) and block.warning]
-        assert "other draws" in said(builder.of_run(evidence))
+        assert "other random draws" in said(builder.of_run(evidence))
 
     def test_without_noise_nothing_is_claimed(self, of):
         evidence = of(PLAIN)
@@ -155,10 +155,10 @@ class TestVerdicts:
         assert {each.held for each in assumptions.rows(evidence)} == {Held.NOT}
         (checked,) = (each for each in nist_sp800_226.answers(evidence) if each.held is not Held.NOT)
         assert checked.section == "3.2"
-        assert "useful" in checked.question
+        assert "utility" in checked.question
         assert "no noise was added" in said(builder.of_run(evidence))
 
-    def test_noise_over_features_that_know_the_sentences_protects_nobody(self, of, app):
+    def test_overlap_with_the_features_training_data_voids_the_guarantee(self, of, app):
         evidence = of(PRIVATE)
         overlap = replace(evidence.overlap, sentences=(10, 0, 0), shared=(2, 0, 0))
         last = replace(evidence.last, privacy=apply_contamination(evidence.privacy, overlap))
@@ -168,7 +168,7 @@ class TestVerdicts:
         assert "2 of 10 training" in said(builder.of_run(broken))
         assert builder.of_run(broken).figures["runs"][0]["epsilon"] is None
 
-    def test_a_failed_check_is_marked_and_takes_every_claim_away(self, of):
+    def test_a_failed_noise_check_raises_the_alarm_and_voids_every_claim(self, of):
         evidence = failed(of(PRIVATE))
         document = builder.of_run(evidence)
         assert document.alarm.startswith("NOT PRIVATE")
@@ -176,7 +176,7 @@ class TestVerdicts:
         assert "The noise is 0.66 of what was planned." in said(document)
         assert "ε = 1," not in said(document)
         assert "by privacy loss distributions" not in said(document)
-        assert f"{evidence.check.noise_std:.5g} on each" in said(document)
+        assert f"{evidence.check.noise_std:.5g} on each weight" in said(document)
         (figures,) = document.figures["runs"]
         assert figures["epsilon"] is None
         assert figures["noise_check"]["failed"]
@@ -184,7 +184,7 @@ class TestVerdicts:
         drawn = html_file.render(document)
         assert drawn.count('<p class="alarm') == len(document.sections)
 
-    def test_what_rounding_hides_is_not_called_checked(self, of):
+    def test_noise_hidden_by_rounding_is_claimed_but_not_checked(self, of):
         evidence = of(PRIVATE)
         last = replace(evidence.last, noise_check=replace(evidence.check, noise_std=None))
         hidden = replace(evidence, run=replace(evidence.run, records=(last,)))
@@ -194,7 +194,7 @@ class TestVerdicts:
 
 
 class TestEvidence:
-    def test_what_is_no_finished_run_is_refused(self, of, app, monkeypatch):
+    def test_evidence_refuses_unfinished_and_audit_runs(self, of, app, monkeypatch):
         with pytest.raises(RunNotFound):
             of("0" * 16)
         run = stored(PRIVATE)
@@ -206,7 +206,7 @@ class TestEvidence:
         with pytest.raises(InvalidConfig, match="has canaries in it"):
             of(PRIVATE)
 
-    def test_persons_cost_what_the_accountant_says(self, of):
+    def test_group_privacy_uses_the_accountants_plan(self, of):
         evidence = of(PRIVATE)
         plan, steps = evidence.plan
         assert plan.examples == 14_041
@@ -215,70 +215,72 @@ class TestEvidence:
         assert evidence.persons[5] == group_epsilon([(plan, steps)], 5) > 5 * evidence.privacy.epsilon
         assert f"ε = {epsilon_text(evidence.persons[10])}" in dict(summary.label(evidence)).values()
 
-    def test_without_the_corpus_clients_parts_are_not_guessed(self, of):
+    def test_without_the_corpus_no_plan_of_a_client_is_assumed(self, of):
         evidence = of(FEDERATED)
         assert "not on this machine" in evidence.missing
         assert not evidence.persons
-        assert "not known" in dict(summary.label(evidence)).values()
+        assert "not available" in dict(summary.label(evidence)).values()
         assert evidence.statement is None
 
     @pytest.mark.parametrize(("run_id", "number"), [(PRIVATE, 14_041), (WHOLE, 3)])
-    def test_a_delta_of_one_divided_by_n_is_not_small(self, of, run_id, number):
+    def test_delta_must_be_smaller_than_one_divided_by_n(self, of, run_id, number):
         evidence = of(run_id)
         for delta, held in ((0.99 / number, Held.CHECKED), (1 / number, Held.NOT)):
             last = replace(evidence.last, privacy=replace(evidence.privacy, delta=delta))
             changed = replace(evidence, run=replace(evidence.run, records=(last,)))
-            (row,) = (each for each in assumptions.rows(changed) if each.name == "δ is small beside 1/n")
+            (row,) = (each for each in assumptions.rows(changed) if each.name == assumptions.DELTA)
             assert row.held is held
 
     def test_tensorflow_privacy_agrees(self, of):
         evidence = of(PRIVATE)
         assert evidence.statement.poisson == pytest.approx(evidence.privacy.rdp_epsilon, rel=0.001)
-        row = next(each for each in assumptions.rows(evidence) if each.name == "ε is added up rightly")
+        row = next(each for each in assumptions.rows(evidence) if each.name == assumptions.COMPOSITION)
         assert row.held is Held.CHECKED
         assert evidence.statement.text in said(builder.of_run(evidence))
         wrong = replace(evidence, statement=replace(evidence.statement, poisson=2.0))
-        row = next(each for each in assumptions.rows(wrong) if each.name == "ε is added up rightly")
+        row = next(each for each in assumptions.rows(wrong) if each.name == assumptions.COMPOSITION)
         assert row.held is Held.NOT
         assert "DO NOT AGREE" in row.why
 
-    def test_the_ledger_stands_in_it_and_promises_the_same(self, of):
+    def test_the_table_of_assumptions_claims_the_epsilon_of_the_run(self, of):
         evidence = of(PRIVATE)
         promised = {row.epsilon for row in evidence.ledger if row.claimed}
         assert list(promised) == [pytest.approx(evidence.privacy.epsilon, rel=1e-6)]
-        lines = table(builder.of_run(evidence), "The ledger").rows
+        lines = table(builder.of_run(evidence), verification.LEDGER).rows
         assert len(lines) == len(evidence.ledger) > 10
         assert {line[2] for line in lines if line[3] == "yes"} == {"ε = 1"}
-        assert "line that says ∞" in said(builder.of_run(evidence))
-        assert "line that says ∞" not in said(builder.of_run(released(evidence)))
+        assert "row with ε = ∞" in said(builder.of_run(evidence))
+        assert "row with ε = ∞" not in said(builder.of_run(released(evidence)))
         assert not of(PLAIN).ledger
-        assert "no such figures" in said(builder.of_run(of(PLAIN)))
+        assert "No such values" in said(builder.of_run(of(PLAIN)))
 
     def test_other_runs_on_the_corpus_are_counted(self, of):
         assert of(PRIVATE).others == Others(private=1, plain=1)
         assert of(SYNTHETIC).others == Others()
 
-    def test_platforms_stand_by_themselves(self, of):
-        rows = table(builder.of_run(of(PLATFORMS)), "Each platform by itself").rows
+    def test_each_client_has_its_own_row(self, of):
+        rows = table(builder.of_run(of(PLATFORMS)), usage.BY_CLIENT).rows
         for row, each in zip(rows, stored(PLATFORMS).final.platforms, strict=True):
             assert row[3] == f"{(each.test or each.scores).recall:.3f}"
 
-    def test_where_whole_platforms_are_protected_their_taggers_are_not(self, of):
+    def test_client_level_privacy_covers_the_shared_layers_only(self, of):
         for evidence in (of(WHOLE), released(of(WHOLE))):
             assert evidence.promises
-            assert re.search("No platform's tagger .*protected", summary.verdict_text(evidence))
-            assert "This tagger keeps" not in summary.verdict_text(evidence)
-            assert re.search("platforms share; none .*taggers$", dict(summary.label(evidence))["Promise"])
-            against = dict(table(builder.of_run(evidence), "Against whom").rows)
-            assert next(answer for name, answer in against.items() if "platform's tagger" in name).startswith("no:")
+            assert re.search("No client's model .*protected", summary.verdict_text(evidence))
+            assert "This model guarantees" not in summary.verdict_text(evidence)
+            assert re.search(
+                "shared layers; none .*models of the clients$", dict(summary.label(evidence))["Privacy guarantee"]
+            )
+            against = dict(table(builder.of_run(evidence), guarantee.ATTACKERS).rows)
+            assert next(answer for name, answer in against.items() if "model of one client" in name).startswith("no:")
             assert not any("weights" in name for name in against)
-            row = next(each for each in assumptions.rows(evidence) if each.name.startswith("What is given away"))
+            row = next(each for each in assumptions.rows(evidence) if each.name.startswith("Only the shared layers"))
             assert row.held is Held.NOT
-            assert "holds the trained weights" not in summary.odds_text(evidence)
-        assert any("weights" in name for name, _ in table(builder.of_run(of(PRIVATE)), "Against whom").rows)
+            assert "has the trained weights" not in summary.odds_text(evidence)
+        assert any("weights" in name for name, _ in table(builder.of_run(of(PRIVATE)), guarantee.ATTACKERS).rows)
         assert not of(PLATFORMS).shared_alone
 
-    def test_the_noise_check_is_told_whole(self, of):
+    def test_all_rows_of_the_noise_check_are_shown(self, of):
         text = said(builder.of_run(of(PRIVATE)))
         for row in check_rows(stored(PRIVATE).final.noise_check):
             assert all(cell in text for cell in row)
@@ -312,31 +314,31 @@ class TestAttacks:
         app.audits.save(found)
         return of(PRIVATE)
 
-    def test_not_measured_has_the_command_that_measures(self, of):
+    def test_without_an_audit_the_report_gives_the_command(self, of):
         assert f"python -m engine audit --run {PRIVATE} " in said(builder.of_run(of(PRIVATE)))
-        assert "cannot be attacked" in said(builder.of_run(of(FEDERATED)))
-        assert dict(summary.label(of(PRIVATE)))["Checked here"].endswith("attack not measured")
+        assert "not available for this run" in said(builder.of_run(of(FEDERATED)))
+        assert dict(summary.label(of(PRIVATE)))["Checks"].endswith("no attack measured")
 
-    def test_a_measured_bound_stands_everywhere(self, of, app):
+    def test_a_measured_bound_appears_on_label_table_and_figures(self, of, app):
         evidence = self.audited(of, app, white=self.WHITE)
         text = said(builder.of_run(evidence))
-        assert re.search("95 % .*at least 0[.]4 ", dict(summary.label(evidence))["Checked here"])
-        assert "No claim is contradicted" in text
+        assert re.search(r"at least 0[.]4 \(95.%", dict(summary.label(evidence))["Checks"])
+        assert "No measurement contradicts" in text
         assert "300 of 500" in text
         assert builder.of_run(evidence).figures["runs"][0]["attack_bound"] == 0.4
-        answer = next(each for each in nist_sp800_226.answers(evidence) if "gives away" in each.question)
+        answer = next(each for each in nist_sp800_226.answers(evidence) if "leakage" in each.question)
         assert answer.held is Held.CHECKED
 
-    def test_a_contradicted_claim_is_said_first(self, of, app):
+    def test_a_contradicted_claim_is_an_open_point(self, of, app):
         evidence = self.audited(of, app, white=self.WHITE, black=replace(self.WHITE, kind="sentences", bound=1.2))
-        assert evidence.bound == 0.4, "the higher of two bounds at 95 % is none"
+        assert evidence.bound == 0.4, "the maximum of two 95 % bounds is not a 95 % bound"
         assert self.audited(of, app, black=replace(self.WHITE, kind="sentences", bound=1.2)).bound == 1.2
         assert any("contradicts" in text for text in summary.open_points(evidence))
-        answer = next(each for each in nist_sp800_226.answers(evidence) if "gives away" in each.question)
+        answer = next(each for each in nist_sp800_226.answers(evidence) if "leakage" in each.question)
         assert answer.held is Held.NOT
-        assert re.search("More .*lost than .*claimed", said(builder.of_run(evidence)))
+        assert re.search("lower bound exceeds the claimed", said(builder.of_run(evidence)))
 
-    def test_membership_alone_gives_no_bound(self, of, app):
+    def test_membership_inference_alone_gives_no_bound(self, of, app):
         curve = AttackCurve(attack="lira", area=0.53, caught=tuple(RATES), shown=((0.002, 0.0, 0.01), (0.02, 0.0, 0.1)))
         inferred = MembershipAudit(
             claimed=1.5,
@@ -352,14 +354,14 @@ class TestAttacks:
         )
         evidence = self.audited(of, app, membership=inferred)
         assert evidence.bound is None
-        assert "attack on membership measured" in dict(summary.label(evidence))["Checked here"]
-        assert "area 0.530" in said(builder.of_run(evidence))
+        assert "membership inference measured" in dict(summary.label(evidence))["Checks"]
+        assert "AUC 0.530" in said(builder.of_run(evidence))
 
 
 class TestOdds:
     @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-5), (1.0, 1e-3), (3.0, 1e-5), (8.0, 0.01), (0.0, 0.0)])
     @pytest.mark.parametrize("wrong", [0.0, 0.001, 0.01, 0.3, 1.0])
-    def test_the_share_pointed_out_is_the_best_of_any_test(self, epsilon, delta, wrong):
+    def test_power_is_the_largest_tpr_of_any_test(self, epsilon, delta, wrong):
         """Against Neyman and Pearson on the pair that (ε, δ) allows at worst (Kairouz, Oh and Viswanath 2015)."""
         high = (1 - delta) * math.exp(epsilon) / (1 + math.exp(epsilon))
         low = 1 - delta - high
@@ -369,23 +371,23 @@ class TestOdds:
             there, left = there + share * with_it, left - share * without
         assert guarantee._power(epsilon, delta, wrong) == pytest.approx(there, abs=1e-12)
 
-    def test_shares_have_digits_that_say_something(self):
+    def test_shares_have_significant_digits_near_0_and_100(self):
         found = [guarantee._share(value).replace("\u00a0", " ") for value in (0.001, 0.0368, 0.5, 0.2689, 0.99996, 1.0)]
         assert found == ["0.1 %", "3.7 %", "50 %", "27 %", "99.996 %", "100 %"]
 
     @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 10.0])
-    def test_who_guesses_is_right_so_often(self, epsilon):
+    def test_right_text_is_the_bayes_success_rate(self, epsilon):
         assert float(right_text(epsilon).removesuffix("\u00a0%")) == pytest.approx(
             100 * math.exp(epsilon) / (1 + math.exp(epsilon)), abs=1
         )
 
 
 class TestTwo:
-    def test_they_stand_side_by_side(self, of):
+    def test_two_runs_are_shown_side_by_side(self, of):
         first, second = of(PRIVATE), of(PLAIN)
         document = builder.of_two(first, second)
         label = {row[0]: row[1:] for row in table(document, summary.LABEL).rows}
-        assert label["Promise"] == ("ε = 1, δ = 1e-5", "none (no noise)")
+        assert label["Privacy guarantee"] == ("ε = 1, δ = 1e-5", "none (no noise)")
         assert len(label) == 8
         settings = {row[0] for row in table(document, "Settings").rows}
         changed = {name for name, value in first.run.config.flat().items() if value != second.run.config.flat()[name]}
@@ -394,17 +396,19 @@ class TestTwo:
         schema = json.loads((REPOSITORY / "docs" / "report.schema.json").read_text())
         jsonschema.validate(json.loads(json_file.render(document)), schema, jsonschema.Draft202012Validator)
 
-    def test_only_promises_of_one_kind_are_weighed(self, of):
+    def test_only_guarantees_of_one_unit_and_delta_are_compared(self, of):
         first, second = of(PRIVATE), of(FEDERATED)
-        assert re.search(rf"{PRIVATE} promises more: ε = 1 .* 4\.52\b", said(builder.of_two(first, second)))
+        assert re.search(
+            rf"{PRIVATE} gives the stronger guarantee: ε = 1 .* 4\.52\b", said(builder.of_two(first, second))
+        )
         last = replace(second.last, privacy=replace(second.privacy, delta=1e-6))
         other = replace(second, run=replace(second.run, records=(last,)))
-        assert re.search("not on one scale.* 1e-5 and 1e-6", said(builder.of_two(first, other)))
+        assert re.search("not comparable.* 1e-5 and 1e-6", said(builder.of_two(first, other)))
 
-    def test_one_that_promises_nothing_is_not_weighed(self, of):
-        assert f" {PLAIN} does not" in said(builder.of_two(of(PLAIN), of(PRIVATE)))
+    def test_a_run_without_guarantee_is_not_compared(self, of):
+        assert f"Run {PLAIN} gives no privacy guarantee" in said(builder.of_two(of(PLAIN), of(PRIVATE)))
 
-    def test_a_failed_check_of_either_is_marked(self, of):
+    def test_a_failed_check_of_either_run_raises_the_alarm(self, of):
         document = builder.of_two(of(PLAIN), failed(of(PRIVATE)))
         assert PRIVATE in document.alarm
-        assert f"{PLAIN} and {PRIVATE} do not" in said(document)
+        assert f"Runs {PLAIN} and {PRIVATE} give no privacy guarantee" in said(document)

@@ -49,7 +49,7 @@ def line(**fields) -> list[Overview]:
     )
 
 
-def test_a_next_run_has_the_least_noise_that_the_accountant_allows(app):
+def test_a_next_run_has_the_smallest_noise_that_the_accountant_allows(app):
     plan = planner.plan(app, wanted(epsilon=3.0), line())
     (found,) = plan.next_runs
     assert found.candidate.rule == FROM_CURVE
@@ -66,7 +66,7 @@ def test_a_next_run_has_the_least_noise_that_the_accountant_allows(app):
     assert replace(found.config, privacy=plan.lines[0][0].config.privacy) == plan.lines[0][0].config
 
 
-def test_a_next_run_that_takes_too_long_or_cannot_be_priced_is_none(app):
+def test_next_runs_exclude_slow_and_unpriced_candidates(app):
     assert planner.plan(app, wanted(epsilon=3.0, seconds=19.0), line()).next_runs == ()
     here = line(clients=5, partition="document")
     plan = planner.plan(app, wanted(epsilon=3.0), here)
@@ -74,7 +74,7 @@ def test_a_next_run_that_takes_too_long_or_cannot_be_priced_is_none(app):
     assert "depends on the corpus" in " ".join(words.explanations(plan))
 
 
-def test_more_seeds_are_told_with_their_price(app):
+def test_more_seeds_are_recommended_with_their_epsilon(app):
     found = overviews(
         *(made(value, epsilon=1.0, seed=seed, corpus=CORPUS) for seed, value in enumerate((0.52, 0.54, 0.56)))
     )
@@ -82,7 +82,7 @@ def test_more_seeds_are_told_with_their_price(app):
     (more,) = plan.next_runs
     assert (more.candidate.rule, more.config.seed, more.epsilon) == (MORE_SEEDS, 3, 1.0)
     assert "F1 ≥ 0.525 can be reached" in words.answer_text(plan)
-    assert words.answer_text(plan).endswith("probably at ε = 1.")
+    assert words.answer_text(plan).endswith("at ε = 1 (mean above).")
     assert f"{more.candidate.runs} runs with σ = 1, ε = 1 each" in words.next_text(more)
 
 
@@ -95,7 +95,7 @@ def test_only_the_content_that_the_corpus_has_here_counts(app):
     assert words.left_out_lines(plan) == [f"2 runs {known.OTHER_CONTENT}"]
 
 
-def test_what_is_said_where_nothing_reaches_it(app):
+def test_text_of_an_answer_where_no_setting_reaches_the_target(app):
     def said(target: Target, *found) -> tuple[str, str]:
         plan = planner.plan(app, target, overviews(*found))
         return words.answer_text(plan), " ".join(words.explanations(plan))
@@ -105,24 +105,24 @@ def test_what_is_said_where_nothing_reaches_it(app):
     answer, more = said(wanted(), private, plain)
     parts = ("None of the 1 private runs", " F1 ≥ 0.6;", "without noise it is reached")
     assert all(part in answer for part in parts)
-    assert "nearest, at ε = 1: F1 0.500, 0.100 below." in more
+    assert "Nearest setting, at ε = 1: F1 0.500, 0.100 below." in more
     assert "Without noise: F1 0.700." in more
     answer, more = said(wanted(0.9), private, plain)
-    assert all(part in answer for part in ("None of the 2 runs", " F1 ≥ 0.9 ", "no setting"))
-    assert re.search(r"best without noise misses.*: F1 0\.700, 0\.200 below\.", more)
+    assert all(part in answer for part in ("None of the 2 runs", " F1 ≥ 0.9:", "no setting"))
+    assert re.search(r"best setting without noise misses.*: F1 0\.700, 0\.200 below\.", more)
     assert "no ε is likely" in more
     answer, more = said(wanted(0.45, epsilon=0.5), private)
-    assert all(part in answer for part in ("None of the 1 runs", " F1 ≥ 0.45 at ε ≤ 0.5 ", "no setting"))
-    assert all(part in more for part in ("Outside these limits", "only run at ε = 1,"))
-    assert "not known whether a larger ε" in said(wanted(), private)[1]
+    assert all(part in answer for part in ("None of the 1 runs", " F1 ≥ 0.45 at ε ≤ 0.5:", "no setting"))
+    assert all(part in more for part in ("Outside these limits", "at ε = 1 (single run),"))
+    assert "unknown whether a larger ε" in said(wanted(), private)[1]
     answer, _ = said(wanted(), plain)
-    parts = ("None of the 1 runs", "has noise", "without noise F1 ≥ 0.6 is reached")
+    parts = ("None of the 1 runs", "has noise", "Without noise, F1 ≥ 0.6 is reached")
     assert all(part in answer for part in parts)
     answer, more = said(Target(corpus=CORPUS, epsilon=0.5), private)
     assert all(part in answer for part in ("None of the 1 runs", " at ε ≤ 0.5."))
     assert more == ""
     answer, _ = said(Target(corpus=CORPUS, epsilon=1.0), private)
-    assert "most" in answer
+    assert "Highest score" in answer
     assert answer.endswith(" at ε ≤ 1: F1 0.500, at ε = 1.")
 
 
@@ -169,7 +169,7 @@ def test_published_runs_answer_in_a_shell(shell):
     assert fields["compared"]["runs"] + sum(fields["left_out"].values()) == 457
     code, out, _ = shell(CORPUS, "--f1", "0.99")
     assert code == 0
-    assert re.match(r"None of the 457 runs .* F1 ≥ 0\.99 ", out)
+    assert re.match(r"None of the 457 runs .* F1 ≥ 0\.99:", out)
     assert "no ε is likely" in out
 
 

@@ -1,10 +1,10 @@
-"""What a record says of several noise checks."""
+"""The noise check of a record with several checks."""
 
 from engine.simulation.recorder import worst
 from tests.engine.factories import check
 
 
-def test_a_check_that_failed_is_told_before_one_that_could_not_measure():
+def test_worst_prefers_failed_over_unmeasured_checks():
     good, hidden, bad = check(), check(noise_std=None), check("It cheats.")
     assert worst([good, hidden, bad, check("Another.")]) is bad
     assert worst([good, hidden]) is hidden

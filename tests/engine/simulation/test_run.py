@@ -1,4 +1,4 @@
-"""A whole run: its records, its end, and that it can stop and go on anywhere."""
+"""A complete run: records, end, stopping and resuming."""
 
 import dataclasses
 import math
@@ -28,7 +28,7 @@ def without_time(record):
     return dataclasses.replace(record, seconds=0.0)
 
 
-def test_a_run_reports_on_its_way_and_scores_at_its_end(trained_settings):
+def test_a_run_yields_records_and_final_test_scores(trained_settings):
     records = list(simulate(SMALL, trained_settings))
     assert len(records) >= 20
     assert [record.round for record in records] == list(range(len(records)))
@@ -61,7 +61,7 @@ def test_much_noise_learns_nothing(trained_settings):
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
-def test_a_run_that_goes_on_gives_the_records_it_would_have_given(trained_settings, optimiser):
+def test_a_resumed_run_gives_identical_records(trained_settings, optimiser):
     config = dataclasses.replace(SMALL, training=dataclasses.replace(SMALL.training, optimiser=optimiser))
     checkpoints: list[Checkpoint] = []
     whole = list(simulate(config, trained_settings, on_checkpoint=checkpoints.append))
@@ -87,7 +87,7 @@ FEW_WEIGHTS = {
 
 
 @pytest.mark.parametrize("tagger", ["linear-softmax", "linear-crf", "mlp-softmax", "mlp-crf"])
-def test_taggers_with_few_weights_learn_in_private_and_go_on(trained_settings, tagger):
+def test_small_taggers_learn_under_dp_and_resume(trained_settings, tagger):
     config = SimulationConfig.from_flat(FEW_WEIGHTS | {"tagger": tagger, "noise_multiplier": 0.5})
     checkpoints: list[Checkpoint] = []
     whole = list(simulate(config, trained_settings, on_checkpoint=checkpoints.append))
@@ -120,7 +120,7 @@ def test_a_tagger_that_learns_bioes_is_scored_in_bio2(trained_settings, well_for
     assert models[0].names == tuple({"E": "I", "S": "B"}.get(tag[0], tag[0]) + tag[1:] for tag in models[0].tags)
 
 
-def test_what_is_scored_is_the_average_of_the_weights(trained_settings):
+def test_scores_use_the_averaged_weights(trained_settings):
     fields = FEW_WEIGHTS | {"tagger": "linear-crf", "noise_multiplier": 4.0}
     configs = [SimulationConfig.from_flat(fields | {"averaging": decay}) for decay in (0.9, 0.0)]
     secrets = Secrets.seeded(0, "both")
@@ -159,8 +159,8 @@ def test_two_seeds_differ_and_one_seed_does_not(trained_settings):
     assert first[-1].loss != other[-1].loss
 
 
-def test_a_run_promises_nothing_where_its_features_were_fitted_on_its_sentences(trained_settings, monkeypatch):
-    """The features themselves take a minute, so the words' vectors stand in for them here."""
+def test_overlap_with_the_features_training_data_gives_infinite_epsilon(trained_settings, monkeypatch):
+    """The features themselves take a minute, so word vectors replace them here."""
     fitted = corpus.resolve("synthetic", trained_settings).load().train[7].tokens
     config = dataclasses.replace(SMALL, features="contextual")
     arrays = prepare(SMALL, trained_settings).sides[0].encoded
@@ -177,7 +177,7 @@ def test_a_run_promises_nothing_where_its_features_were_fitted_on_its_sentences(
     assert next(simulate(SMALL, trained_settings)).privacy == before.privacy  # word vectors know nothing of it
 
 
-def test_it_stops_when_told(trained_settings):
+def test_a_run_stops_on_request(trained_settings):
     told: list[bool] = []
     run = simulate(SMALL, trained_settings, stop=lambda: bool(told))
     next(run)
@@ -186,7 +186,7 @@ def test_it_stops_when_told(trained_settings):
         next(run)
 
 
-def test_what_cannot_be_run_is_refused_in_a_sentence(trained_settings):
+def test_invalid_configurations_are_refused(trained_settings):
     refused = [
         (dataclasses.replace(SMALL, corpus="nowhere"), CorpusError, "corpus='nowhere'"),
         (dataclasses.replace(SMALL, data_fraction=1e-6), InvalidConfig, "data_fraction=1e-06 leaves none"),
@@ -204,7 +204,7 @@ def test_what_cannot_be_run_is_refused_in_a_sentence(trained_settings):
 
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 20, 55, 4390])
-def test_reports_come_early_and_to_the_end(steps):
+def test_report_steps_are_dense_early_and_include_the_last(steps):
     due = report_steps(steps)
     assert due == sorted(set(due))
     assert due[-1] == steps
@@ -214,16 +214,14 @@ def test_reports_come_early_and_to_the_end(steps):
 
 
 @pytest.mark.parametrize("fresh", [True, False])
-def test_compiling_is_said_where_it_must_happen(trained_settings, monkeypatch, fresh):
+def test_compilation_is_reported_as_a_stage(trained_settings, monkeypatch, fresh):
     monkeypatch.setattr("engine.training.compile_cache.is_fresh", lambda: fresh)
     stages = []
     next(simulate(SMALL, trained_settings, on_stage=lambda stage, progress: stages.append(stage)))
     assert any("compiling" in stage for stage in stages) is not fresh
 
 
-def test_a_run_that_comes_before_set_up_is_done_waits_for_what_it_needs_and_says_so(
-    trained_settings, tmp_path, monkeypatch
-):
+def test_a_run_waits_for_required_components_and_reports_it(trained_settings, tmp_path, monkeypatch):
     monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
     parts = (setup_status.VECTORS, setup_status.TRAINING, setup_status.TENSORFLOW, setup_status.LANGUAGE_MODEL)
     stages = []
@@ -264,7 +262,7 @@ def federated(config: SimulationConfig = SMALL, **federation) -> SimulationConfi
     return dataclasses.replace(config, federation=FederationConfig(**federation))
 
 
-def test_a_federated_run_reports_each_round_and_what_travelled(trained_settings):
+def test_a_federated_run_reports_rounds_and_bytes(trained_settings):
     records = list(simulate(federated(clients=4, rounds=3), trained_settings))
     assert [record.federation.round for record in records] == [1, 2, 3]
     assert [record.test is not None for record in records] == [False, False, True]
@@ -287,7 +285,7 @@ def test_a_federated_run_reports_each_round_and_what_travelled(trained_settings)
         {"clients": 1, "rounds": 3},
     ],
 )
-def test_a_federated_run_that_goes_on_gives_the_records_it_would_have_given(trained_settings, federation):
+def test_a_resumed_federated_run_gives_identical_records(trained_settings, federation):
     config = federated(**federation)
     checkpoints: list[Checkpoint] = []
     whole = list(simulate(config, trained_settings, on_checkpoint=checkpoints.append))
@@ -297,7 +295,7 @@ def test_a_federated_run_that_goes_on_gives_the_records_it_would_have_given(trai
 
 
 @pytest.mark.parametrize("mechanism", ["dp-fedavg", "local"])
-def test_whole_clients_are_protected(trained_settings, mechanism):
+def test_client_level_mechanisms_run(trained_settings, mechanism):
     config = dataclasses.replace(
         federated(clients=10, rounds=6, participants=5),
         privacy=PrivacyConfig(mechanism=mechanism, noise_multiplier=1.0),
@@ -312,13 +310,13 @@ def test_whole_clients_are_protected(trained_settings, mechanism):
 
 
 @pytest.mark.parametrize("schedule", ["averaging", "incremental"])
-def test_rounds_that_nobody_joined_are_told_and_paid_for(trained_settings, schedule):
+def test_rounds_without_participants_are_reported_and_composed(trained_settings, schedule):
     found = corpus.resolve("synthetic", trained_settings)
     config = dataclasses.replace(
         federated(clients=3, rounds=8, participants=1, schedule=schedule),
         privacy=PrivacyConfig(mechanism="dp-fedavg", noise_multiplier=2.0),
     )
-    for seed in range(200):  # until nobody joins in the hardest places: the first, one between, the last
+    for seed in range(200):  # until the hardest rounds have no participant: the first, one between, the last
         config = dataclasses.replace(config, seed=seed)
         visits = plan_of(config, found).rounds
         if not (visits[0] or visits[-1] or all(visits[2:-1])):

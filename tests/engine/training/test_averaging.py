@@ -6,7 +6,7 @@ import pytest
 from engine.training.averaging import Average
 
 
-def test_the_average_is_the_weighted_mean_of_what_was_followed() -> None:
+def test_the_average_is_the_weighted_mean_of_the_followed_weights() -> None:
     weights = np.array([1.0, 10.0], np.float32)
     average = Average(0.75, weights)
     seen = []
@@ -29,7 +29,7 @@ def test_its_digits_are_those_of_single_precision_operations_one_after_the_other
     assert np.array_equal(average.state["average"], expected)
 
 
-def test_before_anything_was_followed_and_without_decay_it_is_the_weights() -> None:
+def test_the_average_equals_the_weights_initially_and_without_decay() -> None:
     weights = np.ones(3, np.float32)
     assert Average(0.9, weights).weights is weights
     plain = Average(0.0, weights)
@@ -38,7 +38,7 @@ def test_before_anything_was_followed_and_without_decay_it_is_the_weights() -> N
     assert plain.state == {}
 
 
-def test_it_goes_on_from_its_state() -> None:
+def test_the_average_resumes_from_its_state() -> None:
     weights = np.array([2.0], np.float32)
     first = Average(0.5, weights)
     first.follow()

@@ -115,7 +115,7 @@ TAGGERS["no scores learn"] = Tagger(
 
 @dataclass(frozen=True)
 class Unheard(Tanh):
-    """A layer that nobody computes."""
+    """A layer without an implementation."""
 
 
 LENGTHS = np.array([9, 6, 4, 2, 1])

@@ -1,4 +1,4 @@
-"""A checkpoint survives the disk unchanged, and a damaged one is said, never half read."""
+"""Checkpoints round-trip, and a damaged one is refused."""
 
 from dataclasses import fields
 from pathlib import Path

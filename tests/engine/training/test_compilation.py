@@ -12,7 +12,6 @@ import pytest
 from numba import njit
 from numba.core.event import install_listener
 
-from engine import setup_status
 from engine.errors import RunStopped
 from engine.training import compilation, compile_cache
 
@@ -62,7 +61,7 @@ def test_a_run_compiles_nothing_that_set_up_has_not(trained_settings) -> None:
 
 @pytest.fixture
 def stamp(tmp_path, monkeypatch) -> None:
-    """Nothing is compiled yet, and nobody is at it."""
+    """Nothing is compiled yet, and no process compiles."""
     monkeypatch.setattr(setup_status, "FOLDER", tmp_path)
     monkeypatch.setattr(compile_cache, "_STAMP", tmp_path / "__pycache__" / "compiled")
     monkeypatch.setattr(compile_cache, "_BEGUN", tmp_path / "__pycache__" / "compiling")
@@ -95,7 +94,7 @@ def test_of_two_runs_that_find_nothing_compiled_one_compiles_and_the_other_waits
     assert all(part in waits_for for part in ("waiting", "another process"))
 
 
-def test_where_nobody_may_write_to_the_environment_a_run_compiles_for_itself(stamp, monkeypatch, tmp_path) -> None:
+def test_a_run_compiles_for_itself_in_a_read_only_environment(stamp, monkeypatch, tmp_path) -> None:
     (tmp_path / "locks").write_text("no folder")
     compiled: list[object] = []
     monkeypatch.setattr(compilation, "compile_everything", compiled.append)
@@ -103,7 +102,7 @@ def test_where_nobody_may_write_to_the_environment_a_run_compiles_for_itself(sta
     assert len(compiled) == 1
 
 
-def test_code_that_changed_is_compiled_anew(stamp, monkeypatch) -> None:
+def test_changed_code_is_recompiled(stamp, monkeypatch) -> None:
     assert not compile_cache.is_fresh()
     compile_cache.renew()
     assert compile_cache.is_fresh()
@@ -111,9 +110,7 @@ def test_code_that_changed_is_compiled_anew(stamp, monkeypatch) -> None:
     assert not compile_cache.is_fresh()
 
 
-def test_what_was_compiled_of_other_sources_is_removed_and_an_interruption_loses_nothing(
-    stamp, monkeypatch, tmp_path
-) -> None:
+def test_begin_removes_stale_code_and_keeps_interrupted_work(stamp, monkeypatch, tmp_path) -> None:
     """Numba would load a function whose own source is as it was, with those that it calls as they were."""
     monkeypatch.setattr(compile_cache, "_ENGINE", tmp_path)
     monkeypatch.setattr(compile_cache, "digest", lambda: "these sources")
@@ -147,7 +144,7 @@ class TestCount:
         assert last == first + 1
         assert total == also > last
 
-    def test_who_wants_no_more_is_heard_at_the_end_of_the_outermost_function(self) -> None:
+    def test_an_exception_of_tell_is_raised_by_the_outermost_function(self) -> None:
         inner = njit(lambda x: x + 1)
         outer = njit(lambda x: inner(x) + 1)
 

@@ -112,7 +112,7 @@ def test_noise_is_fresh_each_step_and_equal_when_a_step_is_repeated() -> None:
     assert not (noise_of(1, seed=4) == noise_of(1)).any()
 
 
-def test_a_private_plan_takes_no_streams_that_other_runs_share() -> None:
+def test_a_private_plan_refuses_shared_streams() -> None:
     private = plan_of(8, 4, noise_multiplier=1.0, clip_norm=1.0)
     parts = Optimiser(TrainingConfig(), SIZE), Seeds(3), split_of([3] * 8), TABLE, np.zeros(SIZE, dtype=np.float32)
     with pytest.raises(TypeError, match="needs Secrets"):

@@ -30,7 +30,7 @@ def pieces(chance: int, tokens: int, width: int) -> list[list[int]]:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("width", [1, 3, 4, 5, 8, 9, 130])
 @pytest.mark.parametrize("rate", [0.2, 0.5, 0.75])
-def test_values_are_left_out_as_the_draws_say(kind: type, width: int, rate: float) -> None:
+def test_dropped_values_match_the_draws(kind: type, width: int, rate: float) -> None:
     lengths = np.array([30, 4, 1])
     chances = np.random.default_rng(0).integers(0, WORD, 3, dtype=np.uint64)
     found = np.ones((lengths.sum(), width), kind)

@@ -33,7 +33,7 @@ def exactness(kind: type, depth: int) -> float:
 
 @pytest.fixture
 def blocks():
-    """Sets the sizes of blocks, until the test is over."""
+    """Sets the sizes of blocks, until the end of the test."""
     yield use
     use(BLOCKS)
 

@@ -1,4 +1,4 @@
-"""A kept tagger: built again from its file, and damaged or hostile files said, never half read."""
+"""A saved model round-trips, and damaged or hostile files are refused."""
 
 import dataclasses
 import json
@@ -47,7 +47,7 @@ def test_round_trip(tmp_path: Path, epsilon: float) -> None:
     assert read.tagger == written.tagger
 
 
-def test_its_tags_are_read_as_it_learned_them(tmp_path: Path) -> None:
+def test_tags_keep_their_scheme(tmp_path: Path) -> None:
     tags = ("O", "B-PER", "I-PER", "E-PER", "S-PER")
     tagger = dataclasses.replace(CONFIG.tagger, scheme="bioes", well_formed=True)
     size = build(tagger, 7, len(tags), 4).size
@@ -86,7 +86,7 @@ def test_half_precision_takes_half_the_room_and_keeps_three_digits(tmp_path: Pat
         ({"delta": "much"}, "could not convert"),
     ],
 )
-def test_what_does_not_fit_together_is_said(tmp_path: Path, changes: dict[str, object], reason: str) -> None:
+def test_inconsistent_files_are_refused(tmp_path: Path, changes: dict[str, object], reason: str) -> None:
     path = tmp_path / "model.npz"
     model().save(path)
     with np.load(path) as file:
@@ -96,7 +96,7 @@ def test_what_does_not_fit_together_is_said(tmp_path: Path, changes: dict[str, o
         Model.load(path)
 
 
-def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+def test_nonfinite_weights_are_refused(tmp_path: Path) -> None:
     path, weights = tmp_path / "model.npz", model().weights
     weights[3] = np.nan
     model(weights=weights).save(path)
@@ -119,7 +119,7 @@ def test_pickles_are_refused(tmp_path: Path) -> None:
         Model.load(path)
 
 
-def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch) -> None:
+def test_a_decompression_bomb_is_refused(tmp_path: Path, monkeypatch) -> None:
     path = tmp_path / "model.npz"
     np.savez_compressed(path, head=np.array("{}"), weights=np.zeros(100_000))
     monkeypatch.setattr("engine.training.model.MAX_BYTES", 50_000)

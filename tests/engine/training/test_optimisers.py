@@ -80,7 +80,7 @@ def test_weights_move_to_the_last_digit_as_whole_arrays_would(name: str) -> None
 
 
 @pytest.mark.parametrize(("name", "kept"), [("sgd", []), ("momentum", ["velocity"]), ("adam", ["mean", "square"])])
-def test_a_look_has_the_weights_and_what_is_kept_beside_them(name: str, kept: list[str]) -> None:
+def test_look_copies_weights_and_state(name: str, kept: list[str]) -> None:
     optimiser, weights = optimiser_of(name, 8), np.arange(8, dtype=np.float32)
     optimiser.move(weights, np.ones(8, dtype=np.float32), 0)
     seen = optimiser.look(weights, slice(4, 7), FIXED)
@@ -96,7 +96,7 @@ def test_a_look_has_the_weights_and_what_is_kept_beside_them(name: str, kept: li
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0])
 @pytest.mark.parametrize("name", NAMES)
-def test_the_gradient_that_was_applied_is_found_again(name: str, scale: float) -> None:
+def test_gradient_between_recovers_the_applied_gradient(name: str, scale: float) -> None:
     """Within what rounding may have done, and that is no more than a few last digits."""
     random = np.random.default_rng(1)
     weights, optimiser = random.standard_normal(4000).astype(np.float32), optimiser_of(name, 4000)
@@ -217,7 +217,7 @@ def test_honest_moments_follow_the_gradient_whatever_its_size(name: str, scale: 
         assert np.isfinite(optimiser.gradient_between(before, after, step)[0]).all()
 
 
-def test_what_is_no_number_stays_so() -> None:
+def test_nan_stays_nan() -> None:
     for name, kept in (("sgd", {}), ("momentum", {"velocity": (0.0, 0.0)})):
         assert math.isnan(between(name, 0.5, weights=(0.0, math.nan), **kept)[0])
     assert math.isnan(between("adam", 0.5, weights=(0.0, math.nan), mean=(0.0, 0.1), square=(0.0, 1.0))[0])
@@ -231,7 +231,7 @@ def test_state_begins_at_zero_and_is_float32() -> None:
             assert not array.any()
 
 
-def test_what_is_compiled_beforehand_is_what_a_run_calls() -> None:
+def test_compile_optimisers_covers_the_calls_of_a_run() -> None:
     optimisers.compile_optimisers()
     every = ("_sgd", "_momentum", "_adam", "_sgd_gradient", "_momentum_gradient", "_adam_gradient", "_hold_against")
     for function in (vars(optimisers)[name] for name in every):

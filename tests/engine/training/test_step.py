@@ -117,7 +117,7 @@ def clipped(sentences: np.ndarray, bound: float = 2.0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", [GradientSum, StepStatistics])
-def test_what_a_step_hands_on_stays_as_it_is(kind: type) -> None:
+def test_step_results_are_immutable(kind: type) -> None:
     made = kind(*[np.zeros(1)] * len(dataclasses.fields(kind)))
     with pytest.raises(dataclasses.FrozenInstanceError):
         made.losses = np.ones(1)
@@ -167,7 +167,7 @@ def test_private_steps_are_measured_and_others_need_not_be() -> None:
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "momentum", "adam"])
-def test_the_check_is_shown_the_noise_the_sum_and_the_sample(optimiser: str) -> None:
+def test_the_noise_check_receives_noise_sum_and_sample(optimiser: str) -> None:
     plans = [plan_of(25, 5), plan_of(40, 10)]
     monitor = Shown(plans, SIZE, secrets=SECRETS)
     run = learner(Gradients(RANDOM), plans[1], SIZE, optimiser, monitor=monitor, part=1, first=5)
@@ -195,7 +195,7 @@ def test_the_check_is_shown_the_noise_the_sum_and_the_sample(optimiser: str) -> 
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "momentum", "adam"])
-def test_what_moves_between_two_updates_is_seen_where_the_last_one_was_measured(optimiser: str) -> None:
+def test_changes_between_two_updates_are_detected(optimiser: str) -> None:
     """Of all weights the stretch that was measured then, and the fixed ones."""
     plan = plan_of(40, 10, steps=640)
     run = learner(Gradients(RANDOM), plan, SIZE, optimiser)
@@ -256,7 +256,7 @@ def closely(run: DPSGD, more: np.ndarray | float = 0.0) -> tuple[np.ndarray, np.
     return sentences, *run.monitor.sums[-1]
 
 
-def test_a_sum_is_made_once_more_and_some_sentences_looked_at_alone() -> None:
+def test_a_sum_is_recomputed_from_groups_and_single_sentences() -> None:
     plan = plan_of(40, 38)
     monitor = Shown([plan], SIZE, secrets=SECRETS)
     run = learner(Gradients(RANDOM), plan, SIZE, monitor=monitor)
@@ -270,7 +270,7 @@ def test_a_sum_is_made_once_more_and_some_sentences_looked_at_alone() -> None:
     assert closely(run, off)[2] == pytest.approx(3.0, rel=1e-4)
 
 
-def test_sums_are_looked_at_in_the_steps_that_are_drawn_for_it() -> None:
+def test_sums_are_recomputed_at_the_sampled_steps() -> None:
     plan = plan_of(40, 20, steps=160)
     monitor = Shown([plan], 50, secrets=SECRETS)
     run = learner(Gradients(RANDOM[:, :50]), plan, 50, monitor=monitor)
@@ -281,7 +281,7 @@ def test_sums_are_looked_at_in_the_steps_that_are_drawn_for_it() -> None:
         assert len(monitor.sums) == sum(each <= step for each in due)
 
 
-def test_an_empty_sum_is_looked_at_too(monkeypatch: Patch) -> None:
+def test_an_empty_sum_is_recomputed_too(monkeypatch: Patch) -> None:
     plan = plan_of(40, 20)
     run = learner(Gradients(RANDOM), plan, SIZE, monitor=Shown([plan], SIZE, secrets=SECRETS))
     monkeypatch.setattr(run, "sample", lambda step: np.zeros(0, dtype=np.int64))
@@ -289,7 +289,7 @@ def test_an_empty_sum_is_looked_at_too(monkeypatch: Patch) -> None:
     assert len(norms) == gap == unsure == 0
 
 
-def test_doubt_is_how_far_the_sum_moves_with_the_last_digit_of_the_weights() -> None:
+def test_unsure_is_the_change_of_the_sum_by_the_last_digit_of_the_weights() -> None:
     """Up at odd places, down at even ones, by 2⁻²³ of each weight: 1 here, so that float32 has it exactly."""
     random = np.random.default_rng(1)
     matrix = random.integers(-3, 4, (6, 6)).astype(float)
@@ -312,8 +312,8 @@ def test_samples_come_from_the_streams_of_their_step() -> None:
         np.testing.assert_array_equal(shuffled.sample(step), shuffled_batch(SECRETS, 40, 12, step))
 
 
-def test_what_dropout_draws_from_is_of_the_step_and_the_sentence() -> None:
-    """53 bits of the stream of each step; the look that makes a sum anew draws the same."""
+def test_dropout_state_depends_on_step_and_sentence() -> None:
+    """53 bits of the stream of each step; a recomputed sum draws the same."""
 
     class Drawn(Gradients):
         def clipped_gradient(self, weights: np.ndarray, batch: Batch, *more: Any) -> GradientSum:
@@ -393,7 +393,7 @@ def _batch(run: DPSGD, sentences: list[int]) -> Batch:
 
 def test_weights_that_are_not_finite_end_the_run_with_the_number_of_the_step() -> None:
     run = learner(Gradients(np.full((40, 5), 1e37)), plan_of(40, 40, noise_multiplier=0, clip_norm=None), 5)
-    with np.errstate(over="ignore"), pytest.raises(TrainingFailed, match=r"step 7 of 60; .*smaller .* 0\.5"):
+    with np.errstate(over="ignore"), pytest.raises(TrainingFailed, match=r"step 7 of 60; .*below 0\.5"):
         run.step(6)
 
 
@@ -405,7 +405,7 @@ def test_one_weight_that_is_not_finite_is_enough() -> None:
         run.step(1)
 
 
-def test_each_token_gets_its_tag_and_between_batches_is_asked_whether_to_go_on(monkeypatch: Patch) -> None:
+def test_predict_tags_each_token_and_calls_check_between_batches(monkeypatch: Patch) -> None:
     monkeypatch.setattr("engine.training.batches.CACHED_TOKENS", 6)
     split, asked = split_of([4, 1, 5, 3, 2]), []
     decoder = Decoder(("O", "B-X", "I-X", "B-Y"), well_formed=False)
@@ -423,7 +423,7 @@ def test_each_sentence_has_its_own_loss_unclipped() -> None:
     assert {clip_norm for clip_norm, _ in backend.asked} == {None}
 
 
-def test_streams_of_a_seed_alone_are_not_taken_for_a_private_plan() -> None:
+def test_a_private_plan_refuses_seed_only_streams() -> None:
     for plan, refused in ((plan_of(40, 10), True), (plan_of(40, 10, noise_multiplier=0.0), False)):
         optimiser = Optimiser(TrainingConfig(), SIZE)
         parts = (Gradients(RANDOM), plan, optimiser, Seeds(3), split_of([2] * 40), TABLE, np.zeros(SIZE, np.float32))

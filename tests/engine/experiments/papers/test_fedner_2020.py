@@ -60,11 +60,11 @@ def test_table_2_has_what_was_printed_and_where_a_corpus_is_another_nothing() ->
     assert sum(cell.table == "table2" for cell in CELLS) == 3 * (len(fedner_2020.BASELINES) + 4)
 
 
-def test_which_rows_of_table_2_the_paper_has() -> None:
+def test_share_printed_counts_the_reported_rows() -> None:
     seconds = {fedner_2020.what(cell): 1.0 for cell in cells_of("table2")} | {"LM-NER, alone": 3.0}
     printed = {fedner_2020.what(cell) for cell in cells_of("table2") if cell.published is not None}
     assert len(seconds) == 10
-    assert len(printed) == 9  # alone, in both meanings, is held against the same row
+    assert len(printed) == 9  # alone, in both meanings, is compared with the same row
     assert fedner_2020.share_printed(seconds) == (7 + 3) / (9 + 3)
 
 
