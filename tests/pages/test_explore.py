@@ -159,7 +159,7 @@ class TestPlatformsThatAreNotHere:
         assert "At ε = 1.5 (δ = 1e-5) this tagger finds 67 % of the names" in said
         assert "As published, ε is **1.5**" in said
         told = texts(test.info)
-        assert "corpus='ade' is not here yet: fetch it first (python -m engine fetch ade)" in told
+        assert "corpus='ade' is not available yet: download it first (python -m engine fetch ade)" in told
         assert "the published run, taken at its word" in told
         assert "nothing new can be run" in told
         table = next(frame.value for frame in test.dataframe if "loss" in frame.value.columns)
@@ -183,7 +183,7 @@ class TestPlatformsThatAreNotHere:
         test = opened()
         (said,) = texts(test.error).splitlines()
         for name in ("ade", "psytar", "bc5cdr"):
-            assert f"corpus='{name}' is not here yet: fetch it first (python -m engine fetch {name})" in said
+            assert f"corpus='{name}' is not available yet: download it first (python -m engine fetch {name})" in said
         button = next(button for button in test.button if button.label.startswith("Fetch"))
         assert button.label.startswith("Fetch ADE")
         assert button.label.endswith("(5.3 MB)")

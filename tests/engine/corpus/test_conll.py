@@ -109,7 +109,7 @@ def test_lines_are_the_same_however_many_are_cut_at_once(monkeypatch):
     data = b"a\n\nlonger than a few characters\r\nb\rc\n\n"
     expected = ["a", "", "longer than a few characters", "b", "c", "", ""]
     for number in (1, 2, 7, 1_000):
-        monkeypatch.setattr(text_decoding, "_AT_ONCE", number)
+        monkeypatch.setattr(text_decoding, "_CHUNK_SIZE", number)
         assert list(text_decoding.decode_lines(data, "file")) == expected
 
 

@@ -84,14 +84,14 @@ def test_a_named_corpus_that_was_changed_is_refused(data_dir, settings):
     folder = settings.home / "corpora" / "wikigold"
     folder.mkdir(parents=True)
     (folder / "wikigold.conll.txt").write_bytes(original.replace(b"I-PER", b"I-LOC", 1))
-    with pytest.raises(CorpusError, match=r"not the file.*\bwikigold\b"):
+    with pytest.raises(CorpusError, match=r"not the expected file.*\bwikigold\b"):
         corpus.resolve("wikigold", settings).load()
 
 
 def test_what_is_not_here_says_how_to_get_it(settings):
     with pytest.raises(CorpusError, match="python -m engine fetch wnut17"):
         corpus.resolve("wnut17", settings).load()
-    with pytest.raises(CorpusError, match="licence forbids fetching"):
+    with pytest.raises(CorpusError, match="licence forbids an automatic download"):
         corpus.resolve("conll2003", settings).load()
     with pytest.raises(CorpusError, match="corpus='nowhere' is neither"):
         corpus.resolve("nowhere", settings).load()
@@ -175,7 +175,7 @@ class TestUploads:
     def test_a_place_that_cannot_be_written_is_said(self, settings):
         settings.home.mkdir()
         (settings.home / "corpora").write_text("in the way")
-        with pytest.raises(StoreError, match=r"a\.conll cannot be kept"):
+        with pytest.raises(StoreError, match=r"a\.conll cannot be saved"):
             corpus.add_upload("a.conll", sentences(20), settings)
 
     def test_a_link_out_of_the_folder_is_not_listed(self, settings, tmp_path):

@@ -75,5 +75,5 @@ def test_nothing_is_copied_where_all_runs_are_computed_here_or_everybody_has_it(
 def test_the_training_sentences_of_a_named_corpus_are_known_without_its_files(settings) -> None:
     handle = CorpusHandle("conll2003", settings)
     assert handle.train_sentences == 14_041
-    with pytest.raises(CorpusError, match="is not here"):
+    with pytest.raises(CorpusError, match="is not available"):
         _ = handle.checksum

@@ -104,8 +104,8 @@ class TestRel:
             ("DRUG-AE.rel", ROW.replace("112", "²1"), r"from '²1' to"),
             ("DRUG-AE.rel", "", r"DRUG-AE.rel is empty"),
             ("DRUG-AE.rel", "a\0b", r"binary byte 0x00 in line 1"),
-            ("notes.rel", ROW, r"notes.rel is not called by two entity types, expected a name such as DRUG-AE.rel"),
-            ("A-A.rel", ROW, r"not called by two entity types"),
+            ("notes.rel", ROW, r"notes.rel is not named after two entity types, expected a name such as DRUG-AE.rel"),
+            ("A-A.rel", ROW, r"not named after two entity types"),
         ],
     )
     def test_what_is_wrong_is_named_by_file_and_line(self, name, text, said):
@@ -157,7 +157,7 @@ class TestBrat:
         [
             (
                 "T1\tDrug 7 140\tLipitor",
-                r"a.ann has the offsets 7 and 140 in line 1, expected a stretch of a text of 78",
+                r"a.ann has the offsets 7 and 140 in line 1, expected a span within a text of 78",
             ),
             ("x\nT1\tDrug 14 7\tLipitor", r"offsets 14 and 7 in line 2"),
             ("T1\tDrug 7-14\tLipitor", r"has 'T1\\tDrug 7-14\\tLipitor' in line 1, expected T and a number"),
@@ -237,7 +237,7 @@ class TestUploads:
             (archive({"train.conll": column_file(20)}), r"has no file test.\*"),
             (archive({"notes.doc": "x"}), r"has no file train.\*.*or brat's .txt and .ann, or .rel"),
             (archive({}), r"has no file train"),
-            (b"PK\x03\x04 not a zip", r"no zip file"),
+            (b"PK\x03\x04 not a zip", r"not a readable zip file"),
             (archive({"train.conll": "a\0b", "test.conll": column_file(2)}), r"binary byte 0x00"),
         ],
     )
@@ -262,5 +262,5 @@ class TestUploads:
     def test_a_damaged_zip_is_refused(self, settings):
         whole = bytearray(archive({"train.conll": column_file(200), "test.conll": column_file(9)}))
         whole[60:90] = bytes(30)
-        with pytest.raises(CorpusError, match=r"torn\.zip .*no zip file"):
+        with pytest.raises(CorpusError, match=r"torn\.zip .*not a readable zip file"):
             corpus.add_upload("torn.zip", bytes(whole), settings)
