@@ -330,7 +330,7 @@ def test_a_chain_may_be_chosen(page):
     chain = published_run(SimulationConfig(tagger=TaggerConfig(name="bilstm-crf")))
     test = page(tagger="bilstm-crf")
     assert f"this tagger finds {100 * chain.final.test.recall:.0f} % of the names" in texts(test.markdown)
-    assert "a chain (CRF) judges a sentence" in texts(test.caption)
+    assert "a CRF scores a sentence" in texts(test.caption)
     assert test.session_state.tagger == "bilstm-crf"
 
 
@@ -390,7 +390,7 @@ class TestWhatPlatformsShare:
         test.selectbox(key="shared").set_value("characters,convolution,lstm,scores").run()
         assert not test.error
         test.selectbox(key="scheme").set_value("bio2,bioes").run()
-        assert "scheme='bio2,bioes', expected one for all platforms" in texts(test.error)
+        assert "scheme='bio2,bioes', expected one for all clients" in texts(test.error)
         test.selectbox(key="corpus").select("synthetic").run()
         assert not test.exception
         assert test.selectbox(key="scheme").options == ["BIO2", "BIOES"]

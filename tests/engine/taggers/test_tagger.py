@@ -47,15 +47,18 @@ def test_views_are_of_the_flat_vector() -> None:
     [
         (
             {"inputs": (Input("words", 0, 4), Input("words", 4, 7))},
-            "input 'words' is no stretch of 7 features, or comes twice",
+            "input 'words' is no slice of 7 features, or is defined twice",
         ),
         (
             {"inputs": (Input("words", 0, 4), Input("spelling", 4, 8))},
-            "input 'spelling' is no stretch of 7 features, or comes",
+            "input 'spelling' is no slice of 7 features, or is defined",
         ),
-        ({"nodes": (Node("a", Dense(7, 5)), Node("a", Dense(5, 5), ("a",)))}, "two parts of a tagger are called 'a'"),
+        (
+            {"nodes": (Node("a", Dense(7, 5)), Node("a", Dense(5, 5), ("a",)))},
+            "two layers of a tagger have the name 'a'",
+        ),
         ({"nodes": (Node(FEATURES, Dense(7, 5)),)}, "called 'features'"),
-        ({"nodes": (Node("a", Dense(7, 5), ("b",)),)}, "'a' reads b: no input, and no part before it"),
+        ({"nodes": (Node("a", Dense(7, 5), ("b",)),)}, "'a' reads b: neither an input nor an earlier layer"),
         ({"nodes": (Node("a", Dense(6, 5)),)}, "'a' reads 7 values a token, expected 6"),
         ({"nodes": (Node("a", Tanh(7)), Node("b", Dense(7, 5)))}, "nothing reads a"),
         ({"nodes": (Node("a", Dense(7, 4)),)}, "no 5 scores a token"),
