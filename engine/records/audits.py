@@ -57,8 +57,8 @@ class AttackCurve:
         attack: Name of the attack.
         area: Area under the curve, mean over models.
         caught: TPR at each of ``RATES``, mean over models.
-        shown: TPR at each of ``SHOWN``: mean, and both ends of its 95 % CI. The CI is over models, or by Clopper and
-            Pearson for one model.
+        shown: TPR at each of ``SHOWN``: mean, and both ends of its 95 % CI. The CI covers the variation between models,
+            or is Clopper and Pearson's for one model.
     """
 
     attack: str

@@ -1,4 +1,4 @@
-"""Files of corpora, damaged and hostile, and zips of them: read, or refused in a sentence."""
+"""Damaged and hostile corpus files and zips: read, or refused with one sentence."""
 
 import io
 import zipfile

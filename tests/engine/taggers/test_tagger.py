@@ -1,4 +1,4 @@
-"""A tagger is a graph: what fits together, what is shared, and that kinds of taggers are known by one registry."""
+"""Taggers as graphs: consistency, sharing, and the registry of kinds."""
 
 import numpy as np
 import pytest
@@ -65,13 +65,13 @@ def test_views_are_of_the_flat_vector() -> None:
         ({"nodes": ()}, "no 5 scores a token"),
     ],
 )
-def test_what_does_not_fit_together_is_said(changes: dict[str, object], sentence: str) -> None:
+def test_inconsistent_graph_raises_invalid_config(changes: dict[str, object], sentence: str) -> None:
     with pytest.raises(InvalidConfig, match=sentence):
         graph(**changes)
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_each_kind_is_told_and_built(name: str) -> None:
+def test_each_kind_has_texts_and_builds(name: str) -> None:
     kind, config = KINDS[name], TaggerConfig(name=name, hidden_size=4)
     assert kind.name == name
     assert kind.title

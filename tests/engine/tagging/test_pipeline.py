@@ -1,4 +1,4 @@
-"""Texts tagged by taggers: as at training, whole or in pieces, whatever the text is; and the published ones."""
+"""Tagging of texts: the same as at training, whole or in chunks, for any text; published taggers."""
 
 import dataclasses
 
@@ -140,7 +140,7 @@ class TestPublished:
             ]
             assert all(each.score > 0.5 for each in tagged.entities)
 
-    def test_it_says_that_its_noise_is_known(self):
+    def test_warning_says_that_the_seed_is_public(self):
         assert "does not protect" in published_taggers.warning(1.0)
         assert "without noise" in published_taggers.warning(float("inf"))
 
