@@ -57,12 +57,12 @@ def test_views_are_of_the_flat_vector() -> None:
             {"nodes": (Node("a", Dense(7, 5)), Node("a", Dense(5, 5), ("a",)))},
             "two layers of a tagger have the name 'a'",
         ),
-        ({"nodes": (Node(FEATURES, Dense(7, 5)),)}, "called 'features'"),
+        ({"nodes": (Node(FEATURES, Dense(7, 5)),)}, "have the name 'features'"),
         ({"nodes": (Node("a", Dense(7, 5), ("b",)),)}, "'a' reads b: neither an input nor an earlier layer"),
         ({"nodes": (Node("a", Dense(6, 5)),)}, "'a' reads 7 values a token, expected 6"),
         ({"nodes": (Node("a", Tanh(7)), Node("b", Dense(7, 5)))}, "nothing reads a"),
-        ({"nodes": (Node("a", Dense(7, 4)),)}, "no 5 scores a token"),
-        ({"nodes": ()}, "no 5 scores a token"),
+        ({"nodes": (Node("a", Dense(7, 4)),)}, "does not give 5 scores a token"),
+        ({"nodes": ()}, "does not give 5 scores a token"),
     ],
 )
 def test_inconsistent_graph_raises_invalid_config(changes: dict[str, object], sentence: str) -> None:
