@@ -1,63 +1,68 @@
-"""What a page or a shell may catch: every message is one sentence for the person in front of it."""
+"""Exceptions whose message is one sentence for the user; pages and the command line may catch them."""
 
 UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
-"""What Python may raise where values that were read from JSON or TOML are not what they should be: numbers too large
-for a float, lists in place of tables, thousands of brackets."""
+"""Exceptions that Python raises on malformed values from JSON or TOML.
+
+Examples are numbers too large for a float, lists instead of tables, and thousands of brackets.
+"""
 
 
 class EpsilonError(Exception):
-    """Base of all errors whose text may be shown to a user as it is."""
+    """Base of all errors whose message can be shown to a user."""
 
 
 class InvalidConfig(EpsilonError, ValueError):
-    """A value that a user chose cannot be used; the text names the field, the value and what is expected."""
+    """A value cannot be used; the message names the field, the value and the expected values."""
 
 
 class BudgetExceeded(InvalidConfig):
-    """A run would cost a corpus more than its budget has left; the text has the sum. Nothing is stored."""
+    """A run would spend more ε than the corpus's budget has left; the message has the numbers. Nothing is stored."""
 
 
 class NotAllowed(EpsilonError):
-    """Somebody may not do this, or has as much under way as one person may; the text says what is needed."""
+    """The user lacks a role or has reached a quota; the message names what is required."""
 
 
 class CorpusError(EpsilonError):
-    """A corpus is unknown, cannot be fetched, or its files cannot be read as tagged sentences."""
+    """A corpus is unknown, cannot be downloaded, or its files cannot be read as tagged sentences."""
 
 
 class VectorsMissing(EpsilonError):
-    """The word vectors that a configuration asks for are not installed."""
+    """The word vectors or language model of a configuration are not installed."""
 
 
 class StoreError(EpsilonError):
-    """The database or a file beside it cannot be read or written; nothing that was stored is lost."""
+    """The database or a related file cannot be read or written; stored data is not lost."""
 
 
 class StoreAddressError(StoreError):
-    """EPSILON_STORE_URL leads to no database that this program can use: the address, the password, the server, its
-    driver, or tables of another version."""
+    """EPSILON_STORE_URL leads to no usable database.
+
+    The cause is the address, the password, the server, its driver, or tables of another version.
+    """
 
 
 class StoreUnavailable(StoreAddressError):
-    """The database's server does not answer, is only just starting, or has ended the connection: it may be back in a
-    moment."""
+    """The database server does not answer, is starting, or has closed the connection; a retry may succeed."""
 
 
 class RunNotFound(EpsilonError):
-    """No run has this identity, neither published nor in the store."""
+    """No published or stored run has this identity."""
 
 
 class RunStopped(EpsilonError):
-    """Raised inside a run when it was cancelled, or when another worker has taken it over."""
+    """A run was cancelled, or another worker has taken it over; raised inside the run."""
 
 
 class TrainingFailed(EpsilonError):
-    """Training cannot go on, for instance because the weights are no longer finite; the text names the step."""
+    """Training cannot continue, for example because the weights are no longer finite; the message names the step."""
 
 
 class SecAggFailed(EpsilonError):
-    """A secure sum stays closed: too few parties are left, a value does not fit, or somebody asks for, or sends, what
-    the protocol forbids; the text says which."""
+    """Secure aggregation was aborted; the message names the reason.
+
+    Too few clients are left, a value does not fit, or a party violates the protocol.
+    """
 
 
 class ClusterError(EpsilonError):

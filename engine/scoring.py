@@ -1,21 +1,20 @@
-"""Gold and predicted tags → counts at three levels: strict entities, relaxed entities (by two rules), tokens.
+"""Scoring of predicted tags at three levels: strict entities, relaxed entities (by two rules), tokens.
 
-*Strict* is seqeval's ``mode="strict", scheme=IOB2``: an entity is a ``B-X`` with the ``I-X`` that follow it at once,
-and an ``I-X`` that follows no ``B-X`` or ``I-X`` belongs to no entity. (seqeval's default mode repairs such tags
-and counts them as right.) Entities are found by a loop of our own, since a run is scored twenty times and more:
-the 3,453 sentences of CoNLL-2003's test part take 0.03 s at all three levels, seqeval's strict report alone 0.2 to
-0.3 s after 2 s of imports. That both find the same entities and give the same averages is tested with random tag
-sequences, ill-formed ones included.
+*Strict* is seqeval's ``mode="strict", scheme=IOB2``. An entity is a ``B-X`` with the ``I-X`` that directly follow, and
+an ``I-X`` after neither ``B-X`` nor ``I-X`` belongs to no entity. (seqeval's default mode repairs such tags and counts
+them as correct.) Entities are extracted by a separate loop, since a run is scored twenty times and more. The 3,453 test
+sentences of CoNLL-2003 take 0.03 s at all three levels; seqeval's strict report alone takes 0.2 to 0.3 s after 2 s of
+imports. Tests with random tag sequences, also ill-formed ones, verify that both give the same entities and averages.
 
-*Relaxed* matches the same entities more kindly: a predicted entity is right when it shares at least one token with
-a gold entity of its type, each entity being matched at most once.
+*Relaxed* matches the same entities more loosely. A predicted entity is correct if it shares at least one token with a
+gold entity of its type; each entity is matched at most once.
 
-*Many to many* is the other reading of relaxed: precision is the share of predicted entities that share a token with any
-gold entity of their type, recall the share of gold entities that any predicted one of their type shares a token with.
-So FedNER is read (Ge et al. 2020, arXiv 2003.09288, section 4.1: "only an overlap between the range of predicted
-positions and gold annotations is needed"). Its F1 is never below the relaxed one.
+*Many to many* is the other relaxed metric. Precision is the share of predicted entities that share a token with any
+gold entity of their type. Recall is the share of gold entities that share a token with any predicted entity of their
+type. FedNER's relaxed scores are read this way (Ge et al. 2020, arXiv 2003.09288, section 4.1: "only an overlap between
+the range of predicted positions and gold annotations is needed"). Its F1 is never below the relaxed one.
 
-*Token* counts each tag by itself, O included, as some published tables do (Sang and De Meulder 2003 count entities).
+*Token* counts each tag separately, O included, as some published tables do (Sang and De Meulder 2003 count entities).
 """
 
 from collections import Counter
@@ -35,10 +34,16 @@ Span = tuple[int, int]
 def score(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> EntityScores:
     """Compare predicted with gold tags, sentence by sentence.
 
-    gold, predicted: one sequence of IOB2 tags for each sentence, in the same order and of the same lengths.
-    Classes are listed in alphabetical order; a class that occurs on one side only is listed too, since it enters
-    the macro average. Raises InvalidConfig, with the number of the sentence (from 1), when the sides do not fit
-    together or a tag is not IOB2.
+    Args:
+        gold: One sequence of IOB2 tags for each sentence.
+        predicted: The same, in the same order and of the same lengths.
+
+    Returns:
+        Counts with classes in alphabetical order. A class that occurs on one side only is included, since it enters the
+            macro average.
+
+    Raises:
+        InvalidConfig: If the sides have different lengths or a tag is not IOB2; names the sentence, from 1.
     """
     if len(gold) != len(predicted):
         raise InvalidConfig(f"predicted has {len(predicted):,} sentences, expected {len(gold):,} as gold")
@@ -50,23 +55,23 @@ def score(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> 
             raise InvalidConfig(
                 f"predicted sentence {number:,} has {len(predicted_tags):,} tags, expected {len(gold_tags):,} as gold"
             )
-        there = _spans("gold", number, gold_tags)
-        found = _spans("predicted", number, predicted_tags)
-        for kind, spans in there.items():
+        gold_spans = _spans("gold", number, gold_tags)
+        predicted_spans = _spans("predicted", number, predicted_tags)
+        for kind, spans in gold_spans.items():
             totals["gold"][kind] += len(spans)
         right = 0
-        for kind, spans in found.items():
+        for kind, spans in predicted_spans.items():
             totals["predicted"][kind] += len(spans)
-            if kind in there:
-                exact = len(set(spans) & set(there[kind]))
+            if kind in gold_spans:
+                exact = len(set(spans) & set(gold_spans[kind]))
                 right += exact
                 totals["strict"][kind] += exact
-                totals["relaxed"][kind] += _overlapping_pairs(there[kind], spans)
-                totals["right"][kind] += _overlapping(spans, there[kind])
-                totals["found"][kind] += _overlapping(there[kind], spans)
-        if there or found:
-            named = sum(map(len, there.values())) + sum(map(len, found.values()))
-            sums = [sums[0] + right * right, sums[1] + right * named, sums[2] + named * named]
+                totals["relaxed"][kind] += _overlapping_pairs(gold_spans[kind], spans)
+                totals["right"][kind] += _overlapping(spans, gold_spans[kind])
+                totals["found"][kind] += _overlapping(gold_spans[kind], spans)
+        if gold_spans or predicted_spans:
+            total = sum(map(len, gold_spans.values())) + sum(map(len, predicted_spans.values()))
+            sums = [sums[0] + right * right, sums[1] + right * total, sums[2] + total * total]
     return EntityScores(
         strict=_counts(totals["strict"], totals["predicted"], totals["gold"]),
         relaxed=_counts(totals["relaxed"], totals["predicted"], totals["gold"]),
@@ -82,23 +87,30 @@ def score(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> 
 def score_files(gold: Path, predicted: Path) -> EntityScores:
     """Compare two column files of the same sentences.
 
-    The gold file's tags say which scheme is used. In BIO2 both files are taken as they stand, so that an ill-formed
-    prediction counts as wrong; in IOB1 or BIOES both are read as BIO2. Raises CorpusError when a file cannot be read,
-    InvalidConfig when they do not hold the same tokens.
+    The gold file's tags determine the scheme. In BIO2 both files are used as written, so that an ill-formed prediction
+    counts as wrong. In IOB1 or BIOES both are converted to BIO2.
+
+    Raises:
+        CorpusError: If a file cannot be read.
+        InvalidConfig: If the files have different tokens.
     """
     sides = {path: conll.parse(files.content(path), path.name) for path in (gold, predicted)}
-    there, found = sides[gold], sides[predicted]
-    if len(there) != len(found):
-        raise InvalidConfig(f"{predicted.name} has {len(found):,} sentences, expected {len(there):,} as {gold.name}")
-    for number, (one, other) in enumerate(zip(there, found, strict=True), start=1):
-        if one.tokens != other.tokens:
+    gold_blocks, predicted_blocks = sides[gold], sides[predicted]
+    if len(gold_blocks) != len(predicted_blocks):
+        raise InvalidConfig(
+            f"{predicted.name} has {len(predicted_blocks):,} sentences, expected {len(gold_blocks):,} as {gold.name}"
+        )
+    for number, (gold_block, predicted_block) in enumerate(zip(gold_blocks, predicted_blocks, strict=True), start=1):
+        if gold_block.tokens != predicted_block.tokens:
             raise InvalidConfig(
                 f"{predicted.name} has other tokens than {gold.name} in sentence {number:,} "
-                f"(line {other.line:,}, there line {one.line:,})"
+                f"(line {predicted_block.line:,}, gold line {gold_block.line:,})"
             )
-    if conll.scheme(there, gold.name) in (None, "BIO2") and not any(tag[0] in "ESLU" for b in found for tag in b.tags):
-        return score([block.tags for block in there], [block.tags for block in found])
-    return score(*([conll.to_bio2(block.tags) for block in side] for side in (there, found)))
+    if conll.scheme(gold_blocks, gold.name) in (None, "BIO2") and not any(
+        tag[0] in "ESLU" for b in predicted_blocks for tag in b.tags
+    ):
+        return score([block.tags for block in gold_blocks], [block.tags for block in predicted_blocks])
+    return score(*([conll.to_bio2(block.tags) for block in side] for side in (gold_blocks, predicted_blocks)))
 
 
 def _spans(side: str, number: int, tags: Sequence[str]) -> dict[str, list[Span]]:
@@ -114,10 +126,10 @@ def _spans(side: str, number: int, tags: Sequence[str]) -> dict[str, list[Span]]
 
 
 def _overlapping_pairs(gold: list[Span], predicted: list[Span]) -> int:
-    """Size of the largest one-to-one matching of spans that share a token; each list is disjoint and in order.
+    """Return the size of the largest one-to-one matching of spans that share a token.
 
-    Taking the leftmost overlapping pair is never wrong: of the two spans, the one that ends first overlaps nothing
-    that comes later on the other side.
+    Both lists are disjoint and in order. Matching the leftmost overlapping pair is optimal: the span of the two that
+    ends first overlaps no later span of the other side.
     """
     pairs = g = p = 0
     while g < len(gold) and p < len(predicted):
@@ -131,26 +143,26 @@ def _overlapping_pairs(gold: list[Span], predicted: list[Span]) -> int:
 
 
 def _overlapping(spans: list[Span], others: list[Span]) -> int:
-    """How many spans share a token with any of the others; each list is disjoint and in order."""
-    number = place = 0
+    """Return how many spans share a token with any of the others; both lists are disjoint and in order."""
+    number = index = 0
     for start, end in spans:
-        while place < len(others) and others[place][1] <= start:
-            place += 1
-        number += place < len(others) and others[place][0] < end
+        while index < len(others) and others[index][1] <= start:
+            index += 1
+        number += index < len(others) and others[index][0] < end
     return number
 
 
 def _token_counts(gold: Iterable[str], predicted: Iterable[str]) -> dict[str, Counts]:
     pairs = Counter(zip(gold, predicted, strict=True))
     correct: Counter[str] = Counter()
-    there: Counter[str] = Counter()
-    found: Counter[str] = Counter()
+    gold_counts: Counter[str] = Counter()
+    predicted_counts: Counter[str] = Counter()
     for (gold_tag, predicted_tag), number in pairs.items():
-        there[gold_tag] += number
-        found[predicted_tag] += number
+        gold_counts[gold_tag] += number
+        predicted_counts[predicted_tag] += number
         if gold_tag == predicted_tag:
             correct[gold_tag] += number
-    return _counts(correct, found, there)
+    return _counts(correct, predicted_counts, gold_counts)
 
 
 def _counts(correct: Counter[str], predicted: Counter[str], gold: Counter[str]) -> dict[str, Counts]:

@@ -1,4 +1,4 @@
-"""Where things live on this machine, read from the environment once at the start."""
+"""Folders and addresses of this machine, read from the environment once at the start."""
 
 import ipaddress
 import os
@@ -14,12 +14,14 @@ from engine.errors import InvalidConfig
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 BACKENDS = ("compiled", "tensorflow")
-"""The fast one, which is the default, and the readable reference."""
+"""The fast back end, which is the default, and the readable reference."""
 
 
 class Address(str):
-    """An address that may hold a password, which a log of it does not show: neither settings nor what Dask says of
-    a task that failed."""
+    """An address that may contain a password, which its representation hides.
+
+    Logs of settings and Dask's messages on failed tasks therefore do not reveal it.
+    """
 
     __slots__ = ()
 
@@ -29,20 +31,28 @@ class Address(str):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Folders, addresses, and what computes. Raises InvalidConfig for a back end that is none.
+    """Folders, addresses and back end.
 
-    home: runs, corpora, encoded arrays and weights of the user (EPSILON_HOME; never in the repository).
-    data_dir: folder with corpora that are already here (EPSILON_DATA_DIR), or None. store_url: SQLAlchemy address of
-    the database (EPSILON_STORE_URL; default SQLite in home). scheduler: address of a Dask scheduler on other machines
-    (EPSILON_SCHEDULER), tls://HOST:PORT or a file that holds it, or None for a local cluster. cluster_key: file that
-    all of its members have (EPSILON_CLUSTER_KEY). backend: what computes gradients (EPSILON_BACKEND), "compiled"
-    or "tensorflow"; both give the same to float tolerance. published: folder of the published runs. shared: address of
-    the files that runs share (EPSILON_ARTEFACTS; any that fsspec knows), or None for ``home``. language_model:
-    folder of a language model of one's own (EPSILON_LANGUAGE_MODEL), or None. poll: where a class's phones reach the
-    poll (EPSILON_POLL): an address of the local network, None for this machine's own, and a port; None: nowhere.
-    access: the file that says who may use the dashboard (EPSILON_ACCESS, :mod:`engine.access.roles`), or None for
-    whoever reaches it. own: names of the uploaded corpora that whoever these settings are for may use, asked for each
-    time; None: all of them, and any path.
+    Attributes:
+        home: Folder of the user's runs, corpora, encoded arrays and weights (EPSILON_HOME; never in the repository).
+        data_dir: Folder with available corpora (EPSILON_DATA_DIR), or None.
+        store_url: SQLAlchemy address of the database (EPSILON_STORE_URL; by default SQLite in ``home``).
+        scheduler: Address of a Dask scheduler on other machines (EPSILON_SCHEDULER): tls://HOST:PORT, or a file with
+            it. None is a local cluster.
+        cluster_key: Key file that all members of the cluster have (EPSILON_CLUSTER_KEY).
+        backend: What computes gradients (EPSILON_BACKEND): "compiled" or "tensorflow". Both agree to float tolerance.
+        published: Folder of the published runs.
+        shared: Address of the files that runs share (EPSILON_ARTEFACTS; any that fsspec supports), or None for
+            ``home``.
+        language_model: Folder of the user's own language model (EPSILON_LANGUAGE_MODEL), or None.
+        poll: Local address and port of the classroom poll (EPSILON_POLL); address None is detected, None is no poll.
+        access: File with users and roles (EPSILON_ACCESS, :mod:`engine.access.roles`), or None for access without
+            sign-in.
+        own: Returns the names of the uploaded corpora that the current user may use; called on every use. None permits
+            all of them, and any path.
+
+    Raises:
+        InvalidConfig: If a value is not valid.
     """
 
     home: Path
@@ -65,14 +75,14 @@ class Settings:
         if self.scheduler and "://" in self.scheduler and not self.scheduler.startswith("tls://"):
             raise InvalidConfig(
                 f"EPSILON_SCHEDULER={self.scheduler}, expected tls://HOST:PORT or a scheduler's file: "
-                "a scheduler runs the code of all who reach it"
+                "a scheduler executes the code of anyone who can reach it"
             )
         if self.scheduler and self.cluster_key is None:
             raise InvalidConfig(f"EPSILON_SCHEDULER={self.scheduler} without EPSILON_CLUSTER_KEY, its key's file")
 
     @property
     def addresses(self) -> dict[str, str | None]:
-        """What holds on all machines that work together; the rest is each machine's own."""
+        """Settings that all machines of a cluster have in common."""
         return {"store_url": self.store_url, "shared": self.shared, "backend": self.backend}
 
     @property
@@ -82,7 +92,11 @@ class Settings:
 
     @classmethod
     def from_environment(cls) -> "Settings":
-        """Settings of this process. Empty variables count as absent."""
+        """Read the settings of this process; empty variables count as absent.
+
+        Raises:
+            InvalidConfig: If a variable is not valid.
+        """
         home = Path(os.environ.get("EPSILON_HOME") or user_data_dir("epsilon-explorer", appauthor=False)).expanduser()
         default_data = REPOSITORY.parent / "shared" / "data"
         model = os.environ.get("EPSILON_LANGUAGE_MODEL")
@@ -104,7 +118,11 @@ class Settings:
 
 
 def _poll(text: str) -> tuple[str | None, int] | None:
-    """A port, or an address of a local network and a port. Raises InvalidConfig."""
+    """Parse a port, or an address of a local network and a port.
+
+    Raises:
+        InvalidConfig: If it is neither.
+    """
     if not text:
         return None
     host, _, port = text.rpartition(":")

@@ -1,8 +1,8 @@
-"""What a user chooses: frozen, keyword-only, checked where it is made.
+"""Configurations: frozen, keyword-only dataclasses that validate their values.
 
-A configuration is a value: two that are equal describe the same work. Its canonical JSON, the checksum of the
-corpus and the engine version give the run's identity (:func:`run_id`), so that equal work is done once and stale
-work never shows as fresh.
+A configuration is a value: two equal ones describe the same work. Its canonical JSON, the checksum of the corpus and
+the engine version give the run's identity (:func:`run_id`). Equal work is therefore done once, and outdated results
+never appear as current.
 """
 
 import dataclasses
@@ -77,18 +77,25 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationConfig:
-    """One run, whole.
+    """The complete configuration of one run.
 
-    corpus: a name of the catalogue, or a path to a file or folder. Several of them, joined by ``JOIN``, are the corpora
-    of as many platforms: each client is one, has its own entity types, and keeps what lies above the shared layers to
-    itself (FedNER, section 3.2). data_fraction: share of the training sentences
-    that is used, in (0, 1]; it earns no privacy amplification. embeddings: name of the spaCy package whose static
-    vectors feed the tagger. features: what a token is told by: its word's "vectors", as in the papers; "shapes", its
-    spelling beside them; "contextual", vectors in context from a public language model beside these; "tuned", those of
-    the same model tuned on public names beside these; "names", what spaCy's public name finder says beside these.
-    language_model: the public one that "contextual" features come from, by default MiniLM; another by its shape and
-    checksum, see :mod:`engine.embeddings.custom_model`.
-    seed: of every random stream.
+    Attributes:
+        corpus: A name of the catalogue, or a path to a file or folder. Several names joined by ``JOIN`` are the corpora
+            of as many clients (FedNER, section 3.2). Each client then has its own entity types and keeps the private
+            head above the shared layers.
+        data_fraction: Share of the training sentences that is used, in (0, 1]; it gives no amplification by
+            subsampling.
+        tagger: The model.
+        embeddings: Name of the spaCy package with the static word vectors.
+        features: Features of a token, each value adding to the one before. "vectors": the word vector, as in the
+            papers. "shapes": the word shape. "contextual": contextual vectors of a public language model. "tuned":
+            those of the same model fine-tuned on public entities. "names": the output of spaCy's public NER model.
+        language_model: Public language model of the "contextual" features, by default MiniLM. Another one is named by
+            its shape and checksum, see :mod:`engine.embeddings.custom_model`.
+        training: The optimisation.
+        privacy: The privacy mechanism.
+        federation: The clients.
+        seed: Seed of every random stream.
     """
 
     corpus: str = SYNTHETIC
@@ -126,29 +133,31 @@ class SimulationConfig:
         if self.language_model != MINILM and self.features != "contextual":
             raise InvalidConfig(
                 f"language_model={self.language_model!r}, expected {MINILM!r} with features={self.features!r}: another "
-                "model can only stand in its place with 'contextual'"
+                "model can only replace it with 'contextual'"
             )
 
     def _check_platforms(self) -> None:
         federation = self.federation
         if len(self.tagger.schemes) > 1 and splits_of(self.tagger.name)[-1] in (federation.shared_parts or ()):
             raise InvalidConfig(
-                f"scheme={self.tagger.scheme!r}, expected one for all platforms, since they share the scores of their "
+                f"scheme={self.tagger.scheme!r}, expected one for all clients, since they share the scores of their "
                 f"tags: shared={federation.shared!r}"
             )
         if federation.shared is not None and not self.platforms:
             raise InvalidConfig(
-                f"shared={federation.shared!r}, expected none: clients with parts of one corpus share all of a tagger"
+                f"shared={federation.shared!r}, expected none: clients with parts of one corpus share the whole tagger"
             )
         if federation.shared == NOTHING and self.privacy.kind.client_level and self.privacy.private:
             raise InvalidConfig(
                 f"shared='nothing', expected a part: mechanism={self.privacy.mechanism!r} protects what is sent"
             )
         if federation.masked and not self.platforms:
-            raise InvalidConfig(f"masked={federation.masked:g}, expected 0: only platforms have names in common")
+            raise InvalidConfig(
+                f"masked={federation.masked:g}, expected 0: only clients with corpora of their own have common entities"
+            )
         if federation.together < 1 and (not self.platforms or federation.shared == NOTHING):
             raise InvalidConfig(
-                f"together={federation.together:g}, expected 1: only platforms that share something can part"
+                f"together={federation.together:g}, expected 1: only clients that share layers can stop sharing them"
             )
 
     def _check_mechanism(self) -> None:
@@ -163,58 +172,68 @@ class SimulationConfig:
             )
         if self.privacy.kind.distributed_noise and federation.participants == 1:
             raise InvalidConfig(
-                f"participants=1, expected at least 2, since mechanism={mechanism!r} hides each among others"
+                f"participants=1, expected at least 2, since mechanism={mechanism!r} hides each client among others"
             )
         if whole_clients and federation.schedule == "gradients":
             raise InvalidConfig(
-                f"schedule='gradients', expected 'averaging', since mechanism={mechanism!r} bounds what a round of "
-                "training tells, and each step is a round there"
+                f"schedule='gradients', expected 'averaging', since mechanism={mechanism!r} bounds the update of a "
+                "round, and there each step is a round"
             )
         if federation.clients == 1 and federation.schedule == "gradients":
-            raise InvalidConfig("schedule='gradients', expected 'averaging', since clients=1 has nobody to send any to")
+            raise InvalidConfig("schedule='gradients', expected 'averaging', since clients=1 has no other client")
         if federation.weighting == ("equal" if whole_clients else "examples"):
             object.__setattr__(self, "federation", dataclasses.replace(federation, weighting=None))
         elif whole_clients and federation.weighting:
             raise InvalidConfig(
-                f"weighting={federation.weighting!r}, expected 'equal', since mechanism={mechanism!r} bounds what each "
-                "client adds alike"
+                f"weighting={federation.weighting!r}, expected 'equal', since mechanism={mechanism!r} bounds each "
+                "client's contribution equally"
             )
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """The corpus of each platform; empty where all clients have parts of one corpus."""
+        """The corpus of each client; empty where all clients have parts of one corpus."""
         names = tuple(self.corpus.split(JOIN))
         return names if len(names) > 1 else ()
 
     @property
     def schemes(self) -> tuple[str, ...]:
-        """The tag scheme of each platform, or the one there is."""
-        found = self.tagger.schemes
-        return found * len(self.platforms) if self.platforms and len(found) == 1 else found
+        """The tag scheme of each client, or the only one."""
+        schemes = self.tagger.schemes
+        return schemes * len(self.platforms) if self.platforms and len(schemes) == 1 else schemes
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, ready for JSON; :meth:`from_dict` is the inverse."""
+        """Return plain values for JSON; :meth:`from_dict` is the inverse."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, values: Any) -> "SimulationConfig":
-        """Read what :meth:`to_dict` wrote. Raises InvalidConfig on unknown fields and on values out of range."""
-        if isinstance(values, dict) and values.get("clients") == 1:  # as it was written before there were federations
+        """Read the values of :meth:`to_dict`.
+
+        Raises:
+            InvalidConfig: If a field is unknown or a value is out of range.
+        """
+        if isinstance(values, dict) and values.get("clients") == 1:  # format before federations existed
             values = {name: value for name, value in values.items() if name != "clients"}
-        known = _known_fields(cls, values, "configuration")
+        fields = _known_fields(cls, values, "configuration")
         for name, part in _PARTS.items():
-            if name in known:
-                known[name] = part(**_known_fields(part, known[name], name))
-        return cls(**known)
+            if name in fields:
+                fields[name] = part(**_known_fields(part, fields[name], name))
+        return cls(**fields)
 
     def flat(self) -> dict[str, Any]:
-        """All fields by their own names, without the parts they belong to; the tagger's name is ``tagger``.
-        :meth:`from_flat` is the inverse."""
+        """Return all fields by name, without the parts they belong to; the tagger's name is ``tagger``.
+
+        :meth:`from_flat` is the inverse.
+        """
         return {name: getattr(getattr(self, part) if part else self, own) for name, (part, own) in FLAT.items()}
 
     @classmethod
     def from_flat(cls, values: Mapping[str, Any]) -> "SimulationConfig":
-        """Read what :meth:`flat` wrote; what is left out has its default. Raises InvalidConfig."""
+        """Read the values of :meth:`flat`; missing fields have their defaults.
+
+        Raises:
+            InvalidConfig: If a field is unknown or a value is out of range.
+        """
         parts: dict[str, dict[str, Any]] = {"": {}}
         for name, value in values.items():
             if name not in FLAT:
@@ -224,31 +243,29 @@ class SimulationConfig:
         return cls.from_dict(parts.pop("") | parts)
 
     def canonical_json(self) -> str:
-        """The same text for equal configurations, on any machine."""
+        """Return the same text for equal configurations, on any machine."""
         return _canonical(self.to_dict())
 
 
 def _of_platforms(platforms: tuple[str, ...], federation: FederationConfig) -> FederationConfig:
-    """A client for each platform."""
+    """Return the federation with one client for each corpus."""
     if not all(map(str.strip, platforms)) or len(set(platforms)) < len(platforms):
-        raise InvalidConfig(f"corpus={JOIN.join(platforms)!r}, expected the name of another corpus for each platform")
+        raise InvalidConfig(f"corpus={JOIN.join(platforms)!r}, expected a different corpus for each client")
     if federation.partition != "random":
         raise InvalidConfig(
-            f"partition={federation.partition!r}, expected 'random', since each platform has a corpus of its own"
+            f"partition={federation.partition!r}, expected 'random', since each client has a corpus of its own"
         )
     if federation.clients not in (1, len(platforms)):
-        raise InvalidConfig(
-            f"clients={federation.clients}, expected {len(platforms)}, one for each platform of the corpus"
-        )
+        raise InvalidConfig(f"clients={federation.clients}, expected {len(platforms)}, one for each corpus")
     return dataclasses.replace(federation, clients=len(platforms))
 
 
 def _with_schemes(tagger: TaggerConfig, platforms: tuple[str, ...]) -> TaggerConfig:
-    """The same with one tag scheme for each platform, or one name for all."""
+    """Return the tagger with one tag scheme for each client, or one name for all."""
     names = tagger.schemes
     if len(names) not in (1, len(platforms)):
-        wanted = f"one, or {len(platforms)}: one for each platform" if platforms else "one for the one corpus"
-        raise InvalidConfig(f"scheme={tagger.scheme!r}, expected {wanted}")
+        expected = f"one, or {len(platforms)}: one for each client" if platforms else "one for the one corpus"
+        raise InvalidConfig(f"scheme={tagger.scheme!r}, expected {expected}")
     return tagger if len(names) == 1 or len(set(names)) > 1 else dataclasses.replace(tagger, scheme=names[0])
 
 
@@ -266,28 +283,31 @@ FLAT: dict[str, tuple[str, str]] = {
         for own in dataclasses.fields(kind)
     },
 }
-"""Name of each field of a flat configuration → the part it belongs to ("" for none), and its name there."""
+"""Part ("" for none) and name there of each field of a flat configuration."""
 
 
 def _canonical(values: dict[str, Any]) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _differences(values: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
-    found = {}
+def _differences(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    changed = {}
     for name, value in values.items():
         if isinstance(value, dict):
-            value = _differences(value, usual[name])
+            value = _differences(value, defaults[name])
             if not value:
                 continue
-        elif value == usual[name]:
+        elif value == defaults[name]:
             continue
-        found[name] = value
-    return found
+        changed[name] = value
+    return changed
 
 
 def with_noise(config: SimulationConfig, noise_multiplier: float) -> SimulationConfig:
-    """The same with another noise multiplier; without noise nothing is clipped, and with it something is."""
+    """Return the configuration with another noise multiplier.
+
+    Without noise gradients are not clipped; with noise they are.
+    """
     privacy = config.privacy
     clip_norm = (privacy.clip_norm or DEFAULT_CLIP_NORM) if noise_multiplier > 0 else None
     changed = dataclasses.replace(privacy, noise_multiplier=noise_multiplier, clip_norm=clip_norm)
@@ -296,13 +316,13 @@ def with_noise(config: SimulationConfig, noise_multiplier: float) -> SimulationC
 
 @lru_cache(maxsize=4096)
 def but_for_seed(config: SimulationConfig) -> SimulationConfig:
-    """What runs have in common that differ in nothing but their seeds."""
+    """Return the common configuration of runs that differ only in their seeds."""
     return dataclasses.replace(config, seed=0)
 
 
 @lru_cache(maxsize=4096)
 def but_for_noise(config: SimulationConfig) -> SimulationConfig:
-    """The configuration with a noise multiplier of 1 and seed 0, so that runs along a trade-off curve are equal."""
+    """Return the configuration with noise multiplier 1 and seed 0, so that runs along a trade-off curve are equal."""
     clip_norm = config.privacy.clip_norm or DEFAULT_CLIP_NORM
     privacy = dataclasses.replace(config.privacy, noise_multiplier=1.0, clip_norm=clip_norm, noise_source="seeded")
     return dataclasses.replace(config, seed=0, privacy=privacy)
@@ -320,18 +340,26 @@ def _known_fields(cls: type, values: Any, where: str) -> dict[str, Any]:
 
 @lru_cache
 def _names(cls: type) -> frozenset[str]:
-    return frozenset(each.name for each in dataclasses.fields(cls))
+    return frozenset(field.name for field in dataclasses.fields(cls))
 
 
 def engine_version(config: SimulationConfig) -> str:
-    """Of the records of this configuration: a change of the noise leaves runs without noise what they were."""
+    """Return the engine version of this configuration's records.
+
+    Runs with and without noise have separate versions: a change of the noise leaves the others valid.
+    """
     return PRIVATE_VERSION if config.privacy.private else PLAIN_VERSION
 
 
 def run_key(config: SimulationConfig, corpus_checksum: str, version: str | None = None) -> str:
-    """64 hexadecimal digits that are equal exactly when the work is: configuration, corpus content, engine version.
+    """Return 64 hexadecimal digits that are equal exactly when configuration, corpus and engine version are.
 
-    Of the configuration, what differs from the defaults: a field that is added later changes no identity.
+    Only differences from the defaults enter: a field that is added later changes no identity.
+
+    Args:
+        config: The configuration.
+        corpus_checksum: Checksum of its corpus.
+        version: Engine version, by default the current one.
     """
     chosen = _differences(config.to_dict(), SimulationConfig().to_dict())
     text = "\n".join([_canonical(chosen), corpus_checksum, version or engine_version(config)])
@@ -339,5 +367,11 @@ def run_key(config: SimulationConfig, corpus_checksum: str, version: str | None 
 
 
 def run_id(config: SimulationConfig, corpus_checksum: str, version: str | None = None) -> str:
-    """The first 16 digits of :func:`run_key`: the identity of a run."""
+    """Return the identity of a run: the first 16 digits of :func:`run_key`.
+
+    Args:
+        config: The configuration.
+        corpus_checksum: Checksum of its corpus.
+        version: Engine version, by default the current one.
+    """
     return run_key(config, corpus_checksum, version)[:16]

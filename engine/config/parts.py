@@ -1,4 +1,4 @@
-"""The parts of a configuration: tagger, training, privacy, federation. Frozen, keyword-only, checked when made."""
+"""Parts of a configuration: tagger, training, privacy, federation; frozen, keyword-only, validated."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from engine.validation import integer, number, one_of, text, truth
 
 FEATURES = ("vectors", "shapes", "contextual", "tuned", "names")
 IN_CONTEXT = FEATURES[2:]
-"""Those that have vectors in context."""
+"""Features with contextual vectors."""
 LOSSES = ("mean", "sum")
 OPTIMISERS = ("sgd", "momentum", "adam")
 SAMPLINGS = ("poisson", "shuffle")
@@ -21,33 +21,35 @@ SCHEDULES = ("averaging", "incremental", "gradients")
 PARTITIONS = ("random", "unequal", "label-skew", "document", "natural")
 WEIGHTINGS = ("examples", "equal")
 NOTHING = "nothing"
-"""Stands for no part of a tagger."""
+"""Value for no part of a tagger."""
 SYNTHETIC = "synthetic"
-"""Name of the embedded corpus, which is always there."""
+"""Name of the embedded corpus, which is always available."""
 NOISE = (0.0, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
-"""Noise multipliers that are worth a look, from none to too much."""
+"""Noise multipliers offered in trade-off curves, from none to too much."""
 MINILM = "all-MiniLM-L6-v2"
-"""The public language model that is set up with the rest."""
+"""The public language model that is installed by default."""
 JOIN = " + "
-"""Between the names of corpora, where each is a platform's own."""
+"""Separator between the corpora of several clients."""
 AUTOMATIC: Any = object()
-"""Stands for a clip norm that was left out; it never stays in a configuration."""
+"""Placeholder for an omitted clip norm; it never remains in a configuration."""
 DEFAULT_CLIP_NORM = 1.5
 """The paper's clip norm (dp-fl-ner, footnote 4)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaggerConfig:
-    """The model that reads a sentence and gives each token a tag.
+    """The model that assigns a tag to each token of a sentence.
 
-    name: one of :data:`engine.taggers.KINDS`. hidden_size: LSTM units per direction (the paper does not print its own),
-    or units of an MLP. window: how many tokens to the left and to the right a linear tagger or an MLP reads beside each
-    token.
-    scheme: of the tags that it learns and gives: "bio2", or "bioes", which marks where names end too; of platforms one
-        name for all (FedNER, section 4.1: BIO), or one for each with commas between, in the order of their corpora.
-        What is scored is BIO2 (:mod:`engine.corpus.tag_schemes`).
-    well_formed: whether ill-formed sequences of the scheme are forbidden when tags are read off the scores. dropout:
-        chance of each value to be left out in training, of taggers that have such layers (FedNER, section 4.1: 0.2).
+    Attributes:
+        name: One of :data:`engine.taggers.KINDS`.
+        hidden_size: LSTM units per direction (the paper does not report its own), or units of an MLP.
+        window: Neighbouring tokens on each side that a linear tagger or an MLP reads.
+        scheme: Tag scheme that it learns: "bio2", or "bioes", which also marks where entities end. For several corpora
+            one name for all (FedNER, section 4.1: BIO), or one for each, separated by commas, in their order. Scores
+            are computed in BIO2 (:mod:`engine.corpus.tag_schemes`).
+        well_formed: Whether decoding forbids ill-formed tag sequences.
+        dropout: Probability that a value is dropped in training, for taggers with such layers (FedNER, section 4.1:
+            0.2).
     """
 
     name: str = "bilstm-tddl"
@@ -68,8 +70,8 @@ class TaggerConfig:
         names = [name.strip() for name in self.scheme.split(",")] if isinstance(self.scheme, str) else [self.scheme]
         if not all(name in SCHEMES for name in names):
             raise InvalidConfig(
-                f"scheme={self.scheme!r}, expected one of {', '.join(SCHEMES)}, or one for each platform with commas "
-                "between"
+                f"scheme={self.scheme!r}, expected one of {', '.join(SCHEMES)}, or one for each client, separated by "
+                "commas"
             )
         object.__setattr__(self, "scheme", ",".join(names))
         truth("well_formed", self.well_formed)
@@ -86,14 +88,18 @@ class TaggerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """How the weights are moved. The defaults are the paper's (dp-fl-ner, footnote 2).
+    """The optimisation. The defaults are the paper's (dp-fl-ner, footnote 2).
 
-    batch_size: *expected* sentences per step (the realised number varies under Poisson sampling).
-    epochs: passes over the data in expectation; steps = round(epochs * n / batch_size).
-    loss: "mean" or "sum" of a sentence's tokens; with a CRF, the sentence's negative log-likelihood divided by its
-    length or whole. momentum: 0.9 and Adam's (0.9, 0.999, 1e-8) are fixed. averaging: the tagger that is looked at has
-    the exponential moving average of the common weights, with this decay a step (a communication round, if there are
-    several clients); 0 is the weights themselves. It costs no privacy.
+    Attributes:
+        optimiser: "sgd", "momentum" (0.9) or "adam" (0.9, 0.999, 1e-8).
+        learning_rate: Learning rate.
+        batch_size: *Expected* sentences per step (the realised number varies under Poisson sampling).
+        epochs: Passes over the data in expectation; steps = round(epochs * n / batch_size).
+        loss: "mean" or "sum" over a sentence's tokens. With a CRF it is the sentence's negative log-likelihood, divided
+            by its length or not.
+        averaging: Decay per step, or per communication round with several clients, of the exponential moving average of
+            the common weights. The evaluated tagger has these averages; 0 uses the weights themselves. It has no
+            privacy cost.
     """
 
     optimiser: str = "sgd"
@@ -117,27 +123,29 @@ class TrainingConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyConfig:
-    """What is done to each sentence's gradient before it may touch the weights.
+    """The processing of each sentence's gradient before it changes the weights.
 
-    noise_multiplier: σ, standard deviation of the noise divided by clip_norm, dimensionless; 0 is no privacy.
-    clip_norm: C, largest L2 norm that one sentence's gradient may have, in units of the gradient; None means no
-        clipping, which is allowed only without noise. Left out, it is 1.5 with noise and None without.
-    delta: δ of (ε, δ)-differential privacy, a probability.
-    sampling: "poisson" (each sentence joins each step independently) or "shuffle" (fixed batches of a permutation;
-        to reproduce papers only, its ε rests on an assumption that does not hold).
-    clipping: "joint" (a sentence's gradient is scaled as a whole) or "per-layer" (each layer by itself, to C ÷ √(number
-        of layers with weights): the whole is no longer than C, and the noise is the same).
-    mechanism: where the noise is added, and so what is protected and who must be trusted. "dp-sgd": each client adds it
-        to each step of its own training; a sentence is protected, from the server too. "dp-fedavg": the server adds
-        it to the sum of the clients' clipped updates; a whole client is protected, from everybody but the server
-        (McMahan et al. 2018). "local": each client adds it to its clipped update; a whole client is protected, from
-        everybody. "secure-sum": all clients of a round add it together, and the server sees the sum of their clipped
-        updates alone; a whole client is protected, from the server too. In the last three, clip_norm bounds the L2 norm
-        of a client's update of all weights.
-    noise_source: where the keys of noise and samples come from. "seeded": from the seed and what is run, so that the
-        run can be computed again; for simulation, since whoever knows the seed can subtract the noise. "system": from
-        the operating system, destroyed when the run is done; for taggers that are given away. Without noise it is
-        seeded.
+    Attributes:
+        noise_multiplier: σ, standard deviation of the noise divided by clip_norm, dimensionless; 0 is no privacy.
+        clip_norm: C, largest L2 norm of one sentence's gradient, in units of the gradient. None means no clipping,
+            allowed only without noise. If omitted, it is 1.5 with noise and None without.
+        delta: δ of (ε, δ)-differential privacy, a probability.
+        sampling: "poisson" (each sentence joins each step independently) or "shuffle" (shuffled batches of a
+            permutation). The latter only serves to reproduce papers: its reported ε assumes Poisson sampling, which
+            does not hold.
+        mechanism: Where the noise is added, which determines the protected unit and the trusted parties. "dp-sgd": each
+            client adds it to each step of its own training; protects a sentence, from the server too. "dp-fedavg": the
+            server adds it to the sum of the clients' clipped updates; protects a client from all but the server
+            (McMahan et al. 2018). "local": each client adds it to its clipped update; protects a client from all
+            others. "secure-sum": all clients of a round add it together, and the server sees only the sum of their
+            clipped updates; protects a client, from the server too. In the last three, clip_norm bounds the L2 norm of
+            a client's update of all weights.
+        clipping: "joint" (a sentence's gradient is scaled as a whole) or "per-layer". The latter clips each layer
+            separately to C ÷ √(number of layers with weights): the norm is at most C, and the noise is the same.
+        noise_source: Source of the keys of noise and samples. "seeded": derived from the seed and the configuration, so
+            that the run is reproducible. This is a simulation: anyone who knows the seed can subtract the noise.
+            "system": from the operating system, destroyed when the run is done; for taggers to be released. Without
+            noise it is always "seeded".
     """
 
     noise_multiplier: float = 1.0
@@ -172,37 +180,42 @@ class PrivacyConfig:
 
     @property
     def private(self) -> bool:
-        """Whether noise is added at all."""
+        """Whether noise is added."""
         return self.noise_multiplier > 0
 
     @property
     def kind(self) -> MechanismKind:
-        """Of the mechanism."""
+        """Properties of the mechanism."""
         return MECHANISMS[self.mechanism]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FederationConfig:
-    """Who holds the training sentences, and how often weights travel. One client and one round is central training.
+    """The clients that have the training sentences, and their communication.
 
-    clients: n, parties that the sentences are split over. participants: m, how many of them train in a round, drawn
-        anew each time; None is all. rounds: t, communication rounds.
-    schedule: "averaging" (each participant trains ``training.epochs`` epochs on all it has) or "incremental" (each
-        client's sentences are cut into as many random pieces as there are rounds, and in each round it trains its
-        epochs on the next piece: dp-fl-ner, section 3, "x = 10 %" with ten rounds) or "gradients" (each client sends
-        the gradient of each step, on its share of the batch, and the server moves what is shared: FedNER, section 3.2;
-        steps = rounds).
-    partition: how sentences come to clients. "random" and equal; "unequal" (the k-th client has 1/k as many as the
-        first); "label-skew" (each client its own mix of entity types, drawn from a Dirichlet distribution); "document"
-        (documents whole); "natural" (the corpus's own sections). skew: α of that distribution; smaller is more skewed.
-    weighting: how a round's updates are averaged, by "examples" trained on or "equal". None is what the mechanism
-        wants: by examples where sentences are protected, equal where whole clients are.
-    shared: what platforms share of their tagger, as names of its parts with commas between (see
-        :attr:`engine.taggers.Tagger.splits`), or "nothing"; None is all but what depends on the tags.
-    masked: share of the names that several platforms train on whose words are masked in training (FedNER, section
-        4.5); without noise only, since one sentence may change many by it.
-    together: share of the steps that platforms go together, where gradients travel; from then on each goes on by itself
-        with what it has, and nothing is sent.
+    One client and one round is central training.
+
+    Attributes:
+        clients: n, number of clients among which the sentences are partitioned.
+        participants: m, number of clients that train in a round, sampled in every round; None is all.
+        rounds: t, number of communication rounds.
+        schedule: "averaging": each participant trains ``training.epochs`` epochs on all its sentences. "incremental":
+            each client's sentences are split into as many random pieces as rounds, and in each round it trains on the
+            next one (dp-fl-ner, section 3, "x = 10 %" with ten rounds). "gradients": each client sends the gradient of
+            each step on its share of the batch, and the server updates the shared layers (FedNER, section 3.2; steps =
+            rounds).
+        partition: How sentences are assigned to clients. "random" in equal shares; "unequal" (the k-th client has 1/k
+            of the first one's number); "label-skew" (each client has its own mix of entity types, drawn from a
+            Dirichlet distribution); "document" (whole documents); "natural" (the corpus's own sections).
+        skew: α of the Dirichlet distribution; smaller is more skewed.
+        weighting: Weights of a round's updates: number of training "examples", or "equal". None is the mechanism's
+            default: by examples where sentences are protected, equal where whole clients are.
+        shared: Shared layers of clients with corpora of their own, as names of the tagger's parts separated by commas
+            (see :attr:`engine.taggers.Tagger.splits`), or "nothing". None is all that does not depend on the tags.
+        masked: Share of the entities common to several clients whose words are masked in training (FedNER, section
+            4.5). Only without noise, since one sentence may then change many others.
+        together: Share of the steps with joint training where gradients are sent; afterwards each client continues
+            alone, and nothing is sent.
     """
 
     clients: int = 1
@@ -239,14 +252,14 @@ class FederationConfig:
             raise InvalidConfig(f"together={self.together:g}, expected 1 with schedule={self.schedule!r}")
         if self.shared is not None:
             text("shared", self.shared)
-            # Word vectors are frozen and public: everybody has them, whether they are named or not.
+            # Word vectors are frozen and public: all clients have them, named here or not.
             parts = [part.strip() for part in self.shared.split(",")]
             object.__setattr__(self, "shared", ",".join(part for part in parts if part != "words") or NOTHING)
         if self.schedule == "gradients":
             integer("rounds", self.rounds, 1, 1)
             if self.participants is not None:
                 raise InvalidConfig(
-                    f"participants={self.participants}, expected none, since schedule='gradients' needs all"
+                    f"participants={self.participants}, expected none, since schedule='gradients' needs all clients"
                 )
 
     @property
@@ -258,5 +271,5 @@ class FederationConfig:
 
     @property
     def central(self) -> bool:
-        """Whether one party has everything and trains once."""
+        """Whether one client has all sentences and trains once."""
         return self.clients == 1 and self.rounds == 1

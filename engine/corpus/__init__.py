@@ -1,6 +1,6 @@
-"""Files → sentences: the embedded corpus, named public ones, and the user's own.
+"""Corpora as sentences: the embedded one, named public ones, and your own files.
 
-Light to import: what generates or downloads is imported when it is asked for.
+Light to import: modules that generate or download are imported on demand.
 """
 
 from collections.abc import Callable
@@ -39,44 +39,64 @@ AnyCorpus = CorpusHandle | JoinedCorpora
 
 
 def resolve(name_or_path: str, settings: Settings, expected: str | None = None) -> AnyCorpus:
-    """The corpus of a name or a path, as one handle; see :class:`CorpusHandle`. Several of them, joined: those of a
-    federation's platforms, see :class:`JoinedCorpora`."""
+    """Return the corpus with this name or path as one handle.
+
+    Args:
+        name_or_path: Name or path of a corpus, see :class:`CorpusHandle`; several joined by ``JOIN`` are the corpora of
+            a federation's clients, see :class:`JoinedCorpora`.
+        settings: Folders in which corpora are searched.
+        expected: Checksum that the corpus must have, or None for any.
+    """
     kind = JoinedCorpora if JOIN in name_or_path else CorpusHandle
     return kind(name_or_path, settings, expected)
 
 
 def of_run(config: SimulationConfig, settings: Settings, expected: str | None = None) -> AnyCorpus:
-    """What a configuration trains on. expected: the checksum that it must have."""
+    """Return the corpus that a configuration trains on.
+
+    Args:
+        config: The configuration.
+        settings: Folders in which corpora are searched.
+        expected: Checksum that the corpus must have, or None for any.
+    """
     if config.platforms:
         return JoinedCorpora(config.corpus, settings, expected, config.federation.masked)
     return CorpusHandle(config.corpus, settings, expected)
 
 
 def checksums_of(name: str, config: SimulationConfig, settings: Settings) -> set[str]:
-    """Checksums under which a run keeps what it works out from the sentences of the corpus ``name``, whatever split of
-    it the run uses, and with whichever others: as far as all that such a checksum is of is here, whoever's it is.
+    """Return the checksums under which runs cache what they derive from the sentences of the corpus ``name``.
 
-    Of platforms with masked names these are the checksums of all: which names they are, each corpus decides.
+    They cover every split of it that the run uses, and every combination with other corpora. A checksum is included
+    only if all of its files are available, for any owner. For clients with masked entities the result includes the
+    checksums of all clients: the masked entities depend on every corpus.
+
+    Args:
+        name: Name of a corpus.
+        config: Configuration of a run that trains on it.
+        settings: Folders in which corpora are searched.
     """
-    every = files.unrestricted(settings)
-    whole = of_run(config, every)
-    splits = [CorpusHandle(part, every) for part in config.corpus.split(JOIN) if name in files.corpus_names(part)]
-    found = set()
-    for handle in (whole, *splits, *(whole.parts if config.federation.masked else ())):
+    all_settings = files.unrestricted(settings)
+    run_corpus = of_run(config, all_settings)
+    splits = [
+        CorpusHandle(part, all_settings) for part in config.corpus.split(JOIN) if name in files.corpus_names(part)
+    ]
+    checksums = set()
+    for handle in (run_corpus, *splits, *(run_corpus.parts if config.federation.masked else ())):
         with suppress(CorpusError):
-            found.add(handle.checksum)
-    return found
+            checksums.add(handle.checksum)
+    return checksums
 
 
 def fetch(name: str, settings: Settings, progress: Callable[[float], None] = lambda share: None) -> Path:
-    """Download a named corpus: see :func:`engine.corpus.download.fetch`."""
+    """Download a named corpus and return its folder; see :func:`engine.corpus.download.fetch`."""
     from engine.corpus import download
 
     return download.fetch(name, settings, progress)
 
 
 def catalogue(settings: Settings) -> list[CorpusInfo]:
-    """All corpora: the embedded one, the named ones, the user's own."""
+    """Return all corpora: the embedded one, the named ones, and your own."""
     own = (_own(name, path) for name, path in files.own_files(settings).items())
     return [_embedded(), *(_named(entry, settings) for entry in ENTRIES), *own]
 
@@ -96,12 +116,12 @@ def _embedded() -> CorpusInfo:
         available=True,
         where="embedded",
         fetchable=False,
-        note="Generated: always here, never anybody's data.",
+        note="Generated: always available, contains no personal data.",
     )
 
 
 def _named(entry: Entry, settings: Settings) -> CorpusInfo:
-    found = files.find_named(entry, settings)
+    located = files.find_named(entry, settings)
     return CorpusInfo(
         name=entry.name,
         title=entry.title,
@@ -111,8 +131,8 @@ def _named(entry: Entry, settings: Settings) -> CorpusInfo:
         sentences=entry.sentences,
         entity_types=entry.entity_types,
         synthetic=False,
-        available=found is not None,
-        where=found.where if found else "not here",
+        available=located is not None,
+        where=located.where if located else "not here",
         fetchable=entry.base is not None,
         note=entry.note,
     )

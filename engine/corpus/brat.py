@@ -1,13 +1,14 @@
-"""brat's files → sentences in BIO2: a ``.txt`` with a text, an ``.ann`` beside it with mentions by character offsets.
+"""brat standoff files converted to sentences in BIO2: a ``.txt`` file with a text, and an ``.ann`` file with mentions.
 
-Read are the lines of text-bound annotations (``T1<tab>Drug 0 9<tab>ibuprofen``; https://brat.nlplab.org/standoff.html);
-relations, events, attributes, normalisations and notes are passed over. A mention in several pieces
-(``ADR 0 5;10 15``) is left out and counted: tags in BIO2 have no gaps. A text is cut into sentences where a line ends,
-and after ``.``, ``!`` or ``?`` before what looks like a beginning, but never within a mention.
+Mentions are given by character offsets. Only text-bound annotations are read (``T1<tab>Drug 0 9<tab>ibuprofen``;
+https://brat.nlplab.org/standoff.html). Relations, events, attributes, normalisations and notes are ignored. A
+discontinuous mention (``ADR 0 5;10 15``) is left out and counted, since BIO2 tags have no gaps. A text is split into
+sentences at line ends. It is also split after ``.``, ``!`` or ``?`` before a likely sentence start, but never within a
+mention.
 
-The folders of a corpus do not matter, so CADEC is read as it is handed out, with ``text/`` and ``original/`` side by
-side; where a text has several ``.ann`` of its name (CADEC's ``sct/`` and ``meddra/`` normalise the first), the one in
-``original/`` counts.
+The folders of a corpus do not matter. CADEC is therefore read as published, with the folders ``text/`` and
+``original/``. If a text has several ``.ann`` files of its name, the one in ``original/`` is used: CADEC's ``sct/`` and
+``meddra/`` normalise it.
 """
 
 import re
@@ -29,18 +30,27 @@ _END = re.compile(r"\n+|(?<=[.!?])[ \t]+(?=[\"'(\[]?[A-Z0-9])")
 
 
 def read(files: Mapping[str, bytes]) -> tuple[tuple[Sentence, ...], Counter[str]]:
-    """All sentences of these files (path within the corpus → content), by the names of their texts, and how many
-    mentions were left out, by reason. Raises CorpusError with the file, the line and the value."""
+    """Return all sentences of these files, ordered by the names of their texts.
+
+    Args:
+        files: Content by path within the corpus.
+
+    Returns:
+        The sentences, and how many mentions were left out, by reason.
+
+    Raises:
+        CorpusError: If a file is malformed; names the file, the line and the value.
+    """
     left_out: Counter[str] = Counter()
     sentences: list[Sentence] = []
     for document, (text_name, mentions_name) in enumerate(pairs(list(files))):
         text = decode_text(files[text_name], text_name)
         mentions = sorted(_mentions(files[mentions_name], mentions_name, text, left_out))
-        starts = [each.start for each in mentions]
+        starts = [mention.start for mention in mentions]
         for start, end in _sentences(text, mentions):
             inside = [
-                Mention(each.start - start, each.end - start, each.kind)
-                for each in mentions[bisect_left(starts, start) : bisect_left(starts, end)]
+                Mention(mention.start - start, mention.end - start, mention.kind)
+                for mention in mentions[bisect_left(starts, start) : bisect_left(starts, end)]
             ]
             if sentence := standoff.tagged(text[start:end], inside, document, left_out):
                 sentences.append(sentence)
@@ -50,27 +60,31 @@ def read(files: Mapping[str, bytes]) -> tuple[tuple[Sentence, ...], Counter[str]
 
 
 def pairs(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Each text with its mentions, by name. Raises CorpusError where one of the two is missing, or not the only one."""
-    found: dict[str, dict[str, list[str]]] = {}
+    """Return the names of each text and of its mentions.
+
+    Raises:
+        CorpusError: If one of the two files is missing, or there are several.
+    """
+    by_stem: dict[str, dict[str, list[str]]] = {}
     for name in sorted(names):
         path = PurePosixPath(name)
         if path.suffix in (TEXT, MENTIONS):
-            found.setdefault(path.stem, {}).setdefault(path.suffix, []).append(name)
-    return [(_only(stem, each, TEXT), _only(stem, each, MENTIONS)) for stem, each in found.items()]
+            by_stem.setdefault(path.stem, {}).setdefault(path.suffix, []).append(name)
+    return [(_only(stem, files, TEXT), _only(stem, files, MENTIONS)) for stem, files in by_stem.items()]
 
 
-def _only(stem: str, found: Mapping[str, Sequence[str]], suffix: str) -> str:
-    names = found.get(suffix, ())
+def _only(stem: str, files: Mapping[str, Sequence[str]], suffix: str) -> str:
+    names = files.get(suffix, ())
     original = [name for name in names if PurePosixPath(name).parent.name == "original"]
     if len(chosen := original or names) != 1:
-        raise CorpusError(f"{stem}{suffix} is there {len(names)} times, expected one beside each text")
+        raise CorpusError(f"{stem}{suffix} exists {len(names)} times, expected one for each text")
     return chosen[0]
 
 
 def _mentions(data: bytes, name: str, text: str, left_out: Counter[str]) -> list[Mention]:
     if not data.strip():
         return []
-    found = []
+    mentions = []
     for number, line in enumerate(decode_lines(data, name), start=1):
         if not line.startswith("T"):
             continue
@@ -88,23 +102,23 @@ def _mentions(data: bytes, name: str, text: str, left_out: Counter[str]) -> list
         start, end = map(int, match[2].split())
         if not start < end <= len(text):
             raise CorpusError(
-                f"{name} has the offsets {start} and {end} in line {number:,}, expected a stretch of a text of "
+                f"{name} has the offsets {start} and {end} in line {number:,}, expected a span within a text of "
                 f"{len(text):,} characters"
             )
         if text[start:end].split() != covered.split():
             left_out[standoff.ASTRAY] += 1
         else:
-            found.append(Mention(start, end, match[1]))
-    return found
+            mentions.append(Mention(start, end, match[1]))
+    return mentions
 
 
 def _sentences(text: str, mentions: Sequence[Mention]) -> Iterator[tuple[int, int]]:
-    """mentions: by where they start."""
-    start, starts = 0, [each.start for each in mentions]
-    reach = [0, *accumulate((each.end for each in mentions), max)]  # of so many mentions, where the last one ends
-    for found in _END.finditer(text):
-        if reach[bisect_left(starts, found.end())] > found.start():
+    """Yield the first character of each sentence and the one after its last; ``mentions`` are sorted by start."""
+    start, starts = 0, [mention.start for mention in mentions]
+    ends = [0, *accumulate((mention.end for mention in mentions), max)]  # ends[k]: largest end of the first k mentions
+    for boundary in _END.finditer(text):
+        if ends[bisect_left(starts, boundary.end())] > boundary.start():
             continue
-        yield start, found.start()
-        start = found.end()
+        yield start, boundary.start()
+        start = boundary.end()
     yield start, len(text)

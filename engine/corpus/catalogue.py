@@ -1,4 +1,4 @@
-"""The named corpora: licence, source, and the exact files that a name promises."""
+"""The named corpora: licence, source, and the exact files of each name."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,15 @@ CC_BY = "CC BY 4.0"
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusFile:
-    """One file of a corpus. part: "train", "validation", "test", or "whole" for one that is split 80/10/10.
-    section: the natural client its sentences belong to."""
+    """One file of a corpus.
+
+    Attributes:
+        name: File name.
+        size: Size in bytes.
+        sha256: SHA-256 in hexadecimal.
+        part: "train", "validation", "test", or "whole" for a file that is split 80/10/10.
+        section: The natural client of its sentences, or None.
+    """
 
     name: str
     size: int
@@ -22,9 +29,21 @@ class CorpusFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A corpus that has a name. source: where people read about it; base: folder of the files on the web at one
-    pinned commit, None if it may not be fetched. sentences: in all parts together. train_sentences: in the training
-    part, after the split where we make it. folder: what theirs is called."""
+    """A named corpus.
+
+    Attributes:
+        name: Name in configurations.
+        title: Name on pages.
+        licence: Terms of use.
+        source: Address of its documentation.
+        base: Address of its folder at one pinned commit, or None if it may not be downloaded.
+        files: Its files.
+        sentences: Number of sentences in all parts together.
+        train_sentences: Number of training sentences, after the split where this program makes it.
+        entity_types: Its entity types.
+        note: One sentence about it.
+        folder: Name of the folder with its files, by default ``name``.
+    """
 
     name: str
     title: str
@@ -39,19 +58,33 @@ class Entry:
     folder: str = ""
 
     def __post_init__(self) -> None:
-        """Its files lie in a folder of its name, unless another is given."""
+        """Use the corpus's name for its folder unless another is given."""
         object.__setattr__(self, "folder", self.folder or self.name)
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Size of all files in bytes."""
         return sum(file.size for file in self.files)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusInfo:
-    """A row of the catalogue, as pages and shell show it. size: bytes on disk, 0 for the generated one.
-    where: "embedded", "data folder", "your files", "fetched" or "not here"."""
+    """A row of the catalogue, as pages and the command line show it.
+
+    Attributes:
+        name: Name in configurations.
+        title: Name on pages.
+        licence: Terms of use.
+        source: Where it comes from.
+        size: Bytes on disk, 0 for the generated corpus.
+        sentences: Number of sentences, or None if not counted.
+        entity_types: Its entity types.
+        synthetic: Whether it is generated.
+        available: Whether its files are on this machine.
+        where: "embedded", "data folder", "your files", "fetched" or "not here".
+        fetchable: Whether it can be downloaded.
+        note: One sentence about it.
+    """
 
     name: str
     title: str
@@ -111,7 +144,7 @@ ENTRIES = (
         sentences=20_744,
         train_sentences=14_041,
         entity_types=("LOC", "MISC", "ORG", "PER"),
-        note="The licence forbids fetching it for you: put eng.train, eng.testa and eng.testb into a folder conll2003.",
+        note="The licence forbids an automatic download: put eng.train, eng.testa, eng.testb into a folder conll2003.",
     ),
     Entry(
         name="wnut17",
@@ -142,7 +175,7 @@ ENTRIES = (
         sentences=5_690,
         train_sentences=3_394,
         entity_types=("corporation", "creative-work", "group", "location", "person", "product"),
-        note="Tweets and comments with names that hardly repeat.",
+        note="Tweets and comments with entities that rarely repeat.",
     ),
     Entry(
         name="btc",
@@ -205,7 +238,7 @@ ENTRIES = (
         sentences=4_272,
         train_sentences=3_418,
         entity_types=("ADE", "Dosage", "Drug"),
-        note="Gurulingappa et al. 2012. Sentences of medical case reports that say a drug did harm.",
+        note="Gurulingappa et al. 2012. Sentences of medical case reports about adverse drug effects.",
         folder="ade_corpus_v2",
     ),
     Entry(
@@ -237,7 +270,7 @@ ENTRIES = (
         sentences=5_591,
         train_sentences=3_850,
         entity_types=("ADR", "DI", "SSI", "WD"),
-        note="What patients write about psychiatric drugs in a forum; 17 sentences stand in training and test part.",
+        note="Patients' forum posts about psychiatric drugs; 17 sentences are in both training and test set.",
     ),
     Entry(
         name="bc5cdr",
@@ -268,7 +301,7 @@ ENTRIES = (
         sentences=13_938,
         train_sentences=4_560,
         entity_types=("Chemical", "Disease"),
-        note="Chemicals and diseases in abstracts of PubMed.",
+        note="Chemicals and diseases in PubMed abstracts.",
     ),
     Entry(
         name="ncbi_disease",
@@ -299,7 +332,7 @@ ENTRIES = (
         sentences=7_287,
         train_sentences=5_424,
         entity_types=("Disease",),
-        note="Diseases in abstracts of PubMed.",
+        note="Diseases in PubMed abstracts.",
     ),
 )
 NAMED = {entry.name: entry for entry in ENTRIES}

@@ -1,8 +1,8 @@
-"""CoNLL column files → sentences in BIO2.
+"""CoNLL column files converted to sentences in BIO2.
 
-One token a line, the token in the first column and its tag in the last, a blank line between sentences. Read are
-IOB1 (Ramshaw and Marcus 1995: ``B-`` only between neighbours of the same type), BIO2 and BIOES with its other names
-BILOU and IOBES. Which one a file uses is seen from the tags; what is returned is always BIO2.
+Each line has one token, in the first column, and its tag, in the last; blank lines separate sentences. Three tag
+schemes are read: IOB1, BIO2 and BIOES with its other names BILOU and IOBES. IOB1 (Ramshaw and Marcus 1995) uses ``B-``
+only between adjacent entities of the same type. The scheme is detected from the tags; the result is always BIO2.
 """
 
 import re
@@ -15,27 +15,33 @@ from engine.corpus.text_decoding import decode_lines, quote
 from engine.errors import CorpusError
 
 MAX_TYPES = 200
-"""More entity types than this are not entity types."""
+"""Largest number of entity types; a file with more has no entity types in that column."""
 STRAY = 0.01
-"""Share of entities that may begin against the file's scheme: CoNLL-2003 itself has 2 in 23,499."""
+"""Share of entities that may violate the file's scheme: CoNLL-2003 itself has 2 in 23,499."""
 
 _TAG = re.compile(r"O|[BIESLU]-\S{1,60}")
 _BLANK = " \t"
 _HEADINGS = {"tag", "tags", "ner", "ner_tag", "ner_tags", "ner-tag", "label", "labels", "iob", "bio", "entity"}
-"""Last columns of a line that names the columns; none of them is a tag."""
+"""Last columns of a header line that names the columns; none of them is a tag."""
 _EMPTY_TOKEN = "\ufffd"
-"""What stands for a token that a tool has emptied; the Broad Twitter Corpus has six."""
+"""Replacement of a token that a tool has emptied; the Broad Twitter Corpus has six."""
 _CLOSING = str.maketrans({"L": "E", "U": "S"})
 
 
 _Row = tuple[int, list[str]]
-"""A line's number, from 1, and its columns, none where it is blank."""
+"""A line's number, from 1, and its columns, empty if the line is blank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A sentence as it stands in the file. line: number of its first token's line, from 1. document: its number,
-    from 0, None where the file does not tell."""
+    """A sentence with its tags as written in the file.
+
+    Attributes:
+        tokens: The tokens.
+        tags: Tags as written.
+        line: Line number of the first token, from 1.
+        document: Number of the document, from 0, or None if the file has no documents.
+    """
 
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
@@ -44,13 +50,19 @@ class Block:
 
 
 def read(data: bytes, name: str, *, entities: bool = True) -> tuple[Sentence, ...]:
-    """All sentences of a file. ``name`` is used in messages; ``entities=False`` allows a file that tags only O.
+    """Return all sentences of a file.
 
-    Raises CorpusError with the file, the line and the value if this is not a tagged column file.
+    Args:
+        data: Content of the file.
+        name: Name of the file in error messages.
+        entities: Whether to require entities; False accepts a file in which all tags are O.
+
+    Raises:
+        CorpusError: If this is not a tagged column file; names the file, the line and the value.
     """
     blocks = parse(data, name)
-    way = scheme(blocks, name)
-    if entities and way is None:
+    tag_scheme = scheme(blocks, name)
+    if entities and tag_scheme is None:
         raise CorpusError(f"{name} has only the tag O in {len(blocks):,} sentences, expected tagged entities")
     types = {tag[2:] for block in blocks for tag in block.tags if tag != "O"}
     if len(types) > MAX_TYPES:
@@ -59,25 +71,29 @@ def read(data: bytes, name: str, *, entities: bool = True) -> tuple[Sentence, ..
 
 
 def _in_bio2(tags: tuple[str, ...]) -> tuple[str, ...]:
-    """The very same where that is what they are: a large corpus is in memory once."""
-    found = tuple(to_bio2(tags))
-    return tags if found == tags else found
+    """Return the tags in BIO2: the same tuple if nothing changes, so that a large corpus is in memory only once."""
+    converted = tuple(to_bio2(tags))
+    return tags if converted == tags else converted
 
 
 def parse(data: bytes, name: str) -> list[Block]:
-    """Tokens and tags as they stand, ``-DOCSTART-`` and comment lines left out. Raises CorpusError."""
+    """Return tokens and tags as written, without ``-DOCSTART-`` and comment lines.
+
+    Raises:
+        CorpusError: If this is not a column file.
+    """
     width, first = _width(_rows(data, name), name)
     blocks: list[Block] = []
     tokens: list[str] = []
     tags: list[str] = []
-    known: dict[str, str] = {}  # each word is in memory once, however often it stands in the file
+    interned: dict[str, str] = {}  # each word is in memory only once
     checked: set[str] = set()
     document: int | None = None
-    begun: tuple[int, int | None] = 0, None  # the open sentence's first line, and its document
+    start: tuple[int, int | None] = 0, None  # first line of the open sentence, and its document
 
     def close() -> None:
         if tokens:
-            blocks.append(Block(tuple(tokens), tuple(tags), *begun))
+            blocks.append(Block(tuple(tokens), tuple(tags), *start))
             tokens.clear()
             tags.clear()
 
@@ -103,9 +119,9 @@ def parse(data: bytes, name: str) -> list[Block]:
                 )
             checked.add(tag)
         if not tokens:
-            begun = number, document
-        tokens.append(known.setdefault(token, token))
-        tags.append(known.setdefault(tag, tag))
+            start = number, document
+        tokens.append(interned.setdefault(token, token))
+        tags.append(interned.setdefault(tag, tag))
     close()
     if not blocks:
         raise CorpusError(f"{name} has no sentences, expected lines with a token and its tag")
@@ -113,23 +129,27 @@ def parse(data: bytes, name: str) -> list[Block]:
 
 
 def _rows(data: bytes, name: str) -> Iterator[_Row]:
-    """Line by line, but for a first one that names the columns."""
-    begun = False
+    """Yield the lines as columns, without a header line."""
+    started = False
     for number, line in enumerate(decode_lines(data, name), start=1):
         columns = _columns(line)
-        if columns and not begun:
-            begun = True
+        if columns and not started:
+            started = True
             if len(columns) > 1 and columns[-1].lower() in _HEADINGS:
                 continue
         yield number, columns
 
 
 def scheme(blocks: list[Block], name: str) -> str | None:
-    """ "IOB1", "BIO2" or "BIOES", None if nothing but O is tagged. Raises CorpusError if two are mixed."""
+    """Return "IOB1", "BIO2" or "BIOES", or None if all tags are O.
+
+    Raises:
+        CorpusError: If the file mixes two schemes.
+    """
     if any(tag[0] in "ESLU" for block in blocks for tag in block.tags):
         return _checked("BIOES", _bioes_faults(blocks), name)
-    begun_by_i: list[tuple[int, str]] = []
-    begun_by_b: list[tuple[int, str]] = []
+    started_by_i: list[tuple[int, str]] = []
+    started_by_b: list[tuple[int, str]] = []
     needed = 0
     for block in blocks:
         before = "O"
@@ -137,29 +157,29 @@ def scheme(blocks: list[Block], name: str) -> str | None:
             if tag != "O":
                 new = before[1:] != tag[1:]
                 if tag[0] == "B" and not new:
-                    needed += 1  # in either scheme a B- between neighbours of one type
+                    needed += 1  # in either scheme a B- between adjacent entities of one type
                 elif new:
-                    (begun_by_i if tag[0] == "I" else begun_by_b).append((block.line + offset, tag))
+                    (started_by_i if tag[0] == "I" else started_by_b).append((block.line + offset, tag))
             before = tag
-    if not begun_by_i:
-        return "BIO2" if begun_by_b else None
-    way, minority, all_of = (
-        ("IOB1", begun_by_b, len(begun_by_i))
-        if len(begun_by_i) > len(begun_by_b)
-        else ("BIO2", begun_by_i, len(begun_by_b))
+    if not started_by_i:
+        return "BIO2" if started_by_b else None
+    tag_scheme, minority, all_of = (
+        ("IOB1", started_by_b, len(started_by_i))
+        if len(started_by_i) > len(started_by_b)
+        else ("BIO2", started_by_i, len(started_by_b))
     )
-    return _checked(way, (minority, all_of + needed + len(minority)), name)
+    return _checked(tag_scheme, (minority, all_of + needed + len(minority)), name)
 
 
 def _bioes_faults(blocks: list[Block]) -> tuple[list[tuple[int, str]], int]:
-    """Places where an entity is not closed, or goes on without having begun; and the number of entities."""
+    """Return where an entity is not closed or continues without a beginning, and the number of entities."""
     faults, number = [], 0
     for block in blocks:
         inside = None
         for offset, tag in enumerate([*block.tags, "O"]):
             kind, name = tag[0].translate(_CLOSING), tag[2:]
-            going_on = kind in "IE" and inside == name
-            if (inside is not None and not going_on) or (kind in "IE" and not going_on):
+            continues = kind in "IE" and inside == name
+            if (inside is not None and not continues) or (kind in "IE" and not continues):
                 at = min(offset, len(block.tags) - 1)
                 faults.append((block.line + at, block.tags[at]))
             number += kind in "BS"
@@ -167,20 +187,22 @@ def _bioes_faults(blocks: list[Block]) -> tuple[list[tuple[int, str]], int]:
     return faults, number
 
 
-def _checked(way: str, found: tuple[list[tuple[int, str]], int], name: str) -> str:
-    faults, entities = found
+def _checked(tag_scheme: str, result: tuple[list[tuple[int, str]], int], name: str) -> str:
+    faults, entities = result
     if len(faults) > STRAY * entities:
         line, tag = faults[0]
         raise CorpusError(
-            f"{name} mixes two tag schemes: it reads as {way}, but {len(faults):,} of {entities:,} entities do not "
-            f"fit, the first with {quote(tag)} in or near line {line:,}"
+            f"{name} mixes two tag schemes: most of it is {tag_scheme}, but {len(faults):,} of {entities:,} entities "
+            f"do not fit, the first with {quote(tag)} in or near line {line:,}"
         )
-    return way
+    return tag_scheme
 
 
 def to_bio2(tags: Sequence[str]) -> list[str]:
-    """One sentence's tags in BIO2, from any of the schemes: in all of them an entity begins where B or S stands, and
-    where the type changes."""
+    """Convert one sentence's tags from any of the schemes to BIO2.
+
+    In all schemes an entity begins at B or S, and where the type changes.
+    """
     result, before = [], "O"
     for tag in tags:
         if tag == "O":
@@ -195,12 +217,15 @@ def to_bio2(tags: Sequence[str]) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def _tag(prefix: str, name: str) -> str:
-    """One text for all tags that are alike."""
+    """Return one string object for all equal tags, to save memory."""
     return prefix + name
 
 
 def _columns(line: str) -> list[str]:
-    """Columns of a line, [] if it is blank. Only tabs and ASCII spaces separate: a no-break space may be a token's."""
+    """Return the columns of a line, [] if it is blank.
+
+    Only tabs and ASCII spaces separate columns: a no-break space may be part of a token.
+    """
     if not line.strip(_BLANK):
         return []
     if "\t" in line:
@@ -209,19 +234,22 @@ def _columns(line: str) -> list[str]:
 
 
 def _width(rows: Iterable[_Row], name: str) -> tuple[int, int]:
-    """Number of columns and the line that shows it: the first token line, or a line with # if there is no other."""
-    found: _Row | None = None
+    """Return the number of columns and the line that determines it.
+
+    This is the first token line, or a line with # if there is no other.
+    """
+    first: _Row | None = None
     for row in rows:
         if not row[1] or row[1][0] == "-DOCSTART-":
             continue
-        plain = not row[1][0].startswith("#")
-        if plain or found is None:
-            found = row
-        if plain:
+        is_token = not row[1][0].startswith("#")
+        if is_token or first is None:
+            first = row
+        if is_token:
             break
-    if found is None:
+    if first is None:
         raise CorpusError(f"{name} has no sentences, expected lines with a token and its tag")
-    number, columns = found
+    number, columns = first
     if len(columns) < 2:
         raise CorpusError(
             f"{name} has one column in line {number:,} ({quote(columns[0])}), expected a token and its tag"
@@ -230,5 +258,5 @@ def _width(rows: Iterable[_Row], name: str) -> tuple[int, int]:
 
 
 def _is_comment(columns: list[str], width: int) -> bool:
-    """A line that begins with # and is not a token with its tag, as in ``# id = 3``."""
+    """Return whether a line begins with # and is not a token with its tag, as in ``# id = 3``."""
     return columns[0].startswith("#") and not (len(columns) == width and _TAG.fullmatch(columns[-1]))

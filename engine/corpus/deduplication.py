@@ -1,4 +1,4 @@
-"""When two sentences are the same: by checksums, which tell nothing else of them."""
+"""Sentence fingerprints for deduplication: checksums that reveal nothing else about a sentence."""
 
 import hashlib
 import unicodedata
@@ -9,23 +9,26 @@ import numpy as np
 from engine.corpus.sentences import Corpus, Sentence
 
 LEAST_WORDS = 4
-"""Words that a sentence must have for its being in two corpora to count. Shorter ones coincide by chance: among all
-pairs of eight corpora that have nothing to do with each other the longest that does is "I feel good", all others are
-single words and numbers (``python -m benchmarks.corpus_contamination``). That somebody else wrote "5 ." in public says
-nothing of the private sentence "5 .": what was learned from the public one was learned without it."""
+"""Fewest words of a sentence that counts as a duplicate between corpora.
+
+Shorter sentences coincide by accident. Among all pairs of eight unrelated corpora the longest coincidence is "I feel
+good"; all others are single words and numbers (``python -m benchmarks.corpus_contamination``). A public sentence "5 ."
+by another author reveals nothing about the private sentence "5 .": the model learned from the public one without the
+private one.
+"""
 
 
 def words(tokens: Iterable[str]) -> int:
-    """Tokens with a letter or a digit."""
+    """Return the number of tokens with a letter or a digit."""
     return sum(any(map(str.isalnum, token)) for token in tokens)
 
 
 def checksum(tokens: Iterable[str]) -> int | None:
-    """The first 64 bits of SHA-256 over the letters and digits of a sentence, None if it has none.
+    """Return the first 64 bits of SHA-256 over a sentence's letters and digits, or None if it has none.
 
-    Case, white space and punctuation are left out: a copy that was lower-cased, cut into other tokens, or has other
-    quotation marks is the same sentence of the same person. 64 bits: among a million sentences one agrees by chance
-    with one of Wikigold's 1,687 with probability 1e-10.
+    Case, white space and punctuation are ignored. A copy in lower case, with other tokens or with other quotation marks
+    is the same sentence of the same person. 64 bits suffice: the probability that one of a million sentences collides
+    with one of Wikigold's 1,687 is 1e-10.
     """
     text = unicodedata.normalize("NFKC", "".join(tokens)).casefold()
     kept = "".join(filter(str.isalnum, text))
@@ -33,24 +36,32 @@ def checksum(tokens: Iterable[str]) -> int | None:
 
 
 def checksums(sentences: Iterable[Iterable[str]]) -> np.ndarray:
-    """Of sentences as tokens: each once, ascending, uint64."""
-    return np.array(sorted({found for each in sentences if (found := checksum(each)) is not None}), dtype=np.uint64)
+    """Return the distinct checksums of tokenised sentences, uint64, ascending."""
+    return np.array(sorted({value for tokens in sentences if (value := checksum(tokens)) is not None}), dtype=np.uint64)
 
 
 def held_once(corpora: Sequence[Corpus]) -> list[np.ndarray]:
-    """Of the training sentences of each of several platforms, numbers of those that it may train on, int64, ascending:
-    none that a platform before it trains on, and none that another one validates or tests with. A sentence of fewer
-    than ``LEAST_WORDS`` words counts as each platform's own."""
+    """Return the training sentences that each client may train on.
+
+    A sentence is excluded if an earlier client trains on it, or if another client validates or tests with it. Sentences
+    of fewer than ``LEAST_WORDS`` words are never excluded.
+
+    Args:
+        corpora: The corpus of each client.
+
+    Returns:
+        For each client, indices of its training sentences, int64, ascending.
+    """
     train = [_checksums(corpus.train) for corpus in corpora]
     tests = [_checksums((*corpus.validation, *corpus.test)) for corpus in corpora]
     kept = []
-    for place, own in enumerate(train):
-        taken = {each for before in train[:place] for each in before}
-        taken |= {each for other, some in enumerate(tests) if other != place for each in some}
-        numbers = [number for number, each in enumerate(own) if each is None or each not in taken]
+    for client, own in enumerate(train):
+        taken = {value for earlier in train[:client] for value in earlier}
+        taken |= {value for other, values in enumerate(tests) if other != client for value in values}
+        numbers = [number for number, value in enumerate(own) if value is None or value not in taken]
         kept.append(np.array(numbers, dtype=np.int64))
     return kept
 
 
 def _checksums(sentences: Iterable[Sentence]) -> list[int | None]:
-    return [checksum(each.tokens) if words(each.tokens) >= LEAST_WORDS else None for each in sentences]
+    return [checksum(sentence.tokens) if words(sentence.tokens) >= LEAST_WORDS else None for sentence in sentences]

@@ -1,4 +1,4 @@
-"""Public corpora from their pinned source, checked before they are kept."""
+"""Download of public corpora from their pinned source, with checksum verification."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,25 +9,40 @@ from engine.errors import CorpusError
 from engine.settings import Settings
 
 TIMEOUT = 20
-"""Seconds without an answer after which a download is given up."""
+"""Seconds without a response after which a download is aborted."""
 _CHUNK = 8192
 
 
 def fetch(name: str, settings: Settings, progress: Callable[[float], None] = lambda share: None) -> Path:
-    """Download the corpus ``name``; returns its folder. ``progress`` is given the share of bytes, 0 to 1.
+    """Download the corpus ``name`` and return its folder.
 
-    Raises CorpusError if the name is unknown, may not be fetched, or a file does not arrive as promised.
+    Args:
+        name: Name of a corpus that may be downloaded.
+        settings: Folders of this machine.
+        progress: Called with the share of bytes received, 0 to 1.
+
+    Raises:
+        CorpusError: If the name is unknown, the corpus may not be downloaded, or a file has the wrong checksum.
     """
     entry = NAMED.get(name)
     if entry is None or entry.base is None:
-        can = ", ".join(known.name for known in NAMED.values() if known.base)
+        available = ", ".join(entry.name for entry in NAMED.values() if entry.base)
         why = f" {entry.note}" if entry else ""
-        raise CorpusError(f"corpus={name!r} cannot be fetched, expected one of {can}.{why}")
+        raise CorpusError(f"corpus={name!r} cannot be downloaded, expected one of {available}.{why}")
     return fetch_entry(entry, settings, progress)
 
 
 def fetch_entry(entry: Entry, settings: Settings, progress: Callable[[float], None] = lambda share: None) -> Path:
-    """Download all files of ``entry``. A file that is here already is not fetched again."""
+    """Download all files of ``entry`` that are missing and return their folder.
+
+    Args:
+        entry: The corpus.
+        settings: Folders of this machine.
+        progress: Called with the share of bytes received, 0 to 1.
+
+    Raises:
+        CorpusError: If a file cannot be downloaded or stored, or has the wrong checksum.
+    """
     import pooch
     import requests
 
@@ -41,37 +56,37 @@ def fetch_entry(entry: Entry, settings: Settings, progress: Callable[[float], No
         try:
             pooch.retrieve(url, f"sha256:{file.sha256}", fname=file.name, path=folder, downloader=downloader)
         except requests.HTTPError as error:
-            raise CorpusError(f"{url} cannot be fetched: the server answers {error}") from error
+            raise CorpusError(f"{url} cannot be downloaded: the server answers {error}") from error
         except requests.RequestException as error:
-            raise CorpusError(f"{url} cannot be fetched: no connection, or it was cut") from error
+            raise CorpusError(f"{url} cannot be downloaded: no connection, or it was interrupted") from error
         except ValueError as error:
             raise CorpusError(
-                f"{url} is not the file that the name {entry.name} promises (wrong SHA-256); it was not kept"
+                f"{url} is not the expected file of {entry.name} (wrong SHA-256); it was discarded"
             ) from error
         except OSError as error:
-            raise CorpusError(f"{url} cannot be kept in {folder}: {error.strerror or error}") from error
+            raise CorpusError(f"{url} cannot be saved in {folder}: {error.strerror or error}") from error
         done += file.size
     progress(1.0)
     return folder
 
 
 class _Meter:
-    """What pooch reports its progress to; it also ends a download that is longer than the file should be."""
+    """Progress meter for pooch; it also aborts a download that is longer than expected."""
 
-    def __init__(self, file: CorpusFile, tell: Callable[[int], None]) -> None:
+    def __init__(self, file: CorpusFile, on_progress: Callable[[int], None]) -> None:
         self.total = 0
-        self._file, self._tell, self._got = file, tell, 0
+        self._file, self._on_progress, self._got = file, on_progress, 0
 
     def update(self, received: int) -> None:
-        """Count bytes; the last piece may be shorter than reported."""
+        """Count received bytes; the last chunk may be shorter than reported."""
         self._got += received
         if self._got > self._file.size + _CHUNK:
-            raise CorpusError(f"{self._file.name} is longer than the {self._file.size:,} bytes that it should have")
-        self._tell(min(self._got, self._file.size))
+            raise CorpusError(f"{self._file.name} is longer than the {self._file.size:,} bytes expected")
+        self._on_progress(min(self._got, self._file.size))
 
     def reset(self) -> None:
-        """Start again: pooch counts the whole file once more at the end."""
+        """Reset the count: pooch counts the whole file once more at the end."""
         self._got = 0
 
     def close(self) -> None:
-        """Nothing is left open."""
+        """Do nothing: no resource is open."""

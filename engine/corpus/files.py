@@ -1,7 +1,8 @@
-"""Where the files of a corpus lie, and which part each is.
+"""Location of a corpus's files, and the part that each holds.
 
-A named corpus is taken from the data folder (EPSILON_DATA_DIR), from the user's own folder of corpora, or from what
-was fetched, in this order, and only if its files are exactly those that the name promises. Anything else is a path.
+A named corpus is searched in three folders, in this order: the data folder (EPSILON_DATA_DIR), the user's own folder of
+corpora, and the folder of downloads. It is used only if its files are exactly those of the catalogue. Any other name is
+a path.
 """
 
 import hashlib
@@ -18,15 +19,15 @@ from engine.errors import CorpusError
 from engine.settings import Settings
 
 READING = 1
-"""Raised when the same files would be read or split differently: it is part of every checksum."""
+"""Version of the readers; part of every checksum. Increase it when the same files are read or split differently."""
 MOST_FILES = 5_000
-"""Of one corpus that are read."""
+"""Largest number of files in one corpus."""
 COLUMNS, REL, BRAT = "columns", "rel", "brat"
 """Forms of files."""
 OWN = "my-"
-"""How the names of the user's own corpora begin."""
+"""Prefix of the names of uploaded corpora."""
 SPLIT = "@"
-"""Between a corpus and the number of a split of all its sentences: ``ade@3``."""
+"""Separator between a corpus and the number of a split of all its sentences: ``ade@3``."""
 _MOST_SPLITS = 2**32 - 1
 
 _PARTS = {
@@ -40,13 +41,20 @@ _PARTS = {
     "eng.testa": "validation",
     "eng.testb": "test",
 }
-"""What files in a folder are called, without their extension; the last three are CoNLL-2003's own names."""
+"""Part by file name without extension; the last three are CoNLL-2003's own names."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file of a corpus and the part it holds ("whole": to be split). title: what it is called in the corpus, with
-    folders. form: of columns, or one of those whose names tell what is in them. section: its natural client."""
+    """A file of a corpus.
+
+    Attributes:
+        path: Where it is stored.
+        part: The part it holds: "train", "validation", "test", or "whole" for a file to be split.
+        title: Its name in the corpus, with folders.
+        form: ``COLUMNS``, or a form whose file names determine the content.
+        section: The natural client of its sentences, or None.
+    """
 
     path: Path
     part: str
@@ -57,8 +65,15 @@ class Source:
 
 @dataclass(frozen=True)
 class Located:
-    """A corpus that is here. where: as in CorpusInfo. split: number of the split of all its sentences, None where its
-    files say what is in which part."""
+    """A corpus whose files were found.
+
+    Attributes:
+        name: Name in configurations.
+        where: As in :class:`engine.corpus.catalogue.CorpusInfo`.
+        files: Its files.
+        entry: Its entry in the catalogue, or None.
+        split: Number of the split of all its sentences, or None if its files define the parts.
+    """
 
     name: str
     where: str
@@ -68,38 +83,42 @@ class Located:
 
 
 def base_name_and_split(name: str) -> tuple[str, int | None]:
-    """A corpus's name, and the number of the split that stands behind it, if any: ``ade@3`` → ``ade``, 3."""
+    """Return a corpus's name and the number of its split, if any: ``ade@3`` → ``ade``, 3."""
     base, mark, number = name.rpartition(SPLIT)
-    known = mark and (base in NAMED or base.startswith(OWN)) and number.isascii() and number.isdigit()
-    return (base, int(number)) if known and int(number) <= _MOST_SPLITS else (name, None)
+    has_split = mark and (base in NAMED or base.startswith(OWN)) and number.isascii() and number.isdigit()
+    return (base, int(number)) if has_split and int(number) <= _MOST_SPLITS else (name, None)
 
 
 def corpus_names(corpus: str) -> frozenset[str]:
-    """Names of the corpora that a run trains on, each without its split: ``ade@3 + btc`` → ``ade``, ``btc``."""
+    """Return the names of the corpora that a run trains on, without splits: ``ade@3 + btc`` → ``ade``, ``btc``."""
     return frozenset(base_name_and_split(part)[0] for part in corpus.split(JOIN))
 
 
 def locate(name_or_path: str, settings: Settings) -> Located:
-    """The files of a name, with or without a split, or of a path. Raises CorpusError when they are not here or not what
-    the name promises."""
+    """Locate the files of a name, with or without a split, or of a path.
+
+    Raises:
+        CorpusError: If the files are not available, or have other checksums than the catalogue.
+    """
     name, split = base_name_and_split(name_or_path)
-    found = _locate(name, settings)
-    return found if split is None else replace(found, name=name_or_path, split=split)
+    located = _locate(name, settings)
+    return located if split is None else replace(located, name=name_or_path, split=split)
 
 
 def _locate(name_or_path: str, settings: Settings) -> Located:
     if entry := NAMED.get(name_or_path):
-        found = find_named(entry, settings)
-        if found is None:
+        located = find_named(entry, settings)
+        if located is None:
             raise CorpusError(_how_to_get(entry))
-        for source, promised in zip(found.files, entry.files, strict=True):
-            if digest(source.path) != promised.sha256:
+        for source, expected in zip(located.files, entry.files, strict=True):
+            if digest(source.path) != expected.sha256:
                 raise CorpusError(
-                    f"{source.path} is not the file that the name {entry.name} promises: "
-                    f"its SHA-256 is {digest(source.path)[:12]}…, expected {promised.sha256[:12]}…"
+                    f"{source.path} is not the expected file of {entry.name}: "
+                    f"its SHA-256 is {digest(source.path)[:12]}…, expected {expected.sha256[:12]}…"
                 )
-        return found
-    own = name_or_path.startswith(OWN) or settings.own is not None  # then no path is anybody's
+        return located
+    # Users with their own corpora may not read arbitrary paths.
+    own = name_or_path.startswith(OWN) or settings.own is not None
     path = own_files(settings).get(name_or_path) if own else Path(name_or_path).expanduser()
     if path is None or not path.exists():
         raise CorpusError(
@@ -109,19 +128,23 @@ def _locate(name_or_path: str, settings: Settings) -> Located:
 
 
 def located_at(path: Path, name: str | None = None) -> Located:
-    """The corpus of a file or a folder, by default called as it is. Raises CorpusError."""
+    """Return the corpus of a file or a folder, by default under the name of the file.
+
+    Raises:
+        CorpusError: If it is neither a file nor a folder with a corpus.
+    """
     return Located(name or path.name, "your files", tuple(_sources(path)))
 
 
 def find_named(entry: Entry, settings: Settings) -> Located | None:
-    """The first place that has all files of a named corpus, by name and size."""
-    places = [
+    """Return the first location that has all files of a named corpus, by name and size, or None."""
+    locations = [
         ("fetched", fetched_folder(entry.name, settings)),
         ("your files", settings.home / "corpora" / entry.folder),
     ]
     if settings.data_dir:
-        places.append(("data folder", settings.data_dir / entry.folder))
-    for where, folder in reversed(places):
+        locations.append(("data folder", settings.data_dir / entry.folder))
+    for where, folder in reversed(locations):
         paths = [folder / file.name for file in entry.files]
         if all(_size(path) == file.size for path, file in zip(paths, entry.files, strict=True)):
             sources = (
@@ -133,18 +156,20 @@ def find_named(entry: Entry, settings: Settings) -> Located | None:
 
 
 def fetched_folder(name: str, settings: Settings) -> Path:
-    """Where the files of a fetched corpus go."""
+    """Return the folder of a downloaded corpus."""
     return settings.home / "fetched" / name
 
 
 def unrestricted(settings: Settings) -> Settings:
-    """The same with the corpora of everybody."""
+    """Return settings that give access to the corpora of all users."""
     return replace(settings, own=None)
 
 
 def own_files(settings: Settings) -> dict[str, Path]:
-    """The user's own corpora by name: what was uploaded, and folders that were put beside it; only those that whoever
-    these settings are for may use."""
+    """Return the uploaded corpora by name, and folders placed beside them.
+
+    Only corpora that the user of these settings may use are included.
+    """
     usable = None if settings.own is None else settings.own()
     try:
         paths = sorted((settings.home / "corpora").iterdir())
@@ -160,8 +185,8 @@ def own_files(settings: Settings) -> dict[str, Path]:
 
 def _how_to_get(entry: Entry) -> str:
     if entry.base:
-        return f"corpus={entry.name!r} is not here yet: fetch it first (python -m engine fetch {entry.name})"
-    return f"corpus={entry.name!r} is not here. {entry.note} Its place is the folder that EPSILON_DATA_DIR names."
+        return f"corpus={entry.name!r} is not available yet: download it first (python -m engine fetch {entry.name})"
+    return f"corpus={entry.name!r} is not available. {entry.note} That folder belongs into the folder EPSILON_DATA_DIR."
 
 
 def _size(path: Path) -> int | None:
@@ -191,9 +216,18 @@ def _form(name: str) -> str:
 
 
 def parts_of(titles: Sequence[str], name: str) -> tuple[str, dict[str, str]]:
-    """The form of a folder's corpus, the files that make it, and the part that each holds: brat's, in folders called by
-    their parts or else whole; column files called by their parts; or ``.rel`` files. Raises CorpusError, with ``name``,
-    if there are none of these, or two of one part."""
+    """Return the form of a folder's corpus, and the part of each file that it uses.
+
+    There are three forms, tried in this order. brat files may lie in folders named after their parts, otherwise they
+    are split. Column files are named after their parts. ``.rel`` files are always split.
+
+    Args:
+        titles: Names of the files in the folder, with subfolders.
+        name: Name of the corpus in error messages.
+
+    Raises:
+        CorpusError: If there are no such files, or two files for one part.
+    """
     if any(PurePosixPath(title).suffix == brat.MENTIONS for title in titles):
         used = [title for pair in brat.pairs(titles) for title in pair]
         folders = {title: _PARTS.get(PurePosixPath(title).parts[0].lower()) for title in used}
@@ -212,33 +246,39 @@ def parts_of(titles: Sequence[str], name: str) -> tuple[str, dict[str, str]]:
 
 
 def _column_files(files: Sequence[str], name: str) -> dict[str, str]:
-    """Empty where none is called by a part."""
-    found: dict[str, str] = {}
+    """Return the part of each column file; empty if no file is named after a part."""
+    file_of: dict[str, str] = {}
     for file in files:
         part = _PARTS.get(file.lower()) or _PARTS.get(file.lower().split(".")[0])
-        if part in found:
-            raise CorpusError(f"{name} has two files for the {part} part, {found[part]} and {file}")
+        if part in file_of:
+            raise CorpusError(f"{name} has two files for the {part} part, {file_of[part]} and {file}")
         if part:
-            found[part] = file
-    for part in ("train", "test") if found else ():
-        if part not in found:
+            file_of[part] = file
+    for part in ("train", "test") if file_of else ():
+        if part not in file_of:
             raise CorpusError(f"{name} has no file {part}.*, expected train.*, test.* and perhaps dev.* or valid.*")
-    return {found[part]: part for part in ("train", "validation", "test") if part in found}
+    return {file_of[part]: part for part in ("train", "validation", "test") if part in file_of}
 
 
 def checksum(located: Located) -> str:
-    """SHA-256 in hexadecimal over what the files hold and how they are read; where they lie does not matter."""
+    """Return SHA-256 over the files' content and how they are read, in hexadecimal; their location does not matter."""
     whole = hashlib.sha256(f"reading {READING}\n".encode())
     if located.split is not None:
         whole.update(f"split {located.split}\n".encode())
     for source in located.files:
-        called = "" if source.form == COLUMNS else f" {source.title}"
-        whole.update(f"{source.part} {source.section or '-'} {digest(source.path)}{called}\n".encode())
+        title = "" if source.form == COLUMNS else f" {source.title}"
+        whole.update(f"{source.part} {source.section or '-'} {digest(source.path)}{title}\n".encode())
     return whole.hexdigest()
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file in hexadecimal; it is read again only when its size or time of change differ."""
+    """Return SHA-256 of a file in hexadecimal.
+
+    The file is read again only when its size or modification time changes.
+
+    Raises:
+        CorpusError: If the file is too large or cannot be read.
+    """
     try:
         status = path.stat()
     except OSError as error:
@@ -252,7 +292,11 @@ def _digest(path: Path, size: int, changed: int) -> str:
 
 
 def content(path: Path) -> bytes:
-    """A file's content. Raises CorpusError when it is too large or cannot be read."""
+    """Return a file's content.
+
+    Raises:
+        CorpusError: If the file is too large or cannot be read.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST_FILE + 1)

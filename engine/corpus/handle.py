@@ -1,4 +1,4 @@
-"""One corpus, found once: what everybody below asks of it is answered from here."""
+"""A handle that locates one corpus once and answers all questions about it."""
 
 import json
 import shutil
@@ -22,9 +22,14 @@ COPIES, _LIST = "corpora-by-checksum", "list.json"
 class CorpusHandle:
     """A corpus by its name, or by the path of a file (split 80/10/10 by a fixed seed) or folder.
 
-    Its files are looked for when they are first needed, and what was found is kept: a handle is made for one task and
-    sees no later change. expected: the checksum that it must have; where its files are not here, those that
-    :meth:`share` left for other machines under this checksum are taken.
+    The handle searches for the files on first use and caches the result. It serves one task and does not see later
+    changes. If the files are missing, it uses the copy that :meth:`share` left for other machines under the expected
+    checksum.
+
+    Args:
+        name: Name or path of the corpus.
+        settings: Folders in which corpora are searched.
+        expected: Checksum that the corpus must have, or None for any.
     """
 
     def __init__(self, name: str, settings: Settings, expected: str | None = None) -> None:
@@ -34,12 +39,12 @@ class CorpusHandle:
 
     @property
     def parts(self) -> "tuple[CorpusHandle, ...]":
-        """The corpora that it is made of: itself."""
+        """The corpora that it consists of: itself."""
         return (self,)
 
     @property
     def synthetic(self) -> bool:
-        """Whether it is the embedded one."""
+        """Whether it is the embedded corpus."""
         return self.name == SYNTHETIC
 
     @cached_property
@@ -54,22 +59,28 @@ class CorpusHandle:
 
     @cached_property
     def checksum(self) -> str:
-        """SHA-256 in hexadecimal of what it holds and how it is read, without reading its sentences. Raises CorpusError
-        if it is not here, or not the one that is expected."""
+        """SHA-256 of the content and of how it is read, in hexadecimal; the sentences are not parsed.
+
+        Raises:
+            CorpusError: If the corpus is not available, or has another checksum than expected.
+        """
         if self.synthetic:
             from engine.corpus import synthetic
 
-            found = synthetic.CHECKSUM
+            checksum = synthetic.CHECKSUM
         else:
-            found = files.checksum(self._located)
-        if self.expected not in (None, found):
-            raise CorpusError(f"corpus={self.name!r} was changed since the run was asked for; start it again.")
-        return found
+            checksum = files.checksum(self._located)
+        if self.expected not in (None, checksum):
+            raise CorpusError(f"corpus={self.name!r} was changed since the run was requested; start it again.")
+        return checksum
 
     @cached_property
     def train_sentences(self) -> int:
-        """How many sentences there are to train on; known of named corpora that are not here too. Raises
-        CorpusError."""
+        """Number of training sentences; also known for named corpora that are not available.
+
+        Raises:
+            CorpusError: If it is not known.
+        """
         if self.synthetic:
             from engine.corpus import synthetic
 
@@ -79,16 +90,29 @@ class CorpusHandle:
 
     @property
     def own(self) -> tuple[np.ndarray, ...]:
-        """The numbers of the training sentences that it trains on, which are all. Raises CorpusError."""
+        """Indices of the training sentences that it trains on: all of them.
+
+        Raises:
+            CorpusError: If the corpus is not available.
+        """
         return (np.arange(self.train_sentences),)
 
     @cached_property
     def layout(self) -> Layout:
-        """What is known of each training sentence without its words. Raises CorpusError, StoreError."""
+        """Metadata of each training sentence, without its words.
+
+        Raises:
+            CorpusError: If the corpus is not available.
+            StoreError: If the cached metadata cannot be read or written.
+        """
         return kept_layout(self.checksum, self.load, self.artefacts)
 
     def load(self) -> Corpus:
-        """Its sentences. Raises CorpusError with the file and the line."""
+        """Return the corpus with its sentences.
+
+        Raises:
+            CorpusError: If a file is missing or malformed; names the file and the line.
+        """
         if self.synthetic:
             from engine.corpus import synthetic
 
@@ -96,39 +120,45 @@ class CorpusHandle:
         return loader.read(self._located)
 
     def share(self) -> None:
-        """Leave a copy for workers on other machines, by checksum, unless they have it by its name; nothing happens
-        where all runs are computed here. Raises CorpusError, StoreError."""
+        """Store a copy for workers on other machines, by checksum, unless they can find it by its name.
+
+        It does nothing where all runs are computed on this machine.
+
+        Raises:
+            CorpusError: If the corpus is not available.
+            StoreError: If the copy cannot be written.
+        """
         if not self.artefacts.elsewhere or self.synthetic or files.base_name_and_split(self.name)[0] in NAMED:
             return
-        name = self._copy(self.checksum)
+        name = self._copy_name(self.checksum)
         if self.artefacts.get(name) is not None:
             return
-        with self.artefacts.write(name, "The copy of the corpus for other machines", folder=True) as made:
+        with self.artefacts.write(name, "The copy of the corpus for other machines", folder=True) as target:
             rows = []
             for number, source in enumerate(self._located.files):
-                shutil.copyfile(source.path, made / f"{number}.conll")
+                shutil.copyfile(source.path, target / f"{number}.conll")
                 rows.append({name: getattr(source, name) for name in ("part", "title", "form", "section")})
-            (made / _LIST).write_text(
+            (target / _LIST).write_text(
                 json.dumps({"name": self._located.name, "files": rows, "split": self._located.split}), encoding="utf-8"
             )
 
     def _shared(self) -> Located | None:
-        name = self._copy(str(self.expected))
+        name = self._copy_name(str(self.expected))
         try:
             folder = self.artefacts.get(name)
             if folder is None:
                 return None
-            kept = json.loads((folder / _LIST).read_text(encoding="utf-8"))
+            contents = json.loads((folder / _LIST).read_text(encoding="utf-8"))
             sources = tuple(
                 Source(
                     folder / f"{number}.conll", str(row["part"]), str(row["title"]), str(row["form"]), row["section"]
                 )
-                for number, row in enumerate(kept["files"])
+                for number, row in enumerate(contents["files"])
             )
-            return Located(str(kept["name"]), "shared by another machine", sources, split=kept.get("split"))
+            return Located(str(contents["name"]), "shared by another machine", sources, split=contents.get("split"))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StoreError(f"The copy of corpus={self.name!r} for this machine is damaged: {error}.") from error
 
     @staticmethod
-    def _copy(checksum: str) -> str:
+    def _copy_name(checksum: str) -> str:
         return f"{COPIES}/{checksum[:16]}"

@@ -1,4 +1,4 @@
-"""The files of a corpus → one Corpus in three parts."""
+"""The files of a corpus read as one Corpus with training, validation and test set."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,11 +11,15 @@ from engine.errors import CorpusError
 from engine.seeds import Seeds
 
 SMALLEST = 10
-"""Fewest sentences that can be split in three."""
+"""Fewest sentences that can be split into three parts."""
 
 
 def read(located: Located) -> Corpus:
-    """The corpus with its three parts; the last ones read are kept. Raises CorpusError with the file and the line."""
+    """Return the corpus with its three parts; the last two corpora are cached.
+
+    Raises:
+        CorpusError: If a file is malformed; names the file and the line.
+    """
     return _read(located, checksum(located))
 
 
@@ -24,9 +28,9 @@ def _read(located: Located, content_checksum: str) -> Corpus:
     parts: dict[str, list[Sentence]] = {"whole": [], "train": [], "validation": [], "test": []}
     sections: list[str] = []
     left_out: Counter[str] = Counter()
-    for some in _together(located.files):
-        first = some[0]
-        sentences, without = _sentences(some)
+    for sources in _grouped(located.files):
+        first = sources[0]
+        sentences, without = _sentences(sources)
         left_out += without
         whole = first.part == "whole" and located.split is None
         split = split_in_three(sentences, first.title) if whole else {first.part: list(sentences)}
@@ -34,12 +38,12 @@ def _read(located: Located, content_checksum: str) -> Corpus:
             parts[part] += found
         sections += [first.section or ""] * len(split.get("train", ()))
     if located.split is not None:
-        every, sections = [sentence for part in parts.values() for sentence in part], []
-        parts = split_anew(every, located.split, located.name)
+        all_sentences, sections = [sentence for part in parts.values() for sentence in part], []
+        parts = split_by_seed(all_sentences, located.split, located.name)
     elif not parts["validation"]:
         parts["train"], parts["validation"] = hold_out(parts["train"], located.files[0].title)
     entry = located.entry
-    types = {tag[2:] for some in parts.values() for sentence in some for tag in sentence.tags if tag != "O"}
+    types = {tag[2:] for sentences in parts.values() for sentence in sentences for tag in sentence.tags if tag != "O"}
     if len(types) > conll.MAX_TYPES:
         raise CorpusError(f"{located.name} has {len(types):,} entity types, expected at most {conll.MAX_TYPES}")
     if not types:
@@ -59,8 +63,8 @@ def _read(located: Located, content_checksum: str) -> Corpus:
     )
 
 
-def _together(sources: Sequence[Source]) -> list[list[Source]]:
-    """Files that are read by each other's side: those of one part that are no column files."""
+def _grouped(sources: Sequence[Source]) -> list[list[Source]]:
+    """Group files that are read together: those of one part that are not column files."""
     groups: dict[tuple[str, str], list[Source]] = {}
     for source in sources:
         groups.setdefault((source.part, source.title if source.form == COLUMNS else ""), []).append(source)
@@ -76,40 +80,66 @@ def _sentences(sources: Sequence[Source]) -> tuple[Sequence[Sentence], Counter[s
 
 
 def split_in_three(sentences: Sequence[Sentence], name: str) -> dict[str, list[Sentence]]:
-    """80 % train, 10 % validation, 10 % test, drawn with a fixed seed; each part keeps the order of the file."""
-    _enough(len(sentences), name)
+    """Split sentences into 80 % training, 10 % validation and 10 % test set.
+
+    The split is drawn with a fixed seed. Each part keeps the order of the file.
+
+    Args:
+        sentences: At least ``SMALLEST`` sentences.
+        name: Name of the corpus in error messages.
+
+    Raises:
+        CorpusError: If there are too few sentences.
+    """
+    _require_enough(len(sentences), name)
     order = Seeds(0).stream("corpus split").permutation(len(sentences))
     tenth = max(1, round(0.1 * len(sentences)))
     cuts = {"test": order[:tenth], "validation": order[tenth : 2 * tenth], "train": order[2 * tenth :]}
     return {part: [sentences[i] for i in sorted(cuts[part])] for part in ("train", "validation", "test")}
 
 
-def split_anew(sentences: Sequence[Sentence], number: int, name: str) -> dict[str, list[Sentence]]:
-    """80 % train and the rest to test, as in FedNER (section 4.1), of which a quarter is for validation; drawn with the
-    split's number as seed. Sentences with the same words come to the same part, so that none is tested that was trained
-    on. Each part keeps the order of the files."""
-    _enough(len(sentences), name)
+def split_by_seed(sentences: Sequence[Sentence], number: int, name: str) -> dict[str, list[Sentence]]:
+    """Split all sentences of a corpus as FedNER does (section 4.1), with a seed.
+
+    80 % are for training, the rest is the test set, of which a quarter is for validation. Sentences with the same words
+    go to the same part, so that no training sentence is tested. Each part keeps the order of the files.
+
+    Args:
+        sentences: At least ``SMALLEST`` sentences.
+        number: Number of the split, used as the seed.
+        name: Name of the corpus in error messages.
+
+    Raises:
+        CorpusError: If there are too few different sentences.
+    """
+    _require_enough(len(sentences), name)
     groups: dict[tuple[str, ...], list[int]] = {}
-    for place, sentence in enumerate(sentences):
-        groups.setdefault(sentence.tokens, []).append(place)
-    every, most = list(groups.values()), len(sentences)
-    wanted = {"test": max(1, round(0.15 * most)), "validation": max(1, round(0.05 * most))}
+    for index, sentence in enumerate(sentences):
+        groups.setdefault(sentence.tokens, []).append(index)
+    grouped_indices, total = list(groups.values()), len(sentences)
+    sizes = {"test": max(1, round(0.15 * total)), "validation": max(1, round(0.05 * total))}
     parts: dict[str, list[int]] = {"train": [], "validation": [], "test": []}
-    for group in Seeds(number).stream("corpus split").permutation(len(every)):
-        part = next((part for part, least in wanted.items() if len(parts[part]) < least), "train")
-        parts[part] += every[group]
+    for group in Seeds(number).stream("corpus split").permutation(len(grouped_indices)):
+        part = next((part for part, size in sizes.items() if len(parts[part]) < size), "train")
+        parts[part] += grouped_indices[group]
     if not parts["train"]:
         raise CorpusError(f"{name} has too few different sentences to split")
-    return {part: [sentences[place] for place in sorted(places)] for part, places in parts.items()}
+    return {part: [sentences[index] for index in sorted(indices)] for part, indices in parts.items()}
 
 
 def hold_out(train: list[Sentence], name: str) -> tuple[list[Sentence], list[Sentence]]:
-    """Training sentences without a tenth of them, and that tenth, drawn with a fixed seed."""
-    _enough(len(train), name)
+    """Return the training sentences without a tenth of them, and that tenth.
+
+    The tenth is drawn with a fixed seed.
+
+    Raises:
+        CorpusError: If there are too few sentences.
+    """
+    _require_enough(len(train), name)
     held = set(Seeds(0).stream("corpus split").permutation(len(train))[: max(1, round(0.1 * len(train)))].tolist())
     return [s for i, s in enumerate(train) if i not in held], [s for i, s in enumerate(train) if i in held]
 
 
-def _enough(sentences: int, name: str) -> None:
+def _require_enough(sentences: int, name: str) -> None:
     if sentences < SMALLEST:
         raise CorpusError(f"{name} has {sentences} sentences, expected at least {SMALLEST} to split")

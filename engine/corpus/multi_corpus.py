@@ -1,7 +1,7 @@
-"""The corpora of several platforms, as one: each has its own sentences, its own entity types and its own checksum.
+"""The corpora of several clients as one: each keeps its own sentences, entity types and checksum.
 
-Called by their names, joined: ``"wnut17 + btc"``. Their training sentences are counted through, one platform after
-another. A sentence that several have is trained on by the first of them alone, and by none if another tests with it.
+The name joins their names: ``"wnut17 + btc"``. Their training sentences are numbered consecutively, client by client.
+If several clients have the same sentence, only the first trains on it, or none if another client tests with it.
 """
 
 import hashlib
@@ -23,22 +23,28 @@ from engine.errors import CorpusError, StoreError
 from engine.settings import Settings
 
 _FORMAT = 1
-"""Raised when other sentences are kept apart: it is part of every checksum."""
+"""Version of the deduplication; part of every checksum. Increase it when other sentences are excluded."""
 
 
 class JoinedCorpora:
-    """What is asked of a :class:`CorpusHandle`, of several corpora together; ``parts`` has the handle of each.
+    """Several corpora with the interface of :class:`CorpusHandle`; ``parts`` has the handle of each.
 
-    expected: the checksum of all together; where it is known which corpora that was, each of them is held against its
-    own, and taken from what another machine left. masked: share of the names known to several platforms that are masked
-    in training, see :mod:`engine.corpus.entity_masking`.
+    If the parts of the expected checksum are known, each part is compared with its own checksum. A missing part is then
+    taken from the copy that another machine left.
+
+    Args:
+        name: Names or paths, joined by ``JOIN``.
+        settings: Folders in which corpora are searched.
+        expected: Checksum of all corpora together, or None for any.
+        masked: Share of the entities common to several clients that are masked in training, see
+            :mod:`engine.corpus.entity_masking`.
     """
 
     def __init__(self, name: str, settings: Settings, expected: str | None = None, masked: float = 0.0) -> None:
         self.name, self.expected = name, expected
         self.artefacts: ArtifactStore = settings.artefacts
-        names, each = name.split(JOIN), self._shared() if expected else None
-        checksums = each if each and len(each) == len(names) else [None] * len(names)
+        names, shared = name.split(JOIN), self._shared() if expected else None
+        checksums = shared if shared and len(shared) == len(names) else [None] * len(names)
         self._whole = tuple(
             CorpusHandle(part, settings, checksum) for part, checksum in zip(names, checksums, strict=True)
         )
@@ -48,13 +54,17 @@ class JoinedCorpora:
 
     @property
     def synthetic(self) -> bool:
-        """Whether all are the embedded one."""
+        """Whether all parts are the embedded corpus."""
         return all(part.synthetic for part in self.parts)
 
     @cached_property
     def checksum(self) -> str:
-        """SHA-256 in hexadecimal of the parts' checksums, in their order. Raises CorpusError with what is wrong with
-        each part: who fetches one that is missing should not be told of the next one only then."""
+        """SHA-256 of the parts' checksums in their order, in hexadecimal.
+
+        Raises:
+            CorpusError: If a part is not available, or the checksum is not the expected one. The message lists the
+                problem of every part, so that users can fix all of them at once.
+        """
         problems = []
         for part in self._whole:
             try:
@@ -64,35 +74,44 @@ class JoinedCorpora:
         if problems:
             raise CorpusError("; ".join(dict.fromkeys(problems)))
         parts = [f"platforms {_FORMAT}", *(part.checksum for part in self.parts)]
-        found = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-        if self.expected not in (None, found):
-            raise CorpusError(f"corpus={self.name!r} was changed since the run was asked for; start it again.")
-        return found
+        checksum = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        if self.expected not in (None, checksum):
+            raise CorpusError(f"corpus={self.name!r} was changed since the run was requested; start it again.")
+        return checksum
 
     @cached_property
     def train_sentences(self) -> int:
-        """How many sentences there are to train on, on all platforms. Raises CorpusError."""
-        _ = self.checksum  # some sizes are known without the files, but not what can be trained on
+        """Number of training sentences of all clients.
+
+        Raises:
+            CorpusError: If a corpus is not available.
+        """
+        _ = self.checksum  # some sizes are known without the files, but not which sentences are excluded
         return sum(part.train_sentences for part in self.parts)
 
     @cached_property
     def own(self) -> tuple[np.ndarray, ...]:
-        """Of each platform, the numbers of those that it trains on, int64, ascending: see
-        :func:`engine.corpus.deduplication.held_once`. Worked out once for these corpora. Raises CorpusError,
-        StoreError."""
+        """For each client, indices of the sentences that it trains on, int64, ascending.
+
+        See :func:`engine.corpus.deduplication.held_once`. They are computed once and cached.
+
+        Raises:
+            CorpusError: If a corpus is not available.
+            StoreError: If the cached indices cannot be read or written.
+        """
         name = f"platforms/{self.checksum[:16]}-{_FORMAT}.npz"
         path = self.artefacts.get(name)
         try:
             if path:
                 return self._read(path)
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-            pass  # made anew
-        first, kept = 0, []
+            pass  # damaged: computed again below
+        first, indices = 0, []
         for part, own in zip(self._whole, held_once([part.load() for part in self._whole]), strict=True):
-            kept.append(first + own)
+            indices.append(first + own)
             first += part.train_sentences
-        with self.artefacts.write(name, "What platforms have in common") as made:
-            np.savez(made, **{str(number): each for number, each in enumerate(kept)})
+        with self.artefacts.write(name, "The sentences shared by clients") as target:
+            np.savez(target, **{str(number): array for number, array in enumerate(indices)})
         return self._read(self.artefacts.local_path(name))
 
     def _read(self, path: Path) -> tuple[np.ndarray, ...]:
@@ -101,45 +120,56 @@ class JoinedCorpora:
 
     @cached_property
     def layout(self) -> Layout:
-        """Of all training sentences; a type is called by its platform too, since two platforms may mean different
-        things by one word. Raises CorpusError, StoreError."""
-        found = [part.layout for part in self.parts]
+        """Metadata of all training sentences.
+
+        Entity types are prefixed by their client, since two clients may use one name for different types.
+
+        Raises:
+            CorpusError: If a corpus is not available.
+            StoreError: If the cached metadata cannot be read or written.
+        """
+        layouts = [part.layout for part in self.parts]
         types = tuple(
-            f"{part.name}: {kind}" for part, each in zip(self.parts, found, strict=True) for kind in each.types
+            f"{part.name}: {kind}" for part, layout in zip(self.parts, layouts, strict=True) for kind in layout.types
         )
-        entities = np.zeros((sum(map(len, found)), len(types)), dtype=np.int32)
+        entities = np.zeros((sum(map(len, layouts)), len(types)), dtype=np.int32)
         row = column = 0
-        for each in found:
-            entities[row : row + len(each), column : column + len(each.types)] = each.entities
-            row, column = row + len(each), column + len(each.types)
-        return Layout(np.concatenate([each.tokens for each in found]), entities, types, None, None, ())
+        for layout in layouts:
+            entities[row : row + len(layout), column : column + len(layout.types)] = layout.entities
+            row, column = row + len(layout), column + len(layout.types)
+        return Layout(np.concatenate([layout.tokens for layout in layouts]), entities, types, None, None, ())
 
     def load(self) -> Corpus:
-        """Raises CorpusError: tags of one platform mean nothing on another."""
+        """Raise CorpusError: tags of one client have no meaning for another."""
         raise CorpusError(
-            f"corpus={self.name!r} are several with tags of their own: they cannot be read as one, only trained as "
-            "platforms of a federation."
+            f"corpus={self.name!r} joins several corpora with their own tags: they cannot be read as one corpus, "
+            "only trained as clients of a federation."
         )
 
     def share(self) -> None:
-        """See :meth:`CorpusHandle.share`. Raises CorpusError, StoreError."""
+        """Store copies for other machines; see :meth:`CorpusHandle.share`.
+
+        Raises:
+            CorpusError: If a corpus is not available.
+            StoreError: If a copy cannot be written.
+        """
         for part in self.parts:
             part.share()
-        name = self._list(self.checksum)
+        name = self._list_name(self.checksum)
         if self.artefacts.elsewhere and self.artefacts.get(name) is None:
-            with self.artefacts.write(name, "The list of the platforms' corpora") as path:
+            with self.artefacts.write(name, "The list of the clients' corpora") as path:
                 path.write_text(json.dumps([part.checksum for part in self._whole]), encoding="utf-8")
 
     def _shared(self) -> list[str] | None:
-        """The checksum of each part, as the machine that asked for the run left them."""
-        path = self.artefacts.get(self._list(str(self.expected)))
+        """Return the checksum of each part, as stored by the machine that requested the run."""
+        path = self.artefacts.get(self._list_name(str(self.expected)))
         if path is None:
             return None
         try:
-            return [str(each) for each in json.loads(path.read_text(encoding="utf-8"))]
+            return [str(checksum) for checksum in json.loads(path.read_text(encoding="utf-8"))]
         except (OSError, ValueError, TypeError) as error:
             raise StoreError(f"The list of the corpora of {self.name!r} is damaged: {error}.") from error
 
     @staticmethod
-    def _list(checksum: str) -> str:
+    def _list_name(checksum: str) -> str:
         return f"{COPIES}/{checksum[:16]}-platforms.json"

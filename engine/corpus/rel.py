@@ -1,12 +1,13 @@
-"""``.rel`` files (ADE Corpus V2, Gurulingappa et al. 2012) → sentences in BIO2.
+"""``.rel`` files (ADE Corpus V2, Gurulingappa et al. 2012) converted to sentences in BIO2.
 
-A line is a relation of two mentions in one sentence, eight columns with ``|`` between them: document, sentence, and of
-each mention its text, where it begins and where it ends, counted in the document, which is not in the file. A file's
-name tells the types: in ``DRUG-AE.rel`` an adverse effect stands in the columns 3 to 5, a drug in 6 to 8.
+A line is a relation between two mentions in one sentence, in eight columns separated by ``|``. The columns are
+document, sentence, and for each mention its text, start offset and end offset. Offsets are counted in the document,
+which is not part of the file. The file name gives the entity types: in ``DRUG-AE.rel`` columns 3 to 5 are an adverse
+effect, and columns 6 to 8 a drug.
 
-Lines of all files about the same sentence of a document are one sentence. Where it begins in its document is the one
-offset that puts all of its mentions where their text is; a mention that it does not put there is left out and counted
-(none in ADE Corpus V2). A mention may stand in several lines: it is one.
+Lines of all files about the same sentence of a document are one sentence. The sentence's start in its document is the
+one offset that puts all of its mentions on their text. A mention that does not match there is left out and counted
+(none in ADE Corpus V2). A mention in several lines counts once.
 """
 
 from collections import Counter
@@ -23,13 +24,13 @@ from engine.errors import CorpusError
 SUFFIX = ".rel"
 _COLUMNS = 8
 _DIGITS = 9
-"""Most that an offset has."""
+"""Most digits of an offset."""
 _TYPES = {"AE": "ADE", "DOSE": "Dosage", "DRUG": "Drug"}
-"""What the parts of the corpus's file names are called as types; others are called as they stand."""
+"""Entity types by the parts of the corpus's file names; other parts are types as written."""
 
 
 class _Placed(NamedTuple):
-    """A mention as it stands in the file; start and end are counted in the document."""
+    """A mention as written in the file; start and end are character offsets in the document."""
 
     start: int
     end: int
@@ -38,8 +39,17 @@ class _Placed(NamedTuple):
 
 
 def read(files: Mapping[str, bytes]) -> tuple[tuple[Sentence, ...], Counter[str]]:
-    """All sentences of these files (name → content), in the order of their first lines, and how many mentions were left
-    out, by reason. Raises CorpusError with the file, the line and the value."""
+    """Return all sentences of these files in the order of their first lines.
+
+    Args:
+        files: Content by file name.
+
+    Returns:
+        The sentences, and how many mentions were left out, by reason.
+
+    Raises:
+        CorpusError: If a file is malformed; names the file, the line and the value.
+    """
     relations: dict[tuple[str, str], set[_Placed]] = {}
     for name, data in files.items():
         for document, sentence, *two in _lines(name, data):
@@ -49,24 +59,24 @@ def read(files: Mapping[str, bytes]) -> tuple[tuple[Sentence, ...], Counter[str]
     sentences = []
     for (document, text), placed in relations.items():
         number = numbers.setdefault(document, len(numbers))
-        begins = _begins(text, placed)
-        mentions = [Mention(each.start - begins, each.end - begins, each.kind) for each in placed]
-        there = [text[max(0, mention.start) : mention.end] for mention in mentions]
-        right = [mention for mention, each, found in zip(mentions, placed, there, strict=True) if found == each.text]
+        start = _start_offset(text, placed)
+        mentions = [Mention(span.start - start, span.end - start, span.kind) for span in placed]
+        texts = [text[max(0, mention.start) : mention.end] for mention in mentions]
+        right = [mention for mention, span, actual in zip(mentions, placed, texts, strict=True) if actual == span.text]
         left_out[standoff.ASTRAY] += len(mentions) - len(right)
         if tagged := standoff.tagged(text, right, number, left_out):
             sentences.append(tagged)
     return tuple(sentences), +left_out
 
 
-def _begins(text: str, placed: set[_Placed]) -> int:
-    """Where a sentence begins in its document: the offset that suits most of its mentions, the smallest of several."""
+def _start_offset(text: str, placed: set[_Placed]) -> int:
+    """Return the sentence's start in its document: the offset that fits most mentions, the smallest of several."""
     votes: Counter[int] = Counter()
-    for each in placed:
-        position = text.find(each.text)
+    for mention in placed:
+        position = text.find(mention.text)
         while position >= 0:
-            votes[each.start - position] += 1
-            position = text.find(each.text, position + 1)
+            votes[mention.start - position] += 1
+            position = text.find(mention.text, position + 1)
     return max(sorted(votes), key=votes.__getitem__, default=0)
 
 
@@ -91,11 +101,11 @@ def _lines(name: str, data: bytes) -> Iterator[tuple[str, str, _Placed, _Placed]
 
 def _mention(name: str, line: int, columns: Sequence[str], kind: str) -> _Placed:
     text, start, end = columns
-    numbers = all(each.isdecimal() and len(each) <= _DIGITS for each in (start, end))
+    numbers = all(offset.isdecimal() and len(offset) <= _DIGITS for offset in (start, end))
     if not (numbers and int(end) - int(start) == len(text) and text.strip()):
         raise CorpusError(
             f"{name} has the mention {quote(text)} from {quote(start)} to {quote(end)} in line "
-            f"{line:,}, expected numbers as far apart as it is long"
+            f"{line:,}, expected offsets that differ by its length"
         )
     return _Placed(int(start), int(end), kind, text)
 
@@ -103,5 +113,5 @@ def _mention(name: str, line: int, columns: Sequence[str], kind: str) -> _Placed
 def _types(name: str) -> list[str]:
     parts = PurePath(name).stem.upper().split("-")
     if len(parts) != 2 or not all(part.isalnum() for part in parts) or parts[0] == parts[1]:
-        raise CorpusError(f"{name} is not called by two entity types, expected a name such as DRUG-AE.rel")
+        raise CorpusError(f"{name} is not named after two entity types, expected a name such as DRUG-AE.rel")
     return [_TYPES.get(part, part) for part in parts]

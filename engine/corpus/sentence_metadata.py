@@ -1,6 +1,7 @@
-"""What is known of each training sentence without its words: enough to split a corpus among clients, and to show it.
+"""Metadata of each training sentence, without its words.
 
-Made once for each corpus and kept on disk, so that neither a page nor a worker parses the files for it again.
+It suffices to split a corpus among clients and to show its structure. It is computed once for each corpus and cached on
+disk, so that neither pages nor workers parse the files again.
 """
 
 import json
@@ -16,15 +17,20 @@ from engine.artifact_store import ArtifactStore
 from engine.corpus.sentences import Corpus
 
 _FORMAT = 1
-"""Raised when the arrays below change their meaning."""
+"""Version of the file format; increase it when the arrays below change their meaning."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Training sentences as numbers, [n] each unless said.
+    """Metadata of n training sentences.
 
-    tokens: how many. entities: how many of each type, [n, types]. types: their names. documents: the number of each
-    sentence's document, or None. sections: the number of its section, or None; section_names: what they are called.
+    Attributes:
+        tokens: Number of tokens, [n].
+        entities: Number of entities of each type, [n, types].
+        types: Names of the entity types.
+        documents: Number of each sentence's document, [n], or None.
+        sections: Number of each sentence's section, [n], or None.
+        section_names: Names of the sections.
     """
 
     tokens: np.ndarray
@@ -38,14 +44,23 @@ class Layout:
         return len(self.tokens)
 
     def where(self, chosen: np.ndarray) -> "Layout":
-        """The chosen sentences (int [m]) in that order."""
+        """Return the metadata of the chosen sentences, int [m], in that order."""
         documents, sections = (None if a is None else a[chosen] for a in (self.documents, self.sections))
         return Layout(self.tokens[chosen], self.entities[chosen], self.types, documents, sections, self.section_names)
 
 
 def kept_layout(checksum: str, load: Callable[[], Corpus], artefacts: ArtifactStore) -> Layout:
-    """The layout of the training part of the corpus with this checksum, made on first use: only then is it loaded.
-    Raises CorpusError, StoreError."""
+    """Return the metadata of the training set of the corpus with this checksum.
+
+    Args:
+        checksum: Checksum of the corpus, in hexadecimal.
+        load: Function that loads the corpus; it is called only on first use.
+        artefacts: Store in which the metadata is cached.
+
+    Raises:
+        CorpusError: If the corpus cannot be read.
+        StoreError: If the store cannot be read or written.
+    """
     name = f"layouts/{checksum[:16]}-{_FORMAT}.npz"
     path = artefacts.get(name)
     try:
@@ -57,28 +72,28 @@ def kept_layout(checksum: str, load: Callable[[], Corpus], artefacts: ArtifactSt
     return _read(artefacts.local_path(name))
 
 
-def of_corpus(whole: Corpus) -> Layout:
-    """The layout of sentences that are at hand."""
-    place = {name: number for number, name in enumerate(whole.entity_types)}
-    entities = np.zeros((len(whole.train), len(place)), dtype=np.int32)
-    for number, sentence in enumerate(whole.train):
+def of_corpus(corpus: Corpus) -> Layout:
+    """Compute the metadata of a loaded corpus."""
+    type_index = {name: number for number, name in enumerate(corpus.entity_types)}
+    entities = np.zeros((len(corpus.train), len(type_index)), dtype=np.int32)
+    for number, sentence in enumerate(corpus.train):
         for tag in sentence.tags:
             if tag.startswith("B-"):
-                entities[number, place[tag[2:]]] += 1
+                entities[number, type_index[tag[2:]]] += 1
     documents = None
-    if all(sentence.document is not None for sentence in whole.train):
-        documents = np.array([sentence.document for sentence in whole.train], dtype=np.int64)
-    names = tuple(sorted(set(whole.sections or ())))
-    sections = np.array([names.index(name) for name in whole.sections], dtype=np.int64) if whole.sections else None
-    tokens = np.array([len(sentence.tokens) for sentence in whole.train], dtype=np.int64)
-    return Layout(tokens, entities, whole.entity_types, documents, sections, names)
+    if all(sentence.document is not None for sentence in corpus.train):
+        documents = np.array([sentence.document for sentence in corpus.train], dtype=np.int64)
+    names = tuple(sorted(set(corpus.sections or ())))
+    sections = np.array([names.index(name) for name in corpus.sections], dtype=np.int64) if corpus.sections else None
+    tokens = np.array([len(sentence.tokens) for sentence in corpus.train], dtype=np.int64)
+    return Layout(tokens, entities, corpus.entity_types, documents, sections, names)
 
 
-def _write(found: Layout, name: str, artefacts: ArtifactStore) -> None:
-    arrays = {"tokens": found.tokens, "entities": found.entities}
-    arrays |= {} if found.documents is None else {"documents": found.documents}
-    arrays |= {} if found.sections is None else {"sections": found.sections}
-    names = json.dumps({"types": found.types, "sections": found.section_names})
+def _write(layout: Layout, name: str, artefacts: ArtifactStore) -> None:
+    arrays = {"tokens": layout.tokens, "entities": layout.entities}
+    arrays |= {} if layout.documents is None else {"documents": layout.documents}
+    arrays |= {} if layout.sections is None else {"sections": layout.sections}
+    names = json.dumps({"types": layout.types, "sections": layout.section_names})
     with artefacts.write(name, "The layout of the corpus") as path:
         np.savez(path, names=np.array(names), **arrays)
 

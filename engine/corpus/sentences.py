@@ -1,4 +1,4 @@
-"""Sentences with their tags, and a corpus made of them."""
+"""Tagged sentences, and a corpus made of them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,8 +6,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Tokens and their tags in BIO2, of equal length. document: its document's number in the file, None where the file
-    has no ``-DOCSTART-`` lines."""
+    """Tokens and their BIO2 tags, of equal length.
+
+    Attributes:
+        tokens: The tokens.
+        tags: One BIO2 tag for each token.
+        document: Number of the sentence's document in the file, or None if the file has no ``-DOCSTART-`` lines.
+    """
 
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
@@ -16,11 +21,21 @@ class Sentence:
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """A corpus, whole and split.
+    """A corpus with its training, validation and test set.
 
-    entity_types: sorted. checksum: SHA-256 in hexadecimal over the content. sections: the natural client of each
-    training sentence, None where the corpus has none. left_out: how many mentions have no tags, by reason: of a file
-    with offsets, whose mentions may lie within each other.
+    Attributes:
+        name: Name in configurations.
+        title: Name on pages.
+        licence: Terms of use.
+        synthetic: Whether the sentences are generated.
+        train: The training set.
+        validation: The validation set.
+        test: The test set.
+        entity_types: Entity types, sorted.
+        checksum: SHA-256 of the content, in hexadecimal.
+        sections: Natural client of each training sentence, or None if the corpus has none.
+        left_out: How many mentions have no tags, by reason. Only standoff files have such mentions, since mentions may
+            overlap there.
     """
 
     name: str
@@ -37,19 +52,28 @@ class Corpus:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """O first, then B- and I- of each type in alphabetical order."""
+        """All tags: O first, then B- and I- of each type in alphabetical order."""
         return tags_of(self.entity_types)
 
 
 def tags_of(entity_types: Iterable[str], prefixes: str = "BI") -> tuple[str, ...]:
-    """O first, then B- and I-, or what else the letters of ``prefixes`` say, of each type in alphabetical order."""
+    """Return all tags of these entity types: O first, then each prefix of each type in alphabetical order.
+
+    Args:
+        entity_types: Names of the types.
+        prefixes: One letter for each kind of tag, by default B- and I-.
+    """
     return ("O", *(f"{prefix}-{name}" for name in sorted(set(entity_types)) for prefix in prefixes))
 
 
 def entities(tags: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     """Yield (type, first token, token after the last) of each entity, from left to right.
 
-    tags: one sentence in IOB2. Raises ValueError with the tag if it is neither O nor B-X nor I-X.
+    Args:
+        tags: Tags of one sentence in IOB2.
+
+    Raises:
+        ValueError: If a tag is neither O nor B-X nor I-X; the message is the tag.
     """
     kind, start = "", 0
     for position, tag in enumerate(tags):

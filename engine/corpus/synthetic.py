@@ -1,24 +1,24 @@
-"""The embedded corpus: letters, notes, minutes and news-like sentences that are generated, never downloaded.
+"""The embedded corpus: generated letters, notes, minutes and news-like sentences, never downloaded.
 
-Sentences come from templates of our own (``templates.txt``), names from Faker and from the lists below, all drawn
-from one fixed seed: the result is the same on every machine and pinned by ``CHECKSUM``.
+Sentences come from this project's templates (``templates.txt``), names from Faker and from the lists below. All are
+drawn from one fixed seed: the result is the same on every machine and pinned by ``CHECKSUM``.
 
-How it is annotated (BIO2):
+Annotation guidelines (BIO2):
 
 - PER: names of people, families included. Titles (Dr, Mrs) and job titles are outside, initials inside.
 - LOC: countries, towns, districts, streets. House numbers are outside, and so is "the" before a name.
-- ORG: companies, shops, banks, universities, hospitals, surgeries, schools, councils, charities, newspapers, sports
-  clubs, also when they bear nothing but the name of a person or a place ("Lincoln beat York"). A name inside another
-  is not marked: all of "University of York" is ORG.
-- DATE: what locates a day or a longer stretch in the calendar, absolutely or from now: "3 March 2021", "14/02/1998",
-  "the summer of 2019", "last Tuesday", "Monday morning", "two weeks ago", "today". Words that belong to it (last, the,
-  early, morning) are inside; prepositions, clock times, lengths of time ("three weeks"), frequencies ("every
-  Monday"), ages and seasons without a year or "last/next/this" are outside.
-- O: everything else, with capitals or without: products, rooms, nationalities, works, events, possessive 's.
+- ORG: companies, shops, banks, universities, hospitals, surgeries, schools, councils, charities, newspapers and sports
+  clubs. This includes names that consist only of the name of a person or a place ("Lincoln beat York"). Nested names
+  are not marked: all of "University of York" is ORG.
+- DATE: expressions that locate a day or a longer period in the calendar, absolutely or relative to now. Examples: "3
+  March 2021", "14/02/1998", "the summer of 2019", "last Tuesday", "Monday morning", "two weeks ago", "today". Words
+  that belong to it (last, the, early, morning) are inside. Prepositions, clock times, durations ("three weeks"),
+  frequencies ("every Monday") and ages are outside. So are seasons without a year or "last/next/this".
+- O: everything else, with or without capitals: products, rooms, nationalities, works, events, possessive 's.
 
-What makes it hard on purpose: the same word is a person, a place, an organisation and a plain word (Rose, Grant,
-Lincoln, May, Will); about half of the different names in the test part, and 15 % of the templates, do not occur in
-the training part; some notes have no capitals at all.
+It is hard on purpose. The same word is a person, a place, an organisation and a plain word (Rose, Grant, Lincoln, May,
+Will). About half of the distinct names in the test set, and 15 % of the templates, do not occur in the training set.
+Some notes have no capitals at all.
 """
 
 import hashlib
@@ -136,7 +136,7 @@ Person = tuple[str, str]
 
 
 class _Names:
-    """The names of one split: people and surfaces by kind, made of words of its own and of words all splits share."""
+    """The names of one split: people, and surfaces by kind, made of its own words and words common to all splits."""
 
     def __init__(self, split: str, words: dict[str, list[str]], taken: set[str], rng: random.Random) -> None:
         self._words, self._rng = words, rng
@@ -149,18 +149,18 @@ class _Names:
         self.surfaces = {kind: self._new(split, kind, taken) for kind in ("place", "country", "street", *_ORG_KINDS)}
 
     def _new(self, split: str, kind: str, taken: set[str]) -> list[str]:
-        """Distinct surfaces that no split before this one has. A kind with few words gives what it can."""
-        wanted = _PER_KIND[split] * (3 if kind in ("place", "company", "street") else 1)
-        found: list[str] = []
-        for _ in range(20 * wanted):
+        """Return distinct surfaces that no earlier split has; a kind with few words may return fewer than requested."""
+        count = _PER_KIND[split] * (3 if kind in ("place", "company", "street") else 1)
+        surfaces: list[str] = []
+        for _ in range(20 * count):
             surface = self._surface(kind)
             key = f"{kind}: {surface}"
             if key not in taken:
                 taken.add(key)
-                found.append(surface)
-            if len(found) == wanted:
+                surfaces.append(surface)
+            if len(surfaces) == count:
                 break
-        return found
+        return surfaces
 
     def _surface(self, kind: str) -> str:
         rng = self._rng
@@ -194,7 +194,7 @@ class _Writer:
         self._own, self._common, self._share, self._rng = own, common, share_of_own, rng
 
     def write(self, template: Template) -> Sentence:
-        """One sentence; the same filler does not come twice in it."""
+        """Return one sentence; no filler occurs twice in it."""
         tokens: list[str] = []
         tags: list[str] = []
         used: set[str] = set()
@@ -259,12 +259,15 @@ class _Writer:
 
 
 def _latin(text: str) -> bool:
-    """Whether all letters are of the Latin script (hi_IN, for one, would write Devanagari)."""
+    """Return whether all letters are of the Latin script (hi_IN, for example, uses Devanagari)."""
     return all(unicodedata.name(letter, "").startswith("LATIN") for letter in text if letter.isalpha())
 
 
 def _vocabulary(rng: random.Random) -> dict[str, dict[str, list[str]]]:
-    """Split → kind of word → words; no word is in two splits. Faker is imported here since it takes a while."""
+    """Return words by split and kind; no word is in two splits.
+
+    Faker is imported here since its import is slow.
+    """
     from faker import Factory
 
     first: list[str] = []
@@ -297,24 +300,27 @@ def _vocabulary(rng: random.Random) -> dict[str, dict[str, list[str]]]:
 
 
 def _clean(words: Iterable[str], known: Sequence[str]) -> list[str]:
-    """Distinct Latin words in order, without dots, brackets, İ (two letters in lower case) and our own lists' words."""
+    """Return distinct Latin words in order, except those in ``known`` and those with unsuitable characters.
+
+    Dots, brackets and İ (two letters in lower case) are unsuitable.
+    """
     plain = (word for word in words if _latin(word) and not set(word) & set(".()/İ"))
     return [word for word in dict.fromkeys(plain) if word not in known]
 
 
-def _held_out(every: list[Template], rng: random.Random) -> set[Template]:
-    """Templates that only the test part uses: the same share of each register."""
+def _held_out(all_templates: list[Template], rng: random.Random) -> set[Template]:
+    """Return the templates that only the test set uses: the same share of each register."""
     chosen: set[Template] = set()
-    for register in dict.fromkeys(template.register for template in every):
-        here = [template for template in every if template.register == register]
-        chosen.update(rng.sample(here, round(_HELD_OUT_TEMPLATES * len(here))))
+    for register in dict.fromkeys(template.register for template in all_templates):
+        candidates = [template for template in all_templates if template.register == register]
+        chosen.update(rng.sample(candidates, round(_HELD_OUT_TEMPLATES * len(candidates))))
     return chosen
 
 
 def _generate() -> dict[str, tuple[Sentence, ...]]:
     rng = random.Random(_SEED)
-    every = templates()
-    held_out = _held_out(every, rng)
+    all_templates = templates()
+    held_out = _held_out(all_templates, rng)
     vocabulary = _vocabulary(rng)
     taken: set[str] = set()
     names = {split: _Names(split, vocabulary[split], taken, rng) for split in SIZES}
@@ -322,7 +328,7 @@ def _generate() -> dict[str, tuple[Sentence, ...]]:
     result = {}
     for split, size in SIZES.items():
         writer = _Writer(names[split], names["train"], _OWN_NAMES[split], rng)
-        usable = [template for template in every if split == "test" or template not in held_out]
+        usable = [template for template in all_templates if split == "test" or template not in held_out]
         sentences: list[Sentence] = []
         while len(sentences) < size:
             rng.shuffle(usable)
@@ -337,19 +343,21 @@ def _generate() -> dict[str, tuple[Sentence, ...]]:
 
 
 def more(seed: int) -> Iterator[Sentence]:
-    """Sentences from all templates with names of the training part, without end; the same one may come again. For
-    measurements: none of the corpus's own draws is made."""
+    """Yield endless sentences from all templates with names of the training set; sentences may repeat.
+
+    They serve measurements and are not the sentences of the corpus.
+    """
     rng = random.Random(seed)
-    every = templates()
+    all_templates = templates()
     names = _Names("train", _vocabulary(rng)["train"], set(), rng)
     writer = _Writer(names, names, _OWN_NAMES["train"], rng)
     while True:
-        rng.shuffle(every)
-        yield from map(writer.write, every)
+        rng.shuffle(all_templates)
+        yield from map(writer.write, all_templates)
 
 
 def content_checksum(splits: dict[str, tuple[Sentence, ...]]) -> str:
-    """SHA-256 in hexadecimal over the splits in order, each sentence as lines of token, tab, tag."""
+    """Return SHA-256 over the splits in order, in hexadecimal; each sentence is lines of token, tab, tag."""
     digest = hashlib.sha256()
     for split, sentences in splits.items():
         digest.update(f"# {split}\n".encode())
@@ -361,10 +369,11 @@ def content_checksum(splits: dict[str, tuple[Sentence, ...]]) -> str:
 
 @lru_cache(maxsize=1)
 def corpus() -> Corpus:
-    """The corpus, generated on the first call.
+    """Return the corpus, generated on the first call.
 
-    Raises CorpusError when the sentences are not the pinned ones, as with another version of Faker: results that
-    are published for this corpus would not be comparable.
+    Raises:
+        CorpusError: If the sentences differ from the pinned ones, for example with another version of Faker. Results
+            published for this corpus would not be comparable.
     """
     splits = _generate()
     checksum = content_checksum(splits)

@@ -1,7 +1,7 @@
-"""The grammar of the embedded corpus: templates, fillers that are no entities, dates, and the tokenizer.
+"""The grammar of the embedded corpus: templates, fillers outside entities, dates, and the tokenizer.
 
 A template is one line of ``templates.txt``. Its slots are entity slots (filled by ``synthetic.py``), date slots and
-plain fillers (both filled here). ``{DATE:April}`` is an entity spelt out, ``{trade}s`` a filler with its plural s.
+plain fillers (both filled here). ``{DATE:April}`` is a literal entity, ``{trade}s`` a filler with its plural s.
 """
 
 import random
@@ -36,7 +36,7 @@ _HOLIDAYS = ("Easter Monday", "Christmas Eve", "New Year's Day", "Good Friday", 
 _SEASONS = ("spring", "summer", "autumn", "winter")
 
 Piece = tuple[str, str]
-"""A stretch of text and its entity type, "" where it is none."""
+"""A span of text and its entity type, "" outside entities."""
 
 PLAIN: dict[str, tuple[str, ...]] = {
     "item": (
@@ -116,14 +116,16 @@ PLAIN: dict[str, tuple[str, ...]] = {
         "the Hamilton Wing", "the day room", "the back office", "the Florence Suite", "the Garden Room", "room 203",
     ),
 }  # fmt: skip
-"""Fillers that are no entities: products, rooms, job titles and nationalities keep their capitals."""
+"""Fillers outside entities: products, rooms, job titles and nationalities keep their capitals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
     """One line: its register ("news"), and literals alternating with slots.
 
-    parts: (literal text, "", "") or ("", slot, suffix) or (text, "DATE", "").
+    Attributes:
+        register: Kind of text.
+        parts: Each is (literal text, "", "") or ("", slot, suffix) or (text, "DATE", "").
     """
 
     register: str
@@ -131,16 +133,20 @@ class Template:
 
 
 def templates() -> list[Template]:
-    """All templates in the order of the file. Raises CorpusError for a line outside any register."""
-    found, register = [], ""
+    """Return all templates in the order of the file.
+
+    Raises:
+        CorpusError: If a line is outside any register.
+    """
+    result, register = [], ""
     for number, line in enumerate(_FILE.read_text(encoding="utf-8").splitlines(), start=1):
         if line.startswith("["):
             register = line.strip("[]")
         elif line and not line.startswith("#"):
             if not register:
                 raise CorpusError(f"{_FILE.name} has a template outside any register on line {number}")
-            found.append(Template(register, tuple(_parts(line))))
-    return found
+            result.append(Template(register, tuple(_parts(line))))
+    return result
 
 
 def _parts(line: str) -> list[tuple[str, str, str]]:
@@ -155,28 +161,28 @@ def _parts(line: str) -> list[tuple[str, str, str]]:
 
 
 def tokenize(text: str) -> list[str]:
-    """Words and punctuation marks; possessive 's, n't and initials (J.) are tokens of their own."""
+    """Split a text into words and punctuation marks; possessive 's, n't and initials (J.) are tokens of their own."""
     return _TOKEN.findall(text)
 
 
 def article(following: str) -> str:
-    """The indefinite article before a word, by its first letter (fillers with a silent h do not occur)."""
+    """Return the indefinite article before a word, by its first letter (no filler has a silent h)."""
     return "an" if following[0].lower() in "aeiou" else "a"
 
 
 def number(rng: random.Random) -> str:
-    """A small count or house number."""
+    """Return a small count or house number."""
     return str(rng.randint(2, 98))
 
 
 def money(rng: random.Random) -> str:
-    """An amount: no entity."""
+    """Return an amount of money, which is no entity."""
     amount = rng.choice((rng.randint(5, 99), rng.randint(100, 990), rng.randint(11, 99) * 100))
     return f"{rng.choice(('£', '£', '€', '$'))}{amount:,}"
 
 
 def time(rng: random.Random) -> str:
-    """A clock time: no entity."""
+    """Return a clock time, which is no entity."""
     hour = rng.randint(7, 19)
     return rng.choice((f"{hour}:{rng.choice(('00', '15', '30', '45'))}", f"{(hour - 1) % 12 + 1} o'clock", "noon"))
 
@@ -278,7 +284,7 @@ DATES: dict[str, Callable[[random.Random], tuple[Piece, ...]]] = {
     "dob": lambda rng: ((_full_date(rng), "DATE"),),
     "daymonth": lambda rng: ((_day_month(rng), "DATE"),),
 }
-"""Date slots; a preposition that belongs to the phrase is outside the entity."""
+"""Date slots; a preposition of the phrase is outside the entity."""
 
 NUMBERS: dict[str, Callable[[random.Random], str]] = {"n": number, "money": money, "time": time}
-"""Fillers with figures, no entities."""
+"""Fillers with figures, outside entities."""

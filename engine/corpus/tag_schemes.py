@@ -1,30 +1,39 @@
-"""Tags of one sentence: BIO2 ↔ BIOES, for taggers that are to learn where names end.
+"""Tags of one sentence in BIO2 or BIOES, for taggers that also learn where entities end.
 
-In BIOES (the BILOU of Ratinov and Roth 2009) S-X is a name of one token, and E-X the last token of a longer one.
-Corpora are BIO2 whatever their files are (:mod:`engine.corpus.conll`), and so is what is scored.
+In BIOES (the BILOU of Ratinov and Roth 2009) S-X is an entity of one token, and E-X is the last token of a longer one.
+Corpora are always converted to BIO2 (:mod:`engine.corpus.conll`), and scores are computed in BIO2.
 
-A tagger's BIOES may be ill-formed. It is read by how names begin: E-X is I-X, S-X is B-X, and nothing else changes. So
-a name that is left open ends where nothing of it follows, one that goes on after its E-X or S-X is longer, and what
-goes on without having begun is no name. Each prediction scores as that of a BIO2 tagger with the same beginnings, never
-better. Two other readings could be better:
+A tagger's BIOES may be ill-formed. Only the beginnings of entities count: E-X is read as I-X, S-X as B-X, and nothing
+else changes. This has three consequences:
 
-- what is ill-formed is dropped, as by seqeval's strict IOBES: a wrong name that is left open costs no precision;
-- what is ill-formed is mended, as files are (:func:`engine.corpus.conll.to_bio2`): what had not begun becomes a name.
+- an entity that is not closed ends before the first tag that does not continue it;
+- an entity that continues after its E-X or S-X is longer;
+- an entity that continues without a beginning does not count.
+
+Each prediction scores like that of a BIO2 tagger with the same beginnings, never better. Two other readings could score
+better:
+
+- dropping ill-formed entities, like seqeval's strict IOBES: a wrong entity that is not closed costs no precision;
+- repairing ill-formed entities, like files are (:func:`engine.corpus.conll.to_bio2`): an entity without a beginning
+  becomes one.
 """
 
 from collections.abc import Sequence
 from itertools import pairwise
 
 PREFIXES = {"bio2": "BI", "bioes": "BIES"}
-"""With which the tags of a type begin, by the name of the scheme in configurations."""
+"""Prefixes of the tags of one entity type, by the scheme's name in configurations."""
 _AT_THE_END = {"B": "S", "I": "E"}
 _IN_BIO2 = {"S": "B", "E": "I"}
 
 
 def to_bioes(tags: Sequence[str]) -> list[str]:
-    """BIO2 → BIOES. Ill-formed tags stay so, and :func:`from_bioes` gives back every row of tags as it was.
+    """Convert BIO2 tags to BIOES.
 
-    Raises ValueError with the tag if it is neither O nor B-X nor I-X.
+    Ill-formed tags stay ill-formed. :func:`from_bioes` restores every row of tags exactly.
+
+    Raises:
+        ValueError: If a tag is neither O nor B-X nor I-X; the message is the tag.
     """
     result = []
     for tag, after in pairwise([*tags, "O"]):
@@ -37,6 +46,9 @@ def to_bioes(tags: Sequence[str]) -> list[str]:
 
 
 def from_bioes(tags: Sequence[str]) -> list[str]:
-    """BIOES → BIO2, predictions too: ill-formed ones are read by the rule above. Each tag is read by itself, so that a
-    list of names may stand for a sentence; BIO2 stays as it is."""
+    """Convert BIOES tags, or predictions, to BIO2.
+
+    Ill-formed tags are read by the rule of this module. Each tag is converted independently of its neighbours. The
+    input may therefore be a list of tag names instead of a sentence, and BIO2 tags stay unchanged.
+    """
     return [_IN_BIO2.get(tag[0], tag[0]) + tag[1:] for tag in tags]

@@ -1,4 +1,4 @@
-"""Bytes from outside → text: what all readers of corpora refuse, in the same sentences."""
+"""Decoding of untrusted bytes to text, with the same checks and messages for all corpus readers."""
 
 import re
 from collections.abc import Iterator
@@ -6,34 +6,53 @@ from collections.abc import Iterator
 from engine.errors import CorpusError
 
 MAX_BYTES = 50_000_000
-"""Largest upload."""
+"""Largest accepted upload in bytes."""
 LARGEST_FILE = 500_000_000
-"""Bytes that are read of a file that lies on this machine."""
+"""Largest local file that is read, in bytes."""
 MAX_LINE = 1_000_000
-"""Longest line in bytes; a longer one is not a token and its tag."""
+"""Longest accepted line in bytes; a longer one cannot be a token and its tag."""
 
 
-_AT_ONCE = 1_000_000
-"""Characters that are cut into lines at once."""
+_CHUNK_SIZE = 1_000_000
+"""Characters split into lines at a time, to limit memory."""
 
 
 def decode_lines(data: bytes, name: str) -> Iterator[str]:
-    """The lines of a text file one after another, whatever ends them there: of a large file never all at once. name: is
-    used in messages. Raises CorpusError with the file and what is wrong with it, with the first line."""
+    """Yield the lines of a text file, with any line ending.
+
+    A large file is split in chunks, never as a whole.
+
+    Args:
+        data: Content of the file.
+        name: Name of the file in error messages.
+
+    Raises:
+        CorpusError: If the content is not text, at the first line; names the file and the problem.
+    """
     data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if not data or data.isspace():
         raise CorpusError(f"{name} is empty")
     text = decode_text(data, name)
     del data
     start = 0
-    while (end := text.rfind("\n", start, start + _AT_ONCE)) >= 0 or (end := text.find("\n", start)) >= 0:
+    while (end := text.rfind("\n", start, start + _CHUNK_SIZE)) >= 0 or (end := text.find("\n", start)) >= 0:
         yield from text[start:end].split("\n")
         start = end + 1
     yield text[start:]
 
 
 def decode_text(data: bytes, name: str) -> str:
-    """A text file character by character, for those who count them; it may be empty. Raises CorpusError."""
+    """Return the content of a text file without changing its characters.
+
+    Character offsets therefore stay valid. The text may be empty.
+
+    Args:
+        data: Content of the file, as UTF-8 or else Latin-1.
+        name: Name of the file in error messages.
+
+    Raises:
+        CorpusError: If the file is too large, has a line that is too long, or has binary bytes.
+    """
     if len(data) > LARGEST_FILE:
         raise CorpusError(f"{name} has {len(data):,} bytes, expected at most {LARGEST_FILE:,}")
     start = 0
@@ -56,5 +75,5 @@ def decode_text(data: bytes, name: str) -> str:
 
 
 def quote(value: str) -> str:
-    """A value in a message, its beginning if it is long."""
+    """Return a quoted value for a message, shortened to 40 characters."""
     return repr(value if len(value) <= 40 else value[:40] + "…")

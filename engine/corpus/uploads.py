@@ -1,4 +1,4 @@
-"""The user's own corpora: kept, renamed, deleted."""
+"""Uploaded corpora: save, rename, delete."""
 
 import errno
 import io
@@ -18,19 +18,20 @@ from pathlib import Path, PurePosixPath
 from engine.corpus import derived_files, rel
 from engine.corpus.files import MOST_FILES, OWN, checksum, located_at, own_files, parts_of, unrestricted
 from engine.corpus.loader import read
-from engine.corpus.text_decoding import MAX_BYTES
-from engine.corpus.text_decoding import quote as text_shown
+from engine.corpus.text_decoding import MAX_BYTES, quote
 from engine.errors import CorpusError, NotAllowed, StoreError
 from engine.settings import Settings
 
 ARCHIVE = ".zip"
-_NAMES = 10_000
-"""Corpora of one name that are told apart by a number."""
+_MAX_SAME_NAME = 10_000
+"""Largest number of corpora of one name, which are distinguished by a number."""
 _DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, OSError, RuntimeError, EOFError, ValueError)
-"""What reading a zip may raise that lies in memory; OSError is what bzip2 says, ValueError a name or a place that
-cannot be."""
+"""Errors raised while reading a zip file in memory.
+
+OSError comes from bzip2, ValueError from an invalid name or offset.
+"""
 _UNWRITABLE = re.compile(r"[\x00-\x1f\ud800-\udfff]")
-"""Characters that no file's name has."""
+"""Characters that file names may not contain."""
 _ODD = re.compile(r"[\\:\x00-\x1f]|.{200}")
 
 
@@ -39,77 +40,91 @@ def add_upload(
     data: bytes,
     settings: Settings,
     check: Callable[[Path, str], None] | None = None,
-    keep: Callable[[Callable[[], str]], str] = lambda place: place(),
+    keep: Callable[[Callable[[], str]], str] = lambda save: save(),
 ) -> str:
-    """Keep a file among the user's own corpora, whole or not at all, and return its name there: a column file, a
-    ``.rel`` file, or a zip of what makes a corpus (see :func:`engine.corpus.files.parts_of`).
+    """Save an uploaded corpus completely or not at all, and return its name.
 
-    The same content under the same file name keeps its name, whoever's it is; other content gets a number. check:
-    reads what is about to be kept, and is told what it is called in messages; by default it is read here. keep: is
-    given what puts it in its place and returns its name, and does that, or raises NotAllowed: then nothing is left of
-    it. Raises CorpusError when it cannot be read as a corpus, StoreError when it cannot be written.
+    The same content under the same file name keeps its name, even if another user owns it. Other content gets a number.
+
+    Args:
+        filename: Name of the file on the user's machine.
+        data: A column file, a ``.rel`` file, or a zip of a corpus (see :func:`engine.corpus.files.parts_of`).
+        settings: Folders of this machine.
+        check: Reads the temporary file, given its path and its name in messages; by default it is read here.
+        keep: Called with a function that saves the corpus and returns its name. It calls this function, or raises
+            NotAllowed; then everything is removed.
+
+    Raises:
+        CorpusError: If the file cannot be read as a corpus.
+        NotAllowed: If ``keep`` raises it.
+        StoreError: If the corpus cannot be written.
     """
-    shown = _UNWRITABLE.sub("_", Path(filename.replace("\\", "/")).name) or "upload"
+    title = _UNWRITABLE.sub("_", Path(filename.replace("\\", "/")).name) or "upload"
     if len(data) > MAX_BYTES:
-        raise CorpusError(f"{shown} has more than {MAX_BYTES:,} bytes, the largest upload that is read")
-    folder, slug = settings.home / "corpora", _slug(Path(shown).stem)
-    with _unkept(shown, folder):
+        raise CorpusError(f"{title} has more than {MAX_BYTES:,} bytes, the largest upload that is read")
+    folder, slug = settings.home / "corpora", _slug(Path(title).stem)
+    with _storage_errors(title, folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".upload-") as passing:
-            made = _written(Path(passing), slug, shown, data)
-            (check or _checked)(made, shown)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".upload-") as temporary:
+            made = _write_upload(Path(temporary), slug, title, data)
+            (check or _check_readable)(made, title)
             content = checksum(located_at(made))
             try:
-                return keep(lambda: _called(made, content, folder, slug, shown, settings))
+                return keep(lambda: _save(made, content, folder, slug, title, settings))
             except NotAllowed:
                 derived_files.forget(content, settings.artefacts, copies=False)  # others may have the same content
                 raise
 
 
 @contextmanager
-def _unkept(shown: str, folder: Path) -> Iterator[None]:
+def _storage_errors(title: str, folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreError(f"{shown} cannot be kept in {folder}: {error.strerror}") from error
+        raise StoreError(f"{title} cannot be saved in {folder}: {error.strerror}") from error
 
 
-def _called(made: Path, content: str, folder: Path, slug: str, shown: str, settings: Settings) -> str:
-    """Put it where the first name is free, or find it under one that it has already; its name."""
-    with _unkept(shown, folder):  # within whatever keeps it, which would take the disk's failure for its own
-        for number in range(1, _NAMES):
+def _save(made: Path, content: str, folder: Path, slug: str, title: str, settings: Settings) -> str:
+    """Save it under the first free name, or find it under a name that it already has; return that name."""
+    with _storage_errors(title, folder):  # inside the transaction, which would report a disk failure as its own
+        for number in range(1, _MAX_SAME_NAME):
             name = f"{OWN}{slug}" + (f"-{number}" if number > 1 else "")
             taken = own_files(unrestricted(settings)).get(name)
-            if taken is None and _placed(made, folder / f"{name}{made.suffix}"):
+            if taken is None and _publish(made, folder / f"{name}{made.suffix}"):
                 return name
             if taken is not None and checksum(located_at(taken)) == content:
                 return name
-    raise StoreError(f"{shown} cannot be kept in {folder}: too many corpora have this name")
+    raise StoreError(f"{title} cannot be saved in {folder}: too many corpora have this name")
 
 
-def _written(folder: Path, slug: str, shown: str, data: bytes) -> Path:
-    """The upload as a file, or as a folder where names within it matter."""
-    suffix = Path(shown).suffix.lower()
+def _write_upload(folder: Path, slug: str, title: str, data: bytes) -> Path:
+    """Write the upload as a file, or as a folder if it has several files or names with a meaning."""
+    suffix = Path(title).suffix.lower()
     made = folder / (slug if suffix in (ARCHIVE, rel.SUFFIX) else f"{slug}.conll")
     if suffix == ARCHIVE:
-        files = _unpacked(data, shown)
+        files = _unzip(data, title)
     elif suffix == rel.SUFFIX:
-        files = {shown: data}
+        files = {title: data}
     else:
         made.write_bytes(data)
         return made
-    _, parts = parts_of(list(files), shown)
-    for title in parts:
-        target = made / title
+    _, parts = parts_of(list(files), title)
+    for inner in parts:
+        target = made / inner
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(files[title])
+        target.write_bytes(files[inner])
     return made
 
 
-def _unpacked(data: bytes, shown: str) -> dict[str, bytes]:
-    """What a zip holds, by name; a folder around all of it is left out. Nothing is written, and no more is read than
-    fits. Raises CorpusError for what no honest archive has."""
-    found: dict[str, bytes] = {}
+def _unzip(data: bytes, title: str) -> dict[str, bytes]:
+    """Return the content of a zip by file name, without a folder that encloses all files.
+
+    Nothing is written to disk, and reading stops at the size limit.
+
+    Raises:
+        CorpusError: If the archive is damaged, or has links, absolute paths or other suspicious entries.
+    """
+    files: dict[str, bytes] = {}
     size = 0
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -119,27 +134,27 @@ def _unpacked(data: bytes, shown: str) -> dict[str, bytes]:
                     continue
                 link = stat.S_ISLNK(entry.external_attr >> 16)
                 if link or path.is_absolute() or {"..", "."} & set(path.parts) or _ODD.search(entry.filename):
-                    raise CorpusError(f"{shown} has {text_shown(entry.filename)}, expected plain files in folders")
-                if entry.filename in found or len(found) == MOST_FILES:
-                    raise CorpusError(f"{shown} has more than {MOST_FILES:,} files, or two of one name")
+                    raise CorpusError(f"{title} has {quote(entry.filename)}, expected plain files in folders")
+                if entry.filename in files or len(files) == MOST_FILES:
+                    raise CorpusError(f"{title} has more than {MOST_FILES:,} files, or two of one name")
                 with archive.open(entry) as file:
-                    found[entry.filename] = file.read(MAX_BYTES - size + 1)
-                size += len(found[entry.filename])
+                    files[entry.filename] = file.read(MAX_BYTES - size + 1)
+                size += len(files[entry.filename])
                 if size > MAX_BYTES:
-                    raise CorpusError(f"{shown} unpacks to more than {MAX_BYTES:,} bytes, the most that is read")
+                    raise CorpusError(f"{title} unpacks to more than {MAX_BYTES:,} bytes, the most that is read")
     except _DAMAGED as error:
-        raise CorpusError(f"{shown} is no zip file that can be read: {error}") from error
-    around = {PurePosixPath(name).parts[0] for name in found if "/" in name}
-    if len(around) == 1 and all("/" in name for name in found):
-        return {name.partition("/")[2]: content for name, content in found.items()}
-    return found
+        raise CorpusError(f"{title} is not a readable zip file: {error}") from error
+    folders = {PurePosixPath(name).parts[0] for name in files if "/" in name}
+    if len(folders) == 1 and all("/" in name for name in files):
+        return {name.partition("/")[2]: content for name, content in files.items()}
+    return files
 
 
-def _placed(made: Path, target: Path) -> bool:
-    """Give it its name; false if that is taken by now: nothing is ever written over."""
+def _publish(made: Path, target: Path) -> bool:
+    """Give it its name, or return False if the name is taken by now; nothing is ever overwritten."""
     try:
         if made.is_dir():
-            made.rename(target)  # fails where a folder with files is
+            made.rename(target)  # fails if a folder with files exists there
         else:
             os.link(made, target)
     except FileExistsError:
@@ -151,15 +166,15 @@ def _placed(made: Path, target: Path) -> bool:
     return True
 
 
-def _checked(path: Path, shown: str) -> None:
+def _check_readable(path: Path, title: str) -> None:
     try:
         read(located_at(path))
     except CorpusError as error:
-        raise CorpusError(called(str(error), path, shown)) from error
+        raise CorpusError(called(str(error), path, title)) from error
 
 
 def called(message: str, path: Path, shown: str) -> str:
-    """A message about what lies at ``path`` for a while, with the name that its owner knows."""
+    """Replace the temporary path in a message by the name that its owner knows."""
     named = message.replace(str(path), shown)
     return shown + named.removeprefix(path.name) if named.startswith(f"{path.name} ") else named
 
@@ -169,12 +184,21 @@ def _slug(title: str) -> str:
 
 
 def rename(name: str, title: str, settings: Settings) -> str:
-    """Give one of the user's own corpora another name, made from ``title``; returns it. Raises CorpusError,
-    StoreError."""
+    """Rename an uploaded corpus to a name made from ``title``, and return it.
+
+    Args:
+        name: Its name.
+        title: Its new name, in any characters.
+        settings: Folders of this machine.
+
+    Raises:
+        CorpusError: If there is no such corpus, or another has the new name.
+        StoreError: If it cannot be renamed.
+    """
     path, new = own_file(name, settings), f"{OWN}{_slug(title)}"
     target = path.with_name(f"{new}{path.suffix}" if path.is_file() else new)
     if new in own_files(unrestricted(settings)):
-        raise CorpusError(f"name={title!r}, expected one that no corpus has: {new.removeprefix(OWN)} is there")
+        raise CorpusError(f"name={title!r}, expected an unused name: {new.removeprefix(OWN)} exists")
     try:
         path.rename(target)
     except OSError as error:
@@ -183,7 +207,12 @@ def rename(name: str, title: str, settings: Settings) -> str:
 
 
 def delete(name: str, settings: Settings) -> None:
-    """Remove one of the user's own corpora. Raises CorpusError, StoreError."""
+    """Remove an uploaded corpus.
+
+    Raises:
+        CorpusError: If there is no such corpus.
+        StoreError: If it cannot be removed.
+    """
     path = own_file(name, settings)
     try:
         if path.is_dir():
@@ -195,8 +224,12 @@ def delete(name: str, settings: Settings) -> None:
 
 
 def own_file(name: str, settings: Settings) -> Path:
-    """Where one of the user's own corpora lies. Raises CorpusError where it is none."""
+    """Return the path of an uploaded corpus.
+
+    Raises:
+        CorpusError: If there is no such corpus.
+    """
     path = own_files(settings).get(name)
     if path is None:
-        raise CorpusError(f"corpus={name!r} is none of your own corpora")
+        raise CorpusError(f"corpus={name!r} is none of your corpora")
     return path

@@ -1,7 +1,7 @@
-"""Words → vectors, from public inputs only.
+"""Features of tokens, from public inputs only.
 
-A word that the public table does not know gets one fixed vector, the same for all such words. Were it given an index
-learned from the private text, that vocabulary would leave through the side door.
+A word outside the public table gets one fixed vector, the same for all such words. An index learned from the private
+text would reveal its vocabulary.
 """
 
 from engine.embeddings.custom_model import own_in_context

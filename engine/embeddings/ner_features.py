@@ -1,7 +1,7 @@
-"""What a public name finder says of each token: spaCy's own, trained on OntoNotes 5 (MIT licence), which lies in the
-package of the word vectors.
+"""Output of a public NER model for each token: spaCy's, trained on OntoNotes 5 (MIT licence).
 
-Its types are not those of the corpus: they are told as features, and the private training learns what they mean.
+It is part of the package of word vectors. Its entity types are not those of the corpus: they are features, and private
+training learns their meaning.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,40 +34,46 @@ TYPES = (
     "TIME",
     "WORK_OF_ART",
 )
-"""Of OntoNotes 5, in a fixed order."""
+"""Entity types of OntoNotes 5, in a fixed order."""
 SIZE = 2 * len(TYPES)
-"""For each type one bit where a name begins, and one where it goes on."""
+"""For each type one bit where an entity begins, and one where it continues."""
 _PIECE = 512
 
 
 def found_names(
     package: Path, sentences: Sequence[Sequence[str]], progress: Callable[[float], None] = lambda share: None
 ) -> np.ndarray:
-    """The names found in each sentence by itself: float32 [tokens, SIZE], zeros where there is none.
+    """Return the entities found in each sentence separately: float32 [tokens, SIZE], zeros outside entities.
 
-    package: folder of a spaCy model with its name finder. Raises VectorsMissing if it has none.
+    Args:
+        package: Folder of a spaCy model with its NER component.
+        sentences: Words of each sentence.
+        progress: Called with the share of tokens done, 0 to 1.
+
+    Raises:
+        VectorsMissing: If the package has no NER component.
     """
     from spacy.tokens import Doc
 
     finder = _finder(package)
     place = {kind: number for number, kind in enumerate(TYPES)}
-    told = np.zeros((sum(map(len, sentences)), SIZE), np.float32)
+    bits = np.zeros((sum(map(len, sentences)), SIZE), np.float32)
     every, first = iter(sentences), 0
     while piece := list(islice(every, _PIECE)):
         for document in finder.pipe([Doc(finder.vocab, words=list(words)) for words in piece]):
             for name in document.ents:
-                told[first + name.start, 2 * place[name.label_]] = 1
-                told[first + name.start + 1 : first + name.end, 2 * place[name.label_] + 1] = 1
+                bits[first + name.start, 2 * place[name.label_]] = 1
+                bits[first + name.start + 1 : first + name.end, 2 * place[name.label_] + 1] = 1
             first += len(document)
-        progress(first / max(len(told), 1))
-    return told
+        progress(first / max(len(bits), 1))
+    return bits
 
 
 @lru_cache(maxsize=1)
 def _finder(package: Path) -> Any:
-    """It takes a second to load; who tags text after text has it at hand."""
+    """Load the NER model once per process; this takes a second."""
     import spacy
 
     if not (package / "ner").is_dir():
-        raise VectorsMissing(f"The package in {package.name} has word vectors alone, without spaCy's name finder.")
+        raise VectorsMissing(f"The package in {package.name} has only word vectors, without spaCy's NER component.")
     return spacy.load(package, enable=["ner"])

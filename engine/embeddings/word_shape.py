@@ -1,4 +1,4 @@
-"""How a word is spelt, as a few bits with a fixed meaning: nothing is learned from any text."""
+"""Word shape as a few bits with a fixed meaning, so that it reveals nothing about any text."""
 
 from collections.abc import Callable, Iterable
 
@@ -25,18 +25,18 @@ _TESTS: tuple[Callable[[str], bool], ...] = (
 )
 SIZE = len(_TESTS)
 CASES = 8
-"""Kinds of spelling that :func:`case` tells apart."""
+"""Number of spelling classes that :func:`case` distinguishes."""
 
 
 def shapes(words: Iterable[str]) -> np.ndarray:
-    """Bits of each word, float32 [words, SIZE]."""
+    """Return the bits of each word, float32 [words, SIZE]."""
     words = list(words)
     known = {word: [test(word) for test in _TESTS] for word in set(words)}
     return np.array([known[word] for word in words], np.float32).reshape(len(words), SIZE)
 
 
 def case(word: str) -> int:
-    """One of ``CASES`` kinds, for a model that reads words in lower case."""
+    """Return one of ``CASES`` spelling classes, for a model that reads words in lower case."""
     if word.isdigit():
         return 1
     if any(c.isdigit() for c in word):

@@ -1,4 +1,4 @@
-"""What runs report: frozen values, no prose. Scores, rounds, runs, studies, audits."""
+"""Records that runs report, as frozen values without prose: scores, rounds, runs, studies, audits."""
 
 from engine.records.audits import (
     RATES,

@@ -1,24 +1,30 @@
-"""What was measured of a configuration's privacy: runs with canaries, and membership inference."""
+"""Measurements of a configuration's privacy: runs with canaries, membership inference, gradient inversion."""
 
 from dataclasses import dataclass
 
 from engine.config import SimulationConfig
 
 RATES = tuple(10 ** (step / 12 - 4) for step in range(49))
-"""Shares of other sentences taken for members, 0.0001 to 1, at which curves are drawn."""
+"""False-positive rates at which ROC curves are drawn, 0.0001 to 1."""
 SHOWN = (0.001, 0.01)
-"""Shares at which the share of members caught is said."""
+"""False-positive rates at which the TPR is reported."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CanaryAudit:
-    """What one run with canaries gave.
+    """Result of one run with canaries.
 
-    kind: "directions" or "sentences". claimed: the run's ε at ``delta``. canaries: of which ``members`` were in, by
-    coins. made, right: of as many guesses so many were right, all guessed. At least lost, together at 95 %: bound, if
-    nothing is known of the mechanism; bound_of_steps, if it is so many steps of DP-SGD with some noise;
-    bound_of_trials, if besides no canary tells of another, None where they do. check_failed: the noise check's verdict
-    on the same run, None without noise.
+    Attributes:
+        kind: "directions" or "sentences".
+        claimed: The run's ε at ``delta``.
+        delta: δ of all ε.
+        canaries: Number of canaries; an independent coin flip includes each.
+        made: Number of guesses.
+        right: Number of correct guesses.
+        bound: Lower bound on ε (95 % confidence) without any assumption on the mechanism.
+        bound_of_steps: The same, if the mechanism is this number of DP-SGD steps with some noise.
+        bound_of_trials: The same, if canaries are also independent of each other; None where they are not.
+        check_failed: Whether the noise check failed on the same run; None without noise.
     """
 
     kind: str
@@ -34,20 +40,26 @@ class CanaryAudit:
 
     @property
     def best(self) -> float:
-        """The highest of the bounds."""
+        """The largest of the lower bounds."""
         return max(self.bound, self.bound_of_steps, self.bound_of_trials or 0.0)
 
     @property
     def contradicted(self) -> bool:
-        """Whether more is lost than is claimed."""
+        """Whether the lower bound exceeds the claimed ε."""
         return self.best > self.claimed
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttackCurve:
-    """One attack on membership. area: below its curve, mean over models. caught: share of members caught at each of
-    ``RATES``, mean over models. shown: the same at each of ``SHOWN``, mean and the ends of its 95 % interval: over
-    models, or by Clopper and Pearson where one model was attacked."""
+    """ROC curve of one membership-inference attack.
+
+    Attributes:
+        attack: Name of the attack.
+        area: Area under the curve, mean over models.
+        caught: TPR at each of ``RATES``, mean over models.
+        shown: TPR at each of ``SHOWN``: mean, and both ends of its 95 % CI. The CI covers the variation between models,
+            or is Clopper and Pearson's for one model.
+    """
 
     attack: str
     area: float
@@ -57,13 +69,20 @@ class AttackCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class MembershipAudit:
-    """What membership inference found.
+    """Result of membership inference.
 
-    claimed: ε of each model that was attacked, at ``delta``. models: that were attacked; references: that each was
-    compared with. sentences: that were asked for. curves: of each attack. best: name of that with the largest area.
-    by_type, by_client: of the best one, its area among sentences with a name of that type, and among those that each
-    client holds against those that nobody does. at_risk: numbers of the sentences that models betray most, with how
-    many standard deviations *in* and *out* are apart.
+    Attributes:
+        claimed: ε of each attacked model at ``delta``.
+        delta: δ of ``claimed``.
+        models: Number of attacked models.
+        references: Shadow models with which each is compared.
+        sentences: Number of sentences asked for.
+        curves: ROC curve of each attack.
+        best: Name of the attack with the largest area.
+        by_type: Area of the best attack among sentences with an entity of each type.
+        by_client: Area of the best attack for the sentences of each client, against those of no client.
+        at_risk: Indices of the most exposed sentences, each with the distance between *in* and *out* in standard
+            deviations.
     """
 
     claimed: float
@@ -85,9 +104,17 @@ class MembershipAudit:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerReading:
-    """What a server reads in messages at a noise multiplier. there: words with a vector that their senders have; said:
-    that it names; right: those that it names rightly. names: words that are part of a name; names_read: those of them
-    that it names. by_message: whether it used the messages at all, or did better with frequent words."""
+    """Words that a server reconstructs from messages at one noise multiplier.
+
+    Attributes:
+        noise_multiplier: σ.
+        there: Words of the senders that have a vector.
+        said: Words that the server guesses.
+        right: Correct guesses.
+        names: Words that are part of an entity.
+        names_read: Those of them that the server guesses.
+        by_message: Whether it used the messages, or did better with frequent words.
+    """
 
     noise_multiplier: float
     there: int
@@ -99,22 +126,27 @@ class ServerReading:
 
     @property
     def precision(self) -> float:
-        """Of what is named, 0 to 1; 0 where nothing is."""
+        """Share of correct guesses, 0 to 1; 0 without guesses."""
         return self.right / max(1, self.said)
 
     @property
     def recall(self) -> float:
-        """Of what is there, 0 to 1."""
+        """Share of words guessed, 0 to 1."""
         return self.right / max(1, self.there)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerAudit:
-    """What a curious server reads in the first messages of a federated run.
+    """Words that an honest-but-curious server reconstructs from the first messages of a federated run.
 
-    claimed: the run's ε at ``delta``. sums: whether it sees the sum of all alone. clients: messages that were attacked.
-    sentences: of a client, on average; steps: that it takes before it sends. readings: at some noise multipliers,
-    ascending, the run's own among them.
+    Attributes:
+        claimed: The run's ε at ``delta``.
+        delta: δ of ``claimed``.
+        sums: Whether the server sees only the sum of all messages.
+        clients: Number of attacked messages.
+        sentences: Sentences of a client, on average.
+        steps: Training steps of a client before it sends.
+        readings: Results at some noise multipliers, ascending, including the run's own.
     """
 
     claimed: float
@@ -128,9 +160,20 @@ class ServerAudit:
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """All that was measured of one configuration. run_id: of the run with it. white, black: canaries that are
-    directions, and that are sentences. server: that reads the messages of a federated run. created: ISO 8601, UTC.
-    machine: its class. command: that measures again. engine_version: of the code that was measured."""
+    """All privacy measurements of one configuration.
+
+    Attributes:
+        run_id: Run with this configuration.
+        config: The configuration.
+        created: ISO 8601, UTC.
+        machine: Class of the machine.
+        command: Command that repeats the measurement.
+        engine_version: Version of the measured code.
+        white: White-box audit, whose canaries are directions.
+        black: Black-box audit, whose canaries are sentences.
+        membership: Membership inference.
+        server: Gradient inversion by the server of a federated run.
+    """
 
     run_id: str
     config: SimulationConfig

@@ -1,12 +1,15 @@
-"""How far F1 could lie elsewhere had other sentences been tested: an interval from sums over the sentences.
+"""Confidence interval of F1 over the sampling of test sentences, from sums over the sentences.
 
-F1 = 2·Σc ÷ Σe is a ratio of two sums over sentences: c of a sentence's names are right, e are named in it (predicted
-and gold; what is both counts twice). Sentences, not names, are drawn by chance, and what is wrong in one hangs
-together: a boundary in the wrong place is a wrong name and a missed one. So the variance is that of a ratio of clusters
-(Cochran, Sampling Techniques, 3rd ed. 1977, eq. 6.13; n ÷ (n − 1) · Σ (2c − F1·e)² ÷ (Σe)²), and it tells how many
-independent names the sentences are worth, F1·(1 − F1) ÷ variance. For so many Wilson's interval (1927) is taken, which
-stays within 0 and 1. The bootstrap over sentences gives the same width within a few per cent; but where every name is
-right it gives [1, 1], whether there were 20 sentences or 20,000. Here the number of sentences then counts.
+F1 = 2·Σc ÷ Σe is a ratio of two sums over sentences. c is the number of correct entities of a sentence. e counts its
+entities, predicted and gold, so that a correct entity counts twice. Sentences, not entities, are the sampling units,
+and errors within a sentence are correlated: a wrong boundary is both a false positive and a false negative.
+
+The variance is therefore that of a ratio of clusters: n ÷ (n − 1) · Σ (2c − F1·e)² ÷ (Σe)² (Cochran, Sampling
+Techniques, 3rd ed. 1977, eq. 6.13). It gives the effective number of independent entities, F1·(1 − F1) ÷ variance.
+Wilson's interval (1927) for this number stays within 0 and 1.
+
+The bootstrap over sentences gives the same width within a few per cent. But if every entity is correct it gives [1, 1],
+for 20 sentences as for 20,000. In that case the number of sentences counts here.
 """
 
 import math
@@ -14,18 +17,18 @@ from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
 Z = 1.959963984540054
-"""The normal distribution's 97.5 % quantile: intervals hold 95 %."""
+"""The 97.5 % quantile of the normal distribution, for 95 % confidence intervals."""
 
 
 class Interval(NamedTuple):
-    """From low to high, both from 0 to 1."""
+    """An interval from low to high, both from 0 to 1."""
 
     low: float
     high: float
 
     @property
     def text(self) -> str:
-        """Both ends with two digits, as a reader compares them with an F1 of two or three."""
+        """Both ends with two digits, enough to compare with an F1 of two or three digits."""
         return f"{self.low:.2f}\u2013{self.high:.2f}"
 
 
@@ -39,28 +42,31 @@ class SentenceSums:
     named_named: int
 
     def __add__(self, other: "SentenceSums") -> "SentenceSums":
-        """Of both sets of sentences together."""
+        """Return the sums over both sets of sentences."""
         return SentenceSums(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 def f1_interval(right: int, named: int, sums: SentenceSums | None) -> Interval | None:
-    """Interval of 95 % of a micro F1, None where nothing is named at all.
+    """Return the 95 % confidence interval of a micro F1, or None without any entity.
 
-    right: Σc. named: Σe. sums: None in records that did not keep any; (predicted + gold) ÷ 2 names are then taken for
-    independent, which makes the interval up to a sixth too narrow (CoNLL-2003).
+    Args:
+        right: Σc, the number of correct entities.
+        named: Σe, the number of predicted plus gold entities.
+        sums: Sums over the sentences, or None in records without them. Then (predicted + gold) ÷ 2 entities count as
+            independent, which makes the interval up to a sixth too narrow (CoNLL-2003).
     """
     if not named:
         return None
-    f1, worth = 2 * right / named, named / 2
+    f1, effective = 2 * right / named, named / 2
     if sums is not None:
-        worth = _worth(f1, named, sums) or max(1.0, min(worth, sums.number))
-    middle, square = f1 + Z * Z / (2 * worth), Z * Z / worth
-    half = Z * math.sqrt(f1 * (1 - f1) / worth + square / (4 * worth))
+        effective = _effective_number(f1, named, sums) or max(1.0, min(effective, sums.number))
+    middle, square = f1 + Z * Z / (2 * effective), Z * Z / effective
+    half = Z * math.sqrt(f1 * (1 - f1) / effective + square / (4 * effective))
     return Interval(max(0.0, (middle - half) / (1 + square)), min(1.0, (middle + half) / (1 + square)))
 
 
-def _worth(f1: float, named: int, sums: SentenceSums) -> float:
-    """How many independent names the sentences are worth; 0 where they do not differ and nothing can be said."""
+def _effective_number(f1: float, named: int, sums: SentenceSums) -> float:
+    """Return the effective number of independent entities, or 0 if the sentences do not differ."""
     squares = 4 * sums.right_right - 4 * f1 * sums.right_named + f1 * f1 * sums.named_named
     if sums.number < 2 or squares <= 1e-9 * sums.named_named:
         return 0.0

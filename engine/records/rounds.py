@@ -1,4 +1,4 @@
-"""What a run reports on its way: frozen values that survive a trip through JSON unchanged.
+"""Records that a run reports during training, as frozen values that JSON preserves exactly.
 
 ε = ∞ (no privacy) is ``math.inf`` in Python and ``null`` in JSON, which has no infinity.
 """
@@ -13,13 +13,18 @@ from engine.records.scores import EntityScores
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacySpent:
-    """What the training sentences have lost so far, computed from the plan and the steps taken.
+    """Privacy loss of the training sentences so far, computed from the plan and the steps taken.
 
-    epsilon, delta: the pair of (ε, δ)-differential privacy; ε is ∞ without noise. unit: what is protected.
-    neighbouring: the relation between two neighbouring corpora. accountant: how ε was computed. assumptions: what
-    must hold for ε to mean what it says, one sentence each. rdp_epsilon: the same by Rényi accounting, never smaller
-    in theory. poisson_epsilon: where batches are fixed, what papers print: ε as if each sentence had been drawn by
-    itself, which does not hold; else None.
+    Attributes:
+        epsilon: ε of (ε, δ)-differential privacy, ∞ without noise.
+        delta: δ, a probability.
+        unit: The protected unit.
+        neighbouring: The adjacency relation between corpora.
+        accountant: Accountant that computed ε.
+        assumptions: Conditions for ε to hold, one sentence each.
+        rdp_epsilon: ε by Rényi accounting, in theory never smaller than ``epsilon``.
+        poisson_epsilon: For shuffled batches, the reported ε of papers: ε as if batches were Poisson samples, which
+            does not hold. Else None.
     """
 
     epsilon: float
@@ -32,7 +37,7 @@ class PrivacySpent:
     poisson_epsilon: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ε = ∞ as None; :meth:`from_dict` is the inverse."""
+        """Return plain values with ε = ∞ as None; :meth:`from_dict` is the inverse."""
         values = asdict(self)
         values["assumptions"] = list(self.assumptions)
         for name in ("epsilon", "rdp_epsilon"):
@@ -41,22 +46,27 @@ class PrivacySpent:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "PrivacySpent":
-        """Read what :meth:`to_dict` wrote."""
-        known = dict(values)
-        # Until engine version 5 the headline of fixed batches was the figure with amplification.
-        unamplified = known.pop("unamplified_epsilon", None)
+        """Read the values of :meth:`to_dict`."""
+        fields = dict(values)
+        # Until engine version 5 ``epsilon`` of shuffled batches was the value with amplification.
+        unamplified = fields.pop("unamplified_epsilon", None)
         if unamplified is not None:
-            known |= {"poisson_epsilon": known["epsilon"], "epsilon": unamplified, "rdp_epsilon": unamplified}
+            fields |= {"poisson_epsilon": fields["epsilon"], "epsilon": unamplified, "rdp_epsilon": unamplified}
         for name in ("epsilon", "rdp_epsilon"):
-            known[name] = math.inf if known[name] is None else float(known[name])
-        known["assumptions"] = tuple(known["assumptions"])
-        return cls(**known)
+            fields[name] = math.inf if fields[name] is None else float(fields[name])
+        fields["assumptions"] = tuple(fields["assumptions"])
+        return cls(**fields)
 
 
 @dataclass(frozen=True)
 class LayerNoise:
-    """The noise on one layer's weights. ratio: its standard deviation ÷ the planned one; tolerance: how far chance may
-    move that from 1."""
+    """The noise on one layer's weights.
+
+    Attributes:
+        title: Name of the layer.
+        ratio: Its standard deviation ÷ the planned one.
+        tolerance: Largest deviation of the ratio from 1 by chance.
+    """
 
     title: str
     ratio: float
@@ -65,22 +75,34 @@ class LayerNoise:
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseCheck:
-    """What was measured on the updates that were really applied, against the plan, from the start of the run.
+    """Measurements on the applied updates compared with the plan, since the start of the run.
 
-    steps: how many were measured. noise_std: standard deviation of the noise on each coordinate of the clipped sum, or
-    None where the weights' rounding hides it; noise_planned: σ·C; noise_tolerance: how far chance may move the first
-    from the second. clipped_norm_max: longest contribution of a single sentence (L2) among sentences_measured;
-    clip_norm: C. batch_mean, batch_std: of the number of sentences sampled a step; batch_planned: n·q;
-    batch_std_planned: √(n·q·(1−q)), None where sampling is not Poisson. faults: what does not fit the plan, one
-    sentence each. unit: what is clipped and sampled, "sentence" or "client"; all that is said here of sentences then
-    holds of clients, and rounds stand for steps.
+    Records of engine version 5 have no fields from ``layers`` on.
 
-    layers: the noise by layer. least_visits: how often each weight was measured, at least. shape_distance: largest
-    distance of the noise's distribution from the normal one (Kolmogorov and Smirnov). along: the noise's
-    components along the clipped sums, added up, in standard deviations; along_spread: their own spread ÷ the planned
-    one. looks: steps whose sum was made anew; looks_counted: those where rounding does not decide what comes out;
-    largest_gap: between the sum that was used and that one, in clip norms. Records of engine version 5 have none of
-    these.
+    Attributes:
+        steps: Number of measured steps.
+        noise_std: Standard deviation of the noise on each coordinate of the clipped sum, or None where the weights'
+            rounding hides it.
+        noise_planned: σ·C.
+        noise_tolerance: Largest difference of the two by chance.
+        clipped_norm_max: Largest L2 norm of a sentence's contribution among ``sentences_measured``.
+        clip_norm: C.
+        sentences_measured: Number of measured contributions.
+        batch_mean: Mean number of sentences sampled in a step.
+        batch_planned: n·q.
+        batch_std: Standard deviation of the number of sentences sampled in a step.
+        batch_std_planned: √(n·q·(1−q)), or None where sampling is not Poisson.
+        faults: Differences from the plan, one sentence each.
+        unit: The unit that is clipped and sampled, "sentence" or "client". With clients, all fields on sentences refer
+            to clients, and steps are rounds.
+        layers: The noise by layer.
+        least_visits: Smallest number of measurements of a weight.
+        shape_distance: Largest distance of the noise's distribution from the normal one (Kolmogorov and Smirnov).
+        along: Sum of the noise's components along the clipped sums, in standard deviations.
+        along_spread: Spread of these components ÷ the planned one.
+        looks: Steps whose sum was recomputed.
+        looks_counted: Those where rounding does not decide the result.
+        largest_gap: Largest distance between the applied and the recomputed sum, in clip norms.
     """
 
     steps: int
@@ -107,24 +129,24 @@ class NoiseCheck:
 
     @property
     def failed(self) -> bool:
-        """Whether the run did something else than its plan says: its ε is then worth nothing."""
+        """Whether the run deviated from its plan, so that its ε does not hold."""
         return bool(self.faults)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; :meth:`from_dict` is the inverse."""
+        """Return plain values; :meth:`from_dict` is the inverse."""
         return asdict(self) | {"faults": list(self.faults), "layers": [asdict(layer) for layer in self.layers]}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "NoiseCheck":
-        """Read what :meth:`to_dict` wrote."""
-        # The first records of engine version 6 had a number beside these that was always 0.
-        known = ("title", "ratio", "tolerance")
-        layers = tuple(LayerNoise(**{name: layer[name] for name in known}) for layer in values.get("layers", ()))
+        """Read the values of :meth:`to_dict`."""
+        # The first records of engine version 6 have one more field, which is always 0.
+        names = ("title", "ratio", "tolerance")
+        layers = tuple(LayerNoise(**{name: layer[name] for name in names}) for layer in values.get("layers", ()))
         return cls(**{**values, "faults": tuple(values["faults"]), "layers": layers})
 
     @property
     def passed(self) -> bool:
-        """Whether the run was shown to do what its plan says: not where rounding hides its noise."""
+        """Whether the run demonstrably followed its plan; False where rounding hides the noise."""
         return not self.failed and self.noise_std is not None
 
 
@@ -132,10 +154,15 @@ class NoiseCheck:
 class FederatedRound:
     """The last communication round before a record.
 
-    round: how many are done, of rounds. clients: whose updates were joined; failed: whose training failed and who were
-    left out. drift: root mean square over the clients of the L2 distance between their weights and the plain mean of
-    them. update_norms: L2 norm of each client's update, before any clipping. bytes_down, bytes_up: weights sent to
-    clients and received from them since the start of the run.
+    Attributes:
+        round: Number of finished rounds.
+        rounds: Number of all rounds.
+        clients: Clients whose updates were averaged.
+        failed: Clients whose training failed, which were left out.
+        drift: Root mean square over the clients of the L2 distance between their weights and the unweighted mean.
+        update_norms: L2 norm of each client's update before clipping.
+        bytes_down: Bytes of weights sent to clients since the start of the run.
+        bytes_up: Bytes of weights received from clients since the start of the run.
     """
 
     round: int
@@ -148,19 +175,26 @@ class FederatedRound:
     bytes_up: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; :meth:`from_dict` is the inverse."""
+        """Return plain values; :meth:`from_dict` is the inverse."""
         return asdict(self) | {name: list(getattr(self, name)) for name in ("clients", "failed", "update_norms")}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "FederatedRound":
-        """Read what :meth:`to_dict` wrote."""
+        """Read the values of :meth:`to_dict`."""
         return cls(**{**values, **{name: tuple(values[name]) for name in ("clients", "failed", "update_norms")}})
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlatformRecord:
-    """One platform of a federation at the moment of a record. name: of its corpus. privacy: what its costliest sentence
-    has lost, or, where whole clients are protected, what it has. scores, test, noise_check: as in the record."""
+    """One client with a corpus of its own at the time of a record.
+
+    Attributes:
+        name: Name of its corpus.
+        privacy: Privacy loss of its worst-case sentence, or of the client where whole clients are protected.
+        scores: As in :class:`RoundRecord`.
+        test: As in :class:`RoundRecord`.
+        noise_check: As in :class:`RoundRecord`.
+    """
 
     name: str
     privacy: PrivacySpent
@@ -169,7 +203,7 @@ class PlatformRecord:
     noise_check: NoiseCheck | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; :meth:`from_dict` is the inverse."""
+        """Return plain values; :meth:`from_dict` is the inverse."""
         return {
             "name": self.name,
             "privacy": self.privacy.to_dict(),
@@ -180,12 +214,12 @@ class PlatformRecord:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "PlatformRecord":
-        """Read what :meth:`to_dict` wrote."""
+        """Read the values of :meth:`to_dict`."""
         return cls(**(dict(values) | _nested(values)))
 
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What records of runs and of platforms hold alike."""
+    """Return the nested values that records of runs and of clients have in common."""
     test, check = values.get("test"), values.get("noise_check")
     return {
         "privacy": PrivacySpent.from_dict(values["privacy"]),
@@ -197,23 +231,32 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundRecord:
-    """The state of a run at one moment.
+    """The state of a run at one time.
 
-    round: 0, 1, 2 … in the order of reporting. step: optimiser steps taken by all clients together, of steps_total.
-    examples_seen: sentences
-    sampled so far, with repeats. scores: on the validation part. test: on the test part, in the last
-    record, and after each phase of an incremental run.
-    loss: mean training loss per sentence since the last record. clipped_fraction: share of sampled sentences whose
-    gradient was scaled down since the last record, in joint clipping. layer_norms: median L2 norm before clipping
-    within each layer, by its name, since the last record. noise_to_signal: L2 norm of the noise that is expected on
-    the clipped sum (or on the sum of the clients' updates) ÷ root mean square of the L2 norms of those sums since the
-    last record; None without noise. gradient_norm_median, gradient_norm_max: L2 norms before clipping, since the last
-    record. nonfinite: sentences whose gradient was not finite and contributed zero, so far.
-    seconds: wall time since the start, pauses between a crash and a resume left out. noise_check: what was measured of
-    the mechanism so far, None in a run that adds no noise. federation: the last communication round, None in central
-    training. platforms: each of them by itself, where clients have corpora of their own; scores are then those of all
-    together, with types called by their platform, privacy that of the one whom it costs most, and noise_check one that
-    did not pass, if there is any.
+    "Since" below means since the last record.
+
+    Attributes:
+        round: 0, 1, 2 … in the order of reporting.
+        step: Optimiser steps of all clients together.
+        steps_total: Planned number of these steps.
+        examples_seen: Sentences sampled so far, with repetitions.
+        privacy: Privacy loss; of the worst-case client where clients have corpora of their own.
+        scores: Scores on the validation set. Where clients have corpora of their own, of all together, with types
+            prefixed by their client.
+        loss: Mean training loss per sentence, since.
+        clipped_fraction: Share of sampled sentences whose gradient was scaled down by joint clipping, since.
+        gradient_norm_median: Median L2 norm before clipping, since.
+        gradient_norm_max: Largest L2 norm before clipping, since.
+        nonfinite: Sentences so far whose gradient was not finite, which contributed zero.
+        seconds: Wall time since the start, without pauses between a crash and a resume.
+        test: Scores on the test set, in the last record and after each phase of an incremental run.
+        noise_check: Measurements of the mechanism so far, or None without noise. Where clients have corpora of their
+            own, a check that did not pass, if any.
+        federation: The last communication round, or None in central training.
+        layer_norms: Median L2 norm before clipping of each layer, by name, since.
+        noise_to_signal: Expected L2 norm of the noise on the clipped sum, or on the sum of the clients' updates, ÷ root
+            mean square of the L2 norms of those sums, since. None without noise.
+        platforms: Records of the clients that have corpora of their own.
     """
 
     round: int
@@ -247,7 +290,7 @@ class RoundRecord:
         return self.test is not None and self.step == self.steps_total and last
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; :meth:`from_dict` is the inverse."""
+        """Return plain values; :meth:`from_dict` is the inverse."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "platforms"}
         own = {"platforms": [platform.to_dict() for platform in self.platforms]} if self.platforms else {}
         return (
@@ -265,8 +308,8 @@ class RoundRecord:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "RoundRecord":
-        """Read what :meth:`to_dict` wrote."""
-        known = dict(values) | _nested(values)
-        known["platforms"] = tuple(map(PlatformRecord.from_dict, known.get("platforms", ())))
-        known["federation"] = FederatedRound.from_dict(known["federation"]) if known.get("federation") else None
-        return cls(**known)
+        """Read the values of :meth:`to_dict`."""
+        fields = dict(values) | _nested(values)
+        fields["platforms"] = tuple(map(PlatformRecord.from_dict, fields.get("platforms", ())))
+        fields["federation"] = FederatedRound.from_dict(fields["federation"]) if fields.get("federation") else None
+        return cls(**fields)

@@ -1,4 +1,4 @@
-"""A run as a whole: where it stands, how it came about, what it recorded."""
+"""A run as a whole: its state, its provenance, its records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,17 +10,17 @@ from engine.records.rounds import RoundRecord
 
 
 class RunKind(StrEnum):
-    """Why a run was computed."""
+    """Purpose of a run."""
 
     RUN = "run"
     REPEAT = "repeat"
-    """Once more what another run did, to see whether it comes out the same."""
+    """Rerun of another run, to check that it is reproducible."""
     AUDIT = "audit"
-    """To measure what a run gives away."""
+    """Run for a privacy audit."""
 
 
 class RunState(StrEnum):
-    """Where a run stands; the last three are final."""
+    """State of a run; the last three are final."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -30,16 +30,27 @@ class RunState(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Whether nothing more will happen by itself."""
+        """Whether the state can no longer change by itself."""
         return self in (RunState.DONE, RunState.FAILED, RunState.CANCELLED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunStatus:
-    """How a run is doing. Times are seconds since 1970 UTC, None if it has not come to that.
+    """Status of a run.
 
-    progress: 0 to 1. queue_place: 1 for the next in line, None unless queued. error: a sentence if state is failed.
-    stage: what the worker is doing now, in words ("encoding the corpus", "training").
+    Times are in seconds since 1970 UTC, None before they are reached.
+
+    Attributes:
+        run_id: Identity of the run.
+        state: Its state.
+        progress: Share of the steps done, 0 to 1.
+        stage: Current activity of the worker in words ("encoding the corpus", "training").
+        queue_place: Position in the queue from 1, or None unless queued.
+        error: A sentence if the run failed.
+        created: Time of submission.
+        started: Time when a worker started it.
+        finished: Time of its end.
+        heartbeat: Time of the worker's last sign of life.
     """
 
     run_id: str
@@ -56,12 +67,20 @@ class RunStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """How a result came about.
+    """Origin of a result.
 
-    created: ISO 8601, UTC. engine_version, corpus_checksum, vectors (package and version), machine (class, not name),
-    commit (of this repository, or "unknown"), command (that makes it again), wall_seconds, train_sentences (after
-    data_fraction), synthetic (whether the corpus was generated), noise_source (see
-    :class:`engine.config.PrivacyConfig`).
+    Attributes:
+        created: ISO 8601, UTC.
+        engine_version: Version of the engine.
+        corpus_checksum: Checksum of the corpus.
+        vectors: Package of word vectors, with its version.
+        machine: Class of the machine, not its name.
+        commit: Commit of this repository, or "unknown".
+        command: Command that computes the run.
+        wall_seconds: Wall time in seconds.
+        train_sentences: Training sentences after ``data_fraction``.
+        synthetic: Whether the corpus was generated.
+        noise_source: See :class:`engine.config.PrivacyConfig`.
     """
 
     created: str
@@ -79,11 +98,19 @@ class Provenance:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run with all that is known of it, from the store or from ``cached_results/`` (``published``).
+    """A run with all its data, from the store or from ``cached_results/``.
 
-    outdated: whether today's engine would give it other records. kind: why it was computed. parent: identity of the run
-    that it came from, None where there is none or it is not known. owner: whose it is, where several people share a
-    store.
+    Attributes:
+        run_id: Identity of the run.
+        config: Its configuration.
+        status: Its status.
+        records: Its records in order.
+        provenance: Its origin, or None before it is finished.
+        published: Whether it comes from ``cached_results/``.
+        outdated: Whether the current engine would give other records.
+        kind: Its purpose.
+        parent: Run that it derives from, or None if there is none or it is unknown.
+        owner: User who owns it, where several users share a store.
     """
 
     run_id: str
@@ -99,16 +126,20 @@ class Run:
 
     @property
     def final(self) -> RoundRecord | None:
-        """The last record of a run that is done, with its test scores."""
+        """The last record of a finished run, with its test scores."""
         return self.records[-1] if self.records and self.records[-1].final else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """A benchmark's result that was kept.
+    """A stored benchmark result.
 
-    values: what the benchmark printed. created: ISO 8601, UTC. machine: its class. command: that measures again.
-    engine_version: of the code that was measured.
+    Attributes:
+        values: Output of the benchmark.
+        created: ISO 8601, UTC.
+        machine: Class of the machine.
+        command: Command that repeats the measurement.
+        engine_version: Version of the measured code.
     """
 
     values: dict[str, Any]

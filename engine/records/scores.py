@@ -1,4 +1,4 @@
-"""How well tags were found: counts, and the measures that follow from them."""
+"""Scores of predicted tags: counts, and the metrics computed from them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field
@@ -17,7 +17,7 @@ def _ratio(part: float, whole: float) -> float:
 
 @dataclass(frozen=True)
 class PrecisionRecallF1:
-    """Three numbers from 0 to 1; 0 where the ratio is undefined (nothing predicted, nothing there)."""
+    """Three numbers from 0 to 1; 0 where the ratio is undefined (no predictions or no gold items)."""
 
     precision: float
     recall: float
@@ -26,7 +26,7 @@ class PrecisionRecallF1:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many items of one class were right, how many were predicted, how many are in the gold standard."""
+    """Number of correct, predicted and gold items of one class."""
 
     correct: int
     predicted: int
@@ -42,15 +42,19 @@ class Counts:
         )
 
     def __add__(self, other: "Counts") -> "Counts":
-        """Of both classes together."""
+        """Return the counts of both classes together."""
         return Counts(self.correct + other.correct, self.predicted + other.predicted, self.gold + other.gold)
 
 
 @dataclass(frozen=True)
 class SidedCounts:
-    """Counts where one item may fit several on the other side, so that each side has a number of its own.
+    """Counts where one item may match several on the other side, so that each side has its own count of matches.
 
-    right: how many of the predicted items are right. found: how many of those in the gold standard are found.
+    Attributes:
+        right: Number of correct predicted items.
+        predicted: Number of predicted items.
+        found: Number of gold items that were found.
+        gold: Number of gold items.
     """
 
     right: int
@@ -65,7 +69,7 @@ class SidedCounts:
         return PrecisionRecallF1(precision, recall, _ratio(2 * precision * recall, precision + recall))
 
     def __add__(self, other: "SidedCounts") -> "SidedCounts":
-        """Of both classes together."""
+        """Return the counts of both classes together."""
         return SidedCounts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
@@ -73,18 +77,18 @@ _Kind = TypeVar("_Kind", Counts, SidedCounts)
 
 
 def micro(counts: Iterable[_Kind]) -> PrecisionRecallF1:
-    """Ratios of the summed counts: every item weighs the same."""
-    every = list(counts)
-    return sum(every[1:], every[0]).ratios if every else PrecisionRecallF1(0.0, 0.0, 0.0)
+    """Return the ratios of the summed counts: every item has the same weight."""
+    classes = list(counts)
+    return sum(classes[1:], classes[0]).ratios if classes else PrecisionRecallF1(0.0, 0.0, 0.0)
 
 
 def macro(counts: Iterable[Counts | SidedCounts]) -> PrecisionRecallF1:
-    """Mean over classes: every class weighs the same."""
+    """Return the mean over classes: every class has the same weight."""
     return _mean([(c.ratios, 1) for c in counts])
 
 
 def weighted(counts: Iterable[Counts | SidedCounts]) -> PrecisionRecallF1:
-    """Mean over classes weighted by gold count; its F1 can lie below both precision and recall."""
+    """Return the mean over classes weighted by gold count; its F1 can lie below both precision and recall."""
     return _mean([(c.ratios, c.gold) for c in counts])
 
 
@@ -100,17 +104,18 @@ def _mean(rows: list[tuple[PrecisionRecallF1, int]]) -> PrecisionRecallF1:
 
 @dataclass(frozen=True)
 class EntityScores:
-    """Counts at three levels, from which every published average can be formed.
+    """Counts at three levels, from which every published average can be computed.
 
-    strict: per entity type; a predicted entity is right when its first token, last token and type are
-        (IOB2, ill-formed tags form no entity).
-    relaxed: per entity type; right when it shares a token with a gold entity of its type, one to one.
-    token: per tag, "O" included (``B-PER``, ``I-PER`` …).
-    sentences: of the strict counts, what an interval needs; None in records that were made before they were kept,
-        which is no difference between two records.
-    many_to_many: the other reading of relaxed, per entity type; a predicted entity is right when it shares a token with
-        any gold entity of its type, a gold one found when any predicted one of its type shares a token with it. None
-        where it was not kept, as with sentences.
+    Attributes:
+        strict: By entity type; a predicted entity is correct if its first token, last token and type are. Tags are
+            IOB2, and ill-formed tags form no entity.
+        relaxed: By entity type; a predicted entity is correct if it shares a token with a gold entity of its type, one
+            to one.
+        token: By tag, "O" included (``B-PER``, ``I-PER`` …).
+        sentences: Sums of the strict counts for a confidence interval. None in older records; comparisons of records
+            ignore it.
+        many_to_many: The other relaxed metric, by entity type. A predicted entity is correct if it shares a token with
+            any gold entity of its type, and vice versa. None in older records; comparisons ignore it.
     """
 
     strict: Mapping[str, Counts]
@@ -121,34 +126,34 @@ class EntityScores:
 
     @property
     def precision(self) -> float:
-        """Strict micro precision, the headline."""
+        """Strict micro precision."""
         return micro(self.strict.values()).precision
 
     @property
     def recall(self) -> float:
-        """Strict micro recall, the headline."""
+        """Strict micro recall."""
         return micro(self.strict.values()).recall
 
     @property
     def f1(self) -> float:
-        """Strict micro F1, the headline."""
+        """Strict micro F1."""
         return micro(self.strict.values()).f1
 
     @property
     def names(self) -> int:
-        """How many names there are in the gold standard."""
+        """Number of gold entities."""
         return sum(counts.gold for counts in self.strict.values())
 
     @property
     def f1_interval(self) -> Interval | None:
-        """95 % interval of the headline over the sentences that could have been tested; None without any name."""
+        """95 % CI of the strict micro F1 over the sampling of test sentences; None without any entity."""
         counts = self.strict.values()
-        named = sum(each.predicted + each.gold for each in counts)
-        return f1_interval(sum(each.correct for each in counts), named, self.sentences)
+        named = sum(count.predicted + count.gold for count in counts)
+        return f1_interval(sum(count.correct for count in counts), named, self.sentences)
 
     @property
     def relaxed_ratios(self) -> PrecisionRecallF1:
-        """Micro averages where a name that overlaps is right, one to one."""
+        """Micro averages where an overlapping entity is correct, one to one."""
         return micro(self.relaxed.values())
 
     @property
@@ -157,31 +162,34 @@ class EntityScores:
         return None if self.many_to_many is None else micro(self.many_to_many.values())
 
     def tokens(self, *, outside: bool) -> list[Counts]:
-        """Token-level counts with (``outside=True``) or without the tag O."""
+        """Return the token-level counts with (``outside=True``) or without the tag O."""
         return [counts for tag, counts in self.token.items() if outside or tag != "O"]
 
     @classmethod
     def together(cls, named: Mapping[str, "EntityScores"]) -> "EntityScores":
-        """Of several platforms: a type is called by its platform too, since two may mean different things by it."""
+        """Return the scores of several clients together.
+
+        Entity types are prefixed by their client, since two clients may use one name for different types.
+        """
         levels: dict[str, dict[str, Counts]] = {level: {} for level in LEVELS}
         for platform, scores in named.items():
-            for level, found in levels.items():
+            for level, totals in levels.items():
                 counts = getattr(scores, level)
-                found |= {f"{platform}: {name}": each for name, each in counts.items() if name != "O"}
+                totals |= {f"{platform}: {name}": count for name, count in counts.items() if name != "O"}
         if outside := [astuple(scores.token["O"]) for scores in named.values() if "O" in scores.token]:
             levels[TOKEN]["O"] = Counts(*map(sum, zip(*outside, strict=True)))
         sums = [scores.sentences for scores in named.values() if scores.sentences]
-        every = sum(sums[1:], sums[0]) if len(sums) == len(named) and sums else None
+        total = sum(sums[1:], sums[0]) if len(sums) == len(named) and sums else None
         sided = {
-            f"{platform}: {name}": each
+            f"{platform}: {name}": count
             for platform, scores in named.items()
-            for name, each in (scores.many_to_many or {}).items()
+            for name, count in (scores.many_to_many or {}).items()
         }
-        known = all(scores.many_to_many is not None for scores in named.values())
-        return cls(**levels, sentences=every, many_to_many=sided if known else None)
+        complete = all(scores.many_to_many is not None for scores in named.values())
+        return cls(**levels, sentences=total, many_to_many=sided if complete else None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; :meth:`from_dict` is the inverse."""
+        """Return plain values; :meth:`from_dict` is the inverse."""
         levels = {
             level: {name: [c.correct, c.predicted, c.gold] for name, c in getattr(self, level).items()}
             for level in LEVELS
@@ -193,7 +201,7 @@ class EntityScores:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "EntityScores":
-        """Read what :meth:`to_dict` wrote."""
+        """Read the values of :meth:`to_dict`."""
         sums, sided = values.get("sentences"), values.get("many_to_many")
         return cls(
             **{level: {name: Counts(*map(int, c)) for name, c in values[level].items()} for level in LEVELS},

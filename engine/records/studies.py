@@ -1,4 +1,4 @@
-"""A search for a recipe, and its trials."""
+"""A hyperparameter search and its trials."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,14 +7,21 @@ from typing import Any
 from engine.config import SimulationConfig
 
 GOOD_PRACTICE = "good practice"
-"""What searches tried first before they began with a random draw."""
+"""First trial of searches that do not begin with a random draw: the recommended settings."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A recipe that was tried. chosen: the fields that the search varied. noise_multiplier: σ that the target needs for
-    them. f1: entities, strict and micro, on the development corpus's validation part. seconds: of wall time. seed: of
-    its random streams."""
+    """One trial of a search.
+
+    Attributes:
+        number: Position in the search, from 0.
+        chosen: Values of the fields that the search varied.
+        noise_multiplier: σ that the target ε needs for them.
+        f1: Entity-level (strict) micro F1 on the development corpus's validation set.
+        seconds: Wall time in seconds.
+        seed: Seed of its random streams.
+    """
 
     number: int
     chosen: Mapping[str, Any]
@@ -26,19 +33,30 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A search. epsilon, delta: that one run of the recipe shall spend on ``corpus``. development: where it was tried,
-    a corpus that the user called public or not private. trials: in order. best: configuration of the best one on
-    ``corpus``, seed 0, None before the first trial. command: that goes on with it.
+    """A hyperparameter search.
 
-    corpus_checksum, development_checksum: of their content, empty in studies that did not keep them. sentences: to
-    train on in ``corpus``, 0 where that was not kept; shared: how many of them stand in the development corpus too.
-    budget: where any do, ε of the total that was fixed before the first trial, for all trials and ``seeds`` runs of
-    each winner, None where none was; order: α of the filter that holds it. released: trial number → runs of it on
-    ``corpus`` under seeds of their own; released_epsilon: ε of all of them together at ``delta``. first: what the
-    search began with.
-
-    booked_basic, booked_composed: ε that the trials would have cost on the corpus itself: by basic composition, at δ
-    times their number; and at δ by Rényi accounting, if all of them had been fixed beforehand.
+    Attributes:
+        name: Name of the study.
+        epsilon: ε that one run of the result spends on ``corpus``.
+        delta: δ of all ε.
+        corpus: The private corpus.
+        development: Corpus of the trials, which the user declared public or not private.
+        trials: Trials in order.
+        best: Configuration of the best trial on ``corpus`` with seed 0, or None before the first trial.
+        booked_basic: ε of all trials on the private corpus itself by basic composition, at δ times their number.
+        booked_composed: The same at δ by Rényi accounting, if all trials had been fixed beforehand.
+        command: Command that continues the search.
+        corpus_checksum: Checksum of ``corpus``, empty in studies without it.
+        development_checksum: Checksum of ``development``, empty in studies without it.
+        sentences: Training sentences of ``corpus``, 0 in studies without it.
+        shared: How many of them are also in the development corpus.
+        budget: If any are, total ε fixed before the first trial for all trials and ``seeds`` runs of each winner; None
+            without a budget.
+        order: α of the Rényi filter that enforces the budget.
+        seeds: Runs of each winner.
+        released: Number of runs on ``corpus`` with seeds of their own, by trial number.
+        released_epsilon: ε of all of them together at ``delta``.
+        first: First trial of the search.
     """
 
     name: str
@@ -69,13 +87,15 @@ class Study:
 
     @property
     def private(self) -> bool:
-        """Whether recipes were tried on sentences that the recipe shall protect: by content, whatever the corpora are
-        called; by name in a study that did not keep their checksums."""
+        """Whether trials used sentences that the result protects.
+
+        Compared by content, whatever the corpora are called; by name in a study without their checksums.
+        """
         if self.corpus_checksum and self.development_checksum:
             return self.shared > 0 or self.corpus_checksum == self.development_checksum
         return self.corpus == self.development
 
     @property
     def booked_delta(self) -> float:
-        """δ that goes with ``booked_basic``."""
+        """δ of ``booked_basic``."""
         return len(self.trials) * self.delta

@@ -1,4 +1,4 @@
-"""Sentences → tags: what taggers are made of, and how tags are read off their scores."""
+"""NER taggers: their components, and the decoding of tags from their scores."""
 
 from functools import lru_cache
 from typing import Protocol
@@ -11,11 +11,11 @@ __all__ = ["KINDS", "Sizes", "Tagger", "TaggerKind", "build", "splits_of"]
 
 
 class Choice(Protocol):
-    """What a user chooses of a tagger: see :class:`engine.config.TaggerConfig`."""
+    """Chosen settings of a tagger: see :class:`engine.config.TaggerConfig`."""
 
     @property
     def name(self) -> str:
-        """Of its kind."""
+        """Name of its kind."""
         ...
 
     @property
@@ -25,18 +25,24 @@ class Choice(Protocol):
 
     @property
     def window(self) -> int:
-        """Neighbours on either side that are read beside each token."""
+        """Neighbouring tokens read on each side."""
         ...
 
     @property
     def dropout(self) -> float:
-        """Chance of each value to be left out in training."""
+        """Probability that a value is dropped in training."""
         ...
 
 
 def build(chosen: Choice, dimensions: int, tags: int, copied: int = 0) -> Tagger:
-    """The tagger that was chosen, for features of ``dimensions`` and ``tags`` classes a token; ``copied``: how many of
-    the features a window takes from neighbours, all where it is 0."""
+    """Build the chosen tagger.
+
+    Args:
+        chosen: Its settings.
+        dimensions: Number of a token's features.
+        tags: Number of classes.
+        copied: How many of the features a window reads from neighbours; 0 is all.
+    """
     sizes = Sizes(
         dimensions=dimensions,
         copied=copied or dimensions,
@@ -50,5 +56,5 @@ def build(chosen: Choice, dimensions: int, tags: int, copied: int = 0) -> Tagger
 
 @lru_cache
 def splits_of(kind: str) -> tuple[str, ...]:
-    """The parts with weights of a kind of tagger, from below to above: see :attr:`Tagger.splits`."""
+    """Return the parts with weights of a kind of tagger, from bottom to top: see :attr:`Tagger.splits`."""
     return KINDS[kind].build(Sizes(dimensions=2, copied=1, tags=1, hidden_size=1, window=0)).splits

@@ -1,4 +1,4 @@
-"""What is known of a kind of tagger before one is built."""
+"""Description of a kind of tagger, available before one is built."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,8 +9,16 @@ from engine.taggers.tagger import Tagger
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """What a tagger is built for. dimensions: of a token's features; copied: how many of them a window takes from
-    neighbours. tags: classes of a token. hidden_size, window, dropout: of the configuration."""
+    """Sizes with which a tagger is built.
+
+    Attributes:
+        dimensions: Number of a token's features.
+        copied: How many of them a window reads from neighbours.
+        tags: Number of classes.
+        hidden_size: As in the configuration.
+        window: As in the configuration.
+        dropout: As in the configuration.
+    """
 
     dimensions: int
     copied: int
@@ -24,11 +32,17 @@ class Sizes:
 class TaggerKind:
     """A kind of tagger.
 
-    name: in configurations, for ever, since identities rest on it. title: what people see. short: the same where a
-    table is narrow. note: a sentence on how it works. fields: of ``TaggerConfig`` that it has beside ``name`` and
-    ``well_formed``. chain: whether its head judges a sentence's tags together (CRF). family: kinds that cost the same
-    but for their head. paper: short name of the paper that it is from, None if it is ours. in_context: whether it reads
-    vectors in context, and so cannot do without them. build: the tagger itself.
+    Attributes:
+        name: Name in configurations; it never changes, since run identities depend on it.
+        title: Name on pages.
+        short: Name in narrow tables.
+        note: One sentence on how it works.
+        fields: Fields of ``TaggerConfig`` that it has besides ``name`` and ``well_formed``.
+        chain: Whether its head scores a sentence's tags jointly (CRF).
+        family: Kinds with equal computing costs except for the head.
+        paper: Short name of its paper, or None if it is this project's.
+        in_context: Whether it requires contextual vectors.
+        build: Builds the tagger.
     """
 
     name: str
@@ -44,5 +58,5 @@ class TaggerKind:
 
 
 def head(chain: bool, tags: int) -> Softmax | CRF:
-    """What turns scores into a loss."""
+    """Return the head, which turns scores into a loss."""
     return CRF(tags) if chain else Softmax(tags)

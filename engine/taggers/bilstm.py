@@ -1,5 +1,7 @@
-"""BiLSTM-TDDL and BiLSTM-CRF (dp-fl-ner, section 2): frozen word vectors → bidirectional LSTM → a dense layer at each
-token → softmax or CRF."""
+"""BiLSTM-TDDL and BiLSTM-CRF (dp-fl-ner, section 2).
+
+Frozen word vectors → bidirectional LSTM → a dense layer at each token → softmax or CRF.
+"""
 
 from functools import partial
 
@@ -31,6 +33,6 @@ def _kind(name: str, title: str, short: str, note: str, *, chain: bool) -> Tagge
 
 
 KINDS = (
-    _kind("bilstm-tddl", "BiLSTM-TDDL", "TDDL", "each token is judged by itself.", chain=False),
-    _kind("bilstm-crf", "BiLSTM-CRF", "CRF", "a chain (CRF) judges a sentence's tags together.", chain=True),
+    _kind("bilstm-tddl", "BiLSTM-TDDL", "TDDL", "each token is classified independently.", chain=False),
+    _kind("bilstm-crf", "BiLSTM-CRF", "CRF", "a CRF scores a sentence's tags jointly.", chain=True),
 )

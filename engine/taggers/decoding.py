@@ -1,8 +1,8 @@
-"""Scores → tags: the likeliest sequence, by the algorithm of Viterbi (1967) where tags depend on their neighbours.
+"""Decoding of scores to the most likely tags, by the Viterbi algorithm (1967) where tags depend on their neighbours.
 
-In BIO2 the tag I-X may only follow B-X or I-X. In BIOES so may E-X, and one of the two must: a name that was begun goes
-on to its E-X within the sentence. Ill-formed sequences can be forbidden: the likeliest of the well-formed ones is found
-instead, which costs nothing in training and no privacy.
+In BIO2 the tag I-X may only follow B-X or I-X. In BIOES so may E-X, and one of the two must: an entity continues to its
+E-X within the sentence. Decoding can forbid ill-formed sequences and return the most likely well-formed one. This
+changes neither training nor privacy.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,12 @@ FORBIDDEN = -np.inf
 
 
 class Decoder:
-    """Reads tags off scores. tags: names in the order of the scores' columns, BIOES if one begins with E-, else
-    BIO2. well_formed: forbid what is ill-formed there."""
+    """Decodes tags from scores.
+
+    Args:
+        tags: Tag names in the order of the scores' columns; BIOES if one begins with E-, else BIO2.
+        well_formed: Whether to forbid ill-formed sequences.
+    """
 
     def __init__(self, tags: Sequence[str], *, well_formed: bool) -> None:
         size = len(tags)
@@ -28,10 +32,13 @@ class Decoder:
         self._plain = not well_formed
 
     def best(self, scores: np.ndarray, lengths: np.ndarray, transitions: np.ndarray | None) -> np.ndarray:
-        """Indices of the likeliest tags, int64 [N]; scores [N, K], sentence after sentence; lengths int [B].
+        """Return the indices of the most likely tags, int64 [N].
 
-        transitions: a CRF's [K, K], or None where each token stands for itself; the scores are then logits, and the
-        likeliest well-formed sequence under the tokens' independent distributions is the one with the largest sum.
+        Args:
+            scores: [N, K], sentence after sentence.
+            lengths: Tokens of each sentence, int [B].
+            transitions: Scores [K, K] of a CRF, or None where each token is independent. The scores are then logits,
+                and the most likely well-formed sequence has the largest sum.
         """
         if transitions is None and self._plain:
             likeliest: np.ndarray = scores.argmax(-1)
@@ -43,11 +50,16 @@ class Decoder:
 
 
 def _cost(before: str, tag: str, closing: bool) -> float:
-    """0 where ``tag`` may follow ``before``, else FORBIDDEN; outside of a sentence is O. closing: a name that was begun
-    has to be closed by E-X."""
-    goes_on = before[0] in "BI" and tag[0] in "IE" and before[2:] == tag[2:]
+    """Return 0 where ``tag`` may follow ``before``, else FORBIDDEN; outside a sentence the tag is O.
+
+    Args:
+        before: A tag.
+        tag: The next tag.
+        closing: Whether an entity must be closed by E-X.
+    """
+    continues = before[0] in "BI" and tag[0] in "IE" and before[2:] == tag[2:]
     left_open = closing and before[0] in "BI"
-    return 0.0 if goes_on or not (left_open or tag[0] in "IE") else FORBIDDEN
+    return 0.0 if continues or not (left_open or tag[0] in "IE") else FORBIDDEN
 
 
 @njit(cache=True, nogil=True)

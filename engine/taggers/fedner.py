@@ -1,10 +1,10 @@
-"""FedNER's tagger and those that it is held against (Ge et al. 2020, sections 3.1 and 4.2), from the same few parts.
+"""FedNER's tagger and its baselines (Ge et al. 2020, sections 3.1 and 4.2), built from common layers.
 
-Static word vectors, perhaps the characters of each word and vectors in context, side by side; a convolution over
-neighbouring words; LSTMs in both directions; a chain. The paper's sizes are ``hidden_size`` 200 (filters, and units of
-an LSTM in each direction; half of it for a character's embedding) and dropout 0.2, before the first layer over words
-and before the scores. Where its reference for a method has more (characters by an LSTM, stacks of transitions), the
-paper's own sentence in section 4.2 is followed.
+The inputs are static word vectors and, for some, character features and contextual vectors, concatenated. Then follow a
+convolution over neighbouring words, bidirectional LSTMs, and a CRF. The paper's ``hidden_size`` is 200 (filters, and
+LSTM units per direction; half of it for a character embedding). Its dropout is 0.2, before the first layer over words
+and before the scores. Where the cited paper of a baseline has more (character LSTMs, stacked transitions), these follow
+the paper's own description in section 4.2.
 """
 
 from functools import partial
@@ -18,8 +18,15 @@ WORDS, CONTEXT = "words", "context"
 
 
 def _build(sizes: Sizes, spelt: bool, context: bool, reaches: tuple[int, ...], lstms: int) -> Tagger:
-    """spelt, context: whether characters and vectors in context are read. reaches: of each convolution, to either side.
-    lstms: how many, one upon another."""
+    """Build the tagger.
+
+    Args:
+        sizes: Sizes of its layers.
+        spelt: Whether characters are read.
+        context: Whether contextual vectors are read.
+        reaches: Neighbours on each side of each convolution.
+        lstms: Number of stacked LSTMs.
+    """
     size, width, reads, nodes = sizes.hidden_size, sizes.copied, [WORDS], []
     inputs = [Input(WORDS, 0, sizes.copied)]
     if context:
@@ -31,13 +38,13 @@ def _build(sizes: Sizes, spelt: bool, context: bool, reaches: tuple[int, ...], l
         reads.append("characters of words")
         width += size
 
-    def without_some(name: str) -> None:
+    def add_dropout(name: str) -> None:
         nonlocal reads
         if sizes.dropout:
             nodes.append(Node(name, Dropout(width, sizes.dropout), tuple(reads)))
             reads = [name]
 
-    without_some("words but for some")
+    add_dropout("words but for some")
     below, reads = tuple(reads), reads if not reaches else []
     for reach in reaches:
         name, seen = f"convolution of {2 * reach + 1}", Window(width, width, reach)
@@ -52,7 +59,7 @@ def _build(sizes: Sizes, spelt: bool, context: bool, reaches: tuple[int, ...], l
         name = f"LSTM {number + 1}"
         nodes.append(Node(name, BidirectionalLSTM(width, size), tuple(reads)))
         reads, width = [name], 2 * size
-    without_some("context but for some")
+    add_dropout("context but for some")
     nodes.append(Node("scores", Dense(width, sizes.tags), tuple(reads), part="scores"))
     return Tagger(sizes.dimensions, tuple(nodes), CRF(sizes.tags), inputs=tuple(inputs))
 
@@ -83,27 +90,27 @@ def _kind(
 
 
 KINDS = (
-    _kind("cnn-crf", "CNN-CRF", "A convolution over neighbouring words, then a chain (CRF).", reaches=(1,)),
-    _kind("lstm-crf", "LSTM-CRF", "An LSTM in both directions over words, then a chain (CRF).", lstms=1),
+    _kind("cnn-crf", "CNN-CRF", "A convolution over neighbouring words, then a CRF.", reaches=(1,)),
+    _kind("lstm-crf", "LSTM-CRF", "A bidirectional LSTM over words, then a CRF.", lstms=1),
     _kind(
         "gram-cnn",
         "GRAM-CNN",
-        "Words and their characters, convolutions over one, three and five words, then a chain (CRF).",
+        "Words and their characters, convolutions over one, three and five words, then a CRF.",
         spelt=True,
         reaches=(0, 1, 2),
     ),
     _kind(
         "cnn-lstm-crf",
         "CNN-LSTM-CRF",
-        "Words and their characters, an LSTM in both directions, then a chain (CRF).",
+        "Words and their characters, a bidirectional LSTM, then a CRF.",
         spelt=True,
         lstms=1,
     ),
-    _kind("s-lstm-crf", "S-LSTM-CRF", "Two LSTMs over words, one upon the other, then a chain (CRF).", lstms=2),
+    _kind("s-lstm-crf", "S-LSTM-CRF", "Two stacked LSTMs over words, then a CRF.", lstms=2),
     _kind(
         "cnn-clstm-crf",
         "CNN-CLSTM-CRF",
-        "Words and their characters, a convolution and an LSTM over words, then a chain (CRF).",
+        "Words and their characters, a convolution and an LSTM over words, then a CRF.",
         spelt=True,
         reaches=(1,),
         lstms=1,
@@ -111,8 +118,8 @@ KINDS = (
     _kind(
         "lm-ner",
         "LM-NER, in ELMoNER's place",
-        "CNN-CLSTM-CRF with vectors of a public language model: FedNER's tagger, with MiniLM, or a model of your own, "
-        "in the place of ELMo.",
+        "CNN-CLSTM-CRF with vectors of a public language model: FedNER's tagger, with MiniLM or your own model instead "
+        "of ELMo.",
         short="LM-NER",
         spelt=True,
         context=True,

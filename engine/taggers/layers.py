@@ -1,8 +1,7 @@
-"""The parts that taggers are put together from: what weights each has and how they begin. Back ends know how to compute
-them.
+"""Layers of taggers: their weights and initialisation. Back ends implement the computation.
 
 The initialisation is Keras's, since the papers used it: Glorot uniform kernels, orthogonal recurrent kernels, a forget
-bias of 1. The gates of an LSTM stand in the order input, forget, cell, output, as in Keras.
+bias of 1. The gates of an LSTM have Keras's order: input, forget, cell, output.
 """
 
 from dataclasses import dataclass
@@ -12,39 +11,43 @@ import numpy as np
 
 DIRECTIONS = ("forward", "backward")
 CHARACTERS = "characters"
-"""The input that has the characters of a token's word, as whole numbers; 0 is none."""
+"""The input with the character ids of a token's word; 0 is padding."""
 
 
 class Layer(Protocol):
-    """Sizes of a part, as fields; equal parts compare equal. title: what people call it. part: of a tagger that it
-    usually is, where such parts are shared or kept; empty without weights."""
+    """Sizes of a layer, as fields; equal layers compare equal.
+
+    Attributes:
+        title: Name on pages.
+        part: Part of a tagger that it usually belongs to, for sharing in a federation; empty without weights.
+    """
 
     title: ClassVar[str]
     part: ClassVar[str]
 
     @property
     def inputs(self) -> int:
-        """Values that it takes a token; characters do not count."""
+        """Number of input values of a token, without characters."""
         ...
 
     @property
     def outputs(self) -> int:
-        """Values that it gives a token."""
+        """Number of output values of a token."""
         ...
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Name and shape of each weight, in the order in which they stand in the flat vector."""
+        """Name and shape of each weight, in the order of the flat vector."""
         ...
 
     def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
-        """Write the first values into the weights (by name, zero before)."""
+        """Write the initial values into the weights, by name; they are zero before."""
         ...
 
 
 @dataclass(frozen=True)
 class BidirectionalLSTM:
-    """[.., inputs] → [.., 2·size]: one LSTM from left to right, one from right to left, side by side."""
+    """Bidirectional LSTM: [.., inputs] → [.., 2·size], both directions concatenated."""
 
     inputs: int
     size: int
@@ -53,18 +56,18 @@ class BidirectionalLSTM:
 
     @property
     def outputs(self) -> int:
-        """Both directions' units."""
+        """Units of both directions."""
         return 2 * self.size
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Per direction a kernel [inputs, 4·size], a recurrent kernel [size, 4·size] and a bias [4·size]."""
+        """For each direction a kernel [inputs, 4·size], a recurrent kernel [size, 4·size] and a bias [4·size]."""
         gates = 4 * self.size
         parts = {"kernel": (self.inputs, gates), "recurrent": (self.size, gates), "bias": (gates,)}
         return {f"{direction}/{part}": shape for direction in DIRECTIONS for part, shape in parts.items()}
 
     def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
-        """Glorot uniform, orthogonal, and 1 for the forget gate's bias."""
+        """Write Glorot uniform and orthogonal kernels, and 1 for the forget gate's bias."""
         for direction in DIRECTIONS:
             _glorot(views[f"{direction}/kernel"], random)
             recurrent = views[f"{direction}/recurrent"]
@@ -76,8 +79,13 @@ class BidirectionalLSTM:
 
 @dataclass(frozen=True)
 class Dense:
-    """[.., inputs] → [.., outputs], the same affine map at each token. zero: where nothing lies below or above it, it
-    begins at zero, since no symmetry is to be broken."""
+    """Dense layer: [.., inputs] → [.., outputs], the same affine map at each token.
+
+    Attributes:
+        inputs: Number of input values.
+        outputs: Number of output values.
+        zero: Whether it starts at zero, for a single layer without a symmetry to break.
+    """
 
     inputs: int
     outputs: int
@@ -91,15 +99,18 @@ class Dense:
         return {"kernel": (self.inputs, self.outputs), "bias": (self.outputs,)}
 
     def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
-        """Glorot uniform, or zero; the bias stays 0."""
+        """Write a Glorot uniform kernel, or zero; the bias stays 0."""
         if not self.zero:
             _glorot(views["kernel"], random)
 
 
 @dataclass(frozen=True)
 class Window:
-    """[.., inputs] → [.., inputs + 2·reach·copied]: beside each token the first ``copied`` values of its neighbours,
-    the nearest first, the left one before the right one; zero beyond the sentence. It has no weights."""
+    """Context window: [.., inputs] → [.., inputs + 2·reach·copied].
+
+    It appends to each token the first ``copied`` values of its neighbours, nearest first, left before right. Values
+    beyond the sentence are zero. It has no weights.
+    """
 
     inputs: int
     copied: int
@@ -109,55 +120,57 @@ class Window:
 
     @property
     def outputs(self) -> int:
-        """Values a token has afterwards."""
+        """Values of a token with its neighbours'."""
         return self.inputs + 2 * self.reach * self.copied
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """None."""
+        """No weights."""
         return {}
 
     def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
-        """Nothing to write."""
+        """Do nothing: there are no weights."""
 
 
 @dataclass(frozen=True)
-class _EachValue:
-    """A layer without weights that gives each value by itself."""
+class _Elementwise:
+    """An elementwise layer without weights."""
 
     size: int
     part: ClassVar[str] = ""
 
     @property
     def inputs(self) -> int:
-        """Values a token."""
+        """Values of a token."""
         return self.size
 
     @property
     def outputs(self) -> int:
-        """As many."""
+        """The same number."""
         return self.size
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """None."""
+        """No weights."""
         return {}
 
     def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
-        """Nothing to write."""
+        """Do nothing: there are no weights."""
 
 
 @dataclass(frozen=True)
-class Tanh(_EachValue):
+class Tanh(_Elementwise):
     """The hyperbolic tangent of each value."""
 
     title: ClassVar[str] = "Tanh"
 
 
 @dataclass(frozen=True)
-class Dropout(_EachValue):
-    """Each value is left out with chance ``rate`` in training, and the others grow so that the mean stays (Srivastava
-    et al. 2014); in prediction all pass."""
+class Dropout(_Elementwise):
+    """Dropout (Srivastava et al. 2014) with probability ``rate`` in training, none in prediction.
+
+    The remaining values are scaled up so that the mean is preserved.
+    """
 
     rate: float
     title: ClassVar[str] = "dropout"
@@ -165,9 +178,11 @@ class Dropout(_EachValue):
 
 @dataclass(frozen=True)
 class CharacterPool:
-    """The characters of each word → [.., outputs]: an embedding of ``size`` for each of so many ``characters`` (0 is
-    none), a convolution over ``reach`` neighbours on either side, tanh, and the largest value over the word (Ma and
-    Hovy 2016, section 2.1)."""
+    """Character features of each word: → [.., outputs] (Ma and Hovy 2016, section 2.1).
+
+    An embedding of ``size`` for each of ``characters`` ids (0 is padding), a convolution over ``reach`` neighbours on
+    each side, tanh, and the maximum over the word.
+    """
 
     characters: int
     size: int
@@ -178,7 +193,7 @@ class CharacterPool:
 
     @property
     def inputs(self) -> int:
-        """No values beside the characters."""
+        """No values besides the characters."""
         return 0
 
     @property
@@ -192,7 +207,10 @@ class CharacterPool:
         }
 
     def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
-        """Glorot uniform kernel; embeddings uniform between ±√(3 ÷ size), as in that paper; the bias stays 0."""
+        """Write a Glorot uniform kernel, and embeddings uniform between ±√(3 ÷ size) as in that paper.
+
+        The bias stays 0.
+        """
         limit = np.sqrt(3.0 / self.size)
         views["embedding"][:] = random.uniform(-limit, limit, views["embedding"].shape)
         _glorot(views["kernel"], random)
@@ -200,34 +218,34 @@ class CharacterPool:
 
 @dataclass(frozen=True)
 class Softmax:
-    """A head that judges each token by itself; it has no weights."""
+    """Head that classifies each token independently; it has no weights."""
 
     tags: int
     title: ClassVar[str] = "softmax"
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """None."""
+        """No weights."""
         return {}
 
     def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
-        """Nothing to write."""
+        """Do nothing: there are no weights."""
 
 
 @dataclass(frozen=True)
 class CRF:
-    """A head that scores whole tag sequences: a linear chain (Lample et al. 2016, section 2.2)."""
+    """Head that scores whole tag sequences: a linear-chain CRF (Lample et al. 2016, section 2.2)."""
 
     tags: int
     title: ClassVar[str] = "CRF"
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """transitions [tags, tags]: the score of going from a tag (row) to the next (column)."""
+        """transitions [tags, tags]: the score of a tag (row) followed by another (column)."""
         return {"transitions": (self.tags, self.tags)}
 
     def initialise(self, views: dict[str, np.ndarray], random: np.random.Generator) -> None:
-        """The transitions stay 0: at first no pair of tags is preferred."""
+        """Do nothing: the transitions stay 0, so that at first no pair of tags is preferred."""
 
 
 def _glorot(view: np.ndarray, random: np.random.Generator) -> None:

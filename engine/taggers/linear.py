@@ -1,6 +1,6 @@
-"""Linear taggers: the dense layer alone, over a token's features and perhaps its neighbours'.
+"""Linear taggers: only the dense layer, over a token's features and optionally its neighbours'.
 
-They have few weights, and so little noise beside what the sentences say; they want good features.
+They have few weights, and so little noise relative to the signal; they need good features.
 """
 
 from functools import partial
@@ -11,7 +11,7 @@ from engine.taggers.tagger import Tagger, stack
 
 
 def window_of(sizes: Sizes) -> tuple[tuple[Layer, ...], int]:
-    """The layer that shows neighbours, if the configuration has any, and how many values a token has then."""
+    """Return the layer that reads neighbours, if configured, and the number of a token's values after it."""
     window = Window(sizes.dimensions, sizes.copied, sizes.window)
     return ((window,) if sizes.window else ()), window.outputs
 
@@ -26,7 +26,7 @@ def _kind(name: str, title: str, note: str, *, chain: bool) -> TaggerKind:
         name=name,
         title=title,
         short=title,
-        note=f"Each token's features are weighed once, {note}",
+        note=f"A linear classifier over each token's features, {note}",
         fields=("window",),
         chain=chain,
         family="linear",
@@ -36,6 +36,6 @@ def _kind(name: str, title: str, note: str, *, chain: bool) -> TaggerKind:
 
 
 KINDS = (
-    _kind("linear-softmax", "Linear, softmax", "and it is judged by itself: few weights, little noise.", chain=False),
-    _kind("linear-crf", "Linear, CRF", "then a chain (CRF) judges a sentence's tags together.", chain=True),
+    _kind("linear-softmax", "Linear, softmax", "each token independently: few weights, little noise.", chain=False),
+    _kind("linear-crf", "Linear, CRF", "then a CRF scores a sentence's tags jointly.", chain=True),
 )

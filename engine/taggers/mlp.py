@@ -34,6 +34,6 @@ def _kind(name: str, title: str, note: str, *, chain: bool) -> TaggerKind:
 
 
 KINDS = (
-    _kind("mlp-softmax", "MLP, softmax", "each token is judged by itself.", chain=False),
-    _kind("mlp-crf", "MLP, CRF", "a chain (CRF) judges a sentence's tags together.", chain=True),
+    _kind("mlp-softmax", "MLP, softmax", "each token is classified independently.", chain=False),
+    _kind("mlp-crf", "MLP, CRF", "a CRF scores a sentence's tags jointly.", chain=True),
 )

@@ -1,4 +1,4 @@
-"""What kinds of taggers there are: one file for each family, one line here for each file."""
+"""Registry of the kinds of taggers: one module for each family."""
 
 from engine.taggers import bilstm, fedner, linear, mlp
 from engine.taggers.base import TaggerKind
@@ -12,4 +12,4 @@ KINDS: dict[str, TaggerKind] = {
         *fedner.KINDS,
     )
 }
-"""By name, in the order in which they are offered."""
+"""Kinds by name, in the order in which pages offer them."""

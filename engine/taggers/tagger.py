@@ -1,7 +1,7 @@
-"""A tagger: a small graph of layers, a head on top, all weights in one flat vector.
+"""A tagger: a graph of layers, a head, and all weights in one flat vector.
 
-Clipping, noise and optimiser see one vector; only the forward pass sees matrices. A part is *shared* by all clients of
-a federation or *private* to each; the shared parts' weights come first, so that what travels is one stretch.
+Clipping, noise and optimiser use one vector; only the forward pass uses matrices. A part is *shared* by all clients of
+a federation or *private* to each. The weights of shared parts come first, so that clients send one contiguous slice.
 """
 
 import math
@@ -16,12 +16,12 @@ from engine.errors import InvalidConfig
 from engine.taggers.layers import CHARACTERS, CRF, Layer, Softmax
 
 FEATURES = "features"
-"""The input that has all of a token's features."""
+"""The input with all of a token's features."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """Some of a token's features, by name: from one column (``start``) to another (``stop``)."""
+    """A named slice of a token's features: columns ``start`` to ``stop``."""
 
     name: str
     start: int
@@ -30,9 +30,15 @@ class Input:
 
 @dataclass(frozen=True)
 class Node:
-    """A layer and what it reads: inputs and earlier nodes by name, side by side in this order. private: whether each
-    client of a federation keeps it for itself. part: of the tagger that it belongs to, by default what such a layer
-    usually is."""
+    """A layer and its inputs.
+
+    Attributes:
+        name: Name of the node.
+        layer: The layer.
+        reads: Names of inputs and earlier nodes, concatenated in this order.
+        private: Whether each client of a federation has its own weights.
+        part: Part of the tagger that it belongs to, by default the layer's usual one.
+    """
 
     name: str
     layer: Layer
@@ -46,9 +52,18 @@ class Node:
 
 @dataclass(frozen=True)
 class Tagger:
-    """dimensions: of a token's features. nodes: each after those that it reads; the last one gives the scores. head:
-    turns scores into a loss. inputs: named stretches of the features, beside ``FEATURES``, which is all of them, and
-    ``CHARACTERS``. head_private: as in a node. Raises InvalidConfig if the graph does not fit together."""
+    """A graph of layers with a head.
+
+    Attributes:
+        dimensions: Number of a token's features.
+        nodes: The layers, each after those that it reads; the last one gives the scores.
+        head: Turns scores into a loss.
+        inputs: Named slices of the features, besides ``FEATURES`` (all of them) and ``CHARACTERS``.
+        head_private: Whether each client has its own head.
+
+    Raises:
+        InvalidConfig: If the layers do not fit together.
+    """
 
     dimensions: int
     nodes: tuple[Node, ...]
@@ -58,18 +73,18 @@ class Tagger:
 
     def __post_init__(self) -> None:
         widths = {FEATURES: self.dimensions, CHARACTERS: 0}
-        for each in self.inputs:
-            if each.name in widths or not 0 <= each.start < each.stop <= self.dimensions:
+        for source in self.inputs:
+            if source.name in widths or not 0 <= source.start < source.stop <= self.dimensions:
                 raise InvalidConfig(
-                    f"input {each.name!r} is no stretch of {self.dimensions:,} features, or comes twice"
+                    f"input {source.name!r} is no slice of {self.dimensions:,} features, or is defined twice"
                 )
-            widths[each.name] = each.stop - each.start
+            widths[source.name] = source.stop - source.start
         read: set[str] = set()
         for node in self.nodes:
             if node.name in widths:
-                raise InvalidConfig(f"two parts of a tagger are called {node.name!r}")
+                raise InvalidConfig(f"two layers of a tagger have the name {node.name!r}")
             if unknown := [name for name in node.reads if name not in widths]:
-                raise InvalidConfig(f"{node.name!r} reads {', '.join(unknown)}: no input, and no part before it")
+                raise InvalidConfig(f"{node.name!r} reads {', '.join(unknown)}: neither an input nor an earlier layer")
             if node.layer.inputs != sum(widths[name] for name in node.reads):
                 given = sum(widths[name] for name in node.reads)
                 raise InvalidConfig(f"{node.name!r} reads {given:,} values a token, expected {node.layer.inputs:,}")
@@ -78,114 +93,125 @@ class Tagger:
         if unread := [node.name for node in self.nodes[:-1] if node.name not in read]:
             raise InvalidConfig(f"nothing reads {', '.join(unread)}")
         if not self.nodes or self.nodes[-1].layer.outputs != self.head.tags:
-            raise InvalidConfig(f"the last part of a tagger gives no {self.head.tags:,} scores a token")
+            raise InvalidConfig(f"the last layer of a tagger does not give {self.head.tags:,} scores a token")
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The parts that have weights, from below to above; the last one has what depends on the tags, and the head."""
+        """The parts with weights, from bottom to top; the last one has all that depends on the tags, and the head."""
         return tuple(dict.fromkeys(node.part for node in self.nodes if node.layer.shapes))
 
     def sharing(self, parts: Collection[str] | None = None) -> "Tagger":
-        """The same where platforms share these of ``splits`` and keep the others to themselves; None is all but the
-        last. Raises InvalidConfig for a part that it does not have, and where None leaves nothing to share."""
-        wanted = self.splits[:-1] if parts is None else tuple(parts)
-        if unknown := [part for part in wanted if part not in self.splits]:
+        """Return the tagger with these parts shared by clients, and all others private.
+
+        Args:
+            parts: Some of ``splits``; None is all but the last.
+
+        Raises:
+            InvalidConfig: If it has no such part, or with None nothing to share.
+        """
+        shared_parts = self.splits[:-1] if parts is None else tuple(parts)
+        if unknown := [part for part in shared_parts if part not in self.splits]:
             raise InvalidConfig(
                 f"shared={', '.join(unknown)!r}, expected some of {', '.join(self.splits)}: the parts of this tagger"
             )
-        nodes = tuple(replace(node, private=bool(node.layer.shapes) and node.part not in wanted) for node in self.nodes)
-        found = replace(self, nodes=nodes, head_private=self.splits[-1] not in wanted)
-        if parts is None and not found.shared.stop:
+        nodes = tuple(
+            replace(node, private=bool(node.layer.shapes) and node.part not in shared_parts) for node in self.nodes
+        )
+        tagger = replace(self, nodes=nodes, head_private=self.splits[-1] not in shared_parts)
+        if parts is None and not tagger.shared.stop:
             raise InvalidConfig(
-                f"this tagger has nothing that platforms could share: its only weights, “{self.nodes[-1].layer.title}”,"
-                " belong to their tags"
+                f"this tagger has nothing to share between clients: its only weights, “{self.nodes[-1].layer.title}”,"
+                " depend on their tags"
             )
-        return found
+        return tagger
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """Of the nodes, in their order."""
+        """The layers of the nodes, in their order."""
         return tuple(node.layer for node in self.nodes)
 
     @property
     def parts(self) -> tuple[Layer | Softmax | CRF, ...]:
-        """The layers and the head, in the order in which they are computed."""
+        """The layers and the head, in the order of computation."""
         return (*self.layers, self.head)
 
     @property
     def private(self) -> tuple[bool, ...]:
-        """Which of ``parts`` each client keeps for itself."""
+        """For each of ``parts``, whether it is private to each client."""
         return (*(node.private for node in self.nodes), self.head_private)
 
     @cached_property
     def slices(self) -> tuple[slice, ...]:
-        """Where the weights of each of ``parts`` stand in the flat vector: shared ones before private ones."""
+        """Slice of each of ``parts`` in the flat vector: shared weights before private ones."""
         sizes = [sum(map(math.prod, part.shapes.values())) for part in self.parts]
         order = sorted(range(len(sizes)), key=lambda number: self.private[number])
         ends = np.cumsum([0, *(sizes[number] for number in order)]).tolist()
-        found = dict(zip(order, (slice(start, end) for start, end in pairwise(ends)), strict=True))
-        return tuple(found[number] for number in range(len(sizes)))
+        by_part = dict(zip(order, (slice(start, end) for start, end in pairwise(ends)), strict=True))
+        return tuple(by_part[number] for number in range(len(sizes)))
 
     @property
     def size(self) -> int:
-        """Number of weights in all."""
+        """Number of all weights."""
         return int(max(stretch.stop for stretch in self.slices))
 
     @property
     def shared(self) -> slice:
-        """The weights of the shared parts."""
+        """Slice of the shared weights."""
         own = (stretch.stop for stretch, private in zip(self.slices, self.private, strict=True) if not private)
         return slice(0, max(own, default=0))
 
     @property
     def spells(self) -> bool:
-        """Whether any part reads the characters of words."""
+        """Whether any layer reads the characters of words."""
         return any(CHARACTERS in node.reads for node in self.nodes)
 
     @property
     def weighty(self) -> int:
-        """How many of ``parts`` have weights."""
+        """Number of ``parts`` with weights."""
         return sum(bool(part.shapes) for part in self.parts)
 
     @cached_property
     def titles(self) -> tuple[str, ...]:
-        """What each of ``parts`` is called, numbered where there are several of a kind."""
+        """Name of each of ``parts``, numbered where there are several of a kind."""
         names = [part.title for part in self.parts]
         return tuple(
-            f"{name} {names[: place + 1].count(name)}" if names.count(name) > 1 else name
-            for place, name in enumerate(names)
+            f"{name} {names[: index + 1].count(name)}" if names.count(name) > 1 else name
+            for index, name in enumerate(names)
         )
 
     @property
     def stretches(self) -> list[tuple[str, slice]]:
-        """Title and weights of each of ``parts`` that has some, as they follow each other in the flat vector."""
-        each = zip(self.titles, self.parts, self.slices, strict=True)
-        return sorted(((title, where) for title, part, where in each if part.shapes), key=lambda one: one[1].start)
+        """Title and slice of each of ``parts`` with weights, in the order of the flat vector."""
+        rows = zip(self.titles, self.parts, self.slices, strict=True)
+        return sorted(((title, where) for title, part, where in rows if part.shapes), key=lambda row: row[1].start)
 
     @cached_property
     def widths(self) -> dict[str, int]:
-        """Values a token of each input and of each node, by name."""
-        inputs = {FEATURES: self.dimensions, **{each.name: each.stop - each.start for each in self.inputs}}
+        """Values of a token in each input and node, by name."""
+        inputs = {FEATURES: self.dimensions, **{source.name: source.stop - source.start for source in self.inputs}}
         return inputs | {node.name: node.layer.outputs for node in self.nodes}
 
     def columns(self, name: str) -> slice:
-        """The columns of an input."""
-        return next((slice(each.start, each.stop) for each in self.inputs if each.name == name), slice(None))
+        """Return the columns of an input."""
+        return next((slice(part.start, part.stop) for part in self.inputs if part.name == name), slice(None))
 
     def views(self, flat: np.ndarray) -> tuple[dict[str, np.ndarray], ...]:
-        """The weights of each of ``parts`` by name and in their shapes, sharing memory with ``flat`` ([size])."""
-        found = []
+        """Return the weights of each of ``parts`` by name and in their shapes.
+
+        They share memory with ``flat`` ([size]).
+        """
+        result = []
         for part, stretch in zip(self.parts, self.slices, strict=True):
             views, start = {}, stretch.start
             for name, shape in part.shapes.items():
                 end = start + math.prod(shape)
                 views[name] = flat[start:end].reshape(shape)
                 start = end
-            found.append(views)
-        return tuple(found)
+            result.append(views)
+        return tuple(result)
 
     def initial_weights(self, random: np.random.Generator) -> np.ndarray:
-        """Fresh weights, float32 [size]."""
+        """Return new initial weights, float32 [size]."""
         flat = np.zeros(self.size, dtype=np.float32)
         for part, views in zip(self.parts, self.views(flat), strict=True):
             part.initialise(views, random)
@@ -193,7 +219,13 @@ class Tagger:
 
 
 def stack(dimensions: int, layers: Sequence[Layer], head: Softmax | CRF) -> Tagger:
-    """Layers one upon another, each taking what the one below gives; the lowest takes all features."""
+    """Stack layers, each reading the output of the one below; the lowest reads all features.
+
+    Args:
+        dimensions: Number of a token's features.
+        layers: The layers from bottom to top.
+        head: Turns scores into a loss.
+    """
     names = [str(number) for number in range(1, len(layers) + 1)]
     below = [FEATURES, *names]
     parts = [layer.part for layer in layers[:-1]] + ["scores"]

@@ -1,1 +1,1 @@
-"""Any text → the names that a trained tagger finds in it, and the text without them."""
+"""Tagging of any text with a trained NER tagger, and redaction of the entities."""

@@ -1,4 +1,4 @@
-"""Names that were found in a text, and which of those that are there were not. Light: pages import it."""
+"""Entities found in a text, and the entities that a tagger missed. Light to import, for pages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +7,14 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class Entity:
-    """A name in a text. start, end: in characters. score: the probability of exactly this name, 1 of one that is known
-    to be there."""
+    """An entity in a text.
+
+    Attributes:
+        start: First character.
+        end: Character after the last one.
+        type: Entity type.
+        score: Probability of exactly this entity; 1 for annotated ones.
+    """
 
     start: int
     end: int
@@ -18,8 +24,14 @@ class Entity:
 
 @dataclass(frozen=True)
 class Tagged:
-    """What one tagger says of one text. spans: start and end of each token, in characters. tags: BIO2, of each token;
-    confidence: the probability of each."""
+    """Output of one tagger for one text.
+
+    Attributes:
+        spans: Start and end of each token, in characters.
+        tags: BIO2 tag of each token.
+        confidence: Probability of each tag.
+        entities: The entities in order.
+    """
 
     spans: tuple[tuple[int, int], ...]
     tags: tuple[str, ...]
@@ -28,23 +40,28 @@ class Tagged:
 
     @cached_property
     def inside(self) -> dict[int, Entity]:
-        """The entity of each token that is in one."""
-        found, number = {}, 0
+        """The entity of each token within one, by token index."""
+        result, number = {}, 0
         for entity in self.entities:
             while self.spans[number][0] < entity.start:
                 number += 1
             while number < len(self.spans) and self.spans[number][1] <= entity.end:
-                found[number] = entity
+                result[number] = entity
                 number += 1
-        return found
+        return result
 
 
 def left(text: str, names: Sequence[Entity], found: Sequence[Entity]) -> list[Entity]:
-    """Those of the names of a text of which a letter or digit stays in it once what was found is taken out, of whatever
-    type that was taken to be."""
-    covered = {place for each in found for place in range(each.start, each.end)}
+    """Return the entities of which a letter or digit remains once the found entities are removed, of any type.
+
+    Args:
+        text: The text.
+        names: Entities that the text contains.
+        found: Entities that were found.
+    """
+    covered = {index for entity in found for index in range(entity.start, entity.end)}
     return [
         name
         for name in names
-        if any(place not in covered and text[place].isalnum() for place in range(name.start, name.end))
+        if any(index not in covered and text[index].isalnum() for index in range(name.start, name.end))
     ]

@@ -1,4 +1,4 @@
-"""Texts to try taggers on, whose names are known: ``examples.txt``. Light: pages import it."""
+"""Annotated example texts: ``examples.txt``. Light to import, for pages."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,13 @@ _NAME = re.compile(r"\[([A-Z]+) ([^\]]+)\]")
 
 @dataclass(frozen=True)
 class Example:
-    """A text. title: kind and subject, as in "Letter: To the landlord". names: those that are in it, in order."""
+    """An annotated text.
+
+    Attributes:
+        title: Kind and subject, as in "Letter: To the landlord".
+        text: The text.
+        names: Its entities, in order.
+    """
 
     title: str
     text: str
@@ -22,18 +28,18 @@ class Example:
 
 @lru_cache(maxsize=1)
 def examples() -> dict[str, Example]:
-    """All of them by title, in the order of the file."""
+    """Return all examples by title, in the order of the file."""
     _, *parts = re.split(r"^= (.+)\n", FILE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return {title: _read(title, marked.strip()) for title, marked in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def _read(title: str, marked: str) -> Example:
-    """The text without brackets, and what stood in them."""
+    """Return the text without brackets, and the entities in them."""
     names: list[Entity] = []
-    text, at = "", 0
-    for found in _NAME.finditer(marked):
-        text += marked[at : found.start()]
-        names.append(Entity(len(text), len(text) + len(found[2]), found[1]))
-        text += found[2]
-        at = found.end()
-    return Example(title, text + marked[at:], tuple(names))
+    text, position = "", 0
+    for match in _NAME.finditer(marked):
+        text += marked[position : match.start()]
+        names.append(Entity(len(text), len(text) + len(match[2]), match[1]))
+        text += match[2]
+        position = match.end()
+    return Example(title, text + marked[position:], tuple(names))

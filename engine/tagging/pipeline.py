@@ -1,7 +1,7 @@
-"""Texts → the entities that trained taggers find in them.
+"""Pipeline from texts to the entities that trained taggers find.
 
-Features are those of training (:mod:`engine.embeddings`), and so is what computes scores; several taggers with the same
-features share them. Tags are the likeliest well-formed ones, whether or not the run scored others.
+Features and back end are those of training (:mod:`engine.embeddings`); taggers with the same features share them. Tags
+are the most likely well-formed ones, even if the run was scored without this constraint.
 """
 
 import os
@@ -28,52 +28,76 @@ from engine.training.backends import backend_of
 from engine.training.batches import prediction_batches
 from engine.training.model import Model
 
-_TOGETHER = 30_000
+_CHUNK_TOKENS = 30_000
 """Tokens whose features are in memory at a time: 60 MB."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Sentences as a tagger reads them. split: sentences; table: features, each token's row."""
+    """Sentences with their features.
+
+    Attributes:
+        split: The sentences.
+        table: Features, one row for each token.
+    """
 
     split: EncodedSplit
     table: np.ndarray
 
 
 class TextTagger:
-    """Tags texts, one call after another; what takes seconds to load stays in memory. tell: is told what is going on,
-    in words."""
+    """Tags texts, call by call; slowly loaded parts stay in memory.
+
+    Args:
+        settings: Folders of this machine.
+        tell: Called with the current activity, in words.
+    """
 
     def __init__(self, settings: Settings, tell: Callable[[str], None] = lambda stage: None) -> None:
-        self.settings, self._tell = settings, tell
+        self.settings, self._on_progress = settings, tell
         self._vectors: dict[str, WordVectors] = {}
 
     def tag(self, texts: Sequence[str], models: Sequence[Model]) -> list[list[Tagged]]:
-        """What each model (outer) says of each text (inner). Raises VectorsMissing if what its features need is not
-        here, StoreError if they are not what it was trained with."""
+        """Tag texts with several models.
+
+        Args:
+            texts: The texts.
+            models: The taggers.
+
+        Returns:
+            The output of each model (outer) for each text (inner).
+
+        Raises:
+            VectorsMissing: If the features of a model are not installed.
+            StoreError: If they differ from those of its training.
+        """
         documents = [split(text) for text in texts]
         sentences = [sentence for document in documents for sentence in document.sentences]
         pieces: list[list[list[_Read]]] = []
-        for some in _together(sentences):
-            pieces.append(list(self._read(some, models)))
-        read = [[each for piece in pieces for each in piece[number]] for number in range(len(models))]
-        return [list(_by_document(documents, each)) for each in read]
+        for chunk in _chunks(sentences):
+            pieces.append(list(self._read(chunk, models)))
+        read = [[sentence for piece in pieces for sentence in piece[number]] for number in range(len(models))]
+        return [list(_by_document(documents, of_model)) for of_model in read]
 
     def _read(self, sentences: list[list[str]], models: Sequence[Model]) -> Iterator[list["_Read"]]:
-        known: dict[tuple[str, ...], Scored] = {}
+        encoded: dict[tuple[str, ...], Scored] = {}
         for model in models:
             config = model.config
             key = (config.features, config.embeddings, config.language_model)
-            if key not in known:
-                known[key] = self.encode(sentences, model)
-            yield read_off(model, known[key], self.settings.backend)
+            if key not in encoded:
+                encoded[key] = self.encode(sentences, model)
+            yield read_off(model, encoded[key], self.settings.backend)
 
     def encode(self, sentences: Sequence[Sequence[str]], model: Model) -> Scored:
-        """Sentences as a model reads them, and every other model with the same features. Raises VectorsMissing,
-        StoreError."""
+        """Return sentences with the features of a model, and of every other model with the same ones.
+
+        Raises:
+            VectorsMissing: If they are not installed.
+            StoreError: If they cannot be read.
+        """
         config = model.config
-        wait_for_parts(config, self.settings, self._tell)
-        compile_parts(self.settings, self._tell)
+        wait_for_parts(config, self.settings, self._on_progress)
+        compile_parts(self.settings, self._on_progress)
         package = find(config.embeddings)
         if package.label not in self._vectors:
             self._vectors[package.label] = WordVectors(package)
@@ -91,21 +115,28 @@ class TextTagger:
         return Scored(EncodedSplit(rows, tags, offsets, forms, spelt(distinct)), table)
 
     def _in_context(self, sentences: Sequence[Sequence[str]], model: Model, package: Path) -> np.ndarray:
-        def tell(share: float) -> None:
-            self._tell(f"reading the text with the language model: {share:.0%}")
+        def report(share: float) -> None:
+            self._on_progress(f"reading the text with the language model: {share:.0%}")
 
         own = own_in_context(model.config.language_model, self.settings)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         from engine.embeddings.contextual import features
 
-        found = with_projection(own, tell)
-        pair = (own.model, Path(found[-1])) if own else None
-        return features(model.config.features, package, sentences, tell, pair)
+        arguments = with_projection(own, report)
+        pair = (own.model, Path(arguments[-1])) if own else None
+        return features(model.config.features, package, sentences, report, pair)
 
 
 @dataclass(frozen=True)
 class _Read:
-    """One sentence: BIO2 tags and their confidence, entities as (type, first token, token after), their scores."""
+    """Output for one sentence.
+
+    Attributes:
+        tags: BIO2 tags.
+        confidence: Probability of each tag.
+        spans: Entities as (type, first token, token after the last).
+        scores: Probability of each entity.
+    """
 
     tags: list[str]
     confidence: list[float]
@@ -114,12 +145,20 @@ class _Read:
 
 
 def read_off(model: Model, scored: Scored, backend: str) -> list[_Read]:
-    """What a model says of sentences whose features are there. Raises StoreError if they are not those that it was
-    trained with."""
+    """Decode sentences whose features are computed.
+
+    Args:
+        model: The tagger.
+        scored: The sentences.
+        backend: As in :class:`engine.settings.Settings`.
+
+    Raises:
+        StoreError: If the features differ from those of the training.
+    """
     if scored.table.shape[1] != model.dimensions:
         raise StoreError(
-            f"The tagger of run {model.run_id} reads {model.dimensions:,} features of a token; here are "
-            f"{scored.table.shape[1]:,}."
+            f"The tagger of run {model.run_id} reads {model.dimensions:,} features of a token, but the installed "
+            f"ones have {scored.table.shape[1]:,}."
         )
     computed = backend_of(model.tagger, model.config.training.loss, backend)
     scores = np.zeros((len(scored.split.rows), len(model.tags)), np.float32)
@@ -129,23 +168,25 @@ def read_off(model: Model, scored: Scored, backend: str) -> list[_Read]:
     lengths = scored.split.lengths
     best = Decoder(model.tags, well_formed=True).best(scores, lengths, transitions)
     tags = tag_sequences(scored.split, best, model.names)
-    spans = [list(entities(each)) for each in tags]
+    spans = [list(entities(sequence)) for sequence in tags]
     first = scored.split.offsets[:-1]
-    every = np.array([(at + s, at + e - 1) for at, each in zip(first, spans, strict=True) for _, s, e in each])
-    sure, probable = confidences(chain(model.tags, transitions), scores, lengths, best, every.reshape(-1, 2))
-    by_token, by_name = iter(sure.tolist()), iter(probable.tolist())
+    all_spans = np.array([(at + s, at + e - 1) for at, found in zip(first, spans, strict=True) for _, s, e in found])
+    token_scores, entity_scores = confidences(
+        chain(model.tags, transitions), scores, lengths, best, all_spans.reshape(-1, 2)
+    )
+    by_token, by_name = iter(token_scores.tolist()), iter(entity_scores.tolist())
     return [
-        _Read(each, [next(by_token) for _ in each], names, [next(by_name) for _ in names])
-        for each, names in zip(tags, spans, strict=True)
+        _Read(sequence, [next(by_token) for _ in sequence], names, [next(by_name) for _ in names])
+        for sequence, names in zip(tags, spans, strict=True)
     ]
 
 
-def _together(sentences: list[list[str]]) -> Iterator[list[list[str]]]:
-    """The sentences in stretches of so many tokens."""
+def _chunks(sentences: list[list[str]]) -> Iterator[list[list[str]]]:
+    """Yield the sentences in chunks of at most ``_CHUNK_TOKENS`` tokens."""
     piece: list[list[str]] = []
     size = 0
     for sentence in sentences:
-        if piece and size + len(sentence) > _TOGETHER:
+        if piece and size + len(sentence) > _CHUNK_TOKENS:
             yield piece
             piece, size = [], 0
         piece.append(sentence)
@@ -155,17 +196,17 @@ def _together(sentences: list[list[str]]) -> Iterator[list[list[str]]]:
 
 
 def _by_document(documents: Sequence[Tokens], read: Sequence[_Read]) -> Iterator[Tagged]:
-    every = iter(read)
+    remaining = iter(read)
     for document in documents:
-        own = [next(every) for _ in document.sentences]
-        places = document.spans
+        sentences = [next(remaining) for _ in document.sentences]
+        token_spans = document.spans
         yield Tagged(
             spans=document.spans,
-            tags=tuple(tag for each in own for tag in each.tags),
-            confidence=tuple(share for each in own for share in each.confidence),
+            tags=tuple(tag for sentence in sentences for tag in sentence.tags),
+            confidence=tuple(share for sentence in sentences for share in sentence.confidence),
             entities=tuple(
-                Entity(places[first + start][0], places[first + end - 1][1], kind, score)
-                for first, each in zip(document.offsets, own, strict=False)
-                for (kind, start, end), score in zip(each.spans, each.scores, strict=True)
+                Entity(token_spans[first + start][0], token_spans[first + end - 1][1], kind, score)
+                for first, sentence in zip(document.offsets, sentences, strict=False)
+                for (kind, start, end), score in zip(sentence.spans, sentence.scores, strict=True)
             ),
         )

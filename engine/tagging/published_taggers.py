@@ -1,9 +1,8 @@
-"""The published taggers: those of good practice at each ε, and that of the first paper's setting. Light: pages import
-it.
+"""The published taggers: the recommended settings at each ε, and the paper settings. Light to import, for pages.
 
-Each is the tagger of a published run on CoNLL-2003. That corpus stays where it is: a tagger has weights alone, and
-those of a private run are what ε is about. The runs have seeded noise, though, so that everybody can repeat them:
-whoever knows the seed can take the noise out again.
+Each is the tagger of a published run on CoNLL-2003. The corpus itself is not published: a tagger consists only of
+weights, and ε bounds what those of a private run reveal. However, these runs have seeded noise, so that users can
+reproduce them. Anyone who knows the seed can subtract the noise.
 """
 
 import math
@@ -16,33 +15,38 @@ from engine.experiments.papers import jana_biemann_2021
 
 CORPUS = jana_biemann_2021.CORPUS
 PAPER = "0.76"
-DEMONSTRATION = "Demonstration: its noise comes from a published seed, so this ε protects nobody in CoNLL-2003."
-NO_PRIVACY = "Trained without noise: nothing protects the people in CoNLL-2003."
+DEMONSTRATION = "Demonstration only: the noise seed is public, so this ε does not protect the people in CoNLL-2003."
+NO_PRIVACY = "Trained without noise: the people in CoNLL-2003 are not protected."
 
 
 def published() -> dict[str, SimulationConfig]:
-    """The run of each by the ε that it is asked for by: "inf", "8", "3", "1", and "0.76", the paper's."""
+    """Return the runs by the ε that selects them: "inf", "8", "3", "1", and "0.76", the paper's."""
     sentences = NAMED[CORPUS].train_sentences
     last = len(recommended_settings.RUNGS) - 1
-    wanted = {f"{epsilon:g}": epsilon for epsilon in sorted(recommended_settings.EPSILONS, reverse=True)}
-    found = {
-        name: recommended_settings.recommended_settings(CORPUS, sentences, epsilon) for name, epsilon in wanted.items()
+    epsilons = {f"{epsilon:g}": epsilon for epsilon in sorted(recommended_settings.EPSILONS, reverse=True)}
+    runs = {
+        name: recommended_settings.recommended_settings(CORPUS, sentences, epsilon)
+        for name, epsilon in epsilons.items()
     }
     return (
         {"inf": recommended_settings.recipe_step(last, CORPUS, sentences, None)}
-        | found
+        | runs
         | {PAPER: SimulationConfig(corpus=CORPUS)}
     )
 
 
 def asked_for(epsilon: str) -> SimulationConfig:
-    """The run of a published tagger. Raises InvalidConfig."""
-    known = published()
-    if epsilon not in known:
-        raise InvalidConfig(f"epsilon={epsilon!r}, expected one of {', '.join(known)}")
-    return known[epsilon]
+    """Return the run of a published tagger.
+
+    Raises:
+        InvalidConfig: If there is none with this ε.
+    """
+    runs = published()
+    if epsilon not in runs:
+        raise InvalidConfig(f"epsilon={epsilon!r}, expected one of {', '.join(runs)}")
+    return runs[epsilon]
 
 
 def warning(epsilon: float) -> str:
-    """What must be known of a published tagger whose run says this ε."""
+    """Return the privacy warning of a published tagger whose run reports this ε."""
     return DEMONSTRATION if math.isfinite(epsilon) else NO_PRIVACY

@@ -1,6 +1,6 @@
-"""A text without the names that were found in it: each becomes its type, a pseudonym or a mask.
+"""Redaction of entities in a text: each is replaced by its type, a pseudonym or a mask.
 
-Only what was found is taken out: a name that a tagger misses stays in the text.
+Only found entities are removed: an entity that a tagger misses stays in the text.
 """
 
 import hashlib
@@ -19,7 +19,14 @@ _TRIES = 100
 
 @dataclass(frozen=True)
 class Replaced:
-    """A name that was taken out: ``entity`` of the text, and where what stands in its place does in the new text."""
+    """A replaced entity.
+
+    Attributes:
+        entity: The entity in the original text.
+        start: First character of its replacement in the new text.
+        end: Character after its replacement in the new text.
+        replacement: The new words.
+    """
 
     entity: Entity
     start: int
@@ -29,63 +36,72 @@ class Replaced:
 
 @dataclass(frozen=True)
 class Redacted:
-    """A text without its names."""
+    """A text without its entities."""
 
     text: str
     replaced: tuple[Replaced, ...]
 
     @property
     def fields(self) -> dict[str, Any]:
-        """For other programs: the new text, and each name's place in both texts. The name itself is not there."""
+        """Plain values for other programs: the new text, and each entity's position in both texts without its words."""
         return {
             "text": self.text,
             "entities": [
                 {
-                    "start": each.entity.start,
-                    "end": each.entity.end,
-                    "new_start": each.start,
-                    "new_end": each.end,
-                    "type": each.entity.type,
-                    "score": round(each.entity.score, 4),
-                    "replacement": each.replacement,
+                    "start": item.entity.start,
+                    "end": item.entity.end,
+                    "new_start": item.start,
+                    "new_end": item.end,
+                    "type": item.entity.type,
+                    "score": round(item.entity.score, 4),
+                    "replacement": item.replacement,
                 }
-                for each in self.replaced
+                for item in self.replaced
             ],
         }
 
 
 def redact(text: str, entities: Sequence[Entity], replace: str) -> Redacted:
-    """Put something else in the place of each entity; they are in order and do not overlap.
+    """Replace each entity.
 
-    replace: "type" gives ``[PER]``; "mask" as many :data:`MASK` as the name has characters; "pseudonym" an invented
-    name, the same one wherever the same name of the same type comes, in capitals where that is. Raises InvalidConfig.
+    Args:
+        text: The text.
+        entities: Entities in order, without overlap.
+        replace: "type" gives ``[PER]``; "mask" as many :data:`MASK` as the entity has characters; "pseudonym" an
+            invented name. Equal entities of one type get equal pseudonyms, in capitals where they are.
+
+    Raises:
+        InvalidConfig: If ``replace`` is another value.
     """
     if replace not in REPLACEMENTS:
         raise InvalidConfig(f"replace={replace!r}, expected one of {', '.join(REPLACEMENTS)}")
-    put = _put_in_place(text, replace)
+    put = _replacer(text, replace)
     parts: list[str] = []
-    found: list[Replaced] = []
-    size = at = 0
+    replaced: list[Replaced] = []
+    size = position = 0
     for entity in entities:
-        kept, new = text[at : entity.start], put(entity.type, text[entity.start : entity.end])
+        kept, new = text[position : entity.start], put(entity.type, text[entity.start : entity.end])
         start = size + len(kept)
-        found.append(Replaced(entity, start, start + len(new), new))
+        replaced.append(Replaced(entity, start, start + len(new), new))
         parts += [kept, new]
-        size, at = start + len(new), entity.end
-    return Redacted("".join([*parts, text[at:]]), tuple(found))
+        size, position = start + len(new), entity.end
+    return Redacted("".join([*parts, text[position:]]), tuple(replaced))
 
 
-def _put_in_place(text: str, replace: str) -> Callable[[str, str], str]:
-    """Type and name → what stands there then."""
+def _replacer(text: str, replace: str) -> Callable[[str, str], str]:
+    """Return a function from entity type and words to their replacement."""
     if replace == "type":
         return lambda kind, name: f"[{kind}]"
     return Pseudonyms(text) if replace == "pseudonym" else lambda kind, name: MASK * len(name)
 
 
 class Pseudonyms:
-    """Invented names for those of one text, by Faker. They are drawn from the text, so that the same text gives the
-    same ones; none stands in the text, and no two names have the same. Who was called by first and last name keeps the
-    last one of the pseudonym where only that of the name comes, and the first one likewise."""
+    """Invented names for the entities of one text, by Faker.
+
+    They are drawn from the text, so that the same text gives the same ones. None occurs in the text, and no two
+    entities have the same one. A person's last name alone gets the last name of the person's pseudonym, and the first
+    name likewise.
+    """
 
     def __init__(self, text: str) -> None:
         from faker import Faker
@@ -93,29 +109,29 @@ class Pseudonyms:
         self._text = _key(text)
         self._fake = Faker("en_US")
         self._fake.seed_instance(int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8]))
-        self._known: dict[tuple[str, str], str] = {}
-        self._given: set[str] = set()
+        self._pseudonyms: dict[tuple[str, str], str] = {}
+        self._used: set[str] = set()
 
     def __call__(self, kind: str, name: str) -> str:
-        """The pseudonym of a name."""
+        """Return the pseudonym of an entity."""
         key = (kind, _key(name))
-        if key not in self._known:
-            self._known[key] = self._drawn(kind, name)
+        if key not in self._pseudonyms:
+            self._pseudonyms[key] = self._drawn(kind, name)
             if kind == "PER" and len(words := name.split()) > 1:
-                first, last = self._known[key].split()
-                self._known.setdefault((kind, _key(words[0])), first)
-                self._known.setdefault((kind, _key(words[-1])), last)
-        return _in_case_of(name, self._known[key])
+                first, last = self._pseudonyms[key].split()
+                self._pseudonyms.setdefault((kind, _key(words[0])), first)
+                self._pseudonyms.setdefault((kind, _key(words[-1])), last)
+        return _in_case_of(name, self._pseudonyms[key])
 
     def _drawn(self, kind: str, name: str) -> str:
         for _ in range(_TRIES):
-            found = self._invented(kind, single=len(name.split()) == 1)
-            if _key(found) not in self._text and found not in self._given:
+            candidate = self._invented(kind, single=len(name.split()) == 1)
+            if _key(candidate) not in self._text and candidate not in self._used:
                 break
         else:
-            found = f"{kind.title()} {len(self._given) + 1}"
-        self._given.add(found)
-        return found
+            candidate = f"{kind.title()} {len(self._used) + 1}"
+        self._used.add(candidate)
+        return candidate
 
     def _invented(self, kind: str, *, single: bool) -> str:
         fake = self._fake
@@ -129,7 +145,7 @@ class Pseudonyms:
 
 
 def _key(name: str) -> str:
-    """A name however it is spaced and whatever its case is."""
+    """Return a name in lower case with single spaces, for comparison."""
     return re.sub(r"\s+", " ", name).casefold()
 
 

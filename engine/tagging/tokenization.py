@@ -1,9 +1,9 @@
-"""Text → sentences and tokens, each with its place in the text.
+"""Tokenisation of a text into sentences and tokens with their positions.
 
-spaCy's rules for English, without any model, but for one: words with a hyphen stay whole, as they are in the corpora
-that taggers learn from. What the rules cannot read is read as U+FFFD, character by character, so that
-places stay what they are. Their time grows with the square of the length of a stretch without spaces, and memory with a
-sentence's, so both are cut: a page of brackets would take minutes.
+These are spaCy's rules for English without a model, with one change: words with a hyphen stay whole, as in the training
+corpora. Characters that the rules cannot read are replaced by U+FFFD one by one, so that positions stay valid. The
+rules' time grows with the square of the length of a run without spaces, and memory with that of a sentence. Both are
+therefore limited: a page of brackets would take minutes.
 """
 
 import re
@@ -13,15 +13,20 @@ from itertools import pairwise
 from typing import Any
 
 LONGEST_WORD, LONGEST_SENTENCE = 200, 256
-"""Characters of a stretch without spaces and tokens of a sentence that are read together; the rest begins anew."""
+"""Limits of a run without spaces, in characters, and of a sentence, in tokens; longer ones are split."""
 _UNREADABLE = re.compile("[\x00\ud800-\udfff]")
 _TOO_LONG = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """A text and what it is made of. spans: where each token starts and ends, in characters; tokens do not overlap, and
-    nothing but white space lies between them. offsets: the first token of each sentence, and the end."""
+    """A text with its tokens.
+
+    Attributes:
+        text: The text.
+        spans: Start and end of each token, in characters. Tokens do not overlap, and only white space separates them.
+        offsets: The first token of each sentence, and the end.
+    """
 
     text: str
     spans: tuple[tuple[int, int], ...]
@@ -35,34 +40,32 @@ class Tokens:
 
 
 def readable(text: str) -> str:
-    """The text without NUL and halves of characters, as long as it was."""
+    """Return the text, of the same length, with NUL and unpaired surrogates replaced."""
     return _UNREADABLE.sub("\ufffd", text)
 
 
 def split(text: str) -> Tokens:
-    """The sentences and tokens of a text; a blank line ends a sentence too."""
+    """Split a text into sentences and tokens; a blank line also ends a sentence."""
     spans: list[tuple[int, int]] = []
     offsets: list[int] = []
-    begins = True
+    new_sentence = True
     clean = readable(text)
     for start, end in pairwise(_cuts(clean)):
         for token in _english()(clean[start:end]):
             if token.is_space:
-                begins = begins or token.text.count("\n") > 1
+                new_sentence = new_sentence or token.text.count("\n") > 1
                 continue
-            begins = begins or (bool(token.is_sent_start) and token.i > 0)
-            if begins or len(spans) - offsets[-1] == LONGEST_SENTENCE:
+            new_sentence = new_sentence or (bool(token.is_sent_start) and token.i > 0)
+            if new_sentence or len(spans) - offsets[-1] == LONGEST_SENTENCE:
                 offsets.append(len(spans))
-                begins = False
+                new_sentence = False
             spans.append((start + token.idx, start + token.idx + len(token)))
     return Tokens(text, tuple(spans), (*offsets, len(spans)))
 
 
 def _cuts(text: str) -> list[int]:
-    """Where the text is cut before spaCy reads it: nowhere but in what is too long."""
-    inside = (
-        place for found in _TOO_LONG.finditer(text) for place in range(found.start(), found.end(), LONGEST_WORD)[1:]
-    )
+    """Return where the text is cut before spaCy reads it: only within runs that are too long."""
+    inside = (cut for match in _TOO_LONG.finditer(text) for cut in range(match.start(), match.end(), LONGEST_WORD)[1:])
     return [0, *inside, len(text)]
 
 
@@ -75,7 +78,7 @@ def _english() -> Any:
     language: Any = spacy.blank("en")
     language.add_pipe("sentencizer")
     rules = [rule for rule in language.Defaults.infixes or [] if f"(?:{HYPHENS})" not in rule]
-    dashes = "|".join(each for each in HYPHENS.split("|") if each != "-")
+    dashes = "|".join(dash for dash in HYPHENS.split("|") if dash != "-")
     language.tokenizer.infix_finditer = compile_infix_regex(
         [*rules, rf"(?<=[{ALPHA}0-9])(?:{dashes})(?=[{ALPHA}])"]
     ).finditer

@@ -39,7 +39,7 @@ def test_it_is_as_wide_as_the_bootstrap_over_sentences(number, skill):
 
 @pytest.mark.parametrize("number", [20, 60, 300])
 @pytest.mark.parametrize("skill", [0.3, 0.8, 0.97])
-def test_it_holds_the_truth_as_often_as_it_says(number, skill):
+def test_interval_has_nominal_coverage(number, skill):
     rng = np.random.default_rng(11)
     every = sentences(rng, 400_000, skill).sum(axis=0)
     truth = 2 * every[0] / every[1]
@@ -73,7 +73,7 @@ def test_the_sums_are_those_of_each_sentence():
     assert EntityScores.from_dict(scores.to_dict()).sentences == scores.sentences
 
 
-def test_names_that_are_wrong_together_count_as_few():
+def test_correlated_errors_reduce_the_effective_number():
     """100 sentences, either all ten names right or all ten missed: as much as 100 names, not as 1,000."""
     sure = np.array([[10, 20]] * 50 + [[0, 10]] * 50)
     together = interval_of(sure)

@@ -142,7 +142,7 @@ class TestTagSchemes:
         [
             ("bio2,bioes", "btc", "scheme='bio2,bioes', expected one for the one corpus"),
             ("bio2,bio2", "btc", "scheme='bio2,bio2', expected one for the one corpus"),
-            ("bio2,bio2,bio2", TWO, "scheme='bio2,bio2,bio2', expected one, or 2: one for each platform"),
+            ("bio2,bio2,bio2", TWO, "scheme='bio2,bio2,bio2', expected one, or 2: one for each client"),
         ],
     )
     def test_as_many_as_there_are_platforms(self, scheme, corpus, words):

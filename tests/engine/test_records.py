@@ -36,7 +36,7 @@ def test_no_privacy_is_null_in_json():
     assert PrivacySpent.from_dict(json.loads(json.dumps(spent.to_dict()))) == spent
 
 
-def test_old_records_of_shuffled_batches_have_the_figure_that_holds_in_front():
+def test_old_shuffled_records_report_unamplified_epsilon():
     """Until engine version 5 the headline was the amplified one, and the other stood beside it. Nobody's old record
     promises more than today's does."""
     old = PrivacySpent(epsilon=0.7, delta=1e-5, rdp_epsilon=1.0, assumptions=("a",)).to_dict()
@@ -72,7 +72,7 @@ def test_old_noise_checks_can_be_read_and_new_ones_survive_json():
     assert (read.layers, read.looks) == ((), 0)
 
 
-def test_a_check_that_measured_nothing_is_not_passed():
+def test_noise_check_without_noise_std_is_not_passed():
     assert check().passed
     assert not check(noise_std=None).passed
     assert not check(noise_std=None).failed

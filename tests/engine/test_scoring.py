@@ -188,7 +188,7 @@ def test_no_sentences_and_no_entities_are_zero():
         ([["PER"]], [["O"]], "gold sentence 1 has the tag 'PER'"),
     ],
 )
-def test_sides_that_do_not_fit_are_named(gold, predicted, words):
+def test_mismatched_sides_raise_invalid_config(gold, predicted, words):
     with pytest.raises(InvalidConfig, match=words):
         score(gold, predicted)
 

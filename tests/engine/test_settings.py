@@ -10,7 +10,7 @@ from engine.settings import Settings
     ("text", "found"),
     [(None, None), ("", None), ("8600", (None, 8600)), ("192.168.1.5:8600", ("192.168.1.5", 8600))],
 )
-def test_nothing_listens_unless_it_is_asked_for(monkeypatch, text, found):
+def test_poll_is_off_by_default(monkeypatch, text, found):
     monkeypatch.delenv("EPSILON_POLL", raising=False)
     if text is not None:
         monkeypatch.setenv("EPSILON_POLL", text)
@@ -20,14 +20,14 @@ def test_nothing_listens_unless_it_is_asked_for(monkeypatch, text, found):
 @pytest.mark.parametrize(
     "text", ["yes", "80", "70000", "٨٦٠٠", "8600:", "0.0.0.0:8600", "8.8.8.8:8600", "here:8600", "::1:8600"]
 )
-def test_a_place_for_the_poll_that_is_none_is_named(monkeypatch, text):
+def test_invalid_poll_address_is_refused(monkeypatch, text):
     monkeypatch.setenv("EPSILON_POLL", text)
     with pytest.raises(InvalidConfig, match="EPSILON_POLL="):
         Settings.from_environment()
 
 
 @pytest.mark.parametrize("text", ["tcp://10.0.0.1:8786", "http://here:1", "ws://10.0.0.1:8786"])
-def test_a_scheduler_that_anybody_could_reach_is_refused(monkeypatch, text):
+def test_scheduler_without_tls_is_refused(monkeypatch, text):
     monkeypatch.setenv("EPSILON_CLUSTER_KEY", "key.pem")
     monkeypatch.setenv("EPSILON_SCHEDULER", text)
     with pytest.raises(InvalidConfig, match=f"EPSILON_SCHEDULER={text}, expected tls://"):

@@ -162,7 +162,7 @@ class TestPlatformsThatAreNotHere:
         assert "At ε = 1.5 (δ = 1e-5) this tagger finds 67 % of the names" in said
         assert "As published, ε is **1.5**" in said
         told = texts(test.info)
-        assert "corpus='ade' is not here yet: fetch it first (python -m engine fetch ade)" in told
+        assert "corpus='ade' is not available yet: download it first (python -m engine fetch ade)" in told
         assert "the published run, taken at its word" in told
         assert "nothing new can be run" in told
         table = next(frame.value for frame in test.dataframe if "loss" in frame.value.columns)
@@ -186,7 +186,7 @@ class TestPlatformsThatAreNotHere:
         test = opened()
         (said,) = texts(test.error).splitlines()
         for name in ("ade", "psytar", "bc5cdr"):
-            assert f"corpus='{name}' is not here yet: fetch it first (python -m engine fetch {name})" in said
+            assert f"corpus='{name}' is not available yet: download it first (python -m engine fetch {name})" in said
         button = next(button for button in test.button if button.label.startswith("Fetch"))
         assert button.label.startswith("Fetch ADE")
         assert button.label.endswith("(5.3 MB)")
@@ -333,7 +333,7 @@ def test_a_chain_may_be_chosen(page):
     chain = published_run(SimulationConfig(tagger=TaggerConfig(name="bilstm-crf")))
     test = page(tagger="bilstm-crf")
     assert f"this tagger finds {100 * chain.final.test.recall:.0f} % of the names" in texts(test.markdown)
-    assert "a chain (CRF) judges a sentence" in texts(test.caption)
+    assert "a CRF scores a sentence" in texts(test.caption)
     assert test.session_state.tagger == "bilstm-crf"
 
 
@@ -393,7 +393,7 @@ class TestWhatPlatformsShare:
         test.selectbox(key="shared").set_value("characters,convolution,lstm,scores").run()
         assert not test.error
         test.selectbox(key="scheme").set_value("bio2,bioes").run()
-        assert "scheme='bio2,bioes', expected one for all platforms" in texts(test.error)
+        assert "scheme='bio2,bioes', expected one for all clients" in texts(test.error)
         test.selectbox(key="corpus").select("synthetic").run()
         assert not test.exception
         assert test.selectbox(key="scheme").options == ["BIO2", "BIOES"]

@@ -124,7 +124,7 @@ def test_an_example_is_shown_at_every_epsilon_with_what_stays(page, told):
         assert f"<h4>{html.escape(title)}</h4>" in found
     staying = len(FIRST.names) - len(FIRST.names) // 2
     assert found.count(f"{staying} stay in the text ({100 * staying / len(FIRST.names):.0f}\u00a0%)") == 5
-    assert found.count("protects nobody in CoNLL-2003") == 4
+    assert found.count("this ε does not protect the people in CoNLL-2003") == 4
     assert found.count("Trained without noise") == 1
     assert found.count("test part it finds, exactly: LOC") == 5
     assert f"Of {len(FIRST.names)} names, so many stay in the text: {staying} at ε = ∞" in said(page.markdown)

@@ -1,4 +1,4 @@
-"""Column files: every scheme and layout that is read, every file that is refused."""
+"""Column files: supported schemes and layouts, and refused files."""
 
 import pytest
 from hypothesis import given
@@ -91,7 +91,7 @@ def test_a_no_break_space_belongs_to_its_token():
         ("".join(f"w B-T{i}\n" for i in range(300)).encode(), "300 entity types"),
     ],
 )
-def test_what_cannot_be_read_is_refused_in_one_sentence(data, words):
+def test_malformed_file_raises_corpus_error(data, words):
     with pytest.raises(CorpusError, match=r"notes\.txt") as refusal:
         conll.read(data, "notes.txt")
     assert words in str(refusal.value)
@@ -99,21 +99,21 @@ def test_what_cannot_be_read_is_refused_in_one_sentence(data, words):
     assert len(str(refusal.value)) < 300
 
 
-def test_what_is_larger_than_any_file_is_refused(monkeypatch):
+def test_file_above_size_limit_is_refused(monkeypatch):
     monkeypatch.setattr(text_decoding, "LARGEST_FILE", 1_000)
     with pytest.raises(CorpusError, match=r"1,001 bytes.*at most 1,000\b"):
         conll.read(b"a" * 1_001, "file")
 
 
-def test_lines_are_the_same_however_many_are_cut_at_once(monkeypatch):
+def test_decode_lines_is_independent_of_chunk_size(monkeypatch):
     data = b"a\n\nlonger than a few characters\r\nb\rc\n\n"
     expected = ["a", "", "longer than a few characters", "b", "c", "", ""]
     for number in (1, 2, 7, 1_000):
-        monkeypatch.setattr(text_decoding, "_AT_ONCE", number)
+        monkeypatch.setattr(text_decoding, "_CHUNK_SIZE", number)
         assert list(text_decoding.decode_lines(data, "file")) == expected
 
 
-def test_a_long_line_is_found_wherever_it_stands(monkeypatch):
+def test_long_line_is_refused_at_any_position(monkeypatch):
     monkeypatch.setattr(text_decoding, "MAX_LINE", 10)
     for lines in (["x" * 10] * 5, ["a", "x" * 9, "", "x" * 10, "b"]):
         assert text_decoding.decode_text("\n".join(lines).encode(), "file") == "\n".join(lines)
@@ -124,7 +124,7 @@ def test_a_long_line_is_found_wherever_it_stands(monkeypatch):
             text_decoding.decode_text("\n".join(lines).encode(), "file")
 
 
-def test_each_word_and_each_tag_is_in_memory_once():
+def test_tokens_and_tags_are_interned():
     found = conll.read(column_file(["B-X", "I-X", "O"], copies=3), "file")
     for some in ([sentence.tokens for sentence in found], [sentence.tags for sentence in found]):
         every = [each for row in some for each in row]
@@ -163,7 +163,7 @@ def written(blocks: list[tuple[str, int]], scheme: str) -> list[str]:
 
 
 @given(entities)
-def test_all_schemes_say_the_same(blocks):
+def test_all_schemes_convert_to_equal_bio2(blocks):
     expected = written(blocks, "BIO2")
     for scheme in ("IOB1", "BIO2", "BIOES"):
         assert conll.to_bio2(written(blocks, scheme)) == expected

@@ -1,4 +1,4 @@
-"""Named corpora, paths, uploads: what is found, how it is split, what is refused."""
+"""Named corpora, paths and uploads: location, splits, refused files."""
 
 import functools
 import os
@@ -79,19 +79,19 @@ def test_every_named_corpus_agrees_with_its_catalogue_row(data_dir, settings, lo
         assert info.available
 
 
-def test_a_named_corpus_that_was_changed_is_refused(data_dir, settings):
+def test_named_corpus_with_wrong_checksum_is_refused(data_dir, settings):
     original = (data_dir / "wikigold" / "wikigold.conll.txt").read_bytes()
     folder = settings.home / "corpora" / "wikigold"
     folder.mkdir(parents=True)
     (folder / "wikigold.conll.txt").write_bytes(original.replace(b"I-PER", b"I-LOC", 1))
-    with pytest.raises(CorpusError, match=r"not the file.*\bwikigold\b"):
+    with pytest.raises(CorpusError, match=r"not the expected file.*\bwikigold\b"):
         corpus.resolve("wikigold", settings).load()
 
 
-def test_what_is_not_here_says_how_to_get_it(settings):
+def test_missing_corpus_message_says_how_to_get_it(settings):
     with pytest.raises(CorpusError, match="python -m engine fetch wnut17"):
         corpus.resolve("wnut17", settings).load()
-    with pytest.raises(CorpusError, match="licence forbids fetching"):
+    with pytest.raises(CorpusError, match="licence forbids an automatic download"):
         corpus.resolve("conll2003", settings).load()
     with pytest.raises(CorpusError, match="corpus='nowhere' is neither"):
         corpus.resolve("nowhere", settings).load()
@@ -154,7 +154,7 @@ class TestUploads:
         assert len(corpus.resolve(name, settings).load().train) == 16
         assert [info.name for info in corpus.catalogue(settings) if info.where == "your files"] == [name]
 
-    def test_the_same_again_keeps_its_name_and_other_content_gets_a_number(self, settings):
+    def test_upload_is_idempotent_and_other_content_gets_a_number(self, settings):
         names = [corpus.add_upload("a.txt", sentences(count), settings) for count in (20, 20, 30, 30)]
         assert names == ["my-a", "my-a", "my-a-2", "my-a-2"]
 
@@ -166,16 +166,16 @@ class TestUploads:
         inside = [path for path in settings.home.parent.rglob("*") if path.is_file()]
         assert [path.parent for path in inside] == [settings.home / "corpora"]
 
-    def test_what_cannot_be_read_is_not_kept(self, settings):
+    def test_unreadable_upload_is_not_saved(self, settings):
         for data in (b"", b"\x80\x00", b"a O\n" * 20, sentences(3)):
             with pytest.raises(CorpusError, match=r"bad\.conll"):
                 corpus.add_upload("bad.conll", data, settings)
         assert not list(settings.home.rglob("*.conll"))
 
-    def test_a_place_that_cannot_be_written_is_said(self, settings):
+    def test_unwritable_folder_raises_store_error(self, settings):
         settings.home.mkdir()
         (settings.home / "corpora").write_text("in the way")
-        with pytest.raises(StoreError, match=r"a\.conll cannot be kept"):
+        with pytest.raises(StoreError, match=r"a\.conll cannot be saved"):
             corpus.add_upload("a.conll", sentences(20), settings)
 
     def test_a_link_out_of_the_folder_is_not_listed(self, settings, tmp_path):

@@ -1,4 +1,4 @@
-"""Downloads, from a server on this machine that also misbehaves."""
+"""Downloads from a local server that also misbehaves."""
 
 import hashlib
 import threading
@@ -71,13 +71,13 @@ def test_a_fetched_corpus_is_kept_and_not_fetched_twice(server, settings):
     ("kind", "words"),
     [("wrong", "wrong SHA-256"), ("cut", "cut"), ("missing", "404"), ("endless", "longer than")],
 )
-def test_what_does_not_arrive_as_promised_is_not_kept(server, settings, kind, words):
+def test_download_with_wrong_content_is_discarded(server, settings, kind, words):
     with pytest.raises(CorpusError, match=words):
         fetch_entry(entry_at(server, kind), settings)
     assert [path for path in settings.home.rglob("*") if path.is_file()] == []
 
 
-def test_no_server_is_said(server, settings):
+def test_connection_failure_raises_corpus_error(server, settings):
     entry = entry_at(server, "good")
     server.shutdown()
     server.server_close()
@@ -85,7 +85,7 @@ def test_no_server_is_said(server, settings):
         fetch_entry(entry, settings)
 
 
-def test_what_may_not_be_fetched_is_refused_with_the_way_to_get_it(settings):
+def test_restricted_corpus_is_not_downloaded(settings):
     with pytest.raises(CorpusError, match="licence forbids"):
         corpus.fetch("conll2003", settings)
     with pytest.raises(CorpusError, match="wnut17, btc, wikigold"):

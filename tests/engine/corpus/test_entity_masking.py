@@ -1,4 +1,4 @@
-"""Names that several platforms know are masked in training, and nowhere else."""
+"""Masking of entities that several clients have in common, in training sets only."""
 
 import shutil
 from dataclasses import replace
@@ -45,7 +45,7 @@ def config_of(name: str, share: float) -> SimulationConfig:
     return SimulationConfig(corpus=name, federation=FederationConfig(masked=share))
 
 
-def test_a_name_is_known_twice_by_its_words_in_any_case_and_of_any_type(two: str, settings: Settings) -> None:
+def test_known_twice_ignores_case_and_type(two: str, settings: Settings) -> None:
     parts = [part.load() for part in corpus.resolve(two, settings).parts]
     assert known_twice(parts) == {"aspirin", "lithium salt"}  # iron is tested there, not trained on; zinc is no name
 
@@ -66,7 +66,7 @@ def test_all_words_of_the_name_are_replaced_and_its_tags_stay(two: str, settings
         assert masked_part.checksum != part.checksum
 
 
-def test_other_words_are_another_corpus_and_so_another_run(two: str, settings: Settings) -> None:
+def test_masking_changes_checksum_and_run_id(two: str, settings: Settings) -> None:
     found = [corpus.of_run(config_of(two, share), settings) for share in (0.0, 0.5, 1.0)]
     assert len({each.checksum for each in found}) == 3
     assert len({part.checksum for each in found for part in each.parts}) == 6
@@ -82,13 +82,13 @@ def test_a_larger_share_holds_a_smaller_one() -> None:
     assert some[0] < some[1] < some[2] < some[3] < some[4] == known
 
 
-def test_names_that_touch_are_told_apart() -> None:
+def test_adjacent_entities_are_masked_separately() -> None:
     sentence = Sentence(("a", "b", "c"), ("B-X", "B-X", "I-X"))
     assert [name for name, _, _ in names(sentence)] == ["a", "b c"]
     assert masked(sentence, {"b c"}).tokens == ("a", MASK, MASK)
 
 
-def test_a_worker_elsewhere_masks_what_was_left_for_it(two: str, settings: Settings, tmp_path) -> None:
+def test_remote_worker_masks_the_shared_copy(two: str, settings: Settings, tmp_path) -> None:
     shared = replace(settings, shared="memory://masked")
     config = config_of(two, 1.0)
     found = corpus.of_run(config, shared)

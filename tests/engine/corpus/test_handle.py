@@ -1,4 +1,4 @@
-"""One corpus, found once, on this machine or by what another one left."""
+"""A corpus handle locates files once, on this machine or from another machine's copy."""
 
 import dataclasses
 from pathlib import Path
@@ -22,7 +22,7 @@ def machines(settings, tmp_path):
     return tuple(dataclasses.replace(settings, home=tmp_path / name, shared="memory://machines") for name in "ab")
 
 
-def test_its_files_are_looked_for_once(settings, tmp_path: Path, monkeypatch) -> None:
+def test_files_are_located_once(settings, tmp_path: Path, monkeypatch) -> None:
     path, calls = tmp_path / "mine.conll", []
     path.write_text(LINES)
     locate = files.locate
@@ -35,7 +35,7 @@ def test_its_files_are_looked_for_once(settings, tmp_path: Path, monkeypatch) ->
     assert len(calls) == 1
 
 
-def test_a_corpus_that_was_changed_is_not_taken_for_the_one_that_was_asked_for(settings, tmp_path: Path) -> None:
+def test_changed_corpus_fails_the_expected_checksum(settings, tmp_path: Path) -> None:
     path = tmp_path / "mine.conll"
     path.write_text(LINES)
     before = corpus.resolve(str(path), settings).checksum
@@ -63,7 +63,7 @@ def test_another_machine_finds_a_users_own_corpus_by_its_checksum(machines, tmp_
         _ = corpus.resolve(str(path), there, "0" * 64).checksum
 
 
-def test_nothing_is_copied_where_all_runs_are_computed_here_or_everybody_has_it(settings, machines, tmp_path) -> None:
+def test_share_copies_only_for_other_machines(settings, machines, tmp_path) -> None:
     path = tmp_path / "mine.conll"
     path.write_text(LINES)
     corpus.resolve(str(path), settings).share()
@@ -75,5 +75,5 @@ def test_nothing_is_copied_where_all_runs_are_computed_here_or_everybody_has_it(
 def test_the_training_sentences_of_a_named_corpus_are_known_without_its_files(settings) -> None:
     handle = CorpusHandle("conll2003", settings)
     assert handle.train_sentences == 14_041
-    with pytest.raises(CorpusError, match="is not here"):
+    with pytest.raises(CorpusError, match="is not available"):
         _ = handle.checksum

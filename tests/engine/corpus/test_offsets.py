@@ -1,4 +1,4 @@
-"""Corpora with mentions by offsets: .rel, brat, and zips of whole corpora."""
+"""Standoff corpora: .rel files, brat files, and zips of whole corpora."""
 
 import io
 import stat
@@ -84,7 +84,7 @@ class TestRel:
         assert [shown(each) for each in sentences] == ["Fever/B-ADE and a rash/B-ADE after taking aspirin/B-Drug ."]
         assert not left_out
 
-    def test_the_right_one_of_several_places_is_taken(self):
+    def test_start_offset_fits_most_mentions(self):
         row = "7|aspirin, then more aspirin and a rash|rash|133|137|aspirin|119|126"
         ((sentence,), _) = rel.read({"DRUG-AE.rel": row.encode()})
         assert shown(sentence) == "aspirin , then more aspirin/B-Drug and a rash/B-ADE"
@@ -104,8 +104,8 @@ class TestRel:
             ("DRUG-AE.rel", ROW.replace("112", "²1"), r"from '²1' to"),
             ("DRUG-AE.rel", "", r"DRUG-AE.rel is empty"),
             ("DRUG-AE.rel", "a\0b", r"binary byte 0x00 in line 1"),
-            ("notes.rel", ROW, r"notes.rel is not called by two entity types, expected a name such as DRUG-AE.rel"),
-            ("A-A.rel", ROW, r"not called by two entity types"),
+            ("notes.rel", ROW, r"notes.rel is not named after two entity types, expected a name such as DRUG-AE.rel"),
+            ("A-A.rel", ROW, r"not named after two entity types"),
         ],
     )
     def test_what_is_wrong_is_named_by_file_and_line(self, name, text, said):
@@ -130,7 +130,7 @@ class TestBrat:
         assert {each.document for each in sentences} == {0}
         assert not left_out
 
-    def test_what_cannot_be_tagged_is_counted(self):
+    def test_untaggable_mentions_are_counted(self):
         notes = "T1\tADR 27 33;42 46\tcramps legs\nT2\tDrug 8 14\tLipitor\nT3\tDrug 7 14\tLipitor\nT4\tX 9 12\tpit\n"
         _, left_out = brat.read({"a.txt": TEXT.encode(), "a.ann": notes.encode()})
         assert left_out == {DISCONTINUOUS: 1, ASTRAY: 1, NESTED: 1}
@@ -141,7 +141,7 @@ class TestBrat:
         assert shown(sentences[1]) == "Then aspirin/B-Drug ."
         assert not left_out
 
-    def test_cadec_is_read_as_it_is_handed_out(self):
+    def test_cadec_folders_are_read_as_published(self):
         """Texts and mentions in folders beside each other, and normalisations of the same names."""
         files = {
             "cadec/text/LIPITOR.1.txt": TEXT.encode(),
@@ -157,7 +157,7 @@ class TestBrat:
         [
             (
                 "T1\tDrug 7 140\tLipitor",
-                r"a.ann has the offsets 7 and 140 in line 1, expected a stretch of a text of 78",
+                r"a.ann has the offsets 7 and 140 in line 1, expected a span within a text of 78",
             ),
             ("x\nT1\tDrug 14 7\tLipitor", r"offsets 14 and 7 in line 2"),
             ("T1\tDrug 7-14\tLipitor", r"has 'T1\\tDrug 7-14\\tLipitor' in line 1, expected T and a number"),
@@ -237,11 +237,11 @@ class TestUploads:
             (archive({"train.conll": column_file(20)}), r"has no file test.\*"),
             (archive({"notes.doc": "x"}), r"has no file train.\*.*or brat's .txt and .ann, or .rel"),
             (archive({}), r"has no file train"),
-            (b"PK\x03\x04 not a zip", r"no zip file"),
+            (b"PK\x03\x04 not a zip", r"not a readable zip file"),
             (archive({"train.conll": "a\0b", "test.conll": column_file(2)}), r"binary byte 0x00"),
         ],
     )
-    def test_what_is_refused_leaves_nothing(self, data, said, settings):
+    def test_refused_upload_leaves_no_files(self, data, said, settings):
         with pytest.raises(CorpusError, match=said):
             corpus.add_upload("bad.zip", data, settings)
         assert not any(info.name.startswith("my-") for info in corpus.catalogue(settings))
@@ -262,5 +262,5 @@ class TestUploads:
     def test_a_damaged_zip_is_refused(self, settings):
         whole = bytearray(archive({"train.conll": column_file(200), "test.conll": column_file(9)}))
         whole[60:90] = bytes(30)
-        with pytest.raises(CorpusError, match=r"torn\.zip .*no zip file"):
+        with pytest.raises(CorpusError, match=r"torn\.zip .*not a readable zip file"):
             corpus.add_upload("torn.zip", bytes(whole), settings)

@@ -1,4 +1,4 @@
-"""A corpus's layout counts what its sentences hold, and is made once."""
+"""Sentence metadata counts tokens and entities, and is computed once."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A corpus split anew by a number: everything in it, equal sentences together, another number another split."""
+"""Splits by a seed: complete, equal sentences together, different for different numbers."""
 
 from dataclasses import replace
 from itertools import chain
@@ -70,7 +70,7 @@ def test_a_number_is_a_split_and_another_one_another(settings: Settings) -> None
         ("synthetic@1", ("synthetic@1", None)),
     ],
 )
-def test_what_is_a_split(name: str, found: tuple[str, int | None]) -> None:
+def test_base_name_and_split(name: str, found: tuple[str, int | None]) -> None:
     assert files.base_name_and_split(name) == found
 
 

@@ -1,4 +1,4 @@
-"""BIO2 and BIOES: every row of up to four tags, against seqeval and against the reader of files."""
+"""BIO2 and BIOES: all rows of up to four tags, compared with seqeval and with the file reader."""
 
 import itertools
 
@@ -52,7 +52,7 @@ def test_longer_rows_too(row):
     assert conll.to_bio2(to_bioes(mended)) == mended
 
 
-def test_predictions_are_read_by_how_names_begin():
+def test_from_bioes_uses_entity_beginnings():
     """Every row, ill-formed ones too. By hand: a name at each B- and S-, as long as I- and E- of its type follow."""
     for row in rows(BIOES):
         expected = set()
@@ -65,7 +65,7 @@ def test_predictions_are_read_by_how_names_begin():
         assert set(entities(from_bioes(row))) == expected
 
 
-def test_what_is_well_formed_and_does_not_go_on_is_what_seqeval_sees():
+def test_well_formed_bioes_equals_seqeval():
     for row in rows(BIOES):
         after = [*row, "O"]
         whole = {each for each in found(row, IOBES) if after[each[2]] not in (f"I-{each[0]}", f"E-{each[0]}")}
@@ -87,7 +87,7 @@ def test_ill_formed_ones_by_hand(predicted, names):
     assert list(entities(from_bioes(predicted))) == names
 
 
-def test_neither_dropping_nor_mending_what_is_ill_formed_would_be_fair():
+def test_dropping_or_repairing_ill_formed_tags_could_score_better():
     gold = ["B-PER", "O", "O"]
     left_open = ["S-PER", "O", "B-PER"]
     assert score([gold], [from_bioes(left_open)]).f1 == pytest.approx(2 / 3)

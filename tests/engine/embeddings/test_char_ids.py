@@ -1,4 +1,4 @@
-"""Words as characters of a fixed alphabet, from the corpus to a tagger that reads nothing else."""
+"""Character ids of a fixed alphabet, from the corpus to a tagger that reads only characters."""
 
 import dataclasses
 

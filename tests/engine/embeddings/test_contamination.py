@@ -1,4 +1,4 @@
-"""Which sentences public parts were fitted on, and what follows for a corpus that shares some."""
+"""Overlap of a corpus with the fitted sentences, and its consequences."""
 
 import dataclasses
 import hashlib

@@ -1,4 +1,4 @@
-"""A language model of the user's own in MiniLM's place: what a folder must hold, what it is called."""
+"""Custom language models: required files, and their labels."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Features that come beside word vectors: spelling, half the room, and the projection that is shipped."""
+"""Features besides word vectors: word shape, bfloat16 rounding, and the stored projection."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the public name finder tells."""
+"""Features from the public NER model."""
 
 import numpy as np
 import pytest
@@ -43,5 +43,5 @@ def test_the_types_are_those_of_the_package(package) -> None:
 
 
 def test_a_package_without_a_finder_is_said(tmp_path) -> None:
-    with pytest.raises(VectorsMissing, match="without spaCy's name finder"):
+    with pytest.raises(VectorsMissing, match="without spaCy's NER component"):
         found_names(tmp_path, [MERKEL])

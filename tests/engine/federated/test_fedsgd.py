@@ -451,8 +451,8 @@ def test_after_platforms_have_parted_nothing_is_sent() -> None:
         ({"together": 0.0}, r"together=0\.0, expected a number in \(0, 1\]"),
         ({"together": 1.5}, "together=1.5"),
         ({"together": 0.5, "schedule": "averaging"}, "expected 1 with schedule='averaging'"),
-        ({"together": 0.5, "shared": "nothing"}, "only platforms that share something can part"),
-        ({"together": 0.5, "corpus": "one", "clients": 3}, "only platforms that share something can part"),
+        ({"together": 0.5, "shared": "nothing"}, "only clients that share layers can stop sharing them"),
+        ({"together": 0.5, "corpus": "one", "clients": 3}, "only clients that share layers can stop sharing them"),
     ],
 )
 def test_who_cannot_part_is_told(changes: dict[str, object], words: str) -> None:

@@ -190,7 +190,7 @@ class TestConfiguration:
     @pytest.mark.parametrize(
         ("changes", "sentence"),
         [
-            ({"clients": 2}, "clients=2, expected 3, one for each platform"),
+            ({"clients": 2}, "clients=2, expected 3, one for each corpus"),
             ({"partition": "unequal"}, "partition='unequal', expected 'random', since each platform"),
             ({"corpus": "a + a"}, r"corpus='a \+ a',.* another corpus"),
             ({"corpus": "a + "}, r"corpus='a \+ ',.* another corpus"),

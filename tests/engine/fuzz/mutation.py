@@ -1,4 +1,4 @@
-"""Valid files, damaged: bytes, lines, values of JSON and sizes; and what a reader may then do."""
+"""Mutations of valid files: bytes, lines, JSON values and sizes; and the permitted reactions of a reader."""
 
 import copy
 import gc

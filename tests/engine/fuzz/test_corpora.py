@@ -1,4 +1,4 @@
-"""Files of corpora, damaged and hostile, and zips of them: read, or refused in a sentence."""
+"""Damaged and hostile corpus files and zips: read, or refused with one sentence."""
 
 import io
 import zipfile
@@ -74,18 +74,18 @@ class TestFound:
 
     def test_offsets_of_thousands_of_digits(self):
         line = b"1|a rash|rash|" + b"9" * 5000 + b"|" + b"9" * 5000 + b"|a|1|2"
-        refused(lambda: rel.read({"DRUG-AE.rel": line}), "expected numbers as far apart as it is long")
+        refused(lambda: rel.read({"DRUG-AE.rel": line}), "expected offsets that differ by its length")
 
     @pytest.mark.parametrize("way", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2, zipfile.ZIP_DEFLATED])
     def test_a_packed_file_that_cannot_be_unpacked(self, settings, way):
         data = bytearray(zipped({"train.conll": BIOES}, way))
         at = data.index(b"train.conll") + len(b"train.conll") + 8
         data[at : at + 20] = b"\xff" * 20
-        refused(lambda: add_upload("x.zip", bytes(data), settings), "no zip file")
+        refused(lambda: add_upload("x.zip", bytes(data), settings), "not a readable zip file")
 
     def test_a_name_that_says_utf_8_and_is_not(self, settings):
         data = zipped({"ä.conll": BIOES}).replace("ä".encode(), b"\xff\xff")
-        refused(lambda: add_upload("x.zip", data, settings), "no zip file")
+        refused(lambda: add_upload("x.zip", data, settings), "not a readable zip file")
 
     def test_many_mentions_in_a_long_text(self):
         text = b"word " * 20_000
@@ -99,4 +99,4 @@ class TestFound:
 
     def test_a_name_that_no_file_has(self, settings):
         assert add_upload("a\0b\ud800.conll", 2 * BIOES, settings) == "my-a-b"
-        refused(lambda: add_upload("a\0-b.rel", REL, settings), "is not called by two entity types")
+        refused(lambda: add_upload("a\0-b.rel", REL, settings), "is not named after two entity types")

@@ -1,4 +1,4 @@
-"""Databases whose rows hold what nobody wrote, of old versions and of today's."""
+"""Databases with damaged rows, of old versions and of the current one."""
 
 import json
 import sqlite3

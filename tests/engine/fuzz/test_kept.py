@@ -1,4 +1,4 @@
-"""What is kept as files or told by links: published runs, audits, studies, sweeps, taggers, checkpoints, links."""
+"""Damaged stored files and links: published runs, audits, studies, sweeps, taggers, checkpoints."""
 
 import dataclasses
 import io

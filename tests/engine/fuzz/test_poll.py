@@ -1,4 +1,4 @@
-"""The poll's server is sent what no browser sends: it answers, or hangs up, and goes on."""
+"""The poll's server survives malformed requests: it answers, or closes the connection."""
 
 import socket
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Decoding against every sequence there is."""
+"""Decoding compared with an exhaustive search over all sequences."""
 
 import itertools
 import re

@@ -1,4 +1,4 @@
-"""A tagger is a graph: what fits together, what is shared, and that kinds of taggers are known by one registry."""
+"""Taggers as graphs: consistency, sharing, and the registry of kinds."""
 
 import numpy as np
 import pytest
@@ -47,28 +47,31 @@ def test_views_are_of_the_flat_vector() -> None:
     [
         (
             {"inputs": (Input("words", 0, 4), Input("words", 4, 7))},
-            "input 'words' is no stretch of 7 features, or comes twice",
+            "input 'words' is no slice of 7 features, or is defined twice",
         ),
         (
             {"inputs": (Input("words", 0, 4), Input("spelling", 4, 8))},
-            "input 'spelling' is no stretch of 7 features, or comes",
+            "input 'spelling' is no slice of 7 features, or is defined",
         ),
-        ({"nodes": (Node("a", Dense(7, 5)), Node("a", Dense(5, 5), ("a",)))}, "two parts of a tagger are called 'a'"),
-        ({"nodes": (Node(FEATURES, Dense(7, 5)),)}, "called 'features'"),
-        ({"nodes": (Node("a", Dense(7, 5), ("b",)),)}, "'a' reads b: no input, and no part before it"),
+        (
+            {"nodes": (Node("a", Dense(7, 5)), Node("a", Dense(5, 5), ("a",)))},
+            "two layers of a tagger have the name 'a'",
+        ),
+        ({"nodes": (Node(FEATURES, Dense(7, 5)),)}, "have the name 'features'"),
+        ({"nodes": (Node("a", Dense(7, 5), ("b",)),)}, "'a' reads b: neither an input nor an earlier layer"),
         ({"nodes": (Node("a", Dense(6, 5)),)}, "'a' reads 7 values a token, expected 6"),
         ({"nodes": (Node("a", Tanh(7)), Node("b", Dense(7, 5)))}, "nothing reads a"),
-        ({"nodes": (Node("a", Dense(7, 4)),)}, "no 5 scores a token"),
-        ({"nodes": ()}, "no 5 scores a token"),
+        ({"nodes": (Node("a", Dense(7, 4)),)}, "does not give 5 scores a token"),
+        ({"nodes": ()}, "does not give 5 scores a token"),
     ],
 )
-def test_what_does_not_fit_together_is_said(changes: dict[str, object], sentence: str) -> None:
+def test_inconsistent_graph_raises_invalid_config(changes: dict[str, object], sentence: str) -> None:
     with pytest.raises(InvalidConfig, match=sentence):
         graph(**changes)
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_each_kind_is_told_and_built(name: str) -> None:
+def test_each_kind_has_texts_and_builds(name: str) -> None:
     kind, config = KINDS[name], TaggerConfig(name=name, hidden_size=4)
     assert kind.name == name
     assert kind.title

@@ -1,4 +1,4 @@
-"""Texts tagged by taggers: as at training, whole or in pieces, whatever the text is; and the published ones."""
+"""Tagging of texts: the same as at training, whole or in chunks, for any text; published taggers."""
 
 import dataclasses
 
@@ -97,7 +97,7 @@ def test_texts_in_pieces_and_alone_are_tagged_alike(warm, monkeypatch):
     texts = [each.text for each in examples().values()]
     models = [made_up("shapes"), made_up("vectors", 1), made_up("shapes", 2)]
     together = warm.tag(texts, models)
-    monkeypatch.setattr(pipeline, "_TOGETHER", 40)
+    monkeypatch.setattr(pipeline, "_CHUNK_TOKENS", 40)
     for model, expected in zip(models, together, strict=True):
         for text, one in zip(texts, expected, strict=True):
             (again,) = warm.tag([text], [model])[0]
@@ -142,8 +142,8 @@ class TestPublished:
             ]
             assert all(each.score > 0.5 for each in tagged.entities)
 
-    def test_it_says_that_its_noise_is_known(self):
-        assert "protects nobody" in published_taggers.warning(1.0)
+    def test_warning_says_that_the_seed_is_public(self):
+        assert "does not protect" in published_taggers.warning(1.0)
         assert "without noise" in published_taggers.warning(float("inf"))
 
 

@@ -1,4 +1,4 @@
-"""What is put in the place of names, and that its places are right in both texts."""
+"""Replacements of entities, and their positions in both texts."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Sentences and tokens: their places give the text back, whatever it is, and no text takes minutes."""
+"""Sentences and tokens: positions restore any text, and no text takes minutes."""
 
 import pytest
 from hypothesis import given, settings
