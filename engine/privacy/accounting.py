@@ -41,7 +41,7 @@ SECRET_SAMPLE = (
     "The batch of each sentence must stay secret, and so must the losses and gradient norms shown here without noise."
 )
 SEEDED = (
-    "Simulation: the noise comes from a seed, which is public. This model is not protected, since anyone who knows the "
+    "Simulation: the noise comes from a public seed. This tagger is not protected, since anyone who knows the "
     "seed can subtract the noise."
 )
 SYSTEM = (
