@@ -1,4 +1,4 @@
-"""Keys: the server's certificate for TLS, and each client's own, by which the server knows it."""
+"""Keys: the server's TLS certificate, and each client's key pair, by which the server authenticates it."""
 
 import datetime
 import ipaddress
@@ -12,7 +12,7 @@ _YEARS = 2
 
 
 def make_server_keys(folder: Path, host: str) -> None:
-    """A certificate for TLS on this host, signed by itself, with its key. Raises InvalidConfig where there is one."""
+    """Make a self-signed TLS certificate for this host, with its key. Raises InvalidConfig if a key exists."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -47,8 +47,7 @@ def make_server_keys(folder: Path, host: str) -> None:
 
 
 def make_client_keys(folder: Path) -> None:
-    """A client's own key (P-384), and its public half, which the server is given. Raises InvalidConfig where there is
-    one."""
+    """Make a client's key (P-384) and its public half for the server. Raises InvalidConfig if a key exists."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -62,7 +61,7 @@ def make_client_keys(folder: Path) -> None:
 
 
 def _write(path: Path, secret: bytes) -> None:
-    """A new file that its owner alone may read."""
+    """Write a new file that only its owner can read."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

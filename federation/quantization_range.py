@@ -1,4 +1,4 @@
-"""Which numbers a secure sum has room for."""
+"""Range of the numbers in a secure aggregation."""
 
 from engine.config import SimulationConfig
 from engine.federated.secagg.aggregation_round import max_dropouts
@@ -6,12 +6,15 @@ from engine.federated.secagg.distributed_noise import per_client_noise_std
 from engine.federated.secagg.quantization import DEVIATIONS
 
 _PLAIN = 8.0
-"""Weights of a tagger, and so their changes, stay well within."""
+"""Bound on a tagger's weights, and so on their changes, with a wide margin."""
 
 
 def span(config: SimulationConfig) -> float:
-    """The largest change of a weight, on either side of zero, that an upload has room for; more is cut off, after the
-    noise. Where whole clients are protected: the clip norm and ten standard deviations of a client's noise."""
+    """Return the largest absolute change of a weight that an upload can represent; larger ones are clipped after the
+    noise.
+
+    For client-level mechanisms it is the clip norm plus ten standard deviations of a client's noise.
+    """
     privacy, clients = config.privacy, config.federation.clients
     if not (privacy.kind.client_level and privacy.private and privacy.clip_norm):
         return _PLAIN

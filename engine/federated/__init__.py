@@ -1,1 +1,1 @@
-"""Several parties that train one tagger: who holds what, what they exchange, what it costs each of them."""
+"""Federated training of one tagger: partition of the data, exchanged messages, and the privacy loss of each client."""

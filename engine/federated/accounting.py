@@ -1,8 +1,8 @@
-"""What a federated run costs the one whom it costs most.
+"""Privacy accounting of a federated run: ε of its worst-case sentence or client.
 
-Shards are disjoint, so a sentence loses only what its own client's steps on its own piece cost, over all rounds
-(parallel composition): ε of the run is the largest of those. Under the mechanisms on whole clients, a client loses what
-its updates tell.
+Shards are disjoint, so a sentence loses privacy only by its own client's steps on its own piece, over all rounds
+(parallel composition). ε of the run is the largest of those. Under client-level mechanisms, a client loses privacy by
+its updates.
 """
 
 import math
@@ -18,21 +18,27 @@ from engine.privacy.plan import PrivacyPlan
 from engine.privacy.rdp_filter import RdpFilter
 from engine.records import PrivacySpent
 
-DISJOINT = "Each sentence is held by one client alone; ε is that of the client who pays most, over all its rounds."
+DISJOINT = "Each sentence belongs to one client; ε is that of the worst-case client, over all its rounds."
 APART = (
     "Each sentence is trained on by one platform alone: {number} that others have too, but for case and punctuation, "
     "were left out, and to find them platforms compare checksums; ε is that of the one who pays most."
 )
-PIECES = "Each sentence is in one of its client's pieces alone, and who is in which was decided without looking at it."
-JOINED = "Each client joins each round by chance, and who did would have to stay secret; a simulation shows it."
+PIECES = "Each sentence is in one piece of its client only, and the pieces do not depend on its content."
+JOINED = "Each client joins each round at random, and the participants must stay secret; a simulation shows them."
 EVERY_CLIENT = "Every client takes part in every round."
-OWN_PARTS = "Each platform keeps the parts that belong to its tags; what it learned in them is not protected."
+OWN_PARTS = "Each client (silo) keeps the private head for its tags; the content of that head is not protected."
 PUBLIC = "Word vectors, tag names, the number of clients and all settings are public or were fixed in advance."
 
 
 def privacy_spent(plan: FederatedPlan, steps: int, rounds: int, client: int | None = None) -> PrivacySpent:
-    """What the costliest sentence or client has lost when all clients together have taken ``steps`` optimiser steps,
-    and ``rounds`` rounds are done. client: of its sentences alone; where whole clients are protected all lose alike."""
+    """Return the privacy loss of the worst-case sentence or client.
+
+    Args:
+        plan: The federated plan.
+        steps: Optimiser steps that all clients together have taken.
+        rounds: Finished rounds.
+        client: Restricts the result to the sentences of one client; client-level mechanisms have the same loss for all.
+    """
     if plan.server:
         return _client_spent(plan, plan.server, rounds)
     found = [accounting.privacy_spent(part, taken) for part, taken in max_cost_candidates(plan, steps, client)]
@@ -53,9 +59,16 @@ def privacy_spent(plan: FederatedPlan, steps: int, rounds: int, client: int | No
 
 
 def max_cost_candidates(plan: FederatedPlan, steps: int, client: int | None = None) -> list[tuple[PrivacyPlan, int]]:
-    """The parts, of all clients or one, among which the costliest is, with the steps taken on each
-    (:func:`engine.privacy.accounting.max_cost_candidates`). Of shuffled batches, all that differ: the costliest of them
-    need not be so with amplification."""
+    """Return the parts among which the worst-case part is, with the steps taken on each.
+
+    See :func:`engine.privacy.accounting.max_cost_candidates`. For shuffled batches, all different parts are returned:
+    the worst-case part may differ from the one with amplification.
+
+    Args:
+        plan: The federated plan.
+        steps: Optimiser steps that all clients together have taken.
+        client: Restricts the parts to those of one client.
+    """
     own = range(len(plan.parts)) if client is None else plan.parts_of(client)
     taken = plan.taken(steps)
     parts = [(plan.parts[number], taken[number]) for number in own]
@@ -82,10 +95,10 @@ def _client_spent(plan: FederatedPlan, server: PrivacyPlan, rounds: int) -> Priv
 
 
 def noise_multiplier_for(plan: FederatedPlan, target_epsilon: float) -> float:
-    """The smallest noise multiplier, to 0.0001, with which nobody loses more than ``target_epsilon`` over a whole plan
-    that has some noise: what the part, or the server's mechanism, needs that needs most.
+    """Return the smallest noise multiplier, to 0.0001, with which every client's ε is at most ``target_epsilon``.
 
-    Raises InvalidConfig where none does, and for noise in messages, whose cost is not searched.
+    It is the largest one that a part, or the server's mechanism, of a plan with noise needs. Raises InvalidConfig if
+    none suffices, and for noise in messages, for which no search exists.
     """
     if plan.local:
         raise InvalidConfig(
@@ -96,8 +109,13 @@ def noise_multiplier_for(plan: FederatedPlan, target_epsilon: float) -> float:
 
 
 def event(plan: FederatedPlan, steps: int, rounds: int) -> Event:
-    """What happened to the one whom it cost most, as one composable event: see :mod:`engine.privacy.events`. steps,
-    rounds: as in :func:`privacy_spent`."""
+    """Return the privacy event of the worst-case sentence or client; see :mod:`engine.privacy.events`.
+
+    Args:
+        plan: The federated plan.
+        steps: Optimiser steps that all clients together have taken.
+        rounds: Finished rounds.
+    """
     if plan.server:
         return events.of(plan.server, most_rounds(plan, rounds) if plan.local else rounds)
     found = [events.of(part, taken) for part, taken in max_cost_candidates(plan, steps)]
@@ -105,12 +123,16 @@ def event(plan: FederatedPlan, steps: int, rounds: int) -> Event:
 
 
 def divergence(plan: FederatedPlan, unit: str, order: float) -> float:
-    """The Rényi divergence of this order that a whole run costs the one whom it costs most: a sum of these over runs is
-    what a filter admits by (:class:`engine.privacy.rdp_filter.RdpFilter`). ∞ where nothing is promised to that
-    ``unit``, a "sentence" or a "client".
+    """Return the Rényi divergence of a whole run for its worst-case unit; ∞ if that unit has no guarantee.
 
-    One sentence more or less changes all that its client has into something else, and may move the clipped update by
-    2C. Who joined a round is not counted as chance then.
+    A filter admits runs by the sum of these (:class:`engine.privacy.rdp_filter.RdpFilter`). One sentence more or less
+    can change all data of its client, and move the clipped update by 2C. The participants of a round then do not count
+    as random.
+
+    Args:
+        plan: The federated plan.
+        unit: "sentence" or "client".
+        order: Order α of the divergence.
     """
     if not plan.private or (unit == "client" and plan.server is None):
         return math.inf
@@ -130,9 +152,16 @@ def _steps_divergence(part: PrivacyPlan, order: float) -> float:
 
 
 def training(config: SimulationConfig, plan: FederatedPlan, longest_document: int | None = None) -> Training:
-    """What the ledger of assumptions (:mod:`engine.privacy.assumptions`) is of, for a run to its end. longest_document:
-    of
-    its corpus, in sentences. Raises InvalidConfig."""
+    """Return the training whose assumptions :mod:`engine.privacy.assumptions` evaluates, for a finished run.
+
+    Args:
+        config: The configuration.
+        plan: Its federated plan.
+        longest_document: Longest document of its corpus, in sentences.
+
+    Raises:
+        InvalidConfig: For values out of range.
+    """
     privacy, server = config.privacy, plan.server
     if server:
         times = most_rounds(plan, len(plan.rounds)) if plan.local else server.steps
@@ -165,7 +194,7 @@ def training(config: SimulationConfig, plan: FederatedPlan, longest_document: in
 
 
 def most_rounds(plan: FederatedPlan, rounds: int) -> int:
-    """How often the busiest client took part in the first ``rounds`` rounds."""
+    """Return the number of the first ``rounds`` rounds in which the busiest client took part."""
     times = [0] * len(plan.shards)
     for visits in plan.rounds[:rounds]:
         for visit in visits:

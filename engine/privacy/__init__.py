@@ -1,1 +1,1 @@
-"""What will be done to the data (plan), the random mechanisms that do it, and what it costs (accounting)."""
+"""Privacy of a training: the plan, the random mechanisms that carry it out, and the accounting of ε."""

@@ -1,15 +1,15 @@
-"""What a plan costs: ε at the plan's δ after so many steps.
+"""Privacy accounting: ε of a plan at its δ after a number of steps.
 
-Three accountants, all for the Poisson-subsampled Gaussian mechanism composed over the steps, add-or-remove-one:
+Three accountants are available. All assume the Poisson-subsampled Gaussian mechanism, composed over the steps, with
+add-or-remove adjacency:
 
-* ``pld``: privacy loss distributions (Koskela et al. 2020, Doroshenko et al. 2022) by dp_accounting, rounded
-  pessimistically: the tightest of the three at noise multipliers that anybody trains with;
-* ``rdp``: Rényi accounting (Mironov, Talwar, Zhang 2019) with dp_accounting's orders and improved conversion;
-* ``rdp-classic``: the orders of early TensorFlow Privacy and the classic conversion
-  ε = RDP(α) + ln(1/δ)/(α − 1) (Mironov 2017, proposition 3). With batch size 1 and n = 14,987 it returns the ε that
-  dp-fl-ner prints in Table 2.
+* ``pld``: privacy loss distributions by dp_accounting (Koskela et al. 2020, Doroshenko et al. 2022), rounded
+  pessimistically. This is the tightest of the three at the noise multipliers used in practice.
+* ``rdp``: Rényi accounting (Mironov, Talwar, Zhang 2019) with dp_accounting's orders and improved conversion.
+* ``rdp-classic``: the orders of early TensorFlow Privacy and the classic conversion ε = RDP(α) + ln(1/δ)/(α − 1)
+  (Mironov 2017, proposition 3). With batch size 1 and n = 14,987 it returns the ε that dp-fl-ner reports in Table 2.
 
-dp_accounting takes a second to import and is therefore imported when the first ε is asked for.
+dp_accounting takes a second to import, so it is imported at the first request for an ε.
 """
 
 import dataclasses
@@ -28,39 +28,43 @@ from engine.records import PrivacySpent
 ACCOUNTANTS = ("pld", "rdp", "rdp-classic")
 CLASSIC_ORDERS = (1.25, 1.5, 1.75, 2, 2.25, 2.5, 3, 3.5, 4, 4.5, *range(5, 64), 128, 256, 512)
 LARGEST_NOISE_MULTIPLIER = 10_000.0
-"""Where the search for a noise multiplier ends, as in a configuration."""
+"""Upper end of the search for a noise multiplier; a configuration has the same limit."""
 
-POISSON = "Each step draws each sentence independently with the same probability (Poisson sampling), as was done here."
+POISSON = "Each step samples each sentence independently with the same probability (Poisson sampling). This run did so."
 SHUFFLE = (
-    "Sentences were shuffled into fixed batches, so ε has no amplification by sampling: a sentence more changes the "
-    "batch it comes to, by up to 2C, and the last one, into which it pushes another, by up to C, once an epoch. "
-    "Where it begins another batch, an empty one is counted in the corpus without it, which has noise alone."
+    "Sentences were shuffled into batches, so ε has no amplification by subsampling. Adding a sentence changes its own "
+    "batch by up to 2C and the last batch, into which it moves another sentence, by up to C, once an epoch. "
+    "If it starts a new batch, the corpus without it counts an empty batch, which consists of noise alone."
 )
 # pragma: allowlist nextline secret
-SECRET_SAMPLE = "Who was in which batch stays secret; losses and gradient norms, shown here without noise, would too."
+SECRET_SAMPLE = (
+    "The batch of each sentence must stay secret, and so must the losses and gradient norms shown here without noise."
+)
 SEEDED = (
-    "The noise comes from a seed, for simulation: this very tagger is not protected, since whoever knows the seed, "
-    "which is printed, can subtract the noise."
+    "Simulation: the noise comes from a public seed. This tagger is not protected, since anyone who knows the "
+    "seed can subtract the noise."
 )
 SYSTEM = (
-    "The keys of noise and samples come from the operating system, and are destroyed when the run is done; one that "
-    "failed or was cancelled keeps them until it is deleted, so that it can go on."
+    "The keys of noise and samples come from the operating system and are destroyed when the run finishes. A failed or "
+    "cancelled run keeps them until it is deleted, so that it can resume."
 )
 FLOATING = (
-    "Noise is drawn in floating point: its last digits are not quite normally distributed (Mironov 2012), and no δ is "
-    "booked for what somebody could read off the weights' last digits."
+    "Noise is drawn in floating point, so its last digits are not exactly normal (Mironov 2012). No δ is added for an "
+    "attack on the last digits of the weights."
 )
-FAILED_CHECK = "The noise check failed: what was done to the weights is not what the plan says, so nothing is promised."
-PUBLIC = "Word vectors, tag names, the number of sentences and all settings are public or were fixed in advance."
+FAILED_CHECK = "The noise check failed: the training deviates from its plan, so there is no privacy guarantee."
+PUBLIC = "Word vectors, tag names, the number of sentences and all settings are public or fixed in advance."
 
 
 def source(plan: PrivacyPlan) -> tuple[str, ...]:
-    """What ε rests on by where the noise comes from."""
+    """Return the assumptions on which ε depends because of the plan's noise source."""
     return (SYSTEM if plan.noise_source == "system" else SEEDED, FLOATING)
 
 
 def privacy_spent(plan: PrivacyPlan, steps_taken: int) -> PrivacySpent:
-    """What the training sentences have lost after ``steps_taken`` steps of ``plan``; ε = 0 before the first."""
+    """Return the privacy loss of the training sentences after ``steps_taken`` steps of ``plan``; ε = 0 before the
+    first.
+    """
     if not plan.private:
         return PrivacySpent(epsilon=math.inf if steps_taken else 0.0, delta=plan.delta)
     if plan.sampling == "shuffle":
@@ -82,9 +86,18 @@ def privacy_spent(plan: PrivacyPlan, steps_taken: int) -> PrivacySpent:
 
 
 def epsilon(plan: PrivacyPlan, steps: int, accountant: str = "pld") -> float:
-    """ε after ``steps`` steps at the plan's δ, sampling with the plan's probability. ∞ without noise, 0 without steps.
+    """Return ε after ``steps`` steps at the plan's δ and sampling probability.
 
-    Raises InvalidConfig for an unknown accountant or a negative number of steps.
+    Args:
+        plan: The plan; its own number of steps is not used.
+        steps: Number of steps taken, 0 or more.
+        accountant: One of ``ACCOUNTANTS``.
+
+    Returns:
+        ε; ∞ without noise, 0 without steps.
+
+    Raises:
+        InvalidConfig: For an unknown accountant or a negative number of steps.
     """
     if accountant not in ACCOUNTANTS:
         raise InvalidConfig(f"accountant={accountant!r}, expected one of {', '.join(ACCOUNTANTS)}")
@@ -99,25 +112,37 @@ def epsilon(plan: PrivacyPlan, steps: int, accountant: str = "pld") -> float:
 
 
 def max_cost_candidates(parts: Iterable[tuple[PrivacyPlan, int]]) -> list[tuple[PrivacyPlan, int]]:
-    """Of plans with Poisson sampling, and the steps taken of each, those among which the costliest is: those whose ε by
-    Rényi accounting, which is never below the exact one, is not below the exact ε of another. None without steps."""
+    """Return the plans among which the one with the largest ε is.
+
+    Rényi accounting never gives less than the exact ε. A plan is therefore left out if its Rényi ε is below the exact ε
+    of another plan.
+
+    Args:
+        parts: Plans with Poisson sampling, each with its number of steps taken.
+
+    Returns:
+        The candidates with their steps; empty if no steps were taken.
+    """
     distinct = {(dataclasses.replace(plan, steps=1), taken): (plan, taken) for plan, taken in parts if taken}
     if len(distinct) == 1:
         return list(distinct.values())
     ordered = sorted(distinct.values(), key=lambda one: -epsilon(one[0], one[1], "rdp"))
-    found: list[tuple[PrivacyPlan, int]] = []
+    candidates: list[tuple[PrivacyPlan, int]] = []
     largest = -math.inf
     for plan, taken in ordered:
-        if found and 1.01 * epsilon(plan, taken, "rdp") < largest:  # the exact one is rounded up a little
+        if candidates and 1.01 * epsilon(plan, taken, "rdp") < largest:  # the exact ε is rounded up slightly
             break
-        found.append((plan, taken))
+        candidates.append((plan, taken))
         largest = max(largest, epsilon(plan, taken))
-    return found
+    return candidates
 
 
 def event_epsilon(event: Event, delta: float) -> float:
-    """ε at δ of what happened (:mod:`engine.privacy.events`), whatever it is composed of: the exact one of Gaussian
-    releases, else by privacy loss distributions. Raises InvalidConfig for an event that is not understood."""
+    """Return ε at δ of an event (:mod:`engine.privacy.events`), whatever its composition.
+
+    Gaussian releases have an exact ε; other events use privacy loss distributions. Raises InvalidConfig for an
+    unsupported event.
+    """
     import dp_accounting
 
     if isinstance(event, dp_accounting.NoOpDpEvent):
@@ -133,8 +158,11 @@ def event_epsilon(event: Event, delta: float) -> float:
 
 
 def pld_composition(plans: Iterable[PrivacyPlan], delta: float) -> float:
-    """ε of all these plans, one after another on the same sentences, by Rényi accounting, if they were fixed
-    beforehand; where later settings follow from earlier results see :mod:`engine.privacy.rdp_filter`."""
+    """Return ε of the sequential composition of these plans on the same sentences, by Rényi accounting.
+
+    The plans must be fixed beforehand. Where later settings depend on earlier results, see
+    :mod:`engine.privacy.rdp_filter`.
+    """
     total: np.ndarray | float = 0.0
     orders = np.zeros(0)
     for plan in plans:
@@ -148,19 +176,23 @@ def pld_composition(plans: Iterable[PrivacyPlan], delta: float) -> float:
 
 
 def shuffled_epsilon(plan: PrivacyPlan, steps: int) -> float:
-    """ε of fixed batches of a permutation, sampling trusted for nothing, under adding or removing one sentence.
+    """Return ε of shuffled batches without amplification by subsampling, under add-or-remove adjacency.
 
-    Let the sentence that is added take the place of another, which moves to the end: a random permutation of n becomes
-    one of n + 1. In an epoch one batch then changes by up to 2C, the last one by up to C: together, over E epochs, a
-    Gaussian mechanism of sensitivity √(5E)·C. Epochs that have begun are counted whole.
+    Let the added sentence replace another, which moves to the end: a random permutation of n becomes one of n + 1. In
+    an epoch one batch then changes by up to 2C and the last one by up to C. Over E epochs this is a Gaussian mechanism
+    of sensitivity √(5E)·C. Epochs that have started count as whole epochs.
     """
     return event_epsilon(events.of(plan, steps), plan.delta)
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """The exact ε ≥ 0 of the Gaussian mechanism of sensitivity-to-noise ratio ``mu`` (Balle and Wang 2018, theorem 8).
+    """Return the exact ε ≥ 0 of the Gaussian mechanism (Balle and Wang 2018, theorem 8).
 
-    δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ), solved for ε.
+    Solves δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) for ε.
+
+    Args:
+        mu: μ, the ratio of sensitivity to noise standard deviation.
+        delta: δ.
     """
     from scipy.optimize import brentq
     from scipy.special import log_ndtr, ndtr
@@ -176,10 +208,16 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def noise_multiplier_for(target_epsilon: float, plan: PrivacyPlan, accountant: str = "pld") -> float:
-    """The smallest noise multiplier, to 0.0001, whose ε over the whole plan is at most ``target_epsilon``.
+    """Return the smallest noise multiplier, to 0.0001, whose ε over the whole plan is at most ``target_epsilon``.
 
-    Raises InvalidConfig if the target is not positive and finite, or no noise multiplier that a configuration allows
-    reaches it.
+    Args:
+        target_epsilon: The largest ε allowed at the plan's δ.
+        plan: The plan; its own noise multiplier is not used.
+        accountant: One of ``ACCOUNTANTS``.
+
+    Raises:
+        InvalidConfig: If the target is not positive and finite, or no noise multiplier that a configuration allows
+            reaches it.
     """
     if not (isinstance(target_epsilon, (int, float)) and math.isfinite(target_epsilon) and target_epsilon > 0):
         raise InvalidConfig(f"target_epsilon={target_epsilon!r}, expected a positive number")
@@ -187,7 +225,7 @@ def noise_multiplier_for(target_epsilon: float, plan: PrivacyPlan, accountant: s
     def cost(sigma: float, accountant: str) -> float:
         return epsilon(dataclasses.replace(plan, noise_multiplier=sigma), plan.steps, accountant)
 
-    # An exact ε takes up to a second. Rényi accounting is quick and never below it, so it says where to look.
+    # An exact ε takes up to a second. Rényi accounting is fast and never below it, so it narrows the search.
     quick = "rdp" if accountant == "pld" else accountant
     low, high = 0.0, 1.0
     while cost(high, quick) > target_epsilon:
@@ -197,7 +235,7 @@ def noise_multiplier_for(target_epsilon: float, plan: PrivacyPlan, accountant: s
                 f"with any noise multiplier up to {LARGEST_NOISE_MULTIPLIER:,.0f}"
             )
         low, high = high, min(2 * high, LARGEST_NOISE_MULTIPLIER)
-    # ε falls as σ grows, so halving the interval finds the border; tiny σ are slow to price and never wanted.
+    # ε falls as σ grows, so bisection finds the border; tiny σ are slow to account for and not used in practice.
     while high - low > 1e-4:
         middle = (low + high) / 2
         low, high = (low, middle) if cost(middle, quick) <= target_epsilon else (middle, high)
@@ -207,19 +245,22 @@ def noise_multiplier_for(target_epsilon: float, plan: PrivacyPlan, accountant: s
 
 
 def _exact_noise_multiplier(cost: Callable[[float], float], target: float, high: float) -> float:
-    """The border below ``high``, which costs no more than the target, on the grid of 0.0001 and not below it."""
+    """Return the border below ``high``, rounded up to the grid of 0.0001, at which the cost is at most the target.
+
+    The cost at ``high`` is at most the target.
+    """
     from scipy.optimize import brentq
 
     low = 0.9 * high
     while cost(low) <= target:
         low, high = 0.9 * low, low
-    while cost(high) > target:  # by the rounding of the grid, which Rényi accounting has none of
+    while cost(high) > target:  # because of the grid's rounding, which Rényi accounting does not have
         low, high = high, 1.01 * high
     border = brentq(lambda sigma: math.log(cost(sigma) / target), low, high, xtol=2e-5) if cost(high) < target else high
-    found = math.ceil(border * 10_000) / 10_000
-    while cost(found) > target:
-        found = round(found + 1e-4, 4)
-    return found
+    sigma = math.ceil(border * 10_000) / 10_000
+    while cost(sigma) > target:
+        sigma = round(sigma + 1e-4, 4)
+    return sigma
 
 
 @lru_cache(maxsize=4096)
@@ -245,7 +286,10 @@ def _rdp_classic_epsilon(probability: float, sigma: float, steps: int, delta: fl
 
 @lru_cache(maxsize=64)
 def _one_step_rdp(probability: float, sigma: float, orders: tuple[float, ...] | None) -> tuple[np.ndarray, np.ndarray]:
-    """Orders (None: dp_accounting's) and the Rényi divergences of one step; those of several steps add up."""
+    """Return the orders and the Rényi divergences of one step; divergences of several steps add up.
+
+    ``orders=None`` takes dp_accounting's orders.
+    """
     import dp_accounting
     from dp_accounting.rdp import RdpAccountant
 
@@ -255,7 +299,7 @@ def _one_step_rdp(probability: float, sigma: float, orders: tuple[float, ...] | 
 
 
 def warm_up() -> None:
-    """Import dp_accounting now, so that the first ε that is asked for takes no second."""
+    """Import dp_accounting now, so that the first request for an ε does not wait a second."""
     import dp_accounting.rdp  # noqa: F401
 
     import engine.privacy.pld  # noqa: F401

@@ -1,9 +1,10 @@
-"""What a corpus may lose in all, and what was booked on it.
+"""The privacy budget of a corpus and the charges against it.
 
-People choose the next run after they have seen the last one. So ε of many runs must not be added up afterwards at
-whatever order happens to suit them: the total, and the order at which Rényi divergences add up, are fixed before the
-first run, and a run is admitted only if the sum stays within what the total allows (:mod:`engine.privacy.rdp_filter`;
-Feldman and Zrnic 2021). What then holds is the total, whatever was used of it. A share of it is no ε.
+Users choose the next run after they have seen the previous one. Therefore the ε of many runs must not be composed
+afterwards at whichever order happens to give the smallest sum. The total and the order of the Rényi divergences are
+fixed before the first run. A run is admitted only if the sum stays within the capacity of the total
+(:mod:`engine.privacy.rdp_filter`; Feldman and Zrnic 2021). The guarantee is then the total, however much of it was
+used. A share of it is not an ε.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from engine.privacy.rdp_filter import RdpFilter
 
 UNITS = ("sentence", "client")
-"""Whose loss a budget is of."""
+"""Protected units that a budget can have."""
 
 
 BUDGET, BOOKED, SPENT, LOOK = "budget", "booked", "spent", "look"
@@ -21,8 +22,15 @@ BUDGET, BOOKED, SPENT, LOOK = "budget", "booked", "spent", "look"
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The total that a corpus may lose, over all that is ever trained on it: ``epsilon`` at ``delta`` of each ``unit``.
-    order: α at which Rényi divergences add up, fixed before the first booking. set_at: ISO 8601, UTC."""
+    """The total privacy loss allowed for a corpus over all trainings on it: ``epsilon`` at ``delta`` for each ``unit``.
+
+    Attributes:
+        epsilon: Total ε.
+        delta: Total δ.
+        unit: One of ``UNITS``.
+        order: α of the Rényi divergences that are summed, fixed before the first charge.
+        set_at: When it was set, ISO 8601, UTC.
+    """
 
     epsilon: float
     delta: float
@@ -32,16 +40,23 @@ class Budget:
 
     @property
     def filter(self) -> RdpFilter:
-        """What admits runs."""
+        """The Rényi filter that admits runs."""
         return RdpFilter(self.epsilon, self.delta, self.order)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Charge:
-    """What one stream of noise costs a corpus. stream: its name: runs that share it give the same noise, and count
-    once. run: the last that used it. what: it was, in words. booked: Rényi divergence at the budget's order; open:
-    whether that is of a run that has not ended, whole. at: when it was booked last. parties: by what its clients are
-    told from those of another run, empty where that is not known."""
+    """The charge of one noise stream against a corpus.
+
+    Attributes:
+        stream: Name of the noise stream. Runs that share it have the same noise and count once.
+        run: The last run that used the stream.
+        what: Description of that run.
+        rdp: Rényi divergence at the budget's order.
+        pending: Whether ``rdp`` is the whole cost of a run that has not finished.
+        at: When it was last charged.
+        parties: Fingerprint of the run's clients, which separates them from those of another run; empty if unknown.
+    """
 
     stream: str
     run: str
@@ -54,7 +69,13 @@ class Charge:
 
 @dataclass(frozen=True, kw_only=True)
 class UnprotectedAccess:
-    """Something that was done to a corpus without any promise. run: that did it. what: in words."""
+    """An access to a corpus without a privacy guarantee.
+
+    Attributes:
+        run: The run that made it.
+        what: Description.
+        at: When it happened.
+    """
 
     run: str
     what: str
@@ -63,9 +84,17 @@ class UnprotectedAccess:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetState:
-    """Everything on one corpus. corpus: the checksum of its content; name: what it was called last. totals: the budget
-    and those before it, the last one counts; empty without any. seal: of the last entry of all corpora, empty without
-    any: whoever keeps it can tell later whether what stands before it was changed."""
+    """All ledger data on one corpus.
+
+    Attributes:
+        corpus: Checksum of its content.
+        name: Its last name.
+        totals: The budget and its predecessors; the last one is valid. Empty without a budget.
+        bookings: Charges.
+        looks: Unprotected accesses.
+        chain_hash: Hash of the last entry of all corpora (chain head), empty without entries. A reader who keeps it can
+            later detect changes to earlier entries.
+    """
 
     corpus: str
     name: str
@@ -76,25 +105,30 @@ class BudgetState:
 
     @property
     def budget(self) -> Budget | None:
-        """The one that counts."""
+        """The valid budget, if any."""
         return self.totals[-1] if self.totals else None
 
     @property
     def booked(self) -> float:
-        """Rényi divergence of all bookings together."""
-        return sum(each.rdp for each in self.bookings)
+        """Sum of the Rényi divergences of all charges."""
+        return sum(charge.rdp for charge in self.bookings)
 
     @property
     def share(self) -> float:
-        """Of the allowance that is booked, 0 to 1; 0 without a budget."""
+        """Charged share of the capacity, 0 to 1; 0 without a budget."""
         return self.booked / self.budget.filter.capacity if self.budget else 0.0
 
     def with_more(self, stream: str, cost: float, *, again: bool) -> float:
-        """The share if such a run were booked too. again: whether it has new noise although the stream has its
-        name."""
+        """Return the share that would be charged after another run.
+
+        Args:
+            stream: Noise stream of the run.
+            cost: Its Rényi divergence at the budget's order.
+            again: Whether the run has fresh noise although the stream has its name.
+        """
         if not self.budget:
             return 0.0
-        before = next((each.rdp for each in self.bookings if each.stream == stream), 0.0)
+        before = next((charge.rdp for charge in self.bookings if charge.stream == stream), 0.0)
         more = cost if again else max(0.0, cost - before)
         return (self.booked + more) / self.budget.filter.capacity
 

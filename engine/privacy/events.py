@@ -1,10 +1,10 @@
-"""What happened to one sentence, or to one client, as a composable event of dp_accounting, kept apart from its price.
+"""Privacy events of one sentence or one client, as composable dp_accounting events, separate from their accounting.
 
-An event says which noise was added to what share of the data and how often; accountants price it
-(:func:`engine.privacy.accounting.event_epsilon`), and so could any other that reads dp_accounting's events. It holds
-for the unit and the neighbours of the mechanism (:mod:`engine.privacy.mechanism_registry`).
+An event records the noise, the sampling rate and the number of repetitions. Accountants compute its ε
+(:func:`engine.privacy.accounting.event_epsilon`), as can any other accountant of dp_accounting events. It is valid for
+the protected unit and the adjacency of the mechanism (:mod:`engine.privacy.mechanism_registry`).
 
-dp_accounting takes a second to import and is therefore imported when the first event is asked for.
+dp_accounting takes a second to import, so it is imported at the first request for an event.
 """
 
 import math
@@ -13,32 +13,32 @@ from typing import Any
 from engine.privacy.plan import PrivacyPlan
 
 Event = Any
-"""A dp_accounting.DpEvent; the library ships no types."""
+"""A dp_accounting.DpEvent; the library has no type annotations."""
 
 
 def none() -> Event:
-    """Nothing was released."""
+    """Return the event of no release."""
     import dp_accounting
 
     return dp_accounting.NoOpDpEvent()
 
 
 def unprotected() -> Event:
-    """Something was released without noise."""
+    """Return the event of a release without noise."""
     import dp_accounting
 
     return dp_accounting.NonPrivateDpEvent()
 
 
 def gaussian(apart: float, times: int = 1) -> Event:
-    """So many releases whose sums differ by ``apart`` standard deviations of the noise at most."""
+    """Return ``times`` releases whose sums differ by at most ``apart`` standard deviations of the noise."""
     import dp_accounting
 
     return _repeated(dp_accounting.GaussianDpEvent(1 / apart), times)
 
 
 def of(plan: PrivacyPlan, steps: int) -> Event:
-    """What ``steps`` steps of a plan do to one of its units."""
+    """Return the event of ``steps`` steps of a plan for one protected unit."""
     import dp_accounting
 
     if steps == 0:
@@ -49,9 +49,9 @@ def of(plan: PrivacyPlan, steps: int) -> Event:
         once = dp_accounting.GaussianDpEvent(plan.noise_multiplier)
         return _repeated(dp_accounting.PoissonSampledDpEvent(plan.sampling_probability, once), steps)
     if plan.sampling == "shuffle":
-        # A sentence more changes one batch of an epoch by up to 2C and the last one by up to C; see accounting.SHUFFLE.
+        # Adding a sentence changes one batch of an epoch by up to 2C and the last by up to C; see accounting.SHUFFLE.
         return gaussian(math.sqrt(5) / plan.noise_multiplier, math.ceil(steps / plan.steps_per_epoch))
-    # Each of whole clients takes part; its message may turn into any other one, at most 2C away.
+    # Every client takes part; its message may be replaced by any other one, at most 2C away.
     return gaussian(2 / plan.noise_multiplier, steps)
 
 

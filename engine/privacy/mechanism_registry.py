@@ -1,6 +1,6 @@
-"""What kinds of mechanisms there are: whom each protects, from whom, and where its noise is added.
+"""Registry of mechanisms: the protected unit of each, its attacker, and where its noise is added.
 
-Light, and below the configuration, which names one of them.
+This module is light and below the configuration, which names one of the mechanisms.
 """
 
 from dataclasses import dataclass
@@ -8,14 +8,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class MechanismKind:
-    """A kind of mechanism.
+    """A type of mechanism.
 
-    name: in configurations, for ever, since identities rest on it. title: what people see. unit: what is clipped and
-    drawn, "sentence" or "client". protected, neighbours: what two data sets differ in that cannot be told apart, in
-    words. noise: where it is added, at the "steps" of training, by the "server" to a round's sum, to the "messages"
-    that clients send, or in "shares" by all clients of a round, whose messages nobody sees. trusted: who must be
-    trusted with what, a sentence among what ε rests on. note: whom it protects and who must be trusted, for whoever
-    chooses one. drawn: whether each client joins a round independently, which its accounting rests on.
+    Attributes:
+        name: Name in configurations. It never changes, since run identities depend on it.
+        title: Label shown to users.
+        unit: What is clipped and sampled, "sentence" or "client".
+        protected: The protected unit, described.
+        neighbours: The adjacency: the difference between two indistinguishable data sets, described.
+        noise: Where noise is added: at the "steps" of training, by the "server" to a round's sum, to the "messages"
+            that clients send, or in "shares" by all clients of a round, whose messages no other process sees.
+        trusted: The trust assumption, one sentence among the assumptions of ε.
+        note: Protected unit and trust assumption, for users who choose a mechanism.
+        poisson_clients: Whether each client joins a round independently, as its accounting assumes.
     """
 
     name: str
@@ -30,17 +35,17 @@ class MechanismKind:
 
     @property
     def client_level(self) -> bool:
-        """Whether all that a client has is protected at once."""
+        """Whether all data of a client is the protected unit."""
         return self.unit == "client"
 
     @property
     def client_side_noise(self) -> bool:
-        """Whether clients add the noise themselves to what they send."""
+        """Whether clients add the noise to their own messages."""
         return self.noise in ("messages", "shares")
 
     @property
     def distributed_noise(self) -> bool:
-        """Whether each client of a round adds a share of the noise, and nobody sees more than the sum."""
+        """Whether each client of a round adds a share of the noise, and only the sum is revealed."""
         return self.noise == "shares"
 
 
@@ -53,10 +58,10 @@ DP_SGD = MechanismKind(
     protected="one labelled sentence",
     neighbours="add or remove one",
     noise="steps",
-    trusted="Each client is trusted with its own sentences; the server need not be trusted.",
-    note="Protects each sentence. Only the client that holds it sees it; nobody else need be trusted.",
+    trusted="Each client is trusted with its own sentences; the server does not need to be trusted.",
+    note="Protects each sentence. Only the client that holds it sees it; no other party needs to be trusted.",
 )
-"""Abadi et al. 2016; each client adds the noise to each step of its own training."""
+"""Abadi et al. 2016; each client adds noise to each step of its own training."""
 DP_FEDAVG = MechanismKind(
     name="dp-fedavg",
     title="By the server, on the sum (DP-FedAvg)",
@@ -64,9 +69,9 @@ DP_FEDAVG = MechanismKind(
     protected=_CLIENT,
     neighbours="add or remove one",
     noise="server",
-    trusted="The server sees each client's update before the noise is added, and must keep it to itself.",
-    note="Protects each client with all it has, from everybody but the server, which sees the updates and must be "
-    "trusted to add the noise and to keep them.",
+    trusted="The server sees each client's update before the noise is added, and is trusted to keep it secret.",
+    note="Protects all data of each client from every party except the server. The server sees the updates and is "
+    "trusted to add the noise and to keep the updates secret.",
     poisson_clients=True,
 )
 """McMahan et al. 2018."""
@@ -77,23 +82,23 @@ LOCAL = MechanismKind(
     protected=_CLIENT,
     neighbours="replace all that one client has",
     noise="messages",
-    trusted="Each client adds the noise to its own update before it leaves: nobody else need be trusted.",
-    note="Protects each client with all it has. Nobody else need be trusted, and the noise is the heaviest.",
+    trusted="Each client adds the noise to its own update before sending it: no other party needs to be trusted.",
+    note="Protects all data of each client. No other party needs to be trusted, and the noise is the largest.",
 )
 
 SECURE_SUM = MechanismKind(
     name="secure-sum",
-    title="By all clients together, under masks (secure sum)",
+    title="By all clients together (secure aggregation)",
     unit="client",
     protected=_CLIENT,
     neighbours="replace all that one client has",
     noise="shares",
-    trusted="Each client adds its share of the noise, and masks hide its update: the server learns the sum alone, as "
-    "long as it follows the protocol and at most a third of a round's clients vanish or tell it their shares.",
-    note="Protects each client with all it has, from a server that follows the protocol too: it sees the sum alone. "
-    "All noise together is about what one client alone would have to add.",
+    trusted="Each client adds its share of the noise, and masks hide its update. The server learns only the sum if it "
+    "is honest but curious and at most a third of a round's clients drop out or reveal their shares to it.",
+    note="Protects all data of each client, also from an honest-but-curious server, which sees only the sum. "
+    "The total noise is about as large as a single client would have to add under the local mechanism.",
 )
 """Bonawitz et al. 2017, with shares of the noise as in Truex et al. 2019."""
 
 MECHANISMS: dict[str, MechanismKind] = {kind.name: kind for kind in (DP_SGD, DP_FEDAVG, LOCAL, SECURE_SUM)}
-"""By name, in the order in which they are offered."""
+"""Mechanisms by name, in display order."""

@@ -1,6 +1,6 @@
-"""What will be done to the data, decided once and read by sampler, clipper, noise and accountant alike.
+"""The privacy plan: one object from which sampler, clipper, noise and accountant read their parameters.
 
-What is done and what is priced can therefore not drift apart. Light: pages import it.
+The training and its accounting can therefore not diverge. This module is light, because pages import it.
 """
 
 import math
@@ -10,23 +10,29 @@ from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 
 SHUFFLED = (
-    "sampling='shuffle': batches are fixed, so ε has no amplification by sampling; what papers print for such batches "
-    "assumes Poisson sampling, which was not done, and stands beside it."
+    "sampling='shuffle': batches are shuffled, so ε has no amplification by subsampling. The ε that papers report for "
+    "such batches assumes Poisson sampling, which was not used; it is shown for comparison."
 )
-"""What is said first of such an ε."""
+"""First warning about the ε of shuffled batches."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyPlan:
-    """DP-SGD over one shard (Abadi et al. 2016, algorithm 1); or what is done to whole clients, where those are
+    """DP-SGD over one shard (Abadi et al. 2016, algorithm 1), or the mechanism applied to whole clients if those are
     protected.
 
-    examples: sentences in the shard, n, or clients. batch_size: expected sentences a step. steps: in the whole run.
-    noise_multiplier: σ, noise standard deviation divided by clip_norm. clip_norm: C, L2; None is no clipping.
-    delta: δ. sampling: "poisson", "shuffle", or "all" where everybody takes
-    part in each. by_layer: whether each part of the tagger is clipped by itself, all of
-    them together to C. noise_source: "seeded" or "system". Unit: one labelled sentence; neighbours differ by adding or
-    removing one.
+    The protected unit is one labelled sentence, with add-or-remove adjacency.
+
+    Attributes:
+        examples: Sentences in the shard, n, or clients.
+        batch_size: Expected number of sentences in a step.
+        steps: Steps of the whole run.
+        noise_multiplier: σ, the noise standard deviation divided by ``clip_norm``.
+        clip_norm: C, an L2 norm; None means no clipping.
+        delta: δ.
+        sampling: "poisson", "shuffle", or "all" if every unit takes part in each step.
+        by_layer: Whether each layer of the tagger is clipped separately, all of them together to C.
+        noise_source: "seeded" or "system".
     """
 
     examples: int
@@ -41,7 +47,10 @@ class PrivacyPlan:
 
     @classmethod
     def from_config(cls, config: SimulationConfig, examples: int) -> "PrivacyPlan":
-        """The plan for ``config`` on a shard of ``examples`` sentences. Raises InvalidConfig if they do not fit."""
+        """Return the plan for ``config`` on a shard of ``examples`` sentences.
+
+        Raises InvalidConfig if they do not fit.
+        """
         batch_size = config.training.batch_size
         if examples < 1:
             raise InvalidConfig(f"examples={examples}, expected at least one training sentence")
@@ -63,10 +72,20 @@ class PrivacyPlan:
 
     @classmethod
     def of_piece(cls, config: SimulationConfig, examples: int, every: int) -> "PrivacyPlan":
-        """What a client does in a round to a piece of its sentences, without noise where whole clients are protected.
-        every: sentences of all clients. A piece smaller than the batch is used whole at each step (q = 1), unless it is
-        all there is. Where gradients travel, a round is a step and a client's batch is in proportion to its sentences
-        (FedNER, section 3.2). Raises InvalidConfig."""
+        """Return the plan of a client's training in a round on a piece of its sentences.
+
+        The plan has no noise if whole clients are protected. A piece smaller than the batch is used whole at each step
+        (q = 1), unless there is one client. With the schedule "gradients" a round is a step, and a client's batch is in
+        proportion to its sentences (FedNER, section 3.2).
+
+        Args:
+            config: The configuration.
+            examples: Sentences in the piece.
+            every: Sentences of all clients.
+
+        Raises:
+            InvalidConfig: If the batch does not fit the piece.
+        """
         training, gradients = config.training, config.federation.schedule == "gradients"
         batch = training.batch_size
         if gradients:
@@ -79,8 +98,11 @@ class PrivacyPlan:
 
     @classmethod
     def of_clients(cls, config: SimulationConfig, visits: int) -> "PrivacyPlan":
-        """What is done to whole clients: by the server in each round, or, where they add the noise themselves, by each
-        that takes part, so many times in all."""
+        """Return the plan of the mechanism applied to whole clients.
+
+        The server applies it in each round, or each participant applies it to its own message, ``visits`` times in
+        total.
+        """
         federation, privacy = config.federation, config.privacy
         messages = privacy.kind.client_side_noise
         return cls(
@@ -101,34 +123,34 @@ class PrivacyPlan:
 
     @property
     def sampling_probability(self) -> float:
-        """q: chance of each sentence to join a step."""
+        """q: the probability that a sentence joins a step."""
         return self.batch_size / self.examples
 
     @property
     def noise_std(self) -> float:
-        """Standard deviation of the noise on each coordinate of the clipped sum, σ·C."""
+        """σ·C: the standard deviation of the noise on each coordinate of the clipped sum."""
         return self.noise_multiplier * self.clip_norm if self.private and self.clip_norm is not None else 0.0
 
     @property
     def steps_per_epoch(self) -> int:
-        """Batches in one permutation when shuffling; the last one may be smaller."""
+        """Batches in one permutation when shuffling; the last batch may be smaller."""
         return math.ceil(self.examples / self.batch_size)
 
     def warnings(self) -> tuple[str, ...]:
-        """What a reader of this plan's ε should know first, one sentence each."""
-        found = []
+        """Return the warnings for readers of this plan's ε, one sentence each."""
+        warnings = []
         if self.private and self.delta >= 1 / self.examples:
-            found.append(
+            warnings.append(
                 f"delta={self.delta:g} is not below 1/n = {1 / self.examples:.2g} for the {self.examples:,} training "
-                "sentences: such a δ would allow a mechanism that publishes one sentence whole."
+                "sentences. Such a δ allows a mechanism that publishes one whole sentence."
             )
         if self.private and self.sampling == "shuffle":
-            found.append(SHUFFLED)
-        return tuple(found)
+            warnings.append(SHUFFLED)
+        return tuple(warnings)
 
 
 def tier(epsilon: float) -> str:
-    """How much an ε promises, in the tiers of Ponomareva et al. 2023 ("How to DP-fy ML", section 5.2.1)."""
+    """Return the strength of an ε in the tiers of Ponomareva et al. 2023 ("How to DP-fy ML", section 5.2.1)."""
     if epsilon <= 1:
         return "strong"
     if epsilon <= 10:

@@ -1,8 +1,7 @@
-"""Privacy loss distributions of Gaussian steps, from dp_accounting's parts, in a fraction of its time.
+"""Privacy loss distributions of Gaussian steps, built from dp_accounting's parts and faster.
 
-dp_accounting asks at which noise a loss is reached for one loss after another, adds up chances one by one, and works
-out anew for each number of steps what is the same for all. The numbers here are the same, digit for digit (a test
-holds them).
+dp_accounting inverts the privacy loss for one value after another, sums probabilities one by one, and recomputes for
+each number of steps the values that are the same for all. The numbers here agree digit for digit; a test checks this.
 """
 
 import functools
@@ -21,8 +20,10 @@ from engine.privacy.events import Event
 
 
 def distribution(event: Event) -> PrivacyLossDistribution:
-    """That of what happened: Gaussian noise, sampled or not, composed as you like. Raises InvalidConfig for another
-    event."""
+    """Return the privacy loss distribution of an event: Gaussian noise, sampled or not, in any composition.
+
+    Raises InvalidConfig for another event.
+    """
     if isinstance(event, dp_accounting.ComposedDpEvent):
         return functools.reduce(lambda one, other: one.compose(other), map(distribution, event.events))
     if isinstance(event, dp_accounting.SelfComposedDpEvent):
@@ -33,24 +34,30 @@ def distribution(event: Event) -> PrivacyLossDistribution:
         event.event, dp_accounting.GaussianDpEvent
     ):
         return one_step(event.sampling_probability, event.event.noise_multiplier)
-    raise InvalidConfig(f"event={type(event).__name__}, expected Gaussian noise, sampled or not, composed as you like")
+    raise InvalidConfig(f"event={type(event).__name__}, expected Gaussian noise, sampled or not, in any composition")
 
 
 @functools.lru_cache(maxsize=64)
 def one_step(probability: float, sigma: float) -> PrivacyLossDistribution:
-    """That of a step with noise of multiplier ``sigma`` that each sentence joins with that probability.
+    """Return the distribution of one step with noise multiplier ``sigma`` and this sampling probability.
 
-    Its grid is dp_accounting's default of 1e-4, widened below σ = 0.5, where losses are so large that it would take
-    minutes: there ε stays within 1e-4 of its value. Where one step's loss, about q/σ, is small against that, the grid
-    is made finer, down to a tenth of it: else rounding would cost more than the steps do.
+    Its grid is dp_accounting's default of 1e-4. Below σ = 0.5 the grid is wider, since losses there are so large that
+    the default would take minutes; ε stays within 1e-4 of its value. Where one step's loss, about q/σ, is small
+    compared with the grid, the grid is finer, down to a tenth of the loss. Otherwise rounding would add more to ε than
+    the steps do.
     """
     interval = min(1e-4 * max(1.0, (0.5 / sigma) ** 2), max(1e-6, 0.1 * probability / sigma))
     return on_grid(probability, sigma, interval)
 
 
 def on_grid(probability: float, sigma: float, interval: float) -> PrivacyLossDistribution:
-    """What ``from_gaussian_mechanism`` gives for noise of multiplier ``sigma`` and that sampling probability, with
-    losses rounded pessimistically to multiples of ``interval``."""
+    """Return the result of ``from_gaussian_mechanism`` on a grid.
+
+    Args:
+        probability: Sampling probability.
+        sigma: Noise multiplier.
+        interval: Grid width; losses are rounded pessimistically to its multiples.
+    """
     remove = _rounded(GaussianPrivacyLoss(sigma, sampling_prob=probability), interval)
     if probability == 1:
         return PrivacyLossDistribution(remove)
@@ -59,12 +66,18 @@ def on_grid(probability: float, sigma: float, interval: float) -> PrivacyLossDis
 
 
 class FastDensePLDPmf(DensePLDPmf):
-    """The chance of each loss of a grid: :class:`DensePLDPmf`, quicker."""
+    """The probability of each loss of a grid: a faster :class:`DensePLDPmf`."""
 
     def self_compose(self, num_times: int, tail_mass_truncation: float = 1e-15) -> "FastDensePLDPmf":
-        """Those of so many steps, by Fourier transform; see ``dp_accounting.pld.common.self_convolve``."""
+        """Return the distribution of ``num_times`` steps by Fourier transform; see
+        ``dp_accounting.pld.common.self_convolve``.
+
+        Args:
+            num_times: Number of steps.
+            tail_mass_truncation: Probability of the tails that may be truncated.
+        """
         low, high = 0, (len(self._probs) - 1) * num_times
-        for order, moment in self._moments:  # Chernoff: beyond these the tails may go
+        for order, moment in self._moments:  # Chernoff: beyond these bounds the tails may be truncated
             bound = (num_times * moment + math.log(2 / tail_mass_truncation)) / order
             low, high = (max(low, math.floor(bound)), high) if order < 0 else (low, min(high, math.ceil(bound)))
         size = high - low + 1
@@ -76,30 +89,33 @@ class FastDensePLDPmf(DensePLDPmf):
         )
 
     def to_dense_pmf(self) -> DensePLDPmf:
-        """For composition with others: dp_accounting composes what is of one class."""
+        """Return a plain DensePLDPmf, since dp_accounting composes only objects of one class."""
         return DensePLDPmf(self._discretization, self._lower_loss, self._probs, self._infinity_mass, True)
 
     @functools.cached_property
     def _moments(self) -> list[tuple[float, float]]:
         """Orders, and the logarithm of the moment generating function at each: the same for any number of steps."""
-        places = np.arange(len(self._probs))
-        orders = np.concatenate((np.arange(-20, 0), np.arange(1, 21))) / len(places)
-        return [(order, special.logsumexp(places * order, b=self._probs)) for order in orders]
+        indices = np.arange(len(self._probs))
+        orders = np.concatenate((np.arange(-20, 0), np.arange(1, 21))) / len(indices)
+        return [(order, special.logsumexp(indices * order, b=self._probs)) for order in orders]
 
     def get_delta_for_epsilon(self, epsilon: float | Sequence[float]) -> float | np.ndarray:
-        """The δ of each ε: of the losses above ε their chance, less e^ε times what they have against them."""
-        places = (np.arange(len(self._probs)) + self._lower_loss) * self._discretization
-        first = np.searchsorted(places, epsilon, side="right")
+        """Return δ at each ε: the sum of probability · (1 − e^(ε − loss)) over the losses above ε."""
+        losses = (np.arange(len(self._probs)) + self._lower_loss) * self._discretization
+        first = np.searchsorted(losses, epsilon, side="right")
         upper, lower = (
-            np.cumsum(np.r_[0.0, np.flip(some)])[::-1]
-            for some in (self._probs, np.exp(-np.maximum(places, np.min(epsilon))) * self._probs)
+            np.cumsum(np.r_[0.0, np.flip(masses)])[::-1]
+            for masses in (self._probs, np.exp(-np.maximum(losses, np.min(epsilon))) * self._probs)
         )
-        found = self._infinity_mass + np.maximum(0.0, upper[first] - np.exp(epsilon) * lower[first])
-        return float(found) if np.isscalar(epsilon) else np.asarray(found)
+        delta = self._infinity_mass + np.maximum(0.0, upper[first] - np.exp(epsilon) * lower[first])
+        return float(delta) if np.isscalar(epsilon) else np.asarray(delta)
 
     def get_epsilon_for_delta(self, delta: float) -> float:
-        """The smallest ε ≥ 0 whose δ is no larger: chances and what they have against them are added up from the
-        highest loss down, until ε = ln((upper − δ) / lower) is above the next."""
+        """Return the smallest ε ≥ 0 whose δ is at most ``delta``.
+
+        Probabilities, and probabilities weighted with e^−loss, are summed from the highest loss down. The sum ends
+        where ε = ln((upper − δ) / lower) is above the next loss.
+        """
         if self._infinity_mass > delta:
             return math.inf
         highest = (self._lower_loss + len(self._probs) - 1) * self._discretization
@@ -107,61 +123,63 @@ class FastDensePLDPmf(DensePLDPmf):
         losses = losses[losses >= 0]
         chances = np.flip(self._probs)[: len(losses)]
         upper, lower = (
-            np.cumsum(np.r_[first, some])
-            for first, some in ((self._infinity_mass, chances), (0.0, np.exp(-losses) * chances))
+            np.cumsum(np.r_[first, masses])
+            for first, masses in ((self._infinity_mass, chances), (0.0, np.exp(-losses) * chances))
         )
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            there = (upper[:-1] > delta) & (lower[:-1] > 0) & (np.log((upper[:-1] - delta) / lower[:-1]) >= losses)
-        # Losses so high that e^−loss is 0: the sum below the line says nothing yet.
+            reached = (upper[:-1] > delta) & (lower[:-1] > 0) & (np.log((upper[:-1] - delta) / lower[:-1]) >= losses)
+        # Losses so high that e^−loss is 0: the denominator is still zero.
         beyond = (upper[1:] >= delta) & (lower[1:] == 0)
-        stop = int(np.argmax(there | beyond)) if (there | beyond).any() else len(losses)
-        if stop < len(losses) and not there[stop]:
+        stop = int(np.argmax(reached | beyond)) if (reached | beyond).any() else len(losses)
+        if stop < len(losses) and not reached[stop]:
             return float(losses[stop])
-        # Once more by the standard library's exponential: NumPy's may differ in the last digit.
+        # Repeat with the standard library's exponential: NumPy's may differ in the last digit.
         against = np.fromiter(map(math.exp, (-losses[:stop]).tolist()), np.float64, stop) * chances[:stop]
         above, below = float(upper[stop]), float(np.cumsum(np.r_[0.0, against])[-1])
         return math.log((above - delta) / below) if above > below + delta else 0.0
 
 
 def _rounded(loss: GaussianPrivacyLoss, interval: float) -> PLDPmf:
-    """Connect the dots (Doroshenko et al. 2022): the distribution on the grid that has the loss's δ at each ε of it."""
+    """Return the distribution on the grid with the loss's δ at each ε of the grid (connect the dots, Doroshenko et al.
+    2022).
+    """
     bounds = loss.connect_dots_bounds()
     low, high = math.floor(bounds.epsilon_lower / interval), math.ceil(bounds.epsilon_upper / interval)
-    found = create_pmf_pessimistic_connect_dots_fixed_gap(
+    pmf = create_pmf_pessimistic_connect_dots_fixed_gap(
         interval, low, high, _deltas(loss, np.arange(low, high + 1) * interval)
     )
-    if not isinstance(found, DensePLDPmf):
-        return found  # so few losses that they are composed pair by pair
-    return FastDensePLDPmf(interval, low, found._probs, found._infinity_mass, True)
+    if not isinstance(pmf, DensePLDPmf):
+        return pmf  # so few losses that they are composed pair by pair
+    return FastDensePLDPmf(interval, low, pmf._probs, pmf._infinity_mass, True)
 
 
 def _deltas(loss: GaussianPrivacyLoss, epsilons: np.ndarray) -> np.ndarray:
-    """δ at each ε: :meth:`GaussianPrivacyLoss.get_delta_for_epsilon`."""
+    """Return δ at each ε: :meth:`GaussianPrivacyLoss.get_delta_for_epsilon`."""
     deltas, q = np.zeros(len(epsilons)), loss.sampling_prob
-    end = math.log1p(-q) if q < 1 else -math.inf  # no loss is beyond it
+    end = math.log1p(-q) if q < 1 else -math.inf  # no loss exceeds it
     if loss.adjacency_type == AdjacencyType.ADD:
         reached = epsilons < -end
     else:
         reached = epsilons > end
         deltas[~reached] = -np.expm1(epsilons[~reached])
-    here = epsilons[reached]
-    noise = _noise_of(loss, here)
-    deltas[reached] = loss.mu_upper_cdf(noise) - np.exp(here + loss.mu_lower_log_cdf(noise))
+    inside = epsilons[reached]
+    noise = _noise_of(loss, inside)
+    deltas[reached] = loss.mu_upper_cdf(noise) - np.exp(inside + loss.mu_lower_log_cdf(noise))
     return np.clip(deltas, 0, 1)
 
 
 def _noise_of(loss: GaussianPrivacyLoss, losses: np.ndarray) -> np.ndarray:
-    """Where each loss is reached: :meth:`GaussianPrivacyLoss.inverse_privacy_loss`."""
+    """Return the noise at which each loss is reached: :meth:`GaussianPrivacyLoss.inverse_privacy_loss`."""
     q, sign = loss.sampling_prob, -1 if loss.adjacency_type == AdjacencyType.ADD else 1
     if q == 1:
         return loss.inverse_privacy_loss_without_subsampling(losses)
-    # Of a step that takes all sentences: ln(1 + (e^loss − 1)/q) = ln(e^b/q − (1/q − 1)) with b = loss, or the same of
-    # −loss with its sign turned.
+    # The loss of a step on all sentences: ln(1 + (e^loss − 1)/q) = ln(e^b/q − (1/q − 1)) with b = loss, or the same
+    # of −loss with the opposite sign.
     b = sign * losses
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         whole, rest = b + np.log(1 / q), np.log(1 / q - 1)
         unsampled = np.where(b == 0, np.log(1 / q + (1 - 1 / q)), whole + np.log1p(-np.exp(rest - whole)))
-    # As close to the end as dp_accounting takes for the end.
+    # dp_accounting treats values this close to the end as the end.
     end = math.log(1 - q)
     at_end = np.abs(b - end) <= 1e-9 * np.maximum(np.abs(b), abs(end))
     return loss.inverse_privacy_loss_without_subsampling(sign * np.where(at_end, -math.inf, unsampled))

@@ -1,14 +1,13 @@
-"""What several trainings on the same sentences cost together.
+"""Composition of several trainings on the same sentences.
 
-* Settings that were fixed beforehand, run one after another: privacy losses are convolved (:func:`rdp_composition`),
-exact but
-  for the grid's rounding against us.
-* Settings that follow from earlier results: a *filter*. A total is fixed before the first training, each is admitted
-  only if the sum of Rényi divergences stays within what the total allows at one order, and that order is fixed
-  beforehand too (the Rényi filter of Feldman and Zrnic 2021). What is then said is the total, whatever was used of it.
-  A sum that is taken afterwards, at the order where it happens to be smallest, has no such theorem.
+* Settings fixed beforehand, run one after another: privacy loss distributions are convolved (:func:`rdp_composition`).
+  The result is exact except for the grid's pessimistic rounding.
+* Settings that depend on earlier results: a *filter*. A total is fixed before the first training. Each training is
+  admitted only if the sum of Rényi divergences stays within the total's capacity at one order. That order is also fixed
+  beforehand (the Rényi filter of Feldman and Zrnic 2021). The guarantee is the total, however much of it was used. A
+  sum taken afterwards, at the order where it happens to be smallest, has no such theorem.
 
-dp_accounting is imported when the first cost is asked for.
+dp_accounting is imported at the first request for a cost.
 """
 
 import functools
@@ -21,12 +20,12 @@ from engine.errors import InvalidConfig
 from engine.privacy.plan import PrivacyPlan
 
 ORDERS = (*(1 + tenth / 10 for tenth in range(1, 100)), *range(11, 65), 128, 256, 512)
-"""Of which a filter takes one: dp_accounting's own up to 512, and 64."""
+"""Orders available to a filter: dp_accounting's own up to 512, and 64."""
 
 
 @dataclass(frozen=True)
 class RdpFilter:
-    """A total (ε, δ) and the order α at which what is admitted adds up."""
+    """A total (ε, δ) and the order α at which admitted Rényi divergences are summed."""
 
     epsilon: float
     delta: float
@@ -34,41 +33,46 @@ class RdpFilter:
 
     @property
     def capacity(self) -> float:
-        """The largest sum of Rényi divergences of order α from which (ε, δ) follows (Canonne, Kamath and Steinke 2020,
-        proposition 12): ε + (ln δ + ln α) ÷ (α − 1) − ln((α − 1) ÷ α). Negative where nothing can be admitted."""
+        """The largest sum of Rényi divergences of order α that implies (ε, δ); negative if no run can be admitted.
+
+        It is ε + (ln δ + ln α) ÷ (α − 1) − ln((α − 1) ÷ α) (Canonne, Kamath and Steinke 2020, proposition 12).
+        """
         past = self.order - 1
         return self.epsilon + (math.log(self.delta) + math.log(self.order)) / past - math.log(past / self.order)
 
     def cost(self, plan: PrivacyPlan, times: int = 1) -> float:
-        """Rényi divergence of order α of a whole plan, run so often with noise of its own each time."""
+        """Return the Rényi divergence of order α of a whole plan, run ``times`` times with fresh noise each time."""
         if not plan.private:
             return math.inf
         return times * plan.steps * _divergence(plan.sampling_probability, plan.noise_multiplier, self.order)
 
     def admits(self, spent: float, more: float) -> bool:
-        """Whether what was spent and what is to come stay within the total."""
+        """Return whether the charged and the additional divergence stay within the capacity."""
         return spent + more <= self.capacity
 
 
 def filter_for(epsilon: float, delta: float, usual: PrivacyPlan) -> RdpFilter:
-    """The filter of a total, with the order at which the most trainings like ``usual`` fit: settings and a size alone
-    decide it. Raises InvalidConfig if not one of them fits at any order."""
+    """Return the filter of a total at the order that admits the most trainings like ``usual``.
+
+    The order depends on the settings and a size alone. Raises InvalidConfig if no training fits at any order.
+    """
     best = best_order_filter(epsilon, delta, usual)
     if best.capacity < best.cost(usual):
-        raise InvalidConfig(f"budget={epsilon:g} is less than a single training takes at delta={delta:g}")
+        raise InvalidConfig(f"budget={epsilon:g} is less than the cost of a single training at delta={delta:g}")
     return best
 
 
 def best_order_filter(epsilon: float, delta: float, usual: PrivacyPlan) -> RdpFilter:
-    """The filter of a total, with the order at which the most trainings like ``usual`` fit, even where that is less
-    than one."""
+    """Return the filter of a total at the order that admits the most trainings like ``usual``, even if less than one
+    fits.
+    """
     filters = [RdpFilter(epsilon, delta, order) for order in ORDERS]
-    return max(filters, key=lambda each: each.capacity / each.cost(usual))
+    return max(filters, key=lambda candidate: candidate.capacity / candidate.cost(usual))
 
 
 @lru_cache(maxsize=4096)
 def _divergence(probability: float, sigma: float, order: float) -> float:
-    """Of one step of the Poisson-subsampled Gaussian mechanism (Mironov, Talwar and Zhang 2019)."""
+    """Return that of one step of the Poisson-subsampled Gaussian mechanism (Mironov, Talwar and Zhang 2019)."""
     import dp_accounting
     from dp_accounting.rdp import RdpAccountant
 
@@ -78,8 +82,12 @@ def _divergence(probability: float, sigma: float, order: float) -> float:
 
 
 def rdp_composition(plans: Sequence[tuple[PrivacyPlan, int]], delta: float) -> float:
-    """ε at ``delta`` of all these plans, each run so often with noise of its own, settings fixed beforehand: by privacy
-    loss distributions."""
+    """Return ε at ``delta`` of the composition of these plans, by privacy loss distributions.
+
+    Args:
+        plans: Plans with settings fixed beforehand, each with its number of runs with fresh noise.
+        delta: δ.
+    """
     run = [(plan, times) for plan, times in plans if times]
     if not run:
         return 0.0
@@ -94,7 +102,7 @@ def rdp_composition(plans: Sequence[tuple[PrivacyPlan, int]], delta: float) -> f
 def _together(mechanisms: tuple[tuple[float, float, int], ...], delta: float) -> float:
     from engine.privacy import pld
 
-    # One grid for all, since losses are added on it: the accountant's, as wide as the least noisy asks for.
+    # One grid for all, since losses are added on it: the accountant's, as wide as the least noisy mechanism needs.
     interval = 1e-4 * max(1.0, *((0.5 / sigma) ** 2 for _, sigma, _ in mechanisms))
     runs = [pld.on_grid(probability, sigma, interval).self_compose(steps) for probability, sigma, steps in mechanisms]
     whole = functools.reduce(lambda one, other: one.compose(other), runs)

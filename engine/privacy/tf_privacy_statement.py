@@ -1,7 +1,7 @@
-"""What TensorFlow Privacy says of the same training: a second opinion on ε, by other people's code.
+"""TensorFlow Privacy's statement on the same training: a crosscheck of ε by independent code.
 
-Its module of statements needs TensorFlow for nothing, but its package loads it, which takes ten seconds: so the module
-alone is loaded, from its file.
+The module of statements does not need TensorFlow, but its package loads it, which takes ten seconds. Therefore only the
+module is loaded, from its file.
 """
 
 import importlib.util
@@ -21,8 +21,13 @@ _FIGURE = r"Epsilon {}:\s+([\d.]+|inf)"
 
 @dataclass(frozen=True)
 class Statement:
-    """text: as it is printed. poisson, ordered: the two values of ε in it, by Rényi accounting: if each sentence is
-    drawn by itself, and if each occurs once an epoch."""
+    """A parsed statement.
+
+    Attributes:
+        text: The printed statement.
+        poisson: Its ε by Rényi accounting if each sentence is sampled independently.
+        ordered: Its ε by Rényi accounting if each sentence occurs once an epoch.
+    """
 
     text: str
     poisson: float
@@ -30,8 +35,10 @@ class Statement:
 
 
 def of(plan: PrivacyPlan, steps: int) -> Statement | None:
-    """The statement on so many steps of a plan with noise on sentences; None where the package is not here, or says
-    nothing that can be read."""
+    """Return the statement on ``steps`` steps of a plan with noise on sentences.
+
+    Returns None if the package is not installed or the statement cannot be parsed.
+    """
     module = _module()
     if module is None:
         return None
@@ -48,7 +55,7 @@ def of(plan: PrivacyPlan, steps: int) -> Statement | None:
     if poisson is None or ordered is None:
         return None
     return Statement(
-        text.strip(), *(math.inf if found[1] == "inf" else float(found[1]) for found in (poisson, ordered))
+        text.strip(), *(math.inf if match[1] == "inf" else float(match[1]) for match in (poisson, ordered))
     )
 
 
@@ -59,9 +66,9 @@ def _module() -> ModuleType | None:
     path = Path(folders[0], _FILE) if folders else None
     if path is None or not path.is_file():
         return None
-    found = importlib.util.spec_from_file_location(path.stem, path)
-    if found is None or found.loader is None:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
         return None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module

@@ -1,9 +1,9 @@
-"""ε as a ledger of assumptions: what the same training costs if one thing is taken for granted, or another.
+"""Assumptions of an ε: how the ε of one training depends on what is assumed about it.
 
-A training is n sentences, batches, steps, σ. Which ε stands beside it follows from how it is accounted, how batches
-are thought to be drawn, who is protected and from what, and what else was done with the same sentences. Each of these
-is an *assumption* with a few choices; some hold for a run, others are what is often printed all the same. ε is worked
-out anew for any choice, by the engine's accountants alone; where no sound number is known, there is none.
+A training is n sentences, batches, steps and σ. Its ε depends on the accountant, the sampling of batches, the protected
+unit, the adjacency, and other trainings on the same sentences. Each of these is an *assumption* with a few choices.
+Some choices hold for a run; others are common in reported values but do not hold. The engine's accountants recompute ε
+for any choice. Where no sound value is known, there is none.
 """
 
 from engine.privacy.assumptions.evaluation import epsilon

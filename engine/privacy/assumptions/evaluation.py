@@ -1,4 +1,4 @@
-"""The ε of a training under assumptions: an upper bound, or none where no sound one is known."""
+"""ε of a training under assumptions: an upper bound, or None where no sound bound is known."""
 
 import math
 from collections.abc import Sequence
@@ -11,14 +11,18 @@ from engine.privacy.group_privacy import group_epsilon
 from engine.privacy.plan import PrivacyPlan
 
 _MOVED = {"zero-out": 1.0, "replace": 2.0, "add-or-remove": math.sqrt(5)}
-"""How far what an epoch of fixed batches shows can move, in clip norms: emptied, a sentence moves its batch's sum by up
-to C; exchanged, by up to 2C; added, one batch by up to 2C and the last by up to C
-(:func:`engine.privacy.accounting.shuffled_epsilon`)."""
+"""Largest change, in clip norms, of an epoch of shuffled batches. Zeroing out a sentence moves its batch's sum by up to
+C; replacing it, by up to 2C. Adding one moves one batch by up to 2C and the last by up to C
+(:func:`engine.privacy.accounting.shuffled_epsilon`).
+"""
 
 
 def epsilon(training: Training, choices: Choices) -> float | None:
-    """The ε of a training under these choices; ∞ where nothing is hidden, None where no sound number is known: of
-    several sentences under fixed batches with one sentence more or less, or exchanged under chance."""
+    """Return ε of a training under these choices.
+
+    Returns ∞ without protection. Returns None where no sound value is known: for several sentences in shuffled batches
+    under add-or-remove adjacency, or under replace-one adjacency with Poisson sampling.
+    """
     if choices.seed_known or training.noise_multiplier == 0 or choices.whole_client:
         return math.inf
     return _epsilon(training, choices)
@@ -40,14 +44,16 @@ def _epsilon(training: Training, choices: Choices) -> float | None:
 
 
 def _removed(told: Sequence[PrivacyPlan], delta: float, accountant: str) -> float:
-    """Of the part that costs most."""
+    """Return ε of the part with the largest ε."""
     parts = accounting.max_cost_candidates((replace(plan, delta=delta), plan.steps) for plan in told)
     return max(accounting.epsilon(plan, steps, accountant) for plan, steps in parts)
 
 
 def _of_fixed_batches(training: Training, choices: Choices) -> float | None:
-    """Everybody is in one batch of each epoch, or in each message or round. Several of one person move it k times as
-    far at most, if they lie in one batch."""
+    """Return ε if each unit is in one batch of each epoch, or in each message or round.
+
+    k sentences of one person move the sum at most k times as far, if they are all in one batch.
+    """
     moved = _moved(training, choices.neighbours)
     if choices.sentences > 1 and choices.neighbours == "add-or-remove":
         return None
@@ -68,13 +74,19 @@ def _of_fixed_batches(training: Training, choices: Choices) -> float | None:
 
 
 def _moved(training: Training, neighbours: str) -> float:
-    """Of whole clients each round is one sum or one message: one client more or less moves it by C."""
+    """Return the largest change of the sum in clip norms.
+
+    For whole clients a round is one sum or one message: adding or removing one client moves it by C.
+    """
     return 1.0 if training.unit == "client" and neighbours == "add-or-remove" else _MOVED[neighbours]
 
 
 def passes(training: Training, part: Part) -> int:
-    """How often everybody's data may be in what is seen: epochs that have begun; rounds or messages of whole clients,
-    which may join each."""
+    """Return how often one unit's data can appear in the output.
+
+    For sentences these are the epochs that have started. For whole clients these are the rounds or messages, each of
+    which a client may join.
+    """
     if training.unit == "client":
         return part.steps
     if not training.parts:
@@ -83,8 +95,11 @@ def passes(training: Training, part: Part) -> int:
 
 
 def _exchanged(told: Sequence[PrivacyPlan], delta: float, accountant: str) -> float:
-    """An upper bound: a removal and an addition, each (ε, δ′), together (2ε, (1 + e^ε)·δ′) (Dwork and Roth 2014,
-    theorem 2.2); δ′ such that this is δ, found from where the accountant has an ε at all."""
+    """Return an upper bound for replace-one adjacency: a removal and an addition.
+
+    Each is (ε, δ′); together they are (2ε, (1 + e^ε)·δ′) (Dwork and Roth 2014, theorem 2.2). δ′ makes this equal to δ;
+    the search starts where the accountant has an ε.
+    """
     low, high = delta * 1e-30, delta / 2
     for _ in range(60):
         middle = math.sqrt(low * high)

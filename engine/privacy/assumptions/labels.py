@@ -1,4 +1,4 @@
-"""Assumptions and their choices in words. ``{unit}`` is what is protected: a sentence, or a client."""
+"""Labels of assumptions and of their choices. ``{unit}`` is the protected unit: a sentence, or a client."""
 
 TITLES = {
     "data": "Whose data is counted",
@@ -12,21 +12,21 @@ TITLES = {
     "seed": "Seed of the noise",
     "floating": "Floating point",
 }
-"""Assumptions, in the order in which a printed ε is set right."""
+"""Assumptions, in the order in which a reported ε is corrected."""
 ACCOUNTANTS = {
     "rdp-classic": "Rényi, early orders and conversion",
     "rdp": "Rényi, improved conversion",
     "pld": "privacy loss distributions",
 }
 SAMPLINGS = {
-    "poisson": "each {unit} by its own chance (Poisson)",
-    "as-poisson": "shuffled, counted as if drawn by chance",
-    "none": "fixed batches, sampling trusted for nothing",
+    "poisson": "each {unit} independently (Poisson)",
+    "as-poisson": "shuffled, accounted for as Poisson",
+    "none": "shuffled batches, no amplification by subsampling",
 }
 NEIGHBOURS = {
-    "add-or-remove": "one {unit} more or less",
-    "zero-out": "one {unit} emptied",
-    "replace": "one {unit} exchanged for another",
+    "add-or-remove": "add or remove one {unit}",
+    "zero-out": "zero out one {unit}",
+    "replace": "replace one {unit}",
 }
 _WHY = {
     "data": "Each client adds noise to its own steps, so a sentence hides among those of its client alone. Counting "
@@ -57,6 +57,6 @@ _OF_CLIENTS = {
 
 
 def why(assumption: str, unit: str) -> str:
-    """Why the number moves with an assumption, in a few sentences. unit: "sentence" or "client"."""
+    """Return the effect of an assumption on ε, in a few sentences. ``unit`` is "sentence" or "client"."""
     text = _OF_CLIENTS.get(assumption, _WHY[assumption]) if unit == "client" else _WHY[assumption]
     return text.format(unit=unit)

@@ -1,4 +1,4 @@
-"""Measured privacy: what an attacker gets out of a run, as a lower bound on ε to hold beside the claimed one.
+"""Privacy audits: lower bounds on ε from attacks on a run, for comparison with the claimed ε.
 
-Nothing here is imported until it is asked for: it needs SciPy, which the pages do without.
+The package is imported on demand, since it needs SciPy, which the pages do not load.
 """

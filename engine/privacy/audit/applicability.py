@@ -1,30 +1,32 @@
-"""What an audit of a configuration consists of: which attacks are for it, and how much they train."""
+"""Applicability of privacy audits: the attacks that suit a configuration, and their number of trainings."""
 
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 
 CANARIES, REFERENCES = 1000, 32
-"""Of an audit for which nobody asked for other numbers."""
+"""Default number of canaries and of shadow (reference) models of an audit."""
 
 
 def refuse_canaries(config: SimulationConfig) -> None:
-    """Raises InvalidConfig for what has no canaries: several clients, clipping by layer."""
+    """Check that canaries are available. Raises InvalidConfig for several clients or clipping by layer."""
     if config.federation.clients > 1 or config.privacy.clipping != "joint":
         raise InvalidConfig(
-            f"clients={config.federation.clients}, clipping={config.privacy.clipping!r}: canaries are for one client "
+            f"clients={config.federation.clients}, clipping={config.privacy.clipping!r}: canaries need one client "
             "and joint clipping"
         )
 
 
 def refuse_inference(config: SimulationConfig) -> None:
-    """Raises InvalidConfig for several platforms, whose members nobody infers."""
+    """Check that membership inference is available. Raises InvalidConfig for several clients (silos)."""
     if config.platforms:
-        raise InvalidConfig(f"platforms={len(config.platforms)}, expected none: each would need references of its own")
+        raise InvalidConfig(f"platforms={len(config.platforms)}, expected none: each would need its own shadow models")
 
 
 def usual(config: SimulationConfig) -> tuple[int, int]:
-    """How many canaries and references an audit of this configuration has. Raises InvalidConfig where neither attack is
-    for it."""
+    """Return the default numbers of canaries and shadow models for this configuration.
+
+    Raises InvalidConfig if neither attack is available.
+    """
     refuse_inference(config)
     try:
         refuse_canaries(config)
@@ -34,5 +36,8 @@ def usual(config: SimulationConfig) -> tuple[int, int]:
 
 
 def trainings(canaries: int, references: int) -> float:
-    """How many whole trainings it takes: one with each kind of canary, and models on a half of the sentences."""
+    """Return the number of whole trainings that an audit needs.
+
+    It trains once with each type of canary, and shadow models on half of the sentences each.
+    """
     return (2.0 if canaries else 0.0) + ((references + 1) / 2 if references else 0.0)

@@ -1,4 +1,4 @@
-"""Audits of mechanisms whose ε is known: does the bound stay below it, and how near does it come?"""
+"""Audit calibration: audits of mechanisms with known ε, to check that the bound stays below it and how tight it is."""
 
 from dataclasses import dataclass
 
@@ -17,13 +17,20 @@ _LARGEST = 50.0
 BOUNDS = {"gaussian": gaussian_bound, "any": epsilon_bound}
 TRIALS = "trials"
 FAMILIES = (*BOUNDS, TRIALS)
-"""By what is taken for granted of the mechanism: that it is a Gaussian one, or nothing, or the first and that no canary
-tells of another."""
+"""Bounds by their assumption on the mechanism: a Gaussian mechanism; none; or a Gaussian mechanism with independent
+canaries.
+"""
 
 
 @dataclass(frozen=True)
 class Repetitions:
-    """epsilon: the true one at ``delta``. bounds: float [repetitions]. coverage: share of them that are at most it."""
+    """Bounds of repeated audits.
+
+    Attributes:
+        epsilon: True ε at ``delta``.
+        delta: δ.
+        bounds: Lower bounds, float [repetitions].
+    """
 
     epsilon: float
     delta: float
@@ -31,12 +38,12 @@ class Repetitions:
 
     @property
     def coverage(self) -> float:
-        """Share of the bounds that hold."""
+        """Share of the bounds that are at most the true ε."""
         return float((self.bounds <= self.epsilon).mean())
 
     @property
     def median(self) -> float:
-        """Of the bounds."""
+        """Median of the bounds."""
         return float(np.median(self.bounds))
 
 
@@ -49,10 +56,21 @@ def gaussian_mechanism(
     family: str = "gaussian",
     seed: int = 0,
 ) -> Repetitions:
-    """Audits the Gaussian mechanism that has this ε at δ, so often: canaries are orthogonal directions of length 1, and
-    the attacker sees the noisy sum along each, as somebody does who reads every step (the strongest white box).
+    """Audit the Gaussian mechanism with this ε at δ repeatedly.
 
-    family: which bound, one of :data:`FAMILIES`. Raises InvalidConfig for values out of range.
+    Canaries are orthogonal directions of length 1. The attacker sees the noisy sum along each, like a white-box
+    attacker who reads every step (the strongest attacker).
+
+    Args:
+        epsilon: True ε.
+        repetitions: Number of audits.
+        canaries: Canaries in each audit.
+        delta: δ.
+        family: Bound, one of :data:`FAMILIES`.
+        seed: Seed of memberships and noise.
+
+    Raises:
+        InvalidConfig: For values out of range.
     """
     for name, value, least in (("repetitions", repetitions, 1), ("canaries", canaries, 1)):
         if value < least:
@@ -77,7 +95,9 @@ def _bound(scores: np.ndarray, members: np.ndarray, delta: float, family: str) -
 
 
 def sigma(epsilon: float, delta: float) -> float:
-    """Of the Gaussian mechanism of sensitivity 1 with this ε at δ. Raises InvalidConfig for values out of range."""
+    """Return σ of the Gaussian mechanism of sensitivity 1 with this ε at δ. Raises InvalidConfig for values out of
+    range.
+    """
     if not 0 < epsilon <= _LARGEST:
         raise InvalidConfig(f"epsilon={epsilon:g}, expected above 0 and at most {_LARGEST:g}")
     if not 0 < delta < 1:
@@ -86,5 +106,5 @@ def sigma(epsilon: float, delta: float) -> float:
 
 
 def epsilon_at(epsilon: float, delta: float, *, noise: float) -> float:
-    """The ε at δ that is left where a Gaussian mechanism with this one has so much of its noise alone."""
+    """Return ε at δ if a Gaussian mechanism with this ε has only the share ``noise`` of its noise."""
     return gaussian_epsilon(1 / (noise * sigma(epsilon, delta)), delta)

@@ -1,8 +1,9 @@
-"""Bounds on ε from many independent trials: each canary is in or out, and what one does tells nothing of another.
+"""Bounds on ε from many independent trials: each canary is in or out, and canaries do not influence each other.
 
-That has to be known of the canaries, as of directions with no weight in common under noise of its own on each weight.
-Then the errors of whoever calls *in* what scores above a threshold are counted, and a mechanism whose trade-off curve
-allows no errors so few, with confidence, is ruled out (Jagielski, Ullman, Oprea 2020; Nasr et al. 2023, section 5).
+The independence must be known, as for directions with no weight in common under independent noise on each weight. An
+attacker calls a canary *in* if its score is above a threshold. A mechanism is ruled out if its trade-off function does
+not allow error rates as small as those observed, with confidence (Jagielski, Ullman, Oprea 2020; Nasr et al. 2023,
+section 5).
 """
 
 import numpy as np
@@ -14,10 +15,14 @@ Rates = tuple[float, float]
 
 
 def errors(scores: np.ndarray, members: np.ndarray, error: float = 0.05) -> Rates:
-    """Upper bounds on the false positive and the false negative rate, both at once with confidence 1 − error, at the
-    threshold that looked best on the first half of the canaries: on the second (Clopper and Pearson 1934).
+    """Return simultaneous upper bounds on FPR and FNR with confidence 1 − error (Clopper and Pearson 1934).
 
-    scores: higher for those that look trained on, float [m]; members: bool [m].
+    The threshold is the best one on the first half of the canaries; the bounds come from the second half.
+
+    Args:
+        scores: Scores, higher for likelier members, float [m].
+        members: Whether each canary was in, bool [m].
+        error: Probability that a bound fails.
     """
     half = len(scores) // 2
     threshold = _best(scores[:half], members[:half], error)
@@ -28,15 +33,15 @@ def errors(scores: np.ndarray, members: np.ndarray, error: float = 0.05) -> Rate
 
 
 def ruled_out(rates: Rates, curve: TradeOff) -> bool:
-    """Whether a mechanism with that curve has more errors than these, whichever of the two rates is which."""
+    """Return whether the mechanism with this trade-off function has larger errors, in either order of the two rates."""
     return any(high < curve(low) for low, high in (rates, rates[::-1]))
 
 
 def _best(scores: np.ndarray, members: np.ndarray, error: float) -> float:
-    """The threshold at which the two bounds are those of the Gaussian mechanism with the least noise."""
+    """Return the threshold whose two bounds belong to the Gaussian mechanism with the least noise."""
     order = np.argsort(scores, kind="stable")
     missed, taken = members[order].cumsum(), (~members[order[::-1]]).cumsum()[::-1]
-    false = np.concatenate([taken[1:], [0]])  # called *in* is what comes after
+    false = np.concatenate([taken[1:], [0]])  # canaries after the threshold are called *in*
     high, low = (
         _most(count, np.array(number), error / 2)
         for count, number in ((false, (~members).sum()), (missed, members.sum()))
@@ -45,7 +50,7 @@ def _best(scores: np.ndarray, members: np.ndarray, error: float) -> float:
 
 
 def _most(counts: np.ndarray, number: np.ndarray, error: float) -> np.ndarray:
-    """Of each the largest chance under which so few of so many are not less likely than ``error``."""
+    """Return for each count the largest probability at which such a small count is not less likely than ``error``."""
     left = np.maximum(number - counts, 0)
-    found: np.ndarray = np.where(left > 0, betaincinv(counts + 1, np.maximum(left, 1), 1 - error), 1.0)
-    return found
+    bounds: np.ndarray = np.where(left > 0, betaincinv(counts + 1, np.maximum(left, 1), 1 - error), 1.0)
+    return bounds

@@ -1,7 +1,7 @@
-"""Trade-off curves of mechanisms (Dong, Roth, Su 2022, definition 2.1): the least share of members that an attacker
-misses, by the share of others that he takes for members.
+"""Trade-off functions of mechanisms (Dong, Roth, Su 2022, definition 2.1): the smallest FNR of an attacker by its FPR.
 
-A curve is a function of α in [0, 1], a float, to the least β. All here are symmetric: f is its own inverse.
+A trade-off function maps α in [0, 1], a float, to the smallest β. All functions here are symmetric: f is its own
+inverse.
 """
 
 import math
@@ -12,17 +12,19 @@ from scipy.special import ndtr, ndtri
 
 TradeOff = Callable[[float], float]
 _MOST = 40.0
-"""Largest ε at which a curve of steps is asked for its δ."""
+"""Largest ε at which the δ of composed steps is evaluated."""
 
 
 def gaussian(mu: float) -> TradeOff:
-    """Of N(0, 1) against N(μ, 1): one Gaussian mechanism of sensitivity μσ (definition 2.6)."""
+    """Return the function of N(0, 1) against N(μ, 1): one Gaussian mechanism of sensitivity μσ (definition 2.6)."""
     return lambda alpha: float(ndtr(ndtri(1 - alpha) - mu)) if 0 < alpha < 1 else float(alpha <= 0)
 
 
 def of_pairs(pairs: Sequence[tuple[float, float]]) -> TradeOff:
-    """Of a mechanism that has each of these (ε, δ), ε at least 0 (proposition 2.11): the higher of their curves, and so
-    never above its own."""
+    """Return the function of a mechanism that satisfies each of these (ε, δ), ε at least 0 (proposition 2.11).
+
+    It is the maximum of their functions, so it is never above the mechanism's own.
+    """
     epsilons, deltas = np.array(pairs, dtype=np.float64).T
     grown, shrunk = np.exp(epsilons), np.exp(-epsilons)
 
@@ -33,15 +35,22 @@ def of_pairs(pairs: Sequence[tuple[float, float]]) -> TradeOff:
 
 
 def delta_of_gaussian(epsilon: float, mu: float) -> float:
-    """The δ at ε of the Gaussian mechanism of sensitivity μσ (Balle and Wang 2018, theorem 8)."""
+    """Return δ at ε of the Gaussian mechanism of sensitivity μσ (Balle and Wang 2018, theorem 8)."""
     if mu <= 0:
         return 0.0
     return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu))
 
 
 def of_steps(probability: float, sigma: float, steps: int) -> TradeOff:
-    """Of so many steps of DP-SGD with noise multiplier σ, which each sentence joins with that probability: that of
-    their privacy loss distribution, for adding and for removing a sentence."""
+    """Return the function of ``steps`` steps of DP-SGD, for adding and for removing a sentence.
+
+    It follows from their privacy loss distribution.
+
+    Args:
+        probability: Sampling probability of a sentence.
+        sigma: Noise multiplier, σ.
+        steps: Number of steps.
+    """
     from engine.privacy import pld
 
     loss = pld.one_step(probability, sigma).self_compose(steps)

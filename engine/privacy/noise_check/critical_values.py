@@ -28,7 +28,7 @@ from scipy.special import betaincinv, cython_special, gammainccinv, gammaincinv,
 from scipy.stats import binom
 
 FALSE_ALARM = 1e-6
-"""Largest chance that an honest run fails its check at any moment."""
+"""Largest probability that a correct run ever fails its check."""
 FAMILIES = 16
 """Questions that share the budget, and what :func:`share` is told is asked of each in a run:
 
@@ -51,17 +51,23 @@ VERDICTS = 64
 """Most verdicts of a run: its records, and a few more. Clients of a real federation ask each round, which may be more
 (:attr:`engine.privacy.noise_check.schedule.Watch.verdicts`)."""
 _EXACT = 1e7
-"""Half as many draws have exact lower quantiles."""
+"""Largest half number of draws with an exact lower quantile."""
 
 
 def share(asked: int) -> float:
-    """The part of the budget of each of so many questions of one family."""
+    """Return the part of the false-alarm budget for each of ``asked`` questions of one family."""
     return FALSE_ALARM / FAMILIES / max(1, asked)
 
 
 def square_bounds(draws: np.ndarray | float, chance: float) -> tuple[np.ndarray, np.ndarray]:
-    """Between which values the sum of so many squared standard normal draws lies but for ``chance``, half on each
-    side."""
+    """Return the interval that holds the sum of squared standard normal draws except with probability ``chance``.
+
+    Half of the probability is on each side.
+
+    Args:
+        draws: Number of draws.
+        chance: Probability outside the interval.
+    """
     half = np.asarray(draws, dtype=np.float64) / 2
     high = 2 * gammainccinv(half, chance / 2)
     # SciPy 1.17's lower quantile loses its digits from 10⁸ draws on. It is nearer to the mean than the upper one.
@@ -69,7 +75,7 @@ def square_bounds(draws: np.ndarray | float, chance: float) -> tuple[np.ndarray,
 
 
 def square_score(square: float, draws: int) -> float:
-    """The sum of so many squared standard normal draws as one standard normal value."""
+    """Return the sum of ``draws`` squared standard normal draws as one standard normal value."""
     # At each step: of one number, the functions for Cython take a fifth of the time.
     if square < draws:  # the smaller side keeps its digits
         return float(cython_special.ndtri(max(cython_special.gammainc(draws / 2, square / 2), 1e-300)))
@@ -77,36 +83,49 @@ def square_score(square: float, draws: int) -> float:
 
 
 def count_bounds(draws: int, probability: float, chance: float) -> tuple[float, float]:
-    """The same for how many of so many independent draws have something that each has with ``probability``."""
+    """Return the same interval for a binomial count.
+
+    Args:
+        draws: Number of independent draws.
+        probability: Probability of a success in each draw.
+        chance: Probability outside the interval.
+    """
     return float(binom.ppf(chance / 2, draws, probability)) - 1, float(binom.isf(chance / 2, draws, probability)) + 1
 
 
 @lru_cache(maxsize=256)
 def normal_bound(chance: float) -> float:
-    """What a standard normal draw exceeds on either side with ``chance``."""
+    """Return the absolute value that a standard normal draw exceeds with probability ``chance``."""
     return float(-ndtri(chance / 2))
 
 
 def sum_bound(draws: np.ndarray | float, chance: float) -> np.ndarray | float:
-    """The same for the sum of so many draws that, given those before, are no wider than standard normal ones."""
+    """Return the same bound for a sum of draws that, given earlier draws, are no wider than standard normal ones."""
     found: np.ndarray = np.sqrt(2 * np.asarray(draws, dtype=np.float64) * math.log(2 / chance))
     return found
 
 
 @lru_cache(maxsize=256)
 def cosine_bound(dimensions: int, chance: float) -> float:
-    """The same for the absolute cosine of a fixed and a uniformly random direction in so many dimensions."""
+    """Return the same bound for the absolute cosine of a fixed and a uniformly random direction."""
     return math.sqrt(1 - float(betaincinv((dimensions - 1) / 2, 0.5, chance)))
 
 
 def distance_bound(draws: np.ndarray | float, chance: float) -> np.ndarray:
-    """The same for the largest distance of the empirical distribution of so many draws from their own."""
+    """Return the same bound for the largest distance between an empirical distribution and its own distribution."""
     found: np.ndarray = np.sqrt(math.log(2 / chance) / (2 * np.maximum(1.0, np.asarray(draws, dtype=np.float64))))
     return found
 
 
 def normal_scores(counts: np.ndarray, uniform: np.ndarray, number: int, probability: float) -> np.ndarray:
-    """Binomial(number, probability) counts as standard normal values, float64 [n]; uniform: [n], draws from [0, 1)."""
+    """Return binomial counts as standard normal values, float64 [n].
+
+    Args:
+        counts: Draws of Binomial(number, probability), [n].
+        uniform: Draws from [0, 1), [n].
+        number: Number of trials of the binomial distribution.
+        probability: Success probability of the binomial distribution.
+    """
     first, chances = _distribution(number, probability)
     places = counts - first
     inside = (places >= 0) & (places < chances.shape[1])
@@ -117,7 +136,14 @@ def normal_scores(counts: np.ndarray, uniform: np.ndarray, number: int, probabil
 
 
 def normal_score(count: int, uniform: float, number: int, probability: float) -> float:
-    """One of :func:`normal_scores`, quicker."""
+    """Return one value of :func:`normal_scores`, faster.
+
+    Args:
+        count: Draw of Binomial(number, probability).
+        uniform: Draw from [0, 1).
+        number: Number of trials of the binomial distribution.
+        probability: Success probability of the binomial distribution.
+    """
     first, chances = _distribution(number, probability)
     if not 0 <= count - first < chances.shape[1]:
         return math.copysign(40.0, count - first)
@@ -130,7 +156,7 @@ def normal_score(count: int, uniform: float, number: int, probability: float) ->
 
 @lru_cache(maxsize=256)
 def _distribution(number: int, probability: float) -> tuple[int, np.ndarray]:
-    """The first count that is worth a look, and P(= k), P(< k), P(> k) of each from there on, float64 [3, counts]."""
+    """Return the first relevant count, and P(= k), P(< k), P(> k) of each count from there on, float64 [3, counts]."""
     mean, reach = number * probability, 40 * math.sqrt(number * probability * (1 - probability)) + 40
     first = max(0, math.floor(mean - reach))
     counts = np.arange(first, min(number, math.ceil(mean + reach)) + 1)

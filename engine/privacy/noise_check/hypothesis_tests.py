@@ -1,4 +1,4 @@
-"""What the noise check's sums come to: the figures that are shown, and a sentence for each fault."""
+"""Statistical tests of the noise check: the reported statistics, and one sentence for each fault."""
 
 import math
 from collections.abc import Mapping
@@ -12,18 +12,21 @@ from engine.privacy.plan import PrivacyPlan
 from engine.records import LayerNoise, NoiseCheck
 
 _CELL = 256
-"""Neighbouring weights that are judged together."""
+"""Adjacent weights that are tested together."""
 _ROUNDING = 0.01
-"""Share of the noise's variance that the rounding of the weights may add before the noise cannot be measured."""
+"""Share of the noise's variance that rounding of the weights may add; above it the noise cannot be measured."""
 GAP = 0.05
-"""Distance, in units of C, of the sum that was used from the one that was made anew: from where it is a fault."""
+"""Distance in units of C between the used sum and the recomputed sum, above which it is a fault."""
 _SLACK = 1e-4
 """Relative error of a float32 gradient norm."""
 _CLIPPED = {"sentence": "gradient", "client": "update"}
 
 
 def verdict(watch: Watch, state: Mapping[str, np.ndarray]) -> NoiseCheck:
-    """What was measured so far; state: of a :class:`engine.privacy.noise_check.monitor.NoiseMonitor`."""
+    """Return the result of the measurements so far.
+
+    ``state`` is that of a :class:`engine.privacy.noise_check.monitor.NoiseMonitor`.
+    """
     return _Verdict(watch, state).check()
 
 
@@ -72,11 +75,11 @@ class _Verdict:
         )
 
     def _share(self, asked: int) -> float:
-        """The chance of a false alarm of each of so many questions that are asked at each verdict."""
+        """Return the false-alarm probability of each of ``asked`` questions of one evaluation."""
         return self.watch.share(self.watch.verdicts * asked)
 
     def _visits(self) -> np.ndarray:
-        """How often each weight was measured, int64 [size]."""
+        """Return the number of measurements of each weight, int64 [size]."""
         return np.repeat(self._stretch_visits(), np.diff(self.watch.borders))
 
     def _stretch_visits(self) -> np.ndarray:
@@ -104,7 +107,7 @@ class _Verdict:
         ]
 
     def _spread_faults(self, visits: np.ndarray) -> list[str]:
-        """Is the noise as strong as planned, over all, and if so in each layer, each few weights and each weight?"""
+        """Test whether the noise has the planned strength overall, then in each layer, each cell and each weight."""
         squares, slacks = self.state["squares"], self.state["slacks"]
         starts = np.array([layer.start for _, layer in self.watch.layers])
         levels = (("whole", np.array([0])), ("layer", starts), ("cell", np.arange(0, self.watch.size, _CELL)))
@@ -121,7 +124,7 @@ class _Verdict:
         return []
 
     def _spread_bounds(self, draws: np.ndarray, asked: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Between which values the root of a sum of so many squares may lie; 0 and 0 where there is none."""
+        """Return the interval for the root of a sum of so many squares; 0 and 0 without draws."""
         counts, places = np.unique(draws, return_inverse=True)
         low, high = critical_values.square_bounds(np.maximum(1, counts), self._share(asked or len(draws)))
         return np.sqrt(np.where(counts, low, 0.0))[places], np.sqrt(np.where(counts, high, 0.0))[places]
@@ -273,7 +276,7 @@ class _Verdict:
         return found
 
     def _time_scores(self) -> np.ndarray:
-        """How often each sentence was drawn, as standard normal values, of all parts that have taken steps."""
+        """Return how often each sentence was sampled as standard normal values, for all parts that have taken steps."""
         found = [np.zeros(0)]
         for part, plan in enumerate(self.watch.plans):
             taken, where = int(self.state["sizes"][part, 2]), slice(self.watch.first[part], self.watch.first[part + 1])
@@ -283,12 +286,12 @@ class _Verdict:
         return np.concatenate(found)
 
     def _within(self, squares: float, number: float) -> bool:
-        """Whether so many squared standard normal draws may have this sum, at one of a run's verdicts."""
+        """Return whether ``number`` squared standard normal draws may have this sum, at one evaluation of a run."""
         low, high = critical_values.square_bounds(number, self._share(2))
         return bool(low <= squares <= high)
 
     def _relative_tolerance(self, draws: float, asked: int) -> float:
-        """How far the standard deviation of so many draws may lie from the planned one, as a share of it."""
+        """Return the tolerance of the standard deviation of so many draws, as a share of the planned one."""
         if not draws:
             return 0.0
         _, high = critical_values.square_bounds(draws, self._share(asked))
@@ -296,5 +299,5 @@ class _Verdict:
 
 
 def _variance(plan: PrivacyPlan) -> float:
-    """Of the number of sentences that a Poisson sample of this plan has."""
+    """Return the variance of the number of sentences in a Poisson sample of this plan."""
     return plan.examples * plan.sampling_probability * (1 - plan.sampling_probability)

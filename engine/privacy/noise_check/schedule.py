@@ -1,4 +1,4 @@
-"""What the noise check looks at, and when: fixed before the run begins, from the plan and from chance."""
+"""Schedule of the noise check: what it measures and when, fixed before the run from the plan and at random."""
 
 import math
 from collections.abc import Sequence
@@ -10,17 +10,19 @@ from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets
 
 _STRETCH = 1024
-"""Weights whose noise is measured at each step, at least, where sentences are protected; of whole clients all are."""
+"""Fewest weights whose noise is measured at each step if sentences are protected; for whole clients all weights are."""
 _VISITS = 16
-"""How often each weight is measured in a run, at least, where it has so many steps."""
+"""Fewest measurements of each weight in a run with enough steps."""
 _WHOLE = 32
-"""At so many steps of a run all weights are measured."""
+"""Number of steps of a run at which all weights are measured."""
 SKETCH = 64
-"""Coordinates by which directions are compared."""
+"""Number of coordinates for the comparison of directions."""
 _KEPT = 1024
-"""Steps whose direction is remembered; with more steps, every so many of them and always the last."""
+"""Number of steps whose direction is kept. A longer run keeps a regular subset, and always the last one."""
 LOOKS, ALONE, GROUP = 6, 12, (16, 64)
-"""How many steps of a run look at sums, at most; sentences that are then looked at alone; size of groups of others."""
+"""Most steps of a run at which sums are checked; sentences that are then checked individually; size of the other
+groups.
+"""
 
 
 class Watch:
@@ -70,53 +72,54 @@ class Watch:
         since a bound over chance says nothing about one sequence of draws that all runs share."""
 
     def share(self, asked: int) -> float:
-        """The part of the run's chance of a false alarm of each of so many questions of one family."""
+        """Return the part of the run's false-alarm probability for each of ``asked`` questions of one family."""
         return critical_values.share(self._checks * max(1, asked))
 
     @property
     def verdicts(self) -> int:
-        """How often the check is asked, at most."""
+        """Most evaluations of the check."""
         return max(critical_values.VERDICTS, self._verdicts)
 
     @property
     def rows(self) -> int:
-        """How many directions are kept."""
+        """Number of directions that are kept."""
         return -(-self.steps // self.stride)
 
     @property
     def compares(self) -> bool:
-        """Whether there are weights enough to tell one direction from another."""
+        """Whether there are enough weights to distinguish directions."""
         return len(self.fixed) == SKETCH
 
     def is_whole(self, step: int) -> bool:
-        """Whether ``step`` (from 0) looks at all weights."""
+        """Return whether ``step`` (from 0) measures all weights."""
         return len(self.borders) == 2 or step % self._whole == self._whole - 1
 
     def stretch_number(self, step: int) -> int:
-        """Which stretch is looked at otherwise: one after another, so that each has its turn equally often."""
+        """Return the stretch of another step: stretches take turns, so that each is measured equally often."""
         return (step - step // self._whole) % (len(self.borders) - 1)
 
     def stretch(self, step: int) -> slice:
-        """The weights to look at before and after ``step``."""
+        """Return the weights to measure before and after ``step``."""
         if self.is_whole(step):
             return slice(0, self.size)
         number = self.stretch_number(step)
         return slice(int(self.borders[number]), int(self.borders[number + 1]))
 
     def _look_steps(self) -> frozenset[int]:
-        """One by chance in each of equal stretches of the run, and the first step where there are several."""
+        """Return one random step of each of several equal stretches of the run; the first of several is step 0."""
         number = min(self.steps, LOOKS, max(1, self.steps // 40))
         borders = np.linspace(0, self.steps, number + 1)
         drawn = (borders[:-1] + self._secrets.stream("looks").random(number) * np.diff(borders)).astype(int).tolist()
         return frozenset(drawn if number == 1 else [0, *drawn[1:]])
 
     def looks_closely(self, step: int) -> bool:
-        """Whether the sum of ``step`` is to be made once more."""
+        """Return whether the sum of ``step`` is recomputed."""
         return step in self._looks
 
     def groups(self, step: int, sentences: np.ndarray) -> list[np.ndarray]:
-        """All these sentences in random groups, none of more than half of them; those of the first are to be looked at
-        alone."""
+        """Return these sentences in random groups, each of at most half of them; the first group is checked
+        individually.
+        """
         stream = self._secrets.stream("groups", step=step)
         order = sentences[stream.permutation(len(sentences))]
         high = min(GROUP[1], max(1, len(order) // 2))
@@ -126,5 +129,5 @@ class Watch:
 
 
 def drawn(plan: PrivacyPlan) -> bool:
-    """Whether a plan's samples are left to chance."""
+    """Return whether a plan samples at random."""
     return plan.sampling == "poisson" and plan.sampling_probability < 1
