@@ -12,6 +12,7 @@ import pytest
 from numba import njit
 from numba.core.event import install_listener
 
+from engine import setup_status
 from engine.errors import RunStopped
 from engine.training import compilation, compile_cache
 
