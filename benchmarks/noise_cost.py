@@ -52,7 +52,7 @@ class Blind:
 
 @contextmanager
 def blind() -> Iterator[None]:
-    """Runs that begin here are not checked, and take the same steps."""
+    """Disable the noise check for runs that start within the block; they take the same steps."""
     places: list[Any] = [fedavg, dpsgd]
     try:
         for place in places:
@@ -75,7 +75,7 @@ def cases(corpus: str, settings: Settings) -> dict[str, SimulationConfig]:
 
 
 def corpus_here(wanted: str, settings: Settings) -> str:
-    """The corpus that is asked for, or the embedded one where it is missing."""
+    """Return the requested corpus, or the embedded one where it is not installed."""
     try:
         _ = resolve(wanted, settings).checksum
     except CorpusError:
@@ -105,7 +105,7 @@ def _watch(learner: DPSGD, name: str, clock: Callable[[], float], took: dict[str
 
 
 def _kind(monitor: NoiseMonitor, step: int) -> str:
-    """What a step looks at."""
+    """Return the kind of check at a step."""
     if monitor.watch.looks_closely(step):
         return "look"
     return "whole" if monitor.watch.is_whole(step) else "stretch"

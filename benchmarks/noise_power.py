@@ -103,7 +103,7 @@ def found_at(toy: Toy, fault: Fault, seed: int) -> int | None:
 
 
 def looks(toy: Toy) -> int:
-    """Steps of a run whose sum is made once more."""
+    """Return the number of steps of a run whose sum is recomputed."""
     watch = Watch([toy.plan()], toy.weights)
     return sum(watch.looks_closely(step) for step in range(toy.steps))
 

@@ -70,7 +70,7 @@ def paper_tables() -> str:
 
 
 def mends() -> str:
-    """The two questions that the paper leaves open: settings, what-if runs and mends."""
+    """Return the runs of the paper's two open questions: settings, counterfactuals and fixes."""
     door = Application.from_environment()
     rows = []
     for each in (*diagnosis.crf(), *diagnosis.phases()):
@@ -82,7 +82,7 @@ def mends() -> str:
 
 
 def ladder() -> str:
-    """From the paper's setting to good practice, CoNLL-2003."""
+    """Return the steps from the paper to the recommended settings on CoNLL-2003."""
     door, corpus = Application.from_environment(), "conll2003"
     sentences, rows = door.train_sentences(corpus), []
     for number, rung in enumerate(recommended_settings.RUNGS):
@@ -98,7 +98,7 @@ def ladder() -> str:
 
 
 def federated() -> str:
-    """Good practice in a federation, CoNLL-2003; one hand above."""
+    """Return the recommended settings in federated training on CoNLL-2003, below one client."""
     door, corpus = Application.from_environment(), "conll2003"
     sentences, rows = door.train_sentences(corpus), []
     one_hand = [
@@ -163,7 +163,7 @@ def _seeds(found: Iterable[OverSeeds]) -> str:
 
 
 def speed() -> str:
-    """The kept step benchmark, with ratios and the machine."""
+    """Return the saved step benchmark, with ratios and the machine."""
     kept = benchmark_results.read_all(Settings.from_environment().published).get("step")
     return f"{step_table(kept.values)}\n\nOn {kept.machine}." if kept else "Not measured yet."
 
@@ -179,7 +179,7 @@ def classroom() -> str:
 
 
 def attacked() -> str:
-    """What attacks found, beside what is claimed."""
+    """Return the results of audits, with the claimed ε."""
     return audits.table(Application.from_environment())
 
 

@@ -41,7 +41,7 @@ APART = 4.0
 
 
 def _nothing(page: Page) -> None:
-    """A page as it opens."""
+    """Leave the page as it opens."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ def at_rest(page: Page) -> None:
 
 
 def shown(page: Page, text: str | re.Pattern[str]) -> Locator:
-    """What a reader sees under this name, wherever it is on the page."""
+    """Return the visible element with this name, anywhere on the page."""
     return page.locator(".stApp").get_by_text(text).locator("visible=true").first
 
 
@@ -120,7 +120,7 @@ def word(page: Page, form: str) -> None:
 
 
 def take(page: Page, dashboard: str, picture: Picture) -> bytes:
-    """The picture as a PNG, of 1280 × 800 points."""
+    """Return the picture as a PNG of 1280 × 800 pixels."""
     step(page, dashboard + picture.link)
     picture.then(page)
     at_rest(page)

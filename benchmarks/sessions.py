@@ -103,7 +103,7 @@ class Seen:
 
 
 def long_runs() -> list[SimulationConfig]:
-    """Runs that go on for hours, which nobody has published."""
+    """Return configurations of runs of some hours that are not published."""
     return [SimulationConfig(training=TrainingConfig(epochs=100.0), seed=7000 + number) for number in range(RUNS)]
 
 

@@ -52,7 +52,7 @@ def ours(
     tagger: str = "bilstm-tddl",
     kind: Callable[[Tagger], Backend] = CompiledBackend,
 ) -> Callable[[int], None]:
-    """A whole step of the engine: sampling, gradients, clipping, noise, update, noise check."""
+    """Return a step of the engine: sampling, gradients, clipping, noise, update, noise check."""
     privacy = PrivacyConfig(noise_multiplier=1.0 if private else 0.0, sampling="shuffle")
     plan = PrivacyPlan.from_config(
         SimulationConfig(privacy=privacy, training=TrainingConfig(batch_size=BATCH)), len(split)

@@ -39,7 +39,7 @@ COMMAND = [sys.executable, "-m", "benchmarks.workers"]
 
 
 def configured(corpus: str, seed: int, epochs: float) -> SimulationConfig:
-    """The paper's settings but for the epochs."""
+    """Return the paper's settings with other epochs."""
     return SimulationConfig(corpus=corpus, training=TrainingConfig(epochs=epochs), seed=seed)
 
 

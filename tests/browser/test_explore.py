@@ -74,7 +74,7 @@ def test_every_page_can_be_reached_from_the_navigation(page, dashboard, width):
     page.set_viewport_size({"width": width, "height": 844})
     page.goto(dashboard + "speed")
     page.wait_for_selector("h3")
-    assert page.title() == "Speed · Epsilon Explorer"
+    assert page.title() == "Performance · Epsilon Explorer"
     if width == 390:
         page.get_by_test_id("stExpandSidebarButton").click()
     else:
@@ -87,7 +87,15 @@ def test_every_page_can_be_reached_from_the_navigation(page, dashboard, width):
 
         wait_for(marked)
         bar.get_by_text("Results").click()
-    for name in ("Explore", "Runs", "Compare", "Frontier", "Planner", "Good practice", "Diagnose"):
+    for name in (
+        "Explore",
+        "Runs",
+        "Compare",
+        "Pareto frontier",
+        "Planner",
+        "Recommended settings",
+        "Training diagnostics",
+    ):
         assert page.get_by_role("link", name=name).is_visible(), name
     page.get_by_role("link", name="Frontier").click()
     wait_for(lambda: address(page) == dashboard + "frontier")
