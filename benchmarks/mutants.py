@@ -288,7 +288,7 @@ def keep(found: Mapping[str, dict[str, Any]], file: Path = TESTED) -> None:
 
 
 def changed_since(file: Path = TESTED) -> list[str]:
-    """A sentence for each module whose text is another one than that which was tested."""
+    """Return a sentence for each module whose text has changed since it was tested."""
     known, lines = kept(file), []
     for module in MODULES:
         entry = known.get(module)

@@ -64,7 +64,7 @@ def blind() -> Iterator[None]:
 
 
 def cases(corpus: str, settings: Settings) -> dict[str, SimulationConfig]:
-    """What is trained: the paper's settings with a CRF, and good practice with the largest batches."""
+    """Return the trained configurations: the paper's with a CRF, and the recommended one with the largest batches."""
     sentences = resolve(corpus, settings).train_sentences
     batch = min(LARGE, sentences // 3)
     good = recommended_settings(corpus, sentences, _EPSILON).flat() | {"batch_size": batch}
@@ -112,7 +112,7 @@ def _kind(monitor: NoiseMonitor, step: int) -> str:
 
 
 def _timed_steps(kinds: list[str], steps: int) -> list[int]:
-    """The first so many, but at least some of each kind that a run has."""
+    """Return the first so many, but at least some of each kind that a run has."""
     found = set(range(min(len(kinds), steps)))
     for kind in set(kinds):
         found.update([step for step, each in enumerate(kinds) if each == kind][:_RARE])

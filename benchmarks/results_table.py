@@ -55,7 +55,7 @@ def _on_the_slider(config: SimulationConfig) -> bool:
 
 
 def paper_tables() -> str:
-    """The paper's rows: printed F1, ours in the same metric and of whole names, ε."""
+    """Return the paper's rows: reported F1, ours in the same metric and at entity level, ε."""
     door = Application.from_environment()
     rows = []
     for cell in jana_biemann_2021.cells():
@@ -208,7 +208,7 @@ TABLES = {
 
 
 def written(text: str, tables: Mapping[str, str]) -> str:
-    """A file's text with the tables put between their marks; a table whose marks it has not is left out."""
+    """Return a file's text with the tables put between their marks; a table whose marks it has not is left out."""
     for name, rows in tables.items():
         begin, end = (mark.format(name) for mark in MARKS)
         before, found, rest = text.partition(begin)

@@ -157,7 +157,7 @@ STEP = re.compile(r"\]\((?P<link>http://localhost:8501/[^)]*)\)|(?P<press>Press 
 
 
 def steps(tutorial: str) -> Iterator[tuple[str, str]]:
-    """What a reader of a tutorial does, in order: "open", "press" or "see", and the address or the name."""
+    """Yield the actions of a tutorial, in order: "open", "press" or "see", and the address or the name."""
     for found in STEP.finditer((DOCS / "tutorials" / f"{tutorial}.md").read_text(encoding="utf-8")):
         if found["link"]:
             yield "open", found["link"].removeprefix(HOME)
@@ -178,7 +178,7 @@ def follow(page: Page, dashboard: str, tutorial: str) -> None:
 
 @contextmanager
 def a_dashboard() -> Iterator[str]:
-    """A started dashboard without runs of anybody's own: its address."""
+    """Yield the address of a started dashboard without runs of a user."""
     with tempfile.TemporaryDirectory() as home:
         port = free_port()
         environment = os.environ | {"EPSILON_HOME": home, "PORT": str(port), "CI": "true"}

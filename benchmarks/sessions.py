@@ -109,7 +109,7 @@ def long_runs() -> list[SimulationConfig]:
 
 @contextmanager
 def serving(home: Path, settings: Settings) -> Iterator[tuple[str, psutil.Process, Path]]:
-    """A dashboard with runs under way: its address, its server's process, its log."""
+    """Yield the address, server process and log of a dashboard with running runs."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

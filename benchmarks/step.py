@@ -99,7 +99,7 @@ def keras(split: EncodedSplit, table: np.ndarray, *, private: bool) -> Callable[
 
 @contextmanager
 def opacus(split: EncodedSplit) -> Iterator[dict[str, Callable[[int], float]]]:
-    """Steps of Opacus in its own environment, ``.venv-peers``; none if that is not there.
+    """Yield steps of Opacus in its own environment, ``.venv-peers``; none if that is not there.
 
     ``python3.11 -m venv .venv-peers && .venv-peers/bin/pip install torch==2.13.0 opacus==1.6.0``, torch's CPU build.
     """

@@ -162,7 +162,7 @@ def in_cluster(corpus: str) -> dict[str, float]:
 
 
 def steps_ms(keep: bool) -> float:
-    """The median of private steps in this process; keep: whether memory is kept as the engine does."""
+    """Return the median of private steps in this process; keep: whether memory is kept as the engine does."""
     from benchmarks.step import ours, sentences
     from engine.training.compiled import backend
 
