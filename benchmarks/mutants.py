@@ -125,7 +125,7 @@ def passes(folder: Path, arguments: list[str], limit: float, output: Path) -> bo
 
 
 def _test(folder: Path, arguments: list[str], output: Path) -> None:
-    """Run in the fork and end it: our own modules are imported anew, from ``folder``."""
+    """Run in the fork and end it: our own modules are imported again, from ``folder``."""
     code = 1
     try:
         file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -38,7 +38,7 @@ _EPSILON = 3.0
 
 
 class Blind:
-    """A monitor that sees nothing and says so: whoever asks whether there is one is told no."""
+    """A monitor that sees nothing and says so; its truth value is False."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.state: dict[str, np.ndarray] = {}

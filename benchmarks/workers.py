@@ -109,7 +109,7 @@ class Cluster:
         self._looked = 0.0
 
     def submit(self, epochs: float) -> str:
-        """Ask for a run that nobody has asked for."""
+        """Queue a new run."""
         self.seed += 1
         return self.runs.submit(configured(self.corpus, self.seed, epochs), owner_pid=os.getpid()).run_id
 
