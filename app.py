@@ -34,24 +34,24 @@ GROUPS = {
     "Results": [
         _page("runs", "Runs", ":material/list:"),
         _page("compare", "Compare", ":material/stacked_line_chart:"),
-        _page("frontier", "Frontier", ":material/show_chart:"),
+        _page("frontier", "Pareto frontier", ":material/show_chart:"),
         _page("planner", "Planner", ":material/flag:"),
-        _page("practice", "Good practice", ":material/stairs:"),
-        _page("diagnose", "Diagnose", ":material/troubleshoot:"),
+        _page("practice", "Recommended settings", ":material/stairs:"),
+        _page("diagnose", "Training diagnostics", ":material/troubleshoot:"),
     ],
     "Papers": [
-        _page("paper", "News: Jana and Biemann 2021", ":material/newspaper:"),
-        _page("medical", "Medical: Ge et al. 2020", ":material/local_hospital:"),
+        _page("paper", "Replication: Jana & Biemann 2021 (CoNLL-2003)", ":material/newspaper:"),
+        _page("medical", "Replication: FedNER 2020 (medical)", ":material/local_hospital:"),
     ],
     "Trust": [
         _page("ledger", "Ledger", ":material/account_balance:", folder="assumptions"),
         _page("audit", "Audit", ":material/policy:"),
-        _page("report", "Report", ":material/verified_user:"),
+        _page("report", "Privacy report", ":material/verified_user:"),
         _page("budget", "Budget", ":material/savings:"),
     ],
     "Reference": [
-        _page("tuning", "Tuning", ":material/tune:"),
-        _page("speed", "Speed", ":material/timer:"),
+        _page("tuning", "Hyperparameter search", ":material/tune:"),
+        _page("speed", "Performance", ":material/timer:"),
         _page("glossary", "Glossary", ":material/menu_book:"),
     ],
 }

@@ -1,1 +1,1 @@
-"""Speed against peers, one command each: ``python -m benchmarks.step``."""
+"""Benchmarks, one command each: ``python -m benchmarks.step``."""

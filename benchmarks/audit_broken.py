@@ -1,8 +1,8 @@
-"""Trainings that are not as private as they claim, and whether an audit says so: ``python -m benchmarks.audit_broken
+"""Audits of trainings that are less private than claimed: ``python -m benchmarks.audit_broken
 [--runs N] [--json] [--save]``.
 
-Half the noise, no noise, no clipping: each in trainings with so many seeds, audited by who reads every step; and the
-same trainings as they should be, which must not be contradicted. Some minutes.
+Half the noise, no noise, no clipping: N trainings of each, audited by a white-box attacker; and the same trainings
+without a fault, which the audit must not contradict. Takes some minutes.
 """
 
 import argparse
@@ -33,7 +33,7 @@ CANARIES = 8000
 
 
 def half_the_noise(learner: DPSGD) -> None:
-    """σ is half of what is claimed."""
+    """Train with half of the claimed σ."""
     learner.plan = replace(learner.plan, noise_multiplier=learner.plan.noise_multiplier / 2)
 
 
@@ -56,12 +56,12 @@ class _Unclipped:
 
 
 def no_clipping(learner: DPSGD) -> None:
-    """Sentences are summed at whatever length they have."""
+    """Sum the gradients of sentences without clipping."""
     learner.backend = _Unclipped(learner.backend)
 
 
 def nothing(learner: DPSGD) -> None:
-    """As it should be."""
+    """Leave the training without a fault."""
 
 
 FAULTS: Mapping[str, Callable[[DPSGD], None]] = {

@@ -1,7 +1,7 @@
-"""Audits where the truth is known: ``python -m benchmarks.audit_known [--repetitions N] [--json] [--save]``.
+"""Audits of mechanisms with known ε: ``python -m benchmarks.audit_known [--repetitions N] [--json] [--save]``.
 
-One release of the Gaussian mechanism at ε = 1, 3 and 8 with 100,000 canaries, audited again and again, by each of the
-bounds; and by half the noise that is claimed. Half an hour with 1,000 repetitions.
+One release of the Gaussian mechanism at ε = 1, 3 and 8 with 100,000 canaries, audited N times with each of the bounds;
+and the same with half of the claimed noise. Takes half an hour with 1,000 repetitions.
 """
 
 import argparse

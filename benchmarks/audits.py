@@ -1,8 +1,8 @@
 """The published audits of CoNLL-2003: ``python -m benchmarks.audits [--table]``.
 
-The paper's setting and good practice at ε = 1, 3, 8 and without noise: both kinds of canaries with five seeds, and
-membership inference with 32 references. Hours; what is published already by today's engine is not measured again, so it
-can be stopped and started at will. ``--table`` prints what is there.
+The paper settings and the recommended settings at ε = 1, 3, 8 and without noise: both kinds of canaries with five
+seeds, and membership inference with 32 shadow models. Takes hours. Audits that the current engine has published are not
+repeated, so you can interrupt it. ``--table`` prints the published audits.
 """
 
 import argparse
@@ -28,17 +28,17 @@ SEEDS = 5
 SENTENCES = 14_041
 """That it has to train on."""
 SETTINGS = {"paper's setting": 0, "good practice": len(recommended_settings.RUNGS) - 1}
-"""Titles and rungs of :mod:`engine.experiments.recommended_settings`."""
+"""Steps of :mod:`engine.experiments.recommended_settings` by title."""
 
 
 def wanted(rung: int, epsilon: float | None) -> Iterator[SimulationConfig]:
-    """A setting with each seed."""
+    """Yield the configuration of a setting with each seed."""
     config = recommended_settings.recipe_step(rung, CORPUS, SENTENCES, epsilon)
     yield from (replace(config, seed=seed) for seed in range(SEEDS))
 
 
 def main() -> None:
-    """Measure what is missing, or print the table."""
+    """Measure the missing audits, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--table", action="store_true", help="print what is published, measure nothing")
     options = parser.parse_args()
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def table(app: Application) -> str:
-    """ε claimed and measured, and members caught, of each setting."""
+    """Return a table of claimed ε, lower bounds and TPR of each setting."""
     by_config = {audit.config: audit for audit in app.audits.all().values()}
     rows = []
     for title, rung in SETTINGS.items():

@@ -1,9 +1,9 @@
-"""Makes ``cached_results/``: ``make results``, or ``python -m benchmarks.cached_results`` with options for a part.
+"""Compute ``cached_results/``: ``make results``, or ``python -m benchmarks.cached_results`` with options for a part.
 
-What Explore's slider shows at the first paper's settings, all cells of its tables, what Diagnose lays beside them
-(what-if runs and mends), the ladder to good practice, and good practice in a federation: on CoNLL-2003 with five seeds,
-on the embedded corpus with one. Then FedNER's table and figures on three medical corpora. Runs are computed side by
-side, one a core. What is published already is left alone; an interrupted run goes on where it was.
+The runs of Explore's slider at the first paper's settings, all cells of its tables, the counterfactuals and fixes of
+Training diagnostics, the steps to the recommended settings, and these in federated training: on CoNLL-2003 with five
+seeds, on the embedded corpus with one. Then FedNER's table and figures on three medical corpora. Runs are computed in
+parallel, one per core. Published runs are skipped, so you can interrupt and restart it.
 """
 
 import argparse
@@ -21,12 +21,12 @@ from engine.service import Application
 from engine.settings import Settings
 
 SEEDS = {"synthetic": 1, "conll2003": seed_aggregates.SEEDS}
-"""How many seeds of each cell, by corpus."""
+"""Number of seeds of each cell by corpus."""
 NOISE_MULTIPLIERS = (0.0, 0.5, 1.0, 2.0, 5.0)
 
 
 def wanted(names: list[str], seeds: int | None) -> list[SimulationConfig]:
-    """All configurations, the first seed of everything first."""
+    """Return all configurations, those with the first seed first."""
     settings = Settings.from_environment()
     found: list[tuple[int, SimulationConfig]] = []
     for corpus in names:
@@ -54,7 +54,7 @@ def wanted(names: list[str], seeds: int | None) -> list[SimulationConfig]:
 
 
 def main() -> int:
-    """Run and publish; the value is the exit code."""
+    """Compute and publish the runs; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", action="append", choices=list(SEEDS), help="of the first paper; default: both")
     parser.add_argument(
@@ -85,7 +85,7 @@ def main() -> int:
 
 
 def _publish(app: Application, run_id: str) -> str:
-    """Publish a run that has ended, and say what became of it."""
+    """Publish a finished run and return a line on its result."""
     run = app.queries.get(run_id)
     if not run.final or not run.final.test:
         return f"{run_id}: {run.status.state}: {run.status.error}"

@@ -1,9 +1,8 @@
-"""Which corpora share sentences with those that public parts were fitted on, and which with each other:
-``python -m benchmarks.corpus_contamination [FOLDER …]``, folders being corpora beside those of the catalogue that are
-here.
+"""Overlap of corpora with the data that public features were fitted on, and with each other:
+``python -m benchmarks.corpus_contamination [FOLDER …]``, where folders are corpora besides those of the catalogue.
 
-Says by number of words (tokens with a letter or a digit) what coincides, since short sentences do so by chance: from
-that follows ``LEAST_WORDS`` of :mod:`engine.embeddings.contamination`. Seconds.
+Counts shared sentences by number of words (tokens with a letter or a digit), since short sentences coincide by chance.
+``LEAST_WORDS`` of :mod:`engine.embeddings.contamination` follows from it. Takes seconds.
 """
 
 import argparse
@@ -20,7 +19,7 @@ SPLITS = ("train", "validation", "test")
 
 
 def with_public(whole: Corpus) -> list[str]:
-    """The overlap with what the features "names" rest on, as a line for each part of the corpus."""
+    """Return the overlap with the data of the features "names", as a line for each split of the corpus."""
     found = contamination.of_corpus(whole, "names")
     fitted = {int(each) for part in contamination.RESTS_ON["names"] for each in contamination.fitted_on(part)}
     lines = []
@@ -36,7 +35,7 @@ def with_public(whole: Corpus) -> list[str]:
 
 
 def texts(whole: Corpus) -> dict[int, tuple[str, ...]]:
-    """A sentence for each checksum."""
+    """Return one sentence for each checksum."""
     return {
         found: s.tokens
         for split in SPLITS

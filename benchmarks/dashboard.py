@@ -1,4 +1,4 @@
-"""How long a user waits: ``python -m benchmarks.dashboard [--corpus NAME] [--whole] [--json]``.
+"""Waiting times of a dashboard user: ``python -m benchmarks.dashboard [--corpus NAME] [--whole] [--json]``.
 
 Starts the dashboard as `make run` does, with a home of its own, and drives it in Chromium: start to first answer of the
 server, a fresh profile to the answer sentence on a warm server, and from the click on *Run* to the first point, twice:
@@ -27,11 +27,11 @@ from tests.browser import chromium
 FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
 POINTS = "() => document.querySelector('.js-plotly-plot')?.data?.find(c => c.name === 'F1, this run')?.y.length ?? 0"
 SEEDS = (1001, 1002)
-"""Seeds that nobody has published."""
+"""Seeds without published runs."""
 
 
 def seconds_until(condition: Callable[[], object], limit: float = 900) -> float:
-    """Seconds until ``condition`` holds, looked at every 50 ms. Raises TimeoutError after ``limit``."""
+    """Return the seconds until ``condition`` holds, polled every 50 ms. Raises TimeoutError after ``limit`` s."""
     start = time.monotonic()
     while not condition():
         if time.monotonic() - start > limit:
@@ -41,7 +41,7 @@ def seconds_until(condition: Callable[[], object], limit: float = 900) -> float:
 
 
 def answers(address: str) -> bool:
-    """Whether the server answers there."""
+    """Return whether a server answers at the address."""
     try:
         return bool(urllib.request.urlopen(address, timeout=2).status == 200)
     except (urllib.error.URLError, OSError):
@@ -49,7 +49,7 @@ def answers(address: str) -> bool:
 
 
 def open_page(browser: Browser, address: str) -> tuple[Page, float]:
-    """A fresh profile at ``address``, and the seconds to its answer sentence."""
+    """Open ``address`` in a fresh profile; return the page and the seconds to its answer sentence."""
     page = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
     start = time.monotonic()
     page.goto(address)
@@ -58,14 +58,14 @@ def open_page(browser: Browser, address: str) -> tuple[Page, float]:
 
 
 def click_to_point(page: Page) -> float:
-    """Seconds from the click on *Run* to the first point."""
+    """Return the seconds from the click on *Run* to the first point."""
     page.wait_for_timeout(1500)
     page.get_by_role("button", name="Run").click()
     return seconds_until(lambda: page.evaluate(POINTS))
 
 
 def measure(address: str, corpus: str, whole: bool) -> dict[str, float]:
-    """What a user waits for, seconds by name."""
+    """Return the waiting times in seconds by name."""
     path = chromium.find()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS.split())

@@ -1,8 +1,8 @@
-"""What several clients cost in time: ``python -m benchmarks.federation [--corpus NAME] [--json] [--save]``.
+"""Training time by number of clients: ``python -m benchmarks.federation [--corpus NAME] [--json] [--save]``.
 
-The same sentences in one hand and split over up to 200 clients, one round, private, at the paper's settings but for the
-epochs; taken in turns, without scoring. Microseconds for each sentence that a step drew, since batches of small shards
-round the number of steps.
+The same sentences with one client and split over up to 200 clients: one round with privacy at the paper's settings,
+except for the epochs. Measurements are interleaved and without evaluation. The unit is microseconds per sampled
+sentence, since batches of small shards round the number of steps.
 """
 
 import argparse
@@ -20,7 +20,7 @@ ROUNDS, EPOCHS = 5, 1.0
 
 
 def once(clients: int, corpus: str, settings: Settings) -> tuple[float, int]:
-    """Microseconds a drawn sentence, and the steps of all clients together."""
+    """Return the microseconds per sampled sentence, and the number of steps of all clients together."""
     config = SimulationConfig(
         corpus=corpus, training=TrainingConfig(epochs=EPOCHS), federation=FederationConfig(clients=clients)
     )

@@ -35,8 +35,10 @@ IN_A_ROW = 5
 
 
 def sentences() -> tuple[EncodedSplit, np.ndarray, int]:
-    """ADE's training part with a row of features for each token, [tokens, 684], and its number of tags. Raises
-    CorpusError where it is not here."""
+    """Return ADE's training set, a row of features for each token, [tokens, 684], and the number of tags.
+
+    Raises CorpusError where the corpus is not installed.
+    """
     found = corpus.resolve("ade", Settings.from_environment())
     encoded = with_characters(embeddings.encode(found.parts[0], "en_core_web_md", "vectors"), found.parts[0])
     random, split = np.random.default_rng(0), encoded.train
@@ -46,7 +48,7 @@ def sentences() -> tuple[EncodedSplit, np.ndarray, int]:
 
 
 def ours(split: EncodedSplit, table: np.ndarray, tags: int, *, private: bool) -> Callable[[int], None]:
-    """A whole step of the engine: sampling, gradients, clipping, noise, update, noise check."""
+    """Return a complete step of the engine: sampling, gradients, clipping, noise, update, noise check."""
     privacy = PrivacyConfig(noise_multiplier=1.0 if private else 0.0, sampling="shuffle")
     tagger = build(TaggerConfig(name="lm-ner", hidden_size=HIDDEN, dropout=DROPOUT), WORDS + CONTEXT, tags, WORDS)
     plan = PrivacyPlan.from_config(SimulationConfig(privacy=privacy, training=TRAINING), len(split))
@@ -67,7 +69,7 @@ def ours(split: EncodedSplit, table: np.ndarray, tags: int, *, private: bool) ->
 
 
 def keras(split: EncodedSplit, table: np.ndarray, tags: int) -> Callable[[int], None]:
-    """The same in Keras's layers, in one graph; batches of a permutation, padded."""
+    """Return the same step with Keras's layers in one graph, on padded batches of a permutation."""
     model, transitions = _model(tags), tf.Variable(tf.zeros((tags, tags)))
     variables = [*model.trainable_variables, transitions]
     optimiser = tf.keras.optimizers.Adam(0.001)

@@ -1,9 +1,8 @@
-"""FedNER's Table 2 from nothing, by the clock: ``python -m benchmarks.fedner_table [--seeds N] [--json] [--save]``.
+"""Wall time of FedNER's Table 2 from scratch: ``python -m benchmarks.fedner_table [--seeds N] [--json] [--save]``.
 
-All runs of so many seeds are asked for at once in a home of their own, where nothing is published, worked out or
-known; as many are computed side by side as the dashboard would, vectors in context included. Corpora have to be in
-EPSILON_DATA_DIR, and set-up has compiled the training step. Each run is held against the published one: on the same
-kind of processor it must be equal to the last digit.
+All runs of N seeds are queued together in an empty home without published runs or caches. As many run in parallel as in
+the dashboard, contextual vectors included. The corpora must be in EPSILON_DATA_DIR, and set-up must have compiled the
+training step. Each run is compared with the published one: on the same kind of processor it must be bit-identical.
 """
 
 import argparse
@@ -28,8 +27,12 @@ TABLE = "table2"
 
 
 def compute(configs: list[SimulationConfig]) -> tuple[float, dict[SimulationConfig, float], tuple[int, int]]:
-    """Wall seconds for all runs together, asking for them and the cluster's start included; those of each, of which
-    some share the machine; and how many are equal to the published ones, of how many. Ends where a run fails."""
+    """Compute the runs; exit if one fails.
+
+    Returns:
+        The wall seconds of all runs together, from the start of the cluster; the seconds of each run, some in parallel;
+        and how many are equal to the published ones, of how many.
+    """
     with tempfile.TemporaryDirectory() as home:
         settings = replace(
             Settings.from_environment(),
@@ -64,7 +67,7 @@ def compute(configs: list[SimulationConfig]) -> tuple[float, dict[SimulationConf
 
 
 def method_of(config: SimulationConfig) -> str:
-    """The method, in the words of the table."""
+    """Return the method of a run as the table names it."""
     return next(fedner_2020.what(cell) for cell in fedner_2020.cells() if cell.table == TABLE and cell.config == config)
 
 

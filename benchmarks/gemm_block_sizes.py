@@ -1,7 +1,7 @@
-"""Which blocks suit this processor: ``python -m benchmarks.gemm_block_sizes [--json]``.
+"""Throughput of matrix products by block size: ``python -m benchmarks.gemm_block_sizes [--json]``.
 
-The matrix products of a step on one thread, in turns, with the blocks that first caches of 16 to 128 KB would be given,
-and a large product of a BLAS beside them. What comes out is the same to the last digit with all of them.
+The matrix products of a step on one thread, interleaved, with the block sizes for L1 caches of 16 to 128 KB, compared
+with a large product of a BLAS. The results are bit-identical with all block sizes.
 """
 
 import argparse
@@ -25,7 +25,7 @@ LEAST = 5_000_000
 
 
 def products(random: np.random.Generator) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Both factors of each product, by its name."""
+    """Return both factors of each product by its name."""
 
     def of(*shape: int) -> np.ndarray:
         return random.standard_normal(shape).astype(np.float32)
@@ -40,7 +40,7 @@ def products(random: np.random.Generator) -> dict[str, tuple[np.ndarray, np.ndar
 
 
 def speeds(a: np.ndarray, b: np.ndarray) -> dict[str, float]:
-    """GFLOP/s by the kilobytes of the first cache, median of ``ROUNDS`` turns, each with the time of this thread."""
+    """Return GFLOP/s by kilobytes of the L1 cache: medians of ``ROUNDS`` turns, in processor time of this thread."""
     panels, out = packed(b), np.zeros((a.shape[0], b.shape[1]), np.float32)
     operations = 2 * a.shape[0] * a.shape[1] * b.shape[1]
     calls = -(-LEAST // operations)
@@ -58,7 +58,7 @@ def speeds(a: np.ndarray, b: np.ndarray) -> dict[str, float]:
 
 
 def blas(random: np.random.Generator) -> float:
-    """GFLOP/s of large products on one thread, median."""
+    """Return the median GFLOP/s of large products on one thread."""
     a, took = random.standard_normal((EDGE, EDGE)).astype(np.float32), []
     with threadpool_limits(1, "blas"):
         for _ in range(12):

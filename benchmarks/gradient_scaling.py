@@ -1,5 +1,4 @@
-"""How a private gradient's cost grows, and where its time goes: ``python -m benchmarks.gradient_scaling [--json]
-[--save]``.
+"""Scaling and breakdown of the time of a private gradient: ``python -m benchmarks.gradient_scaling [--json] [--save]``.
 
 Batches of 32 to 8,192 sentences of CoNLL-like lengths; sentences of 10 to 1,000 tokens at a constant number of tokens;
 the share of the arithmetic floor, which is what the matrix products alone would take at the speed of a large one on
@@ -40,7 +39,7 @@ PRODUCTS = CORES * 2 * EDGE**3
 def gradient(
     backend: CompiledBackend, weights: np.ndarray, split: EncodedSplit, table: np.ndarray
 ) -> Callable[[int], None]:
-    """The clipped sum over all sentences of ``split``, physical batching included."""
+    """Return a function that computes the clipped sum over all sentences of ``split``, physical batching included."""
 
     def work(_: int) -> None:
         for batch in physical_batches(split, table, np.arange(len(split))):
@@ -50,7 +49,7 @@ def gradient(
 
 
 def equal_lengths(length: int, random: np.random.Generator) -> EncodedSplit:
-    """About ``TOKENS`` random words in sentences of one length."""
+    """Return about ``TOKENS`` random words in sentences of one length."""
     number = max(1, TOKENS // length)
     rows, tags = random.integers(0, WORDS, number * length), random.integers(0, TAGS, number * length)
     return EncodedSplit(rows.astype(np.int32), tags.astype(np.int16), np.arange(number + 1) * length)
@@ -58,7 +57,7 @@ def equal_lengths(length: int, random: np.random.Generator) -> EncodedSplit:
 
 @contextmanager
 def large_products() -> Iterator[Callable[[int], None]]:
-    """Large float32 products, one on each core; ``PRODUCTS`` operations."""
+    """Yield a function that computes large float32 products, one on each core, of ``PRODUCTS`` operations."""
     a = [np.random.default_rng(i).standard_normal((EDGE, EDGE)).astype(np.float32) for i in range(CORES)]
     with ThreadPoolExecutor(CORES) as pool:
 
@@ -69,7 +68,7 @@ def large_products() -> Iterator[Callable[[int], None]]:
 
 
 def operations(tokens: int) -> int:
-    """Multiplications and additions that the matrix products of one gradient need, norms left out.
+    """Return the number of multiplications and additions in the matrix products of one gradient, without norms.
 
     A token's share: the input and the recurrent product forward, the recurrent one back, and both weight gradients, in
     two directions; the dense layer three times.
@@ -80,7 +79,7 @@ def operations(tokens: int) -> int:
 
 
 def shares(backend: CompiledBackend, weights: np.ndarray, split: EncodedSplit, table: np.ndarray) -> dict[str, float]:
-    """Median milliseconds of the parts of a step at batch 32."""
+    """Return the median milliseconds of the parts of a step at batch size 32."""
     chosen = np.random.default_rng(1).choice(len(split), BATCH, replace=False)
     batch = batch_of(split, table, chosen)
     parts = [weights[part] for part in backend.tagger.slices]

@@ -1,11 +1,11 @@
-"""Damaged files for two readers, chosen by which lines of them they reach: atheris, where it can be installed.
+"""Coverage-guided fuzzing of two file readers, with atheris where it can be installed.
 
     uv venv --python 3.11 FOLDER && uv pip install --python FOLDER atheris==3.0.0
     PYTHONPATH=.venv/lib/python3.11/site-packages FOLDER/bin/python -m benchmarks.guided_fuzzing corpora 300
 
-The fuzz tests (tests/engine/fuzz) change valid files by chance, and run everywhere; this looks further, from the same
-files. An environment of its own, since nothing else needs atheris. It ends at the first fault, with the file that
-caused it.
+The fuzz tests (tests/engine/fuzz) mutate valid files at random and run everywhere; this command searches further, from
+the same files. It has an environment of its own, since nothing else needs atheris. It ends at the first crash and
+keeps the file that caused it.
 """
 
 import argparse
@@ -30,7 +30,7 @@ PLACE = Path(tempfile.mkdtemp()) / "a.toml"
 
 
 def corpora(data: bytes) -> None:
-    """Column files, relations, texts with offsets: the first byte chooses."""
+    """Read a column file, relations or a text with offsets; the first byte chooses the format."""
     kind, rest = data[:1], data[1:]
     if kind == b"c":
         conll.read(rest, "x.conll")
@@ -42,7 +42,7 @@ def corpora(data: bytes) -> None:
 
 
 def settings(data: bytes) -> None:
-    """Configurations in JSON, sweep files."""
+    """Read a configuration in JSON and a sweep file."""
     if data[:1] == b"{":
         try:
             value = json.loads(data)
@@ -58,7 +58,7 @@ READERS: dict[str, Callable[[bytes], None]] = {"corpora": corpora, "settings": s
 
 
 def valid(reader: str) -> list[bytes]:
-    """Files to begin with."""
+    """Return the valid files that fuzzing starts from."""
     from tests.engine.fuzz.test_corpora import BIOES, COLUMNS, MENTIONS, REL, TEXT
     from tests.engine.fuzz.test_kept import SMALL, SWEEP
 
@@ -68,7 +68,7 @@ def valid(reader: str) -> list[bytes]:
 
 
 def main() -> None:
-    """Fuzz a reader for so many seconds."""
+    """Fuzz a reader for the given number of seconds."""
     parser = argparse.ArgumentParser(description="Fuzz a reader, guided by what it reaches.")
     parser.add_argument("reader", choices=READERS)
     parser.add_argument("seconds", type=int)

@@ -1,8 +1,8 @@
-"""What the background process costs while nothing runs, and how soon it starts what is asked for.
+"""Processor time of the idle background processes, and start delay of a queued run.
 
 ``python -m benchmarks.idle_cpu [--seconds N] [--json] [--save]``: processor time of the cluster's process and of each
-of its workers, in per cent of a core, and the milliseconds from a submission until a worker has claimed the run, with
-the corpus encoded and the code compiled before.
+of its workers, in per cent of a core, and the milliseconds from a submission until a worker claims the run, with the
+corpus encoded and the code compiled before.
 """
 
 import argparse
@@ -23,13 +23,13 @@ from engine.service import Application
 from engine.settings import Settings
 
 STARTS = 9
-"""Short runs whose delay is looked at."""
+"""Number of short runs whose start delay is measured."""
 SETTLING_SECONDS = 5
-"""Between the last work and the first look."""
+"""Seconds between the last work and the first measurement."""
 
 
 def family(settings: Settings) -> list[psutil.Process]:
-    """The cluster's process first, then all that it has started."""
+    """Return the cluster's process, followed by its child processes."""
     process = ClusterFiles(settings).process()
     if process is None:
         raise SystemExit("The cluster is gone.")
@@ -37,12 +37,12 @@ def family(settings: Settings) -> list[psutil.Process]:
 
 
 def processor_seconds(processes: list[psutil.Process]) -> list[float]:
-    """What each has computed since it began."""
+    """Return the processor seconds of each process since its start."""
     return [sum(process.cpu_times()[:2]) for process in processes]
 
 
 def settle(settings: Settings) -> None:
-    """Wait until the workers have compiled and encoded what they do beforehand."""
+    """Wait until the workers have finished warming up."""
     still, before = 0, 0.0
     while still < SETTLING_SECONDS:
         now = sum(processor_seconds(family(settings)))
@@ -51,7 +51,7 @@ def settle(settings: Settings) -> None:
 
 
 def idle(settings: Settings, seconds: float) -> list[float]:
-    """Per cent of a core, of the cluster's process and of each other one."""
+    """Return the per cent of a core used by each process, the cluster's first."""
     processes = family(settings)
     before, begun = processor_seconds(processes), time.monotonic()
     time.sleep(seconds)
@@ -60,7 +60,7 @@ def idle(settings: Settings, seconds: float) -> list[float]:
 
 
 def delays(app: Application) -> list[float]:
-    """Milliseconds from submission to claim, one run after another."""
+    """Return the milliseconds from submission to claim of sequential runs."""
     found = []
     for seed in range(STARTS):
         config = SimulationConfig(data_fraction=0.02, training=TrainingConfig(epochs=0.2), seed=seed)

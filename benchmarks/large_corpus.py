@@ -1,4 +1,4 @@
-"""Large corpora of one's own: ``python -m benchmarks.large_corpus [--sentences N ...] [--json] [--save]``.
+"""Cost of large corpora: ``python -m benchmarks.large_corpus [--sentences N ...] [--json] [--save]``.
 
 Sentences from the embedded corpus's templates, as a file of columns that a path leads to. For each size a process of
 its own reads it, encodes it (its words' vectors), trains a linear tagger privately for some steps at a constant
@@ -28,7 +28,7 @@ COMMAND = [sys.executable, "-m", "benchmarks.large_corpus"]
 
 
 def write(path: Path, sentences: int) -> int:
-    """So many sentences as columns; tells how many tokens."""
+    """Write a column file with so many sentences; return the number of tokens."""
     from engine.corpus import synthetic
 
     tokens = 0
@@ -41,7 +41,7 @@ def write(path: Path, sentences: int) -> int:
 
 
 def measure(path: Path, home: Path) -> dict[str, float]:
-    """Seconds of each part in this process, processor seconds, and MB."""
+    """Return the seconds of each part in this process, the processor seconds and the peak memory in MB."""
     from engine import embeddings
     from engine.corpus import CorpusHandle
     from engine.simulation import run, setup

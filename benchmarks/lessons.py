@@ -1,4 +1,4 @@
-"""How long a class waits in a lesson: ``python -m benchmarks.lessons [--turns N] [--json] [--save]``.
+"""Response times of the lessons: ``python -m benchmarks.lessons [--turns N] [--json] [--save]``.
 
 Starts a dashboard with a home of its own and drives it in Chromium. In each lesson one control is moved by an arrow
 key, place by place, and back: seconds from the key to the new sentence above the picture, for places that nobody looked
@@ -50,7 +50,7 @@ _SECONDS = 300_000
 
 
 def moved(page: Page, label: str, key: str) -> float:
-    """Seconds from a key on a control to the sentence that answers."""
+    """Return the seconds from a key press on a control to the new sentence."""
     page.get_by_role("slider", name=label).focus()
     page.evaluate(_WATCH)
     page.keyboard.press(key)
@@ -61,7 +61,7 @@ def moved(page: Page, label: str, key: str) -> float:
 
 
 def lesson(page: Page, dashboard: str, name: str, turns: int) -> dict[str, float]:
-    """Median seconds of first looks and of later ones. The control is put to its left end before anything is timed."""
+    """Return the median seconds at first and later visits of a position, starting from the control's left end."""
     step(page, f"{dashboard}learn?lesson={name}&guess=none")
     page.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=_SECONDS)
     page.get_by_role("slider", name=CONTROLS[name]).focus()
@@ -78,7 +78,7 @@ def lesson(page: Page, dashboard: str, name: str, turns: int) -> dict[str, float
 
 
 def first_points(browser: Browser, dashboard: str) -> float:
-    """Median seconds from opening lesson 5's live run to its first point, with a new setting each time."""
+    """Return the median seconds from opening lesson 5's live run to its first point, with a new setting each time."""
     times = []
     for road in ROADS:
         page = browser.new_page(viewport={"width": 1280, "height": 800})

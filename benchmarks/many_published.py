@@ -25,13 +25,13 @@ from engine.settings import REPOSITORY, Settings
 from engine.store import published
 
 STARTS = 3
-"""With an index; the medians are told."""
+"""Number of starts with an index; their medians are reported."""
 COMMAND = [sys.executable, "-m", "benchmarks.many_published"]
 MEMORY = "memory, MB"
 
 
 def fill(folder: Path, number: int) -> None:
-    """So many published runs, those of the repository with other seeds."""
+    """Write so many published runs: copies of the repository's with other seeds."""
     every = published.read_all(REPOSITORY / "cached_results").runs
     for like in every:
         whole, made = tuple(like.records), like.provenance
@@ -42,7 +42,7 @@ def fill(folder: Path, number: int) -> None:
 
 
 def started(folder: Path, home: Path) -> dict[str, tuple[float, float]]:
-    """What this process takes, in the order of a page, by name: seconds and processor seconds; its resident memory."""
+    """Return seconds and processor seconds of this process by query, in the order of a page, and its memory."""
     settings = Settings.from_environment()
     app = Application(replace(settings, home=home, store_url=f"sqlite:///{home / 'runs.sqlite'}", published=folder))
     wanted = SimulationConfig(corpus="conll2003")

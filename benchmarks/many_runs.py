@@ -24,13 +24,13 @@ from engine.settings import REPOSITORY, Settings
 from engine.store.schema import open_database, records, runs
 
 RECORDS = 5
-"""Of each run, its last ones among them."""
+"""Number of records of each run, its last ones among them."""
 _AT_ONCE = 5_000
 REPEATS = 5
 
 
 def fill(settings: Settings, like: Run, number: int) -> None:
-    """So many runs that are done, like this one but for their seeds."""
+    """Store so many finished runs, copies of a run with other seeds."""
     database, _ = open_database(settings.store_url)
     bodies = [json.dumps(each.to_dict(), separators=(",", ":")) for each in like.records[-RECORDS:]]
     about = json.dumps(asdict(like.provenance)) if like.provenance else None
@@ -60,7 +60,7 @@ def fill(settings: Settings, like: Run, number: int) -> None:
 
 
 def seconds(call: Callable[[], object], repeats: int = REPEATS) -> tuple[float, float]:
-    """The first call, and the median of those after it."""
+    """Return the seconds of the first call, and the median of later ones."""
     took = []
     for _ in range(1 + repeats):
         begun = time.perf_counter()
@@ -70,7 +70,7 @@ def seconds(call: Callable[[], object], repeats: int = REPEATS) -> tuple[float, 
 
 
 def opened_with(navigation: Callable[..., Any], first: str, pages: Mapping[str, Any], **more: Any) -> Any:
-    """The app's own navigation, with another page than Explore in front: AppTest alone would leave app.py out."""
+    """Return the app's navigation with another first page than Explore; AppTest alone would skip app.py."""
     every = [page for group in pages.values() for page in group]
     chosen = next(page for page in every if page._page.parent.name == first)
     for page in every:
@@ -79,7 +79,7 @@ def opened_with(navigation: Callable[..., Any], first: str, pages: Mapping[str, 
 
 
 def drawn(name: str, settings: Settings) -> Callable[[], object]:
-    """Draws a page of the app, as the first session of a server does. Raises RuntimeError where it has an error."""
+    """Return a function that draws a page as a server's first session does and raises RuntimeError on an error."""
     from unittest.mock import patch
 
     import streamlit as st

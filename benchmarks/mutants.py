@@ -125,7 +125,7 @@ def passes(folder: Path, arguments: list[str], limit: float, output: Path) -> bo
 
 
 def _test(folder: Path, arguments: list[str], output: Path) -> None:
-    """Runs in the fork and ends it: our own modules are imported anew, from ``folder``."""
+    """Run in the fork and end it: our own modules are imported again, from ``folder``."""
     code = 1
     try:
         file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -147,7 +147,7 @@ def _test(folder: Path, arguments: list[str], output: Path) -> None:
 
 
 def red(folder: Path, tests: Iterable[str], output: Path) -> list[str]:
-    """Tests that fail without any change."""
+    """Return the tests that fail without any change."""
     if passes(folder, ["--maxfail=1000000", "-rfE", *tests], 3600.0, output):
         return []
     return failures(output.read_text(encoding="utf-8")) or [*tests]
@@ -242,7 +242,7 @@ class Session:
                 yield Mutant(self.module, places[job], "\n".join(before), "\n".join(after))
 
     def outcome(self) -> dict[str, Any]:
-        """What is kept of it for everybody."""
+        """Return the fields that are saved in ``mutants_tested.toml``."""
         every, tested = self.counts()
         survived = sorted(self.survivors(), key=lambda mutant: (mutant.line, mutant.after))
         return {
@@ -260,7 +260,7 @@ def _digest(files: Iterable[Path]) -> str:
 
 
 def kept(file: Path = TESTED) -> dict[str, dict[str, Any]]:
-    """What was kept of each module that was ever tested."""
+    """Return the saved outcome of each module that was ever tested."""
     if not file.exists():
         return {}
     entries = tomllib.loads(file.read_text(encoding="utf-8")).get("tested", [])
@@ -288,7 +288,7 @@ def keep(found: Mapping[str, dict[str, Any]], file: Path = TESTED) -> None:
 
 
 def changed_since(file: Path = TESTED) -> list[str]:
-    """A sentence for each module whose text is another one than that which was tested."""
+    """Return a sentence for each module whose text has changed since it was tested."""
     known, lines = kept(file), []
     for module in MODULES:
         entry = known.get(module)
@@ -321,7 +321,7 @@ def explained() -> dict[tuple[str, str, str], str]:
 
 
 def report(sessions: list[Session]) -> tuple[str, int]:
-    """What is known of these modules, and how many survivors have no reason."""
+    """Return a report on the modules, and the number of survivors without an explanation."""
     reasons, lines, unexplained = explained(), [], 0
     for session in sessions:
         every, tested = session.counts()

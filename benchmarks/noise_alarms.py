@@ -68,7 +68,7 @@ _REAL = (Toy(20_439, 14_041, 1_024, 137, verdicts=20),)
 
 
 def trials(runs: int) -> list[Trial]:
-    """runs: of the first, of which the others have a share."""
+    """Return the trials; runs: of the first, the others have a share of it."""
     return [
         Trial("64 to 128 weights, the real budget", _TOYS, runs),
         Trial("the same, loose", _TOYS, runs // 8, LOOSE),
@@ -142,7 +142,7 @@ def _done(kept: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def at_most(alarms: int, runs: int) -> float:
-    """The largest share that goes with so few alarms, with ``CERTAINTY``."""
+    """Return the largest share that goes with so few alarms, with ``CERTAINTY``."""
     return float(beta.ppf(CERTAINTY, alarms + 1, runs - alarms)) if alarms < runs else 1.0
 
 

@@ -19,7 +19,7 @@ PARTS = ("cost", "alarms", "power")
 
 
 def _kept() -> dict[str, Any]:
-    """The parts that were saved before."""
+    """Return the parts that were saved before."""
     file = FOLDER / "noise_check.json"
     values = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     return {part: values[part] for part in PARTS if part in values}

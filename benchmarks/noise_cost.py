@@ -38,7 +38,7 @@ _EPSILON = 3.0
 
 
 class Blind:
-    """A monitor that sees nothing and says so: whoever asks whether there is one is told no."""
+    """A monitor that sees nothing and says so; its truth value is False."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.state: dict[str, np.ndarray] = {}
@@ -52,7 +52,7 @@ class Blind:
 
 @contextmanager
 def blind() -> Iterator[None]:
-    """Runs that begin here are not checked, and take the same steps."""
+    """Disable the noise check for runs that start within the block; they take the same steps."""
     places: list[Any] = [fedavg, dpsgd]
     try:
         for place in places:
@@ -64,7 +64,7 @@ def blind() -> Iterator[None]:
 
 
 def cases(corpus: str, settings: Settings) -> dict[str, SimulationConfig]:
-    """What is trained: the paper's settings with a CRF, and good practice with the largest batches."""
+    """Return the trained configurations: the paper's with a CRF, and the recommended one with the largest batches."""
     sentences = resolve(corpus, settings).train_sentences
     batch = min(LARGE, sentences // 3)
     good = recommended_settings(corpus, sentences, _EPSILON).flat() | {"batch_size": batch}
@@ -75,7 +75,7 @@ def cases(corpus: str, settings: Settings) -> dict[str, SimulationConfig]:
 
 
 def corpus_here(wanted: str, settings: Settings) -> str:
-    """The corpus that is asked for, or the embedded one where it is missing."""
+    """Return the requested corpus, or the embedded one where it is not installed."""
     try:
         _ = resolve(wanted, settings).checksum
     except CorpusError:
@@ -105,14 +105,14 @@ def _watch(learner: DPSGD, name: str, clock: Callable[[], float], took: dict[str
 
 
 def _kind(monitor: NoiseMonitor, step: int) -> str:
-    """What a step looks at."""
+    """Return the kind of check at a step."""
     if monitor.watch.looks_closely(step):
         return "look"
     return "whole" if monitor.watch.is_whole(step) else "stretch"
 
 
 def _timed_steps(kinds: list[str], steps: int) -> list[int]:
-    """The first so many, but at least some of each kind that a run has."""
+    """Return the first so many, but at least some of each kind that a run has."""
     found = set(range(min(len(kinds), steps)))
     for kind in set(kinds):
         found.update([step for step, each in enumerate(kinds) if each == kind][:_RARE])

@@ -23,7 +23,7 @@ SIZES = (
     Toy(20_439, 14_041, 1_024, 137, sampled=False),
     Toy(20_439, 14_041, 4_096, 34, sampled=False),
 )
-"""A BiLSTM-CRF at the paper's settings; a linear CRF at good practice, and with larger batches."""
+"""A BiLSTM-CRF at the paper's settings; a linear CRF at the recommended settings, and with larger batches."""
 MISSING = (1.0, 0.5, 0.1, 0.02, 0.01)
 EXTENTS = {
     "all weights": None,
@@ -103,7 +103,7 @@ def found_at(toy: Toy, fault: Fault, seed: int) -> int | None:
 
 
 def looks(toy: Toy) -> int:
-    """Steps of a run whose sum is made once more."""
+    """Return the number of steps of a run whose sum is recomputed."""
     watch = Watch([toy.plan()], toy.weights)
     return sum(watch.looks_closely(step) for step in range(toy.steps))
 

@@ -40,7 +40,7 @@ class Toy:
         )
 
     def monitor(self, seed: int) -> NoiseMonitor:
-        """A fresh one, of a body and a head."""
+        """Return a new monitor of a body and a head."""
         neck = self.weights - min(_HEAD, self.weights // 2)
         layers = (("body", slice(0, neck)), ("head", slice(neck, self.weights)))
         return NoiseMonitor([self.plan()], self.weights, layers=layers, secrets=Secrets.seeded(seed, "toy"))

@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def _again(run: Run, settings: Settings) -> Model:
-    """The tagger of a published run. Raises TrainingFailed if today's scores are others."""
+    """Return the tagger of a published run. Raises TrainingFailed if today's scores are others."""
     kept: list[Model] = []
     *_, last = simulate(run.config, settings, on_model=kept.append)
     published = run.final.test if run.final else None

@@ -22,17 +22,15 @@ Row = tuple[str, str, str, str]
 
 
 def table() -> str:
-    """A row each; a figure whose runs or measurements are missing is left out."""
+    """Return a row for each figure; a figure whose runs or measurements are missing is left out."""
     rows = [*cost(), *scales(), *good_practice(), *promised(), *noise_check(), *speed()]
     return markdown(("what", "figure", "seeds", "command"), rows)
 
 
 def cost() -> list[Row]:
-    """The same tagger without privacy and with it."""
-    app = Application.from_environment()
-    found = {
-        each.name: over_seeds(each.config, app.queries.find) for each in diagnosis.crf(CORPUS) if each.group == "CRF"
-    }
+    """Return F1 of the same tagger without and with privacy."""
+    door = Application.from_environment()
+    found = {each.name: over_seeds(each.config, app.queries.find) for each in diagnosis.crf(CORPUS) if each.group == "CRF"}
     plain, private = found["not private"], found["σ = 1"]
     if not plain.entity or not private.entity or private.epsilon is None:
         return []
@@ -53,8 +51,8 @@ def scales() -> list[Row]:
 
 
 def good_practice() -> list[Row]:
-    """The last rung of the ladder at ε = 1, and without privacy."""
-    app = Application.from_environment()
+    """Return F1 of the recommended settings at ε = 1 and without privacy."""
+    door = Application.from_environment()
     sentences, last = app.corpora.train_sentences(CORPUS), len(recommended_settings.RUNGS) - 1
     configs = [recommended_settings.recipe_step(last, CORPUS, sentences, epsilon) for epsilon in (1.0, None)]
     private, plain = (over_seeds(config, app.queries.find) for config in configs)
@@ -65,8 +63,8 @@ def good_practice() -> list[Row]:
 
 
 def promised() -> list[Row]:
-    """What ε of a sentence means for a person with several."""
-    config, sentences = SimulationConfig(corpus=CORPUS), Application.from_environment().corpora.train_sentences(CORPUS)
+    """Return ε for one sentence and for a person with several sentences."""
+    config, sentences = SimulationConfig(corpus=CORPUS), Application.from_environment().train_sentences(CORPUS)
     plan, training = PrivacyPlan.from_config(config, sentences), config.training
     one, several = accounting.epsilon(plan, plan.steps), group_privacy.group_epsilon([(plan, plan.steps)], PEOPLE)
     figure = f"ε = {epsilon_text(one)} for one sentence, {epsilon_text(several)} for somebody named in {PEOPLE}"
@@ -78,7 +76,7 @@ def promised() -> list[Row]:
 
 
 def noise_check() -> list[Row]:
-    """When a fault of the noise is found."""
+    """Return the step at which the noise check finds a fault."""
     kept = benchmark_results.read_all(Settings.from_environment().published).get("noise_check")
     if not kept:
         return []
@@ -89,7 +87,7 @@ def noise_check() -> list[Row]:
 
 
 def speed() -> list[Row]:
-    """A private step, and how long others take."""
+    """Return the time of a private step, compared with other libraries."""
     kept = benchmark_results.read_all(Settings.from_environment().published).get("step")
     if not kept:
         return []

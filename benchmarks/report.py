@@ -70,7 +70,7 @@ def finish(name: str, values: dict[str, Any], text: str, *, as_json: bool, save:
 
 
 def markdown(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    """A table."""
+    """Return a table."""
     lines = [head, ("---",) * len(head), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 

@@ -55,8 +55,8 @@ def _on_the_slider(config: SimulationConfig) -> bool:
 
 
 def paper_tables() -> str:
-    """The paper's rows: printed F1, ours in the same metric and of whole names, ε."""
-    app = Application.from_environment()
+    """Return the paper's rows: reported F1, ours in the same metric and at entity level, ε."""
+    door = Application.from_environment()
     rows = []
     for cell in jana_biemann_2021.cells():
         found = jana_biemann_2021.measure(cell, app.queries.find).found
@@ -70,8 +70,8 @@ def paper_tables() -> str:
 
 
 def mends() -> str:
-    """The two questions that the paper leaves open: settings, what-if runs and mends."""
-    app = Application.from_environment()
+    """Return the runs of the paper's two open questions: settings, counterfactuals and fixes."""
+    door = Application.from_environment()
     rows = []
     for each in (*diagnosis.crf(), *diagnosis.phases()):
         found = diagnosis.measure(each, app.queries.find)
@@ -82,7 +82,7 @@ def mends() -> str:
 
 
 def ladder() -> str:
-    """From the paper's setting to good practice, CoNLL-2003."""
+    """Return the steps from the paper to the recommended settings on CoNLL-2003."""
     app, corpus = Application.from_environment(), "conll2003"
     sentences, rows = app.corpora.train_sentences(corpus), []
     for number, rung in enumerate(recommended_settings.RUNGS):
@@ -98,7 +98,7 @@ def ladder() -> str:
 
 
 def federated() -> str:
-    """Good practice in a federation, CoNLL-2003; one hand above."""
+    """Return the recommended settings in federated training on CoNLL-2003, below one client."""
     app, corpus = Application.from_environment(), "conll2003"
     sentences, rows = app.corpora.train_sentences(corpus), []
     one_hand = [
@@ -163,7 +163,7 @@ def _seeds(found: Iterable[OverSeeds]) -> str:
 
 
 def speed() -> str:
-    """The kept step benchmark, with ratios and the machine."""
+    """Return the saved step benchmark, with ratios and the machine."""
     kept = benchmark_results.read_all(Settings.from_environment().published).get("step")
     return f"{step_table(kept.values)}\n\nOn {kept.machine}." if kept else "Not measured yet."
 
@@ -179,7 +179,7 @@ def classroom() -> str:
 
 
 def attacked() -> str:
-    """What attacks found, beside what is claimed."""
+    """Return the results of audits, with the claimed ε."""
     return audits.table(Application.from_environment())
 
 
@@ -208,7 +208,7 @@ TABLES = {
 
 
 def written(text: str, tables: Mapping[str, str]) -> str:
-    """A file's text with the tables put between their marks; a table whose marks it has not is left out."""
+    """Return a file's text with the tables put between their marks; a table whose marks it has not is left out."""
     for name, rows in tables.items():
         begin, end = (mark.format(name) for mark in MARKS)
         before, found, rest = text.partition(begin)

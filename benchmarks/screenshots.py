@@ -41,7 +41,7 @@ APART = 4.0
 
 
 def _nothing(page: Page) -> None:
-    """A page as it opens."""
+    """Leave the page as it opens."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ def at_rest(page: Page) -> None:
 
 
 def shown(page: Page, text: str | re.Pattern[str]) -> Locator:
-    """What a reader sees under this name, wherever it is on the page."""
+    """Return the visible element with this name, anywhere on the page."""
     return page.locator(".stApp").get_by_text(text).locator("visible=true").first
 
 
@@ -120,7 +120,7 @@ def word(page: Page, form: str) -> None:
 
 
 def take(page: Page, dashboard: str, picture: Picture) -> bytes:
-    """The picture as a PNG, of 1280 × 800 points."""
+    """Return the picture as a PNG of 1280 × 800 pixels."""
     step(page, dashboard + picture.link)
     picture.then(page)
     at_rest(page)
@@ -157,7 +157,7 @@ STEP = re.compile(r"\]\((?P<link>http://localhost:8501/[^)]*)\)|(?P<press>Press 
 
 
 def steps(tutorial: str) -> Iterator[tuple[str, str]]:
-    """What a reader of a tutorial does, in order: "open", "press" or "see", and the address or the name."""
+    """Yield the actions of a tutorial, in order: "open", "press" or "see", and the address or the name."""
     for found in STEP.finditer((DOCS / "tutorials" / f"{tutorial}.md").read_text(encoding="utf-8")):
         if found["link"]:
             yield "open", found["link"].removeprefix(HOME)
@@ -178,7 +178,7 @@ def follow(page: Page, dashboard: str, tutorial: str) -> None:
 
 @contextmanager
 def a_dashboard() -> Iterator[str]:
-    """A started dashboard without runs of anybody's own: its address."""
+    """Yield the address of a started dashboard without runs of a user."""
     with tempfile.TemporaryDirectory() as home:
         port = free_port()
         environment = os.environ | {"EPSILON_HOME": home, "PORT": str(port), "CI": "true"}

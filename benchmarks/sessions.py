@@ -103,13 +103,13 @@ class Seen:
 
 
 def long_runs() -> list[SimulationConfig]:
-    """Runs that go on for hours, which nobody has published."""
+    """Return configurations of runs of some hours that are not published."""
     return [SimulationConfig(training=TrainingConfig(epochs=100.0), seed=7000 + number) for number in range(RUNS)]
 
 
 @contextmanager
 def serving(home: Path, settings: Settings) -> Iterator[tuple[str, psutil.Process, Path]]:
-    """A dashboard with runs under way: its address, its server's process, its log."""
+    """Yield the address, server process and log of a dashboard with running runs."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -45,7 +45,7 @@ _LINE = re.compile(r"^(?P<part>[\w -]+): (?:.*, )?(?P<seconds>[\d.]+) s$")
 
 
 def clean_environment(home: Path, port: int, cached: bool) -> dict[str, str]:
-    """That of a user who has set nothing up."""
+    """Return the environment of a user without any settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("EPSILON_", "NUMBA_", "MAKE"))}
     kept.pop("VIRTUAL_ENV", None)
     fetched = {} if cached else {"PIP_NO_CACHE_DIR": "1"}

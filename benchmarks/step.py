@@ -52,7 +52,7 @@ def ours(
     tagger: str = "bilstm-tddl",
     kind: Callable[[Tagger], Backend] = CompiledBackend,
 ) -> Callable[[int], None]:
-    """A whole step of the engine: sampling, gradients, clipping, noise, update, noise check."""
+    """Return a step of the engine: sampling, gradients, clipping, noise, update, noise check."""
     privacy = PrivacyConfig(noise_multiplier=1.0 if private else 0.0, sampling="shuffle")
     plan = PrivacyPlan.from_config(
         SimulationConfig(privacy=privacy, training=TrainingConfig(batch_size=BATCH)), len(split)
@@ -99,7 +99,7 @@ def keras(split: EncodedSplit, table: np.ndarray, *, private: bool) -> Callable[
 
 @contextmanager
 def opacus(split: EncodedSplit) -> Iterator[dict[str, Callable[[int], float]]]:
-    """Steps of Opacus in its own environment, ``.venv-peers``; none if that is not there.
+    """Yield steps of Opacus in its own environment, ``.venv-peers``; none if that is not there.
 
     ``python3.11 -m venv .venv-peers && .venv-peers/bin/pip install torch==2.13.0 opacus==1.6.0``, torch's CPU build.
     """

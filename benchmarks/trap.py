@@ -1,4 +1,4 @@
-"""What somebody learns where only what is sent has noise: ``python -m benchmarks.trap [--trials N] [--json] [--save]``.
+"""Attack on noise on the shared layers only: ``python -m benchmarks.trap [--trials N] [--json] [--save]``.
 
 See :mod:`engine.experiments.trap`; some seconds a trial.
 """

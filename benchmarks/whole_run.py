@@ -53,7 +53,7 @@ class Stopwatch:
 
 
 def train(config: SimulationConfig, settings: Settings) -> tuple[RoundRecord, float]:
-    """The last record and the wall seconds."""
+    """Return the last record and the wall seconds."""
     start = time.perf_counter()
     *_, record = simulation.simulate(config, settings)
     return record, time.perf_counter() - start

@@ -39,7 +39,7 @@ COMMAND = [sys.executable, "-m", "benchmarks.workers"]
 
 
 def configured(corpus: str, seed: int, epochs: float) -> SimulationConfig:
-    """The paper's settings but for the epochs."""
+    """Return the paper's settings with other epochs."""
     return SimulationConfig(corpus=corpus, training=TrainingConfig(epochs=epochs), seed=seed)
 
 
@@ -109,7 +109,7 @@ class Cluster:
         self._looked = 0.0
 
     def submit(self, epochs: float) -> str:
-        """Ask for a run that nobody has asked for."""
+        """Queue a new run."""
         self.seed += 1
         return self.runs.runs.submit(configured(self.corpus, self.seed, epochs), owner_pid=os.getpid()).run_id
 
@@ -162,7 +162,7 @@ def in_cluster(corpus: str) -> dict[str, float]:
 
 
 def steps_ms(keep: bool) -> float:
-    """The median of private steps in this process; keep: whether memory is kept as the engine does."""
+    """Return the median of private steps in this process; keep: whether memory is kept as the engine does."""
     from benchmarks.step import ours, sentences
     from engine.training.compiled import backend
 

@@ -1,1 +1,1 @@
-"""Diagnose: where privacy costs what it does."""
+"""Page Training diagnostics: where a private run loses accuracy."""

@@ -1,4 +1,4 @@
-"""Why training breaks, drawn: a run record by record, and variants beside each other. No streamlit."""
+"""Charts of training diagnostics: one run record by record, and variants compared. Without Streamlit."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,7 +16,7 @@ _COLOURS = {"CRF": palette.F1, "TDDL": palette.PRECISION, "phases": palette.F1}
 
 
 def layers(run: Run, *, key: str) -> go.Figure:
-    """Median gradient norm before clipping, whole and by layer, beside the clip norm."""
+    """Draw the median gradient norm before clipping, of all weights and by layer, with the clip norm."""
     series = {"whole": [record.gradient_norm_median for record in run.records]}
     for name in run.records[-1].layer_norms:
         series[name] = [record.layer_norms.get(name) for record in run.records]  # type: ignore[misc]
@@ -29,25 +29,25 @@ def layers(run: Run, *, key: str) -> go.Figure:
 
 
 def clipped(run: Run, *, key: str) -> go.Figure:
-    """Share of the sampled sentences whose gradient was scaled down."""
+    """Draw the share of the sampled sentences whose gradient was clipped."""
     series = {"clipped": [record.clipped_fraction for record in run.records]}
     figure = _over_steps(run, series, "share of gradients clipped", key, legend=False)
     return figure.update_yaxes(range=[-0.02, 1.02], tickformat=".0%")
 
 
 def noise(run: Run, *, key: str) -> go.Figure:
-    """Length of the noise ÷ length of the sum that it is added to."""
+    """Draw the noise-to-signal ratio: L2 norm of the noise ÷ L2 norm of the sum that it is added to."""
     series = {"noise ÷ signal": [record.noise_to_signal for record in run.records]}
     figure = _over_steps(run, series, "noise ÷ signal (log)", key, log=True, legend=False)
     return figure.add_hline(y=1, line={"dash": "dot", "width": 1.5, "color": palette.QUIET})
 
 
 def drift(run: Run, *, key: str) -> go.Figure:
-    """How far the clients' weights lie from their mean, and how long their updates are."""
-    known = [record.federation for record in run.records if record.federation]
-    rounds = [each.round for each in known]
-    lengths = [sum(each.update_norms) / max(1, len(each.update_norms)) for each in known]
-    series = {"drift": [each.drift for each in known], "update, mean over clients": lengths}
+    """Draw the drift (distance of the clients' weights from their mean) and the mean norm of the clients' updates."""
+    communications = [record.federation for record in run.records if record.federation]
+    rounds = [record.round for record in communications]
+    lengths = [sum(record.update_norms) / max(1, len(record.update_norms)) for record in communications]
+    series = {"drift": [record.drift for record in communications], "update, mean over clients": lengths}
     figure = go.Figure(
         [_line(number, name, rounds, values, "round %{x}") for number, (name, values) in enumerate(series.items())]
     )
@@ -55,10 +55,10 @@ def drift(run: Run, *, key: str) -> go.Figure:
 
 
 def types(run: Run, *, key: str) -> go.Figure:
-    """F1 of each entity type, validation part."""
+    """Draw the F1 of each entity type on the validation set."""
     of_records = [of_type(record) for record in run.records]
-    series = {name: [found.get(name) for found in of_records] for name in sorted(of_records[-1])}
-    figure = _over_steps(run, series, "F1, validation part", key)
+    series = {name: [scores.get(name) for scores in of_records] for name in sorted(of_records[-1])}
+    figure = _over_steps(run, series, "F1, validation set", key)
     return figure.update_yaxes(range=[-0.02, 1.02])
 
 
@@ -78,9 +78,9 @@ def _over_steps(
     )
     _laid_out(figure, "optimiser steps", title, key)
     figure.update_layout(showlegend=legend, margin_t=64 if legend else 36)
-    known = [value for values in series.values() for value in values if value]
-    if log and known:
-        ticks = charts.log_ticks(min(known) / 2, max(known) * 2)
+    positive = [value for values in series.values() for value in values if value]
+    if log and positive:
+        ticks = charts.log_ticks(min(positive) / 2, max(positive) * 2)
         figure.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
     return figure
 
@@ -118,22 +118,25 @@ def _laid_out(figure: go.Figure, along: str, title: str, key: str) -> go.Figure:
 
 
 def variants(tried: Sequence[Tried], *, key: str) -> go.Figure:
-    """F1 of whole names of each variant with its spread, groups in their own colours; what-if runs hollow."""
-    names = list(dict.fromkeys(each.variant.name for each in tried))
+    """Draw the entity-level F1 of each variant with its standard deviation; counterfactual runs have hollow markers.
+
+    Each group has a colour of its own. A dotted line marks the F1 of the variant in question.
+    """
+    names = list(dict.fromkeys(result.variant.name for result in tried))
     figure = go.Figure()
-    groups = list(dict.fromkeys(each.variant.group for each in tried))
+    groups = list(dict.fromkeys(result.variant.group for result in tried))
     for group, symbol in zip(groups, palette.SYMBOLS, strict=False):
-        known = [each for each in tried if each.variant.group == group and each.f1]
-        scores = [each.f1 for each in known if each.f1]
+        scored = [result for result in tried if result.variant.group == group and result.f1]
+        scores = [result.f1 for result in scored if result.f1]
         figure.add_trace(
             go.Scatter(
                 x=[f1.mean for f1 in scores],
-                y=[each.variant.name for each in known],
+                y=[result.variant.name for result in scored],
                 error_x={"type": "data", "array": [f1.sd for f1 in scores], "thickness": 1.5},
                 mode="markers",
                 name=group,
                 marker={
-                    "symbol": [symbol + ("-open" if each.variant.kind == WHAT_IF else "") for each in known],
+                    "symbol": [symbol + ("-open" if result.variant.kind == WHAT_IF else "") for result in scored],
                     "size": 12,
                     "color": _COLOURS[group],
                     "line": {"width": 2, "color": _COLOURS[group]},
@@ -141,7 +144,7 @@ def variants(tried: Sequence[Tried], *, key: str) -> go.Figure:
                 hovertemplate="%{y}<br>F1 %{x:.3f} ± %{error_x.array:.3f}<extra>" + group + "</extra>",
             )
         )
-        base = next((each.f1.mean for each in known if each.variant.name == NOISY and each.f1), None)
+        base = next((result.f1.mean for result in scored if result.variant.name == NOISY and result.f1), None)
         if base is not None:
             figure.add_vline(x=base, line={"dash": "dot", "width": 1.5, "color": _COLOURS[group]})
     return figure.update_layout(
@@ -150,7 +153,7 @@ def variants(tried: Sequence[Tried], *, key: str) -> go.Figure:
         showlegend=len(groups) > 1,
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         xaxis={
-            "title": {"text": "F1, whole names"},
+            "title": {"text": "entity-level F1"},
             "gridcolor": palette.GRID,
             "zeroline": False,
             "rangemode": "tozero",
@@ -173,15 +176,24 @@ def phases(
     *,
     key: str,
 ) -> go.Figure:
-    """F1 after each phase: a line a variant, and the printed rows (share of the data, F1) as diamonds. floor: F1 of a
-    tagger that finds nothing, in the metric that is shown."""
+    """Draw F1 after each phase: a line for each variant, and the paper's rows as diamonds.
+
+    Args:
+        by_phase: By the name of a variant, its runs after each phase.
+        printed: The rows that the paper reports: share of the data in [0, 1], F1.
+        ours: Returns the scores of some runs in the metric of the chart, None where they have none.
+        floor: F1 of a tagger that marks no entity, in the metric of the chart; None draws no line.
+        key: Charts with the same key keep zoom and selection.
+    """
     figure = go.Figure()
-    for number, (name, each) in enumerate(by_phase.items()):
-        known = [(100 * (at + 1) / len(each), found) for at, one in enumerate(each) if (found := ours(one))]
+    for number, (name, phases_of) in enumerate(by_phase.items()):
+        points = [
+            (100 * (at + 1) / len(phases_of), scores) for at, runs in enumerate(phases_of) if (scores := ours(runs))
+        ]
         line = _line(
-            number, name, [x for x, _ in known], [scores.f1.mean for _, scores in known], "%{x:.0f} % of the data"
+            number, name, [x for x, _ in points], [scores.f1.mean for _, scores in points], "%{x:.0f} % of the data"
         )
-        line.error_y = {"type": "data", "array": [scores.f1.sd for _, scores in known], "thickness": 1.2}
+        line.error_y = {"type": "data", "array": [scores.f1.sd for _, scores in points], "thickness": 1.2}
         figure.add_trace(line)
     if printed:
         figure.add_trace(
@@ -189,32 +201,32 @@ def phases(
                 x=[100 * share for share, _ in printed],
                 y=[f1 for _, f1 in printed],
                 mode="markers",
-                name="printed, table 6",
+                name="reported, table 6",
                 marker={"symbol": "diamond-open", "size": 12, "color": palette.RECALL, "line": {"width": 2.5}},
-                hovertemplate="%{x:.0f} % of the data: printed F1 %{y:.3f}<extra></extra>",
+                hovertemplate="%{x:.0f} % of the data: reported F1 %{y:.3f}<extra></extra>",
             )
         )
     if floor is not None:
         figure.add_hline(
             y=floor,
             line={"dash": "dot", "width": 1.5, "color": palette.QUIET},
-            annotation={"text": "finds no name at all", "font": {"size": 11}},
+            annotation={"text": "marks no entity", "font": {"size": 11}},
             annotation_position="bottom right",
         )
-    _laid_out(figure, "share of the data, %", "F1, test part", key)
+    _laid_out(figure, "share of the data, %", "F1, test set", key)
     return figure.update_layout(height=400).update_yaxes(rangemode="tozero")
 
 
 def pictures(run: Run, *, key: str) -> dict[str, go.Figure]:
-    """All pictures of a run, by their titles; those that have nothing to show are left out."""
+    """Return all charts of a run by title, without those that have no data."""
     privacy, last = run.config.privacy, run.records[-1]
-    found: dict[str, go.Figure] = {}
+    figures: dict[str, go.Figure] = {}
     if privacy.clip_norm and not privacy.kind.client_level:
-        found["Gradients clipped"] = clipped(run, key=f"clipped-{key}")
+        figures["Clipped gradients"] = clipped(run, key=f"clipped-{key}")
     if last.noise_to_signal is not None:
-        found["Noise beside the signal"] = noise(run, key=f"noise-{key}")
-    found["Gradients by layer"] = layers(run, key=f"layers-{key}")
+        figures["Noise-to-signal ratio"] = noise(run, key=f"noise-{key}")
+    figures["Gradient norm by layer"] = layers(run, key=f"layers-{key}")
     if last.federation and len(last.federation.update_norms) > 1:
-        found["Drift between clients"] = drift(run, key=f"drift-{key}")
-    found["F1 by entity type"] = types(run, key=f"types-{key}")
-    return found
+        figures["Drift between clients"] = drift(run, key=f"drift-{key}")
+    figures["F1 by entity type"] = types(run, key=f"types-{key}")
+    return figures

@@ -1,23 +1,25 @@
-"""Diagnose: why training under DP breaks, for any run and for the two questions that the paper leaves open."""
+"""Page Training diagnostics: why F1 falls under DP, for two open questions of the paper and for any run."""
 
 import streamlit as st
 
 from pages.diagnose import tabs
 from pages.shared import seeded_noise_notice, session, titles
 
-QUESTIONS = ("Does a CRF suffer more?", "Does training in phases collapse?", "Any run, record by record")
+QUESTIONS = ("CRF under DP", "Phases under DP", "Run details")
 
 app = session.application()
 asked = st.query_params.get("run")
 left, right = st.columns([3, 1], vertical_alignment="bottom")
-left.markdown("### Why does it break?")
+left.markdown("### Why F1 falls under differential privacy")
 corpus = right.selectbox("Corpus", ["conll2003", "synthetic"], format_func=titles.corpus)
 first, second, third = st.tabs(QUESTIONS, default=QUESTIONS[2] if asked else QUESTIONS[0])
 with first:
-    st.caption("The paper sees the CRF lose under DP what the dense layer (TDDL) keeps, and leaves open why.")
+    st.caption(
+        "The paper reports that under DP the CRF loses F1 and the dense layer (TDDL) does not. It gives no reason."
+    )
     tabs.crf(app, corpus)
 with second:
-    st.caption("The paper sees F1 drop after 60 % of the data when each client adds noise, and leaves open why.")
+    st.caption("The paper reports that F1 drops after 60 % of the data if each client adds noise. It gives no reason.")
     tabs.phases(app, corpus)
 with third:
     tabs.any_run(app, asked)

@@ -1,4 +1,4 @@
-"""The three tabs of Diagnose: the two questions that the paper leaves open, and any run."""
+"""The three tabs of Training diagnostics: two questions that the paper leaves open, and any run."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,96 +19,104 @@ from pages.shared.metrics import METRICS, in_metric
 from pages.shared.plotly_component import show
 
 _COLUMNS = {
-    "clipped": st.column_config.TextColumn(help="Share of gradients that were scaled down, last record."),
-    "gradient": tables.number("gradient, median", format="%.2f", help="L2 norm of a sentence's gradient, last record."),
+    "clipped": st.column_config.TextColumn(help="Share of gradients that were clipped, in the last record."),
+    "gradient": tables.number(
+        "median gradient norm", format="%.2f", help="L2 norm of a sentence's gradient before clipping, last record."
+    ),
     "noise ÷ signal": tables.number(
-        format="%.0f", help="Length (L2) of a step's noise ÷ that of the sum it is added to, last record."
+        format="%.0f", help="L2 norm of a step's noise ÷ L2 norm of the sum that it is added to, last record."
     ),
     "noise in a weight": tables.number(
+        "noise per weight",
         format="%.2f",
-        help="How far noise alone has carried each weight by the end: lr · σ · C ÷ batch · √steps ÷ clients.",
+        help="Distance that noise alone has moved each weight by the end: lr · σ · C ÷ batch · √steps ÷ clients.",
     ),
 }
 
 
 def known_runs(app: Application, variants: list[diagnosis.Variant]) -> dict[SimulationConfig, Run]:
-    """All runs of some variants that are known, looked up once."""
-    wanted = [config for each in variants for config in with_seeds(each.config, SEEDS)]
-    found = {config: app.queries.find(config) for config in dict.fromkeys(wanted)}
+    """Return the existing runs of the variants by configuration, each looked up once."""
+    configs = [config for variant in variants for config in with_seeds(variant.config, SEEDS)]
+    found = {config: app.queries.find(config) for config in dict.fromkeys(configs)}
     return {config: run for config, run in found.items() if run}
 
 
 def answer(app: Application, tried: list[Tried], key: str) -> None:
-    """The variants as rows, and a button for the runs that are missing."""
+    """Show the variants as a table, and a button that starts the missing runs."""
     tables.show(diagnose.rows(tried), _COLUMNS)
-    tables.older(run for each in tried for run in each.measured.runs)
-    wanted = [config for each in tried for config in with_seeds(each.variant.config, SEEDS)]
-    submitting.button(app, submitting.missing(app, list(dict.fromkeys(wanted))), "of this question", key=key)
+    tables.older(run for result in tried for run in result.measured.runs)
+    configs = [config for result in tried for config in with_seeds(result.variant.config, SEEDS)]
+    submitting.button(app, submitting.missing(app, list(dict.fromkeys(configs))), "of this question", key=key)
 
 
 def crf(app: Application, corpus: str) -> None:
-    """The first question."""
+    """Show the first question: why a CRF loses F1 under DP."""
     variants = diagnosis.crf(corpus)
-    known = known_runs(app, variants)
-    tried = [Tried(each, diagnosis.measure(each, known.get)) for each in variants]
+    available = known_runs(app, variants)
+    tried = [Tried(variant, diagnosis.measure(variant, available.get)) for variant in variants]
     for paragraph in diagnose.about_crf(tried):
         st.markdown(paragraph)
     show(diagnose_charts.variants(tried, key=f"crf-{corpus}"), key="crf", label="F1 of CRF and TDDL by setting")
-    st.caption("Dotted: the setting in question. Hollow: what-if runs, which are not private. Bars: sd over seeds.")
+    st.caption(
+        "Dotted line: the setting in question. Hollow markers: counterfactual app, which are not private. Bars: "
+        "standard deviation over seeds."
+    )
     answer(app, tried, "run-crf")
 
 
 def phases(app: Application, corpus: str) -> None:
-    """The second question."""
+    """Show the second question: why training in phases loses F1 under DP."""
     variants = diagnosis.phases(corpus)
-    known = known_runs(app, variants)
-    tried = [Tried(each, diagnosis.measure(each, known.get)) for each in variants]
-    compared = [each for each in variants if each.kind != diagnosis.MEND]
+    available = known_runs(app, variants)
+    tried = [Tried(variant, diagnosis.measure(variant, available.get)) for variant in variants]
+    compared = [variant for variant in variants if variant.kind != diagnosis.MEND]
     by_phase = {
-        each.name: [diagnosis.measure(each, known.get, number + 1) for number in range(each.config.federation.rounds)]
-        for each in compared
+        variant.name: [
+            diagnosis.measure(variant, available.get, number + 1) for number in range(variant.config.federation.rounds)
+        ]
+        for variant in compared
     }
     for paragraph in diagnose.about_phases(tried, by_phase):
         st.markdown(paragraph)
     metric = st.segmented_control(
-        "F1 counted",
+        "F1 metric",
         list(METRICS),
         default="entity",
         format_func=METRICS.__getitem__,
         required=True,
     )
     figure = _phases_picture(by_phase, corpus, metric)
-    show(figure, key="phases", label="F1 after each phase, printed and measured")
+    show(figure, key="phases", label="F1 after each phase, reported and measured")
     if metric != "published":
-        st.caption("The printed rows are token scores: choose “As published” to see them beside ours.")
+        st.caption(f"The paper reports token-level scores. Choose “{METRICS['published']}” to compare them with ours.")
     show(diagnose_charts.variants(tried, key=f"mends-{corpus}"), key="mends", label="F1 at the end by setting")
     answer(app, tried, "run-phases")
 
 
 def _phases_picture(by_phase: Mapping[str, Sequence[OverSeeds]], corpus: str, metric: str) -> go.Figure:
-    """F1 after each phase; what was printed and what an empty answer scores stand only beside token scores."""
+    """Draw F1 after each phase; the token-level metric adds the paper's rows and the score of an empty answer."""
     cells = [cell for cell in jana_biemann_2021.cells(corpus=corpus) if cell.table == "table6"]
     printed = [(cell.setting["data_fraction"], cell.published["f1"]) for cell in cells]
-    floors = [found.floor.f1 for row in by_phase.values() for found in row if found.floor]
+    floors = [results.floor.f1 for row in by_phase.values() for results in row if results.floor]
     by_tokens = metric == "published"
     return diagnose_charts.phases(
         by_phase,
         printed if by_tokens else [],
-        lambda found: in_metric(found, metric),
+        lambda results: in_metric(results, metric),
         floors[0] if floors and by_tokens else None,
         key=f"phases-{metric}-{corpus}",
     )
 
 
 USUAL = SimulationConfig.from_flat({"corpus": "conll2003", "tagger": "bilstm-crf"})
-"""The setting that is shown where none was asked for."""
+"""The configuration that opens without a link to a run."""
 
 
 def any_run(app: Application, asked: str | None) -> None:
-    """One run's records."""
+    """Show the records of one run that the reader chooses."""
     run = run_picker.choose(app, asked, USUAL)
     if run is None:
-        st.caption("No run is done yet: start one on the page Explore.")
+        st.caption("No run is finished yet. Start one on the page Explore.")
         return
     st.markdown(f"#### {address.plain(diagnose.verdict(run))}")
     st.caption(messages.origin(run))
@@ -119,5 +127,5 @@ def any_run(app: Application, asked: str | None) -> None:
         with columns[number % 2]:
             st.markdown(f"**{title}**")
             show(figure, key=f"run-{title}", label=title)
-    apart = f" · [What its ε rests on]({where})" if (where := address.ledger(run)) else ""
-    st.markdown(f"[Look at this run in Explore]({address.link(run.config)}){apart}")
+    assumptions = f" · [Assumptions of its ε]({ledger})" if (ledger := address.ledger(run)) else ""
+    st.markdown(f"[Open this run in Explore]({address.link(run.config)}){assumptions}")

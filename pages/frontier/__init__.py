@@ -1,1 +1,1 @@
-"""Frontier: the best at each ε."""
+"""Page Pareto frontier: the highest F1 at each ε."""

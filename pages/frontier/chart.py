@@ -1,4 +1,4 @@
-"""The best F1 that is known for each ε, drawn: no streamlit."""
+"""Chart of the Pareto frontier: the highest measured F1 for each ε. Without Streamlit."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from pages.shared import address, charts, palette, titles
 from pages.shared.epsilon_axis import EpsilonAxis
 
 FEDERATED = ((5, palette.TYPES[0], "square"), (20, palette.TYPES[2], "triangle-up"))
-"""Numbers of clients that have a line of their own, and how it looks."""
+"""Numbers of clients with a frontier of their own: clients, colour, marker."""
 
 
 def picture(
@@ -22,12 +22,21 @@ def picture(
     *,
     key: str,
 ) -> go.Figure:
-    """F1 against ε: every setting, the frontier, the ceiling and the floor. A click opens the setting in Explore."""
-    known = [each.epsilon for each in found if each.private] + [epsilon for epsilon, _, _ in published]
-    axis = EpsilonAxis(known)
+    """Draw F1 over ε; a click on a point opens its configuration in Explore.
+
+    Args:
+        found: All configurations, each a grey circle.
+        frontier: The Pareto-optimal ones, joined by a line.
+        top: The configuration without privacy that bounds F1 from above; None draws no line.
+        published: The paper's rows: ε recomputed by us, reported F1, title.
+        floor: F1 of a tagger that marks no entity.
+        key: Charts with the same key keep zoom and selection.
+    """
+    epsilons = [setting.epsilon for setting in found if setting.private] + [epsilon for epsilon, _, _ in published]
+    axis = EpsilonAxis(epsilons)
     figure = go.Figure(_points(found, axis, "all settings", palette.QUIET, "circle-open", 7))
     axis.shade(figure)
-    _line(figure, frontier, axis, "best known", palette.F1, "circle", "solid")
+    _line(figure, frontier, axis, "Pareto frontier", palette.F1, "circle", "solid")
     for (clients, colour, symbol), dash in zip(FEDERATED, ("dash", "dot"), strict=True):
         if split := best(found, clients):
             _line(figure, split, axis, f"{clients} clients", colour, symbol, dash)
@@ -35,21 +44,21 @@ def picture(
         figure.add_trace(_printed(published, axis))
     if top:
         _level(figure, top.f1.mean, "not private")
-    _level(figure, floor, "finds no name")
+    _level(figure, floor, "marks no entity")
     return figure.update_layout(
         **charts.plain_layout(key, height=440),
         margin={"l": 52, "r": 8, "t": 64, "b": 48},
         hovermode="closest",
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         xaxis=axis.layout(),
-        yaxis={"title": {"text": "F1, test part"}, "range": [-0.03, 1], "gridcolor": palette.GRID, "zeroline": False},
+        yaxis={"title": {"text": "F1, test set"}, "range": [-0.03, 1], "gridcolor": palette.GRID, "zeroline": False},
     )
 
 
 def _line(
     figure: go.Figure, found: Sequence[Setting], axis: EpsilonAxis, name: str, colour: str, symbol: str, dash: str
 ) -> None:
-    """A frontier, with the spread over seeds; the one over all settings is larger than those of federations."""
+    """Add a frontier to the figure; the one over all configurations is thicker and has error bars over seeds."""
     whole = dash == "solid"
     line = _points(found, axis, name, colour, symbol, 12 if whole else 9)
     line.mode, line.line = "lines+markers", {"shape": "hv", "color": colour, "width": 2.5 if whole else 2, "dash": dash}
@@ -63,10 +72,10 @@ def _printed(published: Sequence[tuple[float, float, str]], axis: EpsilonAxis) -
         x=[axis.position(epsilon) for epsilon, _, _ in published],
         y=[f1 for _, f1, _ in published],
         mode="markers",
-        name="printed, at honest ε",
+        name="reported F1 at recomputed ε",
         marker={"symbol": "diamond-open", "size": 11, "color": palette.RECALL, "line": {"width": 2.2}},
         text=[name for _, _, name in published],
-        hovertemplate="%{text}: printed F1 %{y:.3f}<extra></extra>",
+        hovertemplate="%{text}: reported F1 %{y:.3f}<extra></extra>",
     )
 
 
@@ -81,16 +90,16 @@ def _level(figure: go.Figure, f1: float, name: str) -> None:
 
 def _points(found: Sequence[Setting], axis: EpsilonAxis, name: str, colour: str, symbol: str, size: int) -> go.Scatter:
     return go.Scatter(
-        x=[axis.position(each.epsilon) for each in found],
-        y=[each.f1.mean for each in found],
+        x=[axis.position(setting.epsilon) for setting in found],
+        y=[setting.f1.mean for setting in found],
         mode="markers",
         name=name,
         marker={"symbol": symbol, "size": size, "color": colour},
         text=[
-            f"<b>{titles.setting(each.config, with_corpus=False)}</b><br>"
-            f"ε = {epsilon_text(each.epsilon)}, F1 {each.f1.text}, seeds: {each.seeds_text}"
-            for each in found
+            f"<b>{titles.setting(setting.config, with_corpus=False)}</b><br>"
+            f"ε = {epsilon_text(setting.epsilon)}, F1 {setting.f1.text}, seeds: {setting.seeds_text}"
+            for setting in found
         ],
-        customdata=[address.link(each.config) for each in found],
+        customdata=[address.link(setting.config) for setting in found],
         hovertemplate="%{text}<extra>" + name + "</extra>",
     )

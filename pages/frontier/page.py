@@ -1,4 +1,4 @@
-"""Frontier: the best F1 that is known for each ε, over all finished runs."""
+"""Page Pareto frontier: the highest F1 for each ε over all finished runs."""
 
 import streamlit as st
 
@@ -15,13 +15,13 @@ found = app.queries.overview()
 done = {each.run.config.corpus for each in found if each.last_record and each.last_record.final}
 here = sorted(done, key=lambda name: (name != "conll2003", name))
 if not here:
-    st.markdown("### No run is done yet: start one on the page Explore.")
+    st.markdown("### No run is finished yet. Start one on the page Explore.")
     st.stop()
 heading = st.container()
 with st.container(horizontal=True, vertical_alignment="bottom"):
     corpus = st.selectbox("Corpus", here, format_func=titles.corpus, width=280)
     metric = st.segmented_control(
-        "F1 counted", list(METRICS), default="entity", format_func=METRICS.__getitem__, required=True
+        "F1 metric", list(METRICS), default="entity", format_func=METRICS.__getitem__, required=True
     )
     tests = [
         each.last_record.test
@@ -29,7 +29,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         if each.run.config.corpus == corpus and each.last_record and each.last_record.test
     ]
     kinds = [frontier.ALL, *sorted({name for test in tests for name in test.strict})]
-    kind = st.selectbox("Names", kinds, width=160, disabled=metric == "published")
+    kind = st.selectbox("Entity type", kinds, width=160, disabled=metric == "published")
 settings = frontier.settings(found, corpus, metric, kind)
 best = frontier.best(settings)
 top = frontier.ceiling(settings, best)
@@ -38,18 +38,22 @@ published = []
 if by_tokens and corpus == "conll2003":
     published = frontier.printed([printed.measure(cell, app.queries.find) for cell in printed.cells(corpus=corpus)])
 floor = token_f1.floor(tests[0]).f1 if by_tokens and tests else 0.0
-said = frontier.answer(best, top)
-heading.markdown(f"### {said}")
-show(chart.picture(settings, best, top, published, floor, key=f"{corpus}-{metric}-{kind}"), key="frontier", label=said)
+answer = frontier.answer(best, top)
+heading.markdown(f"### {answer}")
+show(
+    chart.picture(settings, best, top, published, floor, key=f"{corpus}-{metric}-{kind}"), key="frontier", label=answer
+)
 st.caption(
-    "Each circle is a setting with all its seeds; a line joins those that none beats at their ε or less, over all, or "
-    "where as many clients hold the data, each of whom pays that ε for its own part. Only runs "
-    "that protect sentences, sampled as the accounting has it, are compared. A click on a point opens it in Explore, "
-    "where it can be run again. What reaches a score that you need: [Planner](./planner)."
+    "Each circle is a configuration with all its seeds. A line joins the Pareto-optimal ones: no other has a higher F1 "
+    "at the same or a smaller ε. Lines by number of clients show federated runs; there each client spends that ε on "
+    "its own data. Only runs with sentence-level privacy and Poisson sampling are compared. Click a point to open its "
+    "configuration in Explore. To find settings that reach a given score, use the [Planner](./planner)."
 )
 seeded_noise_notice.caption()
 if not by_tokens:
-    st.caption("The printed rows are token scores: choose “As published” to see them at the ε of honest accounting.")
+    st.caption(
+        f"The paper reports token-level scores. Choose “{METRICS['published']}” to see them at our recomputed ε."
+    )
 tables.show(frontier.rows(best, top), {"F1": tables.number(f"F1, {METRICS[metric].lower()}", format="%.3f")})
 tables.older(
     each.run for each in found if each.run.config.corpus == corpus and each.last_record and each.last_record.final

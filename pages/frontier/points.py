@@ -1,4 +1,4 @@
-"""Finished runs → the best F1 that is known for each ε, as rows and a sentence: no streamlit, no plotly."""
+"""Pareto frontier of finished runs, as table rows and a sentence. Without Streamlit and Plotly."""
 
 import math
 from collections.abc import Sequence
@@ -18,14 +18,22 @@ from engine.service import Overview
 from pages.shared import address, metrics, titles
 from pages.shared.group_by_config import configurations
 
-ALL = "all names"
+ALL = "all types"
+"""Choice of the entities of every type."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Runs that differ in their seed alone. epsilon: the largest spent. f1: over the seeds. interval: of 95 %, where
-    it is the headline's. seeds_text: how many they are, those of an older engine marked. ledger: where their ε is taken
-    apart."""
+    """Runs of one configuration that differ in their seed alone.
+
+    Attributes:
+        config: The configuration, with seed 0.
+        epsilon: The largest ε spent by one of the runs.
+        f1: F1 over the seeds.
+        interval: 95 % confidence interval, empty unless F1 is the entity-level one of all types.
+        seeds_text: The number of runs, with those of an older engine marked.
+        ledger: Link to the assumptions of their ε.
+    """
 
     config: SimulationConfig
     epsilon: float
@@ -36,12 +44,12 @@ class Setting:
 
     @property
     def private(self) -> bool:
-        """Whether anything is promised."""
+        """Whether the runs have a finite ε."""
         return not math.isinf(self.epsilon)
 
 
 def f1_of(scores: EntityScores, metric: str, kind: str) -> float:
-    """F1 of whole names of a type, or of all, or as the paper counts."""
+    """Return the entity-level F1 of a type or of all types, or F1 in the paper's token-level metric."""
     if metric == "published":
         return published_metric(scores).f1
     if kind == ALL:
@@ -50,12 +58,21 @@ def f1_of(scores: EntityScores, metric: str, kind: str) -> float:
 
 
 def settings(found: Sequence[Overview], corpus: str, metric: str, kind: str) -> list[Setting]:
-    """Settings of finished runs on a corpus that protect sentences and sample as the accounting has it: other ε promise
-    other things. Runs whose noise check failed are left out."""
-    here = [each for each in found if each.run.config.corpus == corpus and _alike(each.run.config)]
-    by_id = {each.run.run_id: each for each in here}
+    """Return the configurations of finished runs on a corpus with sentence-level privacy and Poisson sampling.
+
+    Other privacy units and samplings are left out, because their ε cannot be compared. Runs whose noise check failed
+    are left out too.
+
+    Args:
+        found: The finished runs.
+        corpus: Name of the corpus.
+        metric: A key of :data:`pages.shared.metrics.METRICS`.
+        kind: An entity type, or :data:`ALL`.
+    """
+    comparable = [each for each in found if each.run.config.corpus == corpus and _alike(each.run.config)]
+    by_id = {each.run.run_id: each for each in comparable}
     result = []
-    for config, by_seed in configurations(here).items():
+    for config, by_seed in configurations(comparable).items():
         tested = [each for run_id in by_seed.values() if (each := by_id[run_id]).last_record and each.last_record.test]
         lasts = [each.last_record for each in tested if each.last_record]
         scores = [f1_of(last.test, metric, kind) for last in lasts if last.test]
@@ -64,8 +81,7 @@ def settings(found: Sequence[Overview], corpus: str, metric: str, kind: str) -> 
             headline = metric != "published" and kind == ALL
             interval = metrics.interval(*(last.test for last in lasts if last.test and headline))
             runs = [each.run for each in tested]
-            marks, apart = seeds_text(runs), address.ledger(*runs)
-            result.append(Setting(config, epsilon, spread(scores), interval, marks, apart))
+            result.append(Setting(config, epsilon, spread(scores), interval, seeds_text(runs), address.ledger(*runs)))
     return result
 
 
@@ -74,22 +90,28 @@ def _alike(config: SimulationConfig) -> bool:
 
 
 def best(found: Sequence[Setting], clients: int | None = None) -> list[Setting]:
-    """Private settings that none beats, with so many clients or any number: no other has a higher F1 at the same or a
-    smaller ε. By ε."""
-    among = [each for each in found if each.private and clients in (None, each.config.federation.clients)]
-    return unbeaten(among, epsilon=lambda each: each.epsilon, f1=lambda each: each.f1.mean)
+    """Return the Pareto-optimal private configurations in the order of ε: none has a higher F1 at the same ε or less.
+
+    Args:
+        found: The configurations to choose from.
+        clients: Number of clients of those to compare; None compares all.
+    """
+    compared = [
+        setting for setting in found if setting.private and clients in (None, setting.config.federation.clients)
+    ]
+    return unbeaten(compared, epsilon=lambda setting: setting.epsilon, f1=lambda setting: setting.f1.mean)
 
 
 def ceiling(found: Sequence[Setting], frontier: Sequence[Setting]) -> Setting | None:
-    """The twin without privacy of the best private setting, or else the best without privacy."""
-    open_ones = {each.config: each for each in found if not each.private}
-    if frontier and (twin := open_ones.get(with_noise(frontier[-1].config, 0.0))):
+    """Return the non-private twin of the best private configuration, or else the best non-private one."""
+    not_private = {setting.config: setting for setting in found if not setting.private}
+    if frontier and (twin := not_private.get(with_noise(frontier[-1].config, 0.0))):
         return twin
-    return max(open_ones.values(), key=lambda each: each.f1.mean, default=None)
+    return max(not_private.values(), key=lambda setting: setting.f1.mean, default=None)
 
 
 def printed(found: Sequence[Row]) -> list[tuple[float, float, str]]:
-    """The paper's private rows: ε by honest accounting, as far as it is known, printed F1, what they are."""
+    """Return the paper's private rows: ε that we recomputed, reported F1, title; without those of unknown ε."""
     return [
         (epsilon, row.cell.published["f1"], jana_biemann_2021.setting_text(row.cell))
         for row in found
@@ -98,7 +120,7 @@ def printed(found: Sequence[Row]) -> list[tuple[float, float, str]]:
 
 
 def rows(frontier: Sequence[Setting], top: Setting | None) -> list[dict[str, Any]]:
-    """The frontier as a table, and the ceiling last."""
+    """Return the frontier as table rows, followed by the non-private configuration."""
     return [
         {
             "ε": epsilon_text(each.epsilon),
@@ -115,12 +137,12 @@ def rows(frontier: Sequence[Setting], top: Setting | None) -> list[dict[str, Any
 
 
 def answer(frontier: Sequence[Setting], top: Setting | None) -> str:
-    """The frontier in a sentence."""
+    """Return the frontier as a sentence."""
     if not frontier:
-        return "No private run is done on this corpus yet."
+        return "No private run is finished on this corpus yet."
     last = frontier[-1]
-    text = f"The most that is known: F1 {last.f1.mean:.2f} at ε = {epsilon_text(last.epsilon)}"
-    small = [each for each in frontier if each.epsilon <= 1.0]
+    text = f"Highest measured F1: {last.f1.mean:.2f} at ε = {epsilon_text(last.epsilon)}"
+    small = [setting for setting in frontier if setting.epsilon <= 1.0]
     if small and small[-1] is not last:
         text += f", {small[-1].f1.mean:.2f} at ε = {epsilon_text(small[-1].epsilon)}"
     return text + (f"; without privacy {top.f1.mean:.2f}." if top else ".")

@@ -1,1 +1,1 @@
-"""Glossary: every term of art in plain words, to read and to search."""
+"""Page Glossary: the technical terms of the dashboard, to read and to search."""

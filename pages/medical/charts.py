@@ -1,4 +1,4 @@
-"""Pictures of FedNER's table and figures: no streamlit."""
+"""Charts of FedNER's table and figures. Without Streamlit."""
 
 import itertools
 from collections.abc import Sequence
@@ -19,12 +19,18 @@ _STYLES = {
     fedner_2020.FEDERATED: ("within FedNER", palette.PRIVATE, "circle", "solid"),
     fedner_2020.PARTED: ("within FedNER, then alone", palette.TYPES[2], "star", "dashdot"),
 }
-"""Of each way of training: what it is called, colour, symbol, dash."""
+"""By way of training: title, colour, marker, dash."""
 
 
 def picture(found: Sequence[Row], table: str, score: str, *, key: str) -> go.Figure:
-    """F1 in per cent of one table or figure on one platform, a trace for each way of training, with the spread over
-    seeds, and the printed numbers where there are some. score: STRICT or RELAXED."""
+    """Draw F1 in per cent of one table or figure on one silo: a trace for each way of training, and the paper's scores.
+
+    Args:
+        found: The rows of the table on the silo; error bars show the standard deviation over seeds.
+        table: A key of :data:`fedner_2020.TABLES`.
+        score: :data:`STRICT` or :data:`RELAXED`.
+        key: Charts with the same key keep zoom and selection.
+    """
     figure = go.Figure()
     names = list(dict.fromkeys(_place(row.cell) for row in found))
     lines = table in ("figure3", "figure4", "figure5", "private")
@@ -32,11 +38,11 @@ def picture(found: Sequence[Row], table: str, score: str, *, key: str) -> go.Fig
     for row in found:
         if getattr(row, score):
             kinds.setdefault(_style(row.cell), []).append(row)
-    for (title, colour, symbol, dash), here in kinds.items():
-        values = [getattr(row, score).f1 for row in here]
+    for (title, colour, symbol, dash), rows in kinds.items():
+        values = [getattr(row, score).f1 for row in rows]
         figure.add_trace(
             go.Scatter(
-                x=[_place(row.cell) for row in here],
+                x=[_place(row.cell) for row in rows],
                 y=[100 * value.mean for value in values],
                 error_y={"type": "data", "array": [100 * value.sd for value in values], "thickness": 1.5},
                 mode="lines+markers" if lines else "markers",
@@ -50,15 +56,15 @@ def picture(found: Sequence[Row], table: str, score: str, *, key: str) -> go.Fig
     if printed:
         seen: dict[str | float, float] = {}
         for row, value in printed:
-            seen[_place(row.cell)] = value  # alone in either meaning: the paper has one
+            seen[_place(row.cell)] = value  # the paper has one score for both ways of training alone
         figure.add_trace(
             go.Scatter(
                 x=list(seen),
                 y=[100 * value for value in seen.values()],
                 mode="markers",
-                name="printed",
+                name="reported",
                 marker={"symbol": "diamond-open", "size": 12, "color": palette.RECALL, "line": {"width": 2.5}},
-                hovertemplate="%{x}<br>printed F1 %{y:.1f}<extra></extra>",
+                hovertemplate="%{x}<br>reported F1 %{y:.1f}<extra></extra>",
             )
         )
     figure.update_layout(
@@ -79,16 +85,15 @@ def _axis(table: str, names: Sequence[str | float]) -> dict[str, Any]:
 
 
 def _style(cell: Cell) -> tuple[str, str, str, str]:
-    """What a trace is called, colour, symbol, dash."""
+    """Return title, colour, marker and dash of a trace."""
     way = str(cell.setting.get("trained", fedner_2020.FEDERATED))
     if cell.table != "private":
         return _STYLES[way]
     kinds = list(dict.fromkeys((each.method, *_kind(each)) for each in fedner_2020.cells() if each.table == "private"))
     number = kinds.index((cell.method, *_kind(cell)))
-    together = "together" if way == fedner_2020.FEDERATED else "alone"
-    protects = cell.setting["protects"]
-    promise = "no noise" if protects == fedner_2020.NOBODY else f"protects each {protects}"
-    title = f"{KINDS[cell.method].short}, {together}, {promise}"
+    together = "federated" if way == fedner_2020.FEDERATED else "alone"
+    unit = {fedner_2020.SENTENCE: "ε per sentence", fedner_2020.PLATFORM: "ε per silo"}
+    title = f"{KINDS[cell.method].short}, {together}, {unit.get(cell.setting['protects'], 'no noise')}"
     return title, palette.TYPES[number], palette.SYMBOLS[number], palette.DASHES[number]
 
 
@@ -97,7 +102,7 @@ def _kind(cell: Cell) -> tuple[str, str]:
 
 
 def _place(cell: Cell) -> str | float:
-    """Where it stands on the axis."""
+    """Return the position of a cell on the horizontal axis."""
     if cell.table == "figure3":
         return 100 * float(cell.setting["share"])
     if cell.table == "private":
@@ -110,7 +115,7 @@ def _place(cell: Cell) -> str | float:
 
 
 def shared_text(parts: str) -> str:
-    """What is shared, for an axis: only what comes on top of the split before it."""
+    """Return a label of the shared layers for an axis: the layer that a split adds to the one before it."""
     return "nothing" if parts == NOTHING else f"… and {parts.split(',')[-1]}" if "," in parts else parts
 
 
@@ -119,8 +124,13 @@ def _printed(cell: Cell, score: str) -> float | None:
 
 
 def curves(learned: Sequence[tuple[str, bool, Sequence[tuple[float, float]]]], *, key: str) -> go.Figure:
-    """F1 of each platform as it learns. learned: platform, whether together with the others, and share of the steps
-    done with F1."""
+    """Draw the F1 of each silo during training.
+
+    Args:
+        learned: Of each curve: the silo, whether it trained within the federation, and its points (share of the steps
+            in [0, 1], F1 on the validation set in [0, 1]).
+        key: Charts with the same key keep zoom and selection.
+    """
     figure = go.Figure()
     names = list(dict.fromkeys(platform for platform, _, _ in learned))
     colours = dict(zip(names, itertools.cycle(palette.TYPES)))
@@ -130,7 +140,7 @@ def curves(learned: Sequence[tuple[str, bool, Sequence[tuple[float, float]]]], *
                 x=[100 * x for x, _ in points],
                 y=[100 * y for _, y in points],
                 mode="lines+markers",
-                name=platform if together else f"{platform}, without the others",
+                name=platform if together else f"{platform}, alone",
                 line={"color": colours[platform], "dash": "solid" if together else "dot", "width": 2},
                 marker={"symbol": "circle" if together else "circle-open", "size": 6, "color": colours[platform]},
                 hovertemplate="%{x:.0f} % of the steps<br>F1 %{y:.1f}<extra></extra>",
@@ -141,6 +151,6 @@ def curves(learned: Sequence[tuple[str, bool, Sequence[tuple[float, float]]]], *
         margin={"l": 52, "r": 8, "t": 96, "b": 44},
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         xaxis={"title": {"text": "share of the steps, %"}, "range": [0, 101], "gridcolor": palette.GRID},
-        yaxis={"title": {"text": "F1 on the validation part, %"}, "range": [0, 100], "gridcolor": palette.GRID},
+        yaxis={"title": {"text": "F1 on the validation set, %"}, "range": [0, 100], "gridcolor": palette.GRID},
     )
     return figure

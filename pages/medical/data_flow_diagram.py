@@ -1,6 +1,6 @@
-"""A drawing of one hospital's tagger and of what the server sees of it: HTML, no streamlit.
+"""Diagram of the layers of one silo's model and of the messages to the server, as HTML. Without Streamlit.
 
-Every name in it is ours; nothing that a visitor typed is drawn.
+All text in it is fixed; it has no user input, so nothing needs escaping.
 """
 
 from collections.abc import Sequence
@@ -13,23 +13,25 @@ _TITLES = {
     "convolution": "Convolution over neighbouring words",
     "lstm": "LSTM in both directions",
     "hidden": "Hidden layer",
-    "scores": "Scores of its own entity types, CRF",
+    "scores": "Scores of the silo's entity types, CRF",
 }
+"""Of the layers of a model."""
 _PROMISES = {
     NOBODY: (
-        "<b>No promise.</b> Sentences do not travel, and yet from the gradient of a small batch words have been read "
-        "back exactly (Petrov et al. 2024)."
+        "<b>No privacy guarantee.</b> Sentences stay in the silo. Still, an attacker can reconstruct words exactly "
+        "from the gradient of a small batch (Petrov et al. 2024)."
     ),
     SENTENCE: (
-        "The hospital clips what each sentence changes, in <b>all</b> of its tagger, and adds noise before anything "
-        "leaves or stays. What is sent tells little of any one sentence: that is its ε."
+        "The silo clips the gradient of each sentence over <b>all</b> layers and adds noise before any weight "
+        "changes. ε bounds what the messages reveal about any one sentence."
     ),
     PLATFORM: (
-        "The hospital clips its whole update, adds its share of the noise, and hides it under masks that cancel in "
-        "the sum. The <b>sum alone</b> is seen, and it tells little of any whole hospital: that is its ε. Inside, it "
-        "learns without noise."
+        "The silo clips its whole update, adds its share of the noise, and encrypts it with masks that cancel in the "
+        "sum. The server sees <b>only the sum</b>. ε bounds what the sum reveals about any one silo. Inside the silo, "
+        "training has no noise."
     ),
 }
+"""Privacy guarantee by the unit that the noise protects."""
 _STYLE = """
 <style>
 .leaving { display: flex; flex-wrap: wrap; gap: 12px 20px; align-items: stretch; font-size: 0.9rem;
@@ -49,53 +51,59 @@ _STYLE = """
 
 
 def drawing(found: Sequence[Part], inputs: str, scope: str, *, each_step: bool, together: float = 1.0) -> str:
-    """Parts from the top down, with what happens to each; beside it the server. inputs: what is public below them all.
-    scope: whom noise protects. each_step: whether gradients travel, not weights once a round. together: share of the
-    steps after which each hospital goes on alone."""
+    """Return the diagram: the layers from top to bottom, and the messages that the server receives.
+
+    Args:
+        found: The layers of the largest model, from bottom to top.
+        inputs: The public inputs below all layers.
+        scope: The privacy unit: one of :data:`fedner_2020.SCOPES`.
+        each_step: Whether silos send a gradient at every step; otherwise they send weights once a round.
+        together: Share of the steps in (0, 1] after which each silo trains alone.
+    """
     rows = "".join(_row(part) for part in reversed(found))
-    known = found[-1].leaves
+    common_types = found[-1].leaves
     stays = "Its sentences never leave. " + (
-        "Its entity types are known to all, who share one set." if known else "Nor do its entity types."
+        "All silos share one set of entity types." if common_types else "Its entity types do not leave either."
     )
     return (
-        f'{_STYLE}<div class="leaving" role="group" aria-label="What leaves each hospital">'
-        f'<div class="hospital"><h4>Inside each hospital</h4>{rows}'
-        f'<div class="part public"><span>{inputs}</span><span>public, fixed</span></div>'
+        f'{_STYLE}<div class="leaving" role="group" aria-label="Data that leaves each silo">'
+        f'<div class="hospital"><h4>Inside each silo</h4>{rows}'
+        f'<div class="part public"><span>{inputs}</span><span>public, frozen</span></div>'
         f"<p>{stays}</p></div>"
-        f'<div class="server"><h4>What the server sees</h4>{_server(found, scope, each_step)}'
+        f'<div class="server"><h4>Received by the server</h4>{_server(found, scope, each_step)}'
         f"{_parting(found, scope, together)}</div></div>"
     )
 
 
 def _row(part: Part) -> str:
-    kind, said = ("sent", "leaves ⇢") if part.leaves else ("kept", "stays")
+    kind, label = ("sent", "shared ⇢") if part.leaves else ("kept", "private")
     title = _TITLES.get(part.name, part.name)
     if part.name == "scores" and part.leaves:
-        title = "Scores of the entity types of all, CRF"
-    return f'<div class="part {kind}"><span>{title}</span><span>{part.weights:,} weights · <b>{said}</b></span></div>'
+        title = "Scores of all silos' entity types, CRF"
+    return f'<div class="part {kind}"><span>{title}</span><span>{part.weights:,} weights · <b>{label}</b></span></div>'
 
 
 def _server(found: Sequence[Part], scope: str, each_step: bool) -> str:
     number = sent(found)
     if not number:
-        return "<p>Nothing. Each hospital learns alone.</p>"
-    what, when = ("the gradient of", "At each step") if each_step else ("the change of", "Once a round")
+        return "<p>Nothing. Each silo trains alone.</p>"
+    what, when = ("the gradient", "At each step") if each_step else ("the update", "Once a round")
     size = 4 * number / 1e6
-    said = [f"{when}, from each hospital: {what} {number:,} weights, {size:.2g} MB."]
+    paragraphs = [f"{when}, from each silo: {what} of {number:,} weights, {size:.2g} MB."]
     if scope == PLATFORM:
-        said = [f"{when} the sum of what all hospitals changed in {number:,} weights, {size:.2g} MB from each."]
-    said.append(_PROMISES[scope])
-    weights = "equally" if scope == PLATFORM else "by how many sentences each has"
-    said.append(f"It joins them, {weights}, and sends the result back to all.")
-    return "".join(f"<p>{text}</p>" for text in said)
+        paragraphs = [f"{when}: the sum of all silos' updates of {number:,} weights, {size:.2g} MB from each silo."]
+    paragraphs.append(_PROMISES[scope])
+    weights = "equal weights" if scope == PLATFORM else "weights by number of sentences"
+    paragraphs.append(f"The server averages them with {weights} and sends the result to all silos.")
+    return "".join(f"<p>{text}</p>" for text in paragraphs)
 
 
 def _parting(found: Sequence[Part], scope: str, together: float) -> str:
-    """What is said of hospitals that go on alone after a while; empty where they do not."""
+    """Return a paragraph on silos that train alone after a share of the steps; empty if they do not."""
     if together == 1 or not sent(found):
         return ""
-    noise = " Noise is added in these steps too, and ε counts them." if scope == SENTENCE else ""
+    noise = " These steps have noise too, and ε counts them." if scope == SENTENCE else ""
     return (
-        f"<p>That ends after <b>{100 * together:.0f} % of the steps</b>. From then on nothing is sent: each hospital "
-        f"trains all parts by itself, from what all have learned, and what it learns then stays with it.{noise}</p>"
+        f"<p>Sharing ends after <b>{100 * together:.0f} % of the steps</b>. Then nothing is sent: each silo trains "
+        f"all layers alone, starting from the shared weights, and keeps the result.{noise}</p>"
     )

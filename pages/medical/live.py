@@ -1,4 +1,4 @@
-"""Live: hospitals, split point and privacy of one's own choice; F1 of each as it learns, and without the others."""
+"""Tab Live federation: the reader chooses silos, split layer and privacy, and compares with training alone."""
 
 import os
 from collections.abc import Sequence
@@ -21,32 +21,33 @@ from pages.shared import address, session, submitting, titles
 from pages.shared.plotly_component import show as show_picture
 
 POLL_SECONDS = 1.0
+"""Time between updates of a running run, in seconds."""
 EPSILONS = (1.0, 3.0, 8.0, 30.0)
 _OFFERED = (*fedner_2020.PLATFORMS, "ncbi_disease")
 _TAGGERS = {
-    fedner_2020.SMALL: "Small: a hidden layer over a public language model",
-    fedner_2020.TAGGER: "FedNER's own: characters, convolution, LSTM",
+    fedner_2020.SMALL: "Small: hidden layer over a public language model",
+    fedner_2020.TAGGER: "FedNER: characters, convolution, LSTM",
 }
 _SCOPES = {
-    fedner_2020.NOBODY: "nobody: no noise",
-    fedner_2020.SENTENCE: "each sentence",
-    fedner_2020.PLATFORM: "a hospital whole",
+    fedner_2020.NOBODY: "none (no noise)",
+    fedner_2020.SENTENCE: "sentence",
+    fedner_2020.PLATFORM: "silo (all its data)",
 }
 
 
 def show(app: Application) -> None:
-    """All of it: choices, the drawing, and the two runs."""
-    here = {info.name for info in app.corpora.all() if info.available}
-    offered = [name for name in _OFFERED if name in here]
+    """Show the controls, the data-flow diagram and the two runs."""
+    available = {info.name for info in app.corpora.all() if info.available}
+    offered = [name for name in _OFFERED if name in available]
     if len(offered) < 2:
-        _fetch(app, [name for name in fedner_2020.PLATFORMS if name not in here])
+        _fetch(app, [name for name in fedner_2020.PLATFORMS if name not in available])
         return
     config, epsilon = _chosen(app, offered)
     if config is None:
         return
     types = [NAMED[name.partition("@")[0]].entity_types for name in config.platforms]
-    parts = shared_parameters.parts(config, types, platform=max(range(len(types)), key=lambda each: len(types[each])))
-    inputs = "Word vectors" if config.features == "vectors" else "Word vectors, and vectors of a public language model"
+    parts = shared_parameters.parts(config, types, platform=max(range(len(types)), key=lambda index: len(types[index])))
+    inputs = "Word vectors" if config.features == "vectors" else "Word vectors and vectors of a public language model"
     whole = fedner_2020.PLATFORM if config.privacy.kind.client_level else fedner_2020.SENTENCE
     scope = whole if config.privacy.private else fedner_2020.NOBODY
     each_step = config.federation.schedule == "gradients"
@@ -54,12 +55,12 @@ def show(app: Application) -> None:
     if common := _in_common(app, config.corpus):
         st.caption(messages.common(*common))
     if tried := app.queries.measurements().get("trap"):
-        with st.expander("What if only what is sent had noise?", type="compact", icon=":material/help:"):
+        with st.expander("Noise on the shared layers only", type="compact", icon=":material/help:"):
             st.markdown(messages.trap(tried))
             st.caption(f"Measured by `{tried.command}`.")
     if epsilon is not None:
         try:
-            with st.spinner(f"Working out the noise for ε = {epsilon:g} …"):
+            with st.spinner(f"Computing the noise multiplier for ε = {epsilon:g} …"):
                 config = _noised(app, config, epsilon)
         except EpsilonError as error:
             st.error(address.plain(str(error)), icon=":material/error:")
@@ -69,49 +70,49 @@ def show(app: Application) -> None:
     st.fragment(_watch, run_every=POLL_SECONDS if _under_way(app, both) else None)(app, both)
 
 
-@st.cache_data(show_spinner="Comparing the hospitals' sentences …", max_entries=64)
+@st.cache_data(show_spinner="Comparing the silos' sentences …", max_entries=64)
 def _in_common(_runs: Application, name: str) -> tuple[int, int] | None:
-    """Training sentences that are left out, and all; None where the corpora cannot be read."""
+    """Return the numbers of left-out and of all training sentences; None where the corpora cannot be read."""
     try:
         return _runs.corpora.shared_sentences(name), _runs.corpora.train_sentences(name)
     except EpsilonError:
-        return None  # a run says why
+        return None  # a run reports the reason
 
 
 def _chosen(app: Application, offered: Sequence[str]) -> tuple[SimulationConfig | None, float | None]:
     left, right = st.columns(2)
     platforms = left.multiselect(
-        "Hospitals, each with",
+        "Silos (corpora)",
         offered,
         [name for name in fedner_2020.PLATFORMS if name in offered],
         format_func=titles.corpus,
-        help="A corpus with entity types of its own stands for what a hospital has.",
+        help="Each silo (for example a hospital) has a corpus with entity types of its own.",
     )
-    tagger = right.selectbox("Tagger", list(_TAGGERS), format_func=_TAGGERS.__getitem__)
-    known = splits_of(tagger)
-    splits = [NOTHING, *(",".join(known[:end]) for end in range(1, len(known) + 1))]
+    tagger = right.selectbox("NER model", list(_TAGGERS), format_func=_TAGGERS.__getitem__)
+    layers = splits_of(tagger)
+    splits = [NOTHING, *(",".join(layers[:end]) for end in range(1, len(layers) + 1))]
     first, second = st.columns(2)
     shared = first.selectbox(
-        "They share",
+        "Shared layers",
         splits,
         index=splits.index(fedner_2020.paper_split(tagger)) if tagger == fedner_2020.TAGGER else 1,
         format_func=titles.shared,
         key=f"shared-{tagger}",
-        help="From below to above. The last one is one tagger for all, with the entity types of all.",
+        help="From bottom to top. The last choice is one common model with the entity types of all silos.",
     )
-    scope = second.selectbox("Noise protects", fedner_2020.SCOPES, format_func=_SCOPES.__getitem__)
+    scope = second.selectbox("Privacy unit", fedner_2020.SCOPES, format_func=_SCOPES.__getitem__)
     epsilon = None
     if scope == fedner_2020.SENTENCE:
         epsilon = st.segmented_control(
-            "ε of each sentence", EPSILONS, default=8.0, format_func="ε = {:g}".format, required=True
+            "ε per sentence", EPSILONS, default=8.0, format_func="ε = {:g}".format, required=True
         )
     parting = st.toggle(
-        f"After {fedner_2020.TOGETHER:.0%} of the steps each goes on alone, from what all have learned",
+        f"Train alone after {fedner_2020.TOGETHER:.0%} of the steps",
         disabled=scope == fedner_2020.PLATFORM or shared == NOTHING,
-        help="Learn from the others first, then fit what was learned to one's own texts.",
+        help="Each silo first trains within the federation, then adapts the shared weights to its own texts.",
     )
     if len(platforms) < 2:
-        st.info("Choose at least two: with one there is nobody to share with.", icon=":material/info:")
+        st.info("Choose at least two silos: sharing needs a second one.", icon=":material/info:")
         return None, None
     try:
         parts = parting and scope != fedner_2020.PLATFORM
@@ -136,46 +137,46 @@ def _under_way(app: Application, both: Sequence[SimulationConfig]) -> bool:
 
 def _watch(app: Application, both: Sequence[SimulationConfig]) -> None:
     found = [app.queries.find(config) for config in both]
-    going_on = [run for run in found if run and not run.status.state.final]
+    active = [run for run in found if run and not run.status.state.final]
     missing = [config for config, run in zip(both, found, strict=True) if run is None or _ended_early(run)]
     with st.container(horizontal=True, vertical_alignment="center"):
         if missing and st.button(
-            "Run" if len(missing) == 1 else "Run both",
+            "Start run" if len(missing) == 1 else "Start both runs",
             type="primary",
             icon=":material/play_arrow:",
             disabled=not session.can_run(),
             help=session.disabled_reason(),
         ):
             _submit(app, missing)
-        for run in going_on:
-            text = f"{'together' if run.config == both[0] else 'without the others'}: {run.status.stage or 'waiting'}"
+        for run in active:
+            text = f"{'federated' if run.config == both[0] else 'alone'}: {run.status.stage or 'queued'}"
             st.progress(min(1.0, run.status.progress), text=f"{text} · {run.status.progress:.0%}")
-        if going_on and st.button("Cancel", icon=":material/stop:"):
-            submitting.cancel(app, *(run.run_id for run in going_on))
-    if not missing and not going_on:
-        done = "Both runs of this choice are" if len(both) > 1 else "The run of this choice is"
-        st.caption(f"{done} done. Choose otherwise above to run something else.")
+        if active and st.button("Cancel runs", icon=":material/stop:"):
+            submitting.cancel(app, *(run.run_id for run in active))
+    if not missing and not active:
+        finished = "Both runs with these settings are" if len(both) > 1 else "The run with these settings is"
+        st.caption(f"{finished} finished. Change the settings above to start another run.")
     for error in dict.fromkeys(run.status.error for run in found if run and run.status.error):
         st.error(address.plain(error), icon=":material/error:")
-    apart = address.ledger(*(run for run in found if run and run.final))
-    st.caption(" · ".join([*map(_link, both), *([f"[what ε rests on]({apart})"] if apart else [])]))
+    ledger = address.ledger(*(run for run in found if run and run.final))
+    st.caption(" · ".join([*map(_link, both), *([f"[Assumptions of ε]({ledger})"] if ledger else [])]))
     learned = [
         (_short(platform.name), run.config == both[0], points)
         for run in found
         if run and run.records
         for number, platform in enumerate(run.records[-1].platforms)
-        if (points := [(each.progress, each.platforms[number].scores.f1) for each in run.records])
+        if (points := [(record.progress, record.platforms[number].scores.f1) for record in run.records])
     ]
     if learned:
-        label = "F1 of each hospital as it learns, with and without the others"
+        label = "F1 of each silo during training, federated and alone"
         show_picture(charts.curves(learned, key=both[0].canonical_json()), key="medical-live", label=label)
         st.dataframe(_ends(found, both), hide_index=True, placeholder="")
     else:
-        st.caption("F1 of each hospital will be drawn here as it learns: solid together, dotted without the others.")
+        st.caption("A chart of each silo's F1 appears here during training: solid federated, dotted alone.")
 
 
 def _short(platform: str) -> str:
-    """A legend on a phone has room for a word."""
+    """Return the title of a silo in one word, since a legend on a phone has no room for more."""
     return TITLES.get(platform.partition("@")[0]) or titles.corpus(platform)
 
 
@@ -193,37 +194,40 @@ def _submit(app: Application, missing: Sequence[SimulationConfig]) -> None:
 
 
 def _link(config: SimulationConfig) -> str:
-    what = "without the others" if config.federation.shared == NOTHING else "together"
-    return f"[{what}, in Explore]({address.link(config)})"
+    what = "alone" if config.federation.shared == NOTHING else "federated"
+    return f"[Open in Explore ({what})]({address.link(config)})"
 
 
 def _ends(found: Sequence[Run | None], both: Sequence[SimulationConfig]) -> list[dict[str, object]]:
-    """A row for each hospital: F1 with and without the others, and what it spends together with them: who sends nothing
-    may learn without noise, and then has ε = ∞ for a tagger that nobody gets."""
+    """Return a row for each silo: F1 federated and alone, and the ε that it spends in the federation.
+
+    The ε of training alone is not shown: a silo that sends nothing needs no noise. Its ε = ∞ belongs to a model that
+    never leaves.
+    """
     rows: dict[str, dict[str, object]] = {}
     spent: dict[str, str] = {}
     for run in found:
         for platform in run.records[-1].platforms if run and run.records else ():
-            row = rows.setdefault(platform.name, {"hospital": titles.corpus(platform.name)})
+            row = rows.setdefault(platform.name, {"silo": titles.corpus(platform.name)})
             scores = platform.test or platform.scores
             part = "test" if platform.test else "so far"
             together = run is not None and run.config == both[0]
-            row[f"F1 {'together' if together else 'without the others'}"] = f"{100 * scores.f1:.1f} ({part})"
+            row[f"F1 {'federated' if together else 'alone'}"] = f"{100 * scores.f1:.1f} ({part})"
             if together:
                 spent[platform.name] = epsilon_text(platform.privacy.epsilon)
-    return [row | ({"ε together": spent.get(name, "")} if spent else {}) for name, row in rows.items()]
+    return [row | ({"ε federated": spent.get(name, "")} if spent else {}) for name, row in rows.items()]
 
 
 def _fetch(app: Application, names: Sequence[str]) -> None:
     st.info(
-        "The medical corpora are not on this machine yet. They are public and can be fetched.",
+        "The medical corpora are not installed on this machine yet. They are public, and you can download them.",
         icon=":material/download:",
     )
     size = sum(NAMED[name].size for name in names) / 1e6
-    if st.button(f"Fetch {', '.join(map(titles.corpus, names))} ({size:.0f} MB)", type="primary"):
+    if st.button(f"Download {', '.join(map(titles.corpus, names))} ({size:.0f} MB)", type="primary"):
         try:
             for name in names:
-                bar = st.progress(0.0, text=f"Fetching {titles.corpus(name)} …")
+                bar = st.progress(0.0, text=f"Downloading {titles.corpus(name)} …")
                 app.corpora.download(name, lambda share, bar=bar: bar.progress(share))  # type: ignore[misc]
         except EpsilonError as error:
             st.error(address.plain(str(error)), icon=":material/error:")

@@ -1,4 +1,4 @@
-"""What is said of FedNER's figures: sentences that follow from the runs. No streamlit."""
+"""Sentences on FedNER's table and figures, from the runs. Without Streamlit."""
 
 import math
 from collections.abc import Sequence
@@ -10,35 +10,35 @@ from engine.records import Measurement
 from engine.reports.fedner import TITLES
 from engine.reports.numbers import points_text
 
-NOT_RUN = "FedNER on three medical corpora has not been run here yet"
+NOT_RUN = "No run of FedNER on three medical corpora is finished yet"
 CORPORA = (
-    "Three platforms: **ADE** (case reports; as in the paper), **PsyTAR** (patients' posts, in the place of CADEC) and "
-    "**BC5CDR** (abstracts, in the place of SMM4H): CADEC and SMM4H may not be passed on, so only ADE's numbers can be "
-    "held against the printed ones. ADE and PsyTAR are split anew for each seed, 80 % to train; BC5CDR has the parts "
-    "that everybody tests with."
+    "Three silos: **ADE** (case reports, as in the paper), **PsyTAR** (patients' posts, instead of CADEC) and "
+    "**BC5CDR** (abstracts, instead of SMM4H). CADEC and SMM4H must not be redistributed, so only the scores on ADE "
+    "can be compared with the paper's. ADE and PsyTAR have a random split for each seed, with 80 % for training; "
+    "BC5CDR has its official split."
 )
 RELAXED = (
-    "**Strict**: both ends and the type are right. **Relaxed**: same type and any overlap, each overlap counting (many "
-    "to many); *one to one* is the stricter reading of the same sentence. In place of ELMo, whose weights come in no "
-    "package, stands a public language model, MiniLM: *LM-NER* is the paper's ELMoNER with it."
+    "**Strict**: both boundaries and the type are correct. **Relaxed**: the type is correct and the spans overlap; "
+    "each overlap counts (many to many). *One to one* matches each entity at most once. No package has the weights of "
+    "ELMo, so the public language model MiniLM replaces it: *LM-NER* is the paper's ELMoNER with MiniLM."
 )
 
 
 def answer(found: Sequence[Row]) -> str:
-    """Whether sharing pays, on all platforms, in one sentence."""
+    """Return a sentence on the effect of sharing on F1, over all silos."""
     gains, parted = (_gains(found, way) for way in (fedner_2020.FEDERATED, fedner_2020.PARTED))
     if not gains:
         return _so_far(found)
-    sentence = f"Sharing brings {_verdict(gains)}: {_told(gains)} points of F1 over {_seeds(gains)} seeds"
+    sentence = f"Sharing gives {_verdict(gains)}: {_points(gains)} points of F1 over {_seeds(gains)} seeds"
     if not parted:
         return sentence
     same = (_verdict(gains), _seeds(gains)) == (_verdict(parted), _seeds(parted))
     more = "" if same else f"{_verdict(parted)}, over {_seeds(parted)} seeds: "
-    return f"{sentence}. Where platforms part after a while, {more}{_told(parted)}"
+    return f"{sentence}. Federated first, then alone: {more}{_points(parted)}"
 
 
 def _gains(found: Sequence[Row], way: str) -> list[tuple[str, PairedDifference]]:
-    """In Table 2, of each platform that trained that way, over being alone with as many updates."""
+    """Return the gain in Table 2 of each silo that trained that way, over training alone with as many updates."""
     return [
         (together.cell.platform, gain)
         for together, alone, gain in fedner_2020.gains(found)
@@ -48,15 +48,15 @@ def _gains(found: Sequence[Row], way: str) -> list[tuple[str, PairedDifference]]
 
 
 def _verdict(gains: Sequence[tuple[str, PairedDifference]]) -> str:
-    shown = [platform for platform, gain in gains if gain.significant and gain.mean > 0]
+    gained = [platform for platform, gain in gains if gain.significant and gain.mean > 0]
     lost = [platform for platform, gain in gains if gain.significant and gain.mean < 0]
-    if len(shown) == len(gains):
-        return "a gain beyond chance on each platform"
-    beyond = [_where(shown, "a gain beyond chance on"), _where(lost, "a cost beyond chance on")]
-    return " and ".join(filter(None, beyond)) or "no more than chance could"
+    if len(gained) == len(gains):
+        return "a significant gain (5 %) on each silo"
+    significant = [_where(gained, "a significant gain (5 %) on"), _where(lost, "a significant loss (5 %) on")]
+    return " and ".join(filter(None, significant)) or "no significant gain (5 %)"
 
 
-def _told(gains: Sequence[tuple[str, PairedDifference]]) -> str:
+def _points(gains: Sequence[tuple[str, PairedDifference]]) -> str:
     return ", ".join(f"{TITLES[platform]} {points_text(gain.mean)}" for platform, gain in gains)
 
 
@@ -65,8 +65,8 @@ def _seeds(gains: Sequence[tuple[str, PairedDifference]]) -> int:
 
 
 def _so_far(found: Sequence[Row]) -> str:
-    """The same where no two seeds have both: what one seed gives, which says nothing of chance."""
-    told = []
+    """Return the answer where no two seeds have both runs: the gain of one seed, without a significance test."""
+    gains = []
     for platform, title in TITLES.items():
         both = [
             row.strict.f1.mean
@@ -75,82 +75,89 @@ def _so_far(found: Sequence[Row]) -> str:
             if row.cell.table == "table2" and row.cell.platform == platform and row.strict
             if row.cell.setting.get("trained", fedner_2020.FEDERATED) == way
         ]
-        told += [f"{title} {points_text(both[0] - both[1])}"] if len(both) == 2 else []
-    if not told:
+        gains += [f"{title} {points_text(both[0] - both[1])}"] if len(both) == 2 else []
+    if not gains:
         return NOT_RUN
     return (
-        f"Sharing was worth, with the one seed so far, in points of F1: {', '.join(told)}. How much of it is "
-        "chance, more seeds will tell"
+        f"Gain of sharing with the one seed so far, in points of F1: {', '.join(gains)}. Run more seeds to test "
+        "significance"
     )
 
 
 def _where(platforms: Sequence[str], what: str) -> str:
-    return f"{what} {', '.join(TITLES[each] for each in platforms)}" if platforms else ""
+    return f"{what} {', '.join(TITLES[platform] for platform in platforms)}" if platforms else ""
 
 
 def common(left_out: int, every: int) -> str:
-    """What hospitals leave out since others have it too."""
+    """Return sentences on the training sentences that silos leave out because another silo has them too.
+
+    Args:
+        left_out: Number of left-out training sentences.
+        every: Number of all training sentences.
+    """
     return (
-        f"{left_out:,} of {every:,} training sentences are left out: another hospital has the same one, to train or to "
-        "test with, but for case and punctuation. To find them hospitals compare checksums of their sentences."
+        f"{left_out:,} of {every:,} training sentences are left out: another silo has the same sentence in its "
+        "training or test set, apart from case and punctuation. Silos find them by comparing checksums."
     )
 
 
 def points(sentences: Sequence[str]) -> str:
-    """Sentences one below the other."""
-    return "\n".join(f"- {each}" for each in sentences)
+    """Return the sentences as a Markdown list."""
+    return "\n".join(f"- {sentence}" for sentence in sentences)
 
 
 STORIES = {
     "table2": (
-        "The paper concluded that its tagger finds more than the older ones, and still more within FedNER: on ADE "
-        "82.57 % against 81.62 % strict. A platform's batches within FedNER are a third as large, so it moves its "
-        "weights three times as often an epoch: *alone, as many updates* has the same steps on the same sentences, and "
-        "shares nothing. Only what lies above that is due to sharing. *Then alone* is ours: after 60 % of the steps "
-        "each platform goes on by itself from what all have learned."
+        "The paper concludes that its model outperforms the older ones and gains further within FedNER: on ADE a "
+        "strict F1 of 82.57 % instead of 81.62 %. Within FedNER a silo's batches are a third as large, so it updates "
+        "its weights three times as often per epoch. *Alone, as many updates* has the same steps on the same sentences "
+        "and shares nothing; only a gain over this baseline is due to sharing. *Then alone* is our addition: after "
+        "60 % of the steps each silo trains alone, starting from the shared weights."
     ),
     "figure3": (
-        "The paper concluded that the fewer sentences a platform has, the more sharing is worth. With fewer sentences "
-        "each run here makes more passes over them, so that no curve ends early."
+        "The paper concludes that sharing gains more when a silo has fewer sentences. With fewer sentences each run "
+        "here makes more passes over them, so that every curve has the same number of steps."
     ),
     "figure4": (
-        "The paper concluded that sharing nothing and sharing everything are both worse than sharing what lies below "
-        "the LSTM. To share everything is to have one tagger for all, with the entity types of all three."
+        "The paper concludes that sharing nothing and sharing all layers are both worse than sharing the layers below "
+        "the LSTM. Sharing all layers means one common model with the entity types of all three silos."
     ),
     "figure5": (
-        "The paper concluded that names which several platforms know explain a part of the gain, and not all of it. It "
-        "does not say how names are masked: here the words of each mention are replaced in the training part, and its "
-        "type stays."
+        "The paper concludes that entities common to several silos explain a part of the gain, but not all of it. It "
+        "does not describe its entity masking. Here the words of each mention are replaced in the training set, and "
+        "its type stays."
     ),
     "figure6": (
-        "The paper concluded that every method gains within FedNER. Each shares what it has below its first LSTM; "
-        "LSTM-CRF and S-LSTM-CRF have nothing there and share their LSTM."
+        "The paper concludes that every method gains within FedNER. Each method shares its layers below the first "
+        "LSTM; LSTM-CRF and S-LSTM-CRF have none there and share their LSTM."
     ),
     "private": (
-        "The paper leaves this for later. **Each sentence**: DP-SGD on all weights of a hospital's tagger, of which a "
-        "part is sent; batches of 1,024 over all hospitals, 30 passes. **A platform whole**: secure sums, 5 rounds; "
-        "who sends nothing needs no noise, so each alone without noise stands beside it. The noise of 77,312 shared "
-        "weights is 748 clip norms long at ε = 8, where three updates together have 3 at most: after a round the "
-        "shared layer is nearly one drawn by chance, and a hospital's own part was learned above the layer before it. "
-        "The small taggers read a public language model's frozen vectors; FedNER's own has 1.2 million weights, and "
-        "each gets noise. A linear tagger has no part that could be shared: each hospital is alone."
+        "The paper leaves privacy to future work. **Sentence level**: DP-SGD on all weights of a silo's model, of "
+        "which the shared layers are sent; batches of 1,024 over all silos, 30 passes. **Silo level**: secure "
+        "aggregation, 5 rounds. A silo that sends nothing needs no noise, so the baseline is training alone without "
+        "noise. At ε = 8 the noise on the 77,312 shared weights has an L2 norm of 748 clip norms; the sum of three "
+        "updates has 3 at most. After a round the shared layer is nearly random, while each private head was trained "
+        "on top of the previous one. The small models read frozen vectors of a public language model. FedNER's model "
+        "has 1.2 million weights, and each gets noise. A linear model has no layer to share: each silo trains alone."
     ),
 }
-"""What the paper says of each table and figure, and how ours is made."""
+"""By table or figure: the paper's conclusion, and the setup of our runs."""
 
 
 def trap(found: Measurement) -> str:
-    """What noise on what is sent alone would promise, and what it keeps, as it was measured."""
+    """Return sentences on an attack against noise on the shared layers only, from its measurement."""
     values = found.values
-    honest, bare, trials, share = values["honest"], values["trap"], values["trials"], values["right_at_most"]
-    oftener = range(honest["right"], trials + 1)
-    chance = sum(math.comb(trials, each) * share**each * (1 - share) ** (trials - each) for each in oftener)
+    all_layers, shared_only = values["honest"], values["trap"]
+    trials, share = values["trials"], values["right_at_most"]
+    counts = range(all_layers["right"], trials + 1)
+    p_value = sum(math.comb(trials, count) * share**count * (1 - share) ** (trials - count) for count in counts)
     return (
-        "Why not clip and noise **only what is sent**? The parts that stay would learn from the same sentences without "
-        "noise, and through them one sentence would change every later gradient. It was tried: one sentence moved the "
-        f"sum by up to **{bare['moved_most']:.0f} clip norms**, where one is promised, and who looked for it was right "
-        f"in **{bare['right']} of {trials}** trials; by what such noise promises it could be right in "
-        f"{share:.0%} of them. With noise on all that is learned from it moved by "
-        f"{honest['moved_most']:.1f} clip norms, and who looked was right in {honest['right']} of {trials}: so often "
-        f"or oftener in {100 * chance:.0f} % of such series by chance. So an ε stands only beside noise of that kind."
+        "Why not clip and add noise to **the shared layers only**? The private head would train on the same sentences "
+        "without noise. Through it, one sentence would change every later gradient. We measured this: one sentence "
+        f"changed the sum by up to **{shared_only['moved_most']:.0f} clip norms**, where the guarantee assumes one. An "
+        f"attacker who tested for the sentence was right in **{shared_only['right']} of {trials}** trials; the claimed "
+        f"guarantee allows at most {share:.0%}. With noise on all layers, the sum changed by "
+        f"{all_layers['moved_most']:.1f} clip norms, and the attacker was right in {all_layers['right']} of {trials} "
+        f"trials. That many or more occur in {100 * p_value:.0f} % of such series at the allowed rate. Therefore this "
+        "page shows an ε only for noise on all layers."
     )

@@ -1,4 +1,4 @@
-"""Medical: FedNER's table and figures, with the paper's numbers beside them, and a federation of hospitals to try."""
+"""Page Replication of FedNER 2020: its table and figures with our results, and a live federation of silos."""
 
 import streamlit as st
 
@@ -18,20 +18,20 @@ st.markdown(messages.CORPORA)
 st.caption(address.plain(fedner.all_time_text(rows)))
 seeded_noise_notice.caption()
 names = {name: f"{name[:-1].capitalize()} {name[-1]}" for name in fedner_2020.TABLES if name[-1].isdigit()}
-names |= {"private": "Privately"}
-trying, *tabs = st.tabs(["Try it", *names.values()])
+names |= {"private": "Privacy"}
+trying, *tabs = st.tabs(["Live federation", *names.values()])
 with trying:
     live.show(app)
 columns = {
     name: shown.number(format="%.1f")
-    for name in ("strict F1", "± sd", "P", "R", "relaxed F1", "one to one", "printed strict", "printed relaxed")
+    for name in ("strict F1", "± sd", "P", "R", "relaxed F1", "one to one", "reported strict", "reported relaxed")
 }
 for tab, table in zip(tabs, names, strict=True):
     with tab:
         st.markdown(f"#### {fedner_2020.TABLES[table]}")
         with st.container(horizontal=True):
             platform = st.segmented_control(
-                "Platform",
+                "Silo",
                 list(fedner.TITLES),
                 default="ade",
                 format_func=fedner.TITLES.__getitem__,
@@ -41,21 +41,21 @@ for tab, table in zip(tabs, names, strict=True):
             score = st.segmented_control(
                 "F1", [charts.STRICT, charts.RELAXED], default=charts.STRICT, required=True, key=f"score-{table}"
             )
-        every = [row for row in rows if row.cell.table == table]
-        here = [row for row in every if row.cell.platform == platform]
+        of_table = [row for row in rows if row.cell.table == table]
+        of_silo = [row for row in of_table if row.cell.platform == platform]
         label = f"{fedner_2020.TABLES[table]}: {score} F1 on {fedner.TITLES[platform]}"
-        if any(row.runs for row in here):
+        if any(row.runs for row in of_silo):
             show(
-                charts.picture(here, table, score, key=f"{table}-{platform}-{score}"),
+                charts.picture(of_silo, table, score, key=f"{table}-{platform}-{score}"),
                 key=f"picture-{table}",
                 label=label,
             )
         st.markdown(messages.STORIES[table])
-        st.markdown("**What our runs say**\n\n" + messages.points(fedner.verdict(every, table)))
-        if found := tables.gains(every):
-            st.markdown("**What sharing is worth**, on all platforms, paired by seed:")
-            shown.show(found, {"gain, points": shown.number(format="%+.1f")}, key=f"gains-{table}")
-        shown.show(tables.rows(here), columns, key=f"rows-{table}-{platform}")
+        st.markdown("**Results of our runs**\n\n" + messages.points(fedner.verdict(of_table, table)))
+        if gains := tables.gains(of_table):
+            st.markdown("**Gain of sharing** on all silos, paired by seed:")
+            shown.show(gains, {"gain, points": shown.number(format="%+.1f")}, key=f"gains-{table}")
+        shown.show(tables.rows(of_silo), columns, key=f"rows-{table}-{platform}")
         st.caption(messages.RELAXED)
         wanted = fedner_2020.wanted(tables=[table])
         what = "of these" if table == "private" else f"of {names[table]}"

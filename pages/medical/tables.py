@@ -1,4 +1,4 @@
-"""FedNER's rows → tables: no streamlit."""
+"""Table rows of FedNER's table and figures. Without Streamlit."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,38 +12,38 @@ from pages.shared import address
 
 
 def rows(found: Sequence[Row]) -> list[dict[str, Any]]:
-    """One for each cell, in per cent, as the paper prints: measured, and what was printed where there is something."""
-    shown, known = [], any(each.cell.published for each in found)
-    for each in found:
-        printed = each.cell.published or {}
-        shown.append(
+    """Return one row for each cell, in per cent as in the paper: measured scores, and reported ones where available."""
+    table, reported = [], any(row.cell.published for row in found)
+    for row in found:
+        printed = row.cell.published or {}
+        table.append(
             {
-                "method": fedner_2020.what(each.cell),
-                "strict F1": _percent(each.strict.f1.mean if each.strict else None),
-                "± sd": _percent(each.strict.f1.known_sd if each.strict else None),
-                "P": _percent(each.strict.precision.mean if each.strict else None),
-                "R": _percent(each.strict.recall.mean if each.strict else None),
-                "relaxed F1": _percent(each.relaxed.f1.mean if each.relaxed else None),
-                "one to one": _percent(each.one_to_one.f1.mean if each.one_to_one else None),
-                **({"printed strict": _percent(printed.get("strict_f1"))} if known else {}),
-                **({"printed relaxed": _percent(printed.get("relaxed_f1"))} if known else {}),
-                "seeds": seeds_text(each.runs) if each.runs else "",
-                "run": address.link(each.cell.config),
+                "method": fedner_2020.what(row.cell),
+                "strict F1": _percent(row.strict.f1.mean if row.strict else None),
+                "± sd": _percent(row.strict.f1.known_sd if row.strict else None),
+                "P": _percent(row.strict.precision.mean if row.strict else None),
+                "R": _percent(row.strict.recall.mean if row.strict else None),
+                "relaxed F1": _percent(row.relaxed.f1.mean if row.relaxed else None),
+                "one to one": _percent(row.one_to_one.f1.mean if row.one_to_one else None),
+                **({"reported strict": _percent(printed.get("strict_f1"))} if reported else {}),
+                **({"reported relaxed": _percent(printed.get("relaxed_f1"))} if reported else {}),
+                "seeds": seeds_text(row.runs) if row.runs else "",
+                "run": address.link(row.cell.config),
             }
         )
-    return shown
+    return table
 
 
 def gains(found: Sequence[Row]) -> list[dict[str, Any]]:
-    """What FedNER has above each way of training alone, paired by seed."""
+    """Return the gain of FedNER over each way of training alone, paired by seed."""
     return [
         {
             "within FedNER": fedner_2020.what(together.cell),
-            "platform": TITLES[together.cell.platform],
+            "silo": TITLES[together.cell.platform],
             "compared with": str(alone.cell.setting["trained"]),
             "gain, points": 100 * gain.mean,
-            "95 % interval": f"{points_text(gain.interval.low)} to {points_text(gain.interval.high)}",
-            "told from chance": "yes" if gain.significant else "no",
+            "95 % CI": f"{points_text(gain.interval.low)} to {points_text(gain.interval.high)}",
+            "significant (5 %)": "yes" if gain.significant else "no",
             "seeds": gain.number,
         }
         for together, alone, gain in fedner_2020.gains(found)

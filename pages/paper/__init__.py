@@ -1,1 +1,1 @@
-"""News: the published tables beside ours."""
+"""Page Replication of Jana & Biemann 2021: the reported tables and ours."""

@@ -1,4 +1,4 @@
-"""News: the six tables as printed, beside what the same settings give here."""
+"""Page Replication of Jana & Biemann 2021: the six reported tables and our results with the same settings."""
 
 import streamlit as st
 
@@ -12,51 +12,53 @@ from pages.shared.plotly_component import show
 
 app = session.application()
 about = printed.published()
-st.markdown("### What was printed, and what the same settings give when the noise reaches the weights")
+st.markdown("### Reported results and our replication")
 st.caption(f"{about['title']}. {about['authors']}, {about['venue']}, doi:{about['doi']}.")
 seeded_noise_notice.caption()
 with st.container(horizontal=True, vertical_alignment="bottom"):
     corpus = st.selectbox("Corpus", ["conll2003", "synthetic"], format_func=titles.corpus, width=280)
     metric = st.segmented_control(
-        "F1 counted", list(METRICS), default="published", format_func=METRICS.__getitem__, required=True
+        "F1 metric", list(METRICS), default="published", format_func=METRICS.__getitem__, required=True
     )
 if corpus != "conll2003":
-    st.caption("The paper used CoNLL-2003: here the settings are its own, the corpus is not, and numbers differ.")
+    st.caption("The paper used CoNLL-2003. These runs have its settings and another corpus, so the numbers differ.")
 found = [printed.measure(cell, app.queries.find) for cell in printed.cells(corpus=corpus)]
 tables.older(run for each in found for run in each.found.runs)
 repeats = app.queries.repeated({run.run_id: run for each in found for run in each.found.runs}.values())
 what_ifs = [(name, over_seeds(config, app.queries.find)) for name, config in printed.counterfactuals(corpus).items()]
 columns = {
     name: tables.number(format="%.3f")
-    for name in ("printed P", "printed R", "printed F1", "P", "R", "F1", *paper.WHAT_IF_SCORES)
+    for name in ("reported P", "reported R", "reported F1", "P", "R", "F1", *paper.WHAT_IF_SCORES)
 }
 for tab, (table, title) in zip(
     st.tabs([f"Table {name.removeprefix('table')}" for name in printed.TABLES]), printed.TABLES.items(), strict=True
 ):
     with tab:
-        here = [each for each in found if each.cell.table == table]
+        rows = [row for row in found if row.cell.table == table]
         st.markdown(f"#### {title}")
         key = f"{table}-{metric}-{corpus}"
-        show(paper.picture(here, metric, key=key), key=f"picture-{table}", label=f"{title}: F1 printed and measured")
+        show(paper.picture(rows, metric, key=key), key=f"picture-{table}", label=f"{title}: F1 reported and measured")
         event = tables.show(
-            paper.rows(here, metric, repeats),
+            paper.rows(rows, metric, repeats),
             columns,
             key=f"rows-{key}",
             on_select="rerun",
             selection_mode="multi-row",
         )
-        chosen = [here[row] for row in event["selection"]["rows"]] or here
-        what = "this table" if chosen is here else "this row" if len(chosen) == 1 else f"these {len(chosen)} rows"
-        wanted = list(dict.fromkeys(config for each in chosen for config in each.cell.seeds(SEEDS)))
+        chosen = [rows[number] for number in event["selection"]["rows"]] or rows
+        what = "this table" if chosen is rows else "this row" if len(chosen) == 1 else f"these {len(chosen)} rows"
+        wanted = list(dict.fromkeys(config for row in chosen for config in row.cell.seeds(SEEDS)))
         submitting.button(app, submitting.missing(app, wanted), f"of {what}", key=f"run-{table}")
         submitting.again(app, wanted, what, key=f"again-{table}")
-        told = discussion.story(table, here)
+        story = discussion.story(table, rows)
         for head, text in (
-            ("What the paper concluded", told.concluded),
-            ("What we see", told.seen),
-            ("Why they may differ", told.why),
+            ("The paper's conclusion", story.concluded),
+            ("Our results", story.seen),
+            ("Possible reasons for differences", story.why),
         ):
             st.markdown(f"**{head}.** {address.plain(text)}")
         if beside := paper.what_ifs(table, what_ifs):
-            st.markdown("**What if.** Runs that show what a fault would give; none of them is what the table says.")
+            st.markdown(
+                "**Counterfactuals.** Runs with a deliberate fault, to show its effect. They are not replications."
+            )
             tables.show(beside, columns, key=f"if-{key}")

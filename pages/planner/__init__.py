@@ -1,1 +1,1 @@
-"""Planner: from what is needed to settings that reach it."""
+"""Page Planner: from requirements to configurations that meet them."""

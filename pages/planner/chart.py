@@ -1,4 +1,4 @@
-"""A score over ε, fitted with its band: no streamlit."""
+"""Chart of a score over ε with fitted curves and their confidence bands. Without Streamlit."""
 
 from collections.abc import Sequence
 
@@ -16,24 +16,32 @@ from pages.shared import address, charts, palette, titles
 from pages.shared.epsilon_axis import EpsilonAxis
 
 MOST = 4
-"""Curves that can be told apart, band upon band."""
+"""Number of curves whose overlapping bands a reader can still distinguish."""
 
 
 def picture(plan: Recommendation, drawn: Sequence[tuple[ConfigFamily, Curve]], *, key: str) -> go.Figure:
-    """All settings, the chosen curves with their bands, what is asked for. A click opens a setting in Explore."""
+    """Draw all configurations, some fitted curves with their bands, and the target.
+
+    A click on a point opens its configuration in Explore.
+
+    Args:
+        plan: The recommendation with its evidence and target.
+        drawn: The configuration families to draw, with their fitted curves; :data:`MOST` at most.
+        key: Charts with the same key keep zoom and selection.
+    """
     measure = plan.target.main
-    axis = EpsilonAxis([each.epsilon for each in plan.evidence.settings])
+    axis = EpsilonAxis([setting.epsilon for setting in plan.evidence.settings])
     figure = go.Figure(_settings(plan.evidence.settings, measure, axis))
     axis.shade(figure)
     for number, ((_, curve), name) in enumerate(zip(drawn, names([family.config for family, _ in drawn]), strict=True)):
         _band(figure, curve, axis, number, name)
         figure.add_trace(_line(curve, axis, number, name))
-    asked = [each.at_least for each in plan.target.thresholds if each.measure == measure]
-    for least in asked:
+    required = [threshold.at_least for threshold in plan.target.thresholds if threshold.measure == measure]
+    for least in required:
         figure.add_hline(
             y=least,
             line={"dash": "dash", "width": 1.5, "color": palette.PRIVATE},
-            annotation={"text": f"asked for: {least:g}", "font": {"size": 11}},
+            annotation={"text": f"required: {least:g}", "font": {"size": 11}},
             annotation_position="bottom left",
         )
     if ceiling := plan.answer.ceiling:
@@ -54,7 +62,7 @@ def picture(plan: Recommendation, drawn: Sequence[tuple[ConfigFamily, Curve]], *
         legend={"orientation": "v", "y": -0.2, "yanchor": "top", "x": 0},
         xaxis=axis.layout(),
         yaxis={
-            "title": {"text": f"{measure_text(measure)}, test part"},
+            "title": {"text": f"{measure_text(measure)}, test set"},
             "range": [-0.03, 1.03],
             "gridcolor": palette.GRID,
             "zeroline": False,
@@ -63,19 +71,19 @@ def picture(plan: Recommendation, drawn: Sequence[tuple[ConfigFamily, Curve]], *
 
 
 def _settings(found: Sequence[Setting], measure: Measure, axis: EpsilonAxis) -> go.Scatter:
-    spreads = [spread(each.values(measure)) for each in found]
+    spreads = [spread(setting.values(measure)) for setting in found]
     return go.Scatter(
-        x=[axis.position(each.epsilon) for each in found],
-        y=[each.mean for each in spreads],
+        x=[axis.position(setting.epsilon) for setting in found],
+        y=[scores.mean for scores in spreads],
         mode="markers",
-        name="a setting, mean over its seeds",
+        name="configuration, mean over seeds",
         marker={"symbol": "circle-open", "size": 7, "color": palette.QUIET},
         text=[
-            f"<b>{titles.setting(each.config, with_corpus=False)}</b><br>"
-            f"ε = {epsilon_text(each.epsilon)}, {measure_text(measure)} {known.text}, seeds: {known.number}"
-            for each, known in zip(found, spreads, strict=True)
+            f"<b>{titles.setting(setting.config, with_corpus=False)}</b><br>"
+            f"ε = {epsilon_text(setting.epsilon)}, {measure_text(measure)} {scores.text}, seeds: {scores.number}"
+            for setting, scores in zip(found, spreads, strict=True)
         ],
-        customdata=[address.link(each.config) for each in found],
+        customdata=[address.link(setting.config) for setting in found],
         hovertemplate="%{text}<extra></extra>",
     )
 
@@ -96,16 +104,16 @@ def _line(curve: Curve, axis: EpsilonAxis, number: int, name: str) -> go.Scatter
 
 
 def _band(figure: go.Figure, curve: Curve, axis: EpsilonAxis, number: int, name: str) -> None:
-    """Steps: a lower end holds from its ε on, an upper end up to its ε."""
-    places = [axis.position(epsilon) for epsilon, _ in curve.band]
+    """Add a band as steps: a lower limit holds from its ε upwards, an upper limit up to its ε."""
+    positions = [axis.position(epsilon) for epsilon, _ in curve.band]
     colour = palette.TYPES[number]
     for ends, shape, fill in (
-        ([each.low for _, each in curve.band], "hv", None),
-        ([each.high for _, each in curve.band], "vh", "tonexty"),
+        ([interval.low for _, interval in curve.band], "hv", None),
+        ([interval.high for _, interval in curve.band], "vh", "tonexty"),
     ):
         figure.add_trace(
             go.Scatter(
-                x=places,
+                x=positions,
                 y=ends,
                 mode="lines",
                 line={"width": 0.5, "color": colour, "shape": shape},
@@ -119,5 +127,5 @@ def _band(figure: go.Figure, curve: Curve, axis: EpsilonAxis, number: int, name:
 
 
 def _pale(colour: str) -> str:
-    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red}, {green}, {blue}, 0.18)"

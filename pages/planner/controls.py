@@ -1,4 +1,4 @@
-"""What is needed, as inputs that stand in the link."""
+"""Inputs for the requirements; their values are part of the page's link."""
 
 from collections.abc import Sequence
 
@@ -11,36 +11,46 @@ from engine.reports.planner import measure_text
 
 _ANY = "any number"
 _SEEN = "planner_seen"
-"""Whether the page was open in this session: at first it asks for something, so that there is an answer to look at."""
+"""Session-state key: whether the page was open before. At the first visit F1 is preset, so that a result is shown."""
 
 
 def target(corpus: str, found: Sequence[Done]) -> Target:
-    """What the reader needs of a corpus with these finished runs. Raises InvalidConfig where nothing is asked for."""
+    """Show the inputs and return the target that the reader enters.
+
+    Args:
+        corpus: Name of the corpus.
+        found: The finished runs on the corpus; they determine the choices of δ, clients and entity types.
+
+    Raises:
+        InvalidConfig: If the reader has entered no requirement.
+    """
     if not st.session_state.get(_SEEN) and set(st.query_params) <= {"corpus"}:
         st.session_state["f1"] = 0.8
     st.session_state[_SEEN] = True
     thresholds = _scores(ALL)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         epsilon = st.number_input(
-            "ε at most", min_value=1e-6, max_value=1e6, value=None, key="epsilon", bind="query-params", width=150
+            "Maximum ε", min_value=1e-6, max_value=1e6, value=None, key="epsilon", bind="query-params", width=150
         )
         seconds = st.number_input(
-            "Seconds a run, at most", 1, 10_000_000, None, key="seconds", bind="query-params", width=190
+            "Maximum seconds per run", 1, 10_000_000, None, key="seconds", bind="query-params", width=190
         )
-        clients = sorted({each.run.config.federation.clients for each in found})
+        clients = sorted({done.run.config.federation.clients for done in found})
         held = st.selectbox(
-            "Data held by",
+            "Data holders",
             [_ANY, *map(_holders, clients)],
             min(1, len(clients)) if clients[:1] == [1] else 0,
             key="held",
             bind="query-params",
             width=170,
         )
-        known = deltas(found) or [USUAL_DELTA]
-        delta = known[0]
-        if len(known) > 1:
-            delta = st.selectbox("δ", known, format_func=delta_text, key="delta", bind="query-params", width=110)
-        types = st.multiselect("Also of names of type", kinds(found), key="types", bind="query-params", width=300)
+        choices = deltas(found) or [USUAL_DELTA]
+        delta = choices[0]
+        if len(choices) > 1:
+            delta = st.selectbox("δ", choices, format_func=delta_text, key="delta", bind="query-params", width=110)
+        types = st.multiselect(
+            "Entity types with own minimum", kinds(found), key="types", bind="query-params", width=300
+        )
     for kind in types:
         thresholds += _scores(kind)
     return Target(
@@ -54,11 +64,11 @@ def target(corpus: str, found: Sequence[Done]) -> Target:
 
 
 def _scores(kind: str) -> list[Threshold]:
-    """Of all names, or of a type."""
+    """Show the inputs for the minimum scores of all entities, or of those of a type, and return the ones entered."""
     with st.container(horizontal=True):
-        asked = {
+        entered = {
             score: st.number_input(
-                f"{measure_text(Measure(score, kind))} at least",
+                f"Minimum {measure_text(Measure(score, kind))}",
                 min_value=0.01,
                 max_value=1.0,
                 value=None,
@@ -69,7 +79,7 @@ def _scores(kind: str) -> list[Threshold]:
             )
             for score in SCORES
         }
-    return [Threshold(Measure(score, kind), value) for score, value in asked.items() if value is not None]
+    return [Threshold(Measure(score, kind), value) for score, value in entered.items() if value is not None]
 
 
 def _holders(clients: int) -> str:

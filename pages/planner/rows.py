@@ -1,4 +1,4 @@
-"""A plan as tables, and what its curves are called: no streamlit, no plotly."""
+"""Table rows of a plan, and the names of its curves. Without Streamlit and Plotly."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,71 +14,74 @@ from pages.shared import address, metrics, titles
 
 
 def settings(judged: Sequence[Judged]) -> list[dict[str, Any]]:
-    """The settings of an answer."""
+    """Return the configurations of an answer as table rows."""
     return [
         {
-            "ε": epsilon_text(each.setting.epsilon),
-            **_reached(each),
-            **{measure_text(one.measure): reading_text(one) for one in each.readings},
-            metrics.INTERVAL: metrics.interval(*(one.last.test for one in each.setting.done if one.last.test)),
-            "seconds": each.setting.seconds,
-            "seeds": seeds(each.setting),
-            "run": address.link(each.setting.config),
-            "report": f"./report?run={each.setting.done[0].run.run_id}",
-            "ε rests on": address.ledger(each.setting.done[0].run),
-            "setting": titles.setting(each.setting.config, with_corpus=False),
+            "ε": epsilon_text(result.setting.epsilon),
+            **_reached(result),
+            **{measure_text(reading.measure): reading_text(reading) for reading in result.readings},
+            metrics.INTERVAL: metrics.interval(*(done.last.test for done in result.setting.done if done.last.test)),
+            "seconds": result.setting.seconds,
+            "seeds": seeds(result.setting),
+            "run": address.link(result.setting.config),
+            "report": f"./report?run={result.setting.done[0].run.run_id}",
+            "ε rests on": address.ledger(result.setting.done[0].run),
+            "setting": titles.setting(result.setting.config, with_corpus=False),
         }
-        for each in judged
+        for result in judged
     ]
 
 
-def _reached(each: Judged) -> dict[str, str]:
-    number = len(each.setting.done)
-    return {"reached": f"{GRADES[each.grade]}, {each.hits:,} of {number:,}"} if each.thresholds else {}
+def _reached(result: Judged) -> dict[str, str]:
+    number = len(result.setting.done)
+    return {"reached": f"{GRADES[result.grade]}, {result.hits:,} of {number:,}"} if result.thresholds else {}
 
 
 def selection(plan: Recommendation) -> str:
-    """Which settings stand in the table."""
+    """Return a sentence on the choice of the rows in the table."""
     if not plan.target.thresholds:
-        return "None of the others within these limits has a higher F1 at the same price."
+        return "No other configuration within these limits has a higher F1 at the same ε and seconds or less."
     reached = plan.answer.reached
     return (
-        f"{reached:,} of {len(plan.answer.compared):,} private settings {'reaches' if reached == 1 else 'reach'} it; "
-        "here are those that none of the others beats in ε, seconds and sureness."
+        f"{reached:,} of {len(plan.answer.compared):,} private configurations {'meets' if reached == 1 else 'meet'} "
+        "the requirements. The table shows the Pareto-optimal ones in ε, seconds and strength of evidence."
     )
 
 
-def next_run(each: NextRun) -> str:
-    """A next run with its link."""
-    return f"{address.plain(next_text(each))}. [Open it in Explore]({address.link(each.config)})"
+def next_run(run: NextRun) -> str:
+    """Return a sentence on a suggested run, with its link."""
+    return f"{address.plain(next_text(run))}. [Open it in Explore]({address.link(run.config)})"
 
 
 def csv(plan: Recommendation) -> str:
-    """All private settings that were compared, those that clear the target most first."""
-    found = rows(sorted(plan.answer.compared, key=lambda each: (-each.grade, -each.margin)))
-    return pd.DataFrame([each | {"runs": " ".join(each["runs"])} for each in found]).to_csv(index=False)
+    """Return all compared private configurations as CSV, by grade and by margin over the target, highest first."""
+    compared = rows(sorted(plan.answer.compared, key=lambda result: (-result.grade, -result.margin)))
+    return pd.DataFrame([row | {"runs": " ".join(row["runs"])} for row in compared]).to_csv(index=False)
 
 
 def names(configs: Sequence[SimulationConfig]) -> list[str]:
-    """What tells recipes apart, whatever their noise: tagger, features and clients, and of those that have these alike
-    so much more as is needed."""
+    """Return a short name for each configuration family, whatever its noise.
+
+    A name has the tagger, and features, clients and rounds where these differ. Families that still share a name get
+    as many more fields as are needed to distinguish them.
+    """
     flats = [config.flat() for config in configs]
-    found: dict[int, str] = {}
-    telling = [name for name in ("features", "clients", "rounds") if _differ(flats, name)]
-    short = [_name(flat, telling) for flat in flats]
+    by_index: dict[int, str] = {}
+    common = [name for name in ("features", "clients", "rounds") if _differ(flats, name)]
+    short = [_name(flat, common) for flat in flats]
     for name in dict.fromkeys(short):
-        alike = [place for place, each in enumerate(short) if each == name]
+        same = [index for index, other in enumerate(short) if other == name]
         more: list[str] = []
         for field in FLAT:
-            said = {_name(flats[place], [*telling, *more]) for place in alike}
-            if len(said) < len(alike) and field not in _NOISE and _differ([flats[place] for place in alike], field):
+            distinct = {_name(flats[index], [*common, *more]) for index in same}
+            if len(distinct) < len(same) and field not in _NOISE and _differ([flats[index] for index in same], field):
                 more.append(field)
-        found |= {place: _name(flats[place], [*telling, *more]) for place in alike}
-    return [found[place] for place in range(len(flats))]
+        by_index |= {index: _name(flats[index], [*common, *more]) for index in same}
+    return [by_index[index] for index in range(len(flats))]
 
 
 _NOISE = ("noise_multiplier", "seed", "noise_source")
-"""Fields in which runs of one recipe may differ."""
+"""Fields in which the runs of one family may differ."""
 
 
 def _differ(flats: Sequence[dict[str, Any]], name: str) -> bool:
@@ -86,8 +89,8 @@ def _differ(flats: Sequence[dict[str, Any]], name: str) -> bool:
 
 
 def _name(flat: dict[str, Any], fields: Sequence[str]) -> str:
-    said = [titles.TAGGERS.get(flat["tagger"], flat["tagger"])]
+    parts = [titles.TAGGERS.get(flat["tagger"], flat["tagger"])]
     for name in fields:
         value = titles.value(name, flat[name])
-        said.append(value if name in ("features", "data_fraction") else f"{titles.heading(name)} {value}")
-    return " · ".join(said)
+        parts.append(value if name in ("features", "data_fraction") else f"{titles.heading(name)} {value}")
+    return " · ".join(parts)

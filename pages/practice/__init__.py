@@ -1,1 +1,1 @@
-"""Good practice: the ladder of recipes."""
+"""Page Recommended settings: an ablation from the paper's settings to the recommended ones."""

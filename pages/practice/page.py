@@ -1,4 +1,4 @@
-"""Good practice: what each choice between the paper's setting and the recipe is worth, at the same ε."""
+"""Page Recommended settings: the effect on F1 of each setting added to the paper's, at the same ε."""
 
 import itertools
 
@@ -27,19 +27,21 @@ steps = [
 left.markdown(f"### {ablation.answer(steps)}")
 show(ablation.picture(steps, key=f"ladder-{corpus}"), key="ladder", label=ablation.answer(steps))
 st.caption(
-    "From left to right each setting has one choice more than the one before it. Everything but the training sentences "
-    "is public. The last rung rests on one more assumption, that public names with labels are there: a language model "
-    "was tuned on Wikigold's, and spaCy's name finder learned from those of OntoNotes."
+    "From left to right each step adds one setting to the step before. Everything but the training sentences is "
+    "public. The last step also assumes labelled public NER data: its language model was fine-tuned on Wikigold, and "
+    "spaCy's NER model was trained on OntoNotes."
 )
 seeded_noise_notice.caption()
 epsilon = st.segmented_control(
-    "Numbers at", recommended_settings.EPSILONS, default=1.0, format_func="ε = {:g}".format, required=True
+    "ε of the table", recommended_settings.EPSILONS, default=1.0, format_func="ε = {:g}".format, required=True
 )
 tables.show(
     ablation.rows(steps, epsilon),
     {
         "gain": tables.number(format="%+.3f"),
-        "seconds": tables.number(format="%.0f", help="The quickest run; runs beside others take longer."),
+        "seconds": tables.number(
+            format="%.0f", help="Wall time of the fastest run. Runs in parallel with others take longer."
+        ),
     },
 )
 split = [
@@ -47,15 +49,15 @@ split = [
     for clients, rounds in itertools.product(recommended_settings.CLIENTS, recommended_settings.ROUNDS)
 ]
 together = [recommended_settings.recommended_settings(corpus, sentences, epsilon), *split]
-held = [over_seeds(config, app.queries.find) for config in together]
-ladders = [found for step in steps for found in step.measured.values()]
-tables.older(run for found in (*ladders, *held) for run in found.runs)
-st.markdown("#### The same where several hold the data")
+federated = [over_seeds(config, app.queries.find) for config in together]
+central = [results for step in steps for results in step.measured.values()]
+tables.older(run for results in (*central, *federated) for run in results.runs)
+st.markdown("#### Recommended settings in federated training")
 st.caption(
-    "Each client adds noise to its own steps and pays the whole ε for its own part, so the fewer sentences it has, the "
-    "more noise each step gets; averaging the clients' weights often takes much of it out again."
+    "Each client adds noise to its own steps and spends the whole ε on its own data. With fewer sentences per client, "
+    "each step needs more noise. Averaging the clients' weights often removes much of that noise."
 )
-tables.show(ablation.federated_rows(held))
-wanted = [config for found in ladders for config in with_seeds(found.config, SEEDS)]
-wanted += [config for each in split for config in with_seeds(each, SEEDS)]
-submitting.button(app, submitting.missing(app, list(dict.fromkeys(wanted))), "of this ladder", key="run-ladder")
+tables.show(ablation.federated_rows(federated))
+configs = [config for results in central for config in with_seeds(results.config, SEEDS)]
+configs += [config for base in split for config in with_seeds(base, SEEDS)]
+submitting.button(app, submitting.missing(app, list(dict.fromkeys(configs))), "of this page", key="run-ladder")

@@ -1,1 +1,1 @@
-"""Report: what a run promises and to whom, for the people who must sign."""
+"""Page Privacy report: the privacy guarantee of a run, for readers who must approve it."""

@@ -1,4 +1,4 @@
-"""Report: what a run promises, to whom and on what grounds, to read and to file."""
+"""Page Privacy report: the privacy guarantee of a run, its assumptions and checks, to read and to download."""
 
 import streamlit as st
 
@@ -7,16 +7,17 @@ from pages.report import render
 from pages.shared import run_picker, session
 
 USUAL = SimulationConfig.from_flat({"corpus": "conll2003", "tagger": "bilstm-tddl"})
+"""The configuration that opens without a link to a run."""
 
-app = session.application()
-st.markdown("### What does a run promise, to whom, and who checked it?")
+runs = session.application()
+st.markdown("### Privacy guarantee of a run, its assumptions and its checks")
 chosen = run_picker.choose(app, st.query_params.get("run"), USUAL)
 if chosen is None:
-    st.caption("No run is done yet: start one on the page Explore. Its report can then be read and filed here.")
+    st.caption("No run is finished yet. Start one on the page Explore. You can then read and download its report here.")
     st.stop()
 asked = st.query_params.get("beside")
 beside = None
-if st.toggle("Beside another run", value=bool(asked), key="report_beside"):
+if st.toggle("Compare with another run", value=bool(asked), key="report_beside"):
     beside = run_picker.choose(app, asked, USUAL, key="_beside")
 st.query_params.from_dict({"run": chosen.run_id} | ({"beside": beside.run_id} if beside else {}))
 render.show(app, chosen, beside)

@@ -1,4 +1,4 @@
-"""A report on the page, and to take away."""
+"""Privacy report on the page, with download buttons."""
 
 from functools import partial
 
@@ -13,40 +13,53 @@ from engine.service import Application, report_evidence
 from pages.shared import downloads
 
 _KEPT = "report"
-"""The last document: nothing is looked up again while its reader only reads."""
+"""Session-state key of the last document, so that a rerun of the page does not build it again."""
 
 
 def show(app: Application, chosen: Run, beside: Run | None) -> None:
-    """The report on one run, or two side by side, with buttons to take it away. Raises StoreError, InvalidConfig."""
+    """Show the report on one run, or on two runs side by side, with download buttons.
+
+    Args:
+        app: The application.
+        chosen: The run to report on.
+        beside: The run to compare with; None reports on one run.
+
+    Raises:
+        StoreError: If the run store cannot be read.
+        InvalidConfig: If the configuration of a run is not valid.
+    """
     document = _document(app, chosen, beside)
     name = f"privacy-report-{chosen.run_id}" + (f"-{beside.run_id}" if beside else "")
     with st.container(horizontal=True, vertical_alignment="center"):
-        for each in FORMATS.values():
+        for format in FORMATS.values():
             downloads.button(
-                each.title,
-                partial(each.draw, document),
-                f"{name}.{each.name}",
-                each.mime,
+                format.title,
+                partial(format.draw, document),
+                f"{name}.{format.name}",
+                format.mime,
                 icon=":material/download:",
-                key=f"report_{each.name}",
+                key=f"report_{format.name}",
             )
-        st.caption("PDF: tagged for screen readers, for black and white too. JSON: with a checksum.")
+        st.caption(
+            "Choose a format to download. PDF: tagged for screen readers, readable in black and white. JSON: with a "
+            "checksum."
+        )
     st.html(f"<style>{html_file.STYLE}</style>")
     st.html(html_file.body(document, heading=3))
     second = f" {beside.run_id}" if beside else ""
-    st.caption("The same in a shell, in the folder of this program.")
+    st.caption("The same report from a shell, in the folder of this program:")
     st.code(f".venv/bin/python -m engine report {chosen.run_id}{second} --format pdf", language="bash", wrap_lines=True)
 
 
 def _document(app: Application, chosen: Run, beside: Run | None) -> Document:
-    wanted = (chosen.run_id, beside.run_id if beside else None, len(app.queries.recent(5000)))
-    known: tuple[object, Document | None] = st.session_state.get(_KEPT, (None, None))
-    document = known[1]
-    if document is None or known[0] != wanted:
-        with st.spinner("Gathering what is known of it …"):
+    current = (chosen.run_id, beside.run_id if beside else None, len(app.queries.recent(5000)))
+    cached: tuple[object, Document | None] = st.session_state.get(_KEPT, (None, None))
+    document = cached[1]
+    if document is None or cached[0] != current:
+        with st.spinner("Collecting the evidence …"):
             first = report_evidence.evidence(app, chosen.run_id)
             document = (
                 builder.of_two(first, report_evidence.evidence(app, beside.run_id)) if beside else builder.of_run(first)
             )
-        st.session_state[_KEPT] = wanted, document
+        st.session_state[_KEPT] = current, document
     return document

@@ -1,4 +1,4 @@
-"""Measurements of speed → sentences, rows and pictures: no streamlit."""
+"""Sentences, table rows and charts of performance measurements. Without Streamlit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ PEERS = {
     "opacus_padded_ms": ("Opacus (PyTorch), padded, private", True),
     "tensorflow_privacy_ms": ("TensorFlow Privacy, private", True),
 }
-"""Names of the step benchmark → what they are, and whether they are private."""
+"""By key of the step benchmark: title of the implementation, and whether its training is private."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A length with its name. private: how it is coloured, None where that does not matter."""
+    """A bar of a chart. private: chooses the colour; None for bars without that distinction."""
 
     name: str
     value: float
@@ -32,26 +32,26 @@ class Bar:
 
 
 def step_answer(values: Mapping[str, Any], machine: str) -> str:
-    """The page's first sentence. machine: where it was measured."""
+    """Return the first sentence of the page, on a machine with this title."""
     ours = values["ours_private_ms"]
     peer = values["tensorflow_privacy_ms"] / ours
     return (
-        f"On {machine}, a private training step costs {ours / values['keras_ms']:.2f} of an ordinary one in Keras, and "
-        f"TensorFlow Privacy's costs {peer:.0f} times as much as ours."
+        f"On {machine}, a private training step takes {ours / values['keras_ms']:.2f} times as long as a non-private "
+        f"step in Keras; TensorFlow Privacy takes {peer:.0f} times as long as ours."
     )
 
 
 def step_bars(values: Mapping[str, Any]) -> list[Bar]:
-    """The peers that were measured, the quickest first."""
+    """Return the measured implementations, fastest first."""
     bars = [Bar(name, float(values[key]), private) for key, (name, private) in PEERS.items() if key in values]
     return sorted(bars, key=lambda bar: bar.value)
 
 
 def step_rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The same as a table with ratios."""
+    """Return the measured implementations as table rows with ratios."""
     return [
         {
-            "a training step": bar.name,
+            "implementation": bar.name,
             "ms": bar.value,
             "÷ Keras": bar.value / values["keras_ms"],
             "÷ ours, private": bar.value / values["ours_private_ms"],
@@ -61,41 +61,41 @@ def step_rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def secure_rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What a round of a secure sum costs, by number of platforms and weights."""
+    """Return the cost of a secure aggregation round by number of clients and weights, in kB and ms."""
     return [
         {
-            "platforms": row["platforms"],
+            "clients": row["platforms"],
             "weights": row["weights"],
-            "kB of upload": row["upload_bytes"] / 1000,
-            "kB more": row["more_bytes_up"] / 1000,
-            "kB down": row["bytes_down"] / 1000,
-            "ms, platform": row["agreeing_ms"] + row["rounding_ms"] + row["masking_ms"],
-            "ms, server": row["server_ms"],
-            "ms, server, a third gone": row["server_without_a_third_ms"],
+            "update, kB": row["upload_bytes"] / 1000,
+            "protocol, kB": row["more_bytes_up"] / 1000,
+            "download, kB": row["bytes_down"] / 1000,
+            "client, ms": row["agreeing_ms"] + row["rounding_ms"] + row["masking_ms"],
+            "server, ms": row["server_ms"],
+            "server, a third dropped out, ms": row["server_without_a_third_ms"],
         }
         for row in values["rows"]
     ]
 
 
 def parts(values: Mapping[str, float]) -> list[Bar]:
-    """Parts of a whole, the largest first."""
+    """Return the parts of a total as bars, largest first."""
     return sorted((Bar(name, float(value)) for name, value in values.items()), key=lambda bar: -bar.value)
 
 
 def side_by_side(values: Mapping[str, Any]) -> list[Bar]:
-    """As many runs as there are cores, in processes of their own and in the dashboard's workers."""
+    """Return the durations of as many runs as there are cores, in separate processes and in the dashboard's workers."""
     names = {
-        "in_turn_s": "one after another, all cores each",
-        "one_thread_each_s": "side by side, a core each",
-        "all_threads_each_s": "side by side, all cores each",
-        "cluster_in_turn_s": "two in the dashboard, in turn",
-        "cluster_together_s": "two in the dashboard, at once",
+        "in_turn_s": "sequential, all cores per run",
+        "one_thread_each_s": "parallel, one core per run",
+        "all_threads_each_s": "parallel, all cores per run",
+        "cluster_in_turn_s": "dashboard, two runs, sequential",
+        "cluster_together_s": "dashboard, two runs, parallel",
     }
     return [Bar(name, float(values[key])) for key, name in names.items()]
 
 
 def bars(lengths: Sequence[Bar], *, unit: str, key: str) -> go.Figure:
-    """Horizontal bars with their values."""
+    """Draw horizontal bars with their values in a unit."""
     colours = {True: palette.PRIVATE, False: palette.NOT_PRIVATE, None: palette.PRECISION}
     figure = go.Figure(
         go.Bar(
@@ -133,7 +133,14 @@ def bars(lengths: Sequence[Bar], *, unit: str, key: str) -> go.Figure:
 
 
 def growth(rows: Sequence[Mapping[str, float]], along: str, *, title: str, key: str) -> go.Figure:
-    """Microseconds a token along a size, on a log axis: level means that the cost grows with the tokens alone."""
+    """Draw the time per token over a size, on a log axis; a level line means time proportional to tokens.
+
+    Args:
+        rows: Measurements: the size, and ``us_per_token`` in microseconds.
+        along: Key of the size in a row.
+        title: Title of the size.
+        key: Charts with the same key keep zoom and selection.
+    """
     figure = go.Figure(
         go.Scatter(
             x=[row[along] for row in rows],
@@ -141,7 +148,7 @@ def growth(rows: Sequence[Mapping[str, float]], along: str, *, title: str, key: 
             mode="lines+markers",
             line={"color": palette.PRIVATE, "width": 3},
             marker={"size": 9},
-            hovertemplate=title + " %{x:,}: %{y:.1f} µs a token<extra></extra>",
+            hovertemplate=title + " %{x:,}: %{y:.1f} µs per token<extra></extra>",
         )
     )
     figure.update_layout(
@@ -154,16 +161,22 @@ def growth(rows: Sequence[Mapping[str, float]], along: str, *, title: str, key: 
             "ticktext": [f"{row[along]:,}" for row in rows[::2]],
             "gridcolor": palette.GRID,
         },
-        yaxis={"title": {"text": "µs a token"}, "rangemode": "tozero", "gridcolor": palette.GRID, "zeroline": False},
+        yaxis={"title": {"text": "µs per token"}, "rangemode": "tozero", "gridcolor": palette.GRID, "zeroline": False},
         showlegend=False,
     )
     return figure
 
 
 def floor_sentence(rows: Sequence[Mapping[str, float]], gflops: float, machine: str) -> str:
-    """How near the arithmetic floor the step comes. machine: where it was measured."""
+    """Return a sentence on the share of a step that its matrix products need at least.
+
+    Args:
+        rows: Measurements with ``ms``, the time of a step, and ``floor_ms``, that of its matrix products.
+        gflops: Throughput of large matrix products on the machine, in GFLOP/s.
+        machine: Title of the machine.
+    """
     shares = [row["floor_ms"] / row["ms"] for row in rows]
     return (
-        f"The matrix products alone would take {100 * min(shares):.0f} to {100 * max(shares):.0f} % of this time at "
-        f"the {gflops:.0f} GFLOP/s that large ones reach there ({machine}): the arithmetic floor."
+        f"Lower bound: the matrix products alone need {100 * min(shares):.0f} to {100 * max(shares):.0f} % of this "
+        f"time, at the {gflops:.0f} GFLOP/s that large matrix products reach there ({machine})."
     )

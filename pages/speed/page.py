@@ -1,4 +1,4 @@
-"""Speed: what private training costs in time here and elsewhere, as it was measured."""
+"""Page Performance: measured training time and memory, compared with other libraries."""
 
 import streamlit as st
 
@@ -14,17 +14,19 @@ PARTS = {
     "fedner_table": parts.fedner_table,
     "secure_sum": parts.secure_sum,
 }
-"""By the benchmark whose figures they show."""
+"""Sections of the page by the name of the benchmark whose measurement they show."""
 
-known = session.application().queries.measurements()
+measurements = session.application().measurements()
 for name, part in PARTS.items():
-    if name not in known:
-        st.info(f"Not measured here yet: run `python -m benchmarks.{name} --save`.", icon=":material/timer:")
+    if name not in measurements:
+        st.info(f"Not measured yet. Run `python -m benchmarks.{name} --save`.", icon=":material/timer:")
         continue
     try:
-        part(known[name])
+        part(measurements[name])
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         st.warning(
-            address.plain(f"The measurement {name} cannot be shown ({type(error).__name__}: {error}); measure again."),
+            address.plain(
+                f"The measurement {name} cannot be shown ({type(error).__name__}: {error}). Run its benchmark again."
+            ),
             icon=":material/warning:",
         )

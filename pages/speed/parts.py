@@ -1,4 +1,4 @@
-"""Each part of the page Speed, from one measurement: its answer, its picture, its numbers and where they come from."""
+"""Sections of the page Performance: from one measurement, its result, chart, numbers and origin."""
 
 import pandas as pd
 import streamlit as st
@@ -11,14 +11,15 @@ from pages.speed import chart as speed
 
 
 def step(found: Measurement) -> None:
-    """One step against its peers."""
+    """Show the time of one training step, compared with other libraries."""
     answer = speed.step_answer(found.values, found.machine)
     st.markdown(f"### {address.plain(answer)}")
     st.caption(
-        "One step: 32 sentences as long as CoNLL-2003's, 300-dimensional words, an LSTM of 100 units a direction. "
-        "Medians, taken in turns in one run. Private: each sentence's gradient is clipped, noise is added."
+        "One step: 32 sentences with the lengths of CoNLL-2003, 300-dimensional word vectors, an LSTM with 100 units "
+        "per direction. Medians of interleaved measurements in one run. Private: clipped per-sentence gradients with "
+        "noise."
     )
-    picture = speed.bars(speed.step_bars(found.values), unit="milliseconds a step", key="step")
+    picture = speed.bars(speed.step_bars(found.values), unit="milliseconds per step", key="step")
     show(picture, key="step", label=answer)
     number = st.column_config.NumberColumn
     with st.expander("Numbers"):
@@ -32,13 +33,12 @@ def step(found: Measurement) -> None:
 
 
 def whole_run(found: Measurement) -> None:
-    """Ten epochs, and where their time goes."""
+    """Show the time of a run of ten epochs, and its breakdown."""
     values = found.values
-    st.markdown("#### A whole run")
+    st.markdown("#### Complete run")
     corpus = address.plain(titles.corpus(values["corpus"]))
     st.caption(
-        f"Ten epochs of {corpus} at the paper's settings, with 25 scorings on the way, on "
-        f"{address.plain(found.machine)}."
+        f"Ten epochs of {corpus} with the paper's settings and 25 evaluations, on {address.plain(found.machine)}."
     )
     for column, run in zip(st.columns(len(values["runs"])), values["runs"], strict=True):
         kind = f"σ = {run['noise_multiplier']:g}" if run["noise_multiplier"] else "not private"
@@ -46,59 +46,59 @@ def whole_run(found: Measurement) -> None:
     show(
         speed.bars(speed.parts(values["parts_s"]), unit="seconds of the first run above", key="parts"),
         key="parts",
-        label="Where the seconds of a private run go",
+        label="Seconds of a private run by activity",
     )
     st.caption(
-        f"Scoring {values['scored_sentences']:,} sentences once takes {values['scoring_s']:.2f} s; the process needs "
-        f"{values['memory_mb']:,} MB at most."
+        f"One evaluation of {values['scored_sentences']:,} sentences takes {values['scoring_s']:.2f} s. Peak memory of "
+        f"the process: {values['memory_mb']:,} MB."
     )
     origin(found)
 
 
 def growth(found: Measurement) -> None:
-    """How the cost grows, and the parts of a step."""
+    """Show the time per token by batch size and sentence length, and the breakdown of a step."""
     values = found.values
     machine = address.plain(found.machine)
-    st.markdown("#### How the cost grows")
+    st.markdown("#### Scaling of a step")
     st.caption(f"Measured on {machine}.")
     left, right = st.columns(2)
     with left:
-        picture = speed.growth(values["by_batch"], "batch", title="sentences in a batch", key="batch")
-        show(picture, key="by_batch", label="Microseconds a token by batch size")
+        picture = speed.growth(values["by_batch"], "batch", title="sentences per batch", key="batch")
+        show(picture, key="by_batch", label="Microseconds per token by batch size")
     with right:
-        picture = speed.growth(values["by_length"], "length", title="tokens in a sentence", key="length")
-        show(picture, key="by_length", label="Microseconds a token by sentence length")
+        picture = speed.growth(values["by_length"], "length", title="tokens per sentence", key="length")
+        show(picture, key="by_length", label="Microseconds per token by sentence length")
     level = (
-        "A level line would mean that the cost grows with the tokens alone. Sentences advance side by side, so that "
-        "a few long ones leave the processor less to do at once."
+        "A level line would mean time proportional to the number of tokens. An LSTM processes the sentences of a batch "
+        "in parallel, so a few long sentences use the processor less well."
     )
     st.caption(f"{level} {speed.floor_sentence(values['by_batch'], values['gflops'], machine)}")
-    st.markdown("#### Where a step's time goes")
+    st.markdown("#### Breakdown of a step")
     picture = speed.bars(speed.parts(values["parts_ms"]), unit="milliseconds, batch of 32", key="shares")
     show(picture, key="shares", label="Milliseconds of each part of a training step")
     origin(found)
 
 
 def workers(found: Measurement) -> None:
-    """Runs beside each other, and what a worker needs."""
+    """Show the time of parallel runs, and the memory of a worker."""
     values = found.values
-    st.markdown("#### Several runs at once")
+    st.markdown("#### Parallel runs")
     st.caption(f"Measured on {address.plain(found.machine)}.")
     show(
-        speed.bars(speed.side_by_side(values), unit="seconds until all are done", key="workers"),
+        speed.bars(speed.side_by_side(values), unit="seconds until all runs are finished", key="workers"),
         key="workers",
-        label="Seconds until all runs are done",
+        label="Seconds until all runs are finished",
     )
     st.caption(
-        f"{values['cores']} runs of {values['epochs']:g} epochs. Workers share the cores by the number of runs under "
-        f"way. A warm worker starts the next run {values['start_s']:.2f} s after it was asked for "
-        f"(slowest {values['slowest_start_s']:.2f} s) and needs {values['worker_memory_mb']:,} MB at most."
+        f"{values['cores']} runs of {values['epochs']:g} epochs. Workers divide the cores by the number of running "
+        f"runs. A warm worker starts a queued run after {values['start_s']:.2f} s (slowest "
+        f"{values['slowest_start_s']:.2f} s). Peak memory of a worker: {values['worker_memory_mb']:,} MB."
     )
     origin(found)
 
 
 def origin(found: Measurement) -> None:
-    """When, where and how it was measured."""
+    """Show the date, machine, engine and command of a measurement."""
     st.caption(
         address.plain(f"Measured {found.created[:10]} on {found.machine}, engine {found.engine_version}:")
         + f" `{found.command.replace('`', '')}`"
@@ -106,51 +106,51 @@ def origin(found: Measurement) -> None:
 
 
 def fedner_step(found: Measurement) -> None:
-    """A step of FedNER's tagger against Keras."""
+    """Show the time of one training step of FedNER's model, compared with Keras."""
     values = found.values
-    st.markdown("#### A step of FedNER's tagger")
+    st.markdown("#### Training step of FedNER's model")
     st.caption(
-        f"64 sentences of ADE, on {address.plain(found.machine)}: characters, convolution, an LSTM of 200 units a "
-        f"direction, a chain. A private step costs {values['ours_private_ms'] / values['ours_ordinary_ms']:.2f} of our "
-        f"ordinary one, and that {values['ours_ordinary_ms'] / values['keras_ms']:.2f} of Keras's. TensorFlow Privacy "
-        "needs more than 24 GB for it; Opacus has no chain."
+        f"64 sentences of ADE, on {address.plain(found.machine)}: characters, convolution, an LSTM with 200 units per "
+        f"direction, a CRF. A private step takes {values['ours_private_ms'] / values['ours_ordinary_ms']:.2f} times as "
+        f"long as our non-private one, which takes {values['ours_ordinary_ms'] / values['keras_ms']:.2f} times as long "
+        "as in Keras. TensorFlow Privacy needs more than 24 GB for it; Opacus has no CRF."
     )
-    picture = speed.bars(speed.step_bars(values), unit="milliseconds a step", key="fedner-step")
-    show(picture, key="fedner-step", label="A step of FedNER's tagger")
+    picture = speed.bars(speed.step_bars(values), unit="milliseconds per step", key="fedner-step")
+    show(picture, key="fedner-step", label="Milliseconds of a training step of FedNER's model")
     origin(found)
 
 
 def fedner_table(found: Measurement) -> None:
-    """How long a table of FedNER's takes, from nothing."""
+    """Show the time of replicating FedNER's Table 2 from the corpora alone."""
     values = found.values
     seeds = fedner_2020.SEEDS["table2"]
-    whole = values["wall_s"] / values["seeds"] * seeds
-    printed = fedner_2020.share_printed(values["run_s"]) * whole
+    total = values["wall_s"] / values["seeds"] * seeds
+    reported = fedner_2020.share_printed(values["run_s"]) * total
     st.markdown("#### FedNER's Table 2")
     st.caption(
-        f"On {address.plain(found.machine)}: all {values['runs']:,} runs of {values['seeds']} of the {seeds} seeds, "
-        f"side by side, from the corpora alone to the last score in {messages.duration(values['wall_s'])}. All "
-        f"seeds at this pace take {messages.duration(whole)}, of it {messages.duration(printed)} are for the rows that "
-        f"the paper prints. {values['equal']:,} of the runs are equal to the published ones to the last digit."
+        f"On {address.plain(found.machine)}: all {values['runs']:,} runs of {values['seeds']} of the {seeds} seeds, in "
+        f"parallel, from the corpora alone to the last score, take {messages.duration(values['wall_s'])}. All seeds "
+        f"at this pace take {messages.duration(total)}; {messages.duration(reported)} of this is for the rows in the "
+        f"paper. {values['equal']:,} of the runs are bit-identical to the published ones."
     )
-    each = [speed.Bar(method, took / values["seeds"]) for method, took in values["run_s"].items()]
-    picture = speed.bars(each, unit="seconds a seed", key="fedner-table")
-    show(picture, key="fedner-table", label="Seconds that the runs of each method take")
+    bars = [speed.Bar(method, seconds / values["seeds"]) for method, seconds in values["run_s"].items()]
+    picture = speed.bars(bars, unit="seconds per seed", key="fedner-table")
+    show(picture, key="fedner-table", label="Seconds per seed by method")
     origin(found)
 
 
 def secure_sum(found: Measurement) -> None:
-    """What a round of a secure sum costs."""
-    st.markdown("#### A secure sum")
+    """Show the cost of a secure aggregation round."""
+    st.markdown("#### Secure aggregation")
     st.caption(
-        f"One round, on one thread of {address.plain(found.machine)}: what a platform sends and gets, and how long it "
-        "and the server work on it, training apart."
+        f"One round, on one thread of {address.plain(found.machine)}: the data that a client sends and receives, and "
+        "the computing time of client and server without training."
     )
     number = tables.number
     columns = {
         "weights": number(format="localized"),
-        **{name: number(format="%.0f") for name in ("kB of upload", "kB more", "kB down")},
-        **{name: number(format="%.0f") for name in ("ms, platform", "ms, server", "ms, server, a third gone")},
+        **{name: number(format="%.0f") for name in ("update, kB", "protocol, kB", "download, kB")},
+        **{name: number(format="%.0f") for name in ("client, ms", "server, ms", "server, a third dropped out, ms")},
     }
     tables.show(speed.secure_rows(found.values), columns, key="secure-sum")
     origin(found)

@@ -1,1 +1,1 @@
-"""Tuning: what a search found and cost."""
+"""Page Hyperparameter search: results and privacy cost of a search."""

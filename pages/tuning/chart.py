@@ -1,4 +1,4 @@
-"""A search for a recipe → rows, sentences and pictures: no streamlit."""
+"""Table rows, sentences and charts of a hyperparameter search. Without Streamlit."""
 
 from typing import Any
 
@@ -9,23 +9,28 @@ from engine.records import Study, Trial
 from pages.shared import charts, palette, titles
 
 FIELDS = ("learning_rate", "clip_norm", "batch_size", "epochs", "window", "averaging", "tagger")
-"""What a search varies."""
+"""Configuration fields that a search varies."""
 _LOGARITHMIC = ("learning_rate", "clip_norm")
 
 
 def answer(study: Study, tested: OverSeeds | None) -> str:
-    """The search in a sentence."""
+    """Return the result of the search in a sentence.
+
+    Args:
+        study: The search.
+        tested: Runs of the best trial's configuration on the target corpus; None if there are none.
+    """
     winner = study.winner
     if winner is None:
-        return "Nothing has been tried yet."
-    text = f"Of {len(study.trials):,} recipes for ε = {study.epsilon:g}, the best finds F1 {winner.f1:.2f}"
+        return "No trial is finished yet."
+    text = f"Of {len(study.trials):,} trials at ε = {study.epsilon:g}, the best reaches F1 {winner.f1:.2f}"
     if tested and tested.entity:
-        return f"{text} where it was tried, and {tested.entity.f1.text} on the corpus it is for."
-    return f"{text} where it was tried; on the corpus it is for it has not been run."
+        return f"{text} on the public corpus and {tested.entity.f1.text} on the target corpus."
+    return f"{text} on the public corpus. It has not been run on the target corpus yet."
 
 
 def rows(study: Study) -> list[dict[str, Any]]:
-    """The trials, the best first."""
+    """Return the trials as table rows, best first."""
     ordered = sorted(study.trials, key=lambda trial: (-trial.f1, trial.number))
     return [
         {
@@ -40,8 +45,8 @@ def rows(study: Study) -> list[dict[str, Any]]:
 
 
 def history(study: Study, *, key: str) -> go.Figure:
-    """F1 of each trial in order, and the best so far."""
-    best = [max(trial.f1 for trial in study.trials[: place + 1]) for place in range(len(study.trials))]
+    """Draw the F1 of each trial in order, and the best so far."""
+    best = [max(trial.f1 for trial in study.trials[: number + 1]) for number in range(len(study.trials))]
     numbers = [trial.number for trial in study.trials]
     figure = go.Figure()
     figure.add_trace(
@@ -49,7 +54,7 @@ def history(study: Study, *, key: str) -> go.Figure:
             x=numbers,
             y=[trial.f1 for trial in study.trials],
             mode="markers",
-            name="a recipe",
+            name="trial",
             marker={"symbol": "circle-open", "size": 9, "color": palette.QUIET, "line": {"width": 2}},
             text=[_told(trial) for trial in study.trials],
             hovertemplate="%{text}<extra></extra>",
@@ -79,7 +84,7 @@ def history(study: Study, *, key: str) -> go.Figure:
 
 
 def by_field(study: Study, name: str, *, key: str) -> go.Figure:
-    """F1 of each trial against one thing that was varied; the winner is filled."""
+    """Draw the F1 of each trial over one varied field; the best trial has a filled marker."""
     winner = study.winner
     figure = go.Figure(
         go.Scatter(
@@ -98,7 +103,7 @@ def by_field(study: Study, name: str, *, key: str) -> go.Figure:
     )
     kind = "log" if name in _LOGARITHMIC else "category"
     order = sorted({trial.chosen[name] for trial in study.trials if name in trial.chosen})
-    labels = [titles.value(name, found) for found in order]
+    labels = [titles.value(name, value) for value in order]
     x: dict[str, Any] = {
         "title": {"text": titles.heading(name) + (" (log axis)" if kind == "log" else "")},
         "type": kind,
@@ -137,13 +142,13 @@ def _chosen(trial: Trial, name: str) -> str:
 
 
 def _place(trial: Trial, name: str) -> float | str | None:
-    """Where a trial stands on a logarithmic axis, or among values that are named."""
+    """Return the position of a trial on the axis of a field: a number on a log axis, otherwise a label."""
     if name in _LOGARITHMIC:
         return trial.chosen.get(name)
     return _chosen(trial, name) or None
 
 
 def label(study: Study) -> str:
-    """A study in words."""
+    """Return a title of a search."""
     corpus, development = titles.corpus(study.corpus), titles.corpus(study.development)
-    return f"{corpus} at ε = {study.epsilon:g}, tried on {development}"
+    return f"{corpus} at ε = {study.epsilon:g}, searched on {development}"

@@ -55,7 +55,7 @@ def test_the_first_link_to_a_page_opens_it_with_the_navigation(page, own_dashboa
     """Before anything else was opened on this server, whose pages Streamlit would then take for an older kind."""
     page.goto(own_dashboard + "paper")
     page.wait_for_selector("h3")
-    assert "What was printed" in answer(page)
+    assert "Reported results" in answer(page)
     page.get_by_role("link", name="Explore").first.click()  # the navigation's; another is in a sentence
     wait_for(lambda: answer(page).startswith("At ε = 1.51"))
 
@@ -74,7 +74,7 @@ def test_every_page_can_be_reached_from_the_navigation(page, dashboard, width):
     page.set_viewport_size({"width": width, "height": 844})
     page.goto(dashboard + "speed")
     page.wait_for_selector("h3")
-    assert page.title() == "Speed · Epsilon Explorer"
+    assert page.title() == "Performance · Epsilon Explorer"
     if width == 390:
         page.get_by_test_id("stExpandSidebarButton").click()
     else:
@@ -87,11 +87,19 @@ def test_every_page_can_be_reached_from_the_navigation(page, dashboard, width):
 
         wait_for(marked)
         bar.get_by_text("Results").click()
-    for name in ("Explore", "Runs", "Compare", "Frontier", "Planner", "Good practice", "Diagnose"):
+    for name in (
+        "Explore",
+        "Runs",
+        "Compare",
+        "Pareto frontier",
+        "Planner",
+        "Recommended settings",
+        "Training diagnostics",
+    ):
         assert page.get_by_role("link", name=name).is_visible(), name
     page.get_by_role("link", name="Frontier").click()
     wait_for(lambda: address(page) == dashboard + "frontier")
-    wait_for(lambda: "The most that is known" in answer(page))
+    wait_for(lambda: "Highest measured F1" in answer(page))
 
 
 def test_marks_on_the_parallel_axes_choose_the_rows_of_the_table(page, dashboard):

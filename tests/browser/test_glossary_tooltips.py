@@ -16,7 +16,7 @@ MOST_SHIFT = 0.1
 """Cumulative layout shift above which a page is not good (Core Web Vitals, web.dev/articles/cls)."""
 SECONDS = 400_000
 """In which a page is computed: *Try* and lesson 6 load taggers, beside whatever else the machine does; in ms."""
-EPSILON = "How much one record may change what comes out."
+EPSILON = "a bound on how much one record can change the result."
 PLACE = """([form, within]) => {
   for (const range of CSS.highlights.get("terms") ?? []) {
     const box = range.getBoundingClientRect();
@@ -164,4 +164,4 @@ def test_the_glossary_is_searched_and_a_link_restores_the_search(page, dashboard
     wait_for(lambda: re.search("word=Balle", page.evaluate("() => location.href")))
     page.reload()
     expect(headings).to_have_count(3)
-    expect(headings.first).to_contain_text("amplification by sampling")
+    expect(headings.first).to_contain_text("amplification by subsampling")

@@ -1,4 +1,4 @@
-"""The Diagnose page: what it says follows from the runs, and it can be opened for any of them."""
+"""Page Training diagnostics: its text follows from the runs, and a link opens any run."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ def said(elements) -> str:
 
 
 def tried(correct: dict[tuple[str, str], int], variants: list[diagnosis.Variant]) -> list[Tried]:
-    """Variants whose runs found so many names right, a run more or less by its seed."""
+    """Return variants whose runs have so many correct entities, one more with an odd seed."""
     made = []
     for each in variants:
         right = correct.get((each.group, each.name))
@@ -40,37 +40,37 @@ def noisy(run: Run) -> Run:
     return replace(run, records=changed)
 
 
-def test_the_crf_question_is_answered_by_the_numbers():
+def test_the_crf_answer_follows_from_f1():
     found = {("CRF", "not private"): 8, ("CRF", "σ = 1"): 6, ("TDDL", "not private"): 8, ("TDDL", "σ = 1"): 4}
     text = "\n".join(diagnose.about_crf(tried(found, diagnosis.crf())))
-    assert "It suffers, and less than the dense layer does." in text
+    assert "The CRF loses F1, and less than the dense layer does." in text
     found["TDDL", "σ = 1"] = 7
-    mends = {("CRF", "loss summed over tokens"): 9, ("CRF", "3 epochs"): 6, ("CRF", "batch 512"): 2,
+    fixes = {("CRF", "loss summed over tokens"): 9, ("CRF", "3 epochs"): 6, ("CRF", "batch 512"): 2,
              ("CRF", "noise not applied"): 8}  # fmt: skip
-    text = "\n".join(diagnose.about_crf(tried(found | mends, diagnosis.crf())))
-    assert "It suffers, and more than the dense layer does." in text
-    assert "helps: loss summed over tokens" in text
-    assert "makes no clear difference: 3 epochs (+0.000)" in text
-    assert "hurts: batch 512" in text
-    assert "100 times as long" in text
+    text = "\n".join(diagnose.about_crf(tried(found | fixes, diagnosis.crf())))
+    assert "The CRF loses F1, and more than the dense layer does." in text
+    assert "improves F1: loss summed over tokens" in text
+    assert "not significant: 3 epochs (+0.000)" in text
+    assert "lowers F1: batch 512" in text
+    assert "100 times the L2 norm" in text
 
 
-def test_without_runs_it_says_that_they_are_missing():
+def test_without_runs_the_answer_names_missing_runs():
     assert diagnose.about_crf(tried({}, diagnosis.crf())) == [
-        "Runs that answer this are still missing: start them below."
+        "The runs that answer this question are still missing. Start them below."
     ]
     assert "still missing" in diagnose.about_phases(tried({}, diagnosis.phases()), {})[0]
 
 
 @pytest.mark.parametrize(("ends", "answer"), [((2, 5, 8), "does not collapse"), ((2, 8, 3), "falls after 67 % of")])
-def test_the_question_of_phases_is_answered_by_the_numbers(ends, answer):
+def test_the_phases_answer_follows_from_f1(ends, answer):
     variant = next(each for each in diagnosis.phases() if each.name == "σ = 1")
     by_phase = {"σ = 1": [diagnosis.measure(variant, lambda config, n=n: run_of(config, n)) for n in ends]}
     text = "\n".join(diagnose.about_phases(tried({("phases", "σ = 1"): ends[-1]}, diagnosis.phases()), by_phase))
     assert answer in text
 
 
-def test_a_what_if_run_is_never_called_private():
+def test_counterfactual_runs_have_no_epsilon():
     rows = diagnose.rows(tried({("CRF", "noise not applied"): 5, ("CRF", "σ = 1"): 5}, diagnosis.crf()))
     by_kind = {(row["model"], row["setting"]): row for row in rows}
     assert by_kind["CRF", "noise not applied"]["ε"] == "none"
@@ -79,7 +79,7 @@ def test_a_what_if_run_is_never_called_private():
     assert by_kind["CRF", "loss summed over tokens"]["F1"] is None
 
 
-def test_a_verdict_names_the_fall():
+def test_verdict_names_a_fall_of_f1_and_the_clipped_share():
     run = noisy(run_of(SimulationConfig(), 5))
     fallen = replace(
         run,
@@ -87,14 +87,19 @@ def test_a_verdict_names_the_fall():
     )
     assert "has fallen by" in diagnose.verdict(fallen)
     assert "has fallen by" not in diagnose.verdict(run)
-    assert "25\u00a0% of the gradients are clipped to 1.5: most are shorter" in diagnose.verdict(run)
+    assert "25\u00a0% of the gradients are clipped to 1.5. Most are shorter" in diagnose.verdict(run)
 
 
-def test_pictures_show_what_there_is():
+def test_charts_exist_only_for_recorded_values():
     alone = noisy(run_of(SimulationConfig(), 5))
     shown = diagnose_charts.pictures(alone, key="k")
-    assert list(shown) == ["Gradients clipped", "Noise beside the signal", "Gradients by layer", "F1 by entity type"]
-    layers = shown["Gradients by layer"]
+    assert list(shown) == [
+        "Clipped gradients",
+        "Noise-to-signal ratio",
+        "Gradient norm by layer",
+        "F1 by entity type",
+    ]
+    layers = shown["Gradient norm by layer"]
     assert [trace.name for trace in layers.data] == ["whole", "LSTM", "CRF", "clip norm 1.5"]
     assert layers.data[-1].mode == "lines"
     assert list(layers.data[0].y) == [0.5] * 3
@@ -105,10 +110,10 @@ def test_pictures_show_what_there_is():
     drift = diagnose_charts.pictures(several, key="k")["Drift between clients"]
     assert [trace.y[0] for trace in drift.data] == [3.0, 1.5]
     open_run = run_of(SimulationConfig.from_flat({"noise_multiplier": 0.0}), 5)
-    assert list(diagnose_charts.pictures(open_run, key="k")) == ["Gradients by layer", "F1 by entity type"]
+    assert list(diagnose_charts.pictures(open_run, key="k")) == ["Gradient norm by layer", "F1 by entity type"]
 
 
-def test_variants_are_drawn_with_their_spread_and_what_ifs_hollow():
+def test_variants_have_error_bars_and_counterfactuals_hollow_markers():
     found = {("CRF", "noise not applied"): 5, ("CRF", "σ = 1"): 5, ("TDDL", "σ = 1"): 3}
     figure = diagnose_charts.variants(tried(found, diagnosis.crf()), key="k")
     crf, dense = figure.data
@@ -119,19 +124,19 @@ def test_variants_are_drawn_with_their_spread_and_what_ifs_hollow():
     assert len(figure.layout.shapes) == 2
 
 
-def test_the_page_opens_without_any_run_and_offers_to_run(open_page):
+def test_the_page_without_runs_offers_to_start_them(open_page):
     test = open_page("diagnose")
-    assert "Runs that answer this are still missing" in said(test.markdown)
+    assert "The runs that answer this question are still missing" in said(test.markdown)
     labels = [button.label for button in test.button]
-    assert "Run what is missing of this question (90 runs)" in labels
-    assert "No run is done yet" in said(test.caption)
+    assert any("90" in label for label in labels)
+    assert "No run is finished yet" in said(test.caption)
 
 
 def test_published_runs_answer_both_questions(open_page, with_published):
     test = open_page("diagnose", with_published)
     text = said(test.markdown)
-    assert "It suffers, and less than the dense layer does." in text
-    assert "It does not collapse here." in text
+    assert "The CRF loses F1, and less than the dense layer does." in text
+    assert "F1 does not collapse here." in text
     assert len(test.dataframe) == 2
     assert test.dataframe[0].value["F1"].notna().sum() >= 6
 
@@ -149,5 +154,5 @@ def test_a_link_opens_its_run(open_page, with_published):
     assert seed == 3
 
 
-def test_a_link_to_no_run_is_said(open_page):
+def test_a_link_to_a_missing_run_shows_an_error(open_page):
     assert "feedfeedfeedfeed" in said(open_page("diagnose", run="feedfeedfeedfeed").error)

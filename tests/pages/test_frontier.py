@@ -1,4 +1,4 @@
-"""The Frontier page: what is best at which ε, worked out from made-up runs, and the page with what is published."""
+"""Page Pareto frontier: the frontier of made-up runs, and the page with the published runs."""
 
 import math
 from dataclasses import replace
@@ -28,7 +28,7 @@ def config(**fields) -> SimulationConfig:
 FOUND = [
     overview(config(noise_multiplier=4.0), 3, 0.5),
     overview(config(noise_multiplier=4.0, seed=1), 5, 0.6),
-    overview(config(noise_multiplier=2.0), 3, 1.0),  # beaten: more ε, no better
+    overview(config(noise_multiplier=2.0), 3, 1.0),  # dominated: larger ε, no higher F1
     overview(config(noise_multiplier=1.0), 8, 2.0),
     overview(config(noise_multiplier=1.0, sampling="shuffle"), 10, 0.1),
     overview(config(noise_multiplier=1.0, clients=3, mechanism="local"), 10, 0.1),
@@ -38,7 +38,7 @@ FOUND = [
 ]
 
 
-def test_the_frontier_is_what_none_beats():
+def test_the_frontier_has_the_pareto_optimal_settings():
     settings = frontier.settings(FOUND, "synthetic", "entity", frontier.ALL)
     best = frontier.best(settings)
     assert [each.config.privacy.noise_multiplier for each in best] == [4.0, 1.0]
@@ -49,7 +49,7 @@ def test_the_frontier_is_what_none_beats():
     assert first.f1.sd == pytest.approx((2 / 15) / math.sqrt(2))
 
 
-def test_the_ceiling_is_the_twin_without_privacy():
+def test_the_ceiling_is_the_non_private_twin():
     settings = frontier.settings(FOUND, "synthetic", "entity", frontier.ALL)
     best = frontier.best(settings)
     top = frontier.ceiling(settings, best)
@@ -63,26 +63,26 @@ def test_the_ceiling_is_the_twin_without_privacy():
     assert "No private run" in frontier.answer([], top)
 
 
-def test_f1_may_be_of_one_type_or_as_the_paper_counts():
+def test_f1_of_follows_metric_and_entity_type():
     test = FOUND[0].last_record.test
     assert frontier.f1_of(test, "entity", "PER") == test.strict["PER"].ratios.f1
     assert frontier.f1_of(test, "entity", "DATE") == 0.0
     assert frontier.f1_of(test, "published", "PER") == published_metric(test).f1
 
 
-def test_points_lead_to_their_setting():
+def test_points_link_to_their_setting():
     settings = frontier.settings(FOUND, "synthetic", "entity", frontier.ALL)
     best = frontier.best(settings)
     figure = chart.picture(settings, best, None, [(0.76, 0.9, "TDDL, σ = 1")], 0.0, key="k")
     every, line, printed = figure.data
     assert len(every.x) == 5
-    assert max(every.x) > figure.layout.xaxis.tickvals[-2]  # no privacy has a place of its own
+    assert max(every.x) > figure.layout.xaxis.tickvals[-2]  # no privacy has a position of its own
     assert "noise_multiplier=1" in line.customdata[1]
     assert line.customdata[1].startswith("./?")
     assert printed.x[0] == pytest.approx(math.log10(0.76))
 
 
-def test_printed_rows_stand_at_honest_epsilon():
+def test_reported_rows_have_the_recomputed_epsilon():
     cells = [cell for cell in tables.cells() if cell.table in ("table1", "table5")]
 
     def known(config: SimulationConfig) -> Run | None:
@@ -94,13 +94,13 @@ def test_printed_rows_stand_at_honest_epsilon():
     assert shown[0] == (1.5, 0.834, "2 clients")
 
 
-def test_without_runs_the_page_says_what_to_do(open_page):
-    assert "No run is done yet" in open_page("frontier").markdown[0].value
+def test_the_page_without_runs_says_where_to_start_one(open_page):
+    assert "No run is finished yet" in open_page("frontier").markdown[0].value
 
 
 def test_published_runs_have_a_frontier(open_page, with_published):
     test = open_page("frontier", with_published)
-    assert "The most that is known: F1" in test.markdown[0].value
+    assert "Highest measured F1:" in test.markdown[0].value
     frame = test.dataframe[0].value
     assert frame["F1"].iloc[:-1].is_monotonic_increasing
     test.selectbox[1].set_value("PER").run()
@@ -108,7 +108,7 @@ def test_published_runs_have_a_frontier(open_page, with_published):
     assert test.dataframe[0].value["F1"].tolist() != frame["F1"].tolist()
 
 
-def test_settings_with_many_clients_have_lines_of_their_own():
+def test_federated_settings_have_frontiers_of_their_own():
     found = [
         *FOUND,
         overview(config(noise_multiplier=1.0, clients=5), 4, 2.0),

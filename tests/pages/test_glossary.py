@@ -1,4 +1,4 @@
-"""The glossary: short, with sources, in order; and each Greek letter that a page may show stands in it."""
+"""The glossary: short entries with sources in alphabetical order, one for each Greek letter that a page may show."""
 
 import ast
 import re
@@ -12,28 +12,29 @@ ENTRIES = glossary.entries()
 ASKED_FOR = """
     ε, δ, σ, accountant, alpha, amplification, batch, BiLSTM, BIO2, BIOES, canary, client, composition, CRF, DP-FedAvg,
     DP-SGD, entity, epoch, F1, FedSGD, MiniLM, PLD, RDP, TDDL, participant, post-processing, precision, recall, relaxed,
-    round, seed, sensitivity, strict, token, clip norm, Poisson sampling, neighbours, add or remove one,
-    unit of privacy, federated averaging, secure aggregation, secure sum, local DP, global DP, noise multiplier,
-    signal-to-noise, noise check, macro F1, micro F1, language model, word vectors, good practice, standard deviation,
-    interval, membership inference, group privacy, Laplace mechanism, Gaussian mechanism, randomised response,
-    linkage attack, gradient inversion, sentence level, person level, client level, federated learning
+    round, seed, sensitivity, strict, token, clip norm, Poisson sampling, neighbours, add or remove one, adjacency,
+    unit of privacy, federated averaging, secure aggregation, local DP, global DP, noise multiplier, entity-level F1,
+    signal-to-noise, noise check, macro F1, micro F1, language model, word vectors, recommended settings, silo,
+    standard deviation, interval, membership inference, group privacy, Laplace mechanism, Gaussian mechanism,
+    randomised response, linkage attack, gradient inversion, sentence level, person level, client level,
+    federated learning, honest-but-curious server, shadow model, TPR, FPR, test set, validation set, Pareto frontier
 """
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.anchor)
-def test_an_entry_is_short_and_says_its_source(entry):
+def test_entries_are_short_and_have_a_source(entry):
     assert 5 <= len(entry.text.split()) <= glossary.MOST_WORDS
     assert re.search(r"\b(19|20)\d\d\b|docs/|GDPR|ISO", entry.source)
     assert entry.text[-1] in ".:"
 
 
-def test_sources_in_this_repository_are_there():
+def test_sources_in_this_repository_exist():
     for entry in ENTRIES:
         for file, heading in re.findall(r"(docs/\w+\.md), ([^;]+)", entry.source):
             assert re.search(rf"(?m)^#+ {re.escape(heading)}", (REPOSITORY / file).read_text()), entry.term
 
 
-def test_entries_stand_in_the_order_of_the_alphabet_and_no_form_leads_to_two():
+def test_entries_are_in_alphabetical_order_and_forms_are_unique():
     order = [entry.term.casefold() for entry in ENTRIES]
     assert order == sorted(order)
     forms = [form for entry in ENTRIES for form in entry.forms]
@@ -42,21 +43,19 @@ def test_entries_stand_in_the_order_of_the_alphabet_and_no_form_leads_to_two():
 
 
 @pytest.mark.parametrize("term", " ".join(ASKED_FOR.split()).split(", "))
-def test_what_somebody_may_ask_for_is_there(term):
+def test_expected_terms_have_an_entry(term):
     assert glossary.of(term)
 
 
-def test_every_greek_letter_of_the_dashboard_leads_somewhere():
-    """In all that pages, or the parts of the engine that speak to people, may say."""
+def test_every_greek_letter_has_an_entry():
+    """Every Greek letter in a string of the pages or of the engine."""
     files = [REPOSITORY / "app.py", *(REPOSITORY / "pages").rglob("*.py"), *(REPOSITORY / "engine").rglob("*.py")]
     letters = set()
     for file in files:
         tree = ast.parse(file.read_text())
-        said = {
-            id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
-        }  # docstrings say it to us alone
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # users do not see them
         for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
                 letters |= set(re.findall("[α-ωΑ-Ω]", node.value))
     assert {"ε", "δ", "σ", "α"} <= letters
     assert not {letter for letter in letters if not glossary.of(letter)}
@@ -65,12 +64,12 @@ def test_every_greek_letter_of_the_dashboard_leads_somewhere():
 @pytest.mark.parametrize(
     "text", ["## word\nSaid.\n\n## other\nSaid.\n\nSource: A 2020\n", "## word\n\nSource: A 2020\n"]
 )
-def test_an_entry_that_lacks_a_part_is_refused(text):
+def test_parse_refuses_an_entry_that_lacks_a_part(text):
     with pytest.raises(ValueError, match="word"):
         glossary.parse(text)
 
 
-def test_an_entry_is_read_whole():
+def test_parse_reads_all_parts_of_an_entry():
     (entry,) = glossary.parse("## noise (σ)\nSome\n*words*.\n\nAlso: σ, din\nSource: A 2020\n")
     assert (entry.term, entry.text, entry.forms, entry.source) == (
         "noise (σ)",
@@ -83,7 +82,7 @@ def test_an_entry_is_read_whole():
     assert not entry.holds("some silence")
 
 
-def test_headings_of_tables_are_explained_unless_they_say_something_else():
+def test_table_headings_have_help_from_the_glossary_unless_set():
     columns = tables.explained(["ε", "F1", "clients", "run", "own"], {"F1": tables.number(format="%.3f"), "own": "σ"})
     assert columns["ε"]["help"] == glossary.of("ε").text
     assert columns["F1"]["help"] == glossary.of("F1").text
@@ -94,7 +93,7 @@ def test_headings_of_tables_are_explained_unless_they_say_something_else():
     assert tables.explained(["± sd"], {"± sd": tables.number(help="mine")})["± sd"]["help"] == "mine"
 
 
-def test_the_page_shows_all_words_and_finds_those_that_are_wanted(open_page):
+def test_the_page_shows_all_entries_and_filters_them(open_page):
     test = open_page("glossary")
     said = [each.value for each in test.markdown]
     assert len([text for text in said if text.startswith("##### ")]) == len(ENTRIES)

@@ -1,4 +1,4 @@
-"""The Paper page, run without a browser."""
+"""Page Replication of Jana & Biemann 2021, without a browser."""
 
 from dataclasses import replace
 
@@ -20,19 +20,19 @@ from tests.engine.factories import provenance, record
 from tests.pages.reading import figures
 
 
-def test_what_was_printed_is_shown_before_anything_was_run(open_page):
+def test_reported_scores_are_shown_before_any_run(open_page):
     empty = open_page("paper")
-    assert len(empty.dataframe) == 6 + 2  # and what-if runs beside tables 2 and 6
-    assert empty.dataframe[0].value["printed F1"].tolist() == [0.916, 0.864]
+    assert len(empty.dataframe) == 6 + 2  # and counterfactual runs of tables 2 and 6
+    assert empty.dataframe[0].value["reported F1"].tolist() == [0.916, 0.864]
     said = "\n".join(element.value for element in empty.markdown)
-    assert said.count("What the paper concluded") == 6
-    assert "Nothing of this table has been run here yet" in said
+    assert said.count("The paper's conclusion") == 6
+    assert "No run of this table is finished yet" in said
     labels = [button.label for button in empty.button]
     assert "Run what is missing of this table (10 runs)" in labels
     assert "Run what is missing of this table (5 runs)" in labels  # the five rows of table 4 are one run
 
 
-def test_what_is_done_can_be_run_again_and_what_came_of_it_is_said(open_page, settings, monkeypatch):
+def test_finished_runs_can_be_rerun_and_the_result_is_shown(open_page, settings, monkeypatch):
     (cell,) = (c for c in tables.cells(corpus="synthetic") if c.table == "table3" and c.config.federation.clients == 2)
     app = Application(settings)
     checksum = corpus.resolve("synthetic", settings).checksum
@@ -47,7 +47,7 @@ def test_what_is_done_can_be_run_again_and_what_came_of_it_is_said(open_page, se
     page = open_page("paper")
     page.selectbox[0].set_value("synthetic").run()
     assert any(figures(caption.value) == ["1", "1", "1"] for caption in page.caption if "again" in caption.value)
-    assert page.dataframe[3].value["again"].tolist()[0] == "1 of 1 equal"
+    assert page.dataframe[3].value["reruns"].tolist()[0] == "1 of 1 identical"
     asked = []
     monkeypatch.setattr(
         RunService, "submit_all", lambda self, configs, again, owner_pid: asked.append((configs, again))
@@ -58,15 +58,15 @@ def test_what_is_done_can_be_run_again_and_what_came_of_it_is_said(open_page, se
     app.close()
 
 
-def test_a_row_holds_printed_measured_and_difference():
+def test_rows_have_reported_and_measured_f1_and_their_difference():
     (cell,) = (cell for cell in tables.cells() if cell.table == "table2" and cell.config.privacy.noise_multiplier == 5
                and cell.config.tagger.name == "bilstm-crf")  # fmt: skip
     found = tables.measure(cell, lambda config: run_of(config, 5 + config.seed), 3)
     (row,) = paper.rows([found], "entity", {})
     assert row["setting"] == "CRF, σ = 5"
-    assert row["printed F1"] == 0.802
+    assert row["reported F1"] == 0.802
     assert row["seeds"] == "3"
-    assert row["difference"] is None  # another metric than the printed one
+    assert row["difference"] is None  # another metric than the paper's
     assert row["± sd"] > 0
     assert "tagger=bilstm-crf" in row["run"]
     (row,) = paper.rows([found], "published", {})
@@ -77,7 +77,7 @@ def test_a_row_holds_printed_measured_and_difference():
     assert list(figure.data[1].y) == [found.found.token.f1.mean]
 
 
-def test_runs_of_an_older_engine_are_counted_beside_the_seeds():
+def test_seeds_text_counts_outdated_runs():
     (cell,) = (c for c in tables.cells() if c.table == "table5" and c.config.federation.clients == 2)
 
     def find(config, old=3):
@@ -99,14 +99,14 @@ def test_runs_of_an_older_engine_are_counted_beside_the_seeds():
     assert "engine" not in reports.paper_text([none])
 
 
-def test_without_noise_the_engine_did_not_change():
+def test_non_private_runs_of_engine_5_are_not_outdated():
     (cell,) = (c for c in tables.cells() if c.table == "table3" and c.config.federation.clients == 2)
     run = replace(run_of(cell.config, 5), provenance=provenance(engine_version="5"))
     assert engine_of(run) == ""
 
 
 @pytest.mark.parametrize("name", ["paper", "frontier", "compare", "diagnose"])
-def test_every_page_says_which_engine_its_runs_are_of(open_page, older, name):
+def test_pages_name_the_engine_of_outdated_runs(open_page, older, name):
     test = open_page(name, older)
     for box in [box for box in test.selectbox if box.label == "Corpus"]:
         box.set_value("synthetic").run()
@@ -116,26 +116,26 @@ def test_every_page_says_which_engine_its_runs_are_of(open_page, older, name):
     assert any("1 of engine 5" in frame.value["seeds"].tolist() for frame in test.dataframe if "seeds" in frame.value)
 
 
-def test_each_table_has_its_story():
+def test_each_table_has_a_discussion():
     for table in tables.TABLES:
         found = [tables.measure(c, lambda config: run_of(config, 5), 1) for c in tables.cells() if c.table == table]
         story = discussion.story(table, [each for each in found if each.found.runs])
         assert story.concluded
         assert story.why
-        assert table in ("table4", "table6") or "F1 of whole names" in story.seen
+        assert table in ("table4", "table6") or "Entity-level F1" in story.seen
 
 
-def test_what_if_runs_stand_beside_the_table_they_explain():
+def test_counterfactual_rows_belong_to_table_2_or_6():
     found = [
         (name, over_seeds(config, lambda config: run_of(config, 5), seeds=2))
         for name, config in tables.counterfactuals("synthetic").items()
     ]
     assert paper.what_ifs("table1", found) == []
-    assert [row["what if"] for row in paper.what_ifs("table2", found)] == [
+    assert [row["counterfactual"] for row in paper.what_ifs("table2", found)] == [
         "TDDL, clipped, noise not applied",
         "CRF, clipped, noise not applied",
     ]
     phases = paper.what_ifs("table6", found)
     assert len(phases) == 2
-    assert phases[0]["F1, whole names"] == pytest.approx(1 / 3)
+    assert phases[0]["F1, entity-level"] == pytest.approx(1 / 3)
     assert "noise_multiplier=32" in phases[1]["run"]

@@ -1,4 +1,4 @@
-"""The Planner page: its tables and names with made-up runs, and the page with what is published and with nothing."""
+"""Page Planner: tables and names from made-up runs, and the page with and without published runs."""
 
 import pytest
 
@@ -27,7 +27,7 @@ FOUND = [
 F1 = (Threshold(Measure(), 0.6),)
 
 
-def test_a_row_tells_score_price_and_where_it_leads():
+def test_rows_have_score_epsilon_and_link():
     (row,) = rows.settings(plan(FOUND, thresholds=F1).answer.best)
     assert row["ε"] == "4"
     assert row["reached"] == "significant, 2 of 2"
@@ -36,14 +36,14 @@ def test_a_row_tells_score_price_and_where_it_leads():
     assert "reached" not in rows.settings(plan(FOUND, epsilon=9.0).answer.best)[0]
 
 
-def test_the_csv_has_every_setting_that_was_compared():
+def test_csv_has_every_compared_setting():
     lines = rows.csv(plan(FOUND, thresholds=F1)).splitlines()
     assert len(lines) == 3
     assert lines[0].startswith("epsilon,reached,runs_that_reach_it,seeds,seconds,f1,f1_sd,f1_low,f1_high,runs,command")
     assert lines[1].startswith("4.0,surely,2,2,")
 
 
-def test_recipes_are_called_by_what_tells_them_apart():
+def test_names_have_the_fields_that_differ():
     def config(**fields) -> SimulationConfig:
         return SimulationConfig.from_flat(fields)
 
@@ -58,7 +58,7 @@ def test_recipes_are_called_by_what_tells_them_apart():
     assert alike == ["BiLSTM-TDDL · learning rate 0.15", "BiLSTM-TDDL · learning rate 0.5", "BiLSTM-CRF"]
 
 
-def test_the_picture_has_settings_fit_band_and_what_is_asked_for():
+def test_the_chart_has_settings_fit_band_and_target():
     found = plan(FOUND, thresholds=F1, epsilon=3.0)
     drawn = curve.highest(found.lines, chart.MOST)
     figure = chart.picture(found, drawn, key="k")
@@ -72,11 +72,11 @@ def test_the_picture_has_settings_fit_band_and_what_is_asked_for():
     assert (low.line.shape, high.line.shape) == ("hv", "vh")
 
 
-def test_without_runs_the_page_says_what_to_do(open_page):
-    assert "Nothing can be planned yet" in open_page("planner").markdown[0].value
+def test_the_page_without_runs_says_where_to_start_one(open_page):
+    assert "No run is finished yet" in open_page("planner").markdown[0].value
 
 
-def test_published_runs_are_planned_with(open_page, with_published):
+def test_the_page_plans_with_published_runs(open_page, with_published):
     page = open_page("planner", with_published)
     assert figures(page.markdown[0].value)[:2] == ["0.8", "1"]
     assert "significant" in page.markdown[0].value
@@ -96,7 +96,7 @@ def test_published_runs_are_planned_with(open_page, with_published):
     assert figures(page.markdown[0].value)[:2] == ["1", "0.838"]
 
 
-def test_a_link_restores_what_is_needed(open_page, with_published):
+def test_a_link_restores_the_requirements(open_page, with_published):
     fields = {"types": "PER", "recall-PER": "0.9", "epsilon": "2", "f1": "0.5", "held": "5 clients"}
     page = open_page("planner", with_published, **fields)
     assert "recall of PER ≥ 0.9 at ε ≤ 2" in page.markdown[0].value

@@ -1,4 +1,4 @@
-"""The ladder: what it says follows from the runs."""
+"""Page Recommended settings: its text follows from the runs."""
 
 from dataclasses import replace
 
@@ -24,35 +24,35 @@ def steps(first: int, last: int) -> list[ablation.Step]:
     return made
 
 
-def test_the_lesson_is_in_the_first_sentence():
+def test_answer_compares_the_first_and_the_last_step():
     said = ablation.answer(steps(2, 8))
     assert figures(said)[:3] == ["1", "0.17", "0.57"]
-    assert said.index("paper's setting") < said.index("0.17") < said.index("good practice") < said.index("0.57")
+    assert said.index("paper's settings") < said.index("0.17") < said.index("recommended") < said.index("0.57")
     nothing = [
         replace(step, measured={e: replace(m, entity=None) for e, m in step.measured.items()}) for step in steps(2, 8)
     ]
-    assert "has not been run here yet" in ablation.answer(nothing)
+    assert "No run of it is finished yet" in ablation.answer(nothing)
 
 
-def test_rows_have_gains_over_the_rung_below():
+def test_rows_have_the_gain_over_the_step_before():
     rows = ablation.rows(steps(2, 8), 1.0)
-    assert [row["choice"] for row in rows] == [rung.name for rung in recommended_settings.RUNGS]
+    assert [row["added setting"] for row in rows] == [rung.name for rung in recommended_settings.RUNGS]
     assert rows[0]["F1"] == pytest.approx(2.5 / 15)
     assert rows[0]["gain"] is None
     assert rows[1]["F1"] is None
-    assert rows[-1]["gain"] is None  # the one below is missing
+    assert rows[-1]["gain"] is None  # the step before has no runs
     assert rows[0]["σ"] == 0.89
     assert rows[0]["seeds"] == "2"
 
 
-def test_the_picture_has_a_line_for_each_epsilon():
+def test_the_chart_has_a_line_for_each_epsilon():
     figure = ablation.picture(steps(2, 8), key="k")
     assert [trace.name for trace in figure.data] == ["ε = 1", "ε = 3", "ε = 8"]
     assert list(figure.data[0].x) == [recommended_settings.RUNGS[0].name, recommended_settings.RUNGS[-1].name]
 
 
-def test_the_page_offers_what_is_missing(open_page, with_published):
+def test_the_page_offers_missing_runs(open_page, with_published):
     test = open_page("practice")
-    assert any(button.label.startswith("Run what is missing of this ladder") for button in test.button)
+    assert any(button.key == "run-ladder" for button in test.button)
     test = open_page("practice", with_published)
     assert len(test.dataframe[0].value) == len(recommended_settings.RUNGS)

@@ -1,4 +1,4 @@
-"""The page Report: a run's document, and what it can be taken away as."""
+"""Page Privacy report: the document of a run and its download formats."""
 
 import html
 import re
@@ -23,18 +23,18 @@ def here(settings):
 
 
 def shown(test) -> str:
-    """The document's text."""
+    """Return the text of the document."""
     (found,) = (each.proto.body for each in test.get("html") if '<div class="report">' in each.proto.body)
     return html.unescape(re.sub(r"<[^>]*>", " ", found))
 
 
-def test_without_runs_it_says_what_to_do(open_page):
+def test_the_page_without_runs_says_where_to_start_one(open_page):
     test = open_page("report")
-    assert "No run is done yet" in test.caption[0].value
+    assert "No run is finished yet" in test.caption[0].value
     assert not test.get("download_button")
 
 
-def test_a_run_of_a_link_is_shown_as_explore_shows_it(open_page, here):
+def test_a_linked_run_has_the_figures_of_explore(open_page, here):
     test = open_page("report", here, run=PRIVATE)
     text = shown(test)
     last = Application.from_environment().queries.get(PRIVATE).final
@@ -53,7 +53,7 @@ def test_a_run_of_a_link_is_shown_as_explore_shows_it(open_page, here):
     assert f"F1 {found}" in label
 
 
-def test_two_runs_side_by_side(open_page, here):
+def test_two_runs_are_compared_side_by_side(open_page, here):
     test = open_page("report", here, run=PRIVATE, beside=PLAIN)
     assert "two runs side by side" in shown(test)
     assert test.query_params["beside"] == [PLAIN]
@@ -62,7 +62,7 @@ def test_two_runs_side_by_side(open_page, here):
     assert "Run " + PRIVATE in shown(test)
 
 
-def test_another_run_is_chosen_and_the_link_follows(open_page, here):
+def test_choosing_another_run_updates_the_link(open_page, here):
     test = open_page("report", here, run=PRIVATE)
     setting = test.selectbox(key="one_setting")
     setting.select_index(next(n for n, title in enumerate(setting.options) if "σ = 0.5" in title)).run()
@@ -70,7 +70,7 @@ def test_another_run_is_chosen_and_the_link_follows(open_page, here):
     assert "Run " + SYNTHETIC in shown(test)
 
 
-def test_a_failed_check_is_marked(open_page, here, monkeypatch):
+def test_a_failed_noise_check_is_marked(open_page, here, monkeypatch):
     def broken(self, identity: str) -> Run:
         run = next(each for each in self.published() if each.run_id == identity)
         check = replace(run.final.noise_check, faults=("The noise is <b>missing</b>.",))
@@ -83,5 +83,5 @@ def test_a_failed_check_is_marked(open_page, here, monkeypatch):
     assert "<b>missing</b>" in text
 
 
-def test_an_unknown_run_is_said(open_page, here):
+def test_an_unknown_run_shows_an_error(open_page, here):
     assert "No run has the identity" in open_page("report", here, run="0" * 16).error[0].value

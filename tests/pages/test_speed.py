@@ -1,4 +1,4 @@
-"""The Speed page, run without a browser."""
+"""Page Performance, without a browser."""
 
 import json
 from dataclasses import replace
@@ -13,7 +13,7 @@ NAMES = ("step", "whole_run", "growth", "workers", "fedner_step", "fedner_table"
 
 @pytest.fixture
 def page(open_page, settings):
-    """Opens the page with a folder of published results."""
+    """Return a function that opens the page with a folder of published results."""
     return lambda published: open_page("speed", replace(settings, published=published))
 
 
@@ -21,9 +21,9 @@ def said(elements) -> str:
     return "\n".join(element.value for element in elements).replace("\\", "")
 
 
-def test_what_was_measured_is_shown_with_its_command(page):
+def test_measurements_are_shown_with_their_command(page):
     test = page(Settings.from_environment().published)
-    assert "a private training step costs" in said(test.markdown)
+    assert "a private training step takes" in said(test.markdown)
     assert len(test.metric) == 4
     for name in NAMES:
         assert f"python -m benchmarks.{name} --save" in said(test.caption)
@@ -31,17 +31,17 @@ def test_what_was_measured_is_shown_with_its_command(page):
     assert not test.warning
 
 
-def test_each_part_names_its_processor_before_its_figures(page):
+def test_each_section_names_its_processor_before_its_figures(page):
     test = page(Settings.from_environment().published)
     known = benchmark_results.read_all(Settings.from_environment().published)
     parts = [element.value.replace("\\", "") for element in test.main if element.type in ("markdown", "caption")]
     text = "\n".join(parts)
     headings = {
         "### On": "step",
-        "#### A whole run": "whole_run",
-        "#### How the cost grows": "growth",
-        "#### Several runs at once": "workers",
-        "#### A step of": "fedner_step",
+        "#### Complete run": "whole_run",
+        "#### Scaling of a step": "growth",
+        "#### Parallel runs": "workers",
+        "#### Training step of": "fedner_step",
         "#### FedNER's Table 2": "fedner_table",
     }
     for heading, name in headings.items():
@@ -49,9 +49,9 @@ def test_each_part_names_its_processor_before_its_figures(page):
         assert known[name].machine in text[begin : begin + 200], heading
 
 
-def test_what_was_not_measured_says_how_to(page, tmp_path):
+def test_missing_measurements_name_their_command(page, tmp_path):
     test = page(tmp_path)
-    assert "run `python -m benchmarks.step --save`" in said(test.info)
+    assert "Run `python -m benchmarks.step --save`" in said(test.info)
     assert len(test.info) == len(NAMES)
 
 
@@ -62,7 +62,7 @@ def test_a_broken_file_counts_as_not_measured(page, tmp_path, content):
     assert len(page(tmp_path).info) == len(NAMES)
 
 
-def test_a_file_without_its_values_is_said(page, tmp_path):
+def test_a_file_without_its_values_shows_a_warning(page, tmp_path):
     about = {"created": "2026-11-21", "machine": "m", "command": "c", "engine_version": "3"}
     (tmp_path / "speed").mkdir()
     (tmp_path / "speed" / "step.json").write_text(json.dumps(about | {"keras_ms": 3}))

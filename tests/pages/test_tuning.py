@@ -1,4 +1,4 @@
-"""The Tuning page, run without a browser."""
+"""Page Hyperparameter search, without a browser."""
 
 import dataclasses
 
@@ -38,13 +38,13 @@ def texts(elements) -> str:
     return "\n".join(element.value for element in elements).replace("\\", "")
 
 
-def test_without_a_search_the_page_says_how_to_begin_one(open_page):
+def test_the_page_without_a_search_shows_the_command_for_one(open_page):
     test = open_page("tuning")
-    assert "No search for a recipe has been made yet" in test.markdown[0].value
+    assert "No hyperparameter search is saved yet" in test.markdown[0].value
     assert test.code[0].value.startswith("python -m engine tune --epsilon 3")
 
 
-def test_a_search_is_shown_with_what_it_would_have_cost(open_page, settings):
+def test_a_search_is_shown_with_its_privacy_cost(open_page, settings):
     tuning_studies.write(STUDY, settings.home)
     test = open_page("tuning")
     assert figures(test.markdown[0].value) == ["2", "3", "0.50"]
@@ -54,7 +54,7 @@ def test_a_search_is_shown_with_what_it_would_have_cost(open_page, settings):
     released, trials = said.index("5 releases"), said.index("2 trials")
     assert {"3", "7.5", "1e-5"} <= set(figures(said[released:]))
     assert figures(said[trials:])[:5] == ["2", "6", "2e-5", "4.5", "1e-5"]
-    assert "data that need no protection" in texts(test.markdown)
+    assert "public data that needs no protection" in texts(test.markdown)
     assert "chosen on CoNLL-2003's own validation part" in texts(test.caption)
     frame = test.dataframe[0].value
     assert frame["trial"].tolist() == [0, 1]
@@ -62,23 +62,23 @@ def test_a_search_is_shown_with_what_it_would_have_cost(open_page, settings):
     assert test.code[0].value.endswith("--trials 4")
 
 
-def test_a_search_that_looked_at_the_corpus_is_not_called_free(open_page, settings):
+def test_a_search_on_the_target_corpus_has_a_privacy_cost(open_page, settings):
     looked = dataclasses.replace(STUDY, shared=14_041, budget=20.0, order=4.5, seeds=5)
     tuning_studies.write(looked, settings.home)
     test = open_page("tuning")
     said = test.info[0].value.replace("\\", "")
     assert "(ε = 20, δ = 1e-5)" in said
     assert "nothing" not in said
-    assert "need no protection" not in texts(test.markdown)
+    assert "needs no protection" not in texts(test.markdown)
 
 
-def test_the_headline_has_what_the_winner_gives_on_the_corpus():
+def test_answer_has_the_f1_on_the_target_corpus():
     tested = over_seeds(BEST, lambda config: run_of(config, 5 + config.seed), seeds=2)
     assert tested.entity is not None
-    assert tuning.answer(STUDY, tested).endswith(f"and {tested.entity.f1.text} on the corpus it is for.")
+    assert tuning.answer(STUDY, tested).endswith(f"and {tested.entity.f1.text} on the target corpus.")
 
 
-def test_pictures_hold_every_trial():
+def test_charts_have_every_trial():
     figure = tuning.history(STUDY, key="k")
     assert list(figure.data[0].y) == [0.5, 0.4]
     assert list(figure.data[1].y) == [0.5, 0.5]
@@ -87,4 +87,4 @@ def test_pictures_hold_every_trial():
         assert len(field.data[0].x) == 2
         assert list(field.data[0].marker.symbol) == ["circle", "circle-open"]
     assert list(field.data[0].x) == list(field.layout.xaxis.categoryarray) == ["Linear, CRF", "MLP, CRF"]
-    assert tuning.label(STUDY) == "CoNLL-2003 English news at ε = 3, tried on Broad Twitter Corpus"
+    assert tuning.label(STUDY) == "CoNLL-2003 English news at ε = 3, searched on Broad Twitter Corpus"
