@@ -54,7 +54,7 @@ def main() -> int:
     parent = Parent()
     background = start_set_up()
     # On this machine only: who wants the dashboard seen from others says so in streamlit's own variable, and who they
-    # may be in EPSILON_ACCESS.
+    # may be in EPSILON_ACCESS_FILE.
     environment = {"STREAMLIT_SERVER_ADDRESS": HERE, **MEMORY, **os.environ}
     server = subprocess.Popen(command, cwd=REPOSITORY, env=environment)
     cluster = threading.Thread(target=start_cluster, args=(settings,), daemon=True)
@@ -83,7 +83,7 @@ def server_command(environment: os._Environ[str] | dict[str, str], access: Path 
         roles.read(access)
     elif not _only_here(where := environment.get("STREAMLIT_SERVER_ADDRESS", HERE)):
         raise InvalidConfig(
-            f"STREAMLIT_SERVER_ADDRESS={where} without EPSILON_ACCESS: whoever reaches the dashboard could do all that "
+            f"STREAMLIT_SERVER_ADDRESS={where} without EPSILON_ACCESS_FILE: whoever reaches the dashboard could do all that "
             "it can; docs/deploy.md says how people sign in"
         )
     command = [sys.executable, "-m", "pages.startup.server", "run", "app.py", "--server.showEmailPrompt", "false"]

@@ -1,6 +1,6 @@
 """Who may use a dashboard that several people reach, and what for.
 
-A file of the machine's keeper says so (EPSILON_ACCESS). It is also what Streamlit reads its sign-in from: its section
+A file of the machine's keeper says so (EPSILON_ACCESS_FILE). It is also what Streamlit reads its sign-in from: its section
 ``[auth]`` is Streamlit's own, the others are ours::
 
     [auth]
@@ -131,9 +131,9 @@ def read(path: Path) -> Access:
     try:
         status = path.stat()
     except OSError as error:
-        raise InvalidConfig(f"EPSILON_ACCESS={path} cannot be read: {error.strerror}") from error
+        raise InvalidConfig(f"EPSILON_ACCESS_FILE={path} cannot be read: {error.strerror}") from error
     if os.name == "posix" and status.st_mode & 0o077:
-        raise InvalidConfig(f"EPSILON_ACCESS={path} may be read by others, who could be anybody: chmod 600 it")
+        raise InvalidConfig(f"EPSILON_ACCESS_FILE={path} may be read by others, who could be anybody: chmod 600 it")
     return _read(path, status.st_size, status.st_mtime_ns)
 
 
@@ -142,13 +142,13 @@ def _read(path: Path, size: int, changed: int) -> Access:
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InvalidConfig(f"EPSILON_ACCESS={path} cannot be read: {error.strerror}") from error
+        raise InvalidConfig(f"EPSILON_ACCESS_FILE={path} cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidConfig(f"EPSILON_ACCESS={path} is no TOML: {error}") from error
+        raise InvalidConfig(f"EPSILON_ACCESS_FILE={path} is no TOML: {error}") from error
     try:
         return _of(found)
     except InvalidConfig as error:
-        raise InvalidConfig(f"EPSILON_ACCESS={path}: {error}") from error
+        raise InvalidConfig(f"EPSILON_ACCESS_FILE={path}: {error}") from error
 
 
 def _of(found: Mapping[str, Any]) -> Access:

@@ -1,4 +1,4 @@
-"""What is looked at before a shell trains by itself, without a run in the store."""
+"""Checks before a command trains in the foreground, without a run in the store."""
 
 import typer
 
@@ -8,32 +8,35 @@ from engine.service import Application
 
 
 def warn_of_overlap(config: SimulationConfig) -> None:
-    """Say it where the features were fitted on sentences of the corpus."""
+    """Print a warning if the features were fitted on sentences of the corpus."""
     for warning in Application.from_environment().overlap(config).warnings:
         typer.echo(warning, err=True)
 
 
-def book(config: SimulationConfig) -> None:
-    """Book a training whole where its corpus has a budget: nobody sees when it stops. Raises BudgetExceeded."""
+def charge_budget(config: SimulationConfig) -> None:
+    """Charge a whole training to the budget of its corpus, since no record shows when it stops early.
+
+    Does nothing for a corpus without a budget. Raises BudgetExceeded.
+    """
     from engine.service import budget_service
 
-    runs = Application.from_environment()
-    if not budget_service.any_set(runs):
+    service = Application.from_environment()
+    if not budget_service.any_set(service):
         return
-    identity = runs.identity(config)
+    identity = service.identity(config)
     budget_service.book(
-        runs, budget_service.charge_requests(runs, identity, identity, config, runs.plan(config), ended=True)
+        service, budget_service.charge_requests(service, identity, identity, config, service.plan(config), ended=True)
     )
 
 
 def refuse_budgets(*corpora: str) -> None:
-    """Raises InvalidConfig for a corpus with a budget: a search books its trials by itself, and not there."""
+    """Raise InvalidConfig for a corpus with a budget: a search accounts for its trials outside that budget."""
     from engine.service import budget_service
 
-    runs = Application.from_environment()
+    service = Application.from_environment()
     for corpus in corpora:
-        if budget_service.account(runs, corpus).budget:
+        if budget_service.account(service, corpus).budget:
             raise InvalidConfig(
-                f"corpus={corpus!r} has a budget, on which trials of a search would not be booked: run settings one "
-                "by one"
+                f"corpus={corpus!r} has a budget, to which the trials of a search are not charged: submit the "
+                "settings one by one"
             )

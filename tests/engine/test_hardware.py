@@ -147,11 +147,11 @@ def test_a_session_gives_way_whole_and_no_other_session_does(leads):
     program = """if True:
         import os
         from pathlib import Path
-        from engine.hardware import give_way
+        from engine.hardware import lower_priority
         group = Path("/proc/self/autogroup")
         share = lambda: group.read_text().split()[-1:] if group.exists() else []
         before = share()
-        give_way(5)
+        lower_priority(5)
         print(os.nice(0), *before, *share())
     """
     command = [sys.executable, "-c", program]

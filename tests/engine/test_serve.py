@@ -28,7 +28,7 @@ def test_the_port_reaches_the_server():
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "", "192.168.1.5", "example.org", "localhost.example.org"])
 def test_others_reach_no_dashboard_that_asks_nobody_who_they_are(address):
-    with pytest.raises(InvalidConfig, match=f"STREAMLIT_SERVER_ADDRESS={address} without EPSILON_ACCESS"):
+    with pytest.raises(InvalidConfig, match=f"STREAMLIT_SERVER_ADDRESS={address} without EPSILON_ACCESS_FILE"):
         serve.server_command({"STREAMLIT_SERVER_ADDRESS": address})
 
 

@@ -124,7 +124,7 @@ def test_what_the_file_says_now_holds(file):
 def test_a_file_that_says_nothing_clear_is_refused(file, content, told):
     with pytest.raises(InvalidConfig) as refused:
         roles.read(file(content))
-    assert str(refused.value).startswith("EPSILON_ACCESS=")
+    assert str(refused.value).startswith("EPSILON_ACCESS_FILE=")
     assert told in str(refused.value)
 
 
