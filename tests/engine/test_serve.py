@@ -41,7 +41,7 @@ def test_others_reach_one_that_asks(tmp_path):
     for here in ("localhost", "127.0.0.1", "::1"):
         assert "--secrets.files" not in serve.server_command({"STREAMLIT_SERVER_ADDRESS": here})
     file.chmod(0o640)
-    with pytest.raises(InvalidConfig, match="read by others"):
+    with pytest.raises(InvalidConfig, match="read by other users"):
         serve.server_command({}, file)
 
 
