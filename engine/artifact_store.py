@@ -204,7 +204,7 @@ class ArtifactStore:
         try:
             system, root = fsspec.core.url_to_fs(self._address)
         except (ImportError, ValueError) as error:
-            raise StoreError(f"The address of files that runs share (EPSILON_ARTEFACTS) is no use: {error}.") from error
+            raise StoreError(f"The artifact URL (EPSILON_ARTIFACT_URL) is invalid: {error}.") from error
         return system, str(root).rstrip("/")
 
     def _bring(self, name: str, path: Path) -> None:

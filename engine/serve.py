@@ -1,9 +1,7 @@
-"""What `make run` runs: the dashboard's server, the cluster of workers and what is left of set-up, started together and
-stopped together.
+"""Entry point of `make run`: start and stop the dashboard server, the worker cluster and the background set-up.
 
-The server is another process (this package does not import streamlit). Whatever ends this process in order, be it
-Ctrl-C, a closed terminal or a plain kill, ends them all; if it is killed outright, the cluster notices that its owner
-is gone and ends by itself, and set-up ends when it is done.
+The server is another process (this package does not import streamlit). SIGINT, SIGTERM and SIGHUP end all three in
+order. After SIGKILL, the cluster notices that its owner is gone and ends, and set-up ends when it is done.
 """
 
 import ipaddress
@@ -32,14 +30,14 @@ MEMORY = {"MALLOC_ARENA_MAX": "2"}
 """Each session's thread would have a heap of its own from glibc, and what one has freed is of no use to the others."""
 
 POLL = 0.1
-"""Seconds between looks at the server, the signals and the parent."""
+"""Seconds between two checks of the server, the signals and the parent process."""
 
 GRACE = 3.0
-"""Seconds that the server, or set-up, has for an orderly end."""
+"""Seconds between SIGTERM and SIGKILL for the server and for set-up."""
 
 
 def main() -> int:
-    """Serve until told to stop or until the server ends; returns the exit code, 0 when told to stop."""
+    """Serve until a signal or the end of the server, and return the exit code; 0 after a signal."""
     told: list[int] = []  # signals received; a handler must not touch locks, so no threading.Event here
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
@@ -54,7 +52,7 @@ def main() -> int:
     parent = Parent()
     background = start_set_up()
     # On this machine only: who wants the dashboard seen from others says so in streamlit's own variable, and who they
-    # may be in EPSILON_ACCESS.
+    # may be in EPSILON_ACCESS_FILE.
     environment = {"STREAMLIT_SERVER_ADDRESS": HERE, **MEMORY, **os.environ}
     server = subprocess.Popen(command, cwd=REPOSITORY, env=environment)
     cluster = threading.Thread(target=start_cluster, args=(settings,), daemon=True)
@@ -83,8 +81,8 @@ def server_command(environment: os._Environ[str] | dict[str, str], access: Path 
         roles.read(access)
     elif not _only_here(where := environment.get("STREAMLIT_SERVER_ADDRESS", HERE)):
         raise InvalidConfig(
-            f"STREAMLIT_SERVER_ADDRESS={where} without EPSILON_ACCESS: whoever reaches the dashboard could do all that "
-            "it can; docs/deploy.md says how people sign in"
+            f"STREAMLIT_SERVER_ADDRESS={where} without EPSILON_ACCESS_FILE: anyone who can reach the "
+            "dashboard would have full access; docs/deploy.md describes sign-in"
         )
     command = [sys.executable, "-m", "pages.startup.server", "run", "app.py", "--server.showEmailPrompt", "false"]
     if environment.get("CI"):
@@ -120,7 +118,7 @@ def start_set_up() -> subprocess.Popen[bytes] | None:
 
 
 def start_cluster(settings: Settings) -> None:
-    """Start the workers now, so that they are warm when the first run is asked for."""
+    """Start the workers now, so that they are warm for the first run."""
     from engine.cluster import supervisor  # not before the server has been started: every import would hold it up
 
     try:
@@ -130,7 +128,7 @@ def start_cluster(settings: Settings) -> None:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process: asked first, killed when it does not follow. Does nothing when it has ended."""
+    """Terminate a process, and kill it after ``GRACE`` seconds. Do nothing if it has ended."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -141,7 +139,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def stop_cluster(settings: Settings, starting: threading.Thread) -> None:
-    """End the cluster and its workers, also when they are only just starting."""
+    """Stop the cluster and its workers, even while they are starting."""
     from engine.cluster import supervisor
 
     starting.join(GRACE)
@@ -164,7 +162,7 @@ class Parent:
         self._caught_interrupt = self._catches_interrupt()
 
     def is_stopping(self) -> bool:
-        """Whether make was interrupted or is gone since this object was made."""
+        """Return whether make was interrupted or ended since this object was made."""
         if self._pid is None:
             return False
         return os.getppid() != self._pid or (self._caught_interrupt and not self._catches_interrupt())

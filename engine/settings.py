@@ -1,4 +1,4 @@
-"""Folders and addresses of this machine, read from the environment once at the start."""
+"""Settings of this process, read from the environment once at the start."""
 
 import ipaddress
 import os
@@ -14,13 +14,19 @@ from engine.errors import InvalidConfig
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 BACKENDS = ("compiled", "tensorflow")
-"""The fast back end, which is the default, and the readable reference."""
+"""The gradient back ends: the fast one, which is the default, and the readable reference."""
+OLD_VARIABLES = {
+    "EPSILON_ACCESS_FILE": "EPSILON_ACCESS",
+    "EPSILON_ARTIFACT_URL": "EPSILON_ARTEFACTS",
+    "EPSILON_POLL_ADDRESS": "EPSILON_POLL",
+}
+"""Environment variables with their names of earlier versions, which are still read."""
 
 
 class Address(str):
-    """An address that may contain a password, which its representation hides.
+    """An address that may contain a password, which its ``repr`` hides.
 
-    Logs of settings and Dask's messages on failed tasks therefore do not reveal it.
+    So neither logged settings nor Dask's messages about failed tasks show it.
     """
 
     __slots__ = ()
@@ -31,28 +37,27 @@ class Address(str):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Folders, addresses and back end.
+    """Folders, addresses and the gradient back end.
 
-    Attributes:
+    Args:
         home: Folder of the user's runs, corpora, encoded arrays and weights (EPSILON_HOME; never in the repository).
-        data_dir: Folder with available corpora (EPSILON_DATA_DIR), or None.
-        store_url: SQLAlchemy address of the database (EPSILON_STORE_URL; by default SQLite in ``home``).
-        scheduler: Address of a Dask scheduler on other machines (EPSILON_SCHEDULER): tls://HOST:PORT, or a file with
-            it. None is a local cluster.
-        cluster_key: Key file that all members of the cluster have (EPSILON_CLUSTER_KEY).
-        backend: What computes gradients (EPSILON_BACKEND): "compiled" or "tensorflow". Both agree to float tolerance.
+        data_dir: Folder with corpora that are already on this machine (EPSILON_DATA_DIR), or None.
+        store_url: SQLAlchemy URL of the database (EPSILON_STORE_URL; default: SQLite in ``home``).
+        scheduler: Address of a Dask scheduler on other machines (EPSILON_SCHEDULER): tls://HOST:PORT, or a file that
+            holds it. None: a local cluster.
+        cluster_key: File with the key that all cluster members share (EPSILON_CLUSTER_KEY).
+        backend: Gradient back end (EPSILON_BACKEND), "compiled" or "tensorflow". Both agree to float tolerance.
         published: Folder of the published runs.
-        shared: Address of the files that runs share (EPSILON_ARTEFACTS; any that fsspec supports), or None for
-            ``home``.
+        shared: URL of the files that runs share (EPSILON_ARTIFACT_URL; any that fsspec supports). None: ``home``.
         language_model: Folder of the user's own language model (EPSILON_LANGUAGE_MODEL), or None.
-        poll: Local address and port of the classroom poll (EPSILON_POLL); address None is detected, None is no poll.
-        access: File with users and roles (EPSILON_ACCESS, :mod:`engine.access.roles`), or None for access without
-            sign-in.
-        own: Returns the names of the uploaded corpora that the current user may use; called on every use. None permits
-            all of them, and any path.
+        poll: Address and port at which phones reach the classroom poll (EPSILON_POLL_ADDRESS). The address is one of
+            the local network, or None for this machine's own. None in place of both: no poll.
+        access: File with the roles of users (EPSILON_ACCESS_FILE, :mod:`engine.access.roles`). None: no sign-in.
+        own: Return the names of the uploaded corpora that the current user may use; called each time. None: all
+            corpora, and any path.
 
     Raises:
-        InvalidConfig: If a value is not valid.
+        InvalidConfig: If a variable has an invalid value.
     """
 
     home: Path
@@ -75,14 +80,14 @@ class Settings:
         if self.scheduler and "://" in self.scheduler and not self.scheduler.startswith("tls://"):
             raise InvalidConfig(
                 f"EPSILON_SCHEDULER={self.scheduler}, expected tls://HOST:PORT or a scheduler's file: "
-                "a scheduler executes the code of anyone who can reach it"
+                "a scheduler runs the code of every client that can connect"
             )
         if self.scheduler and self.cluster_key is None:
             raise InvalidConfig(f"EPSILON_SCHEDULER={self.scheduler} without EPSILON_CLUSTER_KEY, its key's file")
 
     @property
     def addresses(self) -> dict[str, str | None]:
-        """Settings that all machines of a cluster have in common."""
+        """Settings that all machines of a cluster share; the others belong to each machine."""
         return {"store_url": self.store_url, "shared": self.shared, "backend": self.backend}
 
     @property
@@ -92,16 +97,12 @@ class Settings:
 
     @classmethod
     def from_environment(cls) -> "Settings":
-        """Read the settings of this process; empty variables count as absent.
-
-        Raises:
-            InvalidConfig: If a variable is not valid.
-        """
+        """Return the settings of this process. Empty variables count as absent."""
         home = Path(os.environ.get("EPSILON_HOME") or user_data_dir("epsilon-explorer", appauthor=False)).expanduser()
         default_data = REPOSITORY.parent / "shared" / "data"
         model = os.environ.get("EPSILON_LANGUAGE_MODEL")
         key = os.environ.get("EPSILON_CLUSTER_KEY")
-        access = os.environ.get("EPSILON_ACCESS")
+        access = _variable("EPSILON_ACCESS_FILE")
         data = os.environ.get("EPSILON_DATA_DIR") or (str(default_data) if default_data.is_dir() else None)
         return cls(
             home=home.resolve(),
@@ -110,24 +111,25 @@ class Settings:
             scheduler=os.environ.get("EPSILON_SCHEDULER") or None,
             cluster_key=Path(key).expanduser().resolve() if key else None,
             backend=os.environ.get("EPSILON_BACKEND") or BACKENDS[0],
-            shared=os.environ.get("EPSILON_ARTEFACTS") or None,
+            shared=_variable("EPSILON_ARTIFACT_URL") or None,
             language_model=Path(model).expanduser().resolve() if model else None,
-            poll=_poll(os.environ.get("EPSILON_POLL") or ""),
+            poll=_poll(_variable("EPSILON_POLL_ADDRESS")),
             access=Path(access).expanduser().resolve() if access else None,
         )
 
 
-def _poll(text: str) -> tuple[str | None, int] | None:
-    """Parse a port, or an address of a local network and a port.
+def _variable(name: str) -> str:
+    """Return an environment variable, or the one with its old name where the new one is not set; "" for neither."""
+    return os.environ.get(name, os.environ.get(OLD_VARIABLES[name], ""))
 
-    Raises:
-        InvalidConfig: If it is neither.
-    """
+
+def _poll(text: str) -> tuple[str | None, int] | None:
+    """Parse ``PORT`` or ``ADDRESS:PORT``, an address of a local network. Raises InvalidConfig."""
     if not text:
         return None
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit() and 1024 <= int(port) <= 65535):
-        raise InvalidConfig(f"EPSILON_POLL={text}, expected a port from 1024 to 65535, such as 8600")
+        raise InvalidConfig(f"EPSILON_POLL_ADDRESS={text}, expected a port from 1024 to 65535, such as 8600")
     if not host:
         return None, int(port)
     try:
@@ -135,5 +137,7 @@ def _poll(text: str) -> tuple[str | None, int] | None:
     except ValueError:
         address = None
     if address is None or not address.is_private or address.is_unspecified:
-        raise InvalidConfig(f"EPSILON_POLL={text}, expected an address of a local network, such as 192.168.1.5:8600")
+        raise InvalidConfig(
+            f"EPSILON_POLL_ADDRESS={text}, expected an address of a local network, such as 192.168.1.5:8600"
+        )
     return host, int(port)

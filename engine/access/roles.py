@@ -1,7 +1,7 @@
-"""Who may use a dashboard that several people reach, and what for.
+"""Roles of the users of a shared dashboard.
 
-A file of the machine's keeper says so (EPSILON_ACCESS). It is also what Streamlit reads its sign-in from: its section
-``[auth]`` is Streamlit's own, the others are ours::
+The operator sets them in a file (EPSILON_ACCESS_FILE). Streamlit reads its sign-in from the same file: the section
+``[auth]`` is Streamlit's, the other sections are ours::
 
     [auth]
     redirect_uri = "https://epsilon.example.org/oauth2callback"
@@ -33,31 +33,31 @@ from engine.errors import InvalidConfig, NotAllowed
 from engine.validation import integer
 
 EVERYBODY = "*"
-"""Whoever may sign in."""
+"""Any user who can sign in."""
 _SECRETS = ("redirect_uri", "cookie_secret", "client_id", "client_secret", "server_metadata_url")
 _SHORTEST = 32
-"""Characters of the secret that cookies are signed with: who guesses it is whoever he likes."""
+"""Minimum length of the cookie secret in characters: an attacker who guesses it can impersonate any user."""
 _LONGEST_NAME = 64
 HOURS = 12
-"""After which somebody signs in again: a provider tells nobody that a person has left."""
+"""Hours until a session expires: a provider does not report that a user has left."""
 
 
 class Role(StrEnum):
-    """What somebody may do, each more than the one before."""
+    """Roles of users; each has more permissions than the one before."""
 
     VIEWER = "viewer"
     RUNNER = "runner"
     ADMIN = "admin"
 
     def may(self, needed: "Role") -> bool:
-        """Whether it is at least that."""
-        every = list(Role)
-        return every.index(self) >= every.index(needed)
+        """Return whether this role includes the permissions of ``needed``."""
+        roles = list(Role)
+        return roles.index(self) >= roles.index(needed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Most that one person has at a time. runs: queued and running; uploads: corpora of their own."""
+    """Limits of one user. runs: queued and running runs at a time; uploads: uploaded corpora."""
 
     runs: int = 20
     uploads: int = 20
@@ -116,7 +116,7 @@ class Access:
         domain = f"*@{name.rpartition('@')[2]}" if "@" in name else ""
         found = next((self.roles[each] for each in (name, domain, EVERYBODY) if each in self.roles), None)
         if found is None or name == EVERYBODY:
-            raise NotAllowed(f"{name} has no role here. Whoever keeps this dashboard can give one.")
+            raise NotAllowed(f"{name} has no role here. The operator of this dashboard can assign one.")
         return found
 
 
@@ -127,13 +127,15 @@ def is_current(claims: Mapping[str, Any], now: float) -> bool:
 
 
 def read(path: Path) -> Access:
-    """The keeper's file, read again when it has changed. Raises InvalidConfig."""
+    """Return the operator's file, which is read again after a change. Raises InvalidConfig."""
     try:
         status = path.stat()
     except OSError as error:
-        raise InvalidConfig(f"EPSILON_ACCESS={path} cannot be read: {error.strerror}") from error
+        raise InvalidConfig(f"EPSILON_ACCESS_FILE={path} cannot be read: {error.strerror}") from error
     if os.name == "posix" and status.st_mode & 0o077:
-        raise InvalidConfig(f"EPSILON_ACCESS={path} may be read by others, who could be anybody: chmod 600 it")
+        raise InvalidConfig(
+            f"EPSILON_ACCESS_FILE={path} may be read by other users, who could impersonate anyone: chmod 600 it"
+        )
     return _read(path, status.st_size, status.st_mtime_ns)
 
 
@@ -142,13 +144,13 @@ def _read(path: Path, size: int, changed: int) -> Access:
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InvalidConfig(f"EPSILON_ACCESS={path} cannot be read: {error.strerror}") from error
+        raise InvalidConfig(f"EPSILON_ACCESS_FILE={path} cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidConfig(f"EPSILON_ACCESS={path} is no TOML: {error}") from error
+        raise InvalidConfig(f"EPSILON_ACCESS_FILE={path} is no TOML: {error}") from error
     try:
         return _of(found)
     except InvalidConfig as error:
-        raise InvalidConfig(f"EPSILON_ACCESS={path}: {error}") from error
+        raise InvalidConfig(f"EPSILON_ACCESS_FILE={path}: {error}") from error
 
 
 def _of(found: Mapping[str, Any]) -> Access:

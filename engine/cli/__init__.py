@@ -1,1 +1,1 @@
-"""``python -m engine``: the same verbs as the pages, for a shell and for other programs."""
+"""``python -m engine``: the actions of the pages, for a shell and for other programs."""

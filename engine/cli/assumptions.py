@@ -1,4 +1,4 @@
-"""`ledger`: the same training under other assumptions."""
+"""The command `assumptions`: ε of one training under different assumptions."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -14,31 +14,39 @@ from engine.reports.assumptions import ledger_fields, ledger_text
 from engine.service import Application
 
 
-def ledger(
-    run: Annotated[str | None, typer.Option(metavar="ID", help="Of this run, not of the options.")] = None,
+def assumptions(
+    run: Annotated[
+        str | None, typer.Option(metavar="ID", help="Use the settings of this run in place of the options.")
+    ] = None,
     examples: Annotated[int | None, typer.Option(help="Training sentences, n.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Expected sentences per step.")] = None,
     epochs: Annotated[float | None, typer.Option(help="Expected passes over the data.")] = None,
     delta: Annotated[float, typer.Option(help="δ of (ε, δ)-differential privacy, a probability.")] = 1e-5,
     noise_multiplier: Annotated[float | None, typer.Option(help="σ.")] = None,
-    target_epsilon: Annotated[float | None, typer.Option(help="ε that is promised; σ is found.")] = None,
-    clients: Annotated[int, typer.Option(help="Each with DP-SGD on an equal part.")] = 1,
-    shuffled: Annotated[bool, typer.Option("--shuffled", help="Batches were shuffled, not drawn by chance.")] = False,
-    accountant: Annotated[str, typer.Option(help="pld (tightest), rdp, or rdp-classic: assumed at the end.")] = "pld",
-    group_size: Annotated[int, typer.Option(help="Sentences of one person: assumed at the end.")] = 1,
+    target_epsilon: Annotated[float | None, typer.Option(help="Guaranteed ε; σ is computed from it.")] = None,
+    clients: Annotated[int, typer.Option(help="Number of clients, each with DP-SGD on an equal part.")] = 1,
+    shuffled: Annotated[
+        bool, typer.Option("--shuffled", help="Shuffled batches: no amplification by subsampling.")
+    ] = False,
+    accountant: Annotated[
+        str, typer.Option(help="Accountant of the last rows: pld (tightest), rdp, or rdp-classic.")
+    ] = "pld",
+    group_size: Annotated[
+        int, typer.Option(help="Number of sentences of one person in the last rows (group privacy).")
+    ] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
 ) -> None:
-    """ε as a ledger: what each assumption is worth, and how a printed ε is set right."""
+    """Show how each assumption changes ε, and correct a reported ε."""
     if run:
         training = Application.from_environment().previews.scenario(run)
     else:
-        asked = {"examples": examples, "batch_size": batch_size, "epochs": epochs}
-        if missing := [name for name, value in asked.items() if value is None]:
-            raise InvalidConfig(f"{', '.join(missing)}: expected, or run=ID")
+        required = {"examples": examples, "batch_size": batch_size, "epochs": epochs}
+        if missing := [name for name, value in required.items() if value is None]:
+            raise InvalidConfig(f"{', '.join(missing)}: missing; expected these options, or run=ID")
         if (noise_multiplier is None) == (target_epsilon is None):
             raise InvalidConfig("noise_multiplier, target_epsilon: expected exactly one of the two")
         training = Training(
-            **asked,  # type: ignore[arg-type]
+            **required,  # type: ignore[arg-type]
             noise_multiplier=1.0 if noise_multiplier is None else noise_multiplier,
             delta=delta,
             clients=clients,
@@ -47,14 +55,14 @@ def ledger(
         if target_epsilon is not None:
             training = replace(training, noise_multiplier=_noise_multiplier(training, target_epsilon))
     assumed = replace(training.promised, accountant=accountant, sentences=group_size)
-    every, steps = rows(training), waterfall(training, training.printed, training.promised)
-    own = waterfall(training, training.promised, assumed)[1:]
-    fields = ledger_fields(every, (*steps, *own)) | {"noise_multiplier": training.noise_multiplier}
-    write(as_json, fields, ledger_text(every, steps, own))
+    table, steps = rows(training), waterfall(training, training.printed, training.promised)
+    last_steps = waterfall(training, training.promised, assumed)[1:]
+    fields = ledger_fields(table, (*steps, *last_steps)) | {"noise_multiplier": training.noise_multiplier}
+    write(as_json, fields, ledger_text(table, steps, last_steps))
 
 
 def _noise_multiplier(training: Training, target: float) -> float:
-    """With which so much is promised."""
+    """Return the σ whose guaranteed ε is ``target``. Raises InvalidConfig for shuffled batches."""
     part = training.own[0]
     plan = PrivacyPlan(
         examples=part.examples,
@@ -66,5 +74,5 @@ def _noise_multiplier(training: Training, target: float) -> float:
         sampling="poisson",
     )
     if training.shuffled:
-        raise InvalidConfig("target_epsilon: expected with batches drawn by chance, as noise is searched for those")
+        raise InvalidConfig("target_epsilon: expected with Poisson sampling only, not with shuffled batches")
     return noise_multiplier_for(target, plan)

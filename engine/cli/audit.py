@@ -1,4 +1,4 @@
-"""`audit`: how much can really be told about who was trained on, beside the ε that is claimed."""
+"""The command `audit`: lower bounds on ε from attacks, beside the reported ε."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -15,8 +15,8 @@ from engine.reports.numbers import delta_text
 from engine.service import Application
 
 GAUSSIAN = "gaussian"
-KNOWN_CANARIES = 100_000
-"""Of each audit where the truth is known, unless others are asked for."""
+CALIBRATION_CANARIES = 100_000
+"""Default number of canaries in each audit of a mechanism whose ε is known."""
 
 
 @configurable
@@ -28,57 +28,63 @@ def audit(
     canaries: Annotated[
         int | None,
         typer.Option(
-            help="Made-up examples, each in by a coin, in one run for either kind.  [default: 1000; gaussian: 100000]"
+            help="Artificial examples, each included with probability 1/2, in one white-box and one black-box run.  "
+            "[default: 1000; gaussian: 100000]"
         ),
     ] = None,
     references: Annotated[
-        int, typer.Option(help="Models beside the one that membership inference attacks, each in turn. 0: none.")
+        int,
+        typer.Option(
+            "--shadow-models",
+            "--references",
+            help="Shadow models for membership inference. 0: no membership inference.",
+        ),
     ] = 0,
     mechanism: Annotated[
         str,
-        typer.Option(help="dp-sgd: attack a training. gaussian: one release whose ε is known, again and again."),
+        typer.Option(help="dp-sgd: attack a training. gaussian: audit a mechanism with known ε, repeatedly."),
     ] = "dp-sgd",
-    epsilon: Annotated[float | None, typer.Option(help="True ε of gaussian.")] = None,
-    repetitions: Annotated[int, typer.Option(help="Audits of gaussian.")] = 200,
+    epsilon: Annotated[float | None, typer.Option(help="True ε of the Gaussian mechanism.")] = None,
+    repetitions: Annotated[int, typer.Option(help="Number of audits of the Gaussian mechanism.")] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
 ) -> None:
-    """Attack a run and bound its ε from below, or check that bound where ε is known."""
+    """Attack a run to bound its ε from below, or validate that bound on a mechanism with known ε."""
     if mechanism == GAUSSIAN:
-        _known(epsilon, repetitions, KNOWN_CANARIES if canaries is None else canaries, as_json)
+        _calibrate(epsilon, repetitions, CALIBRATION_CANARIES if canaries is None else canaries, as_json)
         return
     if epsilon is not None:
-        raise InvalidConfig(f"epsilon={epsilon:g}, expected none: of mechanism={mechanism!r} it follows from the rest")
+        raise InvalidConfig(f"epsilon={epsilon:g}, expected none: with mechanism={mechanism!r} it is computed")
     from engine.experiments import audits
 
-    app = Application.from_environment()
-    config = app.queries.get(run).config if run else make(mechanism=mechanism)
+    service = Application.from_environment()
+    config = service.get(run).config if run else make(mechanism=mechanism)
     canaries = CANARIES if canaries is None else canaries
-    with progress_bar(quiet=as_json) as tell:
-        found = audits.audit(
+    with progress_bar(quiet=as_json) as on_progress:
+        result = audits.audit(
             config,
-            app.settings,
+            service.settings,
             canaries,
             references,
             command=audit_command(config, canaries, references, run),
-            model=app.models.load(run) if run and references and app.models.exists(run) else None,
-            tell=tell,
+            model=service.model(run) if run and references and service.has_model(run) else None,
+            tell=on_progress,
         )
-    app.audits.save(found)
-    write(as_json, audit_fields(found), audit_text(found))
-    if any(each.contradicted for each in (found.white, found.black) if each):
+    service.save_audit(result)
+    write(as_json, audit_fields(result), audit_text(result))
+    if any(bound.contradicted for bound in (result.white, result.black) if bound):
         raise typer.Exit(1)
 
 
-def _known(epsilon: float | None, repetitions: int, canaries: int, as_json: bool) -> None:
+def _calibrate(epsilon: float | None, repetitions: int, canaries: int, as_json: bool) -> None:
     from engine.privacy.audit.calibration import gaussian_mechanism
 
     if epsilon is None:
-        raise InvalidConfig("epsilon: expected the true one of mechanism='gaussian'")
-    found = gaussian_mechanism(epsilon, repetitions=repetitions, canaries=canaries)
-    fields = {"coverage": found.coverage, "bound_median": found.median, "epsilon": found.epsilon}
+        raise InvalidConfig("epsilon: expected the true ε of mechanism='gaussian'")
+    result = gaussian_mechanism(epsilon, repetitions=repetitions, canaries=canaries)
+    fields = {"coverage": result.coverage, "bound_median": result.median, "epsilon": result.epsilon}
     text = (
         f"{repetitions:,} audits, {canaries:,} canaries each, of a Gaussian mechanism with ε = {epsilon:g} at "
-        f"δ = {delta_text(found.delta)}: the bound held in {100 * found.coverage:.1f} %, its median is "
-        f"{found.median:.3g}"
+        f"δ = {delta_text(result.delta)}: the bound held in {100 * result.coverage:.1f} %, its median is "
+        f"{result.median:.3g}"
     )
     write(as_json, fields, text)

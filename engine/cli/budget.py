@@ -1,4 +1,4 @@
-"""`budget`: what a corpus may lose in all, and what was booked."""
+"""The commands `budget set` and `budget show`: the total ε of a corpus, and the charges against it."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from engine.cli.output import write
 from engine.reports.budgets import account_fields, account_text
 from engine.service import Application
 
-budget_app = typer.Typer(help="What a corpus may lose in all, and what runs have taken of it.", no_args_is_help=True)
+budget_app = typer.Typer(help="Set or show the privacy budget of a corpus.", no_args_is_help=True)
 
 Corpus = Annotated[str, typer.Argument(help="Name of a corpus, or a file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
@@ -17,22 +17,26 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for other program
 @budget_app.command("set")
 def set_budget(
     corpus: Corpus,
-    epsilon: Annotated[float, typer.Option(help="ε over all runs that are ever made.")],
+    epsilon: Annotated[float, typer.Option(help="Total ε over all runs, past and future.")],
     delta: Annotated[float, typer.Option(help="δ, a probability.")] = 1e-5,
-    unit: Annotated[str, typer.Option(help="Whose loss: sentence, or client.")] = "sentence",
+    unit: Annotated[str, typer.Option(help="Unit that is protected: sentence, or client.")] = "sentence",
     as_json: Json = False,
 ) -> None:
-    """Give a corpus a budget, or another total: from now on runs that do not fit are refused."""
-    app = Application.from_environment()
-    now = app.budgets.set_total(corpus, epsilon, delta, unit)
-    possible = app.budgets.affordable_runs(now)
+    """Set or change a corpus's budget. Runs that exceed it are refused from then on."""
+    from engine.service import budget_service
+
+    runs = Application.from_environment()
+    now = budget_service.set_total(app, corpus, epsilon, delta, unit)
+    possible = budget_service.affordable_runs(app, now)
     write(as_json, account_fields(now, possible), account_text(now, possible))
 
 
 @budget_app.command("show")
 def show_budget(corpus: Corpus, as_json: Json = False) -> None:
-    """What is left, what spent it, what could still be run."""
-    app = Application.from_environment()
-    now = app.budgets.state(corpus)
-    possible = app.budgets.affordable_runs(now)
+    """Show the remaining budget, the charges, and the runs that still fit."""
+    from engine.service import budget_service
+
+    runs = Application.from_environment()
+    now = budget_service.account(app, corpus)
+    possible = budget_service.affordable_runs(app, now)
     write(as_json, account_fields(now, possible), account_text(now, possible))

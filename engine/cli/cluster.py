@@ -1,4 +1,4 @@
-"""`cluster`: workers on other machines."""
+"""The commands `cluster …`: a scheduler, and workers on several machines."""
 
 import asyncio
 import signal
@@ -13,57 +13,61 @@ from engine.cli.output import write
 from engine.cluster import remote_workers
 from engine.settings import Settings
 
-cluster_app = typer.Typer(help="Workers on other machines: docs/deploy.md tells how.", no_args_is_help=True)
+cluster_app = typer.Typer(help="Run workers on other machines; see docs/deploy.md.", no_args_is_help=True)
 
 
 @cluster_app.command()
-def key(file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; it must not be there.")]) -> None:
-    """Make the key of a new cluster. Each machine needs a copy, readable by its owner alone."""
+def key(file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; it must not exist.")]) -> None:
+    """Create the key of a new cluster. Each machine needs a copy with mode 600."""
     remote_workers.make_key(file)
-    typer.echo(f"{file} is the key: whoever has it can have code run on every machine of the cluster.")
+    typer.echo(f"{file} is the key. Anyone with this key can execute code on every worker.")
 
 
 @cluster_app.command()
 def scheduler(
-    host: Annotated[str, typer.Option(help="Address of this machine that others reach.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address of this machine for the other machines.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535)] = remote_workers.PORT,
-    file: Annotated[Path | None, typer.Option(help="Write its address here, for EPSILON_SCHEDULER elsewhere.")] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="Write the scheduler's address to this file, for EPSILON_SCHEDULER elsewhere.")
+    ] = None,
 ) -> None:
-    """Be the scheduler, which hands runs to workers, until Ctrl-C."""
+    """Run the scheduler, which assigns runs to workers, until interrupted."""
     settings = Settings.from_environment()
-    _until_told(lambda: remote_workers.schedule(settings, host, port, file, _tell))
+    _run_until_signal(lambda: remote_workers.schedule(settings, host, port, file, _print))
 
 
 @cluster_app.command()
 def worker(
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes. [default: what this machine has]")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of processes. [default: by this machine's cores and memory]")
+    ] = None,
 ) -> None:
-    """Compute runs for the scheduler of EPSILON_SCHEDULER, until Ctrl-C; wait for it where it is away."""
+    """Compute runs for the scheduler of EPSILON_SCHEDULER until interrupted. Reconnects when it is unavailable."""
     from engine.cluster import dispatcher
     from engine.cluster.worker import environment
     from engine.hardware import processor
 
     settings = Settings.from_environment()
-    number = workers or dispatcher.workers_here(settings)
-    cores = max(1, processor().cores // number)
-    _until_told(lambda: remote_workers.work(settings, number, environment(cores), _tell))
+    count = workers or dispatcher.workers_here(settings)
+    cores = max(1, processor().cores // count)
+    _run_until_signal(lambda: remote_workers.work(settings, count, environment(cores), _print))
 
 
 @cluster_app.command()
 def show(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False) -> None:
-    """The workers that the scheduler of EPSILON_SCHEDULER knows."""
+    """List the workers of the scheduler of EPSILON_SCHEDULER."""
     with remote_workers.connect(Settings.from_environment()) as client:
-        ours = remote_workers.members(client)
-        every, tasks = client.scheduler_info()["workers"], client.processing()
+        compatible = remote_workers.members(client)
+        workers, tasks = client.scheduler_info()["workers"], client.processing()
     rows = [
         {
-            "worker": str(each["name"]),
+            "worker": str(info["name"]),
             "address": address,
-            "fits": address in ours,
+            "fits": address in compatible,
             "runs": sum(not task.startswith(remote_workers.WARM) for task in tasks.get(address, ())),
             "doing": remote_workers.doing(tasks.get(address, ())),
         }
-        for address, each in sorted(every.items())
+        for address, info in sorted(workers.items())
     ]
     lines = [
         f"{row['worker']}  {row['address']}  {row['doing']}"
@@ -71,15 +75,15 @@ def show(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for ot
         else f"{row['worker']}  {row['address']}  gets no runs: it is not {remote_workers.OURS}"
         for row in rows
     ]
-    write(as_json, {"workers": rows}, "\n".join(lines) or "No worker is there yet.")
+    write(as_json, {"workers": rows}, "\n".join(lines) or "No worker is connected yet.")
 
 
-def _tell(sentence: str) -> None:
-    typer.echo(sentence, err=True)
+def _print(message: str) -> None:
+    typer.echo(message, err=True)
 
 
-def _until_told(begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run it until SIGINT or SIGTERM, which end it in order."""
+def _run_until_signal(begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a coroutine until SIGINT or SIGTERM, which cancel it."""
     import dask
 
     from engine.cluster.dispatcher import QUIET, SHUT

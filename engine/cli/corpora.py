@@ -1,4 +1,4 @@
-"""Corpora as fields and as text: all of them, and what one of them holds."""
+"""Output of the command `corpora`: the list of all corpora, and the statistics of one, as fields and as text."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ from engine.service import Application
 from engine.service.corpus_statistics import CorpusStatistics
 
 
-def listed(app: Application) -> tuple[list[dict[str, Any]], str]:
-    """All corpora, what is here and what can be fetched."""
-    rows = app.corpora.all()
-    overlaps = {info.name: app.corpora.overlap(info.name) for info in rows if info.available}
+def corpora_list(service: Application) -> tuple[list[dict[str, Any]], str]:
+    """Return all corpora, both available and downloadable ones, as fields and as text."""
+    rows = service.corpora()
+    overlaps = {info.name: service.corpus_overlap(info.name) for info in rows if info.available}
     fields = [
         {name: getattr(info, name) for name in ("name", "title", "licence", "source", "size", "sentences")}
         | {name: getattr(info, name) for name in ("synthetic", "available", "where", "fetchable", "note")}
@@ -21,20 +21,21 @@ def listed(app: Application) -> tuple[list[dict[str, Any]], str]:
     text = "\n".join(
         f"{info.name:12} {info.where:12} {f'{info.sentences:,}' if info.sentences else '?':>8} sentences  "
         f"{info.title} ({info.licence})"
-        + ("; can be fetched" if info.fetchable and not info.available else "")
+        + ("; can be downloaded" if info.fetchable and not info.available else "")
         + overlap_text(overlaps.get(info.name))
         for info in rows
     )
     return fields, text
 
 
-def held(name: str, found: CorpusStatistics) -> str:
-    """A table of its parts, then what was left out and what stands elsewhere too."""
-    lines = [f"{name:12}{'sentences':>12}{'tokens':>12}  names"]
-    for part, each in found.parts.items():
-        names = ", ".join(f"{number:,} {kind}" for kind, number in each.names.items())
-        lines.append(f"{part:12}{each.sentences:12,}{each.tokens:12,}  {names}")
-    lines += [f"Left out: {number:,} mentions {why}." for why, number in found.left_out.items()]
-    lines += [f"Also in {other}: {number:,} sentences." for other, number in found.shared.items()]
-    lines += [f"Of the test sentences, {found.repeated:,} stand in the training part too."] if found.repeated else []
+def statistics_text(name: str, statistics: CorpusStatistics) -> str:
+    """Return a table of a corpus's parts, then its excluded mentions and its sentences that other corpora share."""
+    lines = [f"{name:12}{'sentences':>12}{'tokens':>12}  entities"]
+    for part, counts in statistics.parts.items():
+        entities = ", ".join(f"{number:,} {entity_type}" for entity_type, number in counts.names.items())
+        lines.append(f"{part:12}{counts.sentences:12,}{counts.tokens:12,}  {entities}")
+    lines += [f"Excluded: {number:,} mentions {reason}." for reason, number in statistics.left_out.items()]
+    lines += [f"Also in {other}: {number:,} sentences." for other, number in statistics.shared.items()]
+    if statistics.repeated:
+        lines.append(f"Of the test sentences, {statistics.repeated:,} are in the training set too.")
     return "\n".join(lines)

@@ -1,6 +1,6 @@
-"""The command line: the same verbs as the pages, for a shell and for other programs.
+"""Command-line interface: the actions of the pages, for a shell and for other programs.
 
-Bad input ends with exit code 2 and one sentence on standard error; other trouble with 1; Ctrl-C with 130.
+Invalid input ends with exit code 2 and one sentence on standard error, other errors with 1, Ctrl-C with 130.
 """
 
 import json
@@ -16,16 +16,16 @@ import typer
 
 from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
 from engine.cli import replicate, tagging
-from engine.cli.assumptions import ledger
+from engine.cli.assumptions import assumptions
 from engine.cli.audit import audit
 from engine.cli.budget import budget_app
 from engine.cli.cluster import cluster_app
-from engine.cli.corpora import held, listed
+from engine.cli.corpora import corpora_list, statistics_text
 from engine.cli.export import export
 from engine.cli.options import configured
 from engine.cli.output import progress_bar, sentence, write
-from engine.cli.preflight import book, refuse_budgets, warn_of_overlap
-from engine.cli.recommend import plan
+from engine.cli.preflight import charge_budget, refuse_budgets, warn_of_overlap
+from engine.cli.recommend import recommend
 from engine.cli.report import report
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import (
@@ -55,7 +55,7 @@ from engine.service import Application, reproducibility
 from engine.settings import Settings
 
 _INTERRUPTED = 130
-"""Exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
+"""Exit code after Ctrl-C: 128 plus the number of SIGINT, as in shells."""
 _BAD_INPUT = (InvalidConfig, CorpusError, VectorsMissing, RunNotFound, StoreAddressError)
 
 app = typer.Typer(
@@ -63,6 +63,16 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
+_OLD_VERBS = {
+    "simulate": "train",
+    "again": "rerun",
+    "plan": "recommend",
+    "ledger": "assumptions",
+    "paper": "replicate",
+    "second-opinion": "crosscheck",
+    "fetch": "download",
+}
+"""Commands by their names of earlier versions, which still work and which `--help` does not list."""
 runs_app = typer.Typer(help="List the runs, or show one.", invoke_without_command=True)
 app.add_typer(runs_app, name="runs")
 app.add_typer(budget_app, name="budget")
@@ -72,8 +82,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for other program
 RunId = Annotated[str, typer.Argument(metavar="ID", help="Identity of a run, as `runs` lists it.")]
 
 
-def _say_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"Epsilon Explorer {VERSION}; its engine is {PRIVATE_VERSION} with noise, {PLAIN_VERSION} without.")
         raise typer.Exit
 
@@ -83,23 +93,26 @@ def about(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Print the versions of the program and its engine.", callback=_say_version, is_eager=True
+            "--version",
+            help="Print the versions of the program and its engine.",
+            callback=_print_version,
+            is_eager=True,
         ),
     ] = False,
 ) -> None:
-    """Train named-entity taggers under differential privacy, and say what it costs."""
+    """Train NER taggers under differential privacy, and measure the privacy-utility trade-off."""
 
 
 @app.command()
 @configured
-def simulate(config: SimulationConfig, as_json: Json = False) -> None:
-    """Train here and now. Prints a line each time the tagger is scored."""
-    from engine.simulation.run import simulate as train
+def train(config: SimulationConfig, as_json: Json = False) -> None:
+    """Train in the foreground. Prints a line at each evaluation of the tagger."""
+    from engine.simulation.run import simulate
 
     warn_of_overlap(config)
-    book(config)
-    with progress_bar(quiet=as_json) as tell:
-        for record in train(config, Settings.from_environment(), on_stage=tell):
+    charge_budget(config)
+    with progress_bar(quiet=as_json) as on_progress:
+        for record in simulate(config, Settings.from_environment(), on_stage=on_progress):
             typer.echo(json.dumps(record_fields(record)) if as_json else record_line(record))
             sys.stdout.flush()
     if not as_json and record.test:
@@ -107,14 +120,14 @@ def simulate(config: SimulationConfig, as_json: Json = False) -> None:
         typer.echo("\n".join(lines))
 
 
-@app.command("second-opinion")
+@app.command()
 @configured
-def second_opinion(
+def crosscheck(
     config: SimulationConfig,
-    steps: Annotated[int, typer.Option(help="Steps to compare, from the first.")] = 3,
+    steps: Annotated[int, typer.Option(help="Number of steps to compare, from the first one.")] = 3,
     as_json: Json = False,
 ) -> None:
-    """Compute a private run's first steps with TensorFlow Privacy too. Says whether the two agree; slow."""
+    """Compare a private run's first steps with TensorFlow Privacy. Exits with 1 where they differ; slow."""
     from dataclasses import asdict
 
     from engine.experiments.tf_privacy_crosscheck import second_opinions
@@ -136,7 +149,7 @@ def second_opinion(
 @app.command()
 @configured
 def submit(config: SimulationConfig, as_json: Json = False) -> None:
-    """Train in the background. What is done or under way already is not done twice."""
+    """Queue a run. Idempotent: a finished or running run is not duplicated."""
     warn_of_overlap(config)
     status = Application.from_environment().runs.submit(config)
     write(
@@ -149,98 +162,100 @@ def submit(config: SimulationConfig, as_json: Json = False) -> None:
 @app.command()
 def sweep(
     file: Annotated[
-        Path, typer.Argument(help="TOML with seeds, [base] and [grid]; fields are named as options are, with _ for -.")
+        Path, typer.Argument(help="TOML file with seeds, [base] and [grid]; fields are those of a run's configuration.")
     ],
     as_json: Json = False,
 ) -> None:
-    """Train many runs in the background. What is done or under way already is not done twice."""
+    """Queue many runs. Idempotent: finished or running runs are not duplicated."""
     from engine.experiments import sweeps
 
     statuses = Application.from_environment().runs.submit_all(sweeps.read(file), batch=True)
     done = sum(status.state == RunState.DONE for status in statuses)
     fields = {"runs": [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]}
     write(
-        as_json, fields, f"{len(statuses):,} runs, {done:,} of them done already; `python -m engine runs` shows them."
+        as_json, fields, f"{len(statuses):,} runs, {done:,} of them done already; `python -m engine runs` lists them."
     )
 
 
-@app.command("paper")
-def paper_tables(
+@app.command("replicate")
+def replicate_paper(
     name: Annotated[str, typer.Argument(help="The paper: dp-fl-ner, or fedner.")] = jana_biemann_2021.NAME,
     corpus: Annotated[
-        str | None, typer.Option(help="The corpus of the runs beside dp-fl-ner's numbers.  [default: conll2003]")
+        str | None,
+        typer.Option(help="Corpus of the runs that are compared with dp-fl-ner's scores.  [default: conll2003]"),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="How many seeds a mean is taken over.  [default: 5; figures: 3]")
+        int | None, typer.Option(min=1, help="Number of seeds of each mean.  [default: 5; figures: 3]")
     ] = None,
-    table: Annotated[str | None, typer.Option(help="One table or figure alone, as in table2, figure3.")] = None,
-    submit_missing: Annotated[
-        bool, typer.Option("--submit", help="Have what is missing computed in the background.")
-    ] = False,
-    submit_again: Annotated[
+    table: Annotated[str | None, typer.Option(help="Show one table or figure only, such as table2, figure3.")] = None,
+    submit_missing: Annotated[bool, typer.Option("--submit", help="Queue the missing runs.")] = False,
+    submit_reruns: Annotated[
         bool,
-        typer.Option("--again", help="The same, and compute anew what is done, to see whether it comes out equal."),
+        typer.Option("--rerun", "--again", help="Queue the missing runs, and rerun the finished ones to compare them."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show a paper's tables and figures. What was printed, and what our runs give."""
-    app, known = Application.from_environment(), replicate.named(name, corpus)
-    cells = replicate.chosen(known, table)
-    if submit_missing or submit_again:
-        wanted = dict.fromkeys(config for cell in cells for config in cell.seeds(seeds))
-        statuses = app.runs.submit_all(wanted, again=submit_again, batch=True)
-        waiting = sum(not status.state.final for status in statuses)
-        typer.echo(f"{waiting:,} runs wait or are under way.", err=True)
-    found = replicate.measured(known, cells, app.queries.find, seeds)
-    text = reproducibility.summary(app.queries.repeated({run.run_id: run for run in found.runs}.values()).values())
-    write(as_json, {"cells": found.fields}, "\n\n".join(filter(None, [found.text, text])))
+    """Show a paper's tables and figures: the published scores, and those of our runs."""
+    service, paper = Application.from_environment(), replicate.find_paper(name, corpus)
+    cells = replicate.select_cells(paper, table)
+    if submit_missing or submit_reruns:
+        configs = dict.fromkeys(config for cell in cells for config in cell.seeds(seeds))
+        statuses = service.submit_all(configs, again=submit_reruns, batch=True)
+        unfinished = sum(not status.state.final for status in statuses)
+        typer.echo(f"{unfinished:,} runs are queued or running.", err=True)
+    result = replicate.measure(paper, cells, service.find, seeds)
+    text = reproducibility.summary(service.repeated({run.run_id: run for run in result.runs}.values()).values())
+    write(as_json, {"cells": result.fields}, "\n\n".join(filter(None, [result.text, text])))
 
 
 @app.command()
 def tune(
-    epsilon: Annotated[float, typer.Option(help="ε that the recipe shall spend on the corpus.")],
-    development: Annotated[str, typer.Option(help="Where recipes are tried: a corpus that needs no protection.")],
-    corpus: Annotated[str, typer.Option(help="The private corpus; the winner is run on it, once for each seed.")],
-    trials: Annotated[int, typer.Option(help="Recipes to try, those of earlier calls included.")] = 30,
+    epsilon: Annotated[float, typer.Option(help="ε that a run with the best settings spends on the corpus.")],
+    development: Annotated[
+        str,
+        typer.Option("--public-corpus", "--development", help="Corpus of the trials, one that needs no protection."),
+    ],
+    corpus: Annotated[str, typer.Option(help="The private corpus; the best settings run on it, once for each seed.")],
+    trials: Annotated[int, typer.Option(help="Number of trials, including those of earlier calls.")] = 30,
     seeds: Annotated[
-        int, typer.Option(min=0, help="Runs of the winner on the corpus: each is a release, all are booked.")
+        int, typer.Option(min=0, help="Runs of the best settings on the corpus; each is a release and is charged.")
     ] = seed_aggregates.SEEDS,
     budget: Annotated[
         float | None,
-        typer.Option(help="ε of all trials and runs together, where the development corpus is the private one."),
+        typer.Option(help="Total ε of all trials and runs, where the trials use the private corpus."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the search.  [default: made from the others]")] = None,
     as_json: Json = False,
 ) -> None:
-    """Search a recipe on public data. The best is run on the corpus, once for each seed; what was tried is kept."""
+    """Search hyperparameters on public data, then run the best on the corpus, once for each seed. Saves all trials."""
     from engine.experiments import tuning
 
     settings = Settings.from_environment()
     refuse_budgets(corpus, development)
     study = tuning.existing_trials(name, epsilon, corpus, development, settings, budget=budget, seeds=seeds)
-    if flattery := tuning.optimism_bias(study, settings):
-        typer.echo(flattery, err=True)
-    with progress_bar(quiet=as_json) as tell:
-        for grown in tuning.search(study, trials, settings, tell):
-            study = grown
+    if warning := tuning.optimism_bias(study, settings):
+        typer.echo(warning, err=True)
+    with progress_bar(quiet=as_json) as on_progress:
+        for extended in tuning.search(study, trials, settings, on_progress):
+            study = extended
             if not as_json:
                 typer.echo(trial_line(study.trials[-1]))
     if len(study.trials) < trials:
-        typer.echo(f"Ended after {len(study.trials):,} trials: the next one does not fit the total.", err=True)
+        typer.echo(f"Ended after {len(study.trials):,} trials: the next one exceeds the total.", err=True)
     study = tuning.released(study, seeds, settings)
-    app = Application(settings)
-    winners = seed_aggregates.with_seeds(study.best, seeds) if study.best else []
-    app.runs.submit_all(winners, owner_pid=os.getpid(), batch=True)
-    with progress_bar(quiet=as_json) as tell:
-        for number, config in enumerate(winners):
-            while not (run := app.queries.find(config)) or not run.status.state.final:
-                tell(f"the winner, seed {config.seed}, {run.status.stage if run else ''}", number / seeds)
+    service = Application(settings)
+    configs = seed_aggregates.with_seeds(study.best, seeds) if study.best else []
+    service.submit_all(configs, owner_pid=os.getpid(), batch=True)
+    with progress_bar(quiet=as_json) as on_progress:
+        for index, config in enumerate(configs):
+            while not (run := service.find(config)) or not run.status.state.final:
+                on_progress(f"best settings, seed {config.seed}, {run.status.stage if run else ''}", index / seeds)
                 time.sleep(0.5)
-    ended = [run for config in winners if (run := app.queries.find(config))]
+    ended = [run for config in configs if (run := service.find(config))]
     outcome = study_outcome(study, [run for run in ended if run.final])
     write(as_json, outcome, "\n".join(study_lines(study, outcome)))
-    if broken := [run for run in ended if not run.final]:
-        typer.echo(f"{len(broken):,} runs of the winner did not end well: {broken[0].status.error}", err=True)
+    if failed := [run for run in ended if not run.final]:
+        typer.echo(f"{len(failed):,} runs of the best settings failed: {failed[0].status.error}", err=True)
         raise typer.Exit(1)
 
 
@@ -256,36 +271,36 @@ def runs(context: typer.Context, as_json: Json = False) -> None:
 @runs_app.command("show")
 def show(run_id: RunId, as_json: Json = False) -> None:
     """Show one run with its records."""
-    app = Application.from_environment()
-    run = app.queries.get(run_id)
-    first = (app.queries.find(run.config) or run) if run.kind == RunKind.REPEAT else run
+    service = Application.from_environment()
+    run = service.get(run_id)
+    first = (service.find(run.config) or run) if run.kind == RunKind.REPEAT else run
     lines = [run_line(run), *(record_line(record) for record in run.records)]
     if run.final and run.final.test:
         lines += ["", "Test scores", score_table(run.final.test), *platform_lines(run.final), *privacy_lines(run.final)]
     fields = run_fields(run) | {"records": [record_fields(record) for record in run.records]}
-    if repeat := app.queries.repeated([first]).get(first.run_id):
-        outcome = repeat.comparison.text if repeat.comparison else str(repeat.state)
-        lines += ["", f"Run again as {reproducibility.repeat_id(first.run_id)}: {outcome}"]
+    if repeat := service.repeated([first]).get(first.run_id):
+        outcome = repeat.outcome.text if repeat.outcome else str(repeat.state)
+        lines += ["", f"Rerun as {reproducibility.repeat_id(first.run_id)}: {outcome}"]
         fields["again"] = {"run_id": reproducibility.repeat_id(first.run_id), "outcome": outcome}
     write(as_json, fields, "\n".join(lines))
 
 
 @app.command()
 def cancel(run_id: RunId, as_json: Json = False) -> None:
-    """Stop a run. What it recorded is kept."""
-    app = Application.from_environment()
-    status = app.runs.cancel(run_id)
-    write(as_json, run_fields(app.queries.get(run_id)), f"{run_id} {status.state}")
+    """Cancel a run. Its records are kept."""
+    service = Application.from_environment()
+    status = service.cancel(run_id)
+    write(as_json, run_fields(service.get(run_id)), f"{run_id} {status.state}")
 
 
 @app.command()
-def again(
-    run_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="Application that are done.")],
+def rerun(
+    run_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="Identities of finished runs.")],
     as_json: Json = False,
 ) -> None:
-    """Compute runs once more, in the background. `runs show` says whether they came out equal."""
-    app = Application.from_environment()
-    statuses = app.runs.submit_all((app.queries.get(run_id).config for run_id in run_ids), again=True, batch=True)
+    """Rerun finished runs in the background. `runs show` says whether the results are equal."""
+    service = Application.from_environment()
+    statuses = service.submit_all((service.get(run_id).config for run_id in run_ids), again=True, batch=True)
     fields = [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]
     write(as_json, {"runs": fields}, "\n".join(f"{status.run_id} {status.state}" for status in statuses))
 
@@ -293,33 +308,33 @@ def again(
 @app.command()
 def publish(
     run_id: RunId,
-    model: Annotated[bool, typer.Option("--model", help="Its tagger too, in half precision.")] = False,
+    model: Annotated[bool, typer.Option("--model", help="Publish its tagger too, in half precision.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a run to the published results."""
-    path = Application.from_environment().runs.publish(run_id, model=model)
+    """Add a run to the published results."""
+    path = Application.from_environment().publish(run_id, model=model)
     write(as_json, {"run_id": run_id, "path": str(path)}, str(path))
 
 
 @app.command()
 def corpora(
-    name: Annotated[str | None, typer.Argument(help="Say what this one holds; by default, list all.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Show this corpus's statistics; default: list all.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List the corpora. Says what is here and what can be fetched, or what one of them holds."""
-    app = Application.from_environment()
+    """List the corpora, both available and downloadable ones, or show the statistics of one."""
+    service = Application.from_environment()
     if name is not None:
-        found = app.corpora.statistics(name)
-        write(as_json, {"name": name} | asdict(found), held(name, found))
+        statistics = service.statistics(name)
+        write(as_json, {"name": name} | asdict(statistics), statistics_text(name, statistics))
         return
-    write(as_json, *listed(app))
+    write(as_json, *corpora_list(service))
 
 
 @app.command()
-def fetch(name: Annotated[str, typer.Argument(help="A corpus that `corpora` says can be fetched.")]) -> None:
-    """Download a public corpus and check it."""
-    Application.from_environment().corpora.download(name)
-    typer.echo(f"{name} is here.")
+def download(name: Annotated[str, typer.Argument(help="A corpus that `corpora` lists as downloadable.")]) -> None:
+    """Download a public corpus and verify its checksum."""
+    Application.from_environment().fetch_corpus(name)
+    typer.echo(f"{name} is available.")
 
 
 @app.command()
@@ -328,15 +343,15 @@ def epsilon(
     batch_size: Annotated[int, typer.Option(help="Expected sentences per step.")],
     epochs: Annotated[float, typer.Option(help="Expected passes over the data.")],
     delta: Annotated[float, typer.Option(help="δ of (ε, δ)-differential privacy, a probability.")] = 1e-5,
-    noise_multiplier: Annotated[float | None, typer.Option(help="σ whose ε is wanted.")] = None,
-    target_epsilon: Annotated[float | None, typer.Option(help="ε whose σ is wanted.")] = None,
-    accountant: Annotated[str, typer.Option(help="pld (tightest), rdp, or rdp-classic (as the paper did it).")] = "pld",
+    noise_multiplier: Annotated[float | None, typer.Option(help="σ, to compute its ε.")] = None,
+    target_epsilon: Annotated[float | None, typer.Option(help="ε, to compute the σ that reaches it.")] = None,
+    accountant: Annotated[str, typer.Option(help="pld (tightest), rdp, or rdp-classic (as in the paper).")] = "pld",
     group_size: Annotated[
-        int | None, typer.Option(help="Sentences of one person: the ε of all of them is given too.")
+        int | None, typer.Option(help="Number of sentences of one person, to compute their ε by group privacy too.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Work out ε for σ, or σ for ε. No corpus is needed, only its size."""
+    """Compute ε from σ, or σ from ε. Needs no corpus, only its size."""
     from engine.privacy.accounting import epsilon as epsilon_of
     from engine.privacy.accounting import noise_multiplier_for
     from engine.privacy.group_privacy import check_size, group_epsilon
@@ -347,7 +362,7 @@ def epsilon(
     if group_size is not None:
         check_size(group_size)
         if accountant != "pld":
-            raise InvalidConfig(f"accountant={accountant!r}, expected 'pld': group_size is priced by no other")
+            raise InvalidConfig(f"accountant={accountant!r}, expected 'pld': no other one supports group_size")
     config = SimulationConfig(
         training=TrainingConfig(batch_size=batch_size, epochs=epochs),
         privacy=PrivacyConfig(noise_multiplier=1.0 if noise_multiplier is None else noise_multiplier, delta=delta),
@@ -364,20 +379,30 @@ def epsilon(
     if group_size is not None:
         of_group = max(value, group_epsilon([(plan, plan.steps)], group_size))
         fields |= {"group_size": group_size, "group_epsilon": None if math.isinf(of_group) else of_group}
-        text += f"\nSomebody named in {group_size:,} of the sentences: ε = {of_group:.4g}"
+        text += f"\nGroup privacy for a person in {group_size:,} of the sentences: ε = {of_group:.4g}"
     write(as_json, fields, text)
 
 
 app.command()(audit)
 app.command()(export)
-app.command()(ledger)
-app.command()(plan)
+app.command()(assumptions)
+app.command()(recommend)
 app.command()(report)
-
-
 app.command()(tagging.score)
-app.command("tag")(tagging.tag)
-app.command("redact")(tagging.redacted)
+app.command()(tagging.tag)
+app.command("redact")(tagging.redact_texts)
+
+
+def _keep_old_verbs() -> None:
+    """Register each command of ``_OLD_VERBS`` under its old name too, hidden from `--help`."""
+    commands = {info.name or getattr(info.callback, "__name__", ""): info.callback for info in app.registered_commands}
+    for old, new in _OLD_VERBS.items():
+        callback = commands[new]
+        assert callback is not None
+        app.command(old, hidden=True)(callback)
+
+
+_keep_old_verbs()
 
 
 def main() -> int:
@@ -394,7 +419,7 @@ def main() -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except BrokenPipeError:
-        # The reader has gone (`… | head`); Python would complain again when it flushes at exit.
+        # The reader has closed the pipe (`… | head`); Python would report that again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     if code == _INTERRUPTED:

@@ -1,4 +1,4 @@
-"""What a verb says in the terminal: text or JSON, a bar of progress, a sentence for an option that cannot be read."""
+"""Terminal output of commands: text or JSON, a progress bar, and messages for invalid options."""
 
 import json
 import sys
@@ -10,13 +10,22 @@ import typer
 
 
 def write(as_json: bool, fields: Any, text: str) -> None:
-    """Print the text, or the fields as one line of JSON."""
+    """Print ``fields`` as one line of JSON, or ``text``.
+
+    Args:
+        as_json: Whether to print JSON.
+        fields: Values that JSON supports.
+        text: The same information for readers.
+    """
     typer.echo(json.dumps(fields, ensure_ascii=False) if as_json else text)
 
 
 @contextmanager
 def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, float], None]]:
-    """A bar on standard error, where a person looks at it; programs get none."""
+    """Show a progress bar on standard error if that is a terminal; yield a function that updates it.
+
+    The function takes the stage in words and the progress from 0 to 1.
+    """
     if quiet or not sys.stderr.isatty():
         yield lambda stage, progress: None
         return
@@ -29,11 +38,11 @@ def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, float], None]]:
 
 
 def sentence(error: typer.TyperException, arguments: Sequence[str]) -> str:
-    """What Typer says, with the value that it leaves out when an option is no number."""
+    """Return Typer's message, with the invalid value, which Typer omits when an option is no number."""
     parameter = getattr(error, "param", None)
-    for place, word in enumerate(arguments):
+    for index, word in enumerate(arguments):
         name, is_joined, value = word.partition("=")
-        if parameter is not None and name in parameter.opts and (is_joined or place + 1 < len(arguments)):
-            value = value if is_joined else arguments[place + 1]
+        if parameter is not None and name in parameter.opts and (is_joined or index + 1 < len(arguments)):
+            value = value if is_joined else arguments[index + 1]
             return f"{parameter.name}={value!r}: {error.message}"
     return error.format_message()

@@ -1,4 +1,4 @@
-"""What is looked at before a shell trains by itself, without a run in the store."""
+"""Checks before a command trains in the foreground, without a run in the store."""
 
 import typer
 
@@ -8,26 +8,35 @@ from engine.service import Application
 
 
 def warn_of_overlap(config: SimulationConfig) -> None:
-    """Say it where the features were fitted on sentences of the corpus."""
-    for warning in Application.from_environment().queries.overlap(config).warnings:
+    """Print a warning if the features were fitted on sentences of the corpus."""
+    for warning in Application.from_environment().overlap(config).warnings:
         typer.echo(warning, err=True)
 
 
-def book(config: SimulationConfig) -> None:
-    """Book a training whole where its corpus has a budget: nobody sees when it stops. Raises BudgetExceeded."""
-    app = Application.from_environment()
-    if not app.budgets.exists():
+def charge_budget(config: SimulationConfig) -> None:
+    """Charge a whole training to the budget of its corpus, since no record shows when it stops early.
+
+    Does nothing for a corpus without a budget. Raises BudgetExceeded.
+    """
+    from engine.service import budget_service
+
+    service = Application.from_environment()
+    if not budget_service.any_set(service):
         return
-    identity = app.queries.identity(config)
-    app.budgets.charge(app.budgets.charge_requests(identity, identity, config, app.previews.plan(config), ended=True))
+    identity = service.identity(config)
+    budget_service.book(
+        service, budget_service.charge_requests(service, identity, identity, config, service.plan(config), ended=True)
+    )
 
 
 def refuse_budgets(*corpora: str) -> None:
-    """Raises InvalidConfig for a corpus with a budget: a search books its trials by itself, and not there."""
-    app = Application.from_environment()
+    """Raise InvalidConfig for a corpus with a budget: a search accounts for its trials outside that budget."""
+    from engine.service import budget_service
+
+    service = Application.from_environment()
     for corpus in corpora:
-        if app.budgets.state(corpus).budget:
+        if budget_service.account(service, corpus).budget:
             raise InvalidConfig(
-                f"corpus={corpus!r} has a budget, on which trials of a search would not be booked: run settings one "
-                "by one"
+                f"corpus={corpus!r} has a budget, to which the trials of a search are not charged: submit the "
+                "settings one by one"
             )

@@ -1,4 +1,4 @@
-"""The papers that `paper` shows, each with its tables, its cells, and how its rows read."""
+"""The papers that the command `replicate` shows, each with its tables, cells and output."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _Cell = jana_biemann_2021.Cell | fedner_2020.Cell
 
 @dataclass(frozen=True)
 class Paper:
-    """One that is known. tables: what it has, with titles. cells: of all of them."""
+    """A paper. tables: their titles by identifier. cells: the cells of all tables."""
 
     name: str
     tables: dict[str, str]
@@ -24,16 +24,16 @@ class Paper:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What was asked for, as fields and as text, and the runs that are behind it."""
+class Replication:
+    """The results of a paper's cells as fields and as text, and their runs."""
 
     fields: list[dict[str, Any]]
     text: str
     runs: list[Run]
 
 
-def named(name: str, corpus: str | None) -> Paper:
-    """A paper by its name. Raises InvalidConfig."""
+def find_paper(name: str, corpus: str | None) -> Paper:
+    """Return a paper by its name. Raises InvalidConfig."""
     if name == jana_biemann_2021.NAME:
         return Paper(name, jana_biemann_2021.TABLES, jana_biemann_2021.cells(corpus or jana_biemann_2021.CORPUS))
     if name != fedner_2020.NAME:
@@ -43,29 +43,38 @@ def named(name: str, corpus: str | None) -> Paper:
     return Paper(name, fedner_2020.TABLES, fedner_2020.cells())
 
 
-def chosen(known: Paper, table: str | None) -> list[_Cell]:
-    """The cells of one of its tables, or of all. Raises InvalidConfig."""
-    if table is not None and table not in known.tables:
-        raise InvalidConfig(f"table={table!r}, expected one of {', '.join(known.tables)}")
-    return [cell for cell in known.cells if table in (None, cell.table)]
+def select_cells(paper: Paper, table: str | None) -> list[_Cell]:
+    """Return the cells of one table of a paper, or of all tables. Raises InvalidConfig."""
+    if table is not None and table not in paper.tables:
+        raise InvalidConfig(f"table={table!r}, expected one of {', '.join(paper.tables)}")
+    return [cell for cell in paper.cells if table in (None, cell.table)]
 
 
-def measured(
-    known: Paper, cells: Sequence[_Cell], find: Callable[[SimulationConfig], Run | None], seeds: int | None
-) -> Measured:
-    """What the runs of some of its cells give."""
-    if known.name == fedner_2020.NAME:
-        rows = [fedner_2020.measure(cell, find, seeds) for cell in cells if isinstance(cell, fedner_2020.Cell)]
-        return Measured(
-            [fedner_fields(row) for row in rows], fedner_text(rows), [run for row in rows for run in row.runs]
+def measure(
+    paper: Paper, cells: Sequence[_Cell], find: Callable[[SimulationConfig], Run | None], seeds: int | None
+) -> Replication:
+    """Compute the results of cells from their runs.
+
+    Args:
+        paper: The paper of the cells.
+        cells: The cells to compute.
+        find: Return the run with a configuration, or None.
+        seeds: Number of seeds of each mean, or None for the paper's default.
+    """
+    if paper.name == fedner_2020.NAME:
+        medical_rows = [fedner_2020.measure(cell, find, seeds) for cell in cells if isinstance(cell, fedner_2020.Cell)]
+        return Replication(
+            [fedner_fields(row) for row in medical_rows],
+            fedner_text(medical_rows),
+            [run for row in medical_rows for run in row.runs],
         )
-    news = [
+    rows = [
         jana_biemann_2021.measure(cell, find, seeds or seed_aggregates.SEEDS)
         for cell in cells
         if isinstance(cell, jana_biemann_2021.Cell)
     ]
-    return Measured(
-        [jana_biemann_2021.fields(row) for row in news],
-        paper_text(news),
-        [run for row in news for run in row.found.runs],
+    return Replication(
+        [jana_biemann_2021.fields(row) for row in rows],
+        paper_text(rows),
+        [run for row in rows for run in row.found.runs],
     )

@@ -1,4 +1,4 @@
-"""``tag`` and ``redact``: names in files, folders and standard input; ``score``: names in two files."""
+"""The commands ``tag`` and ``redact`` for files, folders and standard input, and ``score`` for two files."""
 
 import json
 import sys
@@ -18,13 +18,13 @@ from engine.tagging.entities import Entity
 from engine.tagging.redaction import REPLACEMENTS, redact
 
 MOST_BYTES = 50_000_000
-"""Of one file."""
-_TOGETHER = 200_000
-"""Characters of texts that are tagged at a time."""
+"""Maximum size of one file, in bytes."""
+_BATCH_CHARACTERS = 200_000
+"""Maximum characters of the texts that are tagged in one batch."""
 
 Places = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[PATH…]", help="Files, or folders of .txt files; without any, or -, standard input."),
+    typer.Argument(metavar="[PATH…]", help="Files, or folders of .txt files; standard input for none or -."),
 ]
 Epsilon = Annotated[
     str | None,
@@ -32,14 +32,15 @@ Epsilon = Annotated[
         metavar="|".join(published_taggers.published()), help="The published tagger with this ε.  [default: inf]"
     ),
 ]
-RunOption = Annotated[str | None, typer.Option("--run", metavar="ID", help="The tagger of this run of yours.")]
+RunOption = Annotated[
+    str | None, typer.Option("--run", metavar="ID", help="The tagger of your run with this identity.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print a line of JSON for each text.")]
 
 
 @dataclass(frozen=True)
 class _Text:
-    """A text, where it is from (None is standard input), and what its file is called within the folder that was
-    named."""
+    """A text. path: its file, None for standard input. name: the file's path relative to the folder argument."""
 
     path: Path | None
     name: Path
@@ -47,89 +48,89 @@ class _Text:
 
     @property
     def fields(self) -> dict[str, str]:
-        """Where it is from, for other programs."""
+        """The text's file as JSON fields."""
         return {} if self.path is None else {"file": str(self.path)}
 
 
 def tag(paths: Places = None, epsilon: Epsilon = None, run: RunOption = None, as_json: Json = False) -> None:
-    """Find the names in texts. A line for each: where it starts and ends, its type, its probability, the name."""
-    for each, found in _tagged(paths, epsilon, run, quiet=as_json):
+    """Tag the entities in texts. Prints a line for each: start, end, type, probability, text."""
+    for text, entities in _tagged(paths, epsilon, run, quiet=as_json):
         if as_json:
-            _print(each.fields | {"text": each.text, "entities": [_fields(entity) for entity in found]})
+            _print(text.fields | {"text": text.text, "entities": [_fields(entity) for entity in entities]})
             continue
-        for one in found:
-            file = f"{each.path}\t" if each.path else ""
-            name = " ".join(each.text[one.start : one.end].split())
-            typer.echo(f"{file}{one.start}\t{one.end}\t{one.type}\t{one.score:.4f}\t{name}")
+        for entity in entities:
+            file = f"{text.path}\t" if text.path else ""
+            mention = " ".join(text.text[entity.start : entity.end].split())
+            typer.echo(f"{file}{entity.start}\t{entity.end}\t{entity.type}\t{entity.score:.4f}\t{mention}")
 
 
-def redacted(
+def redact_texts(
     paths: Places = None,
     epsilon: Epsilon = None,
     run: RunOption = None,
     replace: Annotated[
-        str, typer.Option(metavar="|".join(REPLACEMENTS), help="What stands in the place of a name.")
+        str, typer.Option(metavar="|".join(REPLACEMENTS), help="Replacement of an entity.")
     ] = REPLACEMENTS[0],
     output: Annotated[
-        Path | None, typer.Option(help="A folder for the new texts; needed for several files, unless as JSON.")
+        Path | None, typer.Option(help="Folder for the redacted texts; required for several files without --json.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Take the names out of texts. What the tagger misses stays: a demonstration, no certified anonymiser."""
+    """Redact the entities in texts. Missed entities remain: a demonstration, no certified anonymiser."""
     if replace not in REPLACEMENTS:
         raise InvalidConfig(f"replace={replace!r}, expected one of {', '.join(REPLACEMENTS)}")
     if output is not None and (not paths or paths == [Path("-")]):
         raise InvalidConfig(f"output={str(output)!r}, expected none for standard input")
     several = len(paths or []) > 1 or any(path.is_dir() for path in paths or [])
     if several and output is None and not as_json:
-        raise InvalidConfig("output is missing: several texts need a folder to be written to, or --json")
-    for each, found in _tagged(paths, epsilon, run, quiet=as_json or output is None, output=output):
-        new = redact(each.text, found, replace)
+        raise InvalidConfig("output is missing: several texts need an output folder, or --json")
+    for text, entities in _tagged(paths, epsilon, run, quiet=as_json or output is None, output=output):
+        redacted = redact(text.text, entities, replace)
         if output is not None:
-            _write(new.text, output / each.name)
+            _write(redacted.text, output / text.name)
         if as_json:
-            _print(each.fields | new.fields)
+            _print(text.fields | redacted.fields)
         elif output is None:
-            sys.stdout.write(new.text)
+            sys.stdout.write(redacted.text)
 
 
 def _tagged(
     paths: list[Path] | None, epsilon: str | None, run: str | None, *, quiet: bool, output: Path | None = None
 ) -> Iterator[tuple[_Text, tuple[Entity, ...]]]:
-    """Each text with its names. Raises InvalidConfig, RunNotFound, StoreError, VectorsMissing."""
-    app = Application.from_environment()
-    model = app.models.load(_identity(app, epsilon, run))
+    """Yield each text with its entities. Raises InvalidConfig, RunNotFound, StoreError, VectorsMissing."""
+    service = Application.from_environment()
+    model = service.model(_identity(service, epsilon, run))
     texts = _texts(paths)
     if output is not None:
         _check_targets(texts, output)
     from engine.tagging.pipeline import TextTagger
 
-    with progress_bar(quiet=quiet) as tell:
-        tagger, done = TextTagger(app.settings, lambda stage: tell(stage, 0.0)), 0
-        for some in _together(texts):
-            (found,) = tagger.tag([each.text for each in some], [model])
-            done += len(some)
-            tell(f"{done:,} of {len(texts):,} texts", done / len(texts))
-            yield from ((each, names.entities) for each, names in zip(some, found, strict=True))
+    with progress_bar(quiet=quiet) as on_progress:
+        tagger, done = TextTagger(service.settings, lambda stage: on_progress(stage, 0.0)), 0
+        for batch in _batches(texts):
+            (results,) = tagger.tag([text.text for text in batch], [model])
+            done += len(batch)
+            on_progress(f"{done:,} of {len(texts):,} texts", done / len(texts))
+            yield from ((text, result.entities) for text, result in zip(batch, results, strict=True))
 
 
-def _identity(app: Application, epsilon: str | None, run: str | None) -> str:
-    """The run whose tagger is asked for. Raises InvalidConfig."""
+def _identity(service: Application, epsilon: str | None, run: str | None) -> str:
+    """Return the identity of the run whose tagger the options select. Raises InvalidConfig."""
     if epsilon is not None and run is not None:
         raise InvalidConfig(f"epsilon={epsilon!r} and run={run!r}, expected one of them")
     if run is not None:
-        if app.queries.get(run).config.platforms:
-            raise InvalidConfig(f"run={run!r} has a tagger for each of its platforms, expected a run of one corpus")
+        if service.get(run).config.platforms:
+            raise InvalidConfig(f"run={run!r} has a tagger for each of its clients, expected a run of one corpus")
         return run
     config = published_taggers.asked_for(epsilon or "inf")
-    known = next((each.run_id for each in app.queries.published() if each.config == config), None)
-    if known is None:
-        raise InvalidConfig(f"epsilon={epsilon!r}: the published run of this tagger is not here")
-    return known
+    published = next((run.run_id for run in service.published() if run.config == config), None)
+    if published is None:
+        raise InvalidConfig(f"epsilon={epsilon!r}: the published run of this tagger is missing")
+    return published
 
 
 def _texts(paths: list[Path] | None) -> list[_Text]:
-    """What is to be tagged. Raises InvalidConfig for what is not there, is no text, or is empty."""
+    """Read the texts to tag. Raises InvalidConfig for a file that is missing, not a text, or empty."""
     if not paths or paths == [Path("-")]:
         return [_Text(None, Path(), _read("standard input", sys.stdin.buffer.read(MOST_BYTES + 1)))]
     files: list[tuple[Path, Path]] = []
@@ -137,20 +138,20 @@ def _texts(paths: list[Path] | None) -> list[_Text]:
         if not path.is_dir():
             files.append((path, Path(path.name)))
             continue
-        inside = sorted(each for each in path.rglob("*.txt") if each.is_file())
-        if not inside:
+        text_files = sorted(file for file in path.rglob("*.txt") if file.is_file())
+        if not text_files:
             raise InvalidConfig(f"{path} has no .txt file")
-        files += [(each, each.relative_to(path)) for each in inside]
+        files += [(file, file.relative_to(path)) for file in text_files]
     return [_Text(path, name, _read(str(path), _bytes(path))) for path, name in files]
 
 
 def _check_targets(texts: list[_Text], folder: Path) -> None:
-    """Nothing that was read is written over. Raises InvalidConfig."""
-    targets = [(folder / each.name).resolve() for each in texts]
-    read = {each.path.resolve() for each in texts if each.path}
+    """Check that no output overwrites an input or another output. Raises InvalidConfig."""
+    targets = [(folder / text.name).resolve() for text in texts]
+    sources = {text.path.resolve() for text in texts if text.path}
     for target in targets:
-        if target in read or targets.count(target) > 1:
-            raise InvalidConfig(f"output={str(folder)!r}: {target.name} would be written over another of the texts")
+        if target in sources or targets.count(target) > 1:
+            raise InvalidConfig(f"output={str(folder)!r}: {target.name} would overwrite another of the texts")
 
 
 def _bytes(path: Path) -> bytes:
@@ -167,20 +168,20 @@ def _read(name: str, content: bytes) -> str:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InvalidConfig(f"{name} is no text in UTF-8: byte {error.start:,} cannot be read") from error
+        raise InvalidConfig(f"{name} is not UTF-8 text: byte {error.start:,} cannot be decoded") from error
     if not text.strip():
         raise InvalidConfig(f"{name} is empty")
     return text
 
 
-def _together(texts: list[_Text]) -> Iterator[list[_Text]]:
-    some: list[_Text] = []
-    for each in texts:
-        if some and sum(len(one.text) for one in some) + len(each.text) > _TOGETHER:
-            yield some
-            some = []
-        some.append(each)
-    yield some
+def _batches(texts: list[_Text]) -> Iterator[list[_Text]]:
+    batch: list[_Text] = []
+    for text in texts:
+        if batch and sum(len(queued.text) for queued in batch) + len(text.text) > _BATCH_CHARACTERS:
+            yield batch
+            batch = []
+        batch.append(text)
+    yield batch
 
 
 def _write(text: str, path: Path) -> None:
@@ -200,11 +201,11 @@ def _print(fields: dict[str, Any]) -> None:
 
 
 def score(
-    gold: Annotated[Path, typer.Argument(help="Column file with the right tags.")],
-    predicted: Annotated[Path, typer.Argument(help="Column file with the same sentences and the tags to judge.")],
+    gold: Annotated[Path, typer.Argument(help="Column file with the gold tags.")],
+    predicted: Annotated[Path, typer.Argument(help="Column file with the same sentences and the predicted tags.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
 ) -> None:
-    """Score predicted tags. Whole names, names that overlap, and tokens, with and without O."""
+    """Score predicted tags: entity-level (strict), overlapping entities, and tokens with and without O."""
     from engine.scoring import score_files
 
     scores = score_files(gold, predicted)

@@ -1,1 +1,1 @@
-"""Where runs are computed: the process that gives out queued runs, the workers, and how both are found."""
+"""The cluster that computes runs: the dispatcher of queued runs, the workers, and the discovery of both."""

@@ -227,7 +227,7 @@ def _environment(settings: Settings) -> dict[str, str]:
         "EPSILON_SCHEDULER": settings.scheduler or "",
         "EPSILON_CLUSTER_KEY": str(settings.cluster_key or ""),
         "EPSILON_BACKEND": settings.backend,
-        "EPSILON_ARTEFACTS": settings.shared or "",
+        "EPSILON_ARTIFACT_URL": settings.shared or "",
     }
 
 

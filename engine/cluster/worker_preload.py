@@ -1,5 +1,7 @@
-"""Loaded by each worker process as it starts: Ctrl-C in a terminal reaches all of its processes at once, and is for the
-one that looks after the workers, which ends them in order."""
+"""Dask preload: ignore SIGINT in workers.
+
+Ctrl-C in a terminal signals all of its processes; the nanny handles it and ends the workers in order.
+"""
 
 import signal
 

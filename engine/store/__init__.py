@@ -1,1 +1,1 @@
-"""What is kept: runs and their records in a database, published results as files."""
+"""Storage: runs and their records in a database, published results as files."""

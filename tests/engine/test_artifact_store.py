@@ -123,7 +123,7 @@ def test_no_name_leaves_the_folder(places, name: str) -> None:
 
 
 def test_an_address_that_nothing_knows_is_said(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"EPSILON_ARTEFACTS"):
+    with pytest.raises(StoreError, match=r"EPSILON_ARTIFACT_URL"):
         ArtifactStore("nowhere://x", tmp_path).get("models/a.npz")
 
 

@@ -28,7 +28,7 @@ def test_the_port_reaches_the_server():
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "", "192.168.1.5", "example.org", "localhost.example.org"])
 def test_others_reach_no_dashboard_that_asks_nobody_who_they_are(address):
-    with pytest.raises(InvalidConfig, match=f"STREAMLIT_SERVER_ADDRESS={address} without EPSILON_ACCESS"):
+    with pytest.raises(InvalidConfig, match=f"STREAMLIT_SERVER_ADDRESS={address} without EPSILON_ACCESS_FILE"):
         serve.server_command({"STREAMLIT_SERVER_ADDRESS": address})
 
 
@@ -41,7 +41,7 @@ def test_others_reach_one_that_asks(tmp_path):
     for here in ("localhost", "127.0.0.1", "::1"):
         assert "--secrets.files" not in serve.server_command({"STREAMLIT_SERVER_ADDRESS": here})
     file.chmod(0o640)
-    with pytest.raises(InvalidConfig, match="read by others"):
+    with pytest.raises(InvalidConfig, match="read by other users"):
         serve.server_command({}, file)
 
 

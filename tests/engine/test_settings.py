@@ -12,18 +12,39 @@ from engine.settings import Settings
 )
 def test_poll_is_off_by_default(monkeypatch, text, found):
     monkeypatch.delenv("EPSILON_POLL", raising=False)
+    monkeypatch.delenv("EPSILON_POLL_ADDRESS", raising=False)
     if text is not None:
-        monkeypatch.setenv("EPSILON_POLL", text)
+        monkeypatch.setenv("EPSILON_POLL_ADDRESS", text)
     assert Settings.from_environment().poll == found
 
 
 @pytest.mark.parametrize(
     "text", ["yes", "80", "70000", "٨٦٠٠", "8600:", "0.0.0.0:8600", "8.8.8.8:8600", "here:8600", "::1:8600"]
 )
-def test_invalid_poll_address_is_refused(monkeypatch, text):
-    monkeypatch.setenv("EPSILON_POLL", text)
-    with pytest.raises(InvalidConfig, match="EPSILON_POLL="):
+def test_a_place_for_the_poll_that_is_none_is_named(monkeypatch, text):
+    monkeypatch.setenv("EPSILON_POLL_ADDRESS", text)
+    with pytest.raises(InvalidConfig, match="EPSILON_POLL_ADDRESS="):
         Settings.from_environment()
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "field", "text"),
+    [
+        ("EPSILON_ACCESS_FILE", "EPSILON_ACCESS", "access", "/access.toml"),
+        ("EPSILON_ARTIFACT_URL", "EPSILON_ARTEFACTS", "shared", "s3://runs"),
+        ("EPSILON_POLL_ADDRESS", "EPSILON_POLL", "poll", "8600"),
+    ],
+)
+def test_old_variable_is_read_unless_the_new_one_is_set(monkeypatch, new, old, field, text):
+    monkeypatch.delenv(new, raising=False)
+    monkeypatch.setenv(old, text)
+    value = getattr(Settings.from_environment(), field)
+    assert value is not None
+    monkeypatch.setenv(new, "")
+    assert getattr(Settings.from_environment(), field) is None
+    monkeypatch.setenv(new, text)
+    monkeypatch.setenv(old, "")
+    assert getattr(Settings.from_environment(), field) == value
 
 
 @pytest.mark.parametrize("text", ["tcp://10.0.0.1:8786", "http://here:1", "ws://10.0.0.1:8786"])

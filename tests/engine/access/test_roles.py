@@ -124,12 +124,12 @@ def test_what_the_file_says_now_holds(file):
 def test_a_file_that_says_nothing_clear_is_refused(file, content, told):
     with pytest.raises(InvalidConfig) as refused:
         roles.read(file(content))
-    assert str(refused.value).startswith("EPSILON_ACCESS=")
+    assert str(refused.value).startswith("EPSILON_ACCESS_FILE=")
     assert told in str(refused.value)
 
 
 def test_a_file_that_others_may_read_or_that_is_not_there_is_refused(file, tmp_path):
-    with pytest.raises(InvalidConfig, match=r"others, .*chmod 600"):
+    with pytest.raises(InvalidConfig, match=r"other users, .*chmod 600"):
         roles.read(file(text(), 0o644))
     with pytest.raises(InvalidConfig, match="No such file"):
         roles.read(tmp_path / "none.toml")

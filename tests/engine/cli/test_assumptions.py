@@ -1,4 +1,4 @@
-"""`ledger`: the training that its options describe, and what is printed of it."""
+"""`assumptions`: the training that its options describe, and what is printed of it."""
 
 import json
 import math
@@ -11,8 +11,8 @@ from engine.cli import assumptions
 from engine.privacy.assumptions import Training, rows
 from engine.reports.numbers import epsilon_text
 
-SIZES = ("ledger", "--examples", "400", "--batch-size", "40", "--epochs", "1")
-LEDGER = (*SIZES, "--noise-multiplier", "2")
+SIZES = ("assumptions", "--examples", "400", "--batch-size", "40", "--epochs", "1")
+ASSUMPTIONS = (*SIZES, "--noise-multiplier", "2")
 TRAINING = Training(examples=400, batch_size=40, epochs=1.0, noise_multiplier=2.0)
 
 
@@ -20,8 +20,8 @@ def finite(epsilon):
     return None if epsilon is None or math.isinf(epsilon) else epsilon
 
 
-def test_ledger_prints_each_assumption_with_its_epsilon(shell):
-    code, out, _ = shell(*LEDGER, "--json")
+def test_assumptions_prints_each_assumption_with_its_epsilon(shell):
+    code, out, _ = shell(*ASSUMPTIONS, "--json")
     found = json.loads(out)
     expected = rows(TRAINING)
     assert code == 0
@@ -33,7 +33,7 @@ def test_ledger_prints_each_assumption_with_its_epsilon(shell):
     assert found["noise_multiplier"] == 2.0
     (promised,) = {each.epsilon for each in expected if each.claimed}
     assert found["waterfall"][-1]["epsilon"] == promised
-    code, out, _ = shell(*LEDGER)
+    code, out, _ = shell(*ASSUMPTIONS)
     lines = out.splitlines()
     assert code == 0
     assert f"ε = {epsilon_text(promised)} at δ = 1e-5" in out
@@ -42,12 +42,12 @@ def test_ledger_prints_each_assumption_with_its_epsilon(shell):
         assert any(said in line for line in lines), said
 
 
-def test_ledger_ends_with_the_epsilon_of_the_accountant_that_is_assumed(shell):
+def test_assumptions_ends_with_the_epsilon_of_the_accountant_that_is_assumed(shell):
     (rdp,) = (row.epsilon for row in rows(TRAINING) if row.choice == "Rényi, improved conversion")
-    code, out, _ = shell(*LEDGER, "--accountant", "rdp", "--json")
+    code, out, _ = shell(*ASSUMPTIONS, "--accountant", "rdp", "--json")
     assert code == 0
     assert json.loads(out)["waterfall"][-1]["epsilon"] == rdp
-    assert shell(*LEDGER, "--accountant", "rdp")[1].splitlines()[-1].endswith(f"ε = {epsilon_text(rdp)}")
+    assert shell(*ASSUMPTIONS, "--accountant", "rdp")[1].splitlines()[-1].endswith(f"ε = {epsilon_text(rdp)}")
 
 
 @pytest.fixture
@@ -67,12 +67,12 @@ def seen(monkeypatch):
         (("--delta", "1e-6"), {"delta": 1e-6}),
     ],
 )
-def test_ledger_is_of_the_training_that_its_options_describe(shell, seen, options, changes):
-    assert shell(*LEDGER, *options)[0] == 0
+def test_assumptions_is_of_the_training_that_its_options_describe(shell, seen, options, changes):
+    assert shell(*ASSUMPTIONS, *options)[0] == 0
     seen.assert_called_once_with(replace(TRAINING, **changes))
 
 
-def test_ledger_takes_target_epsilon_and_group_size_as_epsilon_does(shell, seen):
+def test_assumptions_takes_target_epsilon_and_group_size_as_epsilon_does(shell, seen):
     code, out, _ = shell(*SIZES, "--target-epsilon", "1", "--group-size", "2", "--json")
     found = json.loads(out)
     sigma, last = found["noise_multiplier"], found["waterfall"][-1]
@@ -88,18 +88,18 @@ def test_ledger_takes_target_epsilon_and_group_size_as_epsilon_does(shell, seen)
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (("ledger",), "examples … batch_size … epochs … run=ID"),
+        (("assumptions",), "examples … batch_size … epochs … run=ID"),
         (SIZES, "noise_multiplier … target_epsilon"),
-        ((*LEDGER, "--target-epsilon", "3"), "noise_multiplier … target_epsilon"),
+        ((*ASSUMPTIONS, "--target-epsilon", "3"), "noise_multiplier … target_epsilon"),
         ((*SIZES, "--target-epsilon", "3", "--shuffled"), "target_epsilon"),
-        ((*LEDGER, "--accountant", "exact"), "accountant='exact'"),
-        ((*LEDGER, "--group-size", "0"), "group_size=0"),
-        ((*LEDGER, "--clients", "100"), "batch_size=40"),
-        ((*LEDGER, "--delta", "2"), "delta=2"),
-        (("ledger", "--run", "0123456789abcdef"), "0123456789abcdef"),
+        ((*ASSUMPTIONS, "--accountant", "exact"), "accountant='exact'"),
+        ((*ASSUMPTIONS, "--group-size", "0"), "group_size=0"),
+        ((*ASSUMPTIONS, "--clients", "100"), "batch_size=40"),
+        ((*ASSUMPTIONS, "--delta", "2"), "delta=2"),
+        (("assumptions", "--run", "0123456789abcdef"), "0123456789abcdef"),
     ],
 )
-def test_ledger_refuses_bad_input_with_exit_code_2(shell, command, said):
+def test_assumptions_refuses_bad_input_with_exit_code_2(shell, command, said):
     code, out, err = shell(*command)
     assert (code, out) == (2, "")
     assert all(part in err for part in said.split(" … ")), err

@@ -37,7 +37,7 @@ def test_audit_of_a_known_epsilon_prints_how_often_the_bound_held(shell):
 
 def test_audit_prints_and_keeps_what_was_measured(shell, service, settings):
     service.audit.side_effect = measured
-    command = ("audit", *TRAINING, "--noise-multiplier", "0", "--canaries", "100", "--references", "3")
+    command = ("audit", *TRAINING, "--noise-multiplier", "0", "--canaries", "100", "--shadow-models", "3")
     code, out, _ = shell(*command, "--json")
     found = json.loads(out)
     (call,) = service.audit.call_args_list
@@ -89,7 +89,7 @@ def test_audit_that_contradicts_its_claim_is_exit_code_1(shell, service):
 def test_audit_of_a_run_attacks_its_configuration(shell, service, trained_settings, references):
     service.audit.side_effect = measured
     run_id = json.loads(shell("submit", "--corpus", "synthetic", "--epochs", "1", "--json")[1])["run_id"]
-    code, out, err = shell("audit", "--run", run_id, "--references", references, "--json")
+    code, out, err = shell("audit", "--run", run_id, "--shadow-models", references, "--json")
     assert code == 0, err
     assert json.loads(out)["run_id"] == run_id
     (call,) = service.audit.call_args_list

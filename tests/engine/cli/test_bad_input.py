@@ -10,64 +10,64 @@ from engine.settings import REPOSITORY
 
 SMALL = ["--corpus", "synthetic", "--data-fraction", "0.05", "--batch-size", "8", "--epochs", "1", "--hidden-size", "8"]
 AUDITED = ["--corpus", "synthetic", "--tagger", "linear-crf", "--epochs", "2"]
-TUNE = ["tune", "--epsilon", "3", "--corpus", "synthetic", "--development", "synthetic"]
+TUNE = ["tune", "--epsilon", "3", "--corpus", "synthetic", "--public-corpus", "synthetic"]
 EPSILON = ["epsilon", "--examples", "100", "--batch-size", "10", "--epochs", "1"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["simulate", *SMALL, "--noise-multiplier", "-1"], "noise_multiplier=-1.0"),
-        (["simulate", *SMALL, "--noise-multiplier", "nan"], "noise_multiplier=nan"),
-        (["simulate", *SMALL, "--noise-multiplier", "inf"], "noise_multiplier=inf"),
-        (["simulate", *SMALL, "--noise-multiplier", "much"], "noise_multiplier='much'"),
-        (["simulate", *SMALL, "--clip-norm", "0"], "clip_norm=0.0"),
-        (["simulate", *SMALL, "--clip-norm", "-2"], "clip_norm=-2.0"),
-        (["simulate", "--corpus", "synthetic", "--data-fraction", "0"], "data_fraction=0.0"),
-        (["simulate", "--corpus", "synthetic", "--data-fraction", "1.5"], "data_fraction=1.5"),
-        (["simulate", "--corpus", "synthetic", "--data-fraction", "0.00001"], "data_fraction=1e-05"),
-        (["simulate", "--corpus", "synthetic", "--batch-size", "5000"], "batch_size=5,000 … 4,400"),
-        (["simulate", *SMALL, "--delta", "0"], "delta=0.0"),
-        (["simulate", *SMALL, "--delta", "1"], "delta=1.0"),
-        (["simulate", *SMALL, "--sampling", "random"], "sampling='random'"),
-        (["simulate", *SMALL, "--tagger", "gpt"], "tagger='gpt'"),
-        (["simulate", *SMALL, "--clients", "3", "--participants", "4"], "participants=4"),
-        (["simulate", *SMALL, "--seed", "-1"], "seed=-1"),
-        (["simulate", *SMALL, "--scheme", "iob1"], "scheme='iob1'"),
-        (["simulate", *SMALL, "--scheme", "bio2,bioes"], "scheme='bio2,bioes'"),
-        (["simulate", *SMALL, "--embeddings", "word2vec"], "embeddings='word2vec'"),
-        (["simulate", "--corpus", "nowhere"], "corpus='nowhere'"),
-        (["simulate"], "--corpus … --platform"),
-        (["simulate", "--platform", "synthetic"], "--corpus … --platform"),
-        (["simulate", "--corpus", "synthetic", "--platform", "btc", "--platform", "wnut17"], "--corpus … --platform"),
-        (["simulate", "--corpus", "a + b"], "'a + b'"),
-        (["simulate", "--platform", "synthetic", "--platform", "synthetic"], "platform … synthetic"),
-        (["simulate", "--platform", "synthetic", "--platform", "nowhere"], "corpus='nowhere'"),
-        (["simulate", *SMALL[2:], "--platform", "synthetic", "--platform", "x", "--clients", "3"], "clients=3"),
-        (["simulate", *SMALL, "--surprise"], "--surprise"),
+        (["train", *SMALL, "--noise-multiplier", "-1"], "noise_multiplier=-1.0"),
+        (["train", *SMALL, "--noise-multiplier", "nan"], "noise_multiplier=nan"),
+        (["train", *SMALL, "--noise-multiplier", "inf"], "noise_multiplier=inf"),
+        (["train", *SMALL, "--noise-multiplier", "much"], "noise_multiplier='much'"),
+        (["train", *SMALL, "--clip-norm", "0"], "clip_norm=0.0"),
+        (["train", *SMALL, "--clip-norm", "-2"], "clip_norm=-2.0"),
+        (["train", "--corpus", "synthetic", "--data-fraction", "0"], "data_fraction=0.0"),
+        (["train", "--corpus", "synthetic", "--data-fraction", "1.5"], "data_fraction=1.5"),
+        (["train", "--corpus", "synthetic", "--data-fraction", "0.00001"], "data_fraction=1e-05"),
+        (["train", "--corpus", "synthetic", "--batch-size", "5000"], "batch_size=5,000 … 4,400"),
+        (["train", *SMALL, "--delta", "0"], "delta=0.0"),
+        (["train", *SMALL, "--delta", "1"], "delta=1.0"),
+        (["train", *SMALL, "--sampling", "random"], "sampling='random'"),
+        (["train", *SMALL, "--tagger", "gpt"], "tagger='gpt'"),
+        (["train", *SMALL, "--clients", "3", "--participants", "4"], "participants=4"),
+        (["train", *SMALL, "--seed", "-1"], "seed=-1"),
+        (["train", *SMALL, "--tag-scheme", "iob1"], "scheme='iob1'"),
+        (["train", *SMALL, "--tag-scheme", "bio2,bioes"], "scheme='bio2,bioes'"),
+        (["train", *SMALL, "--embeddings", "word2vec"], "embeddings='word2vec'"),
+        (["train", "--corpus", "nowhere"], "corpus='nowhere'"),
+        (["train"], "--corpus … --platform"),
+        (["train", "--platform", "synthetic"], "--corpus … --platform"),
+        (["train", "--corpus", "synthetic", "--platform", "btc", "--platform", "wnut17"], "--corpus … --platform"),
+        (["train", "--corpus", "a + b"], "'a + b'"),
+        (["train", "--platform", "synthetic", "--platform", "synthetic"], "platform … synthetic"),
+        (["train", "--platform", "synthetic", "--platform", "nowhere"], "corpus='nowhere'"),
+        (["train", *SMALL[2:], "--platform", "synthetic", "--platform", "x", "--clients", "3"], "clients=3"),
+        (["train", *SMALL, "--surprise"], "--surprise"),
         (["submit", "--corpus", "nowhere"], "corpus='nowhere'"),
         (["runs", "show", "0123456789abcdef"], "0123456789abcdef"),
-        (["simulate", *SMALL, "--mechanism", "local"], "clients=1"),
-        (["simulate", *SMALL, "--clients", "300"], "clients=300 … 220"),
-        (["simulate", *SMALL, "--clients", "2", "--partition", "natural"], "partition='natural'"),
-        (["paper", "other"], "paper='other'"),
-        (["paper", "--seeds", "0"], "seeds='0'"),
-        (["paper", "fedner", "--corpus", "ade"], "corpus='ade'"),
-        (["simulate", "--corpus", "synthetic", "--private-scope", "hospital"], "private_scope='hospital'"),
+        (["train", *SMALL, "--mechanism", "local"], "clients=1"),
+        (["train", *SMALL, "--clients", "300"], "clients=300 … 220"),
+        (["train", *SMALL, "--clients", "2", "--partition", "natural"], "partition='natural'"),
+        (["replicate", "other"], "paper='other'"),
+        (["replicate", "--seeds", "0"], "seeds='0'"),
+        (["replicate", "fedner", "--corpus", "ade"], "corpus='ade'"),
+        (["train", "--corpus", "synthetic", "--privacy-unit", "hospital"], "privacy_unit='hospital'"),
         (
-            ["simulate", "--corpus", "synthetic", "--private-scope", "platform", "--mechanism", "dp-fedavg"],
-            "private_scope='platform' … mechanism='dp-fedavg'",
+            ["train", "--corpus", "synthetic", "--privacy-unit", "client", "--mechanism", "dp-fedavg"],
+            "privacy_unit='client' … mechanism='dp-fedavg'",
         ),
-        (["simulate", "--corpus", "synthetic", "--masked", "0.5"], "masked=0.5"),
-        (["paper", "fedner", "--table", "table6"], "table='table6'"),
+        (["train", "--corpus", "synthetic", "--masked", "0.5"], "masked=0.5"),
+        (["replicate", "fedner", "--table", "table6"], "table='table6'"),
         (["sweep", "nowhere.toml"], "nowhere.toml … No such file"),
         (["cancel", "nothing"], "nothing"),
-        (["audit", *AUDITED, "--canaries", "0", "--references", "2"], "references=2 … 3 to 256"),
+        (["audit", *AUDITED, "--canaries", "0", "--shadow-models", "2"], "references=2 … 3 to 256"),
         (["audit", *AUDITED, "--epsilon", "3"], "epsilon=3 … mechanism='dp-sgd'"),
         (["audit", "--mechanism", "gaussian"], "epsilon … mechanism='gaussian'"),
         (TUNE, "budget=None … --budget"),
         (["publish", "nothing"], "nothing"),
-        (["fetch", "conll2003"], "conll2003 … licence"),
+        (["download", "conll2003"], "conll2003 … licence"),
         (["score", "nowhere", "nowhere"], "nowhere … No such file"),
         ([*EPSILON], "noise_multiplier … target_epsilon"),
         ([*EPSILON, "--noise-multiplier", "1", "--target-epsilon", "1"], "noise_multiplier … target_epsilon"),
@@ -79,8 +79,8 @@ EPSILON = ["epsilon", "--examples", "100", "--batch-size", "10", "--epochs", "1"
         ([*EPSILON, "--target-epsilon", "-1"], "target_epsilon=-1"),
         ([*EPSILON, "--target-epsilon", "nan"], "target_epsilon=nan"),
         (["epsilon", "--examples", "0", "--batch-size", "1", "--epochs", "1", "--noise-multiplier", "1"], "examples=0"),
-        (["paper", "--table", "table9"], "table='table9'"),
-        (["again", "0000000000000000"], "0000000000000000"),
+        (["replicate", "--table", "table9"], "table='table9'"),
+        (["rerun", "0000000000000000"], "0000000000000000"),
         (["audit", "--mechanism", "gaussian", "--epsilon", "3", "--canaries", "4"], "canaries=4 … 5"),
         (["cluster", "worker"], "EPSILON_SCHEDULER"),
         (["cluster", "scheduler"], "EPSILON_CLUSTER_KEY"),
@@ -112,7 +112,7 @@ def test_bad_input_is_exit_code_2_and_one_sentence(shell, arguments, said):
 def test_a_corpus_file_that_cannot_be_read_is_exit_code_2_and_its_name(shell, tmp_path, content, said):
     path = tmp_path / "wrong.conll"
     path.write_bytes(content)
-    code, _, err = shell("simulate", "--corpus", path)
+    code, _, err = shell("train", "--corpus", path)
     assert code == 2
     assert said in err
     assert path.name in err
@@ -120,8 +120,8 @@ def test_a_corpus_file_that_cannot_be_read_is_exit_code_2_and_its_name(shell, tm
 
 @pytest.mark.parametrize(
     "verb",
-    "simulate second-opinion epsilon score submit sweep runs cancel publish corpora fetch paper again tune audit "
-    "export ledger plan report tag redact budget cluster".split(),
+    "train crosscheck epsilon score submit sweep runs cancel publish corpora download replicate rerun tune audit "
+    "export assumptions recommend report tag redact budget cluster".split(),
 )
 def test_help_of_each_verb_is_exit_code_0(shell, verb):
     code, out, _ = shell(verb, "--help")
@@ -138,7 +138,7 @@ def test_version_names_program_and_engine(shell):
 
 def test_the_program_exits_with_the_code_and_the_sentence_of_bad_input():
     called = subprocess.run(
-        [sys.executable, "-m", "engine", "simulate", "--corpus", "synthetic", "--noise-multiplier", "-1"],
+        [sys.executable, "-m", "engine", "train", "--corpus", "synthetic", "--noise-multiplier", "-1"],
         capture_output=True, text=True, cwd=REPOSITORY, check=False,
     )  # fmt: skip
     assert called.returncode == 2
@@ -149,6 +149,6 @@ def test_the_program_exits_with_the_code_and_the_sentence_of_bad_input():
 
 def test_ctrl_c_is_exit_code_130(shell, service):
     service.simulate.side_effect = KeyboardInterrupt
-    code, _, err = shell("simulate", *SMALL)
+    code, _, err = shell("train", *SMALL)
     assert code == 130
     assert len(err.splitlines()) == 1

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-RUN = ("simulate", "--corpus", "synthetic", "--tagger", "linear-crf", "--features", "vectors", "--epochs", "0.1")
+RUN = ("train", "--corpus", "synthetic", "--tagger", "linear-crf", "--features", "vectors", "--epochs", "0.1")
 
 
 def test_budget_is_set_and_shown(shell):
@@ -41,7 +41,7 @@ def test_budget_refuses_a_run_that_is_too_large_and_books_one_that_fits(shell, s
 
 def test_tune_refuses_a_corpus_with_a_budget(shell):
     assert shell("budget", "set", "synthetic", "--epsilon", "2")[0] == 0
-    command = ("tune", "--epsilon", "1", "--corpus", "synthetic", "--development", "synthetic", "--trials", "1")
+    command = ("tune", "--epsilon", "1", "--corpus", "synthetic", "--public-corpus", "synthetic", "--trials", "1")
     code, _, err = shell(*command)
     assert code == 2
     assert "corpus='synthetic'" in err

@@ -1,4 +1,4 @@
-"""`corpora` and `fetch`: the catalogue, what one corpus holds, and downloads."""
+"""`corpora` and `download`: the catalogue, what one corpus holds, and downloads."""
 
 import functools
 import json
@@ -22,7 +22,7 @@ def test_corpora_lists_what_is_here_and_what_can_be_fetched(shell):
     assert [line.split()[0] for line in out.splitlines()] == list(rows)
     for line, row in zip(out.splitlines(), rows.values(), strict=True):
         assert f"({row['licence']})" in line
-        assert ("can be fetched" in line) == (row["fetchable"] and not row["available"])
+        assert ("can be downloaded" in line) == (row["fetchable"] and not row["available"])
 
 
 def test_corpora_prints_what_one_corpus_holds(shell, data_dir, tmp_path, monkeypatch):
@@ -52,8 +52,8 @@ def test_corpora_refuses_a_name_that_it_does_not_know(shell):
     assert "nowhere" in err
 
 
-def test_fetch_downloads_the_corpus_of_that_name(shell, service):
-    code, out, _ = shell("fetch", "wnut17")
+def test_download_downloads_the_corpus_of_that_name(shell, service):
+    code, out, _ = shell("download", "wnut17")
     assert code == 0
     assert "wnut17" in out
     (call,) = service.fetch.call_args_list

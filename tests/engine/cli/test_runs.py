@@ -1,4 +1,4 @@
-"""`submit`, `sweep`, `runs`, `cancel`, `again`, `publish`: real store and published files, but no workers."""
+"""`submit`, `sweep`, `runs`, `cancel`, `rerun`, `publish`: real store and published files, but no workers."""
 
 import json
 
@@ -80,12 +80,12 @@ def test_cancel_stops_a_run(shell, submitted):
     assert (fields["run_id"], fields["state"]) == (submitted, "cancelled")
 
 
-def test_again_repeats_a_run_that_is_done_and_show_compares_both(shell, service, done, trained_settings):
+def test_rerun_repeats_a_run_that_is_done_and_show_compares_both(shell, service, done, trained_settings):
     second = repeat_id(done)
-    code, out, _ = shell("again", done, "--json")
+    code, out, _ = shell("rerun", done, "--json")
     assert code == 0
     assert json.loads(out) == {"runs": [{"run_id": second, "state": "queued"}]}
-    assert shell("again", done)[1] == f"{second} queued\n"
+    assert shell("rerun", done)[1] == f"{second} queued\n"
     assert json.loads(shell("runs", "show", done, "--json")[1])["again"] == {"run_id": second, "outcome": "queued"}
     service.finish(trained_settings, second)
     for run_id in (done, second):

@@ -147,8 +147,8 @@ def test_bad_files_are_exit_code_2_and_their_names(shell, service, folder, tmp_p
     for command, said in (
         (("tag", empty), f"{empty} … .txt"),
         (("redact", folder), "output … --json"),
-        (("redact", folder, *PAPER, "--output", folder), f"output={str(folder)!r} … written over"),
-        (("redact", *both, *PAPER, "--output", new), f"output={str(new)!r} … one.txt … written over"),
+        (("redact", folder, *PAPER, "--output", folder), f"output={str(folder)!r} … overwrite"),
+        (("redact", *both, *PAPER, "--output", new), f"output={str(new)!r} … one.txt … overwrite"),
         (("redact", both[0], *PAPER, "--output", other), f"output … {other}"),
     ):
         code, out, err = shell(*command)

@@ -1,4 +1,4 @@
-"""`simulate` and `second-opinion` against a fake service: which configuration is trained, and what is printed."""
+"""`train` and `crosscheck` against a fake service: which configuration is trained, and what is printed."""
 
 import json
 import math
@@ -17,11 +17,11 @@ from engine.records import FederatedRound, PlatformRecord
 from engine.reports.cli_command import command_line
 from tests.engine.factories import record, scores
 
-SIMULATE = ("simulate", "--corpus", "synthetic")
+TRAIN = ("train", "--corpus", "synthetic")
 
 
-def test_simulate_prints_one_json_object_per_record(shell, service):
-    code, out, _ = shell(*SIMULATE, "--json")
+def test_train_prints_one_json_object_per_record(shell, service):
+    code, out, _ = shell(*TRAIN, "--json")
     lines = [json.loads(line) for line in out.splitlines()]
     assert code == 0
     assert [(line["round"], line["step"], line["final"]) for line in lines] == [
@@ -42,16 +42,16 @@ def test_simulate_prints_one_json_object_per_record(shell, service):
     assert last["noise_check"]["failed"] is False
 
 
-def test_simulate_prints_null_as_epsilon_without_noise(shell, service):
+def test_train_prints_null_as_epsilon_without_noise(shell, service):
     service.records = tuple(
         replace(each, privacy=replace(each.privacy, epsilon=math.inf), noise_check=None) for each in service.records
     )
-    _, out, _ = shell(*SIMULATE, "--noise-multiplier", "0", "--json")
+    _, out, _ = shell(*TRAIN, "--noise-multiplier", "0", "--json")
     assert [json.loads(line)["epsilon"] for line in out.splitlines()] == [None] * 3
 
 
-def test_simulate_prints_a_line_per_record_then_test_scores_and_noise_check(shell, service):
-    code, out, _ = shell(*SIMULATE)
+def test_train_prints_a_line_per_record_then_test_scores_and_noise_check(shell, service):
+    code, out, _ = shell(*TRAIN)
     first, second, third, *rest = out.splitlines()
     assert code == 0
     for number, line in enumerate((first, second, third)):
@@ -63,26 +63,26 @@ def test_simulate_prints_a_line_per_record_then_test_scores_and_noise_check(shel
     assert "Noise check passed" in text
 
 
-def test_simulate_says_that_the_noise_check_failed(shell, service):
+def test_train_says_that_the_noise_check_failed(shell, service):
     service.records = (record(0, 1, faults=("noise_std=0.1",)),)
-    assert json.loads(shell(*SIMULATE, "--json")[1])["noise_check"]["failed"] is True
-    _, out, _ = shell(*SIMULATE)
+    assert json.loads(shell(*TRAIN, "--json")[1])["noise_check"]["failed"] is True
+    _, out, _ = shell(*TRAIN)
     assert "Noise check failed" in out
     assert "noise_std=0.1" in out
 
 
-def test_simulate_prints_the_round_and_the_clients_of_a_federation(shell, service):
+def test_train_prints_the_round_and_the_clients_of_a_federation(shell, service):
     done = FederatedRound(
         round=1, rounds=1, clients=(0, 1, 2), failed=(), drift=0.1, update_norms=(1.0,) * 3, bytes_down=1, bytes_up=2
     )
     service.records = (replace(record(0, 1), federation=done),)
-    command = (*SIMULATE, "--clients", "3")
+    command = (*TRAIN, "--clients", "3")
     assert json.loads(shell(*command, "--json")[1])["federation"]["bytes_up"] == 2
     assert "round 1 of 1, 3 clients" in shell(*command)[1]
     assert [config.federation.clients for config in service.trained] == [3, 3]
 
 
-def test_simulate_prints_each_platform_with_its_epsilon(shell, service):
+def test_train_prints_each_platform_with_its_epsilon(shell, service):
     last = record(0, 1)
     platforms = tuple(
         PlatformRecord(
@@ -91,7 +91,7 @@ def test_simulate_prints_each_platform_with_its_epsilon(shell, service):
         for name, epsilon in (("synthetic", 1.25), ("btc", 2.25))
     )
     service.records = (replace(last, platforms=platforms),)
-    command = ("simulate", "--platform", "synthetic", "--platform", "btc")
+    command = ("train", "--platform", "synthetic", "--platform", "btc")
     printed = json.loads(shell(*command, "--json")[1])["platforms"]
     assert [(each["name"], each["epsilon"]) for each in printed] == [("synthetic", 1.25), ("btc", 2.25)]
     assert printed[1]["test"]["f1"] == scores(4).f1
@@ -142,7 +142,7 @@ CONFIGS = [
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_simulate_trains_the_configuration_that_command_line_wrote(shell, service, config):
+def test_train_trains_the_configuration_that_command_line_wrote(shell, service, config):
     code, _, err = shell(*shlex.split(command_line(config))[3:], "--json")
     assert code == 0, err
     assert service.trained == [config]
@@ -157,13 +157,13 @@ def test_each_field_of_a_configuration_differs_from_its_default_in_a_case_above(
 @pytest.mark.parametrize(
     ("options", "mechanism"),
     [
-        (("--private-scope", "sentence"), "dp-sgd"),
-        (("--private-scope", "platform", "--clients", "3"), "secure-sum"),
-        (("--private-scope", "platform", "--mechanism", "secure-sum", "--clients", "3"), "secure-sum"),
+        (("--privacy-unit", "sentence"), "dp-sgd"),
+        (("--privacy-unit", "client", "--clients", "3"), "secure-sum"),
+        (("--privacy-unit", "client", "--mechanism", "secure-sum", "--clients", "3"), "secure-sum"),
     ],
 )
-def test_private_scope_chooses_the_mechanism(shell, service, options, mechanism):
-    assert shell(*SIMULATE, *options)[0] == 0
+def test_privacy_unit_chooses_the_mechanism(shell, service, options, mechanism):
+    assert shell(*TRAIN, *options)[0] == 0
     assert [config.privacy.mechanism for config in service.trained] == [mechanism]
 
 
@@ -171,12 +171,12 @@ def test_a_corpus_that_is_a_path_is_made_absolute(shell, service, tmp_path, monk
     (tmp_path / "own.conll").write_text("Rosa B-PER\nsings O\n\n" * 40)
     monkeypatch.chdir(tmp_path)
     for name in ("own.conll", Path("..") / tmp_path.name / "own.conll", tmp_path / "own.conll"):
-        assert shell("simulate", "--corpus", name)[0] == 0
+        assert shell("train", "--corpus", name)[0] == 0
     assert [config.corpus for config in service.trained] == [str(tmp_path / "own.conll")] * 3
 
 
 def test_language_model_own_becomes_the_label_of_the_model_in_the_folder(shell, monkeypatch, tmp_path):
-    command = (*SIMULATE, "--features", "contextual", "--language-model")
+    command = (*TRAIN, "--features", "contextual", "--language-model")
     code, _, err = shell(*command, "own")
     assert code == 2
     assert "language_model='own'" in err
@@ -195,7 +195,7 @@ def test_language_model_own_becomes_the_label_of_the_model_in_the_folder(shell, 
         assert "EPSILON_LANGUAGE_MODEL" in err
 
 
-def test_simulate_warns_of_sentences_that_features_were_fitted_on(shell, service, trained_settings, monkeypatch):
+def test_train_warns_of_sentences_that_features_were_fitted_on(shell, service, trained_settings, monkeypatch):
     sentences = corpus.resolve("synthetic", trained_settings).load()
     fitted = [sentence.tokens for sentence in (*sentences.train[:44], *sentences.test[:500])]
     monkeypatch.setattr(contamination, "fitted_on", lambda part: contamination.checksums(fitted))
@@ -205,11 +205,11 @@ def test_simulate_warns_of_sentences_that_features_were_fitted_on(shell, service
     fitted_on = rows["synthetic"]["fitted_on"]
     assert 0.01 <= fitted_on["train"]["share"] < 0.02
     assert 0.5 <= fitted_on["test"]["share"] < 0.6
-    _, out, err = shell(*SIMULATE, "--features", "contextual")
+    _, out, err = shell(*TRAIN, "--features", "contextual")
     assert out.startswith("  0  step")
     assert "of 4,400 training sentences (1." in err
     assert "of 1,000 test sentences (5" in err
-    assert shell(*SIMULATE)[2] == ""
+    assert shell(*TRAIN)[2] == ""
 
 
 OPINION = Opinion(
@@ -225,10 +225,10 @@ OPINION = Opinion(
 )
 
 
-SECOND_OPINION = ("second-opinion", "--corpus", "synthetic", "--batch-size", "2", "--steps", "2")
+SECOND_OPINION = ("crosscheck", "--corpus", "synthetic", "--batch-size", "2", "--steps", "2")
 
 
-def test_second_opinion_prints_what_it_measured_of_each_step(shell, service):
+def test_crosscheck_prints_what_it_measured_of_each_step(shell, service):
     service.second_opinions.side_effect = lambda *_: iter([OPINION, replace(OPINION, step=1)])
     code, out, _ = shell(*SECOND_OPINION, "--json")
     printed = [json.loads(line) for line in out.splitlines()]
@@ -242,7 +242,7 @@ def test_second_opinion_prints_what_it_measured_of_each_step(shell, service):
     assert [("agreed" in line, "NOT AGREED" in line) for line in out.splitlines()] == [(True, False)] * 2
 
 
-def test_second_opinion_that_disagrees_is_exit_code_1(shell, service):
+def test_crosscheck_that_disagrees_is_exit_code_1(shell, service):
     service.second_opinions.side_effect = lambda *_: iter([OPINION, replace(OPINION, step=1, their_noise=1.0)])
     code, out, _ = shell(*SECOND_OPINION, "--json")
     assert [json.loads(line)["agrees"] for line in out.splitlines()] == [True, False]
@@ -250,7 +250,7 @@ def test_second_opinion_that_disagrees_is_exit_code_1(shell, service):
     assert code == 1
 
 
-def test_second_opinion_is_of_private_runs(shell):
+def test_crosscheck_is_of_private_runs(shell):
     code, _, err = shell(*SECOND_OPINION, "--noise-multiplier", "0")
     assert code == 2
     assert "noise_multiplier=0" in err

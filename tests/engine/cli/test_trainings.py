@@ -13,8 +13,8 @@ def lines_of(printed: str) -> list[dict]:
     return [json.loads(line) for line in printed.splitlines()]
 
 
-def test_simulate_trains_in_private_and_prints_one_json_object_per_record(shell):
-    code, out, err = shell("simulate", *SMALL, "--noise-multiplier", "1", "--json")
+def test_train_trains_in_private_and_prints_one_json_object_per_record(shell):
+    code, out, err = shell("train", *SMALL, "--noise-multiplier", "1", "--json")
     lines = lines_of(out)
     assert (code, err) == (0, "")
     assert len(lines) >= 20
@@ -29,9 +29,9 @@ def test_simulate_trains_in_private_and_prints_one_json_object_per_record(shell)
     assert check["noise_std"] == pytest.approx(1.5, abs=check["noise_tolerance"])
 
 
-def test_simulate_trains_a_federation_with_platforms_as_private_scope(shell):
-    federation = ("--clients", "3", "--rounds", "2", "--private-scope", "platform", "--noise-multiplier", "3")
-    code, out, _ = shell("simulate", *SMALL, *federation, "--json")
+def test_train_trains_a_federation_with_platforms_as_privacy_unit(shell):
+    federation = ("--clients", "3", "--rounds", "2", "--privacy-unit", "client", "--noise-multiplier", "3")
+    code, out, _ = shell("train", *SMALL, *federation, "--json")
     lines = lines_of(out)
     assert code == 0
     assert [line["federation"]["round"] for line in lines] == [1, 2]
@@ -41,11 +41,11 @@ def test_simulate_trains_a_federation_with_platforms_as_private_scope(shell):
     assert lines[-1]["noise_check"]["failed"] is False
 
 
-def test_simulate_trains_two_platforms_with_corpora_of_their_own(shell, tmp_path):
+def test_train_trains_two_platforms_with_corpora_of_their_own(shell, tmp_path):
     file = tmp_path / "drugs.conll"
     file.write_text("Take O\nAspirin B-Drug\n\n" * 40)
-    platforms = ("--platform", "synthetic", "--platform", str(file), "--scheme", "bio2,bioes", "--rounds", "2")
-    command = ("simulate", *platforms, "--data-fraction", "0.05", "--epochs", "1", "--hidden-size", "8")
+    platforms = ("--platform", "synthetic", "--platform", str(file), "--tag-scheme", "bio2,bioes", "--rounds", "2")
+    command = ("train", *platforms, "--data-fraction", "0.05", "--epochs", "1", "--hidden-size", "8")
     code, out, _ = shell(*command, "--json")
     last = lines_of(out)[-1]
     assert code == 0
@@ -54,13 +54,23 @@ def test_simulate_trains_two_platforms_with_corpora_of_their_own(shell, tmp_path
     assert last["epsilon"] == max(platform["epsilon"] for platform in last["platforms"])
 
 
-def test_simulate_trains_on_a_folder_with_well_formed_bioes_tags_and_summed_losses(shell, tmp_path):
+def test_train_trains_on_a_folder_with_well_formed_bioes_tags_and_summed_losses(shell, tmp_path):
     sentences = "".join(f"word{number} O\nName{number} B-PER\n\n" for number in range(60))
     for name in ("train.txt", "test.txt"):
         (tmp_path / name).write_text(sentences)
-    options = ("--tagger", "bilstm-crf", "--well-formed", "--scheme", "bioes", "--loss", "sum", "--hidden-size", "8")
+    options = (
+        "--tagger",
+        "bilstm-crf",
+        "--constrained-decoding",
+        "--tag-scheme",
+        "bioes",
+        "--loss",
+        "sum",
+        "--hidden-size",
+        "8",
+    )
     free = ("--noise-multiplier", "0", "--batch-size", "8", "--epochs", "1")
-    code, out, _ = shell("simulate", "--corpus", str(tmp_path), *options, *free, "--json")
+    code, out, _ = shell("train", "--corpus", str(tmp_path), *options, *free, "--json")
     last = lines_of(out)[-1]
     assert code == 0
     assert last["final"]
