@@ -1,1 +1,1 @@
-"""Account: who you are here, what that allows, and, for admins, who did what."""
+"""The page Account: your user, role and limits, and the audit log for admins."""

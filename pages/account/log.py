@@ -1,4 +1,4 @@
-"""Who did what, and what is under way for whom."""
+"""Active runs by user, and the audit log."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,21 +16,27 @@ _SHOWN = 10_000
 
 
 def show(app: Application) -> None:
-    """The queue by person, and the log, newest first. Raises NotAllowed, StoreError."""
-    waiting = Counter(run.owner or "nobody's" for run in app.queries.runs_of() if not run.status.state.final)
-    st.markdown("#### Under way")
+    """Show the active runs by user, and the audit log with the newest entry first.
+
+    Raises:
+        NotAllowed: The user is not an admin.
+        StoreError: The log cannot be read.
+
+    """
+    waiting = Counter(run.owner or "no owner" for run in app.queries.runs_of() if not run.status.state.final)
+    st.markdown("#### Active runs")
     if waiting:
         st.dataframe(
-            pd.DataFrame([{"person": name, "runs that wait or run": number} for name, number in waiting.most_common()]),
+            pd.DataFrame([{"user": name, "queued or running": number} for name, number in waiting.most_common()]),
             hide_index=True,
         )
     else:
-        st.caption("Nothing waits or runs.")
-    st.markdown("#### Who did what")
+        st.caption("No run is queued or running.")
+    st.markdown("#### Audit log")
     found = app.access.audit_log(_SHOWN)
     left, right = st.columns(2)
-    person = left.selectbox("Person", [None, *sorted({each.person for each in found})], format_func=_all)
-    deed = right.selectbox("Deed", [None, *sorted({each.action for each in found})], format_func=_all)
+    person = left.selectbox("User", [None, *sorted({each.person for each in found})], format_func=_all)
+    deed = right.selectbox("Action", [None, *sorted({each.action for each in found})], format_func=_all)
     listed = [each for each in found if person in (None, each.person) and deed in (None, each.action)]
     frame = pd.DataFrame(rows(listed))
     st.dataframe(
@@ -44,19 +50,18 @@ def show(app: Application) -> None:
             "CSV", lambda: frame.to_csv(index=False), "who-did-what.csv", "text/csv", icon=":material/download:"
         )
         st.caption(
-            f"The newest {_SHOWN:,} at most; times are UTC. What somebody only looked at, or copied from the screen, "
-            "is not in here."
+            f"At most {_SHOWN:,} newest entries, in UTC. Viewing pages and copying from the screen are not logged."
         )
 
 
 def rows(found: Sequence[AuditLogEntry]) -> list[dict[str, Any]]:
-    """As a table."""
+    """Return the table rows of log entries."""
     return [
         {
             "when": datetime.fromtimestamp(each.at, UTC),
-            "person": each.person,
-            "deed": each.action,
-            "of": each.subject,
+            "user": each.person,
+            "action": each.action,
+            "target": each.subject,
             "": "✗ refused" if each.refused else "",
         }
         for each in found

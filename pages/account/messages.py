@@ -1,4 +1,4 @@
-"""What the page says."""
+"""Texts of the page Account."""
 
 from collections.abc import Sequence
 
@@ -6,30 +6,31 @@ from engine.access.roles import Role, User
 from engine.records import Run
 
 _ALLOWED = {
-    Role.VIEWER: "See what is published and what others share, tag sentences of your own with it, take figures away.",
-    Role.RUNNER: "Run and audit taggers, bring corpora of your own, set their budgets, open a poll for a class. What "
-    "you make is yours alone, until you share a run on the page Runs or a corpus below its choice in Explore.",
-    Role.ADMIN: "See and change everything of everybody, set the budgets of public corpora, publish, read the log.",
+    Role.VIEWER: "See published and shared runs, tag your own text with their models, and download figures.",
+    Role.RUNNER: "Start runs and audits, upload corpora, set their budgets, and open a class poll. Your runs and "
+    "corpora are private until you share them: a run on the page Runs, a corpus on Explore.",
+    Role.ADMIN: "See and change the data of all users, set the budgets of public corpora, publish runs, and read the "
+    "audit log.",
 }
 
 
 def who(person: User) -> str:
-    """A heading."""
+    """Return the heading: the user and their role."""
     article = "an" if person.role == Role.ADMIN else "a"
     name = person.name.replace("`", "'")
-    return f"You are `{name}`, {article} {person.role} here"
+    return f"You are `{name}`, {article} {person.role}"
 
 
 def allowed(role: Role) -> list[str]:
-    """What that allows."""
+    """Return a sentence for each permission of a role."""
     return [said for each, said in _ALLOWED.items() if role.may(each)]
 
 
 def holds(person: User, own: Sequence[Run], corpora: int) -> str:
-    """How much of the limits is taken. own: the person's runs; corpora: brought ones that they may use."""
-    going_on = sum(not run.status.state.final for run in own)
+    """Return how much of the limits is used, given the user's runs and the number of uploaded corpora."""
+    active = sum(not run.status.state.final for run in own)
     limits = person.limits
     return (
-        f"Under way: {going_on:,} of {limits.runs:,} runs at a time; {len(own):,} are kept. Corpora that you "
-        f"brought: {corpora:,} of {limits.uploads:,}."
+        f"Active runs: {active:,} of {limits.runs:,}. Stored runs: {len(own):,}. "
+        f"Uploaded corpora: {corpora:,} of {limits.uploads:,}."
     )

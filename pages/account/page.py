@@ -1,4 +1,4 @@
-"""Who you are here, what you may do, what you have under way; for admins, who did what."""
+"""Account: your user, permissions and active runs; the audit log for admins."""
 
 import streamlit as st
 
@@ -8,7 +8,7 @@ from pages.shared import session
 
 app, person = session.application(), session.current_user()
 if person is None:
-    st.info("Nobody signs in on this dashboard: whoever reaches it may do everything.", icon=":material/info:")
+    st.info("Sign-in is disabled: anyone who can reach this dashboard has full access.", icon=":material/info:")
     st.stop()
 with st.container(horizontal=True, vertical_alignment="center"):
     st.markdown(f"### {messages.who(person)}", width="stretch")

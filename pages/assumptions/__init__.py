@@ -1,1 +1,1 @@
-"""The page Ledger: ε as a sum of assumptions."""
+"""The page Assumptions: ε under different assumptions."""

@@ -1,4 +1,4 @@
-"""The waterfall: from a printed ε to what is promised, to what is chosen."""
+"""The waterfall chart from a reported ε to the guaranteed ε and to the chosen assumptions."""
 
 import math
 from collections.abc import Sequence
@@ -13,8 +13,10 @@ from pages.shared.charts import plain_layout
 
 
 def waterfall(steps: Sequence[Step], key: str) -> go.Figure:
-    """A bar for each step on a logarithmic axis, from the ε before it to the ε after it: what was left out makes ε
-    larger, what was too careful makes it smaller."""
+    """Return one bar for each step on a logarithmic axis, from the ε before it to the ε after it.
+
+    Omitted assumptions make ε larger; overly careful ones make it smaller.
+    """
     known = [step.epsilon for step in steps if step.epsilon and math.isfinite(step.epsilon)]
     least, most = (min(known), max(known)) if known else (0.1, 10.0)
     floor, top = 10 ** (math.floor(math.log10(least)) - 0.3), 10 ** (math.log10(most) + 0.5)
@@ -66,7 +68,7 @@ def _label(step: Step, between: str) -> str:
 
 
 def _lines(text: str, width: int = 20) -> str:
-    """Broken between words."""
+    """Return the text with line breaks between words."""
     lines = [""]
     for word in text.replace("<br>", " ").split():
         if len(lines[-1]) + len(word) > width:

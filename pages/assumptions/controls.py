@@ -1,4 +1,4 @@
-"""What the ledger is of, and which assumptions are chosen; both stand in the link."""
+"""Controls for the configuration and its assumptions; both are part of the link."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -20,14 +20,21 @@ from engine.privacy.assumptions import (
 from engine.service import Application
 from pages.shared import titles
 
-SETTINGS, PRINTED = "Settings", "A printed row, set right"
+SETTINGS, PRINTED = "Settings", "Correct a reported ε"
 _NUMBERS = ("Sentences, n", "Batch size, B", "Epochs, E", "Noise multiplier σ", "Clients")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What the ledger is of. name: in words. start: what a paper printed, or would print, of it. seeded: whether it is
-    a run whose seed is printed."""
+    """The configuration whose ε is shown.
+
+    Attributes:
+        name: Its name in words.
+        training: The training that the accountant sees.
+        start: The assumptions of the ε that a paper reported, or would report.
+        seeded: Whether it is a run whose noise seed is public.
+
+    """
 
     name: str
     training: Training
@@ -36,12 +43,19 @@ class Subject:
 
 
 def subject(app: Application, asked: str | None) -> Subject:
-    """A run, settings, or the printed row. asked: identity of a run. Raises InvalidConfig, RunNotFound, CorpusError."""
+    """Return the run with the identity ``asked``, or the chosen settings or reported row.
+
+    Raises:
+        InvalidConfig: The settings are not valid.
+        RunNotFound: No run has this identity.
+        CorpusError: The corpus of the run is not available.
+
+    """
     if asked:
         config, training = app.queries.get(asked).config, app.previews.scenario(asked)
         return Subject(titles.setting(config), training, training.printed, config.privacy.noise_source == "seeded")
     kind = st.segmented_control(
-        "Of what", (SETTINGS, PRINTED), default=SETTINGS, key="of", bind="query-params", required=True
+        "Source", (SETTINGS, PRINTED), default=SETTINGS, key="of", bind="query-params", required=True
     )
     if kind == PRINTED:
         printed = {row["noise_multiplier"]: row["epsilon"] for row in jana_biemann_2021.published()["tables"]["table2"]}
@@ -54,7 +68,7 @@ def subject(app: Application, asked: str | None) -> Subject:
             bind="query-params",
             required=True,
         )
-        return Subject(f"σ = {sigma:g}, ε = {printed[sigma]:g} as dp-fl-ner prints it", printed_row(sigma), AS_PRINTED)
+        return Subject(f"σ = {sigma:g}, ε = {printed[sigma]:g} as dp-fl-ner reports it", printed_row(sigma), AS_PRINTED)
     first, second, third, fourth, fifth = st.columns(5)
     made = Training(
         examples=first.number_input(_NUMBERS[0], 1, 10_000_000, 14_041, key="n", bind="query-params"),
@@ -62,38 +76,38 @@ def subject(app: Application, asked: str | None) -> Subject:
         epochs=third.number_input(_NUMBERS[2], 0.01, 10_000.0, 10.0, key="epochs", bind="query-params"),
         noise_multiplier=fourth.number_input(_NUMBERS[3], 0.0, 1000.0, 1.0, key="sigma", bind="query-params"),
         clients=fifth.number_input(_NUMBERS[4], 1, 10_000, 1, key="clients", bind="query-params"),
-        shuffled=st.toggle("Batches were shuffled, not drawn by chance", key="shuffled", bind="query-params"),
+        shuffled=st.toggle("Shuffled batches (no amplification)", key="shuffled", bind="query-params"),
     )
     return Subject("these settings", made, made.printed)
 
 
 def choices(training: Training) -> Choices:
-    """What is assumed of it; at first what is promised."""
+    """Return the chosen assumptions; the defaults are those of the guaranteed ε."""
     base, unit = training.promised, training.unit
     left, middle, right = st.columns(3)
     with left:
         accountant = _one("Accountant", ACCOUNTANTS, ACCOUNTANTS, base.accountant, "accountant", unit)
         sentences = st.number_input(
-            "Sentences of one person" if unit == "sentence" else "Clients of one group",
+            "Sentences per author" if unit == "sentence" else "Clients per group",
             1,
             1000,
             1,
             key="k",
             bind="query-params",
-            help="1 is the promise as it stands.",
+            help="The guarantee is for 1; larger values use group privacy.",
         )
-        seed_known = st.toggle("The seed is known", key="seed", bind="query-params")
+        seed_known = st.toggle("Public noise seed", key="seed", bind="query-params")
         whole_client = st.toggle(
-            "A whole client is to be protected", key="whole", bind="query-params", disabled=training.clients == 1
+            "Client-level privacy", key="whole", bind="query-params", disabled=training.clients == 1
         )
     with middle:
-        sampling = _one("How batches are drawn", SAMPLINGS, samplings(training), base.sampling, "sampling", unit)
-        trainings = st.number_input("Trainings on the same data", 1, 10_000, 1, key="t", bind="query-params")
+        sampling = _one("Batch sampling", SAMPLINGS, samplings(training), base.sampling, "sampling", unit)
+        trainings = st.number_input("Trainings on this data", 1, 10_000, 1, key="t", bind="query-params")
         micro = st.toggle(
-            "The batch is taken for 1", key="micro", bind="query-params", disabled=base.sampling == "none"
+            "Micro-batch: treat the batch as 1", key="micro", bind="query-params", disabled=base.sampling == "none"
         )
     with right:
-        pairs = _one("Neighbouring data sets", NEIGHBOURS, neighbours(training), base.neighbours, "neighbours", unit)
+        pairs = _one("Adjacency", NEIGHBOURS, neighbours(training), base.neighbours, "neighbours", unit)
         delta = st.select_slider(
             "δ",
             sorted({base.delta, *(10.0**-power for power in range(3, 13))}, reverse=True),
@@ -102,9 +116,7 @@ def choices(training: Training) -> Choices:
             key=f"delta-{base.delta:g}",
             bind="query-params",
         )
-        pooled = st.toggle(
-            "All clients' data together", key="pooled", bind="query-params", disabled=not training.several
-        )
+        pooled = st.toggle("Pool all clients' data", key="pooled", bind="query-params", disabled=not training.several)
     return Choices(
         accountant=accountant,
         sampling=sampling,

@@ -1,4 +1,4 @@
-"""Ledger: which assumptions an ε rests on, and what it would be under others."""
+"""Assumptions: what an ε assumes, and its value under other assumptions."""
 
 import json
 from dataclasses import replace
@@ -21,43 +21,45 @@ heading = st.container()
 try:
     found = subject(app, asked)
 except EpsilonError as error:
-    heading.markdown("### The ledger has no numbers for this")
+    heading.markdown("### No ε can be computed")
     st.error(address.plain(str(error)), icon=":material/error:")
     st.stop()
 training, promised = found.training, found.training.promised
-st.markdown("#### Assume something else")
+st.markdown("#### Change assumptions")
 chosen = choices(training)
 with st.spinner("Accounting …"):
     steps = waterfall(training, found.start, promised)
     own = waterfall(training, promised, chosen)[1:]
     every = rows(training)
-path = [replace(steps[0], choice="as printed"), *steps[1:], *own]
-said = f"Promised: {ledger_epsilon(epsilon(training, promised))} at δ = {delta_text(promised.delta)}."
+path = [replace(steps[0], choice="reported"), *steps[1:], *own]
+said = f"Guaranteed: {ledger_epsilon(epsilon(training, promised))} at δ = {delta_text(promised.delta)}."
 if chosen != promised:
-    said += f" As you assume: {ledger_epsilon(epsilon(training, chosen))}."
+    said += f" Under your assumptions: {ledger_epsilon(epsilon(training, chosen))}."
 heading.markdown(f"### {said}")
-heading.caption(address.plain(f"Of {found.name}. ε is no property of a tagger alone: it rests on what stands below."))
-for whose, assumed in (("what is promised", promised), ("what you assume", chosen)):
+heading.caption(
+    address.plain(f"For {found.name}. ε is not a property of a model alone: it depends on the assumptions below.")
+)
+for whose, assumed in (("the guarantee", promised), ("your assumptions", chosen)):
     least = at_least(training, assumed)
-    if least and (assumed != promised or whose == "what is promised"):
+    if least and (assumed != promised or whose == "the guarantee"):
         heading.markdown(
-            f"This ε is an upper bound. For some data {whose} costs **at least ε = {epsilon_text(least)}**, whatever "
-            "is printed: whoever sees every step is known to learn so much."
+            f"This ε is an upper bound. For some data, ε under {whose} is **at least {epsilon_text(least)}**: an "
+            "attacker who observes every step can learn this much."
         )
 if found.seeded and training.noise_multiplier:
     heading.warning(SEEDED, icon=":material/key:")
 show(charts.waterfall(path, key=f"ledger-{len(path)}"), key="waterfall", label=said)
 st.caption(
-    "From what a paper would print to what is promised here, one assumption after another, and on to what you assume. "
-    "Hatched upwards: what was left out. Hatched downwards: what was counted too carefully."
+    "From the ε that a paper would report to the guaranteed ε, one assumption at a time, and then to your assumptions. "
+    "Hatched upwards: the reported value left this out. Hatched downwards: it was too careful here."
 )
-st.markdown("#### One by one")
+st.markdown("#### Effect of each assumption")
 tables.show(
     [
         {
             "assumption": TITLES[row.assumption],
             "choice": row.choice,
-            "": "✓ promised" if row.claimed else "",
+            "": "✓ guaranteed" if row.claimed else "",
             "ε": ledger_epsilon(row.epsilon).removeprefix("ε = "),
             "at least": epsilon_text(row.at_least) if row.at_least else "",
             "δ": delta_text(row.delta),
@@ -69,7 +71,7 @@ tables.show(
 )
 st.markdown("\n".join(f"- **{title}**: {why(name, training.unit)}" for name, title in TITLES.items()))
 downloads.button(
-    "Take it away as JSON",
+    "Download JSON",
     lambda: json.dumps(ledger_fields(every, path), ensure_ascii=False, indent=1),
     "ledger.json",
     "application/json",

@@ -1,1 +1,1 @@
-"""The page Budget: what a corpus may lose in all."""
+"""The page Privacy budget: the total ε of a corpus."""

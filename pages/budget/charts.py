@@ -1,4 +1,4 @@
-"""The bar of a budget: what spent it, what is under way, what is left."""
+"""The bar chart of a budget: finished charges, running charges, and the rest."""
 
 import plotly.graph_objects as go
 
@@ -8,22 +8,22 @@ from pages.shared.charts import plain_layout
 
 
 def bar(now: BudgetState, key: str) -> go.Figure:
-    """One bar to 100 %, a piece for each booking in the order in which they came, hatched while it is under way."""
+    """Return one bar to 100 %, with one piece for each charge in order of time, hatched while its run is active."""
     figure = go.Figure()
     allowance = now.budget.filter.capacity if now.budget else 1.0
-    pieces = [(each.rdp / allowance, each.what, each.pending) for each in now.bookings]
+    pieces = [(charge.rdp / allowance, charge.what, charge.pending) for charge in now.bookings]
     left = max(0.0, 1 - now.share)
-    for share, what, under_way in pieces:
+    for share, what, pending in pieces:
         figure.add_bar(
             y=[""],
             x=[share],
             orientation="h",
             marker={
-                "color": palette.RECALL if under_way else palette.PRIVATE,
-                "pattern": {"shape": "/" if under_way else ""},
+                "color": palette.RECALL if pending else palette.PRIVATE,
+                "pattern": {"shape": "/" if pending else ""},
                 "line": {"width": 1, "color": "white"},
             },
-            hovertext=f"{what}: {share:.1%}" + (", under way" if under_way else ""),
+            hovertext=f"{what}: {share:.1%}" + (", running" if pending else ""),
             hoverinfo="text",
         )
     figure.add_bar(

@@ -1,4 +1,4 @@
-"""Budget: what a corpus may lose in all, what spent it, and what could still be run."""
+"""Privacy budget: the total ε of a corpus, its charges, and the runs that still fit."""
 
 import json
 
@@ -19,7 +19,7 @@ try:
     now = app.budgets.state(corpus)
     possible = app.budgets.affordable_runs(now)
 except EpsilonError as error:
-    heading.markdown("### The book of budgets cannot be read")
+    heading.markdown("### The privacy ledger is corrupted")
     st.error(address.plain(str(error)), icon=":material/error:")
     st.stop()
 heading.markdown(f"### {messages.answer(now)}")
@@ -28,36 +28,33 @@ share = tables.number("% of the budget", format="%.1f")
 if now.budget:
     show(charts.bar(now, key=f"budget-{now.chain_hash[:8]}"), key="bar", label=messages.answer(now))
     if now.bookings:
-        st.markdown("#### What spent it")
+        st.markdown("#### Charges")
         tables.show(messages.bookings(now), {"share": share})
     else:
-        st.caption("No run with noise was booked yet. [Explore](/) starts one.")
+        st.caption("No run with noise has been charged yet. Start one on [Explore](/).")
     if now.looks:
-        st.markdown("#### Looks without any promise")
+        st.markdown("#### Unprotected accesses")
         tables.show(messages.looks(now))
     st.caption(messages.LOOKS)
     if possible:
-        st.markdown("#### What could still be run")
+        st.markdown("#### Affordable runs")
         tables.show(messages.possible(possible), {"share": share})
-with st.expander(
-    "Set another total" if now.budget else "Set a budget", icon=":material/tune:", expanded=not now.budget
-):
+with st.expander("Change budget" if now.budget else "Set budget", icon=":material/tune:", expanded=not now.budget):
     with st.form("total", border=False):
         first, second, third = st.columns(3)
         before = now.budget
-        epsilon = first.number_input("ε in all", 0.1, 1000.0, before.epsilon if before else 3.0)
+        epsilon = first.number_input("Total ε", 0.1, 1000.0, before.epsilon if before else 3.0)
         delta = second.select_slider(
             "δ",
             sorted({before.delta if before else 1e-5, *(10.0**-power for power in range(4, 11))}, reverse=True),
             before.delta if before else 1e-5,
             "{:g}".format,
         )
-        unit = third.selectbox("Of each", UNITS, UNITS.index(before.unit) if before else 0)
+        unit = third.selectbox("Protected unit", UNITS, UNITS.index(before.unit) if before else 0)
         st.caption(
-            "A larger total is a new, weaker promise to everybody whose sentences are in there; each total that was "
-            "ever set stays on record."
+            "A larger total weakens the privacy guarantee for every author in the corpus. All totals stay on record."
         )
-        if st.form_submit_button("Set it", type="primary"):
+        if st.form_submit_button("Save budget", type="primary"):
             try:
                 app.budgets.set_total(corpus, epsilon, delta, unit)
             except EpsilonError as error:
@@ -70,9 +67,9 @@ with st.expander(
         )
 st.markdown(messages.HOLDS)
 if now.budget:
-    st.caption(f"Seal of the last entry: `{now.chain_hash}`")
+    st.caption(f"Hash of the last entry (chain head): `{now.chain_hash}`")
     downloads.button(
-        "Take it away as JSON",
+        "Download JSON",
         lambda: json.dumps(account_fields(now, possible), ensure_ascii=False, indent=1),
         f"budget-{now.name}.json",
         "application/json",

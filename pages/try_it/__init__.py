@@ -1,1 +1,1 @@
-"""Try a sentence: which names taggers at different ε find in a text of one's own, and the text without them."""
+"""The page Tag text: entities found by models trained at different ε, and the redacted text."""

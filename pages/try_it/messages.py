@@ -1,4 +1,4 @@
-"""What Try says: no streamlit."""
+"""Texts of the page Tag text. It does not import streamlit."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,17 +12,17 @@ from pages.shared.messages import percent
 from pages.try_it.panels import Panel
 
 DEMONSTRATION = (
-    "This is a demonstration, no certified anonymiser. Nothing here promises that a text without its names tells "
-    "nobody who is meant, and no tagger finds every name: read what leaves your hands."
+    "This is a demonstration, not a certified anonymiser. A redacted text may still identify a person, and no model "
+    "finds every name. Read the result before you share it."
 )
 
 
 def title(offer: AvailableModel) -> str:
-    """What a tagger is called."""
+    """Return the title of a model."""
     run = offer.run
     epsilon = run.final.privacy.epsilon if run.final else 0.0
     if offer.epsilon == published_taggers.PAPER:
-        return f"ε = {epsilon_text(epsilon, 2)}, the paper's setting"
+        return f"ε = {epsilon_text(epsilon, 2)}, paper settings"
     if offer.epsilon is not None:
         return "ε = ∞, no privacy" if offer.epsilon == "inf" else f"ε = {offer.epsilon}"
     tagger, corpus = titles.TAGGERS[run.config.tagger.name], titles.corpus(run.config.corpus)
@@ -30,19 +30,27 @@ def title(offer: AvailableModel) -> str:
 
 
 def by_title(answer: TaggingResult, offers: Sequence[AvailableModel]) -> dict[str, Tagged]:
-    """What each tagger that could read the text says of it, in the order of the offers."""
+    """Return the result of each model that tagged the text by its title, in the order of the offers."""
     return {title(offer): answer.tagged[offer.run.run_id] for offer in offers if offer.run.run_id in answer.tagged}
 
 
 def panels(
     text: str, answer: TaggingResult, offers: Sequence[AvailableModel], known: Sequence[Entity] | None
 ) -> list[Panel]:
-    """A panel for each tagger. known: the names that are in the text, None where nobody knows."""
+    """Return one panel for each model.
+
+    Args:
+        text: The text that was tagged.
+        answer: The results of all models.
+        offers: The models, in the order of the panels.
+        known: The entities of the text; None where they are unknown.
+
+    """
     every, found = by_title(answer, offers), []
     for offer in offers:
         name, tagged = title(offer), answer.tagged.get(offer.run.run_id)
         if tagged is None:
-            reason = answer.missing.get(offer.run.run_id, "It said nothing.")
+            reason = answer.missing.get(offer.run.run_id, "This model returned no result.")
             found.append(Panel(name, reason, None, (), ()))
             continue
         names = of_others(name, every) if known is None else [Name(entity) for entity in known]
@@ -56,45 +64,50 @@ def _facts(text: str, tagged: Tagged, known: Sequence[Entity] | None) -> str:
     if known is None:
         return found
     staying = len(left(text, known, tagged.entities))
-    return f"{found}. Of the {len(known):,} that are there, {staying:,} stay in the text ({_share(staying, known)})"
+    return f"{found}. Of {len(known):,} names in the text, {staying:,} stay ({_share(staying, known)})"
 
 
 def _notes(offer: AvailableModel) -> list[str]:
-    """Recall of each type on the test part of its corpus, and what its ε is worth."""
+    """Return the recall of each type on the test set of its corpus, and the warning about its ε."""
     final = offer.run.final
     if final is None or final.test is None:
         return []
-    each = ", ".join(f"{kind} {percent(counts.ratios.recall)}" for kind, counts in final.test.strict.items())
-    notes = [f"Of the names in {titles.corpus(offer.run.config.corpus)}'s test part it finds, exactly: {each}."]
+    recalls = ", ".join(f"{kind} {percent(counts.ratios.recall)}" for kind, counts in final.test.strict.items())
+    notes = [f"Recall on the test set of {titles.corpus(offer.run.config.corpus)} (exact match): {recalls}."]
     return [*notes, published_taggers.warning(final.privacy.epsilon)] if offer.epsilon is not None else notes
 
 
 def answer_line(text: str, said: Mapping[str, Tagged], known: Sequence[Entity] | None) -> str:
-    """The sentence above the panels. said: by title of the tagger."""
+    """Return the sentence above the panels.
+
+    Args:
+        text: The text that was tagged.
+        said: The results by title of the model.
+        known: The entities of the text; None where they are unknown.
+
+    """
     if not said:
-        return "No tagger could read this text."
+        return "No model could tag this text."
     counts = [
-        f"{len(each.entities if known is None else left(text, known, each.entities)):,}\u00a0at\u00a0{_short(name)}"
-        for name, each in said.items()
+        f"{len(tagged.entities if known is None else left(text, known, tagged.entities)):,}\u00a0at\u00a0{_short(name)}"
+        for name, tagged in said.items()
     ]
     *most, last = counts
     listed = f"{', '.join(most)} and {last}" if most else last
-    return (
-        f"Names found: {listed}." if known is None else f"Of {len(known):,} names, so many stay in the text: {listed}."
-    )
+    return f"Names found: {listed}." if known is None else f"Names that stay in the text, of {len(known):,}: {listed}."
 
 
 def _short(name: str) -> str:
-    """The ε of a title, which begins with it, or with whose it is."""
+    """Return the start of a title, which holds its ε."""
     return name.split(",")[0].split(":")[0].replace(" ", "\u00a0")
 
 
 def legend(known: bool) -> str:
-    """How to read the panels."""
-    missed = "that is not found" if known else "that another tagger finds and this one does not"
+    """Return the explanation of the markers in the panels."""
+    missed = "missed by this model" if known else "missed by this model but found by another"
     return (
-        f"Dashed and marked *missed*: words of a name {missed}. **A missed name is a name that stays in the text.** "
-        "Point at a word to see how sure a tagger is of it."
+        f"Dashed: entities {missed}. **A missed name stays in the text.** "
+        "Point at a word to see the model's tag and confidence."
     )
 
 

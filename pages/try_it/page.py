@@ -1,4 +1,4 @@
-"""Try a sentence: the same text, read by taggers trained at different ε."""
+"""Tag text: one text, tagged by models trained at different ε."""
 
 import streamlit as st
 
@@ -13,19 +13,19 @@ head = st.container()
 text, known = text_input.chosen()
 own = [offer for offer in offers if offer.epsilon is None]
 if own:
-    more = st.multiselect("Your own taggers too", own, format_func=messages.title, key="try_own")
+    more = st.multiselect("Your models", own, format_func=messages.title, key="try_own")
     offers = [offer for offer in offers if offer.epsilon is not None or offer in more]
 if not offers:
-    head.markdown("### No tagger is here")
-    st.caption("Published taggers are missing, and none of your runs has kept one: start a run on Explore.")
+    head.markdown("### No model available")
+    st.caption("No published model is installed, and none of your runs has a saved model. Start a run on Explore.")
 elif not text.strip():
-    head.markdown("### What do taggers see in a text that they have never read?")
-    st.caption("Type or paste one above, or choose an example.")
+    head.markdown("### Tag a text with models of different ε")
+    st.caption("Type or paste a text above, or choose an example.")
 else:
     try:
         answer = text_input.answer(app, text, tuple(offer.run.run_id for offer in offers))
     except EpsilonError as error:
-        head.markdown("### The text could not be read")
+        head.markdown("### The text could not be tagged")
         st.error(address.plain(str(error)), icon=":material/error:")
         st.stop()
     head.markdown(f"### {address.plain(messages.answer_line(text, messages.by_title(answer, offers), known))}")

@@ -1,7 +1,7 @@
-"""A text as each tagger sees it → HTML, with everything from outside escaped: no streamlit.
+"""HTML of a text with each model's entities; all outside text is escaped. It does not import streamlit.
 
-Colours are displaCy's, which spaCy's users know; their dark text is readable in both themes. What is missed is dashed
-and says so.
+The colours are those of displaCy, which users of spaCy know; their dark text is readable in both themes. Missed
+entities are dashed and labelled.
 """
 
 import html
@@ -14,9 +14,9 @@ from engine.tagging.missed_entities import Name, gaps
 from pages.shared.messages import percent
 
 COLOURS = {"PER": "#aa9cfc", "LOC": "#ff9561", "ORG": "#7aecec", "MISC": "#bfeeb7"}
-"""displaCy's for PERSON, LOC, ORG and PRODUCT."""
+"""Colours by entity type: those of displaCy for PERSON, LOC, ORG and PRODUCT."""
 OTHERS = ("#feca74", "#f0d0ff", "#9cc9cc", "#ffeb80", "#bfe1d9", "#e4e7d2", "#c887fb")
-"""displaCy's too, for other types."""
+"""Colours of other entity types, also from displaCy."""
 STYLE = """
   .try-panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 0.8rem; }
   .try-panel { border: 1px solid color-mix(in srgb, currentColor 22%, transparent); border-radius: 0.45rem;
@@ -38,9 +38,17 @@ STYLE = """
 
 @dataclass(frozen=True)
 class Panel:
-    """One tagger. title: its ε. facts: what it did with this text. tagged: None where it could say nothing, for which
-    ``facts`` has the reason. names: what there is to find. notes: what must be known of it.
-    ledger: where its ε is taken apart."""
+    """The panel of one model.
+
+    Attributes:
+        title: The ε of the model.
+        facts: A summary of its result on this text, or the reason why there is none.
+        tagged: The result; None where the model could not tag the text.
+        names: The entities to find.
+        notes: Recall on the test set and warnings.
+        ledger: Link to the assumptions of its ε.
+
+    """
 
     title: str
     facts: str
@@ -51,7 +59,7 @@ class Panel:
 
 
 def drawing(text: str, panels: Sequence[Panel]) -> str:
-    """All of them side by side, or one below another where there is no room."""
+    """Return the HTML of all panels: side by side, or stacked on narrow screens."""
     known = {each.type for panel in panels if panel.tagged for each in panel.tagged.entities}
     colours = COLOURS | dict(zip(sorted(known - COLOURS.keys()), OTHERS * len(known), strict=False))
     return f'<div class="try-panels">{"".join(_panel(text, each, colours) for each in panels)}</div>'
@@ -63,7 +71,7 @@ def _panel(text: str, panel: Panel, colours: Mapping[str, str]) -> str:
         shown = f'<p class="try-text" dir="auto" tabindex="0">{marked(text, panel.tagged, panel.names, colours)}</p>'
     notes = "".join(f'<p class="try-note">{html.escape(note)}</p>' for note in panel.notes)
     if panel.ledger:
-        notes += f'<p class="try-note"><a href="{html.escape(panel.ledger)}">What its ε rests on</a></p>'
+        notes += f'<p class="try-note"><a href="{html.escape(panel.ledger)}">Assumptions of its ε</a></p>'
     return (
         f'<section class="try-panel"><h4>{html.escape(panel.title)}</h4><p>{html.escape(panel.facts)}</p>'
         f"{shown}{notes}</section>"
@@ -71,7 +79,15 @@ def _panel(text: str, panel: Panel, colours: Mapping[str, str]) -> str:
 
 
 def marked(text: str, tagged: Tagged, names: Sequence[Name], colours: Mapping[str, str]) -> str:
-    """The text with what is found in it, and what is missed. Each token says how sure the tagger is."""
+    """Return the HTML of the text with entities, missed entities, and each token's confidence as a tooltip.
+
+    Args:
+        text: The text that was tagged.
+        tagged: The result of one model.
+        names: The entities to find.
+        colours: The background colour of each entity type.
+
+    """
     inside = tagged.inside
     missed = gaps(text, tagged, names)
     parts, at = [], 0
@@ -95,7 +111,7 @@ def marked(text: str, tagged: Tagged, names: Sequence[Name], colours: Mapping[st
 
 
 def _tokens(text: str, tagged: Tagged, first: int, last: int) -> str:
-    """Tokens that stand together, each with its tag and confidence, and the white space between them."""
+    """Return the HTML of adjacent tokens with tag and confidence, and the white space between them."""
     parts, at = [], tagged.spans[first][0]
     for number in range(first, last + 1):
         start, end = tagged.spans[number]

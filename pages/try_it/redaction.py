@@ -1,4 +1,4 @@
-"""The text without its names: how, copy, download."""
+"""Controls and output of redaction."""
 
 import json
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ _TITLES = {"type": "its type", "pseudonym": "a pseudonym", "mask": "a mask"}
 
 
 def show(text: str, tagged: Mapping[str, Tagged]) -> None:
-    """Controls and the new text. tagged: by title of the tagger, at least one."""
+    """Show the controls and the redacted text; ``tagged`` holds at least one result, by title of the model."""
     st.markdown("#### Redact")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        which = st.selectbox("Take out what is found at", list(tagged), key="try_redact_with")
+        which = st.selectbox("Names found by", list(tagged), key="try_redact_with")
         replace = st.segmented_control(
-            "A name becomes",
+            "Replacement",
             REPLACEMENTS,
             default=REPLACEMENTS[0],
             format_func=_TITLES.__getitem__,
@@ -30,10 +30,12 @@ def show(text: str, tagged: Mapping[str, Tagged]) -> None:
     with st.container(horizontal=True):
         downloads.button("Text", lambda: new.text, "redacted.txt", "text/plain", icon=":material/description:")
         downloads.button(
-            "JSON, with places in both texts",
+            "JSON with offsets",
             lambda: json.dumps(new.fields, ensure_ascii=False, indent=1),
             "redacted.json",
             "application/json",
             icon=":material/data_object:",
         )
-    st.caption("A name that the tagger missed is still there. Copy: the sign at the upper right of the text.")
+    st.caption(
+        "A name that the model missed is still in the text. To copy the text, press the icon at its upper right."
+    )

@@ -1,4 +1,4 @@
-"""The text of a session, and what taggers said of it last; both go with the session."""
+"""The text of a session and its last result; both are deleted with the session."""
 
 import streamlit as st
 
@@ -12,30 +12,41 @@ _LAST = "try_last"
 
 
 def chosen() -> tuple[str, tuple[Entity, ...] | None]:
-    """The text, and the names that are in it where it is one of the examples as it stands."""
+    """Return the text, and its entities where it is an unchanged example."""
     known = examples()
     title = st.selectbox("Text", [OWN, *known], index=1, key="try_example")
     with st.form(f"try_form_{title}", border=False):
         text = st.text_area(
-            f"Your text, at most {MOST_CHARACTERS:,} characters" if title == OWN else "Change it as you like",
+            f"Your text, at most {MOST_CHARACTERS:,} characters" if title == OWN else "Example text (you can edit it)",
             known[title].text if title in known else "",
             height=170,
-            # With a limit here the browser drops what is pasted if it is longer, without a word.
+            # With a limit here the browser cuts off longer pasted text without a message.
             placeholder="Type or paste a letter, a note, a report …",
             key=f"try_text_{title}",
         )
         st.form_submit_button("Find the names", type="primary", icon=":material/search:")
-    st.caption("It stays on this machine and is not stored.")
+    st.caption("The text stays on this machine and is not stored.")
     same = title in known and text == known[title].text
     return text, known[title].names if same else None
 
 
 def answer(app: Application, text: str, identities: tuple[str, ...]) -> TaggingResult:
-    """What the taggers say; asked again only if text or taggers are others. Raises InvalidConfig, TrainingFailed."""
+    """Return the results of the models; tag again only if the text or the models changed.
+
+    Args:
+        app: The application.
+        text: The text to tag.
+        identities: The run identities of the models.
+
+    Raises:
+        InvalidConfig: The text is too long or a run is unknown.
+        TrainingFailed: The text could not be tagged.
+
+    """
     asked, last = (text, identities), st.session_state.get(_LAST)
     if last is None or last[0] != asked:
         place = st.empty()
-        place.caption("Finding names …")
+        place.caption("Tagging …")
         last = (asked, app.tagging.tag(text, identities, lambda stage: _tell(place, stage)))
         place.empty()
         st.session_state[_LAST] = last
@@ -44,4 +55,4 @@ def answer(app: Application, text: str, identities: tuple[str, ...]) -> TaggingR
 
 
 def _tell(place: st.delta_generator.DeltaGenerator, stage: str) -> None:
-    place.caption(address.plain(f"Finding names: {stage} …"))
+    place.caption(address.plain(f"Tagging: {stage} …"))

@@ -87,8 +87,8 @@ def test_from_signing_in_to_the_log(signed_in, shared):
 
     opened(rita, shared + "account")
     assert all(part in answer(rita) for part in ("rita@lab.example.org", "runner"))
-    expect(rita.get_by_text("Under way: 0 of 3 runs at a time; 1 are kept.")).to_be_visible()
-    assert "Who did what" not in rita.inner_text("body")
+    expect(rita.get_by_text("Active runs: 0 of 3. Stored runs: 1.")).to_be_visible()
+    assert "Audit log" not in rita.inner_text("body")
 
     vera = opened(signed_in("Vera"), shared + SMALL)
     expect(vera.get_by_role("button", name="Run", exact=True)).to_be_disabled()

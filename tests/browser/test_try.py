@@ -50,7 +50,7 @@ def test_a_text_is_tagged_redacted_and_downloaded(page, dashboard):
     expect(page.get_by_test_id("stCode")).to_have_count(1)
     expect(redacted).not_to_contain_text("Merkel")
     with page.expect_download() as waiting:
-        page.get_by_role("button", name="JSON, with places in both texts").click()
+        page.get_by_role("button", name="JSON with offsets").click()
     fields = json.loads(Path(waiting.value.path()).read_text(encoding="utf-8"))
     assert len(fields["text"]) == len(TEXT)
     first = fields["entities"][0]

@@ -1,4 +1,4 @@
-"""A shared dashboard's pages, run without a browser, for people with different roles."""
+"""A shared dashboard's pages, run without a browser, for users with different roles."""
 
 import time
 
@@ -66,22 +66,22 @@ def test_a_list_is_searched_by_whose_runs_are(hers, shared):
 
 def test_an_account_says_what_one_may_and_has(open_as, hers):
     test = open_as("rita", "account")
-    assert "You are `rita@example.org`, a runner here" in said(test.markdown)
-    assert "0 of 3 runs at a time; 1 are kept" in said(test.markdown)
-    assert "Who did what" not in said(test.markdown)
+    assert "You are `rita@example.org`, a runner" in said(test.markdown)
+    assert "Active runs: 0 of 3. Stored runs: 1." in said(test.markdown)
+    assert "Audit log" not in said(test.markdown)
     test = open_as("vera", "account")
-    assert "a viewer here" in said(test.markdown)
-    assert "bring corpora" not in said(test.markdown)
+    assert "a viewer" in said(test.markdown)
+    assert "upload corpora" not in said(test.markdown)
 
 
 def test_an_admin_reads_the_log(open_as, hers):
     open_as("rita", "runs")
     test = open_as("ada", "account")
     log = test.dataframe[-1].value
-    assert list(log["person"]) == ["ada@example.org", "rita@example.org"]
-    assert list(log["deed"]) == ["sign in", "sign in"]
+    assert list(log["user"]) == ["ada@example.org", "rita@example.org"]
+    assert list(log["action"]) == ["sign in", "sign in"]
     test.selectbox[0].set_value("rita@example.org").run()
-    assert list(test.dataframe[-1].value["person"]) == ["rita@example.org"]
+    assert list(test.dataframe[-1].value["user"]) == ["rita@example.org"]
 
 
 def test_a_viewer_is_not_offered_what_would_be_refused(open_as):
@@ -100,6 +100,6 @@ def test_nothing_of_it_is_there_where_nobody_signs_in(open_page):
 
 def test_words_of_limits():
     person = User(name="a`b", role=Role.ADMIN, limits=Limits(runs=1000, uploads=7))
-    assert messages.who(person) == "You are `a'b`, an admin here"
+    assert messages.who(person) == "You are `a'b`, an admin"
     assert len(messages.allowed(Role.ADMIN)) == 3
-    assert "0 of 1,000 runs" in messages.holds(person, [], 3)
+    assert "Active runs: 0 of 1,000" in messages.holds(person, [], 3)

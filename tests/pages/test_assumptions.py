@@ -1,4 +1,4 @@
-"""The Ledger page: of settings, of the printed row and of runs, with assumptions in the link."""
+"""The page Assumptions: of settings, of the reported row and of runs, with assumptions in the link."""
 
 import json
 import math
@@ -20,24 +20,24 @@ def heading(page) -> str:
 
 
 def test_what_is_promised_and_what_is_assumed(open_page):
-    page = open_page("ledger")
+    page = open_page("assumptions")
     assert not page.exception
-    assert heading(page) == "### Promised: ε = 2.62 at δ = 1e-5."
+    assert heading(page) == "### Guaranteed: ε = 2.62 at δ = 1e-5."
     page.selectbox(key="sampling-poisson").set_value("none").run()
     page.selectbox(key="neighbours-add-or-remove").set_value("zero-out").run()
     assert not page.exception
-    assert "As you assume: ε = 17.9" in heading(page)
+    assert "Under your assumptions: ε = 17.9" in heading(page)
 
 
-def test_the_printed_row_is_set_right_step_by_step(open_page):
-    page = open_page("ledger", of="A printed row, set right")
+def test_reported_row_is_corrected_step_by_step(open_page):
+    page = open_page("assumptions", of="Correct a reported ε")
     assert not page.exception
-    assert "Promised: ε = 54.4" in heading(page)
-    assert "costs **at least ε = 6." in page.markdown[1].value
+    assert "Guaranteed: ε = 54.4" in heading(page)
+    assert "is **at least 6." in page.markdown[1].value
     page.segmented_control(key="row").set_value(5).run()
     assert not page.exception
     assert "σ = 5, ε = 0.05 as dp" in page.caption[0].value
-    assert "Promised: ε = 6.57" in heading(page)
+    assert "Guaranteed: ε = 6.57" in heading(page)
 
 
 def test_the_printed_row_with_little_noise_promises_more_than_a_hundred():
@@ -46,21 +46,21 @@ def test_the_printed_row_with_little_noise_promises_more_than_a_hundred():
 
 
 def test_of_a_whole_client_nothing_is_promised(open_page):
-    page = open_page("ledger", clients="4", whole="true")
+    page = open_page("assumptions", clients="4", whole="true")
     assert not page.exception
-    assert "As you assume: ε = ∞" in heading(page)
+    assert "Under your assumptions: ε = ∞" in heading(page)
 
 
 def test_a_link_restores_assumptions(open_page):
-    page = open_page("ledger", k="10", seed="true")
+    page = open_page("assumptions", k="10", seed="true")
     assert page.number_input(key="k").value == 10
-    assert "As you assume: ε = ∞" in heading(page)
+    assert "Under your assumptions: ε = ∞" in heading(page)
 
 
 def test_what_does_not_fit_is_said(open_page):
-    page = open_page("ledger", n="100")
+    page = open_page("assumptions", n="100")
     assert "expected at most the 100 sentences of a client" in page.error[0].value
-    page = open_page("ledger", run="0123456789abcdef")
+    page = open_page("assumptions", run="0123456789abcdef")
     assert page.error
 
 
@@ -77,10 +77,10 @@ def published(settings):
 
 def test_the_ledger_of_a_run_promises_what_the_run_does(open_page, published):
     spent = published["records"][-1]["privacy"]["epsilon"]
-    page = open_page("ledger", run=published["run_id"])
+    page = open_page("assumptions", run=published["run_id"])
     assert not page.exception
     assert not page.error
-    assert f"Promised: ε = {epsilon_text(spent)} at δ" in heading(page)
+    assert f"Guaranteed: ε = {epsilon_text(spent)} at δ" in heading(page)
     assert "seed" in page.warning[0].value, "it is printed"
 
 
@@ -97,11 +97,11 @@ def test_runs_of_each_kind_can_be_opened(open_page, with_published, clients, noi
         if (run.config.federation.clients, run.config.privacy.noise_multiplier) == (clients, noise)
     )
     app.close()
-    page = open_page("ledger", with_published, run=found.run_id)
+    page = open_page("assumptions", with_published, run=found.run_id)
     assert bool(page.error) == bool(fault)
     assert all(fault in error.value for error in page.error)
     last = found.records[-1].privacy
-    assert (f"Promised: ε = {epsilon_text(last.epsilon)} at δ" in heading(page)) == (not fault)
+    assert (f"Guaranteed: ε = {epsilon_text(last.epsilon)} at δ" in heading(page)) == (not fault)
 
 
 def test_of_a_run_that_failed_its_check_nothing_is_promised(open_page, published, monkeypatch):
@@ -112,15 +112,15 @@ def test_of_a_run_that_failed_its_check_nothing_is_promised(open_page, published
         check = replace(run.records[-1].noise_check, faults=("the noise is too small",))
         return replace(run, records=(*run.records[:-1], replace(run.records[-1], noise_check=check)))
 
-    monkeypatch.setattr(RunQueries, "get", failed)
-    page = open_page("ledger", run=published["run_id"])
+    monkeypatch.setattr(Application, "get", failed)
+    page = open_page("assumptions", run=published["run_id"])
     assert "failed its noise check, so nothing is promised" in page.error[0].value
-    assert "no numbers" in heading(page)
+    assert "No ε can be computed" in heading(page)
 
 
 def test_bars_stand_one_on_another():
     steps = [
-        Step(assumption="", choice="as printed", epsilon=1.0),
+        Step(assumption="", choice="reported", epsilon=1.0),
         Step(assumption="delta", choice="1e-6", epsilon=2.0),
     ]
     steps += [

@@ -1,4 +1,4 @@
-"""The Budget page: without one, as it is set, with bookings, and with a book that somebody changed."""
+"""The page Privacy budget: without a budget, when one is set, with charges, and with a changed ledger."""
 
 import sqlite3
 from dataclasses import replace
@@ -18,7 +18,7 @@ CONFIG = SimulationConfig.from_flat(
 
 @pytest.fixture
 def spent(settings, monkeypatch):
-    """A budget of which a run has taken something, and a look."""
+    """A budget with a charge and an unprotected access."""
     monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)
     app = Application(settings)
     app.budgets.set_total("synthetic", 2.0)
@@ -35,15 +35,15 @@ def test_without_a_budget_one_can_be_set(open_page):
     page.number_input[0].set_value(4.0)
     page.button[0].click().run()
     assert not page.exception
-    assert page.markdown[0].value == "### ε = 4 at δ = 1e-5 of each sentence: nothing is booked."
-    assert any("could still be run" in each.value for each in page.markdown)
+    assert page.markdown[0].value == "### ε = 4 at δ = 1e-5 of each sentence: nothing spent."
+    assert any("Affordable runs" in each.value for each in page.markdown)
 
 
-def test_what_spent_it_is_listed(open_page, spent):
+def test_charges_are_listed(open_page, spent):
     page = open_page("budget")
     assert not page.exception
-    now = spent.budgets.state("synthetic")
-    assert f"{now.share:.0%} is booked" in page.markdown[0].value
+    now = budget_service.account(spent, "synthetic")
+    assert f"{now.share:.0%} spent" in page.markdown[0].value
     frames = [frame.value for frame in page.dataframe]
     assert frames[0]["what"].tolist() == ["linear-crf, σ = 6, dp-sgd"]
     assert frames[1]["what"].tolist() == ["linear-crf, σ = 0, dp-sgd, without any promise"]
@@ -53,7 +53,7 @@ def test_what_spent_it_is_listed(open_page, spent):
     assert "epsilon=0" in page.error[0].value
 
 
-def test_a_book_that_was_changed_is_not_shown(open_page, spent, settings):
+def test_changed_ledger_is_not_shown(open_page, spent, settings):
     with sqlite3.connect(settings.home / "runs.sqlite") as connection:
         connection.execute("UPDATE bookings SET entry = replace(entry, 'sigma', 'x') WHERE number = 1")
         connection.execute("UPDATE bookings SET seal = 'x' WHERE number = 1")
@@ -62,12 +62,12 @@ def test_a_book_that_was_changed_is_not_shown(open_page, spent, settings):
     assert "changed by hand at entry 1" in page.error[0].value
 
 
-def test_pieces_of_the_bar_make_a_whole(spent):
-    now = spent.budgets.state("synthetic")
+def test_bar_pieces_sum_to_one(spent):
+    now = budget_service.account(spent, "synthetic")
     figure = charts.bar(now, key="a")
     assert sum(bar.x[0] for bar in figure.data) == pytest.approx(1)
-    assert figure.data[0].marker.pattern.shape == "/", "under way"
-    assert messages.bookings(now)[0][""] == "under way"
+    assert figure.data[0].marker.pattern.shape == "/", "running"
+    assert messages.bookings(now)[0][""] == "running"
 
 
 def test_explore_says_what_a_run_would_take(open_page, spent):

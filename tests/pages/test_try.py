@@ -1,4 +1,4 @@
-"""Try a sentence: what stands there follows from what taggers say, and nothing of a text is interpreted."""
+"""The page Tag text: its output follows the models' results, and no part of a text is interpreted as markup."""
 
 import html
 import math
@@ -120,16 +120,16 @@ def said(elements) -> str:
 
 def test_an_example_is_shown_at_every_epsilon_with_what_stays(page, told):
     found = panels_of(page)
-    for title in ("ε = ∞, no privacy", "ε = 8", "ε = 3", "ε = 1", "ε = 0.76, the paper's setting"):
+    for title in ("ε = ∞, no privacy", "ε = 8", "ε = 3", "ε = 1", "ε = 0.76, paper settings"):
         assert f"<h4>{html.escape(title)}</h4>" in found
     staying = len(FIRST.names) - len(FIRST.names) // 2
-    assert found.count(f"{staying} stay in the text ({100 * staying / len(FIRST.names):.0f}\u00a0%)") == 5
-    assert found.count("this ε does not protect the people in CoNLL-2003") == 4
+    assert found.count(f"{staying} stay ({100 * staying / len(FIRST.names):.0f}\u00a0%)") == 5
+    assert found.count("protects nobody in CoNLL-2003") == 4
     assert found.count("Trained without noise") == 1
-    assert found.count("test part it finds, exactly: LOC") == 5
-    assert f"Of {len(FIRST.names)} names, so many stay in the text: {staying} at ε = ∞" in said(page.markdown)
-    assert "no certified anonymiser" in said(page.info)
-    assert "A missed name is a name that stays in the text" in said(page.caption)
+    assert found.count("(exact match): LOC") == 5
+    assert f"Names that stay in the text, of {len(FIRST.names)}: {staying} at ε = ∞" in said(page.markdown)
+    assert "not a certified anonymiser" in said(page.info)
+    assert "A missed name stays in the text" in said(page.caption)
     assert told == [(FIRST.text, told[0][1])]
     assert len(told[0][1]) == 5
 
@@ -154,12 +154,12 @@ def test_redacting_replaces_what_was_found(page):
     assert FIRST.text[FIRST.names[-1].start : FIRST.names[-1].end] in page.code[0].value
     page.button_group(key="try_replace").set_value("pseudonym").run()
     assert "[PER]" not in page.code[0].value
-    assert {each.label for each in page.get("download_button")} == {"Text", "JSON, with places in both texts"}
+    assert {each.label for each in page.get("download_button")} == {"Text", "JSON with offsets"}
 
 
 def test_a_text_of_ones_own(page, told):
     page.selectbox(key="try_example").select(text_input.OWN).run()
-    assert "have never read" in said(page.markdown)
+    assert "models of different ε" in said(page.markdown)
     assert len(told) == 1
     page.text_area[0].set_value(EVIL)
     page.button[0].click().run()
@@ -180,7 +180,7 @@ def test_an_example_that_was_changed_has_no_known_names(page, told):
     page.text_area[0].set_value(FIRST.text + " Bye.")
     page.button[0].click().run()
     assert "Names found:" in said(page.markdown)
-    assert "stay in the text (" not in panels_of(page)
+    assert "stay (" not in panels_of(page)
 
 
 def test_what_goes_wrong_is_said(open_page, with_published, monkeypatch):
@@ -202,11 +202,11 @@ def test_without_a_language_model_the_panel_says_how_to_get_it(open_page, with_p
     monkeypatch.setattr(TaggingService, "tag", some)
     test = open_page("try_it", with_published)
     assert panels_of(test).count("run `make setup`") == 4
-    assert list(test.selectbox(key="try_redact_with").options) == ["ε = 0.76, the paper's setting"]
+    assert list(test.selectbox(key="try_redact_with").options) == ["ε = 0.76, paper settings"]
 
 
 def test_without_any_tagger_it_says_so(open_page):
-    assert "No tagger is here" in said(open_page("try_it").markdown)
+    assert "No model available" in said(open_page("try_it").markdown)
 
 
 def test_a_tagger_of_ones_own_is_called_so(page):
