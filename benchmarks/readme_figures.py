@@ -29,8 +29,10 @@ def table() -> str:
 
 def cost() -> list[Row]:
     """Return F1 of the same tagger without and with privacy."""
-    door = Application.from_environment()
-    found = {each.name: over_seeds(each.config, app.queries.find) for each in diagnosis.crf(CORPUS) if each.group == "CRF"}
+    app = Application.from_environment()
+    found = {
+        each.name: over_seeds(each.config, app.queries.find) for each in diagnosis.crf(CORPUS) if each.group == "CRF"
+    }
     plain, private = found["not private"], found["σ = 1"]
     if not plain.entity or not private.entity or private.epsilon is None:
         return []
@@ -52,7 +54,7 @@ def scales() -> list[Row]:
 
 def good_practice() -> list[Row]:
     """Return F1 of the recommended settings at ε = 1 and without privacy."""
-    door = Application.from_environment()
+    app = Application.from_environment()
     sentences, last = app.corpora.train_sentences(CORPUS), len(recommended_settings.RUNGS) - 1
     configs = [recommended_settings.recipe_step(last, CORPUS, sentences, epsilon) for epsilon in (1.0, None)]
     private, plain = (over_seeds(config, app.queries.find) for config in configs)

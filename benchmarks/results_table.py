@@ -56,7 +56,7 @@ def _on_the_slider(config: SimulationConfig) -> bool:
 
 def paper_tables() -> str:
     """Return the paper's rows: reported F1, ours in the same metric and at entity level, ε."""
-    door = Application.from_environment()
+    app = Application.from_environment()
     rows = []
     for cell in jana_biemann_2021.cells():
         found = jana_biemann_2021.measure(cell, app.queries.find).found
@@ -71,7 +71,7 @@ def paper_tables() -> str:
 
 def mends() -> str:
     """Return the runs of the paper's two open questions: settings, counterfactuals and fixes."""
-    door = Application.from_environment()
+    app = Application.from_environment()
     rows = []
     for each in (*diagnosis.crf(), *diagnosis.phases()):
         found = diagnosis.measure(each, app.queries.find)

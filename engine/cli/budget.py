@@ -23,20 +23,16 @@ def set_budget(
     as_json: Json = False,
 ) -> None:
     """Set or change a corpus's budget. Runs that exceed it are refused from then on."""
-    from engine.service import budget_service
-
-    runs = Application.from_environment()
-    now = budget_service.set_total(app, corpus, epsilon, delta, unit)
-    possible = budget_service.affordable_runs(app, now)
+    app = Application.from_environment()
+    now = app.budgets.set_total(corpus, epsilon, delta, unit)
+    possible = app.budgets.affordable_runs(now)
     write(as_json, account_fields(now, possible), account_text(now, possible))
 
 
 @budget_app.command("show")
 def show_budget(corpus: Corpus, as_json: Json = False) -> None:
     """Show the remaining budget, the charges, and the runs that still fit."""
-    from engine.service import budget_service
-
-    runs = Application.from_environment()
-    now = budget_service.account(app, corpus)
-    possible = budget_service.affordable_runs(app, now)
+    app = Application.from_environment()
+    now = app.budgets.state(corpus)
+    possible = app.budgets.affordable_runs(now)
     write(as_json, account_fields(now, possible), account_text(now, possible))

@@ -18,24 +18,20 @@ def charge_budget(config: SimulationConfig) -> None:
 
     Does nothing for a corpus without a budget. Raises BudgetExceeded.
     """
-    from engine.service import budget_service
-
     service = Application.from_environment()
-    if not budget_service.any_set(service):
+    if not service.budgets.exists():
         return
     identity = service.identity(config)
-    budget_service.book(
-        service, budget_service.charge_requests(service, identity, identity, config, service.plan(config), ended=True)
+    service.budgets.charge(
+        service.budgets.charge_requests(identity, identity, config, service.plan(config), ended=True)
     )
 
 
 def refuse_budgets(*corpora: str) -> None:
     """Raise InvalidConfig for a corpus with a budget: a search accounts for its trials outside that budget."""
-    from engine.service import budget_service
-
     service = Application.from_environment()
     for corpus in corpora:
-        if budget_service.account(service, corpus).budget:
+        if service.budgets.state(corpus).budget:
             raise InvalidConfig(
                 f"corpus={corpus!r} has a budget, to which the trials of a search are not charged: submit the "
                 "settings one by one"

@@ -51,7 +51,9 @@ def read(path: Path, shown: str, settings: Settings, tell: Callable[[str], None]
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env=os.environ | {"EPSILON_HOME": str(settings.home), "EPSILON_ARTIFACT_URL": settings.shared or ""} | _ONE_THREAD,
+        env=os.environ
+        | {"EPSILON_HOME": str(settings.home), "EPSILON_ARTIFACT_URL": settings.shared or ""}
+        | _ONE_THREAD,
     )
     late = threading.Timer(SECONDS, process.kill)
     late.start()

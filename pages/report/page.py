@@ -9,7 +9,7 @@ from pages.shared import run_picker, session
 USUAL = SimulationConfig.from_flat({"corpus": "conll2003", "tagger": "bilstm-tddl"})
 """The configuration that opens without a link to a run."""
 
-runs = session.application()
+app = session.application()
 st.markdown("### Privacy guarantee of a run, its assumptions and its checks")
 chosen = run_picker.choose(app, st.query_params.get("run"), USUAL)
 if chosen is None:

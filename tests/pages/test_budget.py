@@ -42,7 +42,7 @@ def test_without_a_budget_one_can_be_set(open_page):
 def test_charges_are_listed(open_page, spent):
     page = open_page("budget")
     assert not page.exception
-    now = budget_service.account(spent, "synthetic")
+    now = spent.budgets.state("synthetic")
     assert f"{now.share:.0%} spent" in page.markdown[0].value
     frames = [frame.value for frame in page.dataframe]
     assert frames[0]["what"].tolist() == ["linear-crf, σ = 6, dp-sgd"]
@@ -63,7 +63,7 @@ def test_changed_ledger_is_not_shown(open_page, spent, settings):
 
 
 def test_bar_pieces_sum_to_one(spent):
-    now = budget_service.account(spent, "synthetic")
+    now = spent.budgets.state("synthetic")
     figure = charts.bar(now, key="a")
     assert sum(bar.x[0] for bar in figure.data) == pytest.approx(1)
     assert figure.data[0].marker.pattern.shape == "/", "running"

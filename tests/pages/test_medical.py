@@ -12,9 +12,6 @@ from engine.experiments.papers import fedner_2020
 from engine.records import Run
 from engine.reports import fedner
 from engine.service import Application
-from engine.service.corpus_service import CorpusService
-from engine.service.run_queries import RunQueries
-from engine.service.run_service import RunService
 from engine.settings import REPOSITORY, Settings
 from pages.medical import charts, live, messages, tables
 from pages.medical.data_flow_diagram import drawing
