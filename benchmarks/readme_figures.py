@@ -66,7 +66,7 @@ def good_practice() -> list[Row]:
 
 def promised() -> list[Row]:
     """Return ε for one sentence and for a person with several sentences."""
-    config, sentences = SimulationConfig(corpus=CORPUS), Application.from_environment().train_sentences(CORPUS)
+    config, sentences = SimulationConfig(corpus=CORPUS), Application.from_environment().corpora.train_sentences(CORPUS)
     plan, training = PrivacyPlan.from_config(config, sentences), config.training
     one, several = accounting.epsilon(plan, plan.steps), group_privacy.group_epsilon([(plan, plan.steps)], PEOPLE)
     figure = f"ε = {epsilon_text(one)} for one sentence, {epsilon_text(several)} for somebody named in {PEOPLE}"

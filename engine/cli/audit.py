@@ -57,7 +57,7 @@ def audit(
     from engine.experiments import audits
 
     service = Application.from_environment()
-    config = service.get(run).config if run else make(mechanism=mechanism)
+    config = service.queries.get(run).config if run else make(mechanism=mechanism)
     canaries = CANARIES if canaries is None else canaries
     with progress_bar(quiet=as_json) as on_progress:
         result = audits.audit(
@@ -66,10 +66,10 @@ def audit(
             canaries,
             references,
             command=audit_command(config, canaries, references, run),
-            model=service.model(run) if run and references and service.has_model(run) else None,
+            model=service.models.load(run) if run and references and service.models.exists(run) else None,
             tell=on_progress,
         )
-    service.save_audit(result)
+    service.audits.save(result)
     write(as_json, audit_fields(result), audit_text(result))
     if any(bound.contradicted for bound in (result.white, result.black) if bound):
         raise typer.Exit(1)

@@ -9,8 +9,8 @@ from engine.service.corpus_statistics import CorpusStatistics
 
 def corpora_list(service: Application) -> tuple[list[dict[str, Any]], str]:
     """Return all corpora, both available and downloadable ones, as fields and as text."""
-    rows = service.corpora()
-    overlaps = {info.name: service.corpus_overlap(info.name) for info in rows if info.available}
+    rows = service.corpora.all()
+    overlaps = {info.name: service.corpora.overlap(info.name) for info in rows if info.available}
     fields = [
         {name: getattr(info, name) for name in ("name", "title", "licence", "source", "size", "sentences")}
         | {name: getattr(info, name) for name in ("synthetic", "available", "where", "fetchable", "note")}

@@ -36,14 +36,18 @@ def export(
     if records and mlflow:
         raise InvalidConfig("records: expected with --out only; a tracking server gets the records of each run")
     service = Application.from_environment()
-    overviews = [item for item in service.overview(100_000) if corpus in (None, item.run.config.corpus)]
+    overviews = [item for item in service.queries.overview(100_000) if corpus in (None, item.run.config.corpus)]
     if out:
-        table = table_export.records_table(service.get(item.run.run_id) for item in overviews) if records else None
+        table = (
+            table_export.records_table(service.queries.get(item.run.run_id) for item in overviews) if records else None
+        )
         table_export.write(table_export.runs_table(overviews) if table is None else table, out)
         rows = len(overviews) if table is None else len(table)
         write(as_json, {"file": str(out), "rows": rows}, f"{out}: {rows:,} rows")
         return
-    finished = [service.get(item.run.run_id) for item in overviews if item.last_record and item.last_record.final]
+    finished = [
+        service.queries.get(item.run.run_id) for item in overviews if item.last_record and item.last_record.final
+    ]
     with progress_bar(quiet=as_json) as on_progress:
         sent, skipped = mlflow_export.send_all(finished, str(mlflow), experiment, on_progress)
     write(as_json, {"sent": sent, "there_already": skipped}, f"{sent:,} runs sent; {skipped:,} skipped as already sent")

@@ -200,11 +200,11 @@ def replicate_paper(
     cells = replicate.select_cells(paper, table)
     if submit_missing or submit_reruns:
         configs = dict.fromkeys(config for cell in cells for config in cell.seeds(seeds))
-        statuses = service.submit_all(configs, again=submit_reruns, batch=True)
+        statuses = service.runs.submit_all(configs, again=submit_reruns, batch=True)
         unfinished = sum(not status.state.final for status in statuses)
         typer.echo(f"{unfinished:,} runs are queued or running.", err=True)
-    result = replicate.measure(paper, cells, service.find, seeds)
-    text = reproducibility.summary(service.repeated({run.run_id: run for run in result.runs}.values()).values())
+    result = replicate.measure(paper, cells, service.queries.find, seeds)
+    text = reproducibility.summary(service.queries.repeated({run.run_id: run for run in result.runs}.values()).values())
     write(as_json, {"cells": result.fields}, "\n\n".join(filter(None, [result.text, text])))
 
 
@@ -245,13 +245,13 @@ def tune(
     study = tuning.released(study, seeds, settings)
     service = Application(settings)
     configs = seed_aggregates.with_seeds(study.best, seeds) if study.best else []
-    service.submit_all(configs, owner_pid=os.getpid(), batch=True)
+    service.runs.submit_all(configs, owner_pid=os.getpid(), batch=True)
     with progress_bar(quiet=as_json) as on_progress:
         for index, config in enumerate(configs):
-            while not (run := service.find(config)) or not run.status.state.final:
+            while not (run := service.queries.find(config)) or not run.status.state.final:
                 on_progress(f"best settings, seed {config.seed}, {run.status.stage if run else ''}", index / seeds)
                 time.sleep(0.5)
-    ended = [run for config in configs if (run := service.find(config))]
+    ended = [run for config in configs if (run := service.queries.find(config))]
     outcome = study_outcome(study, [run for run in ended if run.final])
     write(as_json, outcome, "\n".join(study_lines(study, outcome)))
     if failed := [run for run in ended if not run.final]:
@@ -272,14 +272,14 @@ def runs(context: typer.Context, as_json: Json = False) -> None:
 def show(run_id: RunId, as_json: Json = False) -> None:
     """Show one run with its records."""
     service = Application.from_environment()
-    run = service.get(run_id)
-    first = (service.find(run.config) or run) if run.kind == RunKind.REPEAT else run
+    run = service.queries.get(run_id)
+    first = (service.queries.find(run.config) or run) if run.kind == RunKind.REPEAT else run
     lines = [run_line(run), *(record_line(record) for record in run.records)]
     if run.final and run.final.test:
         lines += ["", "Test scores", score_table(run.final.test), *platform_lines(run.final), *privacy_lines(run.final)]
     fields = run_fields(run) | {"records": [record_fields(record) for record in run.records]}
-    if repeat := service.repeated([first]).get(first.run_id):
-        outcome = repeat.outcome.text if repeat.outcome else str(repeat.state)
+    if repeat := service.queries.repeated([first]).get(first.run_id):
+        outcome = repeat.comparison.text if repeat.comparison else str(repeat.state)
         lines += ["", f"Rerun as {reproducibility.repeat_id(first.run_id)}: {outcome}"]
         fields["again"] = {"run_id": reproducibility.repeat_id(first.run_id), "outcome": outcome}
     write(as_json, fields, "\n".join(lines))
@@ -289,8 +289,8 @@ def show(run_id: RunId, as_json: Json = False) -> None:
 def cancel(run_id: RunId, as_json: Json = False) -> None:
     """Cancel a run. Its records are kept."""
     service = Application.from_environment()
-    status = service.cancel(run_id)
-    write(as_json, run_fields(service.get(run_id)), f"{run_id} {status.state}")
+    status = service.runs.cancel(run_id)
+    write(as_json, run_fields(service.queries.get(run_id)), f"{run_id} {status.state}")
 
 
 @app.command()
@@ -300,7 +300,9 @@ def rerun(
 ) -> None:
     """Rerun finished runs in the background. `runs show` says whether the results are equal."""
     service = Application.from_environment()
-    statuses = service.submit_all((service.get(run_id).config for run_id in run_ids), again=True, batch=True)
+    statuses = service.runs.submit_all(
+        (service.queries.get(run_id).config for run_id in run_ids), again=True, batch=True
+    )
     fields = [{"run_id": status.run_id, "state": str(status.state)} for status in statuses]
     write(as_json, {"runs": fields}, "\n".join(f"{status.run_id} {status.state}" for status in statuses))
 
@@ -312,7 +314,7 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Add a run to the published results."""
-    path = Application.from_environment().publish(run_id, model=model)
+    path = Application.from_environment().runs.publish(run_id, model=model)
     write(as_json, {"run_id": run_id, "path": str(path)}, str(path))
 
 
@@ -324,7 +326,7 @@ def corpora(
     """List the corpora, both available and downloadable ones, or show the statistics of one."""
     service = Application.from_environment()
     if name is not None:
-        statistics = service.statistics(name)
+        statistics = service.corpora.statistics(name)
         write(as_json, {"name": name} | asdict(statistics), statistics_text(name, statistics))
         return
     write(as_json, *corpora_list(service))
@@ -333,7 +335,7 @@ def corpora(
 @app.command()
 def download(name: Annotated[str, typer.Argument(help="A corpus that `corpora` lists as downloadable.")]) -> None:
     """Download a public corpus and verify its checksum."""
-    Application.from_environment().fetch_corpus(name)
+    Application.from_environment().corpora.download(name)
     typer.echo(f"{name} is available.")
 
 

@@ -166,7 +166,7 @@ def configuration(
     """Return the configuration that the options of ``train`` and ``submit`` describe. Raises InvalidConfig."""
     if bool(corpus) == bool(platform) or len(platform or ()) == 1:
         raise InvalidConfig("expected either --corpus once, or --platform twice or more")
-    corpus_names = {info.name for info in Application.from_environment().corpora()}
+    corpus_names = {info.name for info in Application.from_environment().corpora.all()}
     clip = {} if clip_norm is None else {"clip_norm": clip_norm}
     return SimulationConfig(
         corpus=JOIN.join(_absolute(name, corpus_names) for name in platform or [corpus or ""]),

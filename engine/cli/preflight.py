@@ -9,7 +9,7 @@ from engine.service import Application
 
 def warn_of_overlap(config: SimulationConfig) -> None:
     """Print a warning if the features were fitted on sentences of the corpus."""
-    for warning in Application.from_environment().overlap(config).warnings:
+    for warning in Application.from_environment().queries.overlap(config).warnings:
         typer.echo(warning, err=True)
 
 
@@ -21,9 +21,9 @@ def charge_budget(config: SimulationConfig) -> None:
     service = Application.from_environment()
     if not service.budgets.exists():
         return
-    identity = service.identity(config)
+    identity = service.queries.identity(config)
     service.budgets.charge(
-        service.budgets.charge_requests(identity, identity, config, service.plan(config), ended=True)
+        service.budgets.charge_requests(identity, identity, config, service.previews.plan(config), ended=True)
     )
 
 

@@ -99,7 +99,7 @@ def _tagged(
 ) -> Iterator[tuple[_Text, tuple[Entity, ...]]]:
     """Yield each text with its entities. Raises InvalidConfig, RunNotFound, StoreError, VectorsMissing."""
     service = Application.from_environment()
-    model = service.model(_identity(service, epsilon, run))
+    model = service.models.load(_identity(service, epsilon, run))
     texts = _texts(paths)
     if output is not None:
         _check_targets(texts, output)
@@ -119,11 +119,11 @@ def _identity(service: Application, epsilon: str | None, run: str | None) -> str
     if epsilon is not None and run is not None:
         raise InvalidConfig(f"epsilon={epsilon!r} and run={run!r}, expected one of them")
     if run is not None:
-        if service.get(run).config.platforms:
+        if service.queries.get(run).config.platforms:
             raise InvalidConfig(f"run={run!r} has a tagger for each of its clients, expected a run of one corpus")
         return run
     config = published_taggers.asked_for(epsilon or "inf")
-    published = next((run.run_id for run in service.published() if run.config == config), None)
+    published = next((run.run_id for run in service.queries.published() if run.config == config), None)
     if published is None:
         raise InvalidConfig(f"epsilon={epsilon!r}: the published run of this tagger is missing")
     return published

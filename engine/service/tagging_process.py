@@ -28,13 +28,13 @@ def main() -> int:
 
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what libraries print is no answer
-    runs, number = Application(replace(Settings.from_environment(), published=Path(sys.argv[1]))), 0
+    app, number = Application(replace(Settings.from_environment(), published=Path(sys.argv[1]))), 0
 
     def say(**values: object) -> None:
         answers.write(json.dumps({"number": number, **values}) + "\n")
         answers.flush()
 
-    tagger = TextTagger(runs.settings, lambda stage: say(stage=stage))
+    tagger = TextTagger(app.settings, lambda stage: say(stage=stage))
     requests: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
     while True:
@@ -43,7 +43,7 @@ def main() -> int:
         except queue.Empty:
             return 0
         number = asked["number"]
-        tagged, missing = _tagged(runs, tagger, asked["text"], asked["runs"])
+        tagged, missing = _tagged(app, tagger, asked["text"], asked["runs"])
         spans = next((each.spans for each in tagged.values()), ())
         fields = {
             run: {
@@ -64,13 +64,13 @@ def _listen(requests: "queue.Queue[str]") -> None:
 
 
 def _tagged(
-    runs: "Application", tagger: Any, text: str, identities: Sequence[str]
+    app: "Application", tagger: Any, text: str, identities: Sequence[str]
 ) -> tuple[dict[str, Tagged], dict[str, str]]:
     """What each tagger says; of those that cannot be used, why."""
     models, missing = {}, {}
     for identity in identities:
         try:
-            models[identity] = runs.models.load(identity)
+            models[identity] = app.models.load(identity)
         except EpsilonError as error:
             missing[identity] = str(error)
     try:

@@ -53,7 +53,7 @@ def rows(found: Sequence[Row], metric: str, repeats: Mapping[str, Rerun]) -> lis
 
 def _again(repeats: Sequence[Rerun]) -> str:
     """Return how many reruns of a row are identical to their first run, or else the largest difference of F1."""
-    outcomes = [rerun.outcome for rerun in repeats if rerun.outcome]
+    outcomes = [rerun.comparison for rerun in repeats if rerun.comparison]
     different = [outcome for outcome in outcomes if not outcome.identical]
     if different:
         return max(different, key=lambda outcome: abs(outcome.f1_difference)).text

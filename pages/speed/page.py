@@ -16,7 +16,7 @@ PARTS = {
 }
 """Sections of the page by the name of the benchmark whose measurement they show."""
 
-measurements = session.application().measurements()
+measurements = session.application().queries.measurements()
 for name, part in PARTS.items():
     if name not in measurements:
         st.info(f"Not measured yet. Run `python -m benchmarks.{name} --save`.", icon=":material/timer:")

@@ -186,7 +186,7 @@ def test_finished_runs_replace_the_button_by_a_note(
 
 
 def test_the_attack_on_partial_noise_shows_its_measurement(open_page, settings: Settings) -> None:
-    kept = Application(replace(settings, published=REPOSITORY / "cached_results")).measurements()["trap"]
+    kept = Application(replace(settings, published=REPOSITORY / "cached_results")).queries.measurements()["trap"]
     said = messages.trap(kept)
     assert f"**{kept.values['trap']['right']} of {kept.values['trials']}** trials" in said
     assert kept.values["trap"]["moved_most"] > 10 > 1.01 > kept.values["honest"]["moved_most"]
