@@ -81,13 +81,13 @@ def test_a_speed_figure_has_its_processor_beside_it(name):
 def test_each_page_has_its_place_among_the_numbers():
     """Pages by their titles in the navigation, up to a colon; *Account* is called as its person is."""
     titles = re.findall(r'_page\(\s*"\w+", "([^":]+)', (REPOSITORY / "app.py").read_text())
-    table = (REPOSITORY / "docs" / "numbers.md").read_text().split("## Page by page")[1].split("\n## ")[0]
+    table = (REPOSITORY / "docs" / "metrics.md").read_text().split("## Page by page")[1].split("\n## ")[0]
     assert len(titles) >= 18
     assert [title for title in [*titles, "Account"] if f"\n| *{title}*" not in table] == []
 
 
 def test_each_lesson_has_its_figures_among_the_numbers():
-    table = (REPOSITORY / "docs" / "numbers.md").read_text()
+    table = (REPOSITORY / "docs" / "metrics.md").read_text()
     lessons = list((REPOSITORY / "pages" / "learn").glob("lesson_?_*.py"))
     numbers = {found[1] for lesson in lessons if (found := re.match(r"lesson_(\d)_", lesson.name))}
     assert set(re.findall(r"\| \*Learn\*, lesson (\d),", table)) == numbers

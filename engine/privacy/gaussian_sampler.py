@@ -7,7 +7,7 @@ millisecond and a half on two cores.
 
 Draws are float32. A radius is made from 64 random bits and reaches 9.4 standard deviations: the true distribution goes
 beyond that with a chance of 2⁻⁶⁵ a pair of draws. Like all floating-point noise they are not exactly Gaussian
-(Mironov 2012), which ``docs/numbers.md`` says among what ε rests on.
+(Mironov 2012), which ``docs/metrics.md`` says among what ε rests on.
 """
 
 import math

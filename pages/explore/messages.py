@@ -302,7 +302,7 @@ def check_paragraphs(check: NoiseCheck) -> list[str]:
     if less := looked_less(check):
         found.append(less)
     missed = "\n".join(f"- {sentence}" for sentence in blind_spots(check))
-    return [*found, f"What the check cannot see (more in docs/numbers.md, *The noise check*):\n{missed}"]
+    return [*found, f"What the check cannot see (more in docs/metrics.md, *The noise check*):\n{missed}"]
 
 
 def estimate(found: Estimate) -> str:

@@ -20,7 +20,7 @@ from outside, on the weights before and after each step:
 
 An honest run fails with a chance below 1e-6 over all its verdicts, and over all its checks where several parties have
 one each (:mod:`engine.privacy.noise_check.critical_values`). Which share of missing noise is found when is measured by
-``python -m benchmarks.noise_check``; what cannot be seen stands in ``docs/numbers.md``.
+``python -m benchmarks.noise_check``; what cannot be seen stands in ``docs/metrics.md``.
 """
 
 import math
