@@ -1,4 +1,4 @@
-"""Epsilon Explorer: navigation, and what is said where a page cannot go on. `make run` starts it."""
+"""Epsilon Explorer: navigation, and the message where a page cannot continue. `make run` starts it."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from streamlit.navigation.page import StreamlitPage
 from engine import PLAIN_VERSION, PRIVATE_VERSION, VERSION
 from engine.errors import EpsilonError
 from pages.shared import address
-from pages.startup import glossary_tooltips, setup_status, sign_in, theme
+from pages.startup import glossary_tooltips, old_links, setup_status, sign_in, theme
 
 st.set_page_config(page_title="Epsilon Explorer", page_icon="static/mark.svg", layout="wide")
 st.logo("static/wordmark.svg", size="large", icon_image="static/mark.svg")
@@ -20,16 +20,15 @@ def _page(name: str, title: str, icon: str, folder: str = "", **more: Any) -> St
 
 
 person = sign_in.required()
-# By what people come for.
 GROUPS = {
-    # At the root, and for whoever goes by the names of the other pages' addresses.
+    # Explore is at the root, and at an address with its name as all other pages are.
     "": [
         _page("", "Explore", ":material/query_stats:", folder="explore", default=True),
         _page("explore", "Explore", ":material/query_stats:", visibility="hidden"),
     ],
     "Learn": [
         _page("learn", "Learn", ":material/school:"),
-        _page("try", "Try a sentence", ":material/edit_note:", folder="try_it"),
+        _page("try", "Tag text", ":material/edit_note:", folder="try_it"),
     ],
     "Results": [
         _page("runs", "Runs", ":material/list:"),
@@ -39,15 +38,17 @@ GROUPS = {
         _page("practice", "Recommended settings", ":material/stairs:"),
         _page("diagnose", "Training diagnostics", ":material/troubleshoot:"),
     ],
-    "Papers": [
+    "Replications": [
         _page("paper", "Replication: Jana & Biemann 2021 (CoNLL-2003)", ":material/newspaper:"),
         _page("medical", "Replication: FedNER 2020 (medical)", ":material/local_hospital:"),
     ],
-    "Trust": [
-        _page("ledger", "Ledger", ":material/account_balance:", folder="assumptions"),
-        _page("audit", "Audit", ":material/policy:"),
+    "Privacy": [
+        _page("assumptions", "Assumptions", ":material/account_balance:"),
+        # The address of Assumptions up to version 0.7.0.
+        _page("ledger", "Assumptions", ":material/account_balance:", folder="assumptions", visibility="hidden"),
+        _page("audit", "Privacy audit", ":material/policy:"),
         _page("report", "Privacy report", ":material/verified_user:"),
-        _page("budget", "Budget", ":material/savings:"),
+        _page("budget", "Privacy budget", ":material/savings:"),
     ],
     "Reference": [
         _page("tuning", "Hyperparameter search", ":material/tune:"),
@@ -62,6 +63,7 @@ st.set_page_config(page_title="Epsilon Explorer" if page.url_path == "" else f"{
 theme.apply(page.title, here=next(place for place, pages in enumerate(GROUPS.values()) if page in pages))
 glossary_tooltips.open_where_they_stand()
 setup_status.show()
+old_links.apply()
 try:
     page.run()
 except EpsilonError as error:

@@ -42,7 +42,6 @@ def audit(
         VectorsMissing: if word vectors are not installed.
         StoreError: if stored data cannot be read or written.
         TrainingFailed: if a training diverges.
-
     """
     handle = corpora.of_run(config, settings)
     messages = _messages(config)
@@ -79,7 +78,6 @@ def _parts(tell: Callable[[str, float], None], weights: list[float]) -> Iterator
     Args:
         tell: receives the stage and the share of the audit that is done.
         weights: relative duration of each part.
-
     """
     total, before = sum(weights) or 1.0, 0.0
     for weight in weights:

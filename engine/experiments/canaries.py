@@ -51,7 +51,6 @@ class Directions:
 
     Raises:
         InvalidConfig: for fewer weights than canaries.
-
     """
 
     def __init__(self, canaries: int, size: int, secrets: Secrets) -> None:
@@ -83,7 +82,6 @@ class CanaryBackend:
 
     Attributes:
         added: multiple of each canary's direction in the sums since it was last set to 0, [m].
-
     """
 
     def __init__(self, backend: Backend, directions: Directions, first: int, length: float, parts: int) -> None:
@@ -210,7 +208,6 @@ def measure(
         VectorsMissing: if word vectors are not installed.
         StoreError: if stored data cannot be read or written.
         TrainingFailed: if the training diverges.
-
     """
     if kind not in KINDS:
         raise InvalidConfig(f"kind={kind!r}, expected one of {', '.join(KINDS)}")
@@ -250,7 +247,6 @@ class WhiteBox:
     Attributes:
         learner: the trainer.
         members: which canaries are included, bool [m].
-
     """
 
     def __init__(
@@ -300,7 +296,6 @@ class BlackBox:
         members: which canaries are included, bool [m].
         made: the synthetic sentences.
         places: positions of their words among the corpus's training words, in order.
-
     """
 
     def __init__(
@@ -359,7 +354,6 @@ def made_up(
 
     Raises:
         InvalidConfig: without a sentence of at least ``SHORTEST`` words or without entity types.
-
     """
     single = [place for place, tag in enumerate(tags) if tag.startswith("S-")]
     single = single or [place for place, tag in enumerate(tags) if tag.startswith("B-")]
@@ -400,7 +394,6 @@ def _likelier(release: np.ndarray, plan: PrivacyPlan) -> np.ndarray:
     Args:
         release: projection of the release on each direction, ÷ C, [m].
         plan: noise multiplier and sampling probability.
-
     """
     if not plan.private:
         return release

@@ -28,7 +28,6 @@ class Variant:
         kind: ``BASE``, ``MEND`` (a fix) or ``WHAT_IF`` (a counterfactual).
         why: its purpose, in a sentence.
         config: its configuration, with seed 0.
-
     """
 
     name: str
@@ -132,7 +131,6 @@ def measure(variant: Variant, find: Callable[[SimulationConfig], Run | None], ro
         variant: the variant.
         find: returns the run of a configuration, None without one.
         round: communication round after which the scores are taken; None for the end.
-
     """
     return over_seeds(variant.config, find, round=round)
 
@@ -147,7 +145,6 @@ def noise_walk(config: SimulationConfig, steps: int) -> float | None:
     Args:
         config: the configuration.
         steps: optimiser steps of all clients together.
-
     """
     privacy, training, federation = config.privacy, config.training, config.federation
     if privacy.kind.client_level or training.optimiser != "sgd" or federation.participants:

@@ -74,7 +74,6 @@ def measure(
         VectorsMissing: if word vectors are not installed.
         StoreError: if stored data cannot be read or written.
         TrainingFailed: if a training diverges.
-
     """
     refuse(config)
     own = config.privacy.noise_multiplier
@@ -124,7 +123,6 @@ class _Message:
         noise: standard deviation of the noise on each value.
         there: words of the sender, bool [V].
         names: words of the sender that are part of an entity, bool [V].
-
     """
 
     kernel: np.ndarray
@@ -182,7 +180,6 @@ def _method(own: list[_Message], words: _Vocabulary, rarity: np.ndarray) -> tupl
 
     Returns:
         The share of directions to keep, 0 for ignoring the message, and the largest distance of a predicted word.
-
     """
     known = ~words.empty
     methods: dict[float, list[tuple[float, float]]] = {
@@ -218,7 +215,6 @@ def _sent(
         config: its configuration.
         words: the vocabulary.
         own: the server's own sentences, which it trains on instead; None for the clients' sentences.
-
     """
     run, holding = prepared.run, prepared.run.holdings[0]
     visits = _visits(run.plan.rounds)

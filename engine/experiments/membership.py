@@ -40,7 +40,6 @@ class Known:
         types: entity types of each sentence.
         claimed: ε of one model.
         delta: δ of that ε.
-
     """
 
     phi: np.ndarray
@@ -72,7 +71,6 @@ def measure(
         VectorsMissing: if word vectors are not installed.
         StoreError: if stored data cannot be read or written.
         TrainingFailed: if a training diverges.
-
     """
     return infer(train(config, settings, references, tell=tell))
 
@@ -96,7 +94,6 @@ def train(
 
     Raises:
         InvalidConfig: and the other errors of :func:`measure`.
-
     """
     if not FEWEST <= references <= MOST:
         raise InvalidConfig(f"references={references}, expected {FEWEST} to {MOST}")
@@ -152,7 +149,6 @@ def of_model(
 
     Raises:
         InvalidConfig: and the other errors of :func:`measure`.
-
     """
     config = model.config
     known = train(replace(config, data_fraction=1.0), settings, references, both=True, tell=tell)
@@ -186,7 +182,6 @@ def infer(known: Known, targets: Sequence[int] | None = None) -> MembershipAudit
     Args:
         known: evaluation of all models.
         targets: indices of the attacked models, by default all.
-
     """
     targets = range(len(known.phi)) if targets is None else targets
     scored = {
@@ -230,7 +225,6 @@ def _areas(
     Args:
         pairs: scores and members of each attacked model.
         among: mask of the sentences of each subset, for each attacked model.
-
     """
     means = {}
     for name, masks in among.items():
@@ -292,7 +286,6 @@ def _without(inside: np.ndarray, number: int, seed: int) -> np.ndarray:
         inside: which model was trained on which sentence, bool [models, sentences].
         number: shadow models for each sentence.
         seed: seed of the draw.
-
     """
     order = Seeds(seed).stream("references without").random(inside.shape) + inside
     return np.asarray(np.argsort(order, axis=0, kind="stable")[:number])

@@ -17,7 +17,6 @@ def pareto_front(found: Iterable[T], *, epsilon: Callable[[T], float], f1: Calla
 
     Returns:
         Items by ε, the smallest first; of equal items the first one.
-
     """
     best, front = -math.inf, []
     for item in sorted(found, key=lambda item: (epsilon(item), -f1(item))):

@@ -34,7 +34,6 @@ class RecipeStep:
         why: the reason, in a sentence.
         changes: changes to the previous step by field, as :meth:`SimulationConfig.flat` names them.
         alone: further changes without noise, where large batches have no use.
-
     """
 
     name: str
@@ -92,7 +91,6 @@ def recipe_step(number: int, corpus: str, sentences: int, epsilon: float | None)
         corpus: name of the corpus.
         sentences: number of its training sentences.
         epsilon: largest ε, which determines σ (two decimals); None for no noise.
-
     """
     changes: dict[str, Any] = {"corpus": corpus, "noise_multiplier": 1.0}
     steps = RUNGS[: number + 1]
@@ -118,7 +116,6 @@ def federated(corpus: str, sentences: int, clients: int, rounds: int, epsilon: f
         clients: number of clients.
         rounds: number of communication rounds.
         epsilon: largest ε of each client.
-
     """
     base, shard = recommended_settings(corpus, sentences, epsilon), sentences // clients
     changes = {
@@ -162,7 +159,6 @@ def noise(config: SimulationConfig, sentences: int, epsilon: float) -> float:
         config: the configuration.
         sentences: number of training sentences.
         epsilon: largest ε.
-
     """
     training, privacy = config.training, config.privacy
     known = _KNOWN.get((sentences, training.batch_size, training.epochs), {})
@@ -178,7 +174,6 @@ def found_noise(config: SimulationConfig, sentences: int, epsilon: float) -> flo
         config: the configuration.
         sentences: number of training sentences.
         epsilon: largest ε.
-
     """
     return math.ceil(100 * noise_multiplier_for(epsilon, PrivacyPlan.from_config(config, sentences))) / 100
 
@@ -190,6 +185,5 @@ def recommended_settings(corpus: str, sentences: int, epsilon: float) -> Simulat
         corpus: name of the corpus.
         sentences: number of its training sentences.
         epsilon: largest ε.
-
     """
     return recipe_step(len(RUNGS) - 1, corpus, sentences, epsilon)

@@ -25,7 +25,6 @@ class OverSeeds:
         token: token-level scores, the paper's metric.
         epsilon: largest ε spent, recomputed by this program's accountant.
         floor: token-level scores of a tagger that predicts O everywhere.
-
     """
 
     config: SimulationConfig
@@ -56,7 +55,6 @@ def over_seeds(
         find: returns the run of a configuration, None without one.
         seeds: number of seeds.
         round: communication round after which the scores are taken; None for the end.
-
     """
     records = ((run, record_after(run, round)) for run in map(find, with_seeds(config, seeds)) if run)
     finished = [(run, record) for run, record in records if record and record.test]

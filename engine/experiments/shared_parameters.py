@@ -21,7 +21,6 @@ class Part:
         name: its name in configurations.
         weights: number of weights.
         leaves: whether the client sends its updates.
-
     """
 
     name: str
@@ -39,7 +38,6 @@ def parts(config: SimulationConfig, types: Sequence[Collection[str]], platform: 
 
     Raises:
         InvalidConfig: for shared parts that the tagger does not have.
-
     """
     known = splits_of(config.tagger.name)[-1] in (config.federation.shared_parts or ())
     entity_types = len({name for each in types for name in each} if known else set(types[platform]))

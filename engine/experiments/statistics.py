@@ -17,7 +17,6 @@ class Spread:
         mean: arithmetic mean.
         sd: sample standard deviation, 0 for a single value.
         number: number of values.
-
     """
 
     mean: float
@@ -87,7 +86,6 @@ def interval_of_mean(values: Sequence[float], level: float = 0.95) -> Interval:
 
     Raises:
         StatisticsError: for fewer than two values.
-
     """
     mean, reach = statistics.fmean(values), reach_of_mean(statistics.stdev(values), len(values), level)
     return Interval(mean - reach, mean + reach)
@@ -100,7 +98,6 @@ def reach_of_mean(sd: float, number: int, level: float = 0.95) -> float:
         sd: sample standard deviation.
         number: number of values, at least two.
         level: confidence level.
-
     """
     return _quantile(number - 1, level) * sd / math.sqrt(number)
 

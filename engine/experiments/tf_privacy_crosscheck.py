@@ -43,7 +43,6 @@ class Opinion:
         tolerance: largest deviation from ``planned`` by sampling error.
         ours_ms: milliseconds of our private step.
         theirs_ms: milliseconds of TensorFlow Privacy's.
-
     """
 
     step: int
@@ -74,7 +73,6 @@ def second_opinions(config: SimulationConfig, settings: Settings, steps: int) ->
     Raises:
         InvalidConfig: for a run without noise, and for a mechanism that TensorFlow Privacy's optimiser lacks. Also
             raises the errors of :func:`engine.simulation.run.simulate`.
-
     """
     if not config.privacy.private or config.privacy.clip_norm is None:
         raise InvalidConfig("noise_multiplier=0, expected a private run: TensorFlow Privacy supports no others")
@@ -170,7 +168,6 @@ class TensorFlowPrivacy:
 
         Returns:
             float32 [size].
-
         """
         import tensorflow as tf
         from tensorflow_privacy import DPKerasSGDOptimizer

@@ -37,7 +37,6 @@ class Trial:
         moved: change of each released sum by the sentence, ÷ C, [steps].
         there: whether the sentence was in the training data.
         guessed: the attacker's guess.
-
     """
 
     moved: tuple[float, ...]
@@ -75,7 +74,6 @@ def trials(settings: Settings, number: int, *, honest: bool, first: int = 0) -> 
     Raises:
         VectorsMissing: if word vectors are not installed.
         StoreError: if stored data cannot be read.
-
     """
     encoded = embeddings.encode(corpus.resolve(SYNTHETIC, settings).parts[0], "en_core_web_md", "vectors")
     dimensions, tags = encoded.vectors.shape[1], len(encoded.tags)

@@ -71,7 +71,6 @@ def existing_trials(
     Raises:
         InvalidConfig: for values that are not valid, or other aims than those of the stored study.
         CorpusError: if a corpus is missing or invalid.
-
     """
     label = name or f"{_short(corpus)}-epsilon-{epsilon:g}-on-{_short(development)}"
     if not re.fullmatch(r"[\w.+-]{1,100}", label):
@@ -123,7 +122,6 @@ def _same(known: Study, asked: Study) -> Study:
 
     Raises:
         InvalidConfig: for other aims.
-
     """
     by_name, by_content = ("epsilon", "corpus", "development"), ("epsilon", "corpus_checksum", "development_checksum")
 
@@ -191,7 +189,6 @@ def search(
         InvalidConfig: for a number that is not valid, or a missing budget.
         CorpusError: if a corpus is missing or invalid.
         StoreError: if stored data cannot be read or written.
-
     """
     if not 1 <= trials <= MOST_TRIALS:
         raise InvalidConfig(f"trials={trials:,}, expected 1 to {MOST_TRIALS:,}")
@@ -217,7 +214,6 @@ def _tried(
 
     Returns:
         The study with the trial and False; the unchanged study and True if the trial exceeds the privacy budget.
-
     """
     number = len(study.trials)
     chosen = _asked(study, study.sentences)
@@ -293,7 +289,6 @@ def priced(base: SimulationConfig, chosen: Mapping[str, Any], examples: int, eps
         chosen: fields that the search varies.
         examples: number of training sentences of the private corpus.
         epsilon: largest ε, which determines the smallest σ with two decimals.
-
     """
     config = SimulationConfig.from_flat({**base.flat(), **chosen})
     return with_noise(config, recommended_settings.noise(config, examples, epsilon))
@@ -309,7 +304,6 @@ def on_development(config: SimulationConfig, study: Study, settings: Settings) -
         config: configuration on the private corpus.
         study: the study.
         settings: where the corpora are.
-
     """
     sentences = corpora.resolve(study.development, settings).train_sentences
     plan = PrivacyPlan.from_config(config, corpora.resolve(study.corpus, settings).train_sentences)
@@ -380,7 +374,6 @@ def released(study: Study, seeds: int, settings: Settings) -> Study:
     Raises:
         CorpusError: if a corpus is missing or invalid.
         StoreError: if the study cannot be stored.
-
     """
     winner = study.winner
     if winner is None or study.best is None or not seeds:

@@ -52,7 +52,6 @@ def ledger_text(rows: Sequence[Row], steps: Sequence[Step], own: Sequence[Step] 
         rows: each assumption with its choices.
         steps: corrections from the ε that a paper would report.
         own: changes that the user assumes.
-
     """
     lines = []
     for row in rows:

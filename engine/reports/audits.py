@@ -31,7 +31,6 @@ def audit_command(config: SimulationConfig, canaries: int, references: int, run:
         canaries: number of canaries.
         references: number of shadow models.
         run: id of the attacked run, where its model was saved.
-
     """
     first = f"python -m engine audit --run {run}" if run else command_line(config, "audit")
     return f"{first} --canaries {canaries} --references {references}"
@@ -94,7 +93,6 @@ def server_text(audit: ServerAudit, noise_multiplier: float) -> str:
     Args:
         audit: results of gradient inversion by an honest-but-curious server.
         noise_multiplier: σ of the run.
-
     """
     reading = next(reading for reading in audit.readings if reading.noise_multiplier == noise_multiplier)
     unmeasured = "" if measured(audit)[audit.readings.index(reading)] else "; this noise was not measured"

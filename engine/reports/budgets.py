@@ -31,7 +31,6 @@ def account_text(now: BudgetState, possible: Sequence[Fits]) -> str:
     Args:
         now: the budget, its charges and its unprotected accesses.
         possible: settings within the remaining budget.
-
     """
     if now.budget is None:
         return f"{now.name} has no budget: the ε of its runs are not composed. Set one with `budget set {now.name}`."

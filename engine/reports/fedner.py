@@ -24,7 +24,6 @@ def verdict(rows: Sequence[Row], table: str) -> list[str]:
     Args:
         rows: rows of all tables, or of that one.
         table: name of the table.
-
     """
     selected = [row for row in rows if row.cell.table == table]
     sentences = _VERDICTS[table](selected)
@@ -37,7 +36,6 @@ def here_text(rows: Sequence[Row], *, figure: bool = False) -> str:
     Args:
         rows: the rows.
         figure: whether the paper shows these results as a figure.
-
     """
     required = {config for row in rows for config in row.cell.seeds()}
     runs = _runs(rows)
@@ -232,7 +230,6 @@ def _trained(rows: Sequence[Row], way: str, method: str | None = None) -> dict[s
         rows: the rows.
         way: how the model was trained, the setting ``trained``.
         method: name of the tagger, None for any.
-
     """
     return {
         row.cell.platform: row

@@ -168,7 +168,6 @@ def privacy_fields(plan: PrivacyPlan, epsilon: float, accountant: str) -> dict[s
         plan: sampling, noise and steps.
         epsilon: its ε, ∞ without noise.
         accountant: name of the accountant.
-
     """
     return {
         "epsilon": None if math.isinf(epsilon) else epsilon,

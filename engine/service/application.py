@@ -34,7 +34,6 @@ class Application:
         models: Saved taggers.
         tagging: Tag texts.
         access: Authorisation, sharing, audit log.
-
     """
 
     def __init__(self, settings: Settings) -> None:

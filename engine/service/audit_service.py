@@ -60,7 +60,6 @@ class AuditService:
 
         Raises:
             InvalidConfig: The run is not done, or no attack applies to its configuration.
-
         """
         if run.status.state != RunState.DONE or run.kind != RunKind.RUN:
             raise InvalidConfig(f"run={run.run_id} is {run.status.state}: only a finished run can be audited")

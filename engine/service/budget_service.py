@@ -93,7 +93,6 @@ class BudgetService:
         Raises
         ------
         InvalidConfig, BudgetExceeded where more is spent already, CorpusError, StoreError.
-
         """
         from engine.store import privacy_ledger
 

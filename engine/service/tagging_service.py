@@ -47,7 +47,6 @@ class TaggingService:
             InvalidConfig: The text is empty or too long.
             RunNotFound: A run belongs to another user.
             TrainingFailed: The process broke down.
-
         """
         for identity in identities:
             self._queries.require_visible(identity)

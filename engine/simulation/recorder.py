@@ -67,7 +67,6 @@ class Recorder:
 
     Attributes:
         done: the progress of the run, initially that of the checkpoint.
-
     """
 
     def __init__(
@@ -163,7 +162,6 @@ class Recorder:
             scores: validation scores of each client (silo), or of the single model.
             test: test scores likewise, None if not due.
             seconds: wall time since the start of the run.
-
         """
         checks = self._checks()
         promised = self._promised(checks)

@@ -55,7 +55,6 @@ def simulate(
         StoreError: if stored data cannot be read or written.
         TrainingFailed: if the training diverges.
         RunStopped: if ``stop`` returned True.
-
     """
 
     def check_stop() -> None:

@@ -42,7 +42,6 @@ class ClientModel:
         tagger: the tagger.
         holding: training data and back end of the client.
         decoder: decodes tags from scores.
-
     """
 
     name: str
@@ -62,7 +61,6 @@ class ClientModel:
 
         Raises:
             TrainingFailed: if a score is not finite.
-
         """
         encoded, split, weights = self.encoded, getattr(self.encoded, part), self.holding.weights(every)
         transitions = self.tagger.views(weights)[-1].get("transitions")
@@ -81,7 +79,6 @@ class Prepared:
         engine_version: version of the engine.
         sides: the model of each client (silo), or a single one.
         run: the federation, with plan and initial weights.
-
     """
 
     run_id: str
@@ -114,7 +111,6 @@ def prepare(
         VectorsMissing: if word vectors are not installed.
         StoreError: if stored data cannot be read or written.
         TrainingFailed: if the training diverges.
-
     """
     wait_for_parts(config, settings, tell)
     tell("reading the corpus and its word vectors")
@@ -156,7 +152,6 @@ def wait_for_parts(config: SimulationConfig, settings: Settings, tell: Callable[
         config: the configuration of the run.
         settings: the back end.
         tell: receives a description of the stage; it may raise to stop.
-
     """
     needed = {setup_status.VECTORS, setup_status.TRAINING}
     if config.features in embeddings.IN_CONTEXT:
@@ -189,7 +184,6 @@ def build_client_models(
         shared: sentences of each corpus that public features were fitted on.
         encoded: each corpus encoded.
         backend: "compiled" or "tensorflow".
-
     """
     if config.platforms and splits_of(config.tagger.name)[-1] in (config.federation.shared_parts or ()):
         # Scores belong to tags: clients that share them have all entity types and may predict those of another client.
@@ -249,7 +243,6 @@ def warm_up(settings: Settings) -> None:
     Raises:
         VectorsMissing: if word vectors are not installed.
         StoreError: if stored data cannot be written.
-
     """
     prepared = prepare(SimulationConfig(), settings)
     run, (side,) = prepared.run, prepared.sides

@@ -15,7 +15,6 @@ class Average:
 
     Attributes:
         state: arrays by name, saved in checkpoints.
-
     """
 
     def __init__(self, decay: float, weights: np.ndarray) -> None:

@@ -17,7 +17,6 @@ def backend_of(tagger: Tagger, loss: str, name: str) -> Backend:
 
     Raises:
         InvalidConfig: for a layer that the back end does not support.
-
     """
     if name == "compiled":
         from engine.training.compiled.backend import CompiledBackend

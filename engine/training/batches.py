@@ -44,7 +44,6 @@ class Batch:
         spellings: index into ``characters`` of each token, int64 [N]; empty likewise. Unknown words share one vector
             but have many spellings.
         chances: random state of dropout for each sentence (:meth:`kept`), uint64 [B]; None in prediction.
-
     """
 
     sentences: np.ndarray
@@ -78,7 +77,6 @@ class Batch:
 
         Returns:
             Factors [N, width].
-
         """
         factors = np.ones((len(self.tags), width), dtype)
         if self.chances is not None and rate:
@@ -135,7 +133,6 @@ def batch_of(split: EncodedSplit, table: np.ndarray, sentences: np.ndarray, chan
         table: features, float32 or uint16 [rows, D].
         sentences: numbers of the sentences, int [B], at least one, in any order, repeats allowed.
         chance: random state of dropout at the step, 64 bits; None without dropout.
-
     """
     order = sentences[np.argsort(-split.lengths[sentences], kind="stable")]
     tokens = token_positions(split, order)
@@ -167,7 +164,6 @@ def physical_batches(
         table: features.
         sentences: numbers of the sentences.
         chance: as in :func:`batch_of`.
-
     """
     return _cut(split, table, sentences, _cached(table, MAX_TOKENS), chance)
 
@@ -185,7 +181,6 @@ def batches_of_few(
         table: features.
         sentences: numbers of the sentences.
         chance: as in :func:`batch_of`.
-
     """
     return _cut(split, table, sentences, MAX_TOKENS, chance)
 

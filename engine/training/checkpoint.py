@@ -27,7 +27,6 @@ class TrainingProgress:
         nonfinite: sentences whose gradient was not finite.
         bytes_down: bytes sent to clients.
         bytes_up: bytes received from clients.
-
     """
 
     step: int = 0
@@ -47,7 +46,6 @@ class Checkpoint:
         seconds: wall time so far.
         tally: progress so far.
         arrays: weights and optimiser state by name, of any shape.
-
     """
 
     round: int

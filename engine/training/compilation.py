@@ -29,7 +29,6 @@ def compile_everything(tell: Callable[[str], None] = lambda step: None) -> None:
 
     Args:
         tell: receives the number of compiled functions after each one.
-
     """
     compile_cache.begin()
     with install_listener("numba:compile", _Count(tell)):
@@ -50,7 +49,6 @@ def compile_what_is_missing(tell: Callable[[str], None]) -> None:
 
     Args:
         tell: receives a description of the stage; it may raise to stop.
-
     """
     with ExitStack() as held:
         with suppress(StoreError):  # a read-only environment: each process keeps its own code

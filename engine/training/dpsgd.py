@@ -32,7 +32,6 @@ class GradientSum:
         total: Σ_i c_i·G_i, [size].
         parts: ‖G_i‖ before clipping within each part of the tagger, [P, B].
         losses: loss of each sentence, [B].
-
     """
 
     total: np.ndarray
@@ -63,7 +62,6 @@ class Backend(Protocol):
             clip_norm: C, None for no clipping.
             by_layer: whether each part of the tagger with weights is clipped separately, to ``clip_norm`` ÷ √(number of
                 such parts), so that the norm of the whole gradient is at most ``clip_norm``.
-
         """
         ...
 
@@ -82,7 +80,6 @@ class StepStatistics:
         losses: losses of the sampled sentences, [b].
         nonfinite: number of excluded sentences, whose gradient was not finite.
         signal: L2 norm of the clipped sum, for comparison with the noise.
-
     """
 
     norms: np.ndarray
@@ -103,7 +100,6 @@ class DPSGD:
 
     Raises:
         TypeError: if the noise would come from streams that depend on the seed only.
-
     """
 
     def __init__(
@@ -141,7 +137,6 @@ class DPSGD:
 
         Raises:
             TrainingFailed: if a weight is no longer finite.
-
         """
         self._chance = int(self.streams.stream("dropout", step=step).random(1)[0] * 2**53)
         sentences = self.sample(step)
@@ -176,7 +171,6 @@ class DPSGD:
             step: number of the step.
             sentences: the sampled sentences.
             total: the clipped sum, which is overwritten.
-
         """
         number = monitor.steps_seen
         if monitor.watch.looks_closely(number):
@@ -206,7 +200,6 @@ class DPSGD:
             first: number of leading weights that others set.
             left: copy after the last update.
             fixed: indices of further copied weights.
-
         """
         now = self.optimiser.look(self.weights, where, fixed)
         own = np.concatenate([np.arange(where.start, where.stop), fixed]) >= first if first else slice(None)
@@ -220,7 +213,6 @@ class DPSGD:
             number: number of the measured step.
             sentences: the sampled sentences.
             total: the clipped sum of the step.
-
         """
         groups = monitor.watch.groups(number, sentences)
         alone = [self.clipped_sum(np.array([sentence]))[0] for sentence in (groups[0] if groups else ())]
@@ -264,7 +256,6 @@ class DPSGD:
             sentences: numbers of the sentences.
             weights: float32 [size], by default the present ones.
             cut: divides the sentences into physical batches.
-
         """
         weights = self.weights if weights is None else weights
         total = np.zeros(self.weights.size, dtype=np.float32)
@@ -298,7 +289,6 @@ def finite_gradient(
         weights: float32 [size].
         batch: the sentences.
         plan: the clipping.
-
     """
     part = backend.clipped_gradient(weights, batch, plan.clip_norm, plan.by_layer)
     bad = ~np.isfinite(part.norms)
@@ -331,7 +321,6 @@ def predict(
 
     Raises:
         TrainingFailed: if a score is not finite, since its tag would not be a prediction.
-
     """
     tags = np.zeros(int(split.offsets[-1]), dtype=np.int64)
     for batch in prediction_batches(split, table):
@@ -353,7 +342,6 @@ def losses(backend: Backend, weights: np.ndarray, split: EncodedSplit, table: np
         weights: float32 [size].
         split: the sentences.
         table: features.
-
     """
     values = np.zeros(len(split))
     for batch in physical_batches(split, table, np.arange(len(split))):

@@ -17,7 +17,6 @@ def chances_of(chance: int, sentences: np.ndarray) -> np.ndarray:
     Args:
         chance: random state of the step, 64 bits.
         sentences: numbers of the sentences, int [B].
-
     """
     states = np.empty(len(sentences), np.uint64)
     _begin(np.uint64(chance), np.asarray(sentences, np.uint64), states)
@@ -33,7 +32,6 @@ def draw_kept(chances: np.ndarray, offsets: np.ndarray, lengths: np.ndarray, rat
         lengths: length of each sentence.
         rate: dropout rate, rounded to a multiple of 1/65,536.
         found: receives the factors, [N, width].
-
     """
     border = round(rate * _SHARES)
     _draw(chances, offsets, lengths, np.uint64(border), found.dtype.type(_SHARES / (_SHARES - border)), found)

@@ -38,7 +38,6 @@ class Model:
         epsilon: ε of releasing the model, ∞ without noise.
         delta: δ of that ε.
         platform: name of the corpus whose tags it predicts, if each client (silo) has a model.
-
     """
 
     run_id: str

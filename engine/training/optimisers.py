@@ -19,7 +19,6 @@ class Optimiser:
         config: training settings.
         first: number of leading weights that it does not change.
         state: arrays by name, each [size], saved in checkpoints.
-
     """
 
     def __init__(self, config: TrainingConfig, size: int, first: int = 0) -> None:
@@ -37,7 +36,6 @@ class Optimiser:
 
         Returns:
             Copies by name, each float32 [k + m].
-
         """
         seen = {"weights": weights, **self.state}
         return {name: picked(array, where.start, where.stop, fixed) for name, array in seen.items()}
@@ -55,7 +53,6 @@ class Optimiser:
             before: copies from :meth:`look` before the step.
             after: copies from :meth:`look` after the step.
             step: number of the step.
-
         """
         rate, weights = self.config.learning_rate, (before["weights"], after["weights"])
         if self.config.optimiser == "sgd":
@@ -74,7 +71,6 @@ class Optimiser:
             weights: float32 [size].
             gradient: float32 [size].
             step: number of the step, from 0.
-
         """
         rate = np.float32(self.config.learning_rate)
         weights, gradient = weights[self.first :], gradient[self.first :]

@@ -52,7 +52,6 @@ class _Affine:
         kernels: name of each W with the input a [B, T, I] it is applied to.
         bias: name of b, None without a bias.
         outputs: z [B, T, O], or the part of it at which the derivative is taken.
-
     """
 
     part: int
@@ -68,7 +67,6 @@ class TensorFlowBackend:
         tagger: the tagger.
         mean: whether the loss of a sentence is the mean over its tokens, otherwise their sum.
         dtype: float32, or float64 for tests.
-
     """
 
     def __init__(self, tagger: Tagger, *, mean: bool = True, dtype: Any = np.float32) -> None:
@@ -101,7 +99,6 @@ class TensorFlowBackend:
             batch: the sentences.
             clip_norm: C, None for no clipping.
             by_layer: whether each part of the tagger is clipped separately.
-
         """
         vectors, characters, tags = (batch.padded(values) for values in (batch.vectors, batch.spelt, batch.tags))
         bound = np.inf if clip_norm is None else clip_norm
@@ -188,7 +185,6 @@ class TensorFlowBackend:
             lengths: sentence lengths, [B].
             tape: gradient tape, None in prediction.
             kept: concatenated factors of all dropout layers, [B, T, …]; None in prediction.
-
         """
         values: dict[str, Tensor] = {}
         affines: list[_Affine] = []
@@ -217,7 +213,6 @@ class TensorFlowBackend:
             weights: weights of the head, a copy for each sentence.
             tags: true tags, [B, T].
             lengths: sentence lengths, [B].
-
         """
         if isinstance(self.tagger.head, CRF):
             losses = chain_losses(scores, weights["transitions"], tags, lengths)
@@ -286,7 +281,6 @@ def _character_pool(
         inputs: character indices, int32 [B, T, L].
         lengths: sentence lengths, [B].
         tape: gradient tape, None in prediction.
-
     """
     sentences, tokens, letters = (tf.shape(inputs)[axis] for axis in range(3))
     dtype, words = weights["embedding"].dtype, tf.reshape(inputs, [-1, letters])  # [B·T, L]
@@ -336,7 +330,6 @@ def _lstm(gates: Tensor, recurrent: Tensor, size: int) -> Tensor:
         gates: contribution of the inputs, [2, B, T, 4H].
         recurrent: recurrent weights, [2, H, 4H].
         size: H.
-
     """
     steps = tf.shape(gates)[2]
     by_time = tf.TensorArray(gates.dtype, steps).unstack(tf.transpose(gates, [2, 0, 1, 3]))
@@ -362,7 +355,6 @@ def chain_losses(scores: Tensor, transitions: Tensor, tags: Tensor, lengths: Ten
         transitions: a copy for each sentence, [B, K, K].
         tags: true tags, [B, T].
         lengths: sentence lengths, [B].
-
     """
     steps = tf.shape(tags)[1]
 

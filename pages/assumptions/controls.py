@@ -33,7 +33,6 @@ class Subject:
         training: The training that the accountant sees.
         start: The assumptions of the ε that a paper reported, or would report.
         seeded: Whether it is a run whose noise seed is public.
-
     """
 
     name: str
@@ -49,7 +48,6 @@ def subject(app: Application, asked: str | None) -> Subject:
         InvalidConfig: The settings are not valid.
         RunNotFound: No run has this identity.
         CorpusError: The corpus of the run is not available.
-
     """
     if asked:
         config, training = app.queries.get(asked).config, app.previews.scenario(asked)

@@ -80,7 +80,7 @@ def link(config: SimulationConfig) -> str:
 
 def ledger(*runs: Run) -> str | None:
     """Where the ε of these runs is taken apart, by the first that has noise; None where none has."""
-    return next((f"./ledger?run={run.run_id}" for run in runs if run.config.privacy.private), None)
+    return next((f"./assumptions?run={run.run_id}" for run in runs if run.config.privacy.private), None)
 
 
 def _untouched(config: SimulationConfig) -> dict[str, Any]:

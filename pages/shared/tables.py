@@ -16,7 +16,7 @@ INTERVAL_COLUMN = st.column_config.TextColumn(
     help="How far F1 of one such tagger could lie elsewhere, had other sentences of the same kind been tested."
 )
 REPORT_COLUMN = st.column_config.LinkColumn(display_text="Report")
-LEDGER_COLUMN = st.column_config.LinkColumn(display_text="Ledger")
+LEDGER_COLUMN = st.column_config.LinkColumn(display_text="Assumptions")
 _USUAL = {
     "F1": number("F1, whole names", format="%.3f"),
     "± sd": number(format="%.3f", help="Over seeds: how far chance in training moves F1."),

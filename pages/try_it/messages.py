@@ -44,7 +44,6 @@ def panels(
         answer: The results of all models.
         offers: The models, in the order of the panels.
         known: The entities of the text; None where they are unknown.
-
     """
     every, found = by_title(answer, offers), []
     for offer in offers:
@@ -84,7 +83,6 @@ def answer_line(text: str, said: Mapping[str, Tagged], known: Sequence[Entity] |
         text: The text that was tagged.
         said: The results by title of the model.
         known: The entities of the text; None where they are unknown.
-
     """
     if not said:
         return "No model could tag this text."

@@ -47,7 +47,6 @@ class Panel:
         names: The entities to find.
         notes: Recall on the test set and warnings.
         ledger: Link to the assumptions of its ε.
-
     """
 
     title: str
@@ -86,7 +85,6 @@ def marked(text: str, tagged: Tagged, names: Sequence[Name], colours: Mapping[st
         tagged: The result of one model.
         names: The entities to find.
         colours: The background colour of each entity type.
-
     """
     inside = tagged.inside
     missed = gaps(text, tagged, names)

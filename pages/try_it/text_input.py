@@ -41,7 +41,6 @@ def answer(app: Application, text: str, identities: tuple[str, ...]) -> TaggingR
     Raises:
         InvalidConfig: The text is too long or a run is unknown.
         TrainingFailed: The text could not be tagged.
-
     """
     asked, last = (text, identities), st.session_state.get(_LAST)
     if last is None or last[0] != asked:

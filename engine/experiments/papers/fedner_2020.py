@@ -92,7 +92,6 @@ class Cell:
         setting: other varied fields.
         published: reported scores; None where the paper's corpus differs or the paper shows a figure only.
         config: configuration of its run, with seed 0.
-
     """
 
     table: str
@@ -118,7 +117,6 @@ class Row:
         strict: entity-level (strict) scores over seeds.
         relaxed: relaxed scores over seeds, which count each overlap, many to many.
         one_to_one: relaxed scores over seeds with one-to-one matching.
-
     """
 
     cell: Cell
@@ -148,7 +146,6 @@ def setting(corpus: str, tagger: str = TAGGER, share: float = 1.0) -> Simulation
         corpus: name of the corpus.
         tagger: name of the tagger.
         share: share of the training sentences.
-
     """
     return SimulationConfig(
         corpus=corpus,
@@ -169,7 +166,6 @@ def federated(tagger: str = TAGGER, share: float = 1.0, shared: str | None = Non
         tagger: name of the tagger.
         share: share of the training sentences.
         shared: shared layers, by default the paper's choice.
-
     """
     if shared is None:
         shared = paper_split(tagger)
@@ -201,7 +197,6 @@ def live(
 
     Raises:
         InvalidConfig: for a combination that is not valid.
-
     """
     base = federated(TAGGER, shared=shared)
     epochs = _PRIVATE_EPOCHS if scope == SENTENCE else 20.0
@@ -243,7 +238,6 @@ def private(tagger: str, shared: str, scope: str, epsilon: float) -> SimulationC
         shared: shared layers.
         scope: protected unit, ``SENTENCE`` or ``PLATFORM``.
         epsilon: largest ε of each client, one of :data:`EPSILONS`.
-
     """
     base = live(list(PLATFORMS), tagger, shared, scope)
     return replace(base, privacy=replace(base.privacy, noise_multiplier=_NOISE[scope][epsilon]))
@@ -350,7 +344,6 @@ def measure(cell: Cell, find: Callable[[SimulationConfig], Run | None], seeds: i
         cell: the cell.
         find: returns the run of a configuration, None without one.
         seeds: number of seeds, by default that of the table.
-
     """
     runs, scores = [], []
     for run in map(find, cell.seeds(seeds)):

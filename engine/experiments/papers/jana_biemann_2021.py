@@ -52,7 +52,6 @@ class Cell:
         published: reported scores.
         config: configuration of its runs, with seed 0.
         round: communication round after which the scores are taken; None for the end.
-
     """
 
     table: str
@@ -135,7 +134,6 @@ def measure(cell: Cell, find: Callable[[SimulationConfig], Run | None], seeds: i
         cell: the cell.
         find: returns the run of a configuration, None without one.
         seeds: number of seeds.
-
     """
     return Row(cell, over_seeds(cell.config, find, seeds=seeds, round=cell.round))
 

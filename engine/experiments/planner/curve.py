@@ -45,7 +45,6 @@ class ConfigFamily:
     Attributes:
         config: their common configuration, with σ = 1 and seed 0.
         private: the settings with noise, by ε.
-
     """
 
     config: SimulationConfig
@@ -67,7 +66,6 @@ class Curve:
         epsilons: ε of its points, rising.
         fitted: fitted score at each point.
         band: ε and interval of the points with several runs; a single run has no estimate of the seed variance.
-
     """
 
     epsilons: tuple[float, ...]
@@ -111,7 +109,6 @@ class FitError:
     Attributes:
         typical: root mean square error of the score.
         number: number of settings that were left out and predicted.
-
     """
 
     typical: float
@@ -178,7 +175,6 @@ def highest(curves: Sequence[tuple[ConfigFamily, Curve]], most: int) -> list[tup
     Args:
         curves: all families with their fits.
         most: largest number of curves that a reader can distinguish.
-
     """
     drawn = [each for each in curves if len(each[1].epsilons) > 1]
     places = sorted({epsilon for _, curve in drawn for epsilon in curve.epsilons})

@@ -40,7 +40,6 @@ class Setting:
     Attributes:
         config: their configuration, with seed 0.
         done: the runs by seed, at least one.
-
     """
 
     config: SimulationConfig
@@ -76,7 +75,6 @@ class Evidence:
         settings: comparable settings, private or not.
         left_out: numbers of excluded runs by reason.
         kinds: entity types and clients (silos) with a score of their own.
-
     """
 
     settings: tuple[Setting, ...]
@@ -103,7 +101,6 @@ def done(found: Iterable[tuple[Run, RoundRecord | None]], corpus: str) -> list[D
     Args:
         found: runs with their newest record.
         corpus: name of the corpus.
-
     """
     return [
         Done(run, last)
@@ -135,7 +132,6 @@ def evidence(found: Sequence[Done], target: Target, checksum: str | None = None)
         found: finished runs on the corpus.
         target: scores and limits.
         checksum: checksum of the corpus on this machine; None selects the most frequent one among the runs.
-
     """
     checksum = checksum or _usual(found)
     left: Counter[str] = Counter()

@@ -34,7 +34,6 @@ class Candidate:
         epsilon: ε of each run; for an ε that was not measured, the noise multiplier is still to be found.
         rule: the rule that selected the runs.
         like: the most similar measured setting.
-
     """
 
     config: SimulationConfig
@@ -53,7 +52,6 @@ def candidates(found: Ranking, families: Sequence[ConfigFamily], settings: Itera
         found: ranking of the settings.
         families: settings that differ in their noise only.
         settings: all settings; those without noise are the upper limit.
-
     """
     if not found.target.thresholds or any(each.grade == EvidenceLevel.SIGNIFICANT for each in found.best):
         return []

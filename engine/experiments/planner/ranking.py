@@ -40,7 +40,6 @@ class Reading:
         measure: the score.
         spread: mean and standard deviation over seeds.
         interval: 95 % CI of the mean over seeds, on the same test set; None for a single run.
-
     """
 
     measure: Measure
@@ -65,7 +64,6 @@ class Judged:
         setting: the setting.
         thresholds: the required scores.
         readings: scores in the order of the thresholds; F1 over all entities where there are none.
-
     """
 
     setting: Setting
@@ -115,7 +113,6 @@ class Ranking:
         beyond: setting with the smallest ε that reaches the scores outside the limits; None where ``best`` has one.
         ceiling: setting without noise with the largest margin.
         compared: all private settings.
-
     """
 
     target: Target
@@ -137,7 +134,6 @@ def answer(target: Target, evidence: Evidence) -> Ranking:
 
     Raises:
         InvalidConfig: for an entity type that the corpus does not have.
-
     """
     evidence.check(threshold.measure for threshold in target.thresholds)
     judged = [judge(setting, target) for setting in evidence.settings]

@@ -20,7 +20,6 @@ class NextRun:
         epsilon: ε of each run, by the accountant.
         seconds: estimated seconds of all runs together; None without a similar run.
         within: whether one run stays within the seconds of the target.
-
     """
 
     candidate: Candidate
@@ -42,7 +41,6 @@ class Recommendation:
         error: leave-one-out error of these fits.
         next_runs: next runs, the cheapest first.
         unpriced: number of further candidates whose noise cannot be found, since the corpus is not on this machine.
-
     """
 
     target: Target

@@ -20,7 +20,6 @@ class Measure:
     Attributes:
         score: one of ``SCORES``.
         kind: an entity type, a client (silo), or ``ALL``.
-
     """
 
     score: str = "f1"
@@ -33,7 +32,6 @@ class Threshold:
 
     Raises:
         InvalidConfig: for a value out of range.
-
     """
 
     measure: Measure
@@ -59,7 +57,6 @@ class Target:
 
     Raises:
         InvalidConfig: for a value out of range, for a score given twice, and for a target without score and limit.
-
     """
 
     corpus: str
@@ -94,7 +91,6 @@ def read(texts: Sequence[str], score: str) -> list[Threshold]:
 
     Raises:
         InvalidConfig: for a text that is not a threshold.
-
     """
     found = []
     for text in texts:

@@ -16,7 +16,6 @@ class Format:
         title: label in the user interface.
         mime: media type for browsers.
         draw: renders a document as bytes.
-
     """
 
     name: str

@@ -64,7 +64,6 @@ def body(document: Document, *, heading: int = 1) -> str:
     Args:
         document: the document.
         heading: heading level of the title.
-
     """
     alarm = f'<div class="each"><p class="alarm">{escape(document.alarm)}</p></div>\n' if document.alarm else ""
     parts = [_section(section, heading + 1, number, document) for number, section in enumerate(document.sections)]

@@ -37,7 +37,6 @@ class Facts:
         title: the subject.
         rows: name and value of each line.
         framed: whether it is emphasised by a frame.
-
     """
 
     title: str
@@ -53,7 +52,6 @@ class Table:
         title: the caption.
         columns: headings; the first column names the row.
         rows: rows with one cell per column.
-
     """
 
     title: str
@@ -96,7 +94,6 @@ class Document:
         first: number of sections on the first page, before a page break.
         language: language code, ISO 639-1.
         figures: the numbers of the text for programs, as plain values.
-
     """
 
     title: str

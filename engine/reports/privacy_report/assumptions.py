@@ -34,7 +34,6 @@ class Assumption:
         name: the assumption as a sentence.
         held: how far the reader can rely on it.
         why: the evidence, and what it does not cover.
-
     """
 
     name: str

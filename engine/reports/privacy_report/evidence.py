@@ -74,7 +74,6 @@ class Evidence:
         audit: results of the attacks on this configuration.
         ledger: ε under other assumptions; empty where there are none.
         again: result of a rerun; empty if there was none.
-
     """
 
     run: Run

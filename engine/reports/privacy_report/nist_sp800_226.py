@@ -40,7 +40,6 @@ class Answer:
         question: the question.
         held: how far the reader can rely on the answer.
         why: the answer as text.
-
     """
 
     section: str

@@ -12,7 +12,6 @@ class Promise:
         epsilon: ε as published.
         unit: the protected unit.
         source: the publication.
-
     """
 
     who: str

@@ -1,0 +1,37 @@
+"""Values that links of older versions hold, where a label that stands in links was reworded.
+
+Streamlit writes the label of a bound choice into the link. An old label selects the same option as before.
+"""
+
+import streamlit as st
+
+OPTIONS = {
+    "of": {"A printed row, set right": "Correct a reported ε"},
+    "sampling": {
+        text.format(unit=unit): option
+        for unit in ("sentence", "client")
+        for option, text in (
+            ("poisson", "each {unit} by its own chance (Poisson)"),
+            ("as-poisson", "shuffled, counted as if drawn by chance"),
+            ("none", "fixed batches, sampling trusted for nothing"),
+        )
+    },
+    "neighbours": {
+        text.format(unit=unit): option
+        for unit in ("sentence", "client")
+        for option, text in (
+            ("add-or-remove", "one {unit} more or less"),
+            ("zero-out", "one {unit} emptied"),
+            ("replace", "one {unit} exchanged for another"),
+        )
+    },
+}
+"""Options by the parameter of the link, up to its first hyphen, and the label of version 0.7.0 or older."""
+
+
+def apply() -> None:
+    """Select the options of an old link, before their widgets are made."""
+    for name, text in st.query_params.items():
+        option = OPTIONS.get(name.partition("-")[0], {}).get(text)
+        if option is not None and name not in st.session_state:
+            st.session_state[name] = option
