@@ -1,4 +1,4 @@
-"""Epsilon Explorer: navigation, and what is said where a page cannot go on. `make run` starts it."""
+"""Epsilon Explorer: navigation and error messages of all pages. `make run` starts it."""
 
 from typing import Any
 
@@ -15,43 +15,54 @@ st.logo("static/wordmark.svg", size="large", icon_image="static/mark.svg")
 
 
 def _page(name: str, title: str, icon: str, folder: str = "", **more: Any) -> StreamlitPage:
-    """One page, at the address ``/name``. folder: of its files, where it has another name."""
+    """Return a page at the address ``/name``.
+
+    Args:
+        name: Path of the page's address.
+        title: Title in the menu and in the browser's tab.
+        icon: Material icon.
+        folder: Folder of its files below ``pages``, where it differs from ``name``.
+        more: Further arguments of ``st.Page``.
+
+    """
     return st.Page(f"pages/{folder or name}/page.py", title=title, icon=icon, url_path=name, **more)
 
 
 person = sign_in.required()
-# By what people come for.
+# Grouped by the user's task.
 GROUPS = {
-    # At the root, and for whoever goes by the names of the other pages' addresses.
+    # At the root, and under its own name as all other pages.
     "": [
         _page("", "Explore", ":material/query_stats:", folder="explore", default=True),
         _page("explore", "Explore", ":material/query_stats:", visibility="hidden"),
     ],
     "Learn": [
         _page("learn", "Learn", ":material/school:"),
-        _page("try", "Try a sentence", ":material/edit_note:", folder="try_it"),
+        _page("try", "Tag text", ":material/edit_note:", folder="try_it"),
     ],
     "Results": [
         _page("runs", "Runs", ":material/list:"),
         _page("compare", "Compare", ":material/stacked_line_chart:"),
-        _page("frontier", "Frontier", ":material/show_chart:"),
+        _page("frontier", "Pareto frontier", ":material/show_chart:"),
         _page("planner", "Planner", ":material/flag:"),
-        _page("practice", "Good practice", ":material/stairs:"),
-        _page("diagnose", "Diagnose", ":material/troubleshoot:"),
+        _page("practice", "Recommended settings", ":material/stairs:"),
+        _page("diagnose", "Training diagnostics", ":material/troubleshoot:"),
     ],
-    "Papers": [
-        _page("paper", "News: Jana and Biemann 2021", ":material/newspaper:"),
-        _page("medical", "Medical: Ge et al. 2020", ":material/local_hospital:"),
+    "Replications": [
+        _page("paper", "Replication: Jana & Biemann 2021 (CoNLL-2003)", ":material/newspaper:"),
+        _page("medical", "Replication: FedNER 2020 (medical)", ":material/local_hospital:"),
     ],
-    "Trust": [
-        _page("ledger", "Ledger", ":material/account_balance:"),
-        _page("audit", "Audit", ":material/policy:"),
-        _page("report", "Report", ":material/verified_user:"),
-        _page("budget", "Budget", ":material/savings:"),
+    "Privacy": [
+        _page("assumptions", "Assumptions", ":material/account_balance:"),
+        # The page's former address, so that old links open.
+        _page("ledger", "Assumptions", ":material/account_balance:", folder="assumptions", visibility="hidden"),
+        _page("audit", "Privacy audit", ":material/policy:"),
+        _page("report", "Privacy report", ":material/verified_user:"),
+        _page("budget", "Privacy budget", ":material/savings:"),
     ],
     "Reference": [
-        _page("tuning", "Tuning", ":material/tune:"),
-        _page("speed", "Speed", ":material/timer:"),
+        _page("tuning", "Hyperparameter search", ":material/tune:"),
+        _page("speed", "Performance", ":material/timer:"),
         _page("glossary", "Glossary", ":material/menu_book:"),
     ],
 }

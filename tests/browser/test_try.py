@@ -38,7 +38,7 @@ def test_a_text_is_tagged_redacted_and_downloaded(page, dashboard):
     wait_for(lambda: answer(page).startswith("Names found:"))
     wait_for(lambda: read_texts(page) == [TEXT] * 5)
     assert page.locator(".try-text b, .try-text img, .try-text strong").count() == 0
-    assert page.title().startswith("Try a sentence")
+    assert page.title().startswith("Tag text")
     found = page.locator(".try-panel").first.locator("mark.try-name")
     assert found.first.inner_text().startswith("Angela Merkel")
 
