@@ -1,1 +1,1 @@
-"""Explore: choose, see, run."""
+"""Explore: choose a configuration, see its results, run it."""

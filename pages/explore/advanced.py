@@ -1,4 +1,4 @@
-"""The controls of a configuration that a newcomer needs none of, behind an expander in the sidebar."""
+"""Advanced controls of a configuration, in an expander of the sidebar."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,11 +12,11 @@ from engine.taggers import KINDS
 from pages.explore.widgets import number, select
 from pages.shared import address, titles
 
-SOURCE_NAMES = {"seeded": "the seed: simulation", "system": "the system: release"}
+SOURCE_NAMES = {"seeded": "Seed: simulation only", "system": "System: for release"}
 
 
 def choose(app: Application, start: Mapping[str, Any]) -> None:
-    """The widgets; ``start`` has their first values by key."""
+    """Show the widgets; ``start`` maps their keys to their initial values."""
     with st.expander("Advanced", icon=":material/tune:"):
         _privacy(start)
         _training(start)
@@ -26,11 +26,14 @@ def choose(app: Application, start: Mapping[str, Any]) -> None:
         )
         select(start, "Word vectors", vectors, "embeddings")
         _language_model(app, start)
-        number(start, "Seed", 0, 2**32 - 1, "seed", help="Of every random draw; the same seed, the same run.")
+        number(start, "Seed", 0, 2**32 - 1, "seed", help="Seed of every random draw. The same seed gives the same run.")
 
 
 def _language_model(app: Application, start: Mapping[str, Any]) -> None:
-    """Where there is another than MiniLM, or a link asks for one, and features that it may stand behind."""
+    """Show the choice of a language model if the features use one and there are several.
+
+    Models are those of this server, and the one in the session's link.
+    """
     models = [MINILM]
     try:
         models = app.corpora.language_models()
@@ -43,8 +46,8 @@ def _language_model(app: Application, start: Mapping[str, Any]) -> None:
             "Language model",
             models,
             "language_model",
-            help="Another is called by its layers, their size and the checksum of its files. Its texts are not known "
-            "here: whoever brings it must judge whether the private sentences were among them.",
+            help="Your own model is named by its number of layers, their size and the checksum of its files. Its "
+            "pre-training data are unknown here: check that they do not contain the private sentences.",
         )
 
 
@@ -52,7 +55,7 @@ def _privacy(start: Mapping[str, Any]) -> None:
     state = st.session_state
     number(
         start,
-        "Noise multiplier, exactly",
+        "Exact noise multiplier",
         0.0,
         10_000.0,
         "exact_noise",
@@ -68,8 +71,8 @@ def _privacy(start: Mapping[str, Any]) -> None:
         "clip_norm",
         placeholder="automatic",
         format="%g",
-        help="The longest gradient that one sentence may have (L2). Longer ones are scaled down. Automatic: 1.5 with "
-        "noise, none without.",
+        help="Largest L2 norm of one sentence's gradient. Larger gradients are scaled down to it. Automatic: 1.5 with "
+        "noise, no clipping without.",
     )
     select(
         start,
@@ -77,28 +80,36 @@ def _privacy(start: Mapping[str, Any]) -> None:
         CLIPPINGS,
         "clipping",
         names=titles.CLIPPINGS,
-        help="As a whole: a sentence's gradient over all weights. Layer by layer: each layer by itself, all together "
-        "to C.",
+        help="Joint: the gradient over all weights is clipped to C. Per layer: each layer is clipped separately, and "
+        "all layers together have norm C at most.",
     )
-    number(start, "δ", 1e-12, 0.999, "delta", format="%.0e", help="Chance that ε does not hold: below 1/n.")
+    number(
+        start,
+        "δ",
+        1e-12,
+        0.999,
+        "delta",
+        format="%.0e",
+        help="Probability that the guarantee of ε fails. Choose it below 1/n for n training sentences.",
+    )
     select(
         start,
         "Sampling",
         SAMPLINGS,
         "sampling",
         names=titles.SAMPLINGS,
-        help="Poisson: each sentence joins each step by chance, as the accounting assumes. Shuffled: fixed batches as "
-        "in papers, whose ε has no amplification by sampling.",
+        help="Poisson: each sentence is drawn independently at each step, as the accounting assumes. Shuffled: "
+        "shuffled batches as in most papers, with no amplification by subsampling.",
     )
     select(
         start,
-        "Noise comes from",
+        "Noise source",
         NOISE_SOURCES,
         "noise_source",
         names=SOURCE_NAMES,
-        help="A seed: the run can be computed again, and whoever knows the seed can subtract the noise, so it is for "
-        "simulation. The operating system: for a tagger that is given away. Its keys are destroyed when the run is "
-        "done, and it cannot be run again.",
+        help="Seed: the run is reproducible, but anyone who knows the seed can subtract the noise. Use it for "
+        "simulation only. System: the operating system's random numbers, for a model that you release. Their keys are "
+        "destroyed when the run ends, so it cannot be rerun.",
     )
 
 
@@ -109,21 +120,21 @@ def _training(start: Mapping[str, Any]) -> None:
     number(start, "Learning rate", 1e-6, 1000.0, "learning_rate", step=0.05, format="%g")
     select(
         start,
-        "Loss of a sentence",
+        "Sentence loss",
         LOSSES,
         "loss",
         names=titles.LOSSES,
-        help="Mean or sum over its tokens. With clipping, the sum makes long sentences clip more.",
+        help="Mean or sum over the tokens. With the sum, long sentences have larger gradients and are clipped more.",
     )
     number(
         start,
-        "Average of the weights, decay",
+        "Weight averaging decay",
         0.0,
         0.9999,
         "averaging",
         step=0.05,
         format="%g",
-        help="The tagger has the moving average of the weights: less noise, for no privacy. 0 is none.",
+        help="The model uses the exponential moving average of the weights: less noise at no privacy cost. 0: off.",
     )
 
 
@@ -134,17 +145,17 @@ def _tagger(start: Mapping[str, Any]) -> None:
         _schemes(start["scheme"]),
         "scheme",
         format_func=titles.scheme,
-        help="What the tagger learns. BIO2: where names begin (B-X) and go on (I-X). BIOES: where they end (E-X) and "
-        "which are single tokens (S-X) too. Scores are of BIO2 either way.",
+        help="Tags that the model learns. BIO2 marks the first token (B-X) and further tokens (I-X) of an entity. "
+        "BIOES also marks the last token (E-X) and single-token entities (S-X). Scores are computed on BIO2 for both.",
     )
     st.toggle(
-        "Only well-formed tags",
+        "Constrained decoding",
         start["well_formed"],
         key="well_formed",
-        help="I-X may only follow B-X or I-X; in BIOES what was begun must end with E-X too. Forbidding the rest when "
-        "tags are read off costs no privacy.",
+        help="Allow valid tag sequences only: I-X follows B-X or I-X, and in BIOES an entity ends with E-X. "
+        "It applies to decoding only, so it costs no privacy.",
     )
-    number(start, "LSTM units per direction, filters, or units of an MLP", 1, 1024, "hidden_size")
+    number(start, "Hidden size (LSTM units per direction, filters, MLP units)", 1, 1024, "hidden_size")
     number(
         start,
         "Dropout",
@@ -154,20 +165,20 @@ def _tagger(start: Mapping[str, Any]) -> None:
         step=0.1,
         format="%g",
         disabled="dropout" not in KINDS[st.session_state.tagger].fields,
-        help="Share of the values that are left out at random in training; for the taggers of FedNER.",
+        help="Share of the activations that training drops at random. Only the FedNER models use it.",
     )
     number(
         start,
-        "Neighbours that a token sees",
+        "Context window",
         0,
         5,
         "window",
         disabled="window" not in KINDS[st.session_state.tagger].fields,
-        help="To each side; for linear taggers and MLPs. An LSTM reads the whole sentence.",
+        help="Tokens on each side that linear models and MLPs read. An LSTM reads the whole sentence.",
     )
 
 
 def _schemes(first: str) -> list[str]:
-    """The same for all platforms, or one for each as the session's link asks for."""
-    each = len(first.split(","))
-    return [*SCHEMES, first] if 1 < each == len(st.session_state.corpus.split(JOIN)) else [*SCHEMES]
+    """Return the tag schemes: one for all clients, or also one for each if the session's link has that."""
+    number_of_schemes = len(first.split(","))
+    return [*SCHEMES, first] if 1 < number_of_schemes == len(st.session_state.corpus.split(JOIN)) else [*SCHEMES]

@@ -1,4 +1,4 @@
-"""A run and its like → the pictures of Explore: no streamlit."""
+"""Charts of Explore, made from runs. Does not use Streamlit."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ STYLES = {
     "f1": _Style("F1", palette.F1, "circle", "solid", 3.0),
 }
 _PATTERNS = ("", "/", "\\", "x", "-", "|", "+", ".")
-"""Hatching of bars beside each other, which says the same as their colours."""
+"""Hatching of adjacent bars, which repeats their colours' information for colour-blind readers."""
 
 
 def utility_by_epsilon(
@@ -44,12 +44,18 @@ def utility_by_epsilon(
     key: str,
     running: bool,
 ) -> go.Figure:
-    """Precision, recall and F1 against ε.
+    """Draw precision, recall and F1 against ε.
 
-    live: the way of the current run (validation part). finish: its end (test part). others: ends of finished runs of
-    the same setting, this one among them. seeds: ends of runs that differ from it in their seeds. pinned: the end of
-    another setting. planned: ε at the run's end. key: a picture with the same key keeps zoom and selection. running:
-    marks the newest point.
+    Args:
+        live: Records of the current run so far, on the validation set.
+        finish: Its final record, on the test set.
+        others: Final records of finished runs with these settings and any noise, this run included.
+        seeds: Final records of runs that differ in their seeds only.
+        pinned: Final record of the pinned run.
+        planned: Planned ε at the run's end.
+        key: A chart with the same key keeps its zoom and selection.
+        running: Whether to emphasise the newest point.
+
     """
     axis = EpsilonAxis([planned, *(point.epsilon for point in (*live, *finish, *others, *pinned))])
     figure = go.Figure()
@@ -98,26 +104,26 @@ _RING = {"color": "white", "width": 1.2}
 def _ends(
     live: Sequence[Point], finish: Sequence[Point], *, running: bool
 ) -> list[tuple[Sequence[Point], str | None, int, str]]:
-    """What is drawn larger: the newest point of a run that goes on, the end of one that is done."""
+    """Return the larger markers: the newest point of an active run, or the final one of a finished run."""
     if finish:
-        return [(finish, "star", 16, "this run, test part")]
+        return [(finish, "star", 16, "this run, test set")]
     return [(live[-1:], None, 13, "now")] if live and running else []
 
 
 def _spread(points: Sequence[Point], metric: str, axis: EpsilonAxis) -> go.Scatter:
-    """Mean and standard deviation over seeds, a little beside the run itself."""
-    style, found = STYLES[metric], spread(getattr(point, metric) for point in points)
+    """Draw mean and standard deviation over seeds, at the largest ε of the runs."""
+    style, statistics = STYLES[metric], spread(getattr(point, metric) for point in points)
     largest = max(point.epsilon for point in points)
-    name = f"{style.label}, {found.number} seeds"
+    name = f"{style.label}, {statistics.number} seeds"
     return go.Scatter(
         x=[axis.position(largest, None)],
-        y=[found.mean],
-        error_y={"type": "data", "array": [found.sd], "color": style.colour, "thickness": 2, "width": 7},
+        y=[statistics.mean],
+        error_y={"type": "data", "array": [statistics.sd], "color": style.colour, "thickness": 2, "width": 7},
         name=name,
         mode="markers",
         showlegend=False,
         marker={"symbol": style.symbol, "size": 8, "color": style.colour, "line": _RING},
-        text=[f"{found.text}, mean ± standard deviation of {found.number} seeds"],
+        text=[f"{statistics.text}, mean ± standard deviation of {statistics.number} seeds"],
         hovertemplate="%{text}<extra>" + name + "</extra>",
     )
 
@@ -145,17 +151,17 @@ def _hover(point: Point) -> str:
 
 
 def _goal(figure: go.Figure, axis: EpsilonAxis, planned: float) -> None:
-    """Where the run will end."""
+    """Mark the planned ε at the run's end."""
     x = axis.position(planned)
     figure.add_vline(x=x, line={"color": palette.QUIET, "dash": "dot", "width": 1.5})
-    text = "no privacy: ends at ∞" if math.isinf(planned) else f"ends at ε = {epsilon_text(planned)}"
+    text = "no privacy: final ε = ∞" if math.isinf(planned) else f"final ε = {epsilon_text(planned)}"
     left = x > (axis.low + axis.high) / 2
     anchor, shift = ("right", -6) if left else ("left", 6)
     figure.add_annotation(x=x, y=0.95, text=text, showarrow=False, xanchor=anchor, xshift=shift, font={"size": 12})
 
 
 def _tiers(figure: go.Figure, axis: EpsilonAxis) -> None:
-    """Bands behind the curves: how much an ε promises."""
+    """Draw bands behind the curves: how strong the privacy guarantee of an ε is."""
     edges = (
         ("strong", axis.low - 0.04, 0.0),
         ("reasonable", 0.0, 1.0),
@@ -183,7 +189,7 @@ def _tiers(figure: go.Figure, axis: EpsilonAxis) -> None:
 
 
 def f1_by_type(types: Sequence[TypeScore], *, private: bool, key: str) -> go.Figure:
-    """F1 of each entity type as bars; a line marks the run without privacy."""
+    """Draw F1 of each entity type as bars; a line marks the run without privacy."""
     names = [f"{each.name} ({each.names:,})" for each in types]
     figure = go.Figure(
         go.Bar(
@@ -201,12 +207,12 @@ def f1_by_type(types: Sequence[TypeScore], *, private: bool, key: str) -> go.Fig
             hovertemplate="%{y}<br>P %{customdata[0]:.3f}  R %{customdata[1]:.3f}  F1 %{x:.3f}<extra></extra>",
         )
     )
-    known = [(name, each.reference) for name, each in zip(names, types, strict=True) if each.reference is not None]
-    if private and known:
+    references = [(name, each.reference) for name, each in zip(names, types, strict=True) if each.reference is not None]
+    if private and references:
         figure.add_trace(
             go.Scatter(
-                y=[name for name, _ in known],
-                x=[value for _, value in known],
+                y=[name for name, _ in references],
+                x=[value for _, value in references],
                 mode="markers",
                 name="without privacy",
                 marker={"symbol": "line-ns", "size": 22, "line": {"width": 3, "color": palette.NOT_PRIVATE}},
@@ -225,7 +231,7 @@ def f1_by_type(types: Sequence[TypeScore], *, private: bool, key: str) -> go.Fig
 
 
 def holdings(found: Holdings, *, key: str) -> go.Figure:
-    """Names of each type that each client holds, stacked."""
+    """Draw the number of entities of each type that each client holds, as stacked bars."""
     clients = [int(name) if name.isdigit() else titles.corpus(name) for name in found.clients]
     facts = list(zip(found.sentences, found.tokens, strict=True))
     figure = go.Figure(
@@ -250,8 +256,8 @@ def holdings(found: Holdings, *, key: str) -> go.Figure:
         margin={"l": 56, "r": 8, "t": 64, "b": 44},
         barmode="stack",
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
-        xaxis={"title": {"text": "client or platform"}, "dtick": max(1, len(clients) // 10), "zeroline": False},
-        yaxis={"title": {"text": "names held"}, "gridcolor": palette.GRID, "zeroline": False},
+        xaxis={"title": {"text": "client"}, "dtick": max(1, len(clients) // 10), "zeroline": False},
+        yaxis={"title": {"text": "entities"}, "gridcolor": palette.GRID, "zeroline": False},
         bargap=0.2,
     )
     return figure

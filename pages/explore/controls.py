@@ -1,4 +1,4 @@
-"""The controls of a configuration, in the sidebar, and their tie to the address bar."""
+"""Controls of a configuration in the sidebar, synchronised with the address bar."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,21 +32,21 @@ _ADDRESS, _PROBLEMS, _SEEN, _INITIAL = "address", "address_problems", "seen", "i
 
 
 def choose(app: Application) -> tuple[SimulationConfig, Preview] | None:
-    """What the user has chosen and what it would cost; None, and a sentence on the page, if it cannot be run."""
-    known = _read_address({info.name: info for info in app.corpora.all()})
+    """Return the chosen configuration and its privacy cost; show an error and return None if it is invalid."""
+    corpora_by_name = _read_address({info.name: info for info in app.corpora.all()})
     start, main = st.session_state[_INITIAL], st.container()
     with st.sidebar:
         _starts(app)
-        corpora.choose(app, start, known)
+        corpora.choose(app, start, corpora_by_name)
         cost = _main_choices(start)
         federated.choose(start, _options(federated.CLIENTS, "clients"))
         federated.advanced(start)
         advanced.choose(app, start)
-        st.button("Back to the defaults", on_click=_reset, type="tertiary", icon=":material/undo:")
+        st.button("Reset to defaults", on_click=_reset, type="tertiary", icon=":material/undo:")
         browser_history.follow()
     try:
         config = _config()
-        with cost, st.spinner("Working out ε …", show_time=False), main, st.spinner(messages.working_out(config)):
+        with cost, st.spinner("Computing ε …", show_time=False), main, st.spinner(messages.working_out(config)):
             preview = app.previews.preview(config)
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
@@ -59,7 +59,7 @@ def choose(app: Application) -> tuple[SimulationConfig, Preview] | None:
 
 
 def _main_choices(start: Mapping[str, Any]) -> DeltaGenerator:
-    """Model, features, noise and share of the data; returns the place for what they cost."""
+    """Show model, features, noise and share of the data; return the container for their privacy cost."""
     state = st.session_state
     select(start, "Model", list(titles.TAGGERS), "tagger", names=titles.TAGGERS)
     st.caption(KINDS[state.tagger].note)
@@ -69,9 +69,9 @@ def _main_choices(start: Mapping[str, Any]) -> DeltaGenerator:
         IN_CONTEXT if KINDS[state.tagger].in_context else FEATURES,
         "features",
         names=titles.FEATURES,
-        help="What the tagger knows of each word, from public data; each choice has those above it too. The last three "
-        "were fitted on Wikigold's sentences, the last two on its labels too, spaCy's finder on OntoNotes'. Where a "
-        "corpus shares sentences with Wikigold, the page says so.",
+        help="Inputs of the model for each word, from public data; each choice includes those above it. The last three "
+        "were fitted on Wikigold's sentences, the last two on its labels too, and spaCy's NER model on OntoNotes. The "
+        "page warns you if a corpus shares sentences with Wikigold.",
     )
     st.select_slider(
         "Noise multiplier σ",
@@ -80,7 +80,8 @@ def _main_choices(start: Mapping[str, Any]) -> DeltaGenerator:
         key="noise_multiplier",
         format_func=lambda sigma: f"{sigma:g}",
         on_change=lambda: state.update(exact_noise=state.noise_multiplier),
-        help="Noise on each step's gradient, in multiples of the most that one sentence may change it.",
+        help="Standard deviation of the noise on each step's gradient, as a multiple of the clip norm: the most that "
+        "one sentence can change the gradient.",
     )
     st.caption("← more accurate :gray[·] more private →")
     cost = st.container()
@@ -90,21 +91,21 @@ def _main_choices(start: Mapping[str, Any]) -> DeltaGenerator:
         start["data_fraction"],
         key="data_fraction",
         format_func=lambda share: f"{100 * share:g} %",
-        help="A random part of the training sentences. Fewer sentences make each one weigh more, so ε grows.",
+        help="A random subset of the training sentences. With fewer sentences each one has more influence, so ε grows.",
     )
     return cost
 
 
 def _read_address(known: Mapping[str, CorpusInfo]) -> dict[str, CorpusInfo]:
-    """Take the configuration of the address bar, once for each session; returns the corpora that can be chosen in it.
+    """Read the configuration in the address bar once for each session; return the corpora to choose from.
 
-    The values go to the widgets as defaults: set by the session, they would undo what a quick user has done before
-    the first view was complete.
+    The values become the widgets' defaults. Set through the session state, they would undo changes that a quick user
+    makes before the first view is complete.
     """
     state = st.session_state
     if _INITIAL not in state:
         config, state[_PROBLEMS] = address.read(st.query_params.to_dict(), known)
-        # Not written back before something is chosen: going back would then never leave the page.
+        # Not written back before the user changes something: otherwise the back button could never leave the page.
         state[_INITIAL], state[_ADDRESS] = _values(config), address.write(config)
         return corpora.with_asked(known, config.corpus)
     offered = corpora.with_asked(known, state[_INITIAL]["corpus"])
@@ -114,7 +115,7 @@ def _read_address(known: Mapping[str, CorpusInfo]) -> dict[str, CorpusInfo]:
 
 
 def _values(config: SimulationConfig) -> dict[str, Any]:
-    """What the widgets show for a configuration, by their keys."""
+    """Return the widgets' values for a configuration, by their keys."""
     privacy, training = config.privacy, config.training
     automatic = PrivacyConfig(noise_multiplier=privacy.noise_multiplier).clip_norm
     return {
@@ -149,25 +150,25 @@ def _values(config: SimulationConfig) -> dict[str, Any]:
 
 
 def _starts(app: Application) -> None:
-    """The two ways to begin: as the paper does, and as one should."""
+    """Show the two presets: the paper's settings and the recommended ones."""
     left, right = st.columns(2)
     left.button(
-        "As printed",
+        "Paper settings",
         on_click=_take,
         args=(app, None),
         width="stretch",
-        help="The paper's setting: BiLSTM from scratch, SGD, σ = 1.",
+        help="Settings of Jana and Biemann 2021: BiLSTM trained from scratch, SGD, σ = 1.",
     )
-    with right.popover("As advised", width="stretch"):
+    with right.popover("Recommended settings", width="stretch"):
         st.markdown(
-            "Public features and labels, few weights, CRF, large batches, Adam, averaged weights. σ is worked out for:"
+            "Public features and labels, few weights, CRF, large batches, Adam, averaged weights. Choose a target ε:"
         )
         for epsilon in recommended_settings.EPSILONS:
             st.button(f"ε = {epsilon:g}", on_click=_take, args=(app, epsilon), width="stretch", key=f"good-{epsilon:g}")
 
 
 def _take(app: Application, epsilon: float | None) -> None:
-    """Set all but the corpus, the seed and who holds the data."""
+    """Set all fields but the corpus, the seed and the federation."""
     state = st.session_state
     if epsilon is None:
         config = SimulationConfig(corpus=state.corpus)
@@ -231,7 +232,7 @@ def _config() -> SimulationConfig:
 
 
 def _write_address(config: SimulationConfig) -> None:
-    """Put the configuration into the address bar; a link with faults stays there until the user moves on."""
+    """Write the configuration to the address bar; an invalid link stays there until the user changes a value."""
     state = st.session_state
     fields = address.write(config)
     seen = {name: state.get(name) for name in state[_INITIAL]}
@@ -244,19 +245,19 @@ def _write_address(config: SimulationConfig) -> None:
 
 
 def problems() -> list[str]:
-    """What was wrong with the link that this view was opened with."""
+    """Return the errors of the link that opened this view."""
     return list(st.session_state.get(_PROBLEMS, ()))
 
 
 def _options(usual: Sequence[Any], key: str) -> list[Any]:
-    """The steps of a slider, with the value at the start and the one chosen elsewhere among them."""
+    """Return a slider's steps, including its initial value and a value set by another control."""
     state = st.session_state
     return sorted({*usual, state[_INITIAL][key], state.get(key, state[_INITIAL][key])})
 
 
 def _say_cost(preview: Preview) -> None:
     colour = "gray" if preview.tier == "none" else "green" if preview.tier in ("strong", "reasonable") else "orange"
-    said = "As published, ε is" if preview.missing else "By plan, ε will be"
-    st.markdown(f"{said} **{messages.epsilon(preview.privacy)}** :{colour}-badge[{messages.TIERS[preview.tier]}]")
+    label = "Published: ε =" if preview.missing else "Planned: ε ="
+    st.markdown(f"{label} **{messages.epsilon(preview.privacy)}** :{colour}-badge[{messages.TIERS[preview.tier]}]")
     for warning in preview.warnings:
         st.warning(address.plain(warning), icon=":material/warning:")

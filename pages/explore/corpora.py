@@ -1,4 +1,4 @@
-"""The choice of a corpus, in the sidebar: what it holds, how to fetch one."""
+"""Choice of a corpus in the sidebar, with its contents and its download."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,9 +19,9 @@ _PROBLEM = "corpus_problem"
 
 
 def choose(app: Application, start: Mapping[str, Any], corpora: Mapping[str, CorpusInfo]) -> None:
-    """The widgets; ``start`` has their first values by key."""
+    """Show the widgets; ``start`` maps their keys to their initial values."""
     own_corpora.follow()
-    labels = {name: info.title if info.available else f"{info.title}, not here" for name, info in corpora.items()}
+    labels = {name: info.title if info.available else f"{info.title} (not installed)" for name, info in corpora.items()}
     select(start, "Corpus", list(corpora), "corpus", names=labels)
     info = corpora[st.session_state.corpus]
     facts = [f"{info.sentences:,} sentences" if info.sentences else "", ", ".join(info.entity_types), info.licence]
@@ -34,14 +34,19 @@ def choose(app: Application, start: Mapping[str, Any], corpora: Mapping[str, Cor
 
 
 def _offer_what_is_missing(app: Application, parts: Sequence[CorpusInfo]) -> None:
-    """A button that fetches what is not here, and how to get what cannot be fetched. parts: the corpora of all
-    platforms, or the one."""
+    """Show a button that downloads missing corpora, and instructions for those that need a manual download.
+
+    Args:
+        app: The application service.
+        parts: The corpora of all clients, or the only one.
+
+    """
     missing = {base_name_and_split(part.name)[0]: part for part in parts if not part.available}
     if fetched := {name: part for name, part in missing.items() if part.fetchable}:
         size = sum(part.size for part in fetched.values()) / 1e6
-        what = "it" if len(parts) == 1 else ", ".join(map(titles.corpus, fetched))
+        what = "corpus" if len(parts) == 1 else ", ".join(map(titles.corpus, fetched))
         st.button(
-            f"Fetch {what} ({size:.1f} MB)", on_click=_fetch, args=(app, list(fetched)), icon=":material/download:"
+            f"Download {what} ({size:.1f} MB)", on_click=_fetch, args=(app, list(fetched)), icon=":material/download:"
         )
     for part in missing.values():
         if not part.fetchable:
@@ -49,7 +54,7 @@ def _offer_what_is_missing(app: Application, parts: Sequence[CorpusInfo]) -> Non
 
 
 def with_asked(corpora: Mapping[str, CorpusInfo], asked: str) -> dict[str, CorpusInfo]:
-    """The corpora, and what the session's link asked for, if that is a split of one, or several joined."""
+    """Return the corpora and the one in the session's link, if that is a split of a corpus or a join of several."""
     parts = [_part(corpora, name) for name in asked.split(JOIN)]
     found = [part for part in parts if part]
     if asked in corpora or len(found) < len(parts):
@@ -82,13 +87,13 @@ def _joined(asked: str, parts: Sequence[CorpusInfo]) -> CorpusInfo:
 
 
 def say(problem: EpsilonError) -> None:
-    """Have what is wrong with the corpus said below its choice in the next view."""
+    """Show an error of the corpus below its choice in the next view."""
     st.session_state[_PROBLEM] = str(problem)
 
 
 def _fetch(app: Application, names: Sequence[str]) -> None:
     try:
-        with st.spinner("Fetching …"):
+        with st.spinner("Downloading …"):
             for name in names:
                 app.corpora.download(name)
     except EpsilonError as error:

@@ -79,7 +79,7 @@ def test_every_page_can_be_reached_from_the_navigation(page, dashboard, width):
         page.get_by_test_id("stExpandSidebarButton").click()
     else:
         bar = page.get_by_test_id("stTopNavSection")
-        assert bar.all_inner_texts() == ["Learn", "Results", "Papers", "Trust", "Reference"]
+        assert bar.all_inner_texts() == ["Learn", "Results", "Replications", "Privacy", "Reference"]
 
         def marked() -> bool:
             ground = [each.evaluate("each => getComputedStyle(each).backgroundColor") for each in bar.all()]
@@ -97,7 +97,7 @@ def test_every_page_can_be_reached_from_the_navigation(page, dashboard, width):
         "Training diagnostics",
     ):
         assert page.get_by_role("link", name=name).is_visible(), name
-    page.get_by_role("link", name="Frontier").click()
+    page.get_by_role("link", name="Pareto frontier").click()
     wait_for(lambda: address(page) == dashboard + "frontier")
     wait_for(lambda: "Highest measured F1" in answer(page))
 

@@ -18,7 +18,7 @@ def test_from_explore_to_a_report_in_a_file(page, dashboard):
     page.get_by_role("link", name="Report").last.click()
     document = page.locator(".report")
     expect(document).to_contain_text("Privacy label")
-    assert page.title().startswith("Report")
+    assert page.title().startswith("Privacy report")
     run = page.evaluate("() => new URL(location.href).searchParams.get('run')")
     expect(document).to_contain_text(f"Run {run}")
     assert page.evaluate("() => document.querySelector('.stMain').scrollWidth <= innerWidth")

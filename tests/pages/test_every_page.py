@@ -69,8 +69,7 @@ def opened(open_page, open_as, everything):
 
 def test_the_navigation_offers_every_page(open_as, offered):
     open_as("ada", "account")
-    assert sorted(set(offered)) == PAGES
-    assert len(offered) == len(PAGES) + 2, "Explore and Assumptions have two addresses"
+    assert sorted(offered) == sorted([*PAGES, "assumptions", "explore"]), "these two have a second, hidden address"
 
 
 @pytest.mark.parametrize("page", PAGES)

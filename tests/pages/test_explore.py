@@ -87,7 +87,7 @@ def test_a_corpus_that_its_features_were_fitted_on_is_told_where_it_is_chosen(pa
     warned = texts(test.warning)
     assert "4,400 of 4,400 training sentences (100.0%) are among those of Wikigold" in warned
     assert "1,000 of 1,000 test sentences (100.0%)" in warned
-    assert "By plan, ε will be **∞**" in texts(test.markdown)
+    assert "Planned: ε = **∞**" in texts(test.markdown)
     assert "4,400 of 4,400 training sentences" in texts(test.markdown)  # a phone hides what stands beside the controls
     assert not page(features="shapes").warning
 
@@ -160,7 +160,7 @@ class TestPlatformsThatAreNotHere:
         assert not test.error
         said = texts(test.markdown)
         assert "At ε = 1.5 (δ = 1e-5) this tagger finds 67 % of the names" in said
-        assert "As published, ε is **1.5**" in said
+        assert "Published: ε = **1.5**" in said
         told = texts(test.info)
         assert "corpus='ade' is not available yet: download it first (python -m engine fetch ade)" in told
         assert "the published run, taken at its word" in told
@@ -186,9 +186,9 @@ class TestPlatformsThatAreNotHere:
         test = opened()
         (said,) = texts(test.error).splitlines()
         for name in ("ade", "psytar", "bc5cdr"):
-            assert f"corpus='{name}' is not available yet: download it first (python -m engine fetch {name})" in said
-        button = next(button for button in test.button if button.label.startswith("Fetch"))
-        assert button.label.startswith("Fetch ADE")
+            assert f"corpus='{name}' is not here yet: fetch it first (python -m engine fetch {name})" in said
+        button = next(button for button in test.button if button.label.startswith("Download"))
+        assert button.label.startswith("Download ADE")
         assert button.label.endswith("(5.3 MB)")
         button.click().run()
         assert asked == ["ade", "psytar", "bc5cdr"]
@@ -294,9 +294,7 @@ class TestAnEpsilonThatIsTyped:
         test.number_input(key="target_epsilon").set_value(1.0).run()
         found = test.number_input(key="exact_noise").value
         assert found > sigma
-        assert "By plan, ε will be **1**" in texts(test.markdown) or "By plan, ε will be **1.00**" in texts(
-            test.markdown
-        )
+        assert "Planned: ε = **1**" in texts(test.markdown) or "By plan, ε will be **1.00**" in texts(test.markdown)
         assert test.query_params["noise_multiplier"] == [f"{found:.12g}"]
         assert test.number_input(key="target_epsilon").value is None
 
@@ -315,7 +313,7 @@ def test_the_landing_view_answers_at_once(page):
     day = datetime.fromisoformat(run.provenance.created)
     assert f"Published result of {day.day} {day:%B %Y}" in texts(test.caption)
     assert "Synthetic corpus" in texts(test.caption)
-    assert "By plan, ε will be **1.51**" in said
+    assert "Planned: ε = **1.51**" in said
     assert not [button for button in test.button if button.label == "Run"]
     assert not test.warning
     assert not test.error
@@ -438,7 +436,7 @@ def test_a_control_changes_view_and_address(page):
     test.select_slider(key="noise_multiplier").set_value(5.0).run()
     assert "At ε = 0.177" in texts(test.markdown)
     assert test.query_params["noise_multiplier"] == ["5"]
-    next(button for button in test.button if button.label == "Back to the defaults").click().run()
+    next(button for button in test.button if button.label == "Reset to defaults").click().run()
     assert "At ε = 1.51" in texts(test.markdown)
 
 
@@ -578,7 +576,7 @@ def test_a_download_that_fails_is_said(page, monkeypatch):
 
     monkeypatch.setattr(download, "fetch", broken)
     test = page(corpus="wikigold")
-    next(button for button in test.button if button.label.startswith("Fetch it")).click().run()
+    next(button for button in test.button if button.label.startswith("Download corpus")).click().run()
     assert "the server answers 404" in texts(test.error)
 
 

@@ -428,9 +428,9 @@ class TestPictures:
 
     def test_an_end_replaces_the_goal(self):
         records = [record(number) for number in range(3)]
-        assert any("ends at" in note.text for note in self.draw(self.LIVE).layout.annotations)
-        assert not any("ends at" in note.text for note in self.draw(records, running=False).layout.annotations)
-        star = self.trace(self.draw(records, running=False), "F1, this run, test part")
+        assert any("final ε" in note.text for note in self.draw(self.LIVE).layout.annotations)
+        assert not any("final ε" in note.text for note in self.draw(records, running=False).layout.annotations)
+        star = self.trace(self.draw(records, running=False), "F1, this run, test set")
         assert star.marker.symbol == "star"
 
     def test_types_are_drawn_with_what_they_were_without_privacy(self):
