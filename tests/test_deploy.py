@@ -102,7 +102,7 @@ class TestCompose:
     def test_variables_are_settings(self):
         given = set().union(*(each["environment"] for each in ours().values()))
         assert given <= settings_of_ours() | OTHERS
-        assert {"EPSILON_ACCESS", "EPSILON_CLUSTER_KEY", "EPSILON_SCHEDULER", "EPSILON_STORE_URL"} <= given
+        assert {"EPSILON_ACCESS_FILE", "EPSILON_CLUSTER_KEY", "EPSILON_SCHEDULER", "EPSILON_STORE_URL"} <= given
 
     def test_what_it_names_is_there(self):
         services, secrets, volumes = COMPOSE["services"], COMPOSE["secrets"], COMPOSE["volumes"]

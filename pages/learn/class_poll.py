@@ -1,6 +1,6 @@
 """A class's guesses, from their own phones: opened and closed here, and shown as they come in.
 
-Nothing listens before somebody has set ``EPSILON_POLL`` and then opened a poll. The phones' numbers stay in the memory
+Nothing listens before somebody has set ``EPSILON_POLL_ADDRESS`` and then opened a poll. The phones' numbers stay in the memory
 of this server.
 """
 

@@ -47,7 +47,7 @@ def share(polls: bool) -> None:
     fields = [(name, value) for name in st.query_params for value in st.query_params.get_all(name)]
     link = f"{st.context.url or ''}?{urlencode(fields)}"
     if on_this_machine(link):
-        rest = "" if polls else " For guesses from phones, start the dashboard with EPSILON_POLL=8600."
+        rest = "" if polls else " For guesses from phones, start the dashboard with EPSILON_POLL_ADDRESS=8600."
         st.caption(f"This page's link opens on this machine only: {address.plain(link)}.{rest}")
     else:
         code(link)

@@ -220,7 +220,7 @@ class TestClassMode:
     def test_a_link_that_phones_cannot_open_is_said_and_not_drawn(self, learn):
         test = learn(**{"lesson": "one", "class": "yes"})
         assert "opens on this machine only" in said(test)
-        assert "EPSILON_POLL=8600" in said(test)
+        assert "EPSILON_POLL_ADDRESS=8600" in said(test)
         assert not any('class="qr"' in each.proto.body for each in test.get("html"))
 
     @pytest.mark.parametrize(

@@ -23,6 +23,6 @@ def local_address() -> str:
     if not ipaddress.IPv4Address(found).is_private:
         raise EpsilonError(
             f"This machine's address, {found}, is not of a local network: the poll would be open to everybody. "
-            "EPSILON_POLL=ADDRESS:PORT names another address."
+            "EPSILON_POLL_ADDRESS=ADDRESS:PORT names another address."
         )
     return found

@@ -325,7 +325,7 @@ class TestCorpora:
             archive.writestr("test.conll", OTHERS)
         zipped = upload(rudi, "news.zip", packed.getvalue())
         assert len({hers, his, zipped}) == 3
-        with pytest.raises(CorpusError, match=r"name='news',.* no corpus has"):
+        with pytest.raises(CorpusError, match=r"name='news',.* unused name"):
             rudi.corpora.rename(his, "news")
         assert rita.queries.corpus(replace(SMALL, corpus=hers)).load().train[0].tokens[3] == "Ulm"
 
@@ -363,7 +363,7 @@ class TestCorpora:
         of("ada").corpora.delete(name)
         for who in (app, of("rita")):
             with pytest.raises(RunNotFound):
-                who.status(run)
+                who.queries.status(run)
         assert upload(of("rudi"), content=OTHERS) == name  # the name is free, and nothing of hers goes with it
         with pytest.raises(CorpusError):
             of("rita").corpora.train_sentences(name)
@@ -423,7 +423,7 @@ class TestTheLog:
         assert of("ada").access.audit_log() == app.access.audit_log()
         for name in ("rita", "vera"):
             with pytest.raises(NotAllowed, match=r"\blog\b.*\badmins\b"):
-                of(name).audit_log()
+                of(name).access.audit_log()
 
     def test_is_not_kept_where_nobody_signs_in(self, trained_settings, monkeypatch):
         monkeypatch.setattr(supervisor, "ensure_cluster", lambda *_: None)

@@ -31,7 +31,7 @@ def published(tmp_path_factory) -> Iterator[Application]:
 
 @pytest.mark.parametrize("ending", table_export.KINDS)
 def test_a_table_reads_back_with_every_setting(published, tmp_path, ending):
-    found = published.overview(100_000)
+    found = published.queries.overview(100_000)
     path = tmp_path / f"runs{ending}"
     table_export.write(table_export.runs_table(found), path)
     table = pd.read_csv(path) if ending == ".csv" else pd.read_parquet(path)
@@ -41,12 +41,12 @@ def test_a_table_reads_back_with_every_setting(published, tmp_path, ending):
         each = by_id[row["run_id"]]
         for name, value in each.run.config.flat().items():
             assert pd.isna(row[name]) if value is None else row[name] == value, name
-        test = each.last.test
+        test = each.last_record.test
         assert [row[name] for name in ("precision", "recall", "f1")] == [
             pytest.approx(score, abs=1e-12) for score in (test.precision, test.recall, test.f1)
         ]
         assert row["part"] == "test"
-        assert row["epsilon"] == pytest.approx(each.last.privacy.epsilon)
+        assert row["epsilon"] == pytest.approx(each.last_record.privacy.epsilon)
         assert [row[f"f1 {kind}"] for kind in test.strict] == [
             pytest.approx(counts.ratios.f1) for counts in test.strict.values()
         ]
@@ -54,7 +54,7 @@ def test_a_table_reads_back_with_every_setting(published, tmp_path, ending):
 
 
 def test_records_are_a_table_of_their_own(published, tmp_path):
-    runs = [run for run in published.published() if run.config.corpus == "synthetic"][:3]
+    runs = [run for run in published.queries.published() if run.config.corpus == "synthetic"][:3]
     table_export.write(table_export.records_table(runs), tmp_path / "records.parquet")
     table = pd.read_parquet(tmp_path / "records.parquet")
     assert len(table) == sum(len(run.records) for run in runs)
@@ -145,8 +145,8 @@ def mlflow() -> Iterator[tuple[str, type[Mlflow]]]:
 
 
 def some(published, number: int = 5):
-    private = [run for run in published.published() if run.config.privacy.private and len(run.config.platforms) > 1]
-    plain = [run for run in published.published() if not run.config.privacy.private]
+    private = [run for run in published.queries.published() if run.config.privacy.private and len(run.config.platforms) > 1]
+    plain = [run for run in published.queries.published() if not run.config.privacy.private]
     return [*private[:2], *plain[: number - 2]]
 
 
@@ -208,7 +208,7 @@ def test_the_verb(published, mlflow, tmp_path, monkeypatch, capsys):
     ):
         monkeypatch.setattr("sys.argv", ["engine", "export", *arguments])
         assert main.main() == code, arguments
-    assert len(pd.read_csv(out)) == len([run for run in published.published() if run.config.corpus == "synthetic"])
+    assert len(pd.read_csv(out)) == len([run for run in published.queries.published() if run.config.corpus == "synthetic"])
     said = capsys.readouterr()
     assert json.loads(said.out.splitlines()[-1]) == {"sent": len(server.runs), "there_already": 0}
     assert all(part in said.err for part in ("--out FILE", "--mlflow ADDRESS"))

@@ -129,7 +129,7 @@ class TestARun:
         if source == "seeded":  # else the signal of two runs differs by chance, as far as the noise does
             # One plan's noise for the sum, and a little for who may vanish: 4 ÷ 3 against 4.
             assert (secure.noise_to_signal / local.noise_to_signal) < 0.9
-        assert "learns the sum alone" in " ".join(secure.privacy.assumptions)
+        assert "learns only the sum" in " ".join(secure.privacy.assumptions)
 
     def test_it_goes_on_where_it_was(self, trained_settings: Any) -> None:
         config, checkpoints = SimulationConfig.from_flat(FLAT), []

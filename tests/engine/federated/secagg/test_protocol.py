@@ -402,4 +402,4 @@ def test_what_is_secret_is_not_printed():
     made = Sum()
     question = made.receive(3)
     answer = made.parties[0].answer(question)
-    assert repr(answer) == "Answer()"
+    assert repr(answer) == "UnmaskResponse()"
