@@ -33,7 +33,8 @@ OTHERS = {"PORT", "PGPASSFILE", "STREAMLIT_SERVER_ADDRESS", "STREAMLIT_SERVER_HE
 
 
 def settings_of_ours() -> set[str]:
-    return set(re.findall(r'environ\.get\("(EPSILON_\w+)"', (REPOSITORY / "engine/settings.py").read_text()))
+    text = (REPOSITORY / "engine/settings.py").read_text()
+    return set(re.findall(r'(?:environ\.get|_variable)\("(EPSILON_\w+)"', text))
 
 
 def steps(word: str) -> list[str]:

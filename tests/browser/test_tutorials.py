@@ -41,7 +41,9 @@ def test_the_teacher_is_led_through_lessons_a_poll_and_a_redaction():
     assert ("press", "That is my guess") in done
     assert ("press", "Let the class guess") in done
     assert done.index(("open", "try")) < done.index(("press", "a mask"))
-    assert "EPSILON_POLL_ADDRESS=8600 make run" in (screenshots.DOCS / "tutorials" / "teacher.md").read_text(encoding="utf-8")
+    assert "EPSILON_POLL_ADDRESS=8600 make run" in (screenshots.DOCS / "tutorials" / "teacher.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def drawn(left: int) -> bytes:

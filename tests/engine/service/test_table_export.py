@@ -145,7 +145,9 @@ def mlflow() -> Iterator[tuple[str, type[Mlflow]]]:
 
 
 def some(published, number: int = 5):
-    private = [run for run in published.queries.published() if run.config.privacy.private and len(run.config.platforms) > 1]
+    private = [
+        run for run in published.queries.published() if run.config.privacy.private and len(run.config.platforms) > 1
+    ]
     plain = [run for run in published.queries.published() if not run.config.privacy.private]
     return [*private[:2], *plain[: number - 2]]
 
@@ -208,7 +210,9 @@ def test_the_verb(published, mlflow, tmp_path, monkeypatch, capsys):
     ):
         monkeypatch.setattr("sys.argv", ["engine", "export", *arguments])
         assert main.main() == code, arguments
-    assert len(pd.read_csv(out)) == len([run for run in published.queries.published() if run.config.corpus == "synthetic"])
+    assert len(pd.read_csv(out)) == len(
+        [run for run in published.queries.published() if run.config.corpus == "synthetic"]
+    )
     said = capsys.readouterr()
     assert json.loads(said.out.splitlines()[-1]) == {"sent": len(server.runs), "there_already": 0}
     assert all(part in said.err for part in ("--out FILE", "--mlflow ADDRESS"))
