@@ -1,7 +1,7 @@
 """A class's guesses, from their own phones: opened and closed here, and shown as they come in.
 
-Nothing listens before somebody has set ``EPSILON_POLL_ADDRESS`` and then opened a poll. The phones' numbers stay in the memory
-of this server.
+Nothing listens before somebody has set ``EPSILON_POLL_ADDRESS`` and then opened a poll. The phones' numbers stay in the
+memory of this server.
 """
 
 import streamlit as st
