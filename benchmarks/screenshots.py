@@ -60,7 +60,7 @@ PICTURES = (
     Picture(file="tutorials/practice.png", link="practice"),
     Picture(file="tutorials/lesson.png", link="learn?lesson=promise&guess=90", then=lambda page: drawn(page)),
     Picture(file="tutorials/compare.png", link="compare", then=lambda page: to(page, "All finished runs")),
-    Picture(file="tutorials/promise.png", then=lambda page: to(press(page, "What does this promise?"))),
+    Picture(file="tutorials/promise.png", then=lambda page: to(press(page, "What does this ε mean?"))),
     Picture(file="tutorials/check.png", then=lambda page: to(press(page, "Noise check passed"))),
 )
 """All of them; a line more is a picture more."""

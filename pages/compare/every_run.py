@@ -40,7 +40,7 @@ def choose(found: Sequence[Overview]) -> None:
         "evenly apart."
     )
     if not kept:
-        st.info("No run goes through all of these marks: take one off.", icon=":material/filter_alt:")
+        st.info("No runs match these filters. Remove one.", icon=":material/filter_alt:")
         return
     how_many = f"All {len(done):,} runs" if len(kept) == len(done) else f"{len(kept):,} of {len(done):,} runs"
     st.markdown(f"**{how_many}**, the best first")

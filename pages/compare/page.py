@@ -16,7 +16,7 @@ known = group_by_config.configurations(found)
 if not known:
     st.markdown("### Nothing to compare yet: start a run on the page Explore.")
     st.stop()
-st.markdown("### Settings laid over each other")
+st.markdown("### Compare configurations")
 by_title = {titles.setting(config): config for config in known}
 starts = [SimulationConfig.from_flat({"corpus": "conll2003", "tagger": tagger}) for tagger in jana_biemann_2021.TAGGERS]
 usual = [titles.setting(one) for start in starts for one in (with_noise(start, 0.0), start) if one in known]

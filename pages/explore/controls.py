@@ -159,7 +159,7 @@ def _starts(app: Application) -> None:
         width="stretch",
         help="Settings of Jana and Biemann 2021: BiLSTM trained from scratch, SGD, σ = 1.",
     )
-    with right.popover("Recommended settings", width="stretch"):
+    with right.popover("Recommended", width="stretch"):
         st.markdown(
             "Public features and labels, few weights, CRF, large batches, Adam, averaged weights. Choose a target ε:"
         )

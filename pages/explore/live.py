@@ -123,7 +123,7 @@ def _promise(app: Application, run: Run | None, preview: Preview, config: Simula
     last = run.records[-1] if run and run.records else None
     privacy = last.privacy if last else preview.privacy
     promise = st.expander(
-        "What does this promise?",
+        "What does this ε mean?",
         type="compact",
         icon=":material/verified_user:",
         key="promise",
@@ -177,7 +177,7 @@ def _action(app: Application, config: SimulationConfig, preview: Preview, run: R
             if run.config.privacy.private:
                 st.page_link(
                     "pages/assumptions/page.py",
-                    label="What ε rests on",
+                    label="Assumptions of ε",
                     icon=":material/account_balance:",
                     query_params={"run": run.run_id},
                 )

@@ -27,16 +27,16 @@ def answer(run: Run | None, preview: Preview, reference: EntityScores | None, se
     if run and run.final and run.final.test:
         return f"{_done(run.final, run.final.test, reference, seeds)} {preview.overlap.optimism_bias()}".strip()
     if run is None:
-        return f"Nobody has run this yet. It would cost {cost(preview.privacy)}."
+        return f"Not run yet. Planned privacy cost: {cost(preview.privacy)}."
     state = run.status.state
     if state == RunState.QUEUED:
         place = run.status.queue_place or 1
-        return "Waiting for a worker: next in line." if place == 1 else f"Waiting for a worker: number {place} in line."
+        return f"Queued (position {place})."
     if state == RunState.RUNNING:
         return _running(run)
     if state == RunState.FAILED:
         return f"The run failed. {run.status.error or ''}".strip()
-    return f"Stopped at {percent(run.status.progress)} of the training; what was recorded is kept."
+    return f"Stopped at {percent(run.status.progress)} of the training; its records are kept."
 
 
 def over_seeds(runs: Sequence[Run], found: ScoreSpread | None) -> str:
@@ -51,33 +51,26 @@ def over_seeds(runs: Sequence[Run], found: ScoreSpread | None) -> str:
     parts = (("F1", found.f1), ("precision", found.precision), ("recall", found.recall))
     text = f"{far}: " + ", ".join(f"{name} {each.text}" for name, each in parts) + "; mean ± standard deviation."
     if runs[0].config.privacy.private:
-        text += " ε is that of one run: whoever is given several taggers learns more."
+        text += " ε is that of one run: releasing several models reveals more."
     return text
 
 
 def _done(last: RoundRecord, test: EntityScores, reference: EntityScores | None, seeds: ScoreSpread | None) -> str:
     privacy = last.privacy
     if last.noise_check and last.noise_check.failed:
-        return (
-            f"Not private, whatever it was set to: the noise check failed. This tagger finds {percent(test.recall)} of "
-            f"the names: F1\u00a0{f1_text(test)}."
-        )
+        return f"Not private: the noise check failed. Recall {percent(test.recall)}, F1\u00a0{f1_text(test)}."
     start = "Without privacy" if math.isinf(privacy.epsilon) else f"At {cost(privacy)}"
     if math.isinf(privacy.epsilon) and privacy.assumptions:  # noise was added, but what was learned before had none
-        start = "Without privacy, whatever noise was added,"
+        start = "Not private, although noise was added"
     if not (seeds.recall.mean if seeds else test.recall):
-        text = f"{start} this tagger finds none of the names: F1 0."
+        text = f"{start}: no correct entity, F1 0."
     elif seeds:
         text = (
-            f"{start} taggers of this setting find {percent(seeds.recall.mean)} of the names, and "
-            f"{percent(seeds.precision.mean)} of what they mark is right: "
+            f"{start}: recall {percent(seeds.recall.mean)}, precision {percent(seeds.precision.mean)}, "
             f"F1\u00a0{seeds.f1.mean:.2f}\u00a0±\u00a0{seeds.f1.sd:.2f}, {seeds.f1.number} seeds."
         )
     else:
-        text = (
-            f"{start} this tagger finds {percent(test.recall)} of the names, and {percent(test.precision)} of what it "
-            f"marks is right: F1\u00a0{f1_text(test)}."
-        )
+        text = f"{start}: recall {percent(test.recall)}, precision {percent(test.precision)}, F1\u00a0{f1_text(test)}."
     if reference and not math.isinf(privacy.epsilon):
         text += f" Without privacy: {reference.f1:.2f}."
     return text
@@ -92,24 +85,24 @@ def _running(run: Run) -> str:
         return f"Training, and not private: the noise check failed. F1 {last.scores.f1:.2f} so far."
     spent = "without privacy" if math.isinf(last.privacy.epsilon) else f"{cost(last.privacy)} spent"
     if last.scores.recall == 0:
-        return f"Training, {spent}: it marks no name rightly yet."
+        return f"Training, {spent}: no correct entity yet."
     share = percent(last.scores.recall)
-    return f"Training, {spent}: it finds {share} of the names so far, F1 {last.scores.f1:.2f}."
+    return f"Training, {spent}: recall {share}, F1 {last.scores.f1:.2f} so far."
 
 
 def working_out(config: SimulationConfig) -> str:
     """What keeps a reader waiting before there is anything to see."""
     if config.platforms:
-        return "Looking for sentences that several platforms have. For new corpora this takes some seconds …"
-    return "Working out what this would cost …"
+        return "Comparing the sentences of all clients. This takes some seconds for new corpora …"
+    return "Computing the privacy cost …"
 
 
 def as_published(missing: str) -> str:
     """What is shown, and what cannot be, where the corpus of a published run is not here."""
     return (
-        f"{missing.removesuffix('.')}.\n\nWhat is shown is the published run, taken at its word. Until its corpora are "
-        "here, nobody can see who holds which sentences, what several platforms have in common, whether the features "
-        "were fitted on any of it, or what a person named in several sentences is promised; and nothing new can be run."
+        f"{missing.removesuffix('.')}.\n\nYou see the published run. It cannot be verified without its corpora: the "
+        "split among clients, shared sentences, overlap with the features' data and group privacy are unknown. "
+        "New runs need the corpora too."
     )
 
 
@@ -128,8 +121,8 @@ def epsilon(privacy: PrivacySpent) -> str:
 def assumptions(privacy: PrivacySpent, config: SimulationConfig) -> str:
     """One line on which everything rests."""
     if math.isinf(privacy.epsilon):
-        return f"Not private: nothing is promised to anybody · seed {config.seed}"
-    drawn = "Poisson sampling" if config.privacy.sampling == "poisson" else "fixed batches, no amplification"
+        return f"Not private: no privacy guarantee · seed {config.seed}"
+    drawn = "Poisson sampling" if config.privacy.sampling == "poisson" else "shuffled batches, no amplification"
     if config.privacy.kind.client_side_noise:
         share = "a share of the noise" if config.privacy.kind.distributed_noise else "noise"
         drawn = f"{share} on each update"
@@ -144,7 +137,7 @@ def caution(privacy: PrivacySpent, config: SimulationConfig) -> str:
         return privacy.assumptions[0] if privacy.assumptions else ""
     if config.privacy.noise_source == "system":
         return ""
-    return f"A simulation: seed {config.seed} is printed, so this very tagger is not protected."
+    return f"Simulation only: the noise seed ({config.seed}) is public, so this model is not protected."
 
 
 def federation(config: SimulationConfig) -> str:
@@ -191,26 +184,26 @@ def promise(privacy: PrivacySpent) -> list[str]:
         return list(privacy.assumptions)
     if math.isinf(privacy.epsilon):
         return [
-            "This run adds no noise, so it makes no promise: a sentence that was in the training data may be "
-            "recognised from the weights, and nothing bounds how surely."
+            "This run adds no noise, so it has no privacy guarantee. An attacker may find a training sentence in "
+            "the weights, with a certainty that nothing bounds."
         ]
     # Hypothesis testing view (Wasserman and Zhou 2010; Kairouz et al. 2015): an attacker with a fair prior is right
     # with probability at most e^ε / (1 + e^ε), leaving δ aside.
     sure = 1 / (1 + math.exp(-privacy.epsilon))
     paragraphs = [
-        f"Somebody who holds the trained weights, {_attack(privacy)} "
-        f"Guessing is right half the time. With {_whole('ε', epsilon_text(privacy.epsilon))} they are right at most "
-        f"{percent(sure)} of the time, but for a chance of {_whole('δ', delta_text(privacy.delta))}.",
+        f"An attacker has the trained weights, {_attack(privacy)} "
+        f"A guess is right half the time. With {_whole('ε', epsilon_text(privacy.epsilon))} the attacker is right at "
+        f"most {percent(sure)} of the time, except with probability {_whole('δ', delta_text(privacy.delta))}.",
         _neighbours(privacy),
     ]
     if privacy.accountant != "exact":
         paragraphs.append(f"The same by Rényi accounting: ε = {epsilon_text(privacy.rdp_epsilon)}.")
     if privacy.poisson_epsilon is not None:
         paragraphs.append(
-            f"What papers print for such batches: ε = {epsilon_text(privacy.poisson_epsilon)}. It is computed as if "
-            "each sentence had been drawn by itself, which was not done, and does not hold."
+            f"Papers often report ε = {epsilon_text(privacy.poisson_epsilon)} for such batches. This value assumes "
+            "Poisson sampling, which was not used; it is not valid here."
         )
-    return [*paragraphs, "It rests on this:\n" + "\n".join(f"- {sentence}" for sentence in privacy.assumptions)]
+    return [*paragraphs, "This ε assumes:\n" + "\n".join(f"- {sentence}" for sentence in privacy.assumptions)]
 
 
 def _whole(name: str, value: str) -> str:
@@ -221,39 +214,39 @@ def _whole(name: str, value: str) -> str:
 def _attack(privacy: PrivacySpent) -> str:
     """What they know, and what they want to tell."""
     if privacy.unit == PrivacySpent.unit:
-        return f"and knows every other training sentence, tries to tell whether {privacy.unit} was there too."
+        return f"knows every other training sentence, and tries to infer whether {privacy.unit} was in the data."
     if privacy.neighbouring == PrivacySpent.neighbouring:
-        return "and knows what every other client has, tries to tell whether one more client took part."
-    return "and knows what every other client has, tries to tell which of two sets of sentences one client has."
+        return "knows the data of every other client, and tries to infer whether one more client took part."
+    return "knows the data of every other client, and tries to infer which of two sets of sentences one client has."
 
 
 def _neighbours(privacy: PrivacySpent) -> str:
     if privacy.unit == PrivacySpent.unit:
         return (
-            "Two corpora count as neighbours if one sentence was added or removed. A person who is named in several "
-            "is promised less, and k sentences may cost more than k times that ε."
+            "Two corpora are adjacent if one sentence is added or removed. The guarantee is weaker for a person who is "
+            "named in k sentences, and can be more than k times this ε."
         )
-    return f"What is protected is {privacy.unit}. Two federations count as neighbours if you {privacy.neighbouring}."
+    return f"The protected unit is {privacy.unit}. Two federations are adjacent if you {privacy.neighbouring}."
 
 
 WORST_PERSON = (
-    "At the same δ, for adding or removing all of them at once: at worst they pull the weights the same way, each as "
-    "far as clipping allows."
+    "At the same δ, for adding or removing all of them at once. In the worst case all gradients point one way, each "
+    "with the largest norm that clipping allows."
 )
-WORST_PERSON_OF_SEVERAL = f"{WORST_PERSON} This holds wherever they lie, at one client or at several."
+WORST_PERSON_OF_SEVERAL = f"{WORST_PERSON} This holds for sentences at one client or at several."
 
 
 def no_person(config: SimulationConfig) -> str:
     """Why there is no ε for a person with several sentences; empty if there is one."""
     if config.privacy.kind.client_level:
         return (
-            "Somebody whose sentences all lie at one client is protected with it. Whoever has some at several clients "
-            "is a group of clients, and is promised less than that ε."
+            "A person whose sentences are all at one client is protected with that client. A person with sentences at "
+            "several clients counts as a group of clients, with a weaker guarantee."
         )
     if config.privacy.sampling != "poisson":
         return (
-            "For somebody named in several sentences no figure is given: in shuffled batches, taking sentences out "
-            "moves others into other batches, and what that adds is not known here."
+            "No ε is known for a person named in several sentences: in shuffled batches, removing sentences moves "
+            "others into other batches, and this effect has no known bound here."
         )
     return ""
 
@@ -261,7 +254,7 @@ def no_person(config: SimulationConfig) -> str:
 def person(sentences: int, epsilon: float) -> str:
     """What somebody is promised who is named in so many sentences."""
     many = "one sentence" if sentences == 1 else f"{sentences:,} sentences"
-    return f"Somebody named in {many}: {odds(epsilon)}"
+    return f"A person named in {many}: {odds(epsilon)}"
 
 
 def odds(epsilon: float) -> str:
@@ -269,7 +262,7 @@ def odds(epsilon: float) -> str:
     value = epsilon_text(epsilon)
     right = right_text(epsilon)
     if epsilon > SURE:
-        return f"**ε = {value}**, which promises nothing: an attacker may be sure, and right {right} of the time."
+        return f"**ε = {value}**, no meaningful guarantee: an attacker can be right {right} of the time."
     return f"**ε = {value}**; an attacker is right at most {right} of the time."
 
 
@@ -284,8 +277,8 @@ def check_paragraphs(check: NoiseCheck) -> list[str]:
     """What was measured and why, for somebody who must judge it."""
     rows = [f"| {name} | {found} | {planned} |" for name, found, planned in check_rows(check)]
     found = [
-        "Differential privacy that is silently switched off looks like one that works. So this was not read off the "
-        f"settings but measured on the weights, before and after each of {check.steps:,} steps.",
+        "Training without its noise looks the same from outside. So the noise was measured on the weights, before and "
+        f"after each of {check.steps:,} steps, and not read from the settings.",
         "\n".join(["| | measured | planned |", "|---|---|---|", *rows]),
     ]
     if check.noise_std is None:
@@ -294,15 +287,15 @@ def check_paragraphs(check: NoiseCheck) -> list[str]:
             "clipping and sampling were."
         )
     if check.failed:
-        found.append("What does not fit:\n" + "\n".join(f"- {fault}" for fault in check.faults))
+        found.append("Deviations:\n" + "\n".join(f"- {fault}" for fault in check.faults))
     elif check.passed and not looked_less(check):
         found.append(
-            "All of this lies where chance puts it. A run that does as planned fails less than once in a million times."
+            "All statistics are within their tolerance. A run that follows its plan fails less than once in a million."
         )
     if less := looked_less(check):
         found.append(less)
     missed = "\n".join(f"- {sentence}" for sentence in blind_spots(check))
-    return [*found, f"What the check cannot see (more in docs/metrics.md, *The noise check*):\n{missed}"]
+    return [*found, f"Limits of the check (more in docs/metrics.md, *The noise check*):\n{missed}"]
 
 
 def estimate(found: Estimate) -> str:
@@ -325,4 +318,4 @@ def time_left(run: Run) -> str:
 
 def corpus_note(name: str, title: str) -> str:
     """The corpus in a line under the answer."""
-    return "Synthetic corpus: generated sentences, nobody's data" if name == SYNTHETIC else title
+    return "Synthetic corpus: generated sentences, no personal data" if name == SYNTHETIC else title

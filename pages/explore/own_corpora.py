@@ -27,7 +27,7 @@ def bring(app: Application) -> None:
     whose = "**everybody who opens this dashboard** sees it and its runs, until it is deleted here"
     if app.user:
         whose = "nobody but you, and the admins, sees it until you share it"
-    with st.popover("Use a corpus of your own", type="tertiary", icon=":material/upload_file:"):
+    with st.popover("Upload a corpus", type="tertiary", icon=":material/upload_file:"):
         st.markdown(
             "A column file: one token a line, its tag in the last column (IOB1, BIO2 or BIOES), a blank line between "
             "sentences. Or a zip: column files called train, test and perhaps dev; brat's .txt and .ann files; or "
@@ -96,7 +96,7 @@ def manage(app: Application, info: CorpusInfo) -> None:
         st.divider()
         with_runs = f" and its {number:,} runs" if number > 1 else " and its run" if number else ""
         st.markdown(f"Its file{with_runs} and what was worked out from its sentences are removed{_for_all(app)}.")
-        sure = st.checkbox("It cannot be undone: I am sure", key="corpus_sure")
+        sure = st.checkbox("I understand that this cannot be undone", key="corpus_sure")
         if st.button(
             f"Delete this corpus{with_runs}", type="primary", key="delete_corpus", disabled=not sure,
             icon=":material/delete:",

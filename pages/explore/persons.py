@@ -1,4 +1,4 @@
-"""What a person is promised who is named in more than one sentence; part of *What does this promise?*"""
+"""What a person is promised who is named in more than one sentence; part of *What does this ε mean?*"""
 
 import math
 

@@ -37,7 +37,7 @@ def _take(app: Application, chosen: Callable[[], SimulationConfig]) -> None:
     if wanted is None:
         return
     try:
-        with st.spinner(f"Working out σ for ε = {wanted:g} …"):
+        with st.spinner(f"Computing σ for ε = {wanted:g} …"):
             sigma = app.previews.noise_multiplier_for(chosen(), wanted)
     except EpsilonError as error:
         state[_REFUSED] = str(error)

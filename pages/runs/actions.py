@@ -67,13 +67,13 @@ def delete(app: Application, run_ids: Sequence[str]) -> None:
 @st.dialog("Note")
 def note(app: Application, run_ids: Sequence[str], before: str) -> None:
     """Ask for a text beside them. before: what stands there now."""
-    number = "this run" if len(run_ids) == 1 else f"these {len(run_ids):,} runs, in place of any that they have"
-    text = st.text_area(f"What shall stand beside {number}?", before, key=f"note-{run_ids[0]}")
+    number = "this run" if len(run_ids) == 1 else f"these {len(run_ids):,} runs (replaces their notes)"
+    text = st.text_area(f"Note for {number}", before, key=f"note-{run_ids[0]}")
     too_long = len(text.strip()) > LONGEST_NOTE
     if too_long:
         st.error(f"It has {len(text.strip()):,} characters, and {LONGEST_NOTE:,} at most are kept: make it shorter.")
     with st.container(horizontal=True):
-        if st.button("Keep it", type="primary", key="keep_note", disabled=too_long):
+        if st.button("Save note", type="primary", key="keep_note", disabled=too_long):
             each(lambda run_id: app.runs.write_note(run_id, text), run_ids)
         if st.button("Cancel", key="keep_no_note"):
             st.rerun()

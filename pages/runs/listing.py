@@ -217,7 +217,7 @@ def _view(app: Application) -> None:
         rows = event["selection"]["rows"]
         _actions(app, [matches[listed[number]] for number in rows if number < len(listed)])
     else:
-        st.caption("No run is like that." if found else "")
+        st.caption("No matching runs." if found else "")
     pagination.steps(app, order, found, lambda some: bool(matching(some, words, states, whose, me)))
     if listed:
         _offer([matches[run_id] for run_id in order])

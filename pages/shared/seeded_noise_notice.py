@@ -1,14 +1,14 @@
-"""What stands on each page that shows the ε of runs, beside which their seeds stand or are one click away."""
+"""The notice on seeded noise, for each page that shows the ε of runs."""
 
 import streamlit as st
 
 SEEDED = (
-    "Where the noise of a run comes from a seed, as it does unless something else was asked for, its ε is that of a "
-    "simulation: what such a training promises with secret keys. The seed is printed, so its very tagger is not "
-    "protected. One to give away takes noise from the system (*Advanced* on [Explore](/))."
+    "By default noise is seeded, so that runs are reproducible. The seed is public, so a seeded model is not "
+    "protected: its ε holds for the same training with secret keys. To release a model, set *Noise source* to "
+    "*System* (*Advanced* on [Explore](/))."
 )
 
 
 def caption() -> None:
-    """Say it."""
+    """Show the notice."""
     st.caption(SEEDED)

@@ -33,7 +33,7 @@ def current_user() -> User | None:
     if not said.get("is_logged_in"):
         raise NotSignedIn("Nobody has signed in.")
     if not roles.is_current(said, time.time()):
-        raise NotSignedIn(f"Signing in holds for {roles.HOURS} hours, and they are over.")
+        raise NotSignedIn(f"Your session expired after {roles.HOURS} hours.")
     return found.person(said)
 
 
@@ -50,7 +50,7 @@ def can_run() -> bool:
 
 def disabled_reason() -> str | None:
     """What to say beside a button that would have something computed, where whoever looks may not press it."""
-    return None if can_run() else "You may look at everything that is shared; to run something takes the role runner."
+    return None if can_run() else "You have read-only access. Starting runs requires the role runner."
 
 
 @st.cache_resource(show_spinner=False)

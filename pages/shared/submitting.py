@@ -90,7 +90,7 @@ def _ask(app: Application, configs: Sequence[SimulationConfig], *, again: bool) 
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
     else:
-        st.toast(f"{_plural(configs)} asked for. The page Runs shows how far they are.", icon=":material/check:")
+        st.toast(f"{_plural(configs)} queued. See Runs for progress.", icon=":material/check:")
         st.rerun()  # whoever shows one of them follows it from now on
 
 

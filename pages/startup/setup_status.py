@@ -29,8 +29,8 @@ def _going_on() -> None:
 
 def going_on(progress: Progress) -> str:
     """How far set-up is, and what that means for who looks."""
-    runs = "What is published can be seen; a run that is started now waits for what it needs."
-    return f"Set-up goes on in the background: {progress.where}. {runs}"
+    runs = "You can browse results; new runs start when installation finishes."
+    return f"Installing in the background: {progress.where}. {runs}"
 
 
 def sentences(progress: Progress) -> list[str]:
@@ -38,5 +38,5 @@ def sentences(progress: Progress) -> list[str]:
     said = list(progress.failed.values())
     if progress.left:
         left = ", ".join(progress.left)
-        said.append(f"Set-up was ended before it was done; start the dashboard again, and it goes on. Missing: {left}.")
+        said.append(f"The installation was interrupted. Restart the dashboard to continue it. Missing: {left}.")
     return said

@@ -33,7 +33,7 @@ def _came(name: str, when: object) -> None:
 
 def _ask(why: str) -> None:
     theme.apply("Sign in", here=0)
-    st.markdown("### See what privacy costs a name finder, and whether a claimed privacy is real")
+    st.markdown("### Explore the privacy–utility trade-off of NER models, and audit privacy claims")
     st.markdown("This dashboard is shared: what you run and upload is yours alone until you share it. " + why)
     st.button("Sign in", type="primary", on_click=st.login, icon=":material/login:", key="sign_in")
     st.caption(

@@ -127,7 +127,7 @@ def test_runs_are_listed_and_chosen_ones_can_be_annotated(page, dashboard):
     assert page.get_by_role("button", name="Delete").is_disabled()
     page.get_by_label("Find").fill("nothing like this")
     page.keyboard.press("Enter")
-    wait_for(lambda: "No run is like that." in page.inner_text("body"))
+    wait_for(lambda: "No matching runs." in page.inner_text("body"))
 
 
 def choose_row(page: Page, row: int) -> None:
@@ -176,7 +176,7 @@ def test_a_question_about_a_run_can_be_left_while_the_list_looks_anew(page, dash
     page.get_by_role("button", name="Note on 1").click()
     dialog.get_by_role("textbox").fill("look at this")
     list_was_drawn_anew()
-    dialog.get_by_role("button", name="Keep it").click()
+    dialog.get_by_role("button", name="Save note").click()
     dialog.wait_for(state="detached")
     delete.wait_for(state="detached")  # what was done was done: nothing is chosen any more
     page.locator("canvas table [aria-selected=true]").wait_for(state="detached")  # in the browser neither
@@ -194,7 +194,7 @@ def test_compare_draws_its_pictures_each_time_it_is_opened(page, dashboard):
     for _ in range(5):
         page.get_by_text("Results", exact=True).first.click()
         page.get_by_role("link", name="Compare").click()
-        wait_for(lambda: address(page) == dashboard + "compare" and "laid over each other" in answer(page))
+        wait_for(lambda: address(page) == dashboard + "compare" and "Compare configurations" in answer(page))
         wait_for(lambda: page.locator(".js-plotly-plot .main-svg").count() >= 2)
         page.locator(".parcoords .axis-brush").first.wait_for()
         page.get_by_role("link", name="Explore").first.click()
@@ -351,7 +351,7 @@ def test_a_corpus_of_ones_own_comes_and_goes(page, dashboard, tmp_path):
     notes.write_text("token ner_tag\n" + "".join(f"word{i} O\nName{i} B-PER\n\n" for i in range(60)))
     page.goto(dashboard)
     page.wait_for_selector("h3")
-    page.get_by_text("Use a corpus of your own").click()
+    page.get_by_text("Upload a corpus").click()
     assert page.locator("strong", has_text="everybody").is_visible()
     page.set_input_files("input[type=file]", bad)
     refused = page.get_by_text("bad.conll has 3 columns in line 3")
@@ -366,7 +366,7 @@ def test_a_corpus_of_ones_own_comes_and_goes(page, dashboard, tmp_path):
     page.get_by_text("Rename or delete it").click()
     delete = page.get_by_role("button", name="Delete this corpus")
     assert delete.is_disabled()
-    page.get_by_text("It cannot be undone: I am sure").click()
+    page.get_by_text("I understand that this cannot be undone").click()
     wait_for(delete.is_enabled)
     delete.click()
     wait_for(lambda: "corpus=synthetic" in address(page))
@@ -390,7 +390,7 @@ def test_an_upload_that_cannot_be_read_is_said(page, dashboard, tmp_path):
     notes.write_text("one\ntwo\n")
     page.goto(dashboard)
     page.wait_for_selector("h3")
-    page.get_by_text("Use a corpus of your own").click()
+    page.get_by_text("Upload a corpus").click()
     page.set_input_files("input[type=file]", notes)
     page.get_by_text("bad.conll has one column in line 1").wait_for()
     assert answer(page).startswith("At ε = 1.51")
@@ -398,7 +398,7 @@ def test_an_upload_that_cannot_be_read_is_said(page, dashboard, tmp_path):
 
 def test_a_reader_looks_at_what_a_person_is_promised(dashboard, page):
     page.goto(dashboard)
-    page.get_by_text("What does this promise?").click()
+    page.get_by_text("What does this ε mean?").click()
     wanted = page.get_by_text("Somebody named in 10 sentences")
     wanted.wait_for()
     page.get_by_role("slider", name="Sentences that name one person").press("ArrowRight")

@@ -92,7 +92,7 @@ def test_from_signing_in_to_the_log(signed_in, shared):
 
     vera = opened(signed_in("Vera"), shared + SMALL)
     expect(vera.get_by_role("button", name="Run", exact=True)).to_be_disabled()
-    expect(vera.get_by_text("Use a corpus of your own")).to_have_count(0)
+    expect(vera.get_by_text("Upload a corpus")).to_have_count(0)
 
     opened(rita, shared + SMALL)
     rita.get_by_role("tab", name="Download and repeat").click()
@@ -124,7 +124,7 @@ def test_after_half_a_day_somebody_signs_in_again(signed_in, provider):
     provider.age = 13 * 3600
     try:
         page = signed_in("Rita")
-        expect(page.get_by_text("Signing in holds for 12 hours, and they are over.")).to_be_visible()
+        expect(page.get_by_text("Your session expired after 12 hours.")).to_be_visible()
     finally:
         provider.age = 0
 

@@ -88,7 +88,7 @@ def test_a_viewer_is_not_offered_what_would_be_refused(open_as):
     test = open_as("vera", "practice")
     (run,) = (button for button in test.button if button.label.startswith("Run what is missing"))
     assert run.disabled
-    assert "takes the role runner" in run.help
+    assert "requires the role runner" in run.help
 
 
 def test_nothing_of_it_is_there_where_nobody_signs_in(open_page):

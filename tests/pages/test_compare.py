@@ -199,6 +199,6 @@ class TestAllRuns:
         marks["F1"] = [[0.99, 1.0]]
         test.run()
         assert len(test.dataframe) == 1
-        assert "No run goes through all of these marks" in test.info[0].value
+        assert "No runs match these filters" in test.info[0].value
         next(button for button in test.button if button.label == "Take off all marks").click().run()
         assert not test.exception

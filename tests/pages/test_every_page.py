@@ -103,7 +103,7 @@ def check_tables(page, found, app):
 
 
 def test_what_is_said_of_seeded_noise():
-    assert "its very tagger is not protected" in SEEDED
+    assert "a seeded model is not protected" in SEEDED
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "account"])

@@ -159,12 +159,12 @@ class TestPlatformsThatAreNotHere:
         test = opened(config)
         assert not test.error
         said = texts(test.markdown)
-        assert "At ε = 1.5 (δ = 1e-5) this tagger finds 67 % of the names" in said
+        assert "At ε = 1.5 (δ = 1e-5): recall 67 %" in said
         assert "Published: ε = **1.5**" in said
         told = texts(test.info)
         assert "corpus='ade' is not available yet: download it first (python -m engine fetch ade)" in told
-        assert "the published run, taken at its word" in told
-        assert "nothing new can be run" in told
+        assert "the published run. It cannot be verified" in told
+        assert "New runs need the corpora" in told
         table = next(frame.value for frame in test.dataframe if "loss" in frame.value.columns)
         assert table["seconds"].tolist()[:3] == [each.seconds for each in run.records]
         for platform in config.platforms:
@@ -176,7 +176,7 @@ class TestPlatformsThatAreNotHere:
         privacy = dataclasses.replace(self.LINK.privacy, sampling="shuffle")
         config = dataclasses.replace(self.LINK, privacy=privacy)
         self.publish(config, trained_settings.published)
-        assert "assumes Poisson sampling, which was not done" in texts(opened(config).warning)
+        assert "assumes Poisson sampling, which was not used" in texts(opened(config).warning)
 
     def test_where_nothing_is_published_all_that_are_missing_are_said_and_can_be_fetched(
         self, opened, trained_settings, monkeypatch
@@ -186,7 +186,7 @@ class TestPlatformsThatAreNotHere:
         test = opened()
         (said,) = texts(test.error).splitlines()
         for name in ("ade", "psytar", "bc5cdr"):
-            assert f"corpus='{name}' is not here yet: fetch it first (python -m engine fetch {name})" in said
+            assert f"corpus='{name}' is not available yet: download it first (python -m engine fetch {name})" in said
         button = next(button for button in test.button if button.label.startswith("Download"))
         assert button.label.startswith("Download ADE")
         assert button.label.endswith("(5.3 MB)")
@@ -195,7 +195,7 @@ class TestPlatformsThatAreNotHere:
 
     def test_one_that_must_not_be_fetched_says_where_it_belongs(self, opened):
         test = opened(SimulationConfig(corpus="conll2003 + wnut17"))
-        assert "put eng.train, eng.testa and eng.testb into a folder conll2003" in texts(test.error)
+        assert "put eng.train, eng.testa, eng.testb in" in texts(test.error)
         assert "put eng.train" in texts(test.caption)
 
     def test_what_keeps_the_reader_waiting_is_said_in_the_main_part(self, opened, monkeypatch):
@@ -210,7 +210,7 @@ class TestPlatformsThatAreNotHere:
         monkeypatch.setattr(st, "spinner", spinner)
         opened(SimulationConfig(corpus="ade + psytar"))
         (main,) = (text for text, where in said if where == RootContainer.MAIN)
-        assert "sentences that several platforms have" in main
+        assert "sentences of all clients" in main
 
 
 class TestSeveralSeeds:
@@ -225,7 +225,7 @@ class TestSeveralSeeds:
     def asked(self, page, trained_settings, monkeypatch):
         monkeypatch.setattr("engine.cluster.supervisor.ensure_cluster", lambda *_: None)
         test = page(here=trained_settings, **address.write(self.CONFIG))
-        assert "Nobody has run this yet" in texts(test.markdown)
+        assert "Not run yet" in texts(test.markdown)
         test.button(key="seeds").click().run()
         return test, [dataclasses.replace(self.CONFIG, seed=seed) for seed in range(5)]
 
@@ -240,7 +240,7 @@ class TestSeveralSeeds:
 
     def test_they_are_followed_from_the_click_to_the_answer_for_all_of_them(self, asked, trained_settings):
         test, configs = asked
-        assert "Waiting for a worker: next in line." in texts(test.markdown)
+        assert "Queued (position 1)." in texts(test.markdown)
         assert "0 of 5 seeds (0, 1, 2, 3, 4) are done." in texts(test.markdown)
         some = self.compute(trained_settings, configs[1:3])
         assert "2 of 5 seeds (0, 1, 2, 3, 4) are done: F1 " in texts(test.run().markdown)
@@ -308,7 +308,7 @@ class TestAnEpsilonThatIsTyped:
 def test_the_landing_view_answers_at_once(page):
     run, test = published_run(SimulationConfig()), page()
     said = texts(test.markdown)
-    assert f"At ε = 1.51 (δ = 1e-5) this tagger finds {100 * run.final.test.recall:.0f} % of the names" in said
+    assert f"At ε = 1.51 (δ = 1e-5): recall {100 * run.final.test.recall:.0f} %" in said
     assert "Without privacy: 0.50" in said
     day = datetime.fromisoformat(run.provenance.created)
     assert f"Published result of {day.day} {day:%B %Y}" in texts(test.caption)
@@ -323,14 +323,14 @@ def test_the_noise_check_opens_what_was_measured(page):
     said = texts(page().markdown)
     assert "measured on the weights, before and after each of 1,375 steps" in said
     assert "| Noise on each weight, σ · C | 1.49" in said or "| Noise on each weight, σ · C | 1.5" in said
-    assert "What the check cannot see" in said
+    assert "Limits of the check" in said
     assert "measured on the weights" not in texts(page(noise_multiplier="0").markdown)
 
 
 def test_a_chain_may_be_chosen(page):
     chain = published_run(SimulationConfig(tagger=TaggerConfig(name="bilstm-crf")))
     test = page(tagger="bilstm-crf")
-    assert f"this tagger finds {100 * chain.final.test.recall:.0f} % of the names" in texts(test.markdown)
+    assert f"recall {100 * chain.final.test.recall:.0f} %" in texts(test.markdown)
     assert "a CRF scores a sentence" in texts(test.caption)
     assert test.session_state.tagger == "bilstm-crf"
 
@@ -420,13 +420,13 @@ def test_a_link_may_ask_for_a_split(page):
 
 def test_a_published_run_of_a_corpus_that_is_not_here_can_be_seen(page):
     test = page(corpus="conll2003")
-    assert "At ε = 0.762 (δ = 1e-5) taggers of this setting find" in texts(test.markdown)
+    assert "At ε = 0.762 (δ = 1e-5): recall " in texts(test.markdown)
     assert "put eng.train" in texts(test.caption)
 
 
 def test_what_nobody_has_run_offers_to_run(page):
     test = page(seed="5")
-    assert "Nobody has run this yet. It would cost ε = 1.51" in texts(test.markdown)
+    assert "Not run yet. Planned privacy cost: ε = 1.51" in texts(test.markdown)
     assert [button for button in test.button if button.label == "Run"]
     assert "4,400 sentences, 1,375 steps" in texts(test.caption)
 
@@ -480,12 +480,12 @@ def test_a_delta_that_promises_nothing_is_warned_of(page):
 
 def test_shuffling_is_labelled(page):
     test = page(sampling="shuffle")
-    assert "assumes Poisson sampling, which was not done" in texts(test.warning)
+    assert "assumes Poisson sampling, which was not used" in texts(test.warning)
 
 
 class TestNoiseSource:
     def test_a_simulation_is_said_beside_its_epsilon(self, page):
-        assert "A simulation: seed 0" in texts(page().markdown)
+        assert "noise seed (0) is public" in texts(page().markdown)
         assert "A simulation" not in texts(page(noise_multiplier="0").markdown)
 
     def test_the_operating_system_may_be_chosen_and_stands_in_the_address(self, page):
@@ -495,7 +495,7 @@ class TestNoiseSource:
         assert test.query_params["noise_source"] == ["system"]
         assert "noise from the operating system" in texts(test.caption)
         assert "A simulation" not in texts(test.markdown)
-        assert "Nobody has run this yet" in texts(test.markdown)
+        assert "Not run yet" in texts(test.markdown)
         assert "operating system" in texts(test.markdown)
         assert "--noise-source system" in test.code[0].value
         test.select_slider(key="noise_multiplier").set_value(2.0).run()
@@ -519,7 +519,7 @@ class TestOlderEngine:
 
     def test_its_check_says_what_it_did_not_see(self, page, older):
         said = texts(page(older).markdown)
-        assert "checked by engine 5" in said
+        assert "Engine 5 checked" in said
         assert "batches above 64 sentences" in said
         assert "once in a million" not in said
 
@@ -581,7 +581,7 @@ def test_a_download_that_fails_is_said(page, monkeypatch):
 
 
 class TestPersons:
-    """*What does this promise?* to somebody who is named in several sentences."""
+    """*What does this ε mean?* to somebody who is named in several sentences."""
 
     @pytest.fixture
     def said(self, page):
@@ -606,12 +606,12 @@ class TestPersons:
         assert not [slider for slider in test.slider if slider.key == "person_sentences"]
 
     def test_the_reader_chooses_how_many(self, said):
-        (line,) = (line for line in said(1).splitlines() if line.startswith("Somebody named in one sentence"))
+        (line,) = (line for line in said(1).splitlines() if line.startswith("A person named in one sentence"))
         assert figures(line) == ["1.51", "82 %"]
 
     def test_ten_sentences_in_the_papers_setting(self, said):
         found = said(corpus="conll2003")
-        (line,) = (line for line in found.splitlines() if line.startswith("Somebody named in 10 sentences"))
+        (line,) = (line for line in found.splitlines() if line.startswith("A person named in 10 sentences"))
         assert figures(line) == ["10", "10.5", "99.997 %"]
 
     def test_the_longest_document_is_a_mark(self, said, monkeypatch):
@@ -626,8 +626,8 @@ class TestPersons:
     @pytest.mark.parametrize(
         ("fields", "sentence"),
         [
-            ({"sampling": "shuffle"}, "no figure is given"),
-            ({"mechanism": "dp-fedavg", "clients": "5"}, "is a group of clients"),
+            ({"sampling": "shuffle"}, "No ε is known"),
+            ({"mechanism": "dp-fedavg", "clients": "5"}, "counts as a group of clients"),
         ],
     )
     def test_where_none_is_known_none_is_shown(self, said, fields, sentence):

@@ -68,7 +68,7 @@ def test_words_and_states_narrow_the_list(open_page, settings):
     test.multiselect(key="runs_states").set_value([RunState.QUEUED]).run()
     assert test.dataframe[0].value["seed"].tolist() == [0]
     test.text_input(key="runs_words").set_value("nowhere").run()
-    assert "No run is like that." in said(test.caption)
+    assert "No matching runs." in said(test.caption)
 
 
 def test_a_failed_check_is_no_epsilon(open_page, settings):
@@ -190,8 +190,8 @@ class TestNoting:
 
             from pages.runs import actions
 
-            runs = SimpleNamespace(write_note=lambda run_id, text: kept.append((run_id, text)))
-            actions.note(runs, ["a", "b"], "before")
+            app = SimpleNamespace(runs=SimpleNamespace(write_note=lambda run_id, text: kept.append((run_id, text))))
+            actions.note(app, ["a", "b"], "before")
 
         return AppTest.from_function(script, kwargs={"kept": kept}).run()
 
@@ -246,7 +246,7 @@ class TestOlderRuns:
 
     def test_a_search_goes_on_until_it_finds_one(self, page):
         page.text_input(key="runs_words").set_value("seed=0").run()
-        assert "No run is like that." in said(page.caption)
+        assert "No matching runs." in said(page.caption)
         page = self.step(page, "older")
         assert self.seeds(page) == [0]
         page.text_input(key="runs_words").set_value("seed=5").run()
