@@ -204,7 +204,7 @@ def test_compare_draws_its_pictures_each_time_it_is_opened(page, dashboard):
 def test_a_federation_is_previewed_with_who_holds_what(page, dashboard):
     page.goto(dashboard + "?corpus=synthetic&clients=10&partition=label-skew")
     page.wait_for_selector("h3")
-    assert "would cost ε" in answer(page)
+    assert "privacy cost: ε" in answer(page)
     page.get_by_role("tab", name="Clients").click()
     wait_for(lambda: "10 clients with" in page.inner_text("body"))
     assert PrivacyConfig().kind.note in page.inner_text("body")
@@ -223,7 +223,7 @@ def test_the_landing_view_answers_from_the_cache(page, dashboard):
 def test_a_run_is_watched_from_click_to_answer(page, dashboard):
     page.goto(dashboard + SMALL.replace("epochs=8", "epochs=60"))  # long enough for a page that has little time
     page.wait_for_selector("h3")
-    assert "would cost ε" in answer(page)
+    assert "privacy cost: ε" in answer(page)
     page.get_by_role("button", name="Run").click()
     seen: set[int] = set()
     zoomed: list[float] = []
@@ -359,7 +359,7 @@ def test_a_corpus_of_ones_own_comes_and_goes(page, dashboard, tmp_path):
     assert "corpus=my" not in address(page)
     page.set_input_files("input[type=file]", notes)
     wait_for(lambda: "corpus=my-case-notes" in address(page))
-    wait_for(lambda: "would cost ε" in answer(page))
+    wait_for(lambda: "privacy cost: ε" in answer(page))
     read = page.get_by_text("Read: 60 sentences (48 to train on, 6 to validate, 6 to test). Names: 60 PER.")
     wait_for(read.is_visible)
     page.keyboard.press("Escape")
@@ -377,7 +377,7 @@ def test_a_corpus_of_ones_own_comes_and_goes(page, dashboard, tmp_path):
 def test_several_seeds_are_followed_from_the_click_to_the_answer(page, dashboard):
     page.goto(dashboard + SMALL.replace("epochs=8", "epochs=2").replace("multiplier=1", "multiplier=0.3"))
     page.wait_for_selector("h3")
-    assert "would cost ε" in answer(page)
+    assert "privacy cost: ε" in answer(page)
     page.get_by_text("More seeds, other σ").click()
     page.get_by_role("button", name="Run what is missing of 5 seeds").click()
     wait_for(lambda: "of 5 seeds (0, 1, 2, 3, 4) are done" in page.inner_text("body"))

@@ -81,7 +81,7 @@ def test_from_signing_in_to_the_log(signed_in, shared):
     rita.get_by_role("button", name="Run", exact=True).click()
     wait_for(lambda: answer(rita).startswith("At ε = "), 300)
     opened(rudi, shared + SMALL)
-    assert "would cost ε" in answer(rudi)
+    assert "privacy cost: ε" in answer(rudi)
     opened(rudi, shared + "runs")
     assert "of yours" not in answer(rudi)
 

@@ -168,7 +168,7 @@ GUARD = """
 from types import SimpleNamespace
 from flwr.app import ConfigRecord, RecordDict
 from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
-from engine.errors import SumFailed
+from engine.errors import SecAggFailed
 from federation.flower.aggregation import MODULUS, levels
 from federation.flower.server_validation import Guard
 def asks(kind="train", **values):
@@ -177,7 +177,7 @@ def asks(kind="train", **values):
     try:
         Guard(3, 8.0)(message, None, lambda message, context: None)
         return "passed"
-    except SumFailed:
+    except SecAggFailed:
         return "refused"
 setup = {Key.STAGE: Stage.SETUP, Key.THRESHOLD: 2, Key.CLIPPING_RANGE: 8.0, Key.TARGET_RANGE: levels(3),
     Key.MOD_RANGE: MODULUS, Key.SHARE_NUMBER: 3, Key.SAMPLE_NUMBER: 3}

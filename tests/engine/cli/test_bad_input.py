@@ -41,7 +41,7 @@ EPSILON = ["epsilon", "--examples", "100", "--batch-size", "10", "--epochs", "1"
         (["train", "--platform", "synthetic"], "--corpus … --platform"),
         (["train", "--corpus", "synthetic", "--platform", "btc", "--platform", "wnut17"], "--corpus … --platform"),
         (["train", "--corpus", "a + b"], "'a + b'"),
-        (["train", "--platform", "synthetic", "--platform", "synthetic"], "platform … synthetic"),
+        (["train", "--platform", "synthetic", "--platform", "synthetic"], "corpus … synthetic … client"),
         (["train", "--platform", "synthetic", "--platform", "nowhere"], "corpus='nowhere'"),
         (["train", *SMALL[2:], "--platform", "synthetic", "--platform", "x", "--clients", "3"], "clients=3"),
         (["train", *SMALL, "--surprise"], "--surprise"),

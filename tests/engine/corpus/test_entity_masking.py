@@ -101,7 +101,7 @@ def test_remote_worker_masks_the_shared_copy(two: str, settings: Settings, tmp_p
 
 
 def test_without_platforms_there_is_nothing_in_common() -> None:
-    with pytest.raises(InvalidConfig, match=r"masked=0\.5, .*\b0: only platforms"):
+    with pytest.raises(InvalidConfig, match=r"masked=0\.5, .*\b0: only clients"):
         SimulationConfig(federation=FederationConfig(masked=0.5))
     with pytest.raises(InvalidConfig, match="masked"):
         FederationConfig(masked=1.5)
