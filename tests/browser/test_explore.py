@@ -399,10 +399,10 @@ def test_an_upload_that_cannot_be_read_is_said(page, dashboard, tmp_path):
 def test_a_reader_looks_at_what_a_person_is_promised(dashboard, page):
     page.goto(dashboard)
     page.get_by_text("What does this ε mean?").click()
-    wanted = page.get_by_text("Somebody named in 10 sentences")
+    wanted = page.get_by_text("A person named in 10 sentences")
     wanted.wait_for()
     page.get_by_role("slider", name="Sentences that name one person").press("ArrowRight")
-    page.get_by_text("Somebody named in 11 sentences").wait_for()
+    page.get_by_text("A person named in 11 sentences").wait_for()
     assert "person_sentences" not in page.url
 
 

@@ -633,4 +633,4 @@ class TestPersons:
     def test_where_none_is_known_none_is_shown(self, said, fields, sentence):
         found = said(**fields)
         assert sentence in found
-        assert "Somebody named in" not in found
+        assert "A person named in" not in found

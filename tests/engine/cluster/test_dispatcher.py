@@ -67,7 +67,7 @@ RINGS = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from engine.cluster.supervisor import Place
+from engine.cluster.supervisor import ClusterFiles
 from engine.settings import Settings
 ClusterFiles(replace(Settings.from_environment(), home=Path(sys.argv[1]))).notify()
 """

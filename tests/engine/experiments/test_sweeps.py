@@ -56,7 +56,7 @@ def test_platforms_are_a_corpus_each(tmp_path: Path) -> None:
     assert {config.platforms for config in found} == {("ade@0", "bc5cdr")}
     assert {config.federation.clients for config in found} == {2}
     assert [config.federation.shared_parts for config in found] == [(), (), ("hidden",), ("hidden",)]
-    with pytest.raises(InvalidConfig, match=r"corpus='ade@0 \+ ade@0',.* another corpus"):
+    with pytest.raises(InvalidConfig, match=r"corpus='ade@0 \+ ade@0',.* a different corpus"):
         sweeps.read(written(tmp_path, '[base]\ncorpus = "ade@0 + ade@0"'))
 
 

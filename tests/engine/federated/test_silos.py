@@ -191,9 +191,9 @@ class TestConfiguration:
         ("changes", "sentence"),
         [
             ({"clients": 2}, "clients=2, expected 3, one for each corpus"),
-            ({"partition": "unequal"}, "partition='unequal', expected 'random', since each platform"),
-            ({"corpus": "a + a"}, r"corpus='a \+ a',.* another corpus"),
-            ({"corpus": "a + "}, r"corpus='a \+ ',.* another corpus"),
+            ({"partition": "unequal"}, "partition='unequal', expected 'random', since each client"),
+            ({"corpus": "a + a"}, r"corpus='a \+ a',.* a different corpus"),
+            ({"corpus": "a + "}, r"corpus='a \+ ',.* a different corpus"),
         ],
     )
     def test_what_does_not_fit_is_refused(self, changes: dict[str, Any], sentence: str) -> None:
@@ -315,13 +315,13 @@ class TestJoinedCorpora:
         found, _ = joined
         assert found.train_sentences == 4_400 + 32
         assert not found.synthetic
-        with pytest.raises(CorpusError, match="only trained as platforms"):
+        with pytest.raises(CorpusError, match="only trained as clients"):
             found.load()
 
     def test_all_that_are_not_here_are_told_at_once(self, trained_settings) -> None:
         """Of some the size is known from the catalogue, but not which of their sentences others have too."""
         for ask in ("checksum", "train_sentences", "own"):
-            with pytest.raises(CorpusError, match=r"^corpus='ade' .*not here.*; corpus='bc5cdr' .*not here"):
+            with pytest.raises(CorpusError, match=r"^corpus='ade' .*not available.*; corpus='bc5cdr' .*not available"):
                 getattr(corpus.resolve("synthetic + ade@0 + bc5cdr", trained_settings), ask)
 
     def test_what_platforms_leave_out_is_counted(self, trained_settings, tmp_path) -> None:
