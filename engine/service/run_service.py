@@ -118,7 +118,7 @@ class RunService:
         return self._queries.status(identity)
 
     def submit_audit(self, identity: str, run: Run, owner_pid: int | None) -> RunStatus:
-        """See :func:`engine.service.audit_jobs.submit`."""
+        """See :func:`engine.service.audit_service.AuditService.submit`."""
         return self._submit(identity, run.config, owner_pid, RunKind.AUDIT, run.run_id)
 
     def cancel(self, identity: str) -> RunStatus:

@@ -5,7 +5,7 @@ was changed, taken out or put in between breaks the seals after it, and then not
 all later entries too, or cuts off the last ones, is found out by whoever kept a seal, and by nobody else: the program
 has no secret that its user has not.
 
-All of it happens on a connection of :meth:`engine.store.run_store.RunStore.alone`.
+All of it happens on a connection of :meth:`engine.store.run_store.RunStore.exclusive`.
 """
 
 import hashlib

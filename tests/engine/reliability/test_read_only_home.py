@@ -20,14 +20,14 @@ MOUNT = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
 SUBMIT = ("-m", "engine", "submit", "--corpus", "synthetic", "--seed", "7")
 CLUSTER = """
 import os
-from engine.cluster import dispatch
+from engine.cluster import supervisor
 from engine.errors import ClusterError
 from engine.settings import Settings
 try:
-    dispatch.ensure_cluster(Settings.from_environment(), os.getpid())
+    supervisor.ensure_cluster(Settings.from_environment(), os.getpid())
 except ClusterError as error:
     print(error)
-dispatch.stop_cluster(Settings.from_environment(), os.getpid())
+supervisor.stop_cluster(Settings.from_environment(), os.getpid())
 """
 PAGES = """
 from streamlit.testing.v1 import AppTest
