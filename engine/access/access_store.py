@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from engine.access import permissions
 from engine.access.roles import EVERYBODY, AuditLogEntry
+from engine.store import permissions
 from engine.store.run_store import RunStore
 
 

@@ -19,13 +19,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, and_, case, delete, func, insert, or_, select, update
 from sqlalchemy import text as sql
 
-from engine.access import permissions
 from engine.access.roles import User
 from engine.config import SimulationConfig
 from engine.errors import UNREADABLE, RunNotFound, RunStopped, StoreError
 from engine.privacy.budget import ChargeRequest
 from engine.records import Provenance, RoundRecord, Run, RunKind, RunState, RunStatus
-from engine.store import privacy_ledger, row_mapping
+from engine.store import permissions, privacy_ledger, row_mapping
 from engine.store.schema import Database, notes, records, runs, sentences
 
 ATTEMPTS = 3

@@ -20,8 +20,6 @@ RANKS = (
     ("engine.embeddings", "engine.scoring"),
     ("engine.training",),
     ("engine.federated",),
-    ("engine.store.migrations", "engine.store.schema"),
-    ("engine.access.permissions",),
     ("engine.store",),
     ("engine.access.access_store", "engine.simulation"),
     ("engine.experiments",),
