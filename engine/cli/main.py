@@ -4,11 +4,10 @@ Invalid input ends with exit code 2 and one sentence on standard error, other er
 """
 
 import json
-import math
 import os
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -21,13 +20,14 @@ from engine.cli.audit import audit
 from engine.cli.budget import budget_app
 from engine.cli.cluster import cluster_app
 from engine.cli.corpora import corpora_list, statistics_text
+from engine.cli.epsilon import epsilon
 from engine.cli.export import export
 from engine.cli.options import configured
 from engine.cli.output import progress_bar, sentence, write
 from engine.cli.preflight import charge_budget, refuse_budgets, warn_of_overlap
 from engine.cli.recommend import recommend
 from engine.cli.report import report
-from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
+from engine.config import SimulationConfig
 from engine.errors import (
     CorpusError,
     EpsilonError,
@@ -40,10 +40,8 @@ from engine.experiments import seed_aggregates
 from engine.experiments.papers import jana_biemann_2021
 from engine.records import RunKind, RunState
 from engine.reports.noise_check import privacy_lines
-from engine.reports.numbers import delta_text
 from engine.reports.runs import (
     platform_lines,
-    privacy_fields,
     record_fields,
     record_line,
     run_fields,
@@ -339,52 +337,7 @@ def download(name: Annotated[str, typer.Argument(help="A corpus that `corpora` l
     typer.echo(f"{name} is available.")
 
 
-@app.command()
-def epsilon(
-    examples: Annotated[int, typer.Option(help="Training sentences, n.")],
-    batch_size: Annotated[int, typer.Option(help="Expected sentences per step.")],
-    epochs: Annotated[float, typer.Option(help="Expected passes over the data.")],
-    delta: Annotated[float, typer.Option(help="δ of (ε, δ)-differential privacy, a probability.")] = 1e-5,
-    noise_multiplier: Annotated[float | None, typer.Option(help="σ, to compute its ε.")] = None,
-    target_epsilon: Annotated[float | None, typer.Option(help="ε, to compute the σ that reaches it.")] = None,
-    accountant: Annotated[str, typer.Option(help="pld (tightest), rdp, or rdp-classic (as in the paper).")] = "pld",
-    group_size: Annotated[
-        int | None, typer.Option(help="Number of sentences of one person, to compute their ε by group privacy too.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Compute ε from σ, or σ from ε. Needs no corpus, only its size."""
-    from engine.privacy.accounting import epsilon as epsilon_of
-    from engine.privacy.accounting import noise_multiplier_for
-    from engine.privacy.group_privacy import check_size, group_epsilon
-    from engine.privacy.plan import PrivacyPlan
-
-    if (noise_multiplier is None) == (target_epsilon is None):
-        raise InvalidConfig("noise_multiplier, target_epsilon: expected exactly one of the two")
-    if group_size is not None:
-        check_size(group_size)
-        if accountant != "pld":
-            raise InvalidConfig(f"accountant={accountant!r}, expected 'pld': no other one supports group_size")
-    config = SimulationConfig(
-        training=TrainingConfig(batch_size=batch_size, epochs=epochs),
-        privacy=PrivacyConfig(noise_multiplier=1.0 if noise_multiplier is None else noise_multiplier, delta=delta),
-    )
-    plan = PrivacyPlan.from_config(config, examples)
-    if target_epsilon is not None:
-        plan = replace(plan, noise_multiplier=noise_multiplier_for(target_epsilon, plan, accountant))
-    value = epsilon_of(plan, plan.steps, accountant)
-    fields = privacy_fields(plan, value, accountant)
-    text = (
-        f"σ = {plan.noise_multiplier:g} gives ε = {value:.4g} "
-        f"(δ = {delta_text(delta)}, {plan.steps:,} steps, {accountant})"
-    )
-    if group_size is not None:
-        of_group = max(value, group_epsilon([(plan, plan.steps)], group_size))
-        fields |= {"group_size": group_size, "group_epsilon": None if math.isinf(of_group) else of_group}
-        text += f"\nGroup privacy for a person in {group_size:,} of the sentences: ε = {of_group:.4g}"
-    write(as_json, fields, text)
-
-
+app.command()(epsilon)
 app.command()(audit)
 app.command()(export)
 app.command()(assumptions)
