@@ -124,7 +124,7 @@ def test_an_example_is_shown_at_every_epsilon_with_what_stays(page, told):
         assert f"<h4>{html.escape(title)}</h4>" in found
     staying = len(FIRST.names) - len(FIRST.names) // 2
     assert found.count(f"{staying} stay ({100 * staying / len(FIRST.names):.0f}\u00a0%)") == 5
-    assert found.count("protects nobody in CoNLL-2003") == 4
+    assert found.count("does not protect the people in CoNLL-2003") == 4
     assert found.count("Trained without noise") == 1
     assert found.count("(exact match): LOC") == 5
     assert f"Names that stay in the text, of {len(FIRST.names)}: {staying} at ε = ∞" in said(page.markdown)

@@ -122,9 +122,9 @@ def test_a_run_that_is_done_can_be_run_again_beside_the_first(app):
     before = app.queries.get(first)
     again = app.runs.resubmit(SMALL).run_id
     assert again == repeat_id(first) != first
-    assert app.queries.repeated([before])[first].outcome is None
+    assert app.queries.repeated([before])[first].comparison is None
     finished(app, again)
-    assert app.queries.repeated([before])[first].outcome == RerunComparison(identical=True, f1_difference=0.0)
+    assert app.queries.repeated([before])[first].comparison == RerunComparison(identical=True, f1_difference=0.0)
     assert app.queries.get(first) == before
     assert [each.run.run_id for each in app.queries.overview()] == [first], "a repetition is no further seed"
     assert {each.run.run_id for each in app.queries.overview(repeats=True)} == {first, again}
