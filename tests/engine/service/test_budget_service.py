@@ -171,7 +171,7 @@ def test_what_different_clients_lost_before_has_no_sum(app):
     ("values", "words"),
     [
         ({"epsilon": 0.0}, "epsilon=0.0, expected a number in"),
-        ({"epsilon": 0.003}, "epsilon=0.003: at delta=1e-05 nothing can be admitted"),
+        ({"epsilon": 0.003}, "epsilon=0.003: at delta=1e-05 no run fits"),
         ({"epsilon": 1.0, "delta": 1.0}, "delta=1.0"),
         ({"epsilon": 1.0, "unit": "person"}, "unit='person', expected one of sentence, client"),
     ],
