@@ -112,7 +112,7 @@ def test_of_a_run_that_failed_its_check_nothing_is_promised(open_page, published
         check = replace(run.records[-1].noise_check, faults=("the noise is too small",))
         return replace(run, records=(*run.records[:-1], replace(run.records[-1], noise_check=check)))
 
-    monkeypatch.setattr(Application, "get", failed)
+    monkeypatch.setattr(RunQueries, "get", failed)
     page = open_page("assumptions", run=published["run_id"])
     assert "failed its noise check, so nothing is promised" in page.error[0].value
     assert "No ε can be computed" in heading(page)

@@ -12,6 +12,9 @@ from engine.experiments.papers import fedner_2020
 from engine.records import Run
 from engine.reports import fedner
 from engine.service import Application
+from engine.service.corpus_service import CorpusService
+from engine.service.run_queries import RunQueries
+from engine.service.run_service import RunService
 from engine.settings import REPOSITORY, Settings
 from pages.medical import charts, live, messages, tables
 from pages.medical.data_flow_diagram import drawing
@@ -130,7 +133,7 @@ def test_without_runs_the_page_shows_reported_scores_and_offers_the_corpora(
     assert len(empty.dataframe) == len(fedner_2020.TABLES)
     assert empty.dataframe[0].value["reported strict"].tolist()[0] == pytest.approx(61.46)
     fetched: list[str] = []
-    monkeypatch.setattr(Application, "fetch_corpus", lambda self, name, progress: fetched.append(name))
+    monkeypatch.setattr(CorpusService, "download", lambda self, name, progress: fetched.append(name))
     next(button for button in empty.button if button.label.startswith("Download ADE")).click().run()
     assert fetched == list(fedner_2020.PLATFORMS)
 
@@ -140,7 +143,7 @@ def test_chosen_settings_start_a_federated_run_and_a_run_alone(
 ) -> None:
     page = open_page("medical", replace(settings, data_dir=data_dir))
     asked: list[list[SimulationConfig]] = []
-    monkeypatch.setattr(Application, "submit_all", lambda self, configs, owner_pid: asked.append(list(configs)))
+    monkeypatch.setattr(RunService, "submit_all", lambda self, configs, owner_pid: asked.append(list(configs)))
     monkeypatch.setattr(
         Application, "find", lambda self, config: None
     )  # from the second run of the script on: hundreds each time
@@ -175,7 +178,7 @@ def test_finished_runs_replace_the_button_by_a_note(
     def find(self: Application, config: SimulationConfig) -> Run | None:
         return run(config, dict.fromkeys(config.platforms, 5)) if config.federation.shared in done else None
 
-    monkeypatch.setattr(Application, "find", find)
+    monkeypatch.setattr(RunQueries, "find", find)
     for shared, offered in (("hidden", ["Start run"]), (NOTHING, [])):
         done.add(shared)
         page = open_page("medical", replace(settings, data_dir=data_dir))

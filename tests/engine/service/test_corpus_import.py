@@ -184,7 +184,7 @@ class TestItsEnd:
         app, name, identity = kept
         app.runs.delete(identity)
         app.corpora.add("other.conll", SENTENCES.encode())
-        with pytest.raises(CorpusError, match="other is there"):
+        with pytest.raises(CorpusError, match="other exists"):
             app.corpora.rename(name, "Other!")
         for strange in ("synthetic", "btc", "my-nothing", "../x", f"{name}@3"):
             with pytest.raises(CorpusError):
