@@ -35,7 +35,7 @@ def test_without_a_budget_one_can_be_set(open_page):
     page.number_input[0].set_value(4.0)
     page.button[0].click().run()
     assert not page.exception
-    assert page.markdown[0].value == "### ε = 4 at δ = 1e-5 of each sentence: nothing spent."
+    assert page.markdown[0].value == "### ε = 4 at δ = 1e-5 for each sentence: nothing spent."
     assert any("Affordable runs" in each.value for each in page.markdown)
 
 

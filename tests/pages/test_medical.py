@@ -145,7 +145,7 @@ def test_chosen_settings_start_a_federated_run_and_a_run_alone(
     asked: list[list[SimulationConfig]] = []
     monkeypatch.setattr(RunService, "submit_all", lambda self, configs, owner_pid: asked.append(list(configs)))
     monkeypatch.setattr(
-        Application, "find", lambda self, config: None
+        RunQueries, "find", lambda self, config: None
     )  # from the second run of the script on: hundreds each time
     next(button for button in page.button if button.label == "Start both runs").click().run()
     said = "\n".join(caption.value for caption in page.caption)

@@ -50,7 +50,7 @@ def test_a_search_is_shown_with_its_privacy_cost(open_page, settings):
     assert figures(test.markdown[0].value) == ["2", "3", "0.50"]
     said = test.info[0].value.replace("\\", "")
     assert "CoNLL-2003 English news" in said
-    assert "nothing" in said
+    assert "no privacy cost" in said
     released, trials = said.index("5 releases"), said.index("2 trials")
     assert {"3", "7.5", "1e-5"} <= set(figures(said[released:]))
     assert figures(said[trials:])[:5] == ["2", "6", "2e-5", "4.5", "1e-5"]

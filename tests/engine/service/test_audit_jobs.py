@@ -32,7 +32,7 @@ def done(app: Application, config: SimulationConfig):
 
 
 def test_a_finished_run_is_attacked_and_stays_what_it_is(app):
-    with pytest.raises(InvalidConfig, match=r"^run=\w+ is .*\bdone\b"):
+    with pytest.raises(InvalidConfig, match=r"^run=\w+ is .*\bfinished\b"):
         app.audits.submit(app.queries.get(app.runs.submit(SMALL).run_id))
     run = done(app, SMALL)
     assert app.audits.status(run.run_id) is None
