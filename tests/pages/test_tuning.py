@@ -55,7 +55,7 @@ def test_a_search_is_shown_with_its_privacy_cost(open_page, settings):
     assert {"3", "7.5", "1e-5"} <= set(figures(said[released:]))
     assert figures(said[trials:])[:5] == ["2", "6", "2e-5", "4.5", "1e-5"]
     assert "public data that needs no protection" in texts(test.markdown)
-    assert "chosen on CoNLL-2003's own validation part" in texts(test.caption)
+    assert "selected on CoNLL-2003's validation set" in texts(test.caption)
     frame = test.dataframe[0].value
     assert frame["trial"].tolist() == [0, 1]
     assert frame["model"].tolist() == ["Linear, CRF", "MLP, CRF"]

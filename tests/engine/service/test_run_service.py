@@ -508,7 +508,7 @@ class TestOlderEngines:
         assert door.queries.find(SMALL).run_id == status.run_id
         self.computed(door)
         found = door.queries.find(SMALL)
-        assert (found.run_id, found.outdated, found.queries.published) == (status.run_id, False, False)
+        assert (found.run_id, found.outdated, found.published) == (status.run_id, False, False)
         assert door.runs.submit(SMALL).state == RunState.DONE
         (point,) = door.queries.runs_by_noise(SMALL)
         assert point.run_id == status.run_id
