@@ -14,7 +14,7 @@ _AGREES = 0.01
 
 COMPOSITION = "ε is composed correctly over all steps"
 DELTA = "δ is smaller than 1/n"
-SECRET_NOISE = "The noise is secret"
+HIDDEN_NOISE = "The noise is secret"
 EXACT = "The arithmetic is exact"
 
 
@@ -161,7 +161,7 @@ def _delta(evidence: Evidence) -> Assumption:
 
 
 def _source(evidence: Evidence) -> Assumption:
-    name, config = SECRET_NOISE, evidence.run.config
+    name, config = HIDDEN_NOISE, evidence.run.config
     if config.privacy.noise_source == "system":
         why = f"{accounting.SYSTEM} This report cannot show that the keys were not copied before."
         return Assumption(name, Held.CLAIMED, why)
