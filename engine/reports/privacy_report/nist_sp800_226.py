@@ -14,7 +14,7 @@ from engine.reports.privacy_report.assumptions import (
     COMPOSITION,
     DELTA,
     EXACT,
-    SECRET_NOISE,
+    HIDDEN_NOISE,
     Held,
     nothing,
     others_text,
@@ -180,7 +180,7 @@ def _memory(evidence: Evidence) -> Answer:
 def _deployment(evidence: Evidence) -> list[Answer]:
     """Return the answers on section 4: query and threat model, implementation, security, data collection."""
     assumptions = {row.name: row for row in rows(evidence)}
-    source, floating = assumptions[SECRET_NOISE], assumptions[EXACT]
+    source, floating = assumptions[HIDDEN_NOISE], assumptions[EXACT]
     elsewhere = "This program has no information on it. The operator who deploys the model must answer this."
     return [
         Answer(

@@ -136,7 +136,7 @@ class TestVerdicts:
         text = said(builder.of_run(evidence))
         assert "model is not protected" in text
         held = {each.name: each.held for each in assumptions.rows(evidence)}
-        assert held[assumptions.SECRET_NOISE] is Held.NOT
+        assert held[assumptions.HIDDEN_NOISE] is Held.NOT
         assert next(each for name, each in held.items() if "planned size" in name) is Held.CHECKED
         assert not builder.of_run(evidence).alarm
 
@@ -144,7 +144,7 @@ class TestVerdicts:
         evidence = released(of(PRIVATE))
         assert evidence.verdict is Verdict.RELEASED
         held = {each.name: each.held for each in assumptions.rows(evidence)}
-        assert held[assumptions.SECRET_NOISE] is Held.CLAIMED
+        assert held[assumptions.HIDDEN_NOISE] is Held.CLAIMED
         first = builder.of_run(evidence).sections[0]
         assert not [block for block in first.blocks if isinstance(block, Paragraph) and block.warning]
         assert "other random draws" in said(builder.of_run(evidence))
