@@ -12,7 +12,7 @@ from benchmarks.cached_results import NOISE_MULTIPLIERS
 from benchmarks.report import lessons_table, markdown, step_table, tagging_table
 from engine.config import PrivacyConfig, SimulationConfig, TaggerConfig
 from engine.experiments import diagnosis, recommended_settings
-from engine.experiments.papers import fedner_2020, jana_biemann_2021
+from engine.experiments.papers import fedner_2020, fedner_2020_scores, jana_biemann_2021
 from engine.experiments.seed_aggregates import OverSeeds, older_text, over_seeds, seeds_text
 from engine.experiments.statistics import ScoreSpread
 from engine.records import Run
@@ -124,10 +124,10 @@ def federated() -> str:
 def medical() -> str:
     """FedNER's table and figures: strict and relaxed F1 on each platform, what was printed for ADE, and gains."""
     app = Application.from_environment()
-    found = [fedner_2020.measure(cell, app.queries.find) for cell in fedner_2020.cells()]
+    found = [fedner_2020_scores.measure(cell, app.queries.find) for cell in fedner_2020.cells()]
     said = []
     for table, title in fedner_2020.TABLES.items():
-        by_method: dict[str, list[fedner_2020.Row]] = {}
+        by_method: dict[str, list[fedner_2020_scores.Row]] = {}
         for row in found:
             if row.cell.table == table and row.runs:
                 by_method.setdefault(fedner_2020.what(row.cell), []).append(row)

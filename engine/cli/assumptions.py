@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from engine.cli.output import write
+from engine.cli.output import Json, write
 from engine.errors import InvalidConfig
 from engine.privacy.accounting import noise_multiplier_for
 from engine.privacy.assumptions import Training, rows, waterfall
@@ -34,7 +34,7 @@ def assumptions(
     group_size: Annotated[
         int, typer.Option(help="Number of sentences of one person in the last rows (group privacy).")
     ] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show how each assumption changes ε, and correct a reported ε."""
     if run:

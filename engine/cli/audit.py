@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from engine.cli.options import configurable
-from engine.cli.output import progress_bar, write
+from engine.cli.output import Json, progress_bar, write
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 from engine.privacy.audit.applicability import CANARIES
@@ -46,7 +46,7 @@ def audit(
     ] = "dp-sgd",
     epsilon: Annotated[float | None, typer.Option(help="True ε of the Gaussian mechanism.")] = None,
     repetitions: Annotated[int, typer.Option(help="Number of audits of the Gaussian mechanism.")] = 200,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Attack a run to bound its ε from below, or validate that bound on a mechanism with known ε."""
     if mechanism == GAUSSIAN:

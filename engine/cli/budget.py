@@ -4,14 +4,13 @@ from typing import Annotated
 
 import typer
 
-from engine.cli.output import write
+from engine.cli.output import Json, write
 from engine.reports.budgets import account_fields, account_text
 from engine.service import Application
 
 budget_app = typer.Typer(help="Set or show the privacy budget of a corpus.", no_args_is_help=True)
 
 Corpus = Annotated[str, typer.Argument(help="Name of a corpus, or a file.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 
 @budget_app.command("set")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.cli.output import write
+from engine.cli.output import Json, write
 from engine.cluster import remote_workers
 from engine.settings import Settings
 
@@ -54,7 +54,7 @@ def worker(
 
 
 @cluster_app.command()
-def show(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False) -> None:
+def show(as_json: Json = False) -> None:
     """List the workers of the scheduler of EPSILON_SCHEDULER."""
     with remote_workers.connect(Settings.from_environment()) as client:
         compatible = remote_workers.members(client)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from engine.cli.output import write
+from engine.cli.output import Json, write
 from engine.config import PrivacyConfig, SimulationConfig, TrainingConfig
 from engine.errors import InvalidConfig
 from engine.reports.numbers import delta_text
@@ -24,7 +24,7 @@ def epsilon(
     group_size: Annotated[
         int | None, typer.Option(help="Number of sentences of one person, to compute their ε by group privacy too.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Compute ε from σ, or σ from ε. Needs no corpus, only its size."""
     from engine.privacy.accounting import epsilon as epsilon_of

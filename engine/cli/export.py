@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from engine.cli.output import progress_bar, write
+from engine.cli.output import Json, progress_bar, write
 from engine.errors import InvalidConfig
 from engine.service import Application, mlflow_export, table_export
 
@@ -28,7 +28,7 @@ def export(
         "epsilon-explorer"
     ),
     corpus: Annotated[str | None, typer.Option(help="Export the runs on this corpus only.", show_default="all")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Export runs for other programs, including published ones."""
     if (out is None) == (mlflow is None):

@@ -23,7 +23,7 @@ from engine.cli.corpora import corpora_list, statistics_text
 from engine.cli.epsilon import epsilon
 from engine.cli.export import export
 from engine.cli.options import configured
-from engine.cli.output import progress_bar, sentence, write
+from engine.cli.output import Json, progress_bar, sentence, write
 from engine.cli.preflight import charge_budget, refuse_budgets, warn_of_overlap
 from engine.cli.recommend import recommend
 from engine.cli.report import report
@@ -76,7 +76,6 @@ app.add_typer(runs_app, name="runs")
 app.add_typer(budget_app, name="budget")
 app.add_typer(cluster_app, name="cluster")
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 RunId = Annotated[str, typer.Argument(metavar="ID", help="Identity of a run, as `runs` lists it.")]
 
 
@@ -350,11 +349,12 @@ app.command("redact")(tagging.redact_texts)
 
 def _keep_old_verbs() -> None:
     """Register each command of ``_OLD_VERBS`` under its old name too, hidden from `--help`."""
-    commands = {info.name or getattr(info.callback, "__name__", ""): info.callback for info in app.registered_commands}
+    callbacks = (
+        info.callback and (info.name or info.callback.__name__, info.callback) for info in app.registered_commands
+    )
+    commands = dict(filter(None, callbacks))
     for old, new in _OLD_VERBS.items():
-        callback = commands[new]
-        assert callback is not None
-        app.command(old, hidden=True)(callback)
+        app.command(old, hidden=True)(commands[new])
 
 
 _keep_old_verbs()

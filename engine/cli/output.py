@@ -4,9 +4,12 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
+"""The option of commands that print JSON instead of text."""
 
 
 def write(as_json: bool, fields: Any, text: str) -> None:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from engine.cli.output import write
+from engine.cli.output import Json, write
 from engine.experiments.planner.targets import USUAL_DELTA, Target, read
 from engine.reports.planner import plan_fields, plan_text
 from engine.service import Application, planner
@@ -23,7 +23,7 @@ def recommend(
     seconds: Annotated[float | None, typer.Option(help="Maximum duration of a run.", show_default=False)] = None,
     delta: Annotated[float, typer.Option(help="δ of every ε that is compared.")] = USUAL_DELTA,
     clients: Annotated[int | None, typer.Option(help="Number of clients.", show_default="any number")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Recommend settings that meet the requirements, according to existing runs, or the next run to try."""
     target = Target(

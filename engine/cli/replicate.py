@@ -7,7 +7,7 @@ from typing import Any
 from engine.config import SimulationConfig
 from engine.errors import InvalidConfig
 from engine.experiments import seed_aggregates
-from engine.experiments.papers import fedner_2020, jana_biemann_2021
+from engine.experiments.papers import fedner_2020, fedner_2020_scores, jana_biemann_2021
 from engine.records import Run
 from engine.reports.paper_tables import fedner_fields, fedner_text, paper_text
 
@@ -62,7 +62,9 @@ def measure(
         seeds: Number of seeds of each mean, or None for the paper's default.
     """
     if paper.name == fedner_2020.NAME:
-        medical_rows = [fedner_2020.measure(cell, find, seeds) for cell in cells if isinstance(cell, fedner_2020.Cell)]
+        medical_rows = [
+            fedner_2020_scores.measure(cell, find, seeds) for cell in cells if isinstance(cell, fedner_2020.Cell)
+        ]
         return Replication(
             [fedner_fields(row) for row in medical_rows],
             fedner_text(medical_rows),

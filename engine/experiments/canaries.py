@@ -13,14 +13,14 @@ attacker has the model before and after training and compares its losses on each
 The model of such a run is discarded after the measurement.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 
 import numpy as np
 
 from engine.config import SimulationConfig, run_id
-from engine.embeddings.encoding import EncodedSplit, subset, token_positions
+from engine.embeddings.encoding import subset
 from engine.errors import InvalidConfig
+from engine.experiments.canary_sentences import concatenate, generate_sentences
 from engine.privacy.accounting import privacy_spent
 from engine.privacy.audit import multi_run, one_run
 from engine.privacy.audit.applicability import refuse_canaries
@@ -39,8 +39,6 @@ LENGTH = 10.0
 """Norm of a canary's gradient before clipping, ÷ C."""
 ERROR = 0.05
 """Probability that an attacker's highest bound on a correct run is too high, divided among that attacker's bounds."""
-SHORTEST = 5
-"""Smallest number of words of a synthetic sentence."""
 
 
 class Directions:
@@ -302,12 +300,12 @@ class BlackBox:
         self, prepared: Prepared, plan: PrivacyPlan, canaries: int, secrets: Secrets, config: SimulationConfig
     ) -> None:
         run, (side,) = prepared.run, prepared.sides
-        self.made, self.places = made_up(
+        self.made, self.places = generate_sentences(
             side.encoded.train, canaries, side.encoded.tags, Seeds(config.seed).stream("made-up sentences")
         )
         self.members = secrets.stream("coins").random(canaries) < 0.5
         backend = SentenceBackend(side.holding.backend, self.members, plan.examples - canaries, len(side.tagger.parts))
-        split = joined(subset(side.encoded.train, run.plan.chosen), self.made)
+        split = concatenate(subset(side.encoded.train, run.plan.chosen), self.made)
         self.learner = DPSGD(
             backend,
             plan,
@@ -334,51 +332,6 @@ class BlackBox:
 
 
 KINDS: dict[str, type[WhiteBox] | type[BlackBox]] = {"directions": WhiteBox, "sentences": BlackBox}
-
-
-def made_up(
-    split: EncodedSplit, number: int, tags: Sequence[str], stream: np.random.Generator
-) -> tuple[EncodedSplit, np.ndarray]:
-    """Generate synthetic sentences: the words of random sentences, each in random order.
-
-    Two random words of each sentence are tagged as entities of one word, with random types.
-
-    Args:
-        split: sentences that provide the words.
-        number: number of synthetic sentences.
-        tags: names of the tags.
-        stream: source of randomness.
-
-    Returns:
-        The sentences, and the positions of their words in ``split``, int64 [tokens].
-
-    Raises:
-        InvalidConfig: without a sentence of at least ``SHORTEST`` words or without entity types.
-    """
-    single = [place for place, tag in enumerate(tags) if tag.startswith("S-")]
-    single = single or [place for place, tag in enumerate(tags) if tag.startswith("B-")]
-    long = np.flatnonzero(split.lengths >= SHORTEST)
-    if not len(long) or not single:
-        raise InvalidConfig(f"sentences={len(split):,}, expected one of at least {SHORTEST} words, and entity types")
-    picked = stream.choice(long, number)
-    chosen = subset(split, picked)
-    order = np.argsort(np.repeat(np.arange(number), chosen.lengths) + stream.random(len(chosen.rows)), kind="stable")
-    new = np.full(len(chosen.tags), tags.index("O"), dtype=chosen.tags.dtype)
-    for start, length in zip(chosen.offsets[:-1].tolist(), chosen.lengths.tolist(), strict=True):
-        new[start + stream.choice(length, 2, replace=False)] = stream.choice(single, 2)
-    forms = None if chosen.forms is None else chosen.forms[order]
-    return replace(chosen, rows=chosen.rows[order], tags=new, forms=forms), token_positions(split, picked)[order]
-
-
-def joined(first: EncodedSplit, second: EncodedSplit) -> EncodedSplit:
-    """Concatenate two splits with the same table of spellings."""
-    return replace(
-        first,
-        rows=np.concatenate([first.rows, second.rows]),
-        tags=np.concatenate([first.tags, second.tags]),
-        offsets=np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]]),
-        forms=None if first.forms is None or second.forms is None else np.concatenate([first.forms, second.forms]),
-    )
 
 
 def _watch(prepared: Prepared, plan: PrivacyPlan, secrets: Secrets) -> NoiseMonitor | None:

@@ -4,8 +4,8 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.config import SimulationConfig
-from engine.experiments.papers import fedner_2020
-from engine.experiments.papers.fedner_2020 import Row
+from engine.experiments.papers import fedner_2020, fedner_2020_scores
+from engine.experiments.papers.fedner_2020_scores import Row
 from engine.experiments.statistics import paired_difference
 from engine.records import Run
 from engine.reports.numbers import points_text
@@ -140,7 +140,7 @@ def _figure4(rows: Sequence[Row]) -> list[str]:
         if best == paper:
             sentence += ", as the paper reports"
         elif paper in by_split:
-            gain = _points(fedner_2020.differences(by_split[best], by_split[paper]))
+            gain = _points(fedner_2020_scores.differences(by_split[best], by_split[paper]))
             sentence += f", {gain} over the paper's choice, {_split(paper)}"
         sentences.append(f"{sentence} ({number}).")
     return sentences
@@ -240,7 +240,9 @@ def _trained(rows: Sequence[Row], way: str, method: str | None = None) -> dict[s
 
 
 def _differences(rows: Mapping[str, Row], others: Mapping[str, Row]) -> dict[str, list[float]]:
-    differences = {name: fedner_2020.differences(row, others[name]) for name, row in rows.items() if name in others}
+    differences = {
+        name: fedner_2020_scores.differences(row, others[name]) for name, row in rows.items() if name in others
+    }
     return {name: values for name, values in differences.items() if values}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from engine.experiments.papers import fedner_2020
+from engine.experiments.papers import fedner_2020, fedner_2020_scores
 from engine.experiments.papers.jana_biemann_2021 import TABLES, Row, setting_text
 from engine.experiments.seed_aggregates import older_text
 from engine.reports.numbers import epsilon_text, points_text
@@ -33,7 +33,7 @@ def paper_text(rows: Iterable[Row]) -> str:
     return "\n".join([*lines[1:], *(["", older] if older else [])])
 
 
-def fedner_text(rows: Sequence[fedner_2020.Row]) -> str:
+def fedner_text(rows: Sequence[fedner_2020_scores.Row]) -> str:
     """Return Table 2 and the figures of FedNER for a shell: strict F1, and relaxed F1 of overlaps, many to many."""
     lines, last = [], ""
     for row in rows:
@@ -54,10 +54,10 @@ def fedner_text(rows: Sequence[fedner_2020.Row]) -> str:
     return "\n".join([*lines[1:], *(["", older] if older else [])]).rstrip()
 
 
-def gain_lines(rows: Sequence[fedner_2020.Row]) -> list[str]:
+def gain_lines(rows: Sequence[fedner_2020_scores.Row]) -> list[str]:
     """Return the gain of FedNER over each way of training alone, paired by seed."""
     lines = []
-    for together, alone, difference in fedner_2020.gains(rows):
+    for together, alone, difference in fedner_2020_scores.gains(rows):
         cell = together.cell
         lines.append(
             f"{cell.table}: {fedner_2020.what(cell)}, {cell.platform}, compared with "
@@ -68,7 +68,7 @@ def gain_lines(rows: Sequence[fedner_2020.Row]) -> list[str]:
     return lines
 
 
-def fedner_fields(row: fedner_2020.Row) -> dict[str, Any]:
+def fedner_fields(row: fedner_2020_scores.Row) -> dict[str, Any]:
     """Return a row of FedNER's tables for other programs."""
     measured = None
     if row.strict and row.relaxed and row.one_to_one:

@@ -8,7 +8,8 @@ import plotly.graph_objects as go
 
 from engine.config import NOTHING
 from engine.experiments.papers import fedner_2020
-from engine.experiments.papers.fedner_2020 import Cell, Row
+from engine.experiments.papers.fedner_2020 import Cell
+from engine.experiments.papers.fedner_2020_scores import Row
 from engine.taggers import KINDS
 from pages.shared import charts, palette
 

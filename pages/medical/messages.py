@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from engine.experiments.papers import fedner_2020
-from engine.experiments.papers.fedner_2020 import Row
+from engine.experiments.papers import fedner_2020, fedner_2020_scores
+from engine.experiments.papers.fedner_2020_scores import Row
 from engine.experiments.statistics import PairedDifference
 from engine.records import Measurement
 from engine.reports.fedner import TITLES
@@ -41,7 +41,7 @@ def _gains(found: Sequence[Row], way: str) -> list[tuple[str, PairedDifference]]
     """Return the gain in Table 2 of each silo that trained that way, over training alone with as many updates."""
     return [
         (together.cell.platform, gain)
-        for together, alone, gain in fedner_2020.gains(found)
+        for together, alone, gain in fedner_2020_scores.gains(found)
         if together.cell.table == "table2" and together.cell.setting.get("trained", fedner_2020.FEDERATED) == way
         if alone.cell.setting["trained"] == fedner_2020.ALONE_AS_OFTEN
     ]

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from engine.experiments.papers import fedner_2020
+from engine.experiments.papers import fedner_2020, fedner_2020_scores
 from engine.reports import fedner
 from pages.medical import charts, live, messages, tables
 from pages.shared import address, seeded_noise_notice, session, submitting
@@ -11,7 +11,7 @@ from pages.shared.plotly_component import show
 
 app = session.application()
 about = fedner_2020.published()
-rows = [fedner_2020.measure(cell, app.queries.find) for cell in fedner_2020.cells()]
+rows = [fedner_2020_scores.measure(cell, app.queries.find) for cell in fedner_2020.cells()]
 st.markdown(f"### {address.plain(messages.answer(rows))}")
 st.caption(f"{about['title']}. {about['authors']}, {about['venue']}.")
 st.markdown(messages.CORPORA)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from engine.experiments.papers import fedner_2020
-from engine.experiments.papers.fedner_2020 import Row
+from engine.experiments.papers import fedner_2020, fedner_2020_scores
+from engine.experiments.papers.fedner_2020_scores import Row
 from engine.experiments.seed_aggregates import seeds_text
 from engine.reports.fedner import TITLES
 from engine.reports.numbers import points_text
@@ -46,7 +46,7 @@ def gains(found: Sequence[Row]) -> list[dict[str, Any]]:
             "significant (5 %)": "yes" if gain.significant else "no",
             "seeds": gain.number,
         }
-        for together, alone, gain in fedner_2020.gains(found)
+        for together, alone, gain in fedner_2020_scores.gains(found)
     ]
 
 

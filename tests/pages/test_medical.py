@@ -8,7 +8,7 @@ import pytest
 
 from engine.config import NOTHING, SimulationConfig
 from engine.experiments import shared_parameters
-from engine.experiments.papers import fedner_2020
+from engine.experiments.papers import fedner_2020, fedner_2020_scores
 from engine.records import Run
 from engine.reports import fedner
 from engine.service import Application
@@ -37,8 +37,8 @@ def found(together: int, as_often: int, alone: int) -> dict[SimulationConfig, Ru
     return made
 
 
-def measured(known: dict[SimulationConfig, Run]) -> list[fedner_2020.Row]:
-    return [fedner_2020.measure(cell, known.get) for cell in fedner_2020.cells()]
+def measured(known: dict[SimulationConfig, Run]) -> list[fedner_2020_scores.Row]:
+    return [fedner_2020_scores.measure(cell, known.get) for cell in fedner_2020.cells()]
 
 
 def test_answer_states_the_gain_of_sharing() -> None:

@@ -11,7 +11,7 @@ from benchmarks.audit_broken import CANARIES, SETTING, half_the_noise, no_clippi
 from engine.config import SimulationConfig
 from engine.embeddings.encoding import subset
 from engine.errors import InvalidConfig
-from engine.experiments import canaries
+from engine.experiments import canaries, canary_sentences
 from engine.experiments.canaries import CanaryBackend, Directions, SentenceBackend
 from engine.privacy.accounting import gaussian_epsilon
 from engine.seeds import Secrets
@@ -130,17 +130,19 @@ def test_a_run_with_canaries_is_stored_nowhere(trained_settings) -> None:
 def test_made_up_sentences_have_words_of_one_sentence_and_two_entities(trained_settings) -> None:
     (side,) = prepare(SimulationConfig(), trained_settings).sides
     train, tags = side.encoded.train, side.encoded.tags
-    made, places = canaries.made_up(train, 40, tags, np.random.default_rng(0))
+    made, places = canary_sentences.generate_sentences(train, 40, tags, np.random.default_rng(0))
     np.testing.assert_array_equal(train.rows[places], made.rows)
     known = {tuple(sorted(train.rows[a:b])) for a, b in pairwise(train.offsets.tolist())}
     assert all(tuple(sorted(made.rows[a:b])) in known for a, b in pairwise(made.offsets.tolist()))
     names = [[tags[tag] for tag in made.tags[a:b] if tags[tag] != "O"] for a, b in pairwise(made.offsets.tolist())]
     assert all(len(each) == 2 and all(tag.startswith("B-") for tag in each) for each in names)
-    both = canaries.joined(train, made)
+    both = canary_sentences.concatenate(train, made)
     assert len(both) == len(train) + 40
     np.testing.assert_array_equal(both.rows[both.offsets[-2] :], made.rows[made.offsets[-2] :])
     with pytest.raises(InvalidConfig, match="sentences=1"):
-        canaries.made_up(subset(train, np.array([train.lengths.argmin()])), 3, ("O",), np.random.default_rng(0))
+        canary_sentences.generate_sentences(
+            subset(train, np.array([train.lengths.argmin()])), 3, ("O",), np.random.default_rng(0)
+        )
 
 
 def test_excluded_sentences_have_no_gradient() -> None:

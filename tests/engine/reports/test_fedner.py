@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from engine.config import NOTHING, SimulationConfig
-from engine.experiments.papers import fedner_2020
+from engine.experiments.papers import fedner_2020, fedner_2020_scores
 from engine.records import Run
 from engine.reports import fedner
 from tests.engine.experiments.papers.test_fedner_2020 import run
@@ -18,7 +18,7 @@ ONLY_COUNTS = 2
 """Sentences where nothing is known: that, and how many runs are here."""
 
 
-def rows(known: Mapping[SimulationConfig, tuple[int, ...]], seeds: int = 1) -> list[fedner_2020.Row]:
+def rows(known: Mapping[SimulationConfig, tuple[int, ...]], seeds: int = 1) -> list[fedner_2020_scores.Row]:
     """Of all cells, where these settings have so many of 10 names right on each platform, and one more with each
     seed."""
     found = {}
@@ -27,7 +27,7 @@ def rows(known: Mapping[SimulationConfig, tuple[int, ...]], seeds: int = 1) -> l
             each = fedner_2020.with_seed(config, seed)
             names = each.platforms or (each.corpus,)
             found[each] = run(each, {name: number + seed for name, number in zip(names, right, strict=True)})
-    return [fedner_2020.measure(cell, found.get) for cell in fedner_2020.cells()]
+    return [fedner_2020_scores.measure(cell, found.get) for cell in fedner_2020.cells()]
 
 
 def with_time(made: Run, seconds: float, machine: str) -> Run:
@@ -159,7 +159,9 @@ def test_private_sharing_is_compared_at_the_same_epsilon_or_without_noise() -> N
 def test_wall_time_counts_each_run_once_and_names_the_machines() -> None:
     one, other = (with_time(run(fedner_2020.federated(shared=s), dict.fromkeys(NAMES, 5)), 5400, m) for s, m in TWO)
     found = {one.config: one, other.config: other}
-    every = [fedner_2020.measure(cell, found.get) for cell in fedner_2020.cells()]  # both stand in several tables
+    every = [
+        fedner_2020_scores.measure(cell, found.get) for cell in fedner_2020.cells()
+    ]  # both stand in several tables
     time = (" 3.0 hours of wall time", " one machine; other machine.")
     assert all(part in fedner.all_time_text(every) for part in (" 2 runs", *time))
     figure = fedner.verdict(every, "figure4")[-1]

@@ -8,7 +8,7 @@ from scipy import stats
 
 from engine.config import NOTHING, SimulationConfig
 from engine.experiments import shared_parameters
-from engine.experiments.papers import fedner_2020
+from engine.experiments.papers import fedner_2020, fedner_2020_scores
 from engine.experiments.statistics import paired_difference
 from engine.federated.accounting import privacy_spent
 from engine.federated.plan import federated_plan
@@ -160,14 +160,14 @@ def test_who_sends_nothing_needs_no_noise_and_is_what_protected_platforms_are_he
         assert config.training.averaging == 0  # own parts and shared weights of other rounds would not fit
         assert config.federation.rounds * config.training.epochs == pytest.approx(20)
         found[config] = run(config, dict.fromkeys(config.platforms, 3 + seed))
-    assert not fedner_2020.gains([fedner_2020.measure(cell, found.get) for cell in cells_of("private")])
+    assert not fedner_2020_scores.gains([fedner_2020_scores.measure(cell, found.get) for cell in cells_of("private")])
     for seed in range(2):
         silent = fedner_2020.with_seed(
             fedner_2020.live(list(fedner_2020.PLATFORMS), fedner_2020.SMALL, NOTHING, fedner_2020.NOBODY), seed
         )
         assert not silent.privacy.private
         found[silent] = run(silent, dict.fromkeys(silent.platforms, 5))
-    gains = fedner_2020.gains([fedner_2020.measure(cell, found.get) for cell in cells_of("private")])
+    gains = fedner_2020_scores.gains([fedner_2020_scores.measure(cell, found.get) for cell in cells_of("private")])
     assert [gain.mean for _, _, gain in gains] == pytest.approx([-0.15] * 3)
     (said,) = {fedner_2020.what(alone.cell) for _, alone, _ in gains}
     assert all(part in said for part in ("MLP, CRF", "no noise", "alone", "as many updates"))
@@ -194,9 +194,11 @@ def test_names_are_masked_with_and_without_the_others() -> None:
 def test_a_platforms_own_scores_are_taken() -> None:
     config = fedner_2020.federated()
     found = run(config, {"ade@0": 5, "psytar@0": 2, "bc5cdr": 9})
-    row = fedner_2020.measure(next(iter(cells("figure4", shared="characters,convolution"))), lambda asked: found, 1)
+    row = fedner_2020_scores.measure(
+        next(iter(cells("figure4", shared="characters,convolution"))), lambda asked: found, 1
+    )
     assert row.strict.f1.mean == 0.5
-    by_platform = {cell.platform: fedner_2020.on_platform(found, cell.platform).f1 for cell in CELLS}
+    by_platform = {cell.platform: fedner_2020_scores.on_platform(found, cell.platform).f1 for cell in CELLS}
     assert by_platform == {"ade": 0.5, "psytar": 0.2, "bc5cdr": 0.9}
     assert fedner_fields(row)["measured"]["strict_f1_mean"] == 0.5
 
@@ -212,8 +214,8 @@ def test_gains_are_paired_by_seed() -> None:
         for name in names:
             own = fedner_2020.with_seed(fedner_2020.setting(fedner_2020.corpus_of(name.partition("@")[0])), seed)
             found[own] = run(own, {name: alone})
-    rows = [fedner_2020.measure(cell, found.get) for cell in CELLS if cell.table == "table2"]
-    gains = fedner_2020.gains(rows)
+    rows = [fedner_2020_scores.measure(cell, found.get) for cell in CELLS if cell.table == "table2"]
+    gains = fedner_2020_scores.gains(rows)
     assert len(gains) == 6
     for within, by_itself, gain in gains:
         assert within.cell.method == fedner_2020.FEDERATED
