@@ -16,48 +16,59 @@ class AccessService:
         self._context = context
 
     def authorize(self, deed: str, subject: str = "", needed: Role = Role.RUNNER) -> None:
-        """Write down that somebody does this, where several people use the program, and refuse it to who may not.
-        Raises NotAllowed, StoreError."""
+        """Log an action, and refuse it if the user's current role is too low.
+
+        Args:
+            deed: The action, as the audit log has it.
+            subject: Name of the run or corpus.
+            needed: Required role.
+
+        Raises:
+            NotAllowed: The role is too low.
+            StoreError: The database failed.
+        """
         if self._context.settings.access is None:
             return
         if self._context.user is None:
             self._context.access_store.log_action(_at_the_shell(), deed, subject)
             return
         name = self._context.user.name
-        role = roles.read(self._context.settings.access).role(name)  # as it is now, however long a page has been open
+        role = roles.read(self._context.settings.access).role(
+            name
+        )  # the current role, even if the page was opened earlier
         self._context.access_store.log_action(name, deed, subject, refused=not role.may(needed))
         if not role.may(needed):
-            raise NotAllowed(f"{name} is a {role} here, and this takes the role {needed}: {deed}.")
+            raise NotAllowed(f"{name} is a {role}, and this action requires the role {needed}: {deed}.")
 
     def note_sign_in(self) -> None:
-        """Write down that the person came."""
+        """Log that the user signed in."""
         self.authorize("sign in", needed=Role.VIEWER)
 
     def require_owner(self, kind: str, name: str) -> None:
-        """Nothing where a run or a corpus ("run", "corpus") is theirs to change. Raises NotAllowed."""
+        """Raise NotAllowed unless the user may change a run or corpus (``kind`` "run" or "corpus")."""
         if self._context.user:
             self._context.access_store.require_owner(kind, name)
 
     def share(self, kind: str, name: str, *, shared: bool) -> None:
-        """Let everybody who may sign in see a run or use a corpus, or nobody else any longer. Raises NotAllowed."""
+        """Share a run or corpus with all users who may sign in, or stop sharing it. Raises NotAllowed."""
         self.authorize(f"share {kind}" if shared else f"keep {kind} private", name)
         self._context.access_store.share(kind, name, shared=shared)
 
     def shared(self, kind: str) -> frozenset[str]:
-        """Names of the runs, or corpora, that everybody who may sign in may use."""
+        """Return the names of the runs or corpora that are shared with all users."""
         return self._context.access_store.shared(kind)
 
     def audit_log(self, limit: int = 10_000) -> Sequence[AuditLogEntry]:
-        """Who did what, newest first. Raises NotAllowed for all but those who keep the dashboard."""
+        """Return the audit log, newest entry first. Raises NotAllowed for all but admins."""
         if self._context.user and not self._context.sees_everything:
             raise NotAllowed(
-                f"{self._context.user.name} is a {self._context.user.role} here, and the log is for admins."
+                f"{self._context.user.name} is a {self._context.user.role} here, and only admins may read the log."
             )
         return self._context.access_store.audit_log(limit)
 
 
 def _at_the_shell() -> str:
-    """Whoever may use this machine as the program's user may do everything, and is no person who signed in."""
+    """Return the name of the operator in the audit log: the system user who runs a command, without sign-in."""
     try:
         return f"shell: {getpass.getuser()}"[:64]
     except (KeyError, OSError):  # a user without a name, as in containers

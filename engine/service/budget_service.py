@@ -1,9 +1,9 @@
 """Charge runs to the privacy budgets of their corpora.
 
-A corpus is known by its content, so that another name, or another split into parts, buys no second budget. A run is
-booked whole when it is submitted, before its first step, and settled at what it took when it has ended. Runs with the
-same noise (one that goes on, or is repeated, from the same seed) count once; where the noise comes from the operating
-system each submission counts, since a new one may draw anew.
+A corpus is known by its content, so that a copy under another name, or another split, gets no second budget. A run is
+charged in full when it is submitted, before its first step, and settled at its actual cost when it ends. Runs with the
+same noise (resumed, or rerun with the same seed) are charged once. With noise from the operating system, each
+submission is charged, since its noise may be new.
 """
 
 import math
@@ -35,17 +35,24 @@ from engine.validation import number, one_of
 
 _TRIES = 20
 AUDIT = "an audit, of models of its own"
-"""What an attack on trainings like a run's is listed as."""
-_OTHERS = "a run of somebody else"
+"""Description of an audit in the ledger."""
+_OTHERS = "a run of another user"
 _WHOLE = PrivacyPlan(
     examples=1, batch_size=1, steps=1, noise_multiplier=1.0, clip_norm=1.0, delta=1e-5, sampling="poisson"
 )
-"""A release that everybody is in: the order that suits it suits all such, whatever their noise."""
+"""A release with all examples; its best Rényi order suits all such releases at any noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AffordableRun:
-    """A setting that could be run. share: of the allowance that it takes; times: how often it still fits."""
+    """A configuration that the rest of a budget can pay for.
+
+    Attributes:
+        title: Name of the configuration.
+        config: The configuration.
+        share: Cost as a share of the budget, 0 to 1.
+        times: Number of such runs that still fit.
+    """
 
     title: str
     config: SimulationConfig
@@ -62,14 +69,17 @@ class BudgetService:
         self._context, self._access, self._queries, self._previews = context, access, queries, previews
 
     def key_of(self, corpus: str) -> tuple[str, str]:
-        """The checksum of a corpus's whole content, and its name without a split. Raises CorpusError."""
+        """Return the checksum of a corpus with all its splits, and its name without a split. Raises CorpusError."""
         base = base_name_and_split(corpus)[0]
         return CorpusHandle(base, self._context.settings).checksum, base
 
     def state(self, corpus: str) -> BudgetState:
-        """What is booked on a corpus; of the runs of others how much, not what. Raises CorpusError, StoreError where it
-        was
-        changed by hand."""
+        """Return the charges to a corpus; runs of other users appear with their cost only.
+
+        Raises:
+            CorpusError: The corpus is not available.
+            StoreError: The privacy ledger was changed by hand.
+        """
         from engine.store import privacy_ledger
 
         key, base = self.key_of(corpus)
@@ -88,11 +98,22 @@ class BudgetService:
         )
 
     def set_total(self, corpus: str, epsilon: float, delta: float = 1e-5, unit: str = "sentence") -> BudgetState:
-        """Give a corpus a total, or another one; what was trained on it before is booked too, as far as it is known.
+        """Set or change the total ε of a corpus, and charge its earlier runs as far as they are known.
 
-        Raises
-        ------
-        InvalidConfig, BudgetExceeded where more is spent already, CorpusError, StoreError.
+        Args:
+            corpus: Name of the corpus.
+            epsilon: Total ε, in (0, 1000].
+            delta: δ of the total, a probability.
+            unit: Protected unit, "sentence" or "client".
+
+        Returns:
+            The state of the budget.
+
+        Raises:
+            InvalidConfig: A value is out of range, or earlier runs have no common cost for this unit.
+            BudgetExceeded: The earlier runs cost more than the total.
+            CorpusError: The corpus is not available.
+            StoreError: Runs are submitted faster than they can be counted.
         """
         from engine.store import privacy_ledger
 
@@ -116,12 +137,19 @@ class BudgetService:
                     privacy_ledger.set_total(connection, key, base, found, earlier)
                     break
         else:
-            raise StoreError(f"Runs on {base} come faster than they can be counted: no budget was set. Try again.")
+            raise StoreError(
+                f"Runs on {base} are submitted faster than they can be counted, so no budget was set. Try again."
+            )
         return self.state(base)
 
     def preview(self, config: SimulationConfig) -> str:
-        """What a run would take of the budgets of its corpora, in sentences; empty where these have none. Raises
-        InvalidConfig, CorpusError, StoreError."""
+        """Describe how a run would change the budgets of its corpora; empty without a budget.
+
+        Raises:
+            InvalidConfig: The configuration is not valid.
+            CorpusError: A corpus is not available.
+            StoreError: The database failed.
+        """
         from engine.store import privacy_ledger
 
         if not self.exists():
@@ -134,24 +162,26 @@ class BudgetService:
             share = now.with_more(wish.stream, wish.cost(now.budget), again=wish.again)
             others = any(each.parties not in ("", wish.parties) for each in now.bookings)
             if wish.looks:
-                said.append(f"{wish.name} has a budget, and this run has no noise: it would be listed as a look.")
+                said.append(
+                    f"{wish.name} has a budget, and this run has no noise: it would be listed as an unprotected access."
+                )
             elif now.budget.unit == "client" and others:
                 said.append(f"The budget of {wish.name} does not admit it: {privacy_ledger.OTHER_CLIENTS}.")
             elif share <= 1:
-                said.append(f"{share - now.share:.0%} of the budget of {wish.name}; {now.share:.0%} is booked.")
+                said.append(f"{share - now.share:.0%} of the budget of {wish.name}; {now.share:.0%} is spent.")
             else:
                 said.append(f"{privacy_ledger.refusal(now, share)}.")
         return " ".join(said)
 
     def exists(self) -> bool:
-        """Whether any corpus has a budget."""
+        """Return whether any corpus has a budget."""
         from engine.store import privacy_ledger
 
         with self._context.store.exclusive() as connection:
             return privacy_ledger.has_budgets(connection)
 
     def charge(self, found: Sequence[ChargeRequest]) -> None:
-        """Book what is done beside the runs that are kept. Raises BudgetExceeded, StoreError."""
+        """Charge requests that belong to no stored run. Raises BudgetExceeded, StoreError."""
         from engine.store import privacy_ledger
 
         with self._context.store.exclusive() as connection:
@@ -166,13 +196,20 @@ class BudgetService:
         *,
         ended: bool = False,
     ) -> list[ChargeRequest]:
-        """What a run is to be booked as, on each of its corpora. stream: of its noise. ended: see
-        :class:`ChargeRequest`."""
+        """Return the charges of a run, one for each of its corpora.
+
+        Args:
+            stream: Name of the noise stream.
+            identity: Identity of the run.
+            config: Its configuration.
+            plan: Its plan.
+            ended: See :class:`ChargeRequest`.
+        """
         federation = config.federation
         unprotected = not plan.private or self._queries.overlap(config).breaks_privacy
         again = config.privacy.noise_source == "system"
         if again and federation.participants is not None and config.privacy.kind.noise != "server":
-            # Who takes part will be drawn anew: somebody may join every round.
+            # Participants are drawn again, so that one client may join every round.
             plan = self._previews.plan(replace(config, federation=replace(federation, participants=None)))
         return [
             ChargeRequest(
@@ -180,7 +217,7 @@ class BudgetService:
                 name=base,
                 stream=identity if again else stream,
                 run=identity,
-                what=_what(config) + (", without any promise" if unprotected else ""),
+                what=_what(config) + (", without a privacy guarantee" if unprotected else ""),
                 cost=lambda budget: accounting.divergence(plan, budget.unit, budget.order),
                 looks=unprotected,
                 again=again,
@@ -193,17 +230,17 @@ class BudgetService:
         ]
 
     def _parties(self, config: SimulationConfig, plan: FederatedPlan) -> str:
-        """By what the clients of a run are told from those of another on the same corpus: which sentences each has. Of
-        platforms one has all of it."""
+        """Return a digest of the split of the corpus among clients; two runs with one digest have the same clients."""
         if config.platforms:
             return "the corpus"
         shards = sorted(sha256(plan.chosen[shard].tobytes()).hexdigest() for shard in plan.shards)
         return sha256("\n".join([self._queries.corpus(config).checksum, *shards]).encode()).hexdigest()[:16]
 
     def unprotected_accesses(self, identity: str, config: SimulationConfig, what: str) -> list[ChargeRequest]:
-        """What was done to corpora of a configuration beside runs, and without any promise. Of a corpus that is not
-        here
-        any more nothing is known."""
+        """Return entries for an access to the corpora of a configuration that no ε protects.
+
+        They are empty if a corpus is no longer available.
+        """
         try:
             corpora = self._budget_keys(config)
         except CorpusError:
@@ -228,18 +265,21 @@ class BudgetService:
         return dict.fromkeys(self.key_of(name) for name in config.corpus.split(JOIN))
 
     def _budget(self, corpus: str, now: BudgetState, epsilon: float, delta: float, unit: str) -> Budget:
-        """A total as it is set. Its order is that of the one before it, once something is booked, else the one at which
-        the
-        most trainings by good practice fit, each of half of it. Raises InvalidConfig."""
+        """Return the budget to set.
+
+        Its Rényi order stays fixed once a run is charged: a later choice could depend on results. Before that, the
+        order admits the largest number of runs with the recommended settings, each at half of the total. Raises
+        InvalidConfig.
+        """
         number("epsilon", epsilon, 0, 1000, "a number in (0, 1000]", low_open=True)
         one_of("unit", unit, UNITS)
         PrivacyConfig(delta=delta)
         if now.budget and now.bookings and unit != now.budget.unit:
-            raise InvalidConfig(f"unit={unit!r}, expected {now.budget.unit!r}: what is booked was counted for that")
+            raise InvalidConfig(f"unit={unit!r}, expected {now.budget.unit!r}: earlier charges use that unit")
         usual = _WHOLE
         if unit == "sentence":
             usual = _usual(corpus, self._train_sentences(corpus), epsilon / 2)
-        # Fixed with the first booking: from then on what was seen could have chosen it.
+        # Fixed with the first charge: a later choice could depend on results.
         order = now.budget.order if now.budget and now.bookings else best_order_filter(epsilon, delta, usual).order
         found = Budget(epsilon=epsilon, delta=delta, unit=unit, order=order, set_at=_now())
         if found.filter.capacity <= 0:
@@ -247,10 +287,11 @@ class BudgetService:
         return found
 
     def _earlier(self, corpus: str, budget: Budget) -> Iterator[dict[str, Any]]:
-        """Entries of all runs of the store on a corpus, whoever's and whatever it was called, from before it had a
-        budget:
-        what they took, whole where they were stopped. What was deleted is not known any more. Published runs are no
-        releases of the user's: that they are there is listed."""
+        """Yield ledger entries of all stored runs on a corpus, of all users, from before it had a budget.
+
+        Stopped runs are charged in full. Deleted runs are unknown. Published runs are not releases of the user; they
+        are listed without a charge.
+        """
         from engine.store import privacy_ledger
 
         key, known = self.key_of(corpus)[0], {corpus: True}
@@ -258,14 +299,14 @@ class BudgetService:
         def is_on_it(run: Run) -> bool:
             names = corpus_names(run.config.corpus)
             for name in names - known.keys():
-                with suppress(CorpusError):  # what is not here any more is not this one
+                with suppress(CorpusError):  # a corpus that is no longer available is another one
                     known[name] = self.key_of(name)[0] == key
             return any(known.get(name) for name in names)
 
         if shown := sum(is_on_it(run) for run in self._queries.published()):
-            yield {"run": "", "what": f"published runs, {shown:,} of them: none is booked", "kind": LOOK}
+            yield {"run": "", "what": f"published runs, {shown:,} of them: none is charged", "kind": LOOK}
         for run in filter(is_on_it, self._queries.runs_of_all_users()):
-            if run.kind == RunKind.AUDIT:  # it has noise of its own, which is not that of the run that it attacks
+            if run.kind == RunKind.AUDIT:  # its noise is not that of the audited run
                 yield {"run": run.run_id, "what": f"{AUDIT}, before there was a budget", "kind": LOOK}
                 continue
             try:
@@ -291,16 +332,14 @@ class BudgetService:
                 yield {**entry, **parts, "kind": BOOKED, **steps}
 
     def affordable_runs(self, now: BudgetState) -> list[AffordableRun]:
-        """What could still be run: the paper's setting and good practice, as often as they fit."""
+        """Return the paper settings and the recommended settings that the rest of the budget can pay for."""
         if now.budget is None:
             return []
         corpus, sentences = now.name, self._train_sentences(now.name)
-        settings = {
-            "the paper's setting, σ = 1": SimulationConfig(corpus=corpus, privacy=PrivacyConfig(noise_multiplier=1))
-        }
+        settings = {"paper settings, σ = 1": SimulationConfig(corpus=corpus, privacy=PrivacyConfig(noise_multiplier=1))}
         for epsilon in recommended_settings.EPSILONS:
             try:
-                settings[f"good practice, ε = {epsilon:g}"] = recommended_settings.recommended_settings(
+                settings[f"recommended settings, ε = {epsilon:g}"] = recommended_settings.recommended_settings(
                     corpus, sentences, epsilon
                 )
             except InvalidConfig:
@@ -321,8 +360,11 @@ class BudgetService:
 
 
 def _even(config: SimulationConfig) -> bool:
-    """Whether what a run costs the one who pays most grows evenly with its steps: not where a piece is paid for whole
-    in its own round, an epoch of fixed batches with its first step, or a round by whom chance draws."""
+    """Return whether the worst-case cost grows evenly with the steps.
+
+    It does not with a data piece for each round, with shuffled batches (an epoch costs as much as its first step), or
+    with randomly drawn participants.
+    """
     federation, shuffled = config.federation, config.privacy.sampling == "shuffle"
     pieces = federation.schedule == "incremental" and federation.rounds > 1
     return federation.participants is None and not pieces and not shuffled
@@ -336,7 +378,7 @@ def _what(config: SimulationConfig) -> str:
 def _usual(corpus: str, sentences: int, epsilon: float) -> PrivacyPlan:
     try:
         return PrivacyPlan.from_config(recommended_settings.recommended_settings(corpus, sentences, epsilon), sentences)
-    except InvalidConfig:  # too few sentences, or too small an ε, for any
+    except InvalidConfig:  # too few sentences, or too small an ε
         return _WHOLE
 
 

@@ -26,15 +26,15 @@ class CorpusService:
         self._context, self._access, self._queries, self._runs = context, access, queries, runs
 
     def all(self) -> list[CorpusInfo]:
-        """The catalogue, the embedded corpus first."""
+        """Return the catalogue, the embedded corpus first."""
         return corpora.catalogue(self._context.settings)
 
     def statistics(self, name: str) -> CorpusStatistics:
-        """What a corpus holds, and what of it others hold too. Raises CorpusError."""
+        """Return the statistics of a corpus and its overlap with others. Raises CorpusError."""
         return corpus_statistics.compute_statistics(name, self._context.settings)
 
     def overlap(self, name: str) -> Overlap | None:
-        """What a corpus shares with the sentences that any features were fitted on; None if it cannot be read."""
+        """Return the overlap of a corpus with the training data of any features; None if it cannot be read."""
         try:
             return overlap(corpora.resolve(name, self._context.settings), FEATURES[-1])
         except CorpusError:
@@ -43,10 +43,23 @@ class CorpusService:
     def add(
         self, filename: str, data: bytes, tell: Callable[[str], None] = lambda stage: None
     ) -> tuple[str, ImportSummary]:
-        """Keep an uploaded corpus, a file or a zip; returns its name and what was read of it, in a process of its own.
-        tell: is told what is going on. Raises CorpusError, NotAllowed, StoreError."""
+        """Save an uploaded corpus; it is read in a separate process.
+
+        Args:
+            filename: Name of the file or zip.
+            data: Its content.
+            tell: Called with each stage.
+
+        Returns:
+            The name of the corpus, and a summary of its content.
+
+        Raises:
+            CorpusError: The file is not valid.
+            NotAllowed: The user may not upload, or has too many corpora.
+            StoreError: The database failed.
+        """
         self._access.authorize("upload", filename)
-        self._context.access_store.refuse_more_corpora()  # before minutes of reading, and once more when it is kept
+        self._context.access_store.refuse_more_corpora()  # before minutes of reading, and again when it is saved
         found: list[ImportSummary] = []
         name = corpora.add_upload(
             filename,
@@ -58,27 +71,34 @@ class CorpusService:
         return name, found[0]
 
     def own(self) -> frozenset[str]:
-        """Names of the corpora that the person who signed in brought."""
+        """Return the names of the corpora that the user uploaded."""
         return self._context.access_store.brought()
 
     def rename(self, name: str, title: str) -> str:
-        """Give one of the user's own corpora another name; returns it. Raises InvalidConfig where runs are called by
-        the old one, CorpusError, NotAllowed, StoreError."""
+        """Rename a corpus of the user; return its new name.
+
+        Raises:
+            InvalidConfig: Runs use the old name.
+            CorpusError: The new name is not valid.
+            NotAllowed: The corpus belongs to another user.
+            StoreError: The database failed.
+        """
         self._access.authorize("rename corpus", name)
         self._access.require_owner("corpus", name)
-        if runs := len(self._queries._runs_of(self._context.all_users_store, name)):  # those of whomever
-            raise InvalidConfig(f"corpus={name!r} has {runs:,} runs, which are called by its name: delete them first")
+        if runs := len(self._queries.runs_of_all_users(name)):
+            raise InvalidConfig(f"corpus={name!r} has {runs:,} runs, which use its name: delete them first")
         new = corpora.rename(name, title, self._context.settings)
         self._context.access_store.forget_corpus(name, new)
         return new
 
     def delete(self, name: str) -> None:
-        """Remove one of the user's own corpora, all runs on it, or on a split of it, with what they kept, and what was
-        worked out from its sentences: of splits and of several platforms, what there are runs on. What somebody else
-        uploaded too, or runs that are somebody else's, stay for them. Raises CorpusError, NotAllowed, StoreError."""
+        """Delete a corpus of the user with its runs, its splits' runs, and all files derived from its sentences.
+
+        A copy that another user uploaded, and runs of other users, stay. Raises CorpusError, NotAllowed, StoreError.
+        """
         self._access.authorize("delete corpus", name)
         self._access.require_owner("corpus", name)
-        uploads.own_file(name, self._context.settings)  # of what is none no run ends
+        uploads.own_file(name, self._context.settings)  # fails before any run is deleted
         checksums = self._checksums(name)
         for run in self._queries.runs_of(name):
             with suppress(NotAllowed):
@@ -91,29 +111,33 @@ class CorpusService:
             derived_files.forget(checksum, self._context.settings.artefacts)
 
     def _checksums(self, name: str) -> set[str]:
-        """Those under which something was worked out from the sentences of one of the user's own corpora, by runs of
-        whomever. Raises CorpusError, StoreError."""
+        """Return the checksums under which files were derived from a corpus, by runs of any user.
+
+        Raises CorpusError, StoreError.
+        """
         found, asked = (
             {corpora.resolve(name, self._context.settings).checksum},
             self._context.all_users_store.checksums(),
         )
-        on_it = self._queries._runs_of(self._context.all_users_store, name)
+        on_it = self._queries.runs_of_all_users(name)
         for config in {(run.config.corpus, run.config.federation.masked): run.config for run in on_it}.values():
             found |= corpora.checksums_of(name, config, self._context.settings)
         return found | {asked[run.run_id] for run in on_it if run.run_id in asked}
 
     def train_sentences(self, name: str) -> int:
-        """How many sentences a corpus has to train on. Raises CorpusError."""
+        """Return the number of training sentences of a corpus. Raises CorpusError."""
         return corpora.resolve(name, self._context.settings).train_sentences
 
     def shared_sentences(self, name: str) -> int:
-        """How many training sentences of several corpora no platform trains on, or one alone of those that have them.
-        Raises CorpusError, StoreError."""
+        """Return the number of training sentences that several clients have and at most one of them trains on.
+
+        Raises CorpusError, StoreError.
+        """
         found = corpora.resolve(name, self._context.settings)
         return found.train_sentences - sum(map(len, found.own))
 
     def training_sentences(self, name: str, numbers: Collection[int]) -> dict[int, Sentence]:
-        """Those of a corpus' training sentences with these numbers, as far as there are any. Raises CorpusError."""
+        """Return the training sentences with these numbers, as far as they exist. Raises CorpusError."""
         train = corpora.resolve(name, self._context.settings).parts[0].load().train
         return {number: train[number] for number in numbers if 0 <= number < len(train)}
 
@@ -123,12 +147,11 @@ class CorpusService:
         corpora.fetch(name, self._context.settings, progress)
 
     def language_models(self) -> list[str]:
-        """What may stand behind vectors in context: MiniLM first, then the user's own. Raises VectorsMissing if that
-        cannot be used."""
+        """Return the available language models, MiniLM first. Raises VectorsMissing if the custom one is not usable."""
         return custom_model.installed(self._context.settings)
 
     def vectors(self) -> list[str]:
-        """Names of the installed word vectors."""
+        """Return the names of the installed word vectors."""
         from engine import embeddings
 
         return embeddings.installed()

@@ -22,8 +22,16 @@ class ModelService:
         self._context, self._access, self._queries = context, access, queries
 
     def load(self, identity: str, platform: int = 0) -> "Model":
-        """The tagger of a run that is done, or of one of its platforms, counted from 0: the user's own, else a
-        published one. Raises RunNotFound if none was kept, StoreError, also where the file is another run's."""
+        """Load the tagger of a finished run: the user's own, else a published one.
+
+        Args:
+            identity: Identity of the run.
+            platform: Index of the client, for a run of several silos.
+
+        Raises:
+            RunNotFound: The run has no saved tagger.
+            StoreError: The file is damaged, or belongs to another run.
+        """
         from engine.training.model import Model
 
         self._queries.require_visible(identity)
@@ -31,20 +39,20 @@ class ModelService:
         if path := self._context.settings.artefacts.get(name):
             model = Model.load(path)
             if identity not in (model.run_id, reproducibility.repeat_id(model.run_id)):
-                raise StoreError(f"The tagger {path.name} is refused: it is that of run {model.run_id}.")
+                raise StoreError(f"The tagger {path.name} is refused: it belongs to run {model.run_id}.")
             return model
         if not (self._context.settings.published / name).is_file():
-            raise RunNotFound(f"run {identity} has no tagger that was kept: run it again to have one")
+            raise RunNotFound(f"run {identity} has no saved tagger: rerun it to create one")
         return published_models.read(name, self._context.settings.published)
 
     def exists(self, identity: str) -> bool:
-        """Whether the tagger of a run is here, kept or published. Raises RunNotFound, StoreError."""
+        """Return whether the tagger of a run is saved or published. Raises RunNotFound, StoreError."""
         self._queries.require_visible(identity)
         name = paths.model_name(identity)
         return bool(self._context.settings.artefacts.get(name)) or (self._context.settings.published / name).is_file()
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of the taggers that each run has kept. Raises StoreError."""
+        """Return the size of the saved taggers of each run, in bytes. Raises StoreError."""
         found: dict[str, int] = {}
         for name, size in self._context.settings.artefacts.sizes(paths.MODELS).items():
             run = paths.run_of_model(name)
@@ -52,8 +60,7 @@ class ModelService:
         return self._queries.only_visible(found)
 
     def delete(self, identities: Iterable[str] | None = None) -> None:
-        """Remove the taggers of these runs, by default all that were kept; runs and records stay. Raises NotAllowed,
-        StoreError."""
+        """Delete the taggers of these runs, by default all; runs and records stay. Raises NotAllowed, StoreError."""
         if identities is None:
             self._access.authorize("forget taggers", "all", Role.ADMIN)
         else:

@@ -25,12 +25,15 @@ class PreviewService:
         self._context, self._queries = context, queries
 
     def plan(self, config: SimulationConfig) -> FederatedPlan:
-        """What a run would do to the data. Raises InvalidConfig, CorpusError, StoreError."""
+        """Return the plan of a run. Raises InvalidConfig, CorpusError, StoreError."""
         return plan_of(config, self._queries.corpus(config))
 
     def preview(self, config: SimulationConfig) -> Preview:
-        """What a run would be, or, where its corpus is not here, what a published one was. The first ε of a process
-        takes two seconds, unless it is already known of a run. Raises InvalidConfig, CorpusError, StoreError."""
+        """Return the preview of a run or, without its corpus, the values of its published run.
+
+        The first ε of a process takes two seconds unless a run has it already. Raises InvalidConfig, CorpusError,
+        StoreError.
+        """
         try:
             plan = self.plan(config)
         except CorpusError as error:
@@ -42,12 +45,17 @@ class PreviewService:
         try:
             done = [run for run in self._context.store.newest(50, RunState.DONE)[0] if run.kind != RunKind.AUDIT]
         except EpsilonError:
-            done = []  # what is wrong with the store is said elsewhere
+            done = []  # problems() reports the error
         return run_preview.preview(config, plan, self._queries.overlap(config), published, done)
 
     def noise_multiplier_for(self, config: SimulationConfig, target_epsilon: float) -> float:
-        """The noise multiplier with which a run of this configuration costs at most so much. Takes seconds. Raises
-        InvalidConfig where none does, CorpusError, StoreError."""
+        """Return the smallest noise multiplier with which a run has at most ``target_epsilon``; takes seconds.
+
+        Raises:
+            InvalidConfig: No noise multiplier reaches the target.
+            CorpusError: The corpus is not available.
+            StoreError: The database failed.
+        """
         from engine.federated import accounting
 
         private = config if config.privacy.private else with_noise(config, 1.0)
@@ -56,14 +64,24 @@ class PreviewService:
         return accounting.noise_multiplier_for(self.plan(private), target_epsilon)
 
     def holdings(self, config: SimulationConfig) -> Holdings:
-        """Who would hold what. Raises InvalidConfig, CorpusError if the corpus is not here, StoreError."""
+        """Return the split of the data among clients. Raises InvalidConfig, CorpusError, StoreError."""
         return run_preview.holdings(self.plan(config), self._queries.corpus(config).layout, config.platforms)
 
     def person_epsilon(self, config: SimulationConfig, sentences: int, last: RoundRecord | None = None) -> float | None:
-        """ε of a person with so many of the sentences, wherever they lie, after the ``last`` record or at the end.
+        """Return ε of a person with ``sentences`` training sentences, anywhere (group privacy).
 
-        None where no such figure is known: whole clients are protected, or batches are shuffled. Some tenths of a
-        second at first; remembered. Raises InvalidConfig, CorpusError, StoreError.
+        It is None for client-level privacy and for shuffled batches, for which no value is known. The first value takes
+        some tenths of a second.
+
+        Args:
+            config: The configuration.
+            sentences: Number of sentences of the person.
+            last: Record up to which ε is computed; by default the end.
+
+        Raises:
+            InvalidConfig: The configuration is not valid.
+            CorpusError: The corpus is not available.
+            StoreError: The database failed.
         """
         from engine.privacy.group_privacy import group_epsilon
 
@@ -74,28 +92,39 @@ class PreviewService:
         return group_epsilon(zip(plan.parts, taken, strict=True), sentences)
 
     def scenario(self, identity: str) -> "Training":
-        """What the ledger is of: a run that is done and promises what its plan says. Raises RunNotFound, StoreError,
-        InvalidConfig where nothing is promised, or its corpus is not here to see who holds what."""
+        """Return the training whose ε can be computed under other assumptions.
+
+        Raises:
+            RunNotFound: There is no such run.
+            InvalidConfig: The run is not finished, has no privacy guarantee, or needs its corpus for the split among
+            clients. StoreError: The database failed.
+        """
         from engine.federated import accounting
         from engine.privacy.assumptions import Training
 
         run = self._queries.get(identity)
         last = run.records[-1] if run.records else None
         if run.status.state != RunState.DONE:
-            raise InvalidConfig(f"run={identity} is {run.status.state}: the ledger is of whole trainings")
+            raise InvalidConfig(
+                f"run={identity} is {run.status.state}: assumptions can be changed for finished runs only"
+            )
         if last and last.noise_check and last.noise_check.failed:
-            raise InvalidConfig(f"run={identity} failed its noise check, so nothing is promised")
+            raise InvalidConfig(f"run={identity} failed its noise check, so it has no privacy guarantee")
         with suppress(CorpusError):
             if run.config.privacy.private and math.isinf(self.preview(run.config).privacy.epsilon):
-                raise InvalidConfig(f"run={identity} promises nothing: its features were fitted on its own sentences")
+                raise InvalidConfig(
+                    f"run={identity} has no privacy guarantee: its features were fitted on its sentences"
+                )
             if run.provenance and self._queries.corpus(run.config).checksum == run.provenance.corpus_checksum:
                 longest = self.longest_document(run.config.corpus)
                 return accounting.training(run.config, self.plan(run.config), longest)
         return Training.of(run.config, run.provenance.train_sentences if run.provenance else 0)
 
     def longest_document(self, name: str) -> int | None:
-        """Sentences in the longest document of a corpus's training part; None if it has no documents or is not here.
-        Raises StoreError."""
+        """Return the number of sentences in the longest training document; None without documents or corpus.
+
+        Raises StoreError.
+        """
         try:
             return run_preview.longest_document(corpora.resolve(name, self._context.settings).layout)
         except CorpusError:

@@ -26,16 +26,22 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 LOOK_SECONDS = 0.5
-"""For so long an answer holds that many sessions ask for all the time: how a run is that they follow."""
+"""Seconds for which sessions that follow a run share one query."""
 
 _MOST_ENDS = 20_000
-"""Last records that are kept in memory, some 10 kB each."""
+"""Largest number of final records in memory, about 10 kB each."""
 
 
 @dataclass(frozen=True)
 class Overview:
-    """A run in a list. last: its newest record, None before the first. note: of the user, empty if there is none.
-    outcome: of one that repeats another, once both are done."""
+    """A run in a list.
+
+    Attributes:
+        run: The run, without its records.
+        last_record: Its newest record; None before the first.
+        note: The user's note; empty without one.
+        comparison: For a rerun, the comparison with its first run once both are done.
+    """
 
     run: Run
     last_record: RoundRecord | None
@@ -54,26 +60,27 @@ class RunQueries:
         self._looking = threading.Lock()
 
     def corpus(self, config: SimulationConfig) -> AnyCorpus:
-        """The corpus of a configuration, as it is now."""
+        """Return the corpus of a configuration in its current state."""
         return corpora.of_run(config, self._context.settings)
 
     def identity(self, config: SimulationConfig) -> str:
-        """The run that this configuration is. Raises CorpusError if its corpus is not here."""
+        """Return the identity of the run of a configuration. Raises CorpusError if its corpus is not available."""
         return run_id(config, self.corpus(config).checksum)
 
     def overlap(self, config: SimulationConfig) -> Overlap:
-        """What the corpus shares with the sentences that its features were fitted on; nothing is known of a corpus
-        that is not here. Raises StoreError."""
+        """Return the overlap of the corpus with the sentences that its features were fitted on. Raises StoreError.
+
+        Nothing is known about a corpus that is not available.
+        """
         try:
             return overlap(self.corpus(config), config.features)
         except CorpusError:
             return NONE
 
     def find(self, config: SimulationConfig) -> Run | None:
-        """The run with this configuration, if it is published or stored in whatever state; else the published one of
-        an older engine.
+        """Return the published or stored run of a configuration, else the published one of an older engine.
 
-        Where the corpus is not here, a published run of the same configuration is taken at its word.
+        Without the corpus, a published run of the same configuration is returned unverified.
         """
         same = self.published_runs.by_config.get(config, [])
         try:
@@ -89,27 +96,30 @@ class RunQueries:
             return known
         except StoreError:
             if known:
-                return known  # what is published can be seen all the same; problems() says what is wrong
+                return known  # published runs stay visible; problems() reports the error
             raise
 
     def get(self, identity: str) -> Run:
-        """The run with its records so far. Raises RunNotFound."""
+        """Return a run with its records so far. Raises RunNotFound."""
         return self.published_runs.by_id.get(identity) or self._with_valid_epsilon(self._context.store.get(identity))
 
     def status(self, identity: str) -> RunStatus:
-        """How the run is doing; cheap enough to be asked often. Raises RunNotFound."""
+        """Return the status of a run; cheap enough for polling. Raises RunNotFound."""
         known = self.published_runs.by_id.get(identity)
         return known.status if known else self._context.store.status(identity)
 
     def rounds(self, identity: str, after: int = -1) -> tuple[RoundRecord, ...]:
-        """The records of a run with a round greater than ``after``."""
+        """Return the records of a run with a round above ``after``."""
         if known := self.published_runs.by_id.get(identity):
             return tuple(record for record in known.records if record.round > after)
         return self._context.store.records(identity, after)
 
     def refresh(self, run: Run) -> Run:
-        """A run of the store with what has been recorded since. Whoever follows it shares one look at the database,
-        which is ``LOOK_SECONDS`` old at most; and its failure, which may have taken seconds. Raises RunNotFound."""
+        """Return a stored run with its new records.
+
+        All sessions that follow a run share one query, at most ``LOOK_SECONDS`` old, and its failure, which may have
+        taken seconds. Raises RunNotFound, StoreError.
+        """
         with self._looking:
             at, found = self._status_cache.get(run.run_id, (-math.inf, run))
             if time.monotonic() - at > LOOK_SECONDS:
@@ -131,12 +141,12 @@ class RunQueries:
         return replace(run, status=status, records=(*run.records, *new))
 
     def forget(self, identity: str) -> None:
-        """Drop what is cached of a run that changes."""
+        """Drop the cached state of a run that changes."""
         self._status_cache.pop(identity, None)
         self._final_records.pop(identity, None)
 
     def recent(self, limit: int = 200, before: Run | None = None) -> list[Run]:
-        """So many runs without their records, newest first; only those older than ``before``, where one is given."""
+        """Return up to ``limit`` runs without records, newest first; with ``before``, only older ones."""
         place = _age(before) if before else None
         stored, _ = self._context.store.newest(limit, before=place and (-place[0], place[1]))
         known = {run.run_id for run in stored}
@@ -144,27 +154,32 @@ class RunQueries:
         return sorted([*stored, *(replace(run, records=()) for run in published)], key=_age)[:limit]
 
     def count(self) -> int:
-        """How many runs there are, published ones included; one that is stored too counts twice."""
+        """Return the number of runs; a run that is both published and stored counts twice."""
         return self._context.store.number() + len(self.published_runs.runs)
 
     def has_active(self) -> bool:
-        """Whether anything waits or runs."""
+        """Return whether any run is queued or running."""
         return bool(self._context.store.newest(1, RunState.QUEUED, RunState.RUNNING)[0])
 
     def overview(self, limit: int = 5000, *, repeats: bool = False, before: Run | None = None) -> list[Overview]:
-        """So many runs, newest first, each with its newest record; those that repeat or attack another only where asked
-        for. before: as in :meth:`recent`."""
+        """Return up to ``limit`` runs with their newest record, newest first.
+
+        Args:
+            limit: Largest number of runs.
+            repeats: Whether to include reruns and audits.
+            before: Return only runs older than this one.
+        """
         every = [run for run in self.recent(limit, before) if repeats or run.kind == RunKind.RUN]
         there = self.published_runs.by_id
         published = {run.run_id: there[run.run_id].records[-1] for run in every if run.run_id in there}
         known, notes = published | self._final_records, self._context.store.notes()
         new = self._context.store.last_records({run.run_id for run in every} - known.keys())
-        # A run that has ended says nothing more, unless it is taken up again, which its state shows.
+        # A finished run gets no more records unless it is resumed, which its state shows.
         ended = {run.run_id: new[run.run_id] for run in every if run.run_id in new and run.status.state == "done"}
         self._final_records = (self._final_records if len(self._final_records) < _MOST_ENDS else {}) | ended
         known |= new
         firsts = {repeat_id(run.run_id): known.get(run.run_id) for run in every if run.kind != RunKind.REPEAT}
-        judged: dict[tuple[str, str], Overlap] = {}  # a corpus is looked for once, not for each of its runs
+        judged: dict[tuple[str, str], Overlap] = {}  # each corpus is checked once
         return [
             Overview(
                 run,
@@ -177,7 +192,7 @@ class RunQueries:
         ]
 
     def repeated(self, firsts: Iterable[Run]) -> dict[str, Rerun]:
-        """Of these runs those that were asked for once more, by their identity, and what came of it."""
+        """Return the reruns of these runs, by the identity of the first run."""
         found = {}
         for first in firsts:
             with suppress(RunNotFound):
@@ -186,15 +201,15 @@ class RunQueries:
         return found
 
     def runs_by_noise(self, config: SimulationConfig) -> list[Run]:
-        """Finished runs that differ from ``config`` in their noise only, by ε, the largest last.
+        """Return finished runs that differ from ``config`` only in their noise, smallest ε first.
 
-        One for each noise multiplier: of today's engine where there is one, that with the seed of ``config``, else that
-        with the smallest seed; without noise the one that does not clip either.
+        One run is returned for each noise multiplier. Runs of the current engine come before older ones, the seed of
+        ``config`` before smaller seeds. Without noise, the run without clipping is returned.
         """
         try:
             found = {run.run_id: run for run in self._stored_done(config)}
         except EpsilonError:
-            found = {}  # what is published can be seen all the same; problems() says what is wrong
+            found = {}  # published runs stay visible; problems() reports the error
         wanted = but_for_noise(config)
         found |= {run.run_id: run for run in self.published_runs.alike(config) if but_for_noise(run.config) == wanted}
         by_noise: dict[float, Run] = {}
@@ -208,8 +223,10 @@ class RunQueries:
         return sorted(by_noise.values(), key=lambda run: run.records[-1].privacy.epsilon)
 
     def seeds(self, config: SimulationConfig) -> list[Run]:
-        """The runs of a configuration with whatever seed, done or under way, the smallest seed first: one for each, of
-        today's engine where there is any."""
+        """Return the finished and active runs of a configuration with any seed, smallest seed first.
+
+        Each seed has one run, of the current engine if there is one.
+        """
         wanted = but_for_seed(config)
         alike = [run for run in self.published_runs.alike(config) if but_for_seed(run.config) == wanted]
         try:
@@ -219,12 +236,12 @@ class RunQueries:
                 if same and under_way and run.kind == RunKind.RUN and run.run_id == self.identity(run.config):
                     alike.append(self.get(run.run_id))
         except EpsilonError:
-            pass  # what is published can be seen all the same; problems() says what is wrong
+            pass  # published runs stay visible; problems() reports the error
         today = [run for run in alike if not run.outdated] or alike
         return sorted({run.config.seed: run for run in today}.values(), key=lambda run: run.config.seed)
 
     def visible(self, identities: Collection[str]) -> set[str]:
-        """Those of these runs that are there for whoever asks, and any that were deleted, for who keeps the machine."""
+        """Return those of these identities that the user may see; the operator sees deleted ones too."""
         if self._context.sees_everything:
             return set(identities)
         return set(identities) & (
@@ -232,40 +249,42 @@ class RunQueries:
         )
 
     def only_visible(self, found: dict[str, _T]) -> dict[str, _T]:
-        """Without what belongs to somebody else's runs."""
+        """Return the items whose run the user may see."""
         seen = self.visible(found)
         return {identity: each for identity, each in found.items() if identity in seen}
 
     def require_visible(self, identity: str) -> None:
-        """Raise RunNotFound for somebody else's run."""
+        """Raise RunNotFound for the run of another user."""
         if self._context.user and identity not in self.published_runs.by_id:
             self._context.store.status(identity)
 
     def runs_of(self, corpus: str | None = None) -> list[Run]:
-        """The user's own runs, or those on a corpus or a split of it, alone or as one of several platforms', without
-        their records."""
+        """Return the runs that the user may see, without records; with ``corpus``, only those on it or on its
+        splits."""
         return self._runs_of(self._context.store, corpus)
 
-    def runs_of_all_users(self) -> list[Run]:
-        """All runs of the store, whoever's: what is booked of a corpus does not go by who asks."""
-        return self._runs_of(self._context.all_users_store, None)
+    def runs_of_all_users(self, corpus: str | None = None) -> list[Run]:
+        """Return the stored runs of all users, without records: charges to a corpus do not depend on the user."""
+        return self._runs_of(self._context.all_users_store, corpus)
 
     def _runs_of(self, store: "RunStore", corpus: str | None) -> list[Run]:
         every = store.newest(100_000)[0]
         return [run for run in every if corpus is None or corpus in corpus_names(run.config.corpus)]
 
     def measurements(self) -> dict[str, Measurement]:
-        """What the benchmarks measured and kept, by their names."""
+        """Return the published benchmark results by name."""
         return benchmark_results.read_all(self._context.settings.published)
 
     def studies(self) -> dict[str, Study]:
-        """Searches for a recipe by name, the user's own before the published ones. The shell alone can make any, so of
-        those who sign in admins see them."""
+        """Return hyperparameter searches by name; the operator's own replace published ones.
+
+        Only the command line starts searches, so other users see published ones alone.
+        """
         own = [self._context.settings.home] if self._context.sees_everything else []
         return tuning_studies.read_all(*own, self._context.settings.published)
 
     def problems(self) -> list[str]:
-        """What could not be read, a sentence each; nothing of it is touched."""
+        """Return a sentence for each file or row that could not be read. Nothing is changed."""
         found = list(self._files.problems)
         try:
             return found + self._context.store.newest(1000)[1]
@@ -273,7 +292,7 @@ class RunQueries:
             return [*found, str(error)]
 
     def published(self) -> list[Run]:
-        """The published runs; those of an older engine only where there is none of today's, marked as outdated."""
+        """Return the published runs; outdated ones only without a run of the current engine."""
         return list(self.published_runs.runs)
 
     def _stored_done(self, config: SimulationConfig) -> list[Run]:
@@ -288,15 +307,22 @@ class RunQueries:
         return [run for run in map(self.get, (run.run_id for run in fresh)) if run.final]
 
     def _with_valid_epsilon(self, run: Run) -> Run:
-        """One of the user's runs with the ε that may be believed."""
+        """Return a stored run with ε = ∞ where its ε is not valid."""
         return replace(run, records=tuple(filter(None, (self._believable(run.config, each) for each in run.records))))
 
     def _believable(
         self, config: SimulationConfig, record: RoundRecord | None, judged: dict[tuple[str, str], Overlap] | None = None
     ) -> RoundRecord | None:
-        """The record, ε = ∞ where the features were fitted on its sentences, or names were masked by those of all
-        platforms: older runs did not look at that. judged: what corpora and features share, as far as it is known; what
-        is found out joins it."""
+        """Return a record, with ε = ∞ if its ε is not valid.
+
+        It is not valid if the features were fitted on the corpus, or entities of all clients were masked. Older runs
+        did not check this.
+
+        Args:
+            config: Configuration of the run.
+            record: The record; None gives None.
+            judged: Known overlaps by corpus and features; new ones are added.
+        """
         if record is None or not config.privacy.private or math.isinf(record.privacy.epsilon):
             return record
         if config.federation.masked:
@@ -325,7 +351,7 @@ class RunQueries:
 
 
 def _age(run: Run) -> tuple[float, str]:
-    """Newest first; of those that were asked for at the same moment by identity, as the store has them."""
+    """Return a sort key: newest first, equal times by identity as in the store."""
     return -(run.status.created or 0.0), run.run_id
 
 

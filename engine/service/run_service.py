@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LONGEST_NOTE = 2000
-"""Characters."""
+"""Largest number of characters of a note."""
 _DEEDS = {RunKind.RUN: "run", RunKind.REPEAT: "run again", RunKind.AUDIT: "audit"}
 
 
@@ -45,11 +45,19 @@ class RunService:
         self._previews, self._budgets, self._models = previews, budgets, models
 
     def submit(self, config: SimulationConfig, *, owner_pid: int | None = None, batch: bool = False) -> RunStatus:
-        """Have a run computed in the background, unless it is done or under way already.
+        """Queue a run; return the existing one if it is finished, queued or running.
 
-        owner_pid: a process with which the workers shall end. batch: whether nobody waits for it, so that it
-        comes after all that somebody does. Raises InvalidConfig, CorpusError or VectorsMissing before anything is
-        stored, ClusterError when it is stored and waits for workers that could not be started.
+        Args:
+            config: The configuration.
+            owner_pid: Process with which the workers end.
+            batch: Whether the run waits for all runs that a user waits for.
+
+        Raises:
+            InvalidConfig: The configuration is not valid. Nothing is stored.
+            CorpusError: The corpus is not available. Nothing is stored.
+            VectorsMissing: The word vectors are not available. Nothing is stored.
+            BudgetExceeded: A budget does not admit the run. Nothing is stored.
+            ClusterError: The run is queued, but no worker could be started.
         """
         known = self._queries.find(config)
         if known and known.status.state == RunState.DONE and not known.outdated:
@@ -57,9 +65,11 @@ class RunService:
         return self._submit(self._queries.identity(config), config, owner_pid, batch=batch)
 
     def resubmit(self, config: SimulationConfig, *, owner_pid: int | None = None, batch: bool = False) -> RunStatus:
-        """Have a run that is done computed once more beside the first, which stays as it is; one that is not done is
-        submitted. A repetition that was done before makes room for the new one. Raises what :meth:`submit` raises, and
-        InvalidConfig where the keys of the noise are gone."""
+        """Queue a rerun of a finished run, which stays as it is; submit a run that is not finished.
+
+        A finished rerun is replaced. Raises what :meth:`submit` raises, and InvalidConfig if the noise keys were
+        destroyed.
+        """
         known = self._queries.find(config)
         if known is None or known.status.state != RunState.DONE or known.outdated:
             return self.submit(config, owner_pid=owner_pid, batch=batch)
@@ -78,9 +88,16 @@ class RunService:
         owner_pid: int | None = None,
         batch: bool = False,
     ) -> list[RunStatus]:
-        """Have many runs computed, in this order, or computed again. batch: whether they come after all that somebody
-        waits for. Raises what :meth:`submit` raises, before any is stored if a configuration does not fit; what was
-        stored is kept."""
+        """Queue many runs in this order.
+
+        Args:
+            configs: The configurations; all are checked before any is stored.
+            again: Whether to rerun finished runs.
+            owner_pid: Process with which the workers end.
+            batch: Whether they wait for all runs that a user waits for.
+
+        Raises what :meth:`submit` raises; runs that were stored before stay stored.
+        """
         wanted, submit = list(configs), self.resubmit if again else self.submit
         for config in wanted:
             self._previews.plan(config)
@@ -105,7 +122,7 @@ class RunService:
         plan = self._previews.plan(config)
         embeddings.find(config.embeddings)
         if own := embeddings.own_in_context(config.language_model, self._context.settings):
-            _ = own.model  # refused here and now, not by a worker
+            _ = own.model  # fails here rather than in a worker
         handle = self._queries.corpus(config)
         handle.share()
         if kind == RunKind.AUDIT:
@@ -118,20 +135,29 @@ class RunService:
         return self._queries.status(identity)
 
     def submit_audit(self, identity: str, run: Run, owner_pid: int | None) -> RunStatus:
-        """See :func:`engine.service.audit_service.AuditService.submit`."""
+        """Queue an audit; see :meth:`engine.service.audit_service.AuditService.submit`."""
         return self._submit(identity, run.config, owner_pid, RunKind.AUDIT, run.run_id)
 
     def cancel(self, identity: str) -> RunStatus:
-        """Stop a run that waits or runs; what it recorded stays, and it can be taken up again. Raises RunNotFound,
-        NotAllowed where it is somebody else's too."""
+        """Stop a queued or running run; its records stay, and it can be resumed.
+
+        Raises:
+            RunNotFound: There is no such run.
+            NotAllowed: Another user has the run too.
+        """
         self._access.authorize("cancel", identity)
         self._context.store.cancel(identity)
         self._queries.forget(identity)
         return self._queries.status(identity)
 
     def delete(self, identity: str) -> None:
-        """Forget one of the user's runs with its records, its note, its checkpoint, its taggers and its audit. Raises
-        RunNotFound, NotAllowed, or InvalidConfig for a published run."""
+        """Delete a run with its records, note, checkpoint, models and audit.
+
+        Raises:
+            RunNotFound: There is no such run.
+            NotAllowed: The run belongs to another user.
+            InvalidConfig: The run is published.
+        """
         if identity in self._queries.published_runs.by_id:
             raise InvalidConfig(f"run {identity} is published: its file is in {self._context.settings.published.name}/")
         self._access.authorize("delete", identity)
@@ -144,16 +170,17 @@ class RunService:
         noise_keys.destroy(paths.key_path(self._context.settings, identity))
 
     def write_note(self, identity: str, text: str) -> None:
-        """Put a note beside one of the user's runs; an empty one removes it. Raises RunNotFound, NotAllowed,
-        InvalidConfig."""
+        """Save a note on a run; an empty one removes it. Raises RunNotFound, NotAllowed, InvalidConfig."""
         self._access.authorize("note", identity)
         if len(text) > LONGEST_NOTE:
             raise InvalidConfig(f"the note has {len(text):,} characters, expected at most {LONGEST_NOTE:,}")
         self._context.store.write_note(identity, text.strip())
 
     def publish(self, identity: str, *, model: bool = False) -> "Path":
-        """Write a finished run to the folder of published results, and its tagger beside it where wanted (``model``,
-        weights in float16). Raises RunNotFound, InvalidConfig, NotAllowed, StoreError."""
+        """Write a finished run to the folder of published results, and with ``model`` its tagger in float16.
+
+        Raises RunNotFound, InvalidConfig, NotAllowed, StoreError.
+        """
         self._access.authorize("publish", identity, Role.ADMIN)
         run = self._queries.get(identity)
         if run.kind != RunKind.RUN:
@@ -165,7 +192,7 @@ class RunService:
         return path
 
     def resume(self, *, owner_pid: int | None = None) -> None:
-        """See that workers are there for runs that wait, or were left by an app that crashed. Raises ClusterError."""
+        """Start workers if runs are queued or were left by a crash. Raises ClusterError."""
         from engine.cluster import supervisor
 
         if self._context.store.unfinished():

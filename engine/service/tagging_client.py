@@ -9,26 +9,29 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from engine.errors import InvalidConfig, TrainingFailed
 from engine.records import Run
 from engine.settings import REPOSITORY, Settings
 from engine.tagging.entities import Entity, Tagged
 
-if TYPE_CHECKING:
-    pass
-
 MOST_CHARACTERS = 20_000
-"""Of a text on a page."""
+"""Largest number of characters of a text on a page."""
 IDLE_SECONDS = 900
+"""Seconds without a request after which the process ends."""
 SILENT_SECONDS = 300
-"""Longest time between two words of the process."""
+"""Seconds without output after which the process counts as broken."""
 
 
 @dataclass(frozen=True)
 class AvailableModel:
-    """A run whose tagger can be used. epsilon: what a published one is asked for by, None of one's own."""
+    """A run whose tagger can be used.
+
+    Attributes:
+        run: The run.
+        epsilon: Name of a published tagger's ε; None for the user's own.
+    """
 
     run: Run
     epsilon: str | None
@@ -36,14 +39,19 @@ class AvailableModel:
 
 @dataclass(frozen=True)
 class TaggingResult:
-    """What taggers say of a text, by run. missing: a sentence for each that could say nothing."""
+    """Results of tagging a text.
+
+    Attributes:
+        tagged: Results by run.
+        missing: For each run without a result, the reason.
+    """
 
     tagged: Mapping[str, Tagged]
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
 class TaggingClient:
-    """Where texts are handed in; the process behind it is started at the first one. One text at a time."""
+    """Send texts to the tagging process, one at a time. The process starts with the first text."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -53,8 +61,17 @@ class TaggingClient:
         self._heard = b""
 
     def tag(self, text: str, identities: Collection[str], tell: Callable[[str], None]) -> TaggingResult:
-        """What the taggers of these runs say of a text. tell: is told what is going on; it may raise. Raises
-        InvalidConfig for a text that is empty or too long, TrainingFailed if the process breaks down."""
+        """Tag a text with the taggers of these runs.
+
+        Args:
+            text: At most ``MOST_CHARACTERS`` characters.
+            identities: Of the runs.
+            tell: Called with each stage; it may raise to leave the request.
+
+        Raises:
+            InvalidConfig: The text is empty or too long.
+            TrainingFailed: The process broke down.
+        """
         if not text.strip():
             raise InvalidConfig("The text is empty")
         if len(text) > MOST_CHARACTERS:
@@ -68,11 +85,11 @@ class TaggingClient:
                     _input(process).write(asked)
                     _input(process).flush()
                     return self._answer(process, self._number, tell)
-                except (BrokenPipeError, EOFError):  # it had been idle for too long, or broke down
+                except (BrokenPipeError, EOFError):  # it ended after idling, or broke down
                     self._end()
                     if attempt:
                         break
-            raise TrainingFailed("The text could not be tagged: the process that does it broke down, or says nothing")
+            raise TrainingFailed("The text could not be tagged: the tagging process broke down or does not answer")
 
     def close(self) -> None:
         """End the process."""
@@ -95,8 +112,7 @@ class TaggingClient:
         return self._process
 
     def _answer(self, process: subprocess.Popen[bytes], number: int, tell: Callable[[str], None]) -> TaggingResult:
-        """The answer to one request; those to requests that were left are passed over. Raises EOFError if there is
-        none."""
+        """Return the answer to a request, skipping answers to abandoned ones. Raises EOFError without an answer."""
         while said := self._line(process):
             fields = json.loads(said)
             if fields["number"] != number:
@@ -107,7 +123,7 @@ class TaggingClient:
         raise EOFError
 
     def _line(self, process: subprocess.Popen[bytes]) -> bytes:
-        """The next line; empty at the end, or where it takes too long."""
+        """Return the next line; empty at the end or after ``SILENT_SECONDS``."""
         while b"\n" not in self._heard:
             output = process.stdout
             if output is None or not select.select([output], [], [], SILENT_SECONDS)[0]:

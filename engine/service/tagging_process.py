@@ -22,12 +22,11 @@ from engine.tagging.entities import Tagged
 
 
 def main() -> int:
-    """Answer requests until none has come for a while; the value is the exit code."""
-    from engine.service.application import Application
+    """Answer requests until none has come for ``IDLE_SECONDS``; return the exit code."""
     from engine.tagging.pipeline import TextTagger
 
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # output of libraries is not an answer
     app, number = Application(replace(Settings.from_environment(), published=Path(sys.argv[1]))), 0
 
     def say(**values: object) -> None:
@@ -57,16 +56,16 @@ def main() -> int:
 
 
 def _listen(requests: "queue.Queue[str]") -> None:
-    """Hand on what is asked; where nobody can ask any more the process ends at once, whatever it is at."""
+    """Queue requests; end the process at once when the input closes."""
     for line in sys.stdin:
         requests.put(line)
     os._exit(0)
 
 
 def _tagged(
-    app: "Application", tagger: Any, text: str, identities: Sequence[str]
+    app: Application, tagger: Any, text: str, identities: Sequence[str]
 ) -> tuple[dict[str, Tagged], dict[str, str]]:
-    """What each tagger says; of those that cannot be used, why."""
+    """Return the result of each tagger, and for unusable ones the reason."""
     models, missing = {}, {}
     for identity in identities:
         try:
@@ -76,7 +75,7 @@ def _tagged(
     try:
         found = tagger.tag([text], list(models.values()))
         return {run: each[0] for run, each in zip(models, found, strict=True)}, missing
-    except EpsilonError:  # say, no language model: others may need none
+    except EpsilonError:  # for example without a language model, which others may not need
         tagged = {}
         for identity, model in models.items():
             try:

@@ -61,7 +61,7 @@ class Parties:
 
     def _file(self, name: str, ports: list[int], client: str = "") -> None:
         settings = "\n".join(f"{key} = {json.dumps(value)}" for key, value in self.fields.items())
-        server = f'[server]\naddress = "127.0.0.1:{ports[0]}"\nfolder = "server"\nseconds = 25'
+        server = f'[server]\naddress = "127.0.0.1:{ports[0]}"\nfolder = "server"\nseconds = 40'
         (self.folder / name).write_text(f'name = "a try"\n[settings]\n{settings}\n{server}\n{client}')
 
     def verb(self, verb: str, file: str) -> str:

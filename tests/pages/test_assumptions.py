@@ -114,7 +114,7 @@ def test_of_a_run_that_failed_its_check_nothing_is_promised(open_page, published
 
     monkeypatch.setattr(RunQueries, "get", failed)
     page = open_page("assumptions", run=published["run_id"])
-    assert "failed its noise check, so nothing is promised" in page.error[0].value
+    assert "failed its noise check, so it has no privacy guarantee" in page.error[0].value
     assert "No ε can be computed" in heading(page)
 
 

@@ -46,7 +46,7 @@ def test_charges_are_listed(open_page, spent):
     assert f"{now.share:.0%} spent" in page.markdown[0].value
     frames = [frame.value for frame in page.dataframe]
     assert frames[0]["what"].tolist() == ["linear-crf, σ = 6, dp-sgd"]
-    assert frames[1]["what"].tolist() == ["linear-crf, σ = 0, dp-sgd, without any promise"]
+    assert frames[1]["what"].tolist() == ["linear-crf, σ = 0, dp-sgd, without a privacy guarantee"]
     assert frames[2]["times"].iloc[-1] == 0
     page.number_input[0].set_value(0.1)
     page.button[0].click().run()

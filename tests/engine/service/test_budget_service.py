@@ -47,7 +47,7 @@ def test_runs_without_noise_are_listed(app):
     app.runs.submit(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0)))
     now = app.budgets.state("synthetic")
     assert now.share == 0
-    assert all(part in now.looks[0].what for part in ("linear-crf, σ = 0,", "dp-sgd", "without any promise"))
+    assert all(part in now.looks[0].what for part in ("linear-crf, σ = 0,", "dp-sgd", "without a primise"))
 
 
 def test_what_ran_before_counts_when_a_budget_is_set(app):
@@ -101,7 +101,7 @@ def test_published_runs_are_listed_once(app, monkeypatch):
     now = app.budgets.set_total("synthetic", 3.0)
     assert now.share == 0
     (look,) = now.looks
-    assert all(part in look.what for part in ("published runs", " 2 ", "none is booked"))
+    assert all(part in look.what for part in ("published runs", " 2 ", "none is charged"))
     assert [each.what for each in app.budgets.state("synthetic").looks] == [look.what]
 
 
@@ -185,11 +185,11 @@ def test_totals_that_cannot_be_are_named(app, values, words):
 def test_what_could_still_be_run_shrinks(app):
     now = app.budgets.set_total("synthetic", 3.0)
     before = {each.title: each.times for each in app.budgets.affordable_runs(now)}
-    assert before["good practice, ε = 1"] >= 2
-    assert before["good practice, ε = 8"] == 0
+    assert before["recommended settings, ε = 1"] >= 2
+    assert before["recommended settings, ε = 8"] == 0
     app.runs.submit(CONFIG)
     after = {each.title: each.times for each in app.budgets.affordable_runs(app.budgets.state("synthetic"))}
-    assert after["good practice, ε = 1"] < before["good practice, ε = 1"]
+    assert after["recommended settings, ε = 1"] < before["recommended settings, ε = 1"]
 
 
 def test_whose_rounds_are_drawn_anew_is_booked_for_all_of_them(app):
@@ -213,7 +213,7 @@ def test_whose_rounds_are_drawn_anew_is_booked_for_all_of_them(app):
 def test_what_a_run_would_take_is_told_before_it_is_asked_for(app):
     assert app.budgets.preview(CONFIG) == ""
     app.budgets.set_total("synthetic", 2.0)
-    assert all(part in app.budgets.preview(CONFIG) for part in ("budget of synthetic", " 0% is booked."))
+    assert all(part in app.budgets.preview(CONFIG) for part in ("budget of synthetic", " 0% is spent."))
     loud = replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.5))
     assert "more than ten times" in app.budgets.preview(loud)
     plain = replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0))
