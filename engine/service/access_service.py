@@ -62,7 +62,7 @@ class AccessService:
         """Return the audit log, newest entry first. Raises NotAllowed for all but admins."""
         if self._context.user and not self._context.sees_everything:
             raise NotAllowed(
-                f"{self._context.user.name} is a {self._context.user.role} here, and only admins may read the log."
+                f"{self._context.user.name} is a {self._context.user.role} here, and the audit log is for admins only."
             )
         return self._context.access_store.audit_log(limit)
 

@@ -47,7 +47,7 @@ def test_runs_without_noise_are_listed(app):
     app.runs.submit(replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0)))
     now = app.budgets.state("synthetic")
     assert now.share == 0
-    assert all(part in now.looks[0].what for part in ("linear-crf, σ = 0,", "dp-sgd", "without a primise"))
+    assert all(part in now.looks[0].what for part in ("linear-crf, σ = 0,", "dp-sgd", "without a privacy guarantee"))
 
 
 def test_what_ran_before_counts_when_a_budget_is_set(app):
