@@ -33,9 +33,8 @@ class AccessService:
             self._context.access_store.log_action(_at_the_shell(), deed, subject)
             return
         name = self._context.user.name
-        role = roles.read(self._context.settings.access).role(
-            name
-        )  # the current role, even if the page was opened earlier
+        # The current role, even if the page was opened earlier.
+        role = roles.read(self._context.settings.access).role(name)
         self._context.access_store.log_action(name, deed, subject, refused=not role.may(needed))
         if not role.may(needed):
             raise NotAllowed(f"{name} is a {role}, and this action requires the role {needed}: {deed}.")
