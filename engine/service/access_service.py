@@ -37,7 +37,7 @@ class AccessService:
         role = roles.read(self._context.settings.access).role(name)
         self._context.access_store.log_action(name, deed, subject, refused=not role.may(needed))
         if not role.may(needed):
-            raise NotAllowed(f"{name} is a {role}, and this action requires the role {needed}: {deed}.")
+            raise NotAllowed(f"{name} is a {role} here, and this action requires the role {needed}: {deed}.")
 
     def note_sign_in(self) -> None:
         """Log that the user signed in."""
