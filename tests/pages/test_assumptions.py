@@ -133,3 +133,24 @@ def test_bars_stand_one_on_another():
     assert second.base + second.y[0] == pytest.approx(third.base)
     assert [bar.text.replace("<b>", "").replace("</b>", "") for bar in figure.data] == ["1", "2", "∞", "?"]
     assert fourth.hovertext.endswith("no valid ε is known")
+
+
+@pytest.mark.parametrize(
+    ("old", "today"),
+    [
+        ({"of": "A printed row, set right"}, {"of": "Correct a reported ε"}),
+        (
+            {"neighbours-add-or-remove": "one sentence exchanged for another"},
+            {"neighbours-add-or-remove": "replace one sentence"},
+        ),
+        (
+            {"sampling-poisson": "fixed batches, sampling trusted for nothing"},
+            {"sampling-poisson": "shuffled batches, no amplification by subsampling"},
+        ),
+    ],
+    ids=["source", "adjacency", "sampling"],
+)
+def test_links_of_version_0_7_0_select_the_same_options(open_page, old, today):
+    selected = heading(open_page("assumptions", **old))
+    assert selected == heading(open_page("assumptions", **today))
+    assert selected != heading(open_page("assumptions"))
