@@ -217,7 +217,7 @@ def test_what_a_run_would_take_is_told_before_it_is_asked_for(app):
     loud = replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.5))
     assert "more than ten times" in app.budgets.preview(loud)
     plain = replace(CONFIG, privacy=PrivacyConfig(noise_multiplier=0.0))
-    assert "listed as a look" in app.budgets.preview(plain)
+    assert "listed as an unprotected access" in app.budgets.preview(plain)
 
 
 @pytest.mark.parametrize(
