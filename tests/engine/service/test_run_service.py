@@ -233,7 +233,7 @@ def test_a_finished_run_keeps_the_tagger_that_was_scored(trained_settings, avera
     config, app = dataclasses.replace(SMALL, training=training), Application(trained_settings)
     identity = app.queries.identity(config)
     RunStore(trained_settings.store_url).submit(identity, config, app.queries.corpus(config).checksum)
-    with pytest.raises(RunNotFound, match="no tagger"):
+    with pytest.raises(RunNotFound, match="has no saved tagger"):
         app.models.load(identity)
     compute(identity, trained_settings, "here")
     last, kept = app.queries.get(identity).final, app.models.load(identity)
