@@ -48,7 +48,7 @@ LEFT_OUT = pytest.StashKey[dict[str, int]]()
 """How many tests were not selected, by the marker that they have."""
 BEGUN = time.monotonic()
 """When this process loaded the tests."""
-FIRST = ("browser", "federation", "steadiness", "cluster")
+FIRST = ("browser", "federation", "reliability", "cluster")
 """Folders whose tests wait more than they compute. They come first, so that none of them is left for the end."""
 
 

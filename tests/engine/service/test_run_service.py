@@ -52,15 +52,16 @@ def end_cluster(settings) -> None:
     supervisor.stop_cluster(settings, os.getpid())
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 300, state: Callable[[], object] = lambda: "") -> None:
+    """Wait until the condition holds; ``state`` describes, for the message of a failure, how far it was."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it did not happen"
+        assert time.monotonic() < end, f"not true after {seconds:g} s: {state()}"
         time.sleep(0.05)
 
 
 def finished(app: Application, run_id: str) -> None:
-    wait_for(lambda: app.queries.status(run_id).state.final)
+    wait_for(lambda: app.queries.status(run_id).state.final, state=lambda: app.queries.status(run_id))
     status = app.queries.status(run_id)
     assert status.state == RunState.DONE, status.error
 
