@@ -5,9 +5,12 @@ runs it where a source in ``SOURCES`` has changed since the digest in ``repeated
 always does.
 """
 
+import ast
 import hashlib
+import io
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,13 +28,27 @@ SOURCES = (
 """Files, and folders with all Python files below them, whose change makes the tests due."""
 
 
+def code(source: str) -> str:
+    """Return a module's source without docstrings, other string statements, comments and empty lines."""
+    lines = source.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            lines[node.lineno - 1 : node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)
+    return "\n".join(line.rstrip() for line in lines if line.strip())
+
+
 def digest(root: Path = ROOT) -> str:
-    """Return the SHA-256 of the names and contents of the sources."""
+    """Return the SHA-256 of the names and the code of the sources."""
     whole = hashlib.sha256()
     for name in SOURCES:
-        place = root / name
-        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            whole.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+        source = root / name
+        for path in sorted(source.rglob("*.py")) if source.is_dir() else [source]:
+            name = path.relative_to(root).as_posix()
+            whole.update(f"{name}\0{code(path.read_text(encoding='utf-8'))}\0".encode())
     return whole.hexdigest()
 
 

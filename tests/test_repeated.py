@@ -1,0 +1,45 @@
+"""The digest that decides whether repeating tests are due follows code, not prose."""
+
+import pytest
+
+from tests import repeated
+
+SOURCE = '''"""Module."""
+LIMIT = 3  # why
+"""Unit and reason."""
+
+
+def twice(x):
+    """Return twice x."""
+    return f"# {x + x}"
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("Module.", "Another\nsentence.", True),
+        ("  # why", "  # because", True),
+        ("Unit and", "The unit and the", True),
+        ("\n\n\n", "\n", True),
+        ("LIMIT = 3", "LIMIT = 4", False),
+        ("x + x", "x * x", False),
+        ("# {x", "#{x", False),
+        ('    """Return twice x."""\n', "", True),
+    ],
+)
+def test_code_ignores_prose_alone(old, new, same):
+    assert old in SOURCE
+    assert (repeated.code(SOURCE.replace(old, new)) == repeated.code(SOURCE)) is same
+
+
+def test_digest_depends_on_names_and_code(tmp_path, monkeypatch):
+    monkeypatch.setattr(repeated, "SOURCES", ("folder",))
+    (tmp_path / "folder").mkdir()
+    module = tmp_path / "folder" / "one.py"
+    module.write_text(SOURCE)
+    before = repeated.digest(tmp_path)
+    module.write_text(SOURCE.replace("Module", "The module"))
+    assert repeated.digest(tmp_path) == before
+    module.rename(module.with_name("two.py"))
+    assert repeated.digest(tmp_path) != before
