@@ -77,42 +77,46 @@ def submitted(settings, config) -> None:
     )
 
 
-def test_two_on_one_home_share_a_cluster_which_outlives_the_first(dashboards, trained_settings, undisturbed):
+def test_two_on_one_home_share_a_cluster_and_a_third_goes_on_after_a_kill(dashboards, trained_settings, undisturbed):
+    """The cluster outlives the first dashboard and ends with the second, whose server of pages is killed in the middle
+    of a run; the third continues that run."""
     first, second = dashboards(), dashboards()
-    place, watch = supervisor.ClusterFiles(trained_settings), Watch(trained_settings, CONFIGS)
+    place, watch = supervisor.ClusterFiles(trained_settings), Watch(trained_settings, CONFIGS[:1])
     cluster = place.process()
+    family = [cluster, *cluster.children(recursive=True)]
     assert set(place.living_owners()) == {first.process.pid, second.process.pid}
-    for config in CONFIGS:
-        submitted(trained_settings, config)
+    submitted(trained_settings, CONFIGS[0])
     watch.until(2)
     first.end()
     watch.to_the_end(undisturbed)
     assert place.process() == cluster
+    watch.close()
+
+    watch = Watch(trained_settings, CONFIGS[1:])
+    submitted(trained_settings, CONFIGS[1])
+    watch.until(2)
+    second.server.kill()
+    assert second.process.wait(MOST_SECONDS) != 0
+    _, left = psutil.wait_procs(family, MOST_SECONDS)
+    assert left == []
+    third = dashboards()
+    watch.to_the_end(undisturbed)
     assert {watch.runs.queries.status(each).state for each in watch.identities} == {RunState.DONE}
-    second.end()
-    wait_for(lambda: not cluster.is_running(), MOST_SECONDS)
+    assert answers(third.address)
     watch.close()
 
 
-@pytest.mark.parametrize(
-    "victim",
-    ["server", pytest.param("process", marks=pytest.mark.nightly)],
-    ids=["server of pages", "what started it"],
-)
-def test_one_that_is_killed_outright_in_the_middle_of_a_run(dashboards, trained_settings, undisturbed, victim):
-    """The next one takes the run up where it stands."""
+@pytest.mark.nightly
+def test_a_run_goes_on_with_the_next_dashboard_after_the_launcher_is_killed(dashboards, trained_settings, undisturbed):
     dashboard, watch = dashboards(), Watch(trained_settings, CONFIGS[:1])
     cluster = supervisor.ClusterFiles(trained_settings).process()
     family = [cluster, *cluster.children(recursive=True)]
     submitted(trained_settings, CONFIGS[0])
     watch.until(2)
-    getattr(dashboard, victim).kill()
-    if victim == "server":  # all that was started with it ends
-        assert dashboard.process.wait(MOST_SECONDS) != 0
+    dashboard.process.kill()
     _, left = psutil.wait_procs(family, MOST_SECONDS)  # without an owner
     assert left == []
-    again = dashboards()
+    dashboards()
     watch.to_the_end(undisturbed)
     assert {watch.runs.queries.status(each).state for each in watch.identities} == {RunState.DONE}
-    assert answers(again.address)
     watch.close()

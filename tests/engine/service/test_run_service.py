@@ -75,7 +75,8 @@ def comparable(records):
     return [dataclasses.replace(record, seconds=0.0) for record in records]
 
 
-@in_store("PostgreSQL")
+@pytest.mark.nightly  # test_kills.py has the same on SQLite
+@pytest.mark.parametrize("settings", ["PostgreSQL"], indirect=True)
 def test_a_run_survives_its_worker_and_its_cluster(app, trained_settings):
     """kill -9 of the workers, then of the whole cluster: the records are those of a run that was never disturbed."""
     status = app.runs.submit(LONG)
@@ -98,29 +99,15 @@ def test_a_run_survives_its_worker_and_its_cluster(app, trained_settings):
 
 
 @in_store("SQLite")
-def test_equal_work_is_done_once(app):
-    first, second = app.runs.submit(SMALL), app.runs.submit(SMALL)
-    assert first.run_id == second.run_id
-    finished(app, first.run_id)
-    started = app.queries.status(first.run_id).started
-    assert app.runs.submit(SMALL).state == RunState.DONE
-    assert app.queries.status(first.run_id).started == started
-    assert len(app.queries.recent()) == 1
-    path = app.runs.publish(first.run_id)
-    assert path.parent == app.settings.published
-    assert app.queries.find(SMALL).published
-    elsewhere = Application(dataclasses.replace(app.settings, store_url="sqlite:///:memory:"))
-    assert elsewhere.runs.submit(SMALL).state == RunState.DONE  # answered from what is published: nothing is started
-    assert app.queries.find(SMALL).provenance.command == (
-        "python -m engine simulate --corpus synthetic --data-fraction 0.05 --tagger bilstm-tddl --hidden-size 8 "
-        "--batch-size 8 --epochs 2 --noise-multiplier 1"
-    )
-
-
-def test_a_run_that_is_done_can_be_run_again_beside_the_first(app):
-    first = app.runs.submit(SMALL).run_id
+def test_submit_is_idempotent_and_resubmit_repeats(app):
+    first, second = app.runs.submit(SMALL).run_id, app.runs.submit(SMALL).run_id
+    assert first == second
     finished(app, first)
     before = app.queries.get(first)
+    assert app.runs.submit(SMALL).state == RunState.DONE
+    assert app.queries.get(first) == before
+    assert len(app.queries.recent()) == 1
+
     again = app.runs.resubmit(SMALL).run_id
     assert again == repeat_id(first) != first
     assert app.queries.repeated([before])[first].comparison is None
@@ -133,14 +120,22 @@ def test_a_run_that_is_done_can_be_run_again_beside_the_first(app):
         app.runs.publish(again)
     assert not app.runs.resubmit(SMALL).state.final, "the earlier repetition makes room"
     assert app.runs.cancel(again).state == RunState.CANCELLED
-    app.runs.publish(first)  # the same beside a published run
-    assert app.runs.resubmit(SMALL).run_id == again
+
+    assert app.runs.publish(first).parent == app.settings.published
+    assert app.queries.find(SMALL).published
+    elsewhere = Application(dataclasses.replace(app.settings, store_url="sqlite:///:memory:"))
+    assert elsewhere.runs.submit(SMALL).state == RunState.DONE  # answered from what is published: nothing is started
+    assert app.queries.find(SMALL).provenance.command == (
+        "python -m engine simulate --corpus synthetic --data-fraction 0.05 --tagger bilstm-tddl --hidden-size 8 "
+        "--batch-size 8 --epochs 2 --noise-multiplier 1"
+    )
+    assert app.runs.resubmit(SMALL).run_id == again, "a published run is repeated too"
     finished(app, again)
     assert app.queries.repeated([app.queries.find(SMALL)])[first].comparison.identical
 
 
 @in_store("SQLite")
-def test_cancelling_keeps_the_records_and_frees_the_worker(app):
+def test_cancelling_keeps_records_and_stopping_queues_the_run(app):
     first = app.runs.submit(LONG)
     second = app.runs.submit(SMALL)
     assert app.queries.status(second.run_id).state == RunState.QUEUED
@@ -156,40 +151,35 @@ def test_cancelling_keeps_the_records_and_frees_the_worker(app):
     queued = app.runs.submit(dataclasses.replace(LONG, seed=5))
     assert app.runs.cancel(queued.run_id).state == RunState.CANCELLED
 
-
-def test_stopping_leaves_no_process_and_loses_no_run(app, trained_settings):
-    status = app.runs.submit(LONG, owner_pid=os.getpid())
+    status = app.runs.submit(dataclasses.replace(LONG, seed=6), owner_pid=os.getpid())
     wait_for(lambda: len(app.queries.rounds(status.run_id)) >= 1)
-    cluster = supervisor.ClusterFiles(trained_settings).process()
+    cluster = supervisor.ClusterFiles(app.settings).process()
     family = [cluster, *cluster.children(recursive=True)]
-    end_cluster(trained_settings)
+    end_cluster(app.settings)
     assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family)
     assert app.queries.status(status.run_id).state == RunState.QUEUED
 
 
-def test_a_cluster_ends_with_its_last_owner(app, trained_settings):
+def test_a_cluster_starts_although_another_is_ending_and_ends_with_its_last_owner(app, trained_settings, monkeypatch):
+    place, honest, attempts = supervisor.ClusterFiles(trained_settings), supervisor._start, []
     owners = [subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in range(2)]
-    for owner in owners:
-        supervisor.ensure_cluster(trained_settings, owner.pid)
-    cluster = supervisor.ClusterFiles(trained_settings).process()
+    monkeypatch.setattr(supervisor, "_start", lambda *where: attempts.append(honest(*where)) or attempts[-1])
+    with place.exclusive_lock():
+        started = threading.Thread(target=supervisor.ensure_cluster, args=(trained_settings, owners[0].pid))
+        started.start()
+        wait_for(lambda: len(attempts) > 1)  # the first has found the lock held, and ended
+        assert place.process() is None  # the lock is still held
+    started.join()
+    cluster = place.process()
+    assert cluster
+    supervisor.ensure_cluster(trained_settings, owners[1].pid)
+    assert place.process() == cluster
     supervisor.stop_cluster(trained_settings, owners[0].pid)
     assert cluster.is_running()  # the other one still needs it
     for owner in owners:
         owner.kill()
         owner.wait()
-    cluster.wait(30)
-
-
-def test_a_cluster_is_there_although_another_was_just_ending(app, trained_settings, monkeypatch):
-    place, honest, attempts = supervisor.ClusterFiles(trained_settings), supervisor._start, []
-    monkeypatch.setattr(supervisor, "_start", lambda *where: attempts.append(honest(*where)) or attempts[-1])
-    with place.exclusive_lock():
-        started = threading.Thread(target=supervisor.ensure_cluster, args=(trained_settings, os.getpid()))
-        started.start()
-        wait_for(lambda: len(attempts) > 1)  # the first has found the lock held, and ended
-        assert place.process() is None  # the lock is still held
-    started.join()
-    assert place.process()
+    cluster.wait(60)
 
 
 def test_what_cannot_be_run_is_not_stored(app):
