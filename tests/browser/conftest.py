@@ -68,14 +68,7 @@ def dashboard(home):
         yield address
 
 
-@pytest.fixture(scope="module")
-def own_dashboard(make_home):
-    """The address of a dashboard that no other file of tests uses, with published runs alone."""
-    with serving(make_home(), free_port(), EPSILON_POLL=f"127.0.0.1:{free_port()}") as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser(chromium):
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=chromium, args=FLAGS)

@@ -51,15 +51,6 @@ def zoom(page: Page) -> None:
     page.mouse.up()
 
 
-def test_the_first_link_to_a_page_opens_it_with_the_navigation(page, own_dashboard):
-    """Before anything else was opened on this server, whose pages Streamlit would then take for an older kind."""
-    page.goto(own_dashboard + "paper")
-    page.wait_for_selector("h3")
-    assert "Reported results" in answer(page)
-    page.get_by_role("link", name="Explore").first.click()  # the navigation's; another is in a sentence
-    wait_for(lambda: answer(page).startswith("At ε = 1.51"))
-
-
 def test_explore_has_an_address_with_its_name_too(page, dashboard):
     page.goto(dashboard + "explore?noise_multiplier=2")
     wait_for(lambda: answer(page).startswith("At ε = 0.5"))
@@ -191,7 +182,7 @@ def test_a_question_about_a_run_can_be_left_while_the_list_looks_anew(page, dash
 
 def test_compare_draws_its_pictures_each_time_it_is_opened(page, dashboard):
     page.goto(dashboard)
-    for _ in range(5):
+    for _ in range(2):
         page.get_by_text("Results", exact=True).first.click()
         page.get_by_role("link", name="Compare").click()
         wait_for(lambda: address(page) == dashboard + "compare" and "Compare configurations" in answer(page))

@@ -12,8 +12,8 @@ from pages.learn.lessons import LESSONS
 from tests.browser.driving import address, answer, wait_for
 
 FIRST, SECOND = LESSONS[:2]
-PLAYED = [(1, 1280), (1, 390), (2, 1280), (2, 390)]
-"""Lessons that are played, by their numbers, each in windows of these widths."""
+PLAYED = [(1, 1280), (2, 390), *(pytest.param(*other, marks=pytest.mark.nightly) for other in ((1, 390), (2, 1280)))]
+"""Lessons that are played, by their numbers, and the widths of the window in pixels."""
 
 pytestmark = pytest.mark.browser
 
