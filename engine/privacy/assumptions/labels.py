@@ -1,15 +1,15 @@
 """Labels of assumptions and of their choices. ``{unit}`` is the protected unit: a sentence, or a client."""
 
 TITLES = {
-    "data": "Whose data is counted",
+    "data": "Training set size",
     "batch": "Batch size in the formula",
     "accountant": "Accountant",
-    "sampling": "How batches are drawn",
-    "neighbours": "Neighbouring data sets",
-    "unit": "Who is protected",
+    "sampling": "Sampling of batches",
+    "neighbours": "Adjacency",
+    "unit": "Protected unit",
     "trainings": "Trainings on the data",
     "delta": "δ",
-    "seed": "Seed of the noise",
+    "seed": "Noise seed",
     "floating": "Floating point",
 }
 """Assumptions, in the order in which a reported ε is corrected."""
@@ -29,34 +29,35 @@ NEIGHBOURS = {
     "replace": "replace one {unit}",
 }
 _WHY = {
-    "data": "Each client adds noise to its own steps, so a sentence hides among those of its client alone. Counting "
-    "more sentences than that makes each look rarer than it is.",
-    "batch": "Some libraries clip micro-batches. Told a batch of 1, an accountant believes that a step draws one "
-    "{unit}, when in truth it draws many times as many.",
-    "accountant": "All three are upper bounds on the same loss. A tighter one makes nothing more private; it says more "
-    "exactly how private it was.",
-    "sampling": "Chance hides who was in a step, and makes ε smaller. Shuffled batches have no such chance: everybody "
-    "is in one of them in each epoch. The small figure is not proven of them, and for some data they do cost more: at "
-    "least what stands here (Chua et al. 2024). The large one is proven.",
-    "neighbours": "What the attacker may not tell apart. An exchange is a removal and an addition, and costs more: at "
-    "most what stands here. Figures under different conventions must not be compared.",
-    "unit": "The promise is for one {unit}. Whoever has several is promised less, and k times as much is no bound at "
-    "the same δ.",
-    "trainings": "Each training on the same data loses something, those of a search for the best setting too, whether "
-    "their results are kept or not. Here all are alike and fixed beforehand.",
-    "delta": "The chance that the promise does not hold at all. A smaller one costs more ε.",
-    "seed": "Whoever knows the seed can compute the noise and subtract it. Then nothing is hidden.",
-    "floating": "Noise in floating point is not quite normal in its last digits (Mironov 2012). No number is booked "
-    "for it here, nor anywhere else that we know.",
+    "data": "Each client adds noise to its own steps, so a sentence is protected only among the sentences of its "
+    "client. Counting more sentences gives a sampling rate that is too low.",
+    "batch": "Some libraries clip micro-batches. With a batch size of 1, an accountant assumes that a step samples one "
+    "{unit}, although it samples many more.",
+    "accountant": "All three are upper bounds on the same privacy loss. A tighter bound does not add privacy; it "
+    "states the privacy loss more exactly.",
+    "sampling": "Random sampling hides which {unit}s are in a step, and lowers ε (amplification by subsampling). With "
+    "shuffled batches there is no such secret: every {unit} is in one batch of each epoch. The smaller ε is not proven "
+    "for shuffled batches. For some data the true ε is larger: at least the lower bound shown (Chua et al. 2024). The "
+    "larger ε is proven.",
+    "neighbours": "The adjacency says which data sets the attacker must not be able to distinguish. A replacement is a "
+    "removal and an addition, so its ε is larger: at most the value shown. Do not compare ε across adjacencies.",
+    "unit": "The guarantee covers one {unit}. It is weaker for a person or group with several (group privacy), and k "
+    "times ε is not a bound at the same δ.",
+    "trainings": "Each training on the same data adds to ε (composition). This includes each trial of a hyperparameter "
+    "search, whether its result is kept or not. Here all trainings have the same settings, fixed in advance.",
+    "delta": "The probability with which the guarantee may fail completely. A smaller δ needs a larger ε.",
+    "seed": "Anyone who knows the seed can compute the noise and subtract it. Nothing is protected then.",
+    "floating": "Noise in floating point is not exactly normal in its last digits (Mironov 2012). No ε here includes "
+    "this effect, and we know of no other work that does.",
 }
-_OF_CLIENTS = {
-    "data": "A client hides among all clients, with all it has: how many sentences these are changes nothing.",
-    "sampling": "Chance hides who took part in a round, and makes ε smaller, as long as nobody learns who did. Where "
-    "clients add the noise to what they send, it is known who sends, and each message is paid for.",
+_WHY_CLIENT = {
+    "data": "A client is protected among all clients, with all its sentences. Their number does not change ε.",
+    "sampling": "Random sampling hides which clients take part in a round, and lowers ε as long as the participants "
+    "stay secret. If clients add the noise to their messages, the sender is known, so each message counts towards ε.",
 }
 
 
 def why(assumption: str, unit: str) -> str:
     """Return the effect of an assumption on ε, in a few sentences. ``unit`` is "sentence" or "client"."""
-    text = _OF_CLIENTS.get(assumption, _WHY[assumption]) if unit == "client" else _WHY[assumption]
+    text = _WHY_CLIENT.get(assumption, _WHY[assumption]) if unit == "client" else _WHY[assumption]
     return text.format(unit=unit)

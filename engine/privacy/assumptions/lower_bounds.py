@@ -1,16 +1,16 @@
-"""Bounds from below: what a training costs at least, for the data for which it costs most.
+"""Lower bounds on the ε of a training, for the data with the largest privacy loss.
 
-Where the ε of a ledger is an upper bound that may be far from the truth, an attacker who is known to succeed says how
-far at most: for data chosen by him, he looks at one number of each epoch or step, and the privacy loss of that number
-alone is composed exactly, but for rounding in his disfavour.
+An upper bound on ε may be far from the true value. A known attack bounds the gap: the attacker chooses the data and
+observes one number of each epoch or step. The privacy loss of that number alone is composed exactly, except for
+rounding, which only lowers the bound.
 
-* **Fixed batches of a permutation** (Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha, Zhang 2024, "How Private are DP-SGD
-  Implementations?", section 4): every other sentence has the gradient −C, the one that counts C. Of each epoch he looks
-  at the largest of the sums of its T batches, each measured from what it is without that sentence: N(2, σ²) of the one
-  batch that has it, N(0, σ²) of the others. Emptied, the sentence leaves N(1, σ²); exchanged for one of the others,
-  N(0, σ²); left out, N(0, σ²) too, in so far as its batch is not the last.
-* **An exchange under Poisson sampling**: a sentence with the gradient C becomes one with −C; a step shows
-  (1 − q)·N(0, σ²) + q·N(±1, σ²).
+* **Shuffled batches** (Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha, Zhang 2024, "How Private are DP-SGD
+  Implementations?", section 4). The protected sentence has the gradient C, every other sentence −C. In each epoch the
+  attacker observes the largest of the sums of the T batches. Each sum is measured from its value without the protected
+  sentence: N(2, σ²) for the batch that contains it, N(0, σ²) for the others. Zeroing out the sentence gives N(1, σ²).
+  Replacing it by one of the others gives N(0, σ²). Removing it gives N(0, σ²) too, unless its batch is the last.
+* **Replace-one adjacency under Poisson sampling.** A sentence with the gradient C is replaced by one with −C; a step
+  shows (1 − q)·N(0, σ²) + q·N(±1, σ²).
 """
 
 import math
@@ -23,120 +23,144 @@ from engine.privacy.assumptions.evaluation import passes
 from engine.privacy.assumptions.scenario import Choices, Part, Training, plans
 
 _POINTS = 20_000
-"""Intervals into which what he looks at is cut."""
-_WIDTH = 0.02
-"""By how much rounding may make the sum of all losses too small."""
-_FINEST = 2e-6
-_SURPLUS = 1e-12
-"""More than composing by Fourier transform may add to δ."""
-_LEAST_DELTA = 1e-10
+"""Number of edges of the intervals into which the observed number is binned."""
+_MAX_ROUNDING = 0.02
+"""Most by which rounding may lower the sum of all privacy losses."""
+_MIN_GRID_WIDTH = 2e-6
+"""Smallest grid width of the privacy losses, which bounds the size of the grid."""
+_FFT_ERROR = 1e-12
+"""Upper bound on what composition by Fourier transform adds to δ."""
+_MIN_DELTA = 1e-10
+"""Smallest δ with a lower bound: far above the error of the Fourier transform."""
 
 
 def at_least(training: Training, choices: Choices) -> float | None:
-    """A bound from below on the ε of a training under these choices; None where the ε is exact, but for rounding, where
-    none is known, and for δ below 1e-10."""
+    """Return a lower bound on the ε of a training under these choices.
+
+    Returns None if ε is exact except for rounding, if no lower bound is known, or if δ is below 1e-10.
+    """
     plain = choices.sentences == 1 and not choices.seed_known and not choices.whole_client
-    if not plain or training.noise_multiplier == 0 or choices.delta < _LEAST_DELTA or training.unit == "client":
+    if not plain or training.noise_multiplier == 0 or choices.delta < _MIN_DELTA or training.unit == "client":
         return None
     if choices.sampling == "none":
-        found = [_of_permutations(training, part, choices) for part in training.own]
+        bounds = [_shuffled_part_bound(training, part, choices) for part in training.own]
     elif choices.sampling == "poisson" and choices.neighbours == "replace":
-        told = {(plan.sampling_probability, plan.noise_multiplier, plan.steps) for plan in plans(training, choices)}
-        found = [_of_exchange(*each, choices.delta) for each in _heaviest(told)]
+        parts = {(plan.sampling_probability, plan.noise_multiplier, plan.steps) for plan in plans(training, choices)}
+        bounds = [_replacement_bound(*part, choices.delta) for part in _most_sampled(parts)]
     else:
         return None
-    return max(found) or None
+    return max(bounds) or None
 
 
-def _heaviest(told: set[tuple[float, float, int]]) -> list[tuple[float, float, int]]:
-    """Those of the largest q²·steps: any is a bound from below."""
-    return sorted(told, key=lambda each: -(each[0] ** 2) * each[2])[:2]
+def _most_sampled(parts: set[tuple[float, float, int]]) -> list[tuple[float, float, int]]:
+    """Return the two parts (q, σ, steps) with the largest q²·steps; each part alone gives a lower bound."""
+    return sorted(parts, key=lambda part: -(part[0] ** 2) * part[2])[:2]
 
 
-def _of_permutations(training: Training, part: Part, choices: Choices) -> float:
+def _shuffled_part_bound(training: Training, part: Part, choices: Choices) -> float:
+    """Return the lower bound of one part with shuffled batches; counts completed epochs only."""
     batches = math.ceil(part.examples / part.batch_size)
-    whole = passes(training, part)
-    ended = part.steps >= batches * whole if training.parts else training.epochs >= whole
-    whole -= not ended  # an epoch that was not ended
-    times = whole * choices.trainings
-    return of_permutations(batches, times, training.noise_multiplier, choices.delta, choices.neighbours)
+    epochs = passes(training, part)
+    completed = part.steps >= batches * epochs if training.parts else training.epochs >= epochs
+    epochs -= not completed
+    times = epochs * choices.trainings
+    return shuffled_lower_bound(batches, times, training.noise_multiplier, choices.delta, choices.neighbours)
 
 
 @lru_cache(maxsize=256)
-def of_permutations(batches: int, epochs: int, sigma: float, delta: float, neighbours: str) -> float:
-    """At least so much of so many epochs of permutations cut into so many batches; 0 where nothing follows."""
+def shuffled_lower_bound(batches: int, epochs: int, sigma: float, delta: float, neighbours: str) -> float:
+    """Return the lower bound on ε for shuffled batches; 0 where none follows.
+
+    Args:
+        batches: Batches per epoch, T.
+        epochs: Completed epochs.
+        sigma: Noise multiplier σ.
+        delta: δ.
+        neighbours: Adjacency, a key of ``NEIGHBOURS``.
+    """
     if epochs < 1:
         return 0.0
     edges = np.linspace(-9.0 * sigma, 2 + 9.0 * sigma, _POINTS)
-    one, other = (_of_largest(edges, sigma, batches, shift) for shift in (2.0, 1.0))
+    one, other = (_largest_sum(edges, sigma, batches, shift) for shift in (2.0, 1.0))
     if neighbours != "zero-out":
-        other = _of_largest(edges, sigma, batches, 0.0)
+        other = _largest_sum(edges, sigma, batches, 0.0)
     if neighbours == "add-or-remove":
-        # By chance the sentence is in the last batch, which is not looked at then: all others are as without it.
+        # With probability 1/T the sentence is in the last batch, which the attacker then ignores: all other batches
+        # are as without the sentence.
         if batches == 1:
             return 0.0
-        one, other = (_of_largest(edges, sigma, batches - 1, shift) for shift in (2.0, 0.0))
+        one, other = (_largest_sum(edges, sigma, batches - 1, shift) for shift in (2.0, 0.0))
         one = (one * (batches - 1) + other) / batches
-    return _composed(one, other, epochs, delta)
+    return _larger_direction(one, other, epochs, delta)
 
 
-def _of_largest(edges: NDArray[np.float64], sigma: float, batches: int, shift: float) -> NDArray[np.float64]:
-    """Chances of the largest of so many normal draws, one of them of mean ``shift``, in (−∞, first edge], between the
-    edges, and above the last, [edges + 1]."""
+def _largest_sum(edges: NDArray[np.float64], sigma: float, batches: int, shift: float) -> NDArray[np.float64]:
+    """Return the distribution of the largest of ``batches`` draws from N(0, σ²), one of which has mean ``shift``.
+
+    The result, [edges + 1], holds the probabilities of (−∞, first edge], of each interval between edges, and of the
+    values above the last edge.
+    """
     from scipy.special import log_ndtr, ndtr
 
     below = np.exp(log_ndtr((edges - shift) / sigma) + (batches - 1) * log_ndtr(edges / sigma))
     beyond, others = ndtr((shift - edges) / sigma), -np.expm1((batches - 1) * log_ndtr(edges / sigma))
     above = beyond + others - beyond * others
-    return _between(below, above)
+    return _interval_probabilities(below, above)
 
 
-def _between(below: NDArray[np.float64], above: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Chances of the intervals whose edges have so much below and above, by the smaller of both."""
+def _interval_probabilities(below: NDArray[np.float64], above: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the probabilities of the intervals between edges, [edges + 1].
+
+    ``below`` and ``above`` are the probabilities on either side of each edge, [edges]. The smaller of the two gives the
+    difference, which keeps its digits.
+    """
     by_lower, by_upper = np.diff(below), -np.diff(above)
     inner = np.where(below[1:] < 0.5, by_lower, by_upper)
-    found: NDArray[np.float64] = np.maximum(np.concatenate([below[:1], inner, above[-1:]]), 0.0)
-    return found
+    probs: NDArray[np.float64] = np.maximum(np.concatenate([below[:1], inner, above[-1:]]), 0.0)
+    return probs
 
 
 @lru_cache(maxsize=256)
-def _of_exchange(probability: float, sigma: float, steps: int, delta: float) -> float:
-    """At least so much of an exchange under Poisson sampling."""
+def _replacement_bound(probability: float, sigma: float, steps: int, delta: float) -> float:
+    """Return the lower bound on ε for replace-one adjacency under Poisson sampling with ``probability`` q."""
     from scipy.special import ndtr
 
     edges = np.linspace(-1 - 9.0 * sigma, 1 + 9.0 * sigma, _POINTS)
 
-    def chances(shift: float) -> NDArray[np.float64]:
+    def probabilities(shift: float) -> NDArray[np.float64]:
         below, above = (
             (1 - probability) * ndtr(sign * edges / sigma) + probability * ndtr(sign * (edges - shift) / sigma)
             for sign in (1, -1)
         )
-        return _between(below, above)
+        return _interval_probabilities(below, above)
 
     # The other direction is the mirror image of this one.
-    return _of_losses(chances(1.0), chances(-1.0), steps, delta)
+    return _composed_epsilon(probabilities(1.0), probabilities(-1.0), steps, delta)
 
 
-def _composed(one: NDArray[np.float64], other: NDArray[np.float64], times: int, delta: float) -> float:
-    """The larger ε of the two directions, of so many independent draws from one of two distributions, [m] each."""
-    return max(_of_losses(one, other, times, delta), _of_losses(other, one, times, delta))
+def _larger_direction(one: NDArray[np.float64], other: NDArray[np.float64], times: int, delta: float) -> float:
+    """Return the larger ε of both directions, for ``times`` independent draws from one of two distributions, [m]."""
+    return max(_composed_epsilon(one, other, times, delta), _composed_epsilon(other, one, times, delta))
 
 
-def _of_losses(one: NDArray[np.float64], other: NDArray[np.float64], times: int, delta: float) -> float:
-    """Losses are rounded down to a grid. Where only ``one`` has any chance the loss is taken for the largest of the
-    others, and what has next to none is left out."""
+def _composed_epsilon(one: NDArray[np.float64], other: NDArray[np.float64], times: int, delta: float) -> float:
+    """Return a lower bound on ε of ``times`` draws from ``one`` against ``other``, [m], by their loss distribution.
+
+    Privacy losses are rounded down to a grid. Where only ``one`` has a positive probability, the loss counts as the
+    largest of the other losses. Values of negligible probability are left out.
+    """
     from engine.privacy.pld import FastDensePLDPmf
 
     seen = (one > 1e-300) & (other > 1e-300)
     if not seen.any():
         return 0.0
     losses = np.log(one[seen]) - np.log(other[seen])
-    width = max(_FINEST, _WIDTH / times)
-    places = np.floor(losses / width).astype(np.int64)
+    width = max(_MIN_GRID_WIDTH, _MAX_ROUNDING / times)
+    indices = np.floor(losses / width).astype(np.int64)
     kept = one[seen] > delta * 1e-6 / (times * len(one))
-    low, high = int(places[kept].min()), int(places[kept].max())
-    probs = np.bincount(np.clip(places, low, high)[places >= low] - low, one[seen][places >= low], high - low + 1)
+    low, high = int(indices[kept].min()), int(indices[kept].max())
+    probs = np.bincount(np.clip(indices, low, high)[indices >= low] - low, one[seen][indices >= low], high - low + 1)
     if len(probs) < 2:
         return 0.0
-    whole = FastDensePLDPmf(width, low, probs, 0.0, True).self_compose(times)
-    return whole.get_epsilon_for_delta(delta + _SURPLUS)
+    composed = FastDensePLDPmf(width, low, probs, 0.0, True).self_compose(times)
+    return composed.get_epsilon_for_delta(delta + _FFT_ERROR)

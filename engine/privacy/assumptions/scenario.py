@@ -1,4 +1,4 @@
-"""What was done to the data, and what may be assumed of it."""
+"""A training as the accountants see it, and one choice of each assumption about it."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +13,13 @@ from engine.privacy.plan import PrivacyPlan
 
 @dataclass(frozen=True)
 class Part:
-    """So many steps on a part of the data that shares no sentence with the others, noise in each. examples: n of it.
-    batch_size: expected."""
+    """Noisy steps on a part of the data that shares no sentence with the other parts.
+
+    Args:
+        examples: n of this part.
+        batch_size: Expected batch size.
+        steps: Steps on this part.
+    """
 
     examples: int
     batch_size: int
@@ -23,13 +28,25 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """What was done. examples: n, of all clients. batch_size: expected, B. epochs: E over all data, on average.
-    noise_multiplier: σ. delta: δ. shuffled: whether batches were shuffled and not drawn by chance. clients: with DP-SGD
-    each on a part of its own, equal ones unless there are ``parts``: those of clients, or of their rounds, that differ.
-    printed_examples: n as it was printed, where that is another one. longest_document: in sentences, where there are
-    documents. unit: "sentence", or "client" where whole clients are protected: these are the examples then, the
-    expected participants of a round the batch, rounds the steps. messages: whether clients add the noise to what they
-    send; epochs are messages of one client then. Raises InvalidConfig."""
+    """A training with DP-SGD.
+
+    Args:
+        examples: n of all clients. If whole clients are protected, the number of clients.
+        batch_size: Expected batch size B. If whole clients are protected, the expected participants of a round.
+        epochs: Epochs E over all data, on average. With ``messages``, the messages of one client.
+        noise_multiplier: σ.
+        delta: δ.
+        shuffled: Whether batches are shuffled instead of sampled at random.
+        clients: Clients that each run DP-SGD on their own part of the data. The parts are equal without ``parts``.
+        parts: The distinct parts of clients or of their rounds, if they differ.
+        printed_examples: n that the paper reports, if it differs.
+        longest_document: Sentences of the longest document, if there are documents.
+        unit: Protected unit, "sentence" or "client". For clients the steps are rounds.
+        messages: Whether clients add the noise to their messages.
+
+    Raises:
+        InvalidConfig: If a value is out of range.
+    """
 
     examples: int
     batch_size: int
@@ -64,18 +81,24 @@ class Training:
 
     @classmethod
     def of(cls, config: SimulationConfig, sentences: int) -> "Training":
-        """Of a configuration that trains on so many sentences, all by one, or by clients with equally many. Raises
-        InvalidConfig for another: the ledger needs its plan (:func:`engine.federated.accounting.training`)."""
+        """Return the training of a configuration on ``sentences`` sentences: central, or split evenly among clients.
+
+        Raises:
+            InvalidConfig: If the clients are not alike. Such a training needs the plan of its federation
+                (:func:`engine.federated.accounting.training`).
+        """
         federation, privacy = config.federation, config.privacy
         equal = federation.participants is None and federation.partition == "random" and not config.platforms
         if not equal or privacy.kind.client_level or federation.schedule != "averaging":
-            raise InvalidConfig("the ledger of such a federation needs its corpus, to see who holds what")
+            raise InvalidConfig(
+                "the assumptions of this federation need its corpus, which gives the sentences of each client"
+            )
         own = sentences // federation.clients
         parts: tuple[Part, ...] = ()
         if federation.rounds > 1:  # each round has whole steps
             sizes = {max(1, own), -(-sentences // federation.clients)}
-            each = [PrivacyPlan.of_piece(config, size, sentences) for size in sorted(sizes)]
-            parts = tuple(Part(plan.examples, plan.batch_size, plan.steps * federation.rounds) for plan in each)
+            round_plans = [PrivacyPlan.of_piece(config, size, sentences) for size in sorted(sizes)]
+            parts = tuple(Part(plan.examples, plan.batch_size, plan.steps * federation.rounds) for plan in round_plans)
         return cls(
             examples=own * federation.clients,
             batch_size=min(config.training.batch_size, max(1, own)),
@@ -89,14 +112,14 @@ class Training:
 
     @property
     def promised(self) -> "Choices":
-        """What holds of it, and is promised here."""
+        """The choices that hold for the training; ε under them is its privacy guarantee."""
         sampling = "none" if self.shuffled or self.messages else "poisson"
         neighbours = "replace" if self.messages else "add-or-remove"
         return Choices(sampling=sampling, neighbours=neighbours, pooled=False, delta=self.delta)
 
     @property
     def printed(self) -> "Choices":
-        """What a paper would print of it: Rényi accounting as if batches were drawn by chance, all data together."""
+        """The choices behind the ε that a paper would report: Rényi accounting, Poisson sampling, pooled data."""
         if self.messages:
             return self.promised
         sampling = "as-poisson" if self.shuffled else "poisson"
@@ -104,12 +127,12 @@ class Training:
 
     @property
     def several(self) -> bool:
-        """Whether there are parts that could be counted together."""
+        """Whether there are several parts that could be pooled."""
         return self.clients > 1 or len(self.parts) > 1
 
     @cached_property
     def own(self) -> tuple[Part, ...]:
-        """The parts, each that differs once."""
+        """The distinct parts, each listed once."""
         if self.parts:
             return self.parts
         examples = self.examples // self.clients
@@ -118,11 +141,24 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """One choice of each assumption. accountant: of ``ACCOUNTANTS``. sampling: of ``SAMPLINGS``. neighbours: of
-    ``NEIGHBOURS``. micro_batch: whether the accountant is told a batch of 1. printed_examples: whether it is told the
-    printed n. pooled: whether all clients' sentences are counted together. sentences: of one person, or clients, where
-    those are protected. whole_client: whether a client is to be protected, with all its sentences. trainings: on the
-    same data, settings fixed beforehand. seed_known: whether the noise's seed is. Raises InvalidConfig."""
+    """One choice of each assumption.
+
+    Args:
+        accountant: Key of ``ACCOUNTANTS``.
+        sampling: Key of ``SAMPLINGS``.
+        neighbours: Adjacency, a key of ``NEIGHBOURS``.
+        micro_batch: Whether the accountant gets a batch size of 1.
+        printed_examples: Whether the accountant gets the n that the paper reports.
+        pooled: Whether the sentences of all clients count as one data set.
+        sentences: Size of the protected group: sentences of one person, or clients if these are protected.
+        whole_client: Whether a client is protected with all its sentences.
+        trainings: Number of trainings on the same data, with settings fixed in advance.
+        delta: δ.
+        seed_known: Whether the attacker knows the seed of the noise.
+
+    Raises:
+        InvalidConfig: If a value is out of range or unknown.
+    """
 
     accountant: str = "pld"
     sampling: str = "poisson"
@@ -137,9 +173,9 @@ class Choices:
     seed_known: bool = False
 
     def __post_init__(self) -> None:
-        for name, known in (("accountant", ACCOUNTANTS), ("sampling", SAMPLINGS), ("neighbours", NEIGHBOURS)):
-            if getattr(self, name) not in known:
-                raise InvalidConfig(f"{name}={getattr(self, name)!r}, expected one of {', '.join(known)}")
+        for name, valid in (("accountant", ACCOUNTANTS), ("sampling", SAMPLINGS), ("neighbours", NEIGHBOURS)):
+            if getattr(self, name) not in valid:
+                raise InvalidConfig(f"{name}={getattr(self, name)!r}, expected one of {', '.join(valid)}")
         check_size(self.sentences)
         if not 1 <= self.trainings <= 10_000:
             raise InvalidConfig(f"trainings={self.trainings:,}, expected 1 to 10,000")
@@ -159,15 +195,15 @@ FIELDS = {
     "seed": ("seed_known",),
     "floating": (),
 }
-"""What of the choices belongs to which assumption."""
+"""The fields of :class:`Choices` that belong to each assumption."""
 
 
 def plans(training: Training, choices: Choices) -> list[PrivacyPlan]:
-    """What the accountant is told was done, part by part, as if batches were drawn by chance."""
+    """Return the plan of each part that the accountant gets, with Poisson sampling assumed."""
     parts: tuple[Part, ...] = training.own
-    printed = training.printed_examples if choices.printed_examples else None
-    if choices.pooled or printed:
-        examples = printed or training.examples
+    reported = training.printed_examples if choices.printed_examples else None
+    if choices.pooled or reported:
+        examples = reported or training.examples
         if not choices.pooled:
             examples //= training.clients
         parts = (Part(examples, training.batch_size, max(1, round(training.epochs * examples / training.batch_size))),)
@@ -186,7 +222,7 @@ def plans(training: Training, choices: Choices) -> list[PrivacyPlan]:
 
 
 def _steps(training: Training, choices: Choices, part: Part) -> int:
-    """With a batch of 1 as many steps as it takes for the same passes."""
+    """Return the steps of a part; with a batch size of 1, as many as the same epochs need."""
     if not choices.micro_batch:
         return part.steps
     if training.parts:

@@ -1,4 +1,4 @@
-"""The rows of a ledger, and the way from one ε to another."""
+"""The table of assumptions: ε for each choice, and the steps from one ε to another."""
 
 from dataclasses import dataclass, replace
 
@@ -11,9 +11,17 @@ from engine.privacy.group_privacy import LARGEST_GROUP
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One assumption with one choice. claimed: whether that is what holds and is promised. epsilon: with it, all else
-    as it is promised; None where no sound number is known. at_least: a bound from below, where ε is an upper bound that
-    may be far off. choice: in words."""
+    """One choice of one assumption.
+
+    Args:
+        assumption: Key of ``TITLES``.
+        choice: Text of the choice.
+        claimed: Whether the choice holds for the training and is part of its guarantee.
+        epsilon: ε with this choice and the guarantee's choices otherwise; None if no sound value is known.
+        at_least: Lower bound on ε, where ``epsilon`` is an upper bound that may be far from the true value.
+        delta: δ of this row.
+        why: Effect of the assumption on ε.
+    """
 
     assumption: str
     choice: str
@@ -26,7 +34,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step of the way from one ε to another: which assumption is set right, and the ε there, as in :class:`Row`."""
+    """One step from one ε to another: the corrected assumption, its choice, and ε as in :class:`Row`."""
 
     assumption: str
     choice: str
@@ -35,46 +43,48 @@ class Step:
 
 
 def choice_text(training: Training, assumption: str, choices: Choices) -> str:
-    """What is chosen of an assumption, in words."""
+    """Return the text of the choice of an assumption."""
     unit = training.unit
     if assumption == "data":
         number = training.printed_examples if choices.printed_examples else None
         text = f"n = {number or training.examples:,}" + (" clients" if unit == "client" else "")
         if not training.several:
             return text
-        own = f"of each of {training.clients:,} clients" if training.clients > 1 else "each part by itself"
-        return f"{text}, {'all together' if choices.pooled else own}"
+        own = f"of each of {training.clients:,} clients" if training.clients > 1 else "each part separately"
+        return f"{text}, {'pooled' if choices.pooled else own}"
     whose = "person" if unit == "sentence" else "group"
-    several = f"a {whose} with {choices.sentences:,} {unit}s"
+    group = f"a {whose} with {choices.sentences:,} {unit}s"
     if choices.sentences == training.longest_document:
-        several = f"a document, the longest has {choices.sentences:,} sentences"
+        group = f"one document (the longest has {choices.sentences:,} sentences)"
     texts = {
-        "batch": "1, taken for a micro-batch" if choices.micro_batch else f"{training.batch_size:,}",
+        "batch": "1 (micro-batch)" if choices.micro_batch else f"{training.batch_size:,}",
         "accountant": ACCOUNTANTS[choices.accountant],
-        "sampling": "each message paid for, whoever sends it" if training.messages else SAMPLINGS[choices.sampling],
+        "sampling": SAMPLINGS[choices.sampling],
         "neighbours": NEIGHBOURS[choices.neighbours],
-        "unit": f"one {unit}" if choices.sentences == 1 else several,
-        "trainings": "this one alone" if choices.trainings == 1 else f"{choices.trainings:,}",
+        "unit": f"one {unit}" if choices.sentences == 1 else group,
+        "trainings": f"{choices.trainings:,}",
         "delta": f"{choices.delta:g}",
         "seed": "known to the attacker" if choices.seed_known else "secret",
-        "floating": "as if numbers were real",
+        "floating": "exact real numbers",
     }
+    if training.messages:
+        texts["sampling"] = "every message, no amplification by subsampling"
     if choices.whole_client:
-        texts["unit"] = "a client, with all its sentences"
+        texts["unit"] = "one client, with all its sentences"
     return texts[assumption].format(unit=unit)
 
 
 def alternatives(training: Training) -> dict[str, tuple[Choices, ...]]:
-    """Of each assumption what may be chosen, all else as it is promised; the first is what is promised."""
+    """Return the choices of each assumption, the guarantee's choice first, all others as in the guarantee."""
     base, clients = training.promised, training.unit == "client"
-    told = training.batch_size > 1 and base.sampling == "poisson" and not clients
+    micro_batch = training.batch_size > 1 and base.sampling == "poisson" and not clients
     sizes = sorted({2, 5, 10, training.longest_document or 2} - {1})
     others: dict[str, list[Choices]] = {
         "data": [replace(base, pooled=True)] * training.several
         + [replace(base, printed_examples=True)] * (training.printed_examples is not None),
-        "batch": [replace(base, micro_batch=True)] * told,
+        "batch": [replace(base, micro_batch=True)] * micro_batch,
         "accountant": [replace(base, accountant=name) for name in reversed(ACCOUNTANTS) if name != base.accountant],
-        "sampling": [each for each in _samplings(training) if each.sampling != base.sampling],
+        "sampling": [choices for choices in _samplings(training) if choices.sampling != base.sampling],
         "neighbours": [replace(base, neighbours=name) for name in neighbours(training) if name != base.neighbours],
         "unit": [replace(base, sentences=number) for number in sizes if number <= LARGEST_GROUP]
         + [replace(base, whole_client=True)] * (training.clients > 1),
@@ -87,29 +97,38 @@ def alternatives(training: Training) -> dict[str, tuple[Choices, ...]]:
 
 
 def neighbours(training: Training) -> tuple[str, ...]:
-    """Where clients send messages it is known who does, so that none can be left out unseen."""
+    """Return the possible adjacencies.
+
+    If clients send messages, the senders are known, so add-or-remove does not apply.
+    """
     return tuple(name for name in NEIGHBOURS if not (training.messages and name == "add-or-remove"))
 
 
 def samplings(training: Training) -> tuple[str, ...]:
-    """A training that drew by chance was not shuffled; what it would cost if chance were trusted for nothing may be
-    asked all the same."""
+    """Return the possible samplings.
+
+    A training with Poisson sampling did not shuffle its batches, but ε without amplification by subsampling exists for
+    it too.
+    """
     if training.messages:
         return ("none",)
     return ("none", "as-poisson") if training.shuffled else ("poisson", "none")
 
 
 def _samplings(training: Training) -> list[Choices]:
-    """Without chance, an emptied sentence is counted beside one more or less: that moves two batches."""
+    """Return the choices of sampling.
+
+    Without amplification, zero-out adjacency gets a row too: add-or-remove adjacency changes two batches.
+    """
     base = training.promised
-    found = [replace(base, sampling=name) for name in samplings(training)]
+    choices = [replace(base, sampling=name) for name in samplings(training)]
     if base.sampling == "poisson" and training.unit == "sentence":
-        found.append(replace(base, sampling="none", neighbours="zero-out"))
-    return found
+        choices.append(replace(base, sampling="none", neighbours="zero-out"))
+    return choices
 
 
 def rows(training: Training) -> tuple[Row, ...]:
-    """Each choice of each assumption, with the ε if it alone is another one."""
+    """Return one row for each choice of each assumption, with ε if only this choice differs from the guarantee."""
     promised = training.promised
     return tuple(
         Row(
@@ -121,8 +140,8 @@ def rows(training: Training) -> tuple[Row, ...]:
             delta=choices.delta,
             why=why(name, training.unit),
         )
-        for name, every in alternatives(training).items()
-        for choices in every
+        for name, options in alternatives(training).items()
+        for choices in options
     )
 
 
@@ -134,14 +153,17 @@ def _row_text(training: Training, name: str, choices: Choices) -> str:
 
 
 def waterfall(training: Training, start: Choices, end: Choices) -> tuple[Step, ...]:
-    """From the ε of ``start`` to that of ``end``, one assumption after another in the order of ``TITLES``; those that
-    are equal in both are left out. The first step is the start, without an assumption."""
-    now, found = start, [Step(assumption="", choice="", epsilon=epsilon(training, start))]
+    """Return the steps from the ε of ``start`` to that of ``end``.
+
+    Each step changes one assumption, in the order of ``TITLES``. Assumptions that are equal in both are left out. The
+    first step is the start, without an assumption.
+    """
+    now, steps = start, [Step(assumption="", choice="", epsilon=epsilon(training, start))]
     for name, fields in FIELDS.items():
         after = replace(now, **{field: getattr(end, field) for field in fields})
         if after != now:
             now = after
-            found.append(
+            steps.append(
                 Step(
                     assumption=name,
                     choice=choice_text(training, name, now),
@@ -149,15 +171,15 @@ def waterfall(training: Training, start: Choices, end: Choices) -> tuple[Step, .
                     at_least=at_least(training, now),
                 )
             )
-    return tuple(found)
+    return tuple(steps)
 
 
 AS_PRINTED = Choices(accountant="rdp-classic", sampling="as-poisson", micro_batch=True, printed_examples=True)
-"""How the ε that dp-fl-ner prints come out."""
+"""The choices that reproduce the ε printed by the code of dp-fl-ner."""
 
 
 def printed_row(sigma: float) -> Training:
-    """The setting of a row of Table 2 of *Differentially Private Sequence Tagging in a Federated Framework*."""
+    """Return the training of a row of Table 2 of *Differentially Private Sequence Tagging in a Federated Framework*."""
     return Training(
         examples=14_041, batch_size=32, epochs=10, noise_multiplier=sigma, shuffled=True, printed_examples=14_987
     )

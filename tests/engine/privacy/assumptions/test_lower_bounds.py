@@ -13,7 +13,7 @@ from scipy.stats import norm
 from engine.privacy import assumptions
 from engine.privacy.accounting import gaussian_epsilon
 from engine.privacy.assumptions import Choices, Part, Training
-from engine.privacy.assumptions.lower_bounds import of_permutations
+from engine.privacy.assumptions.lower_bounds import shuffled_lower_bound
 
 TRAINING = Training(examples=14_041, batch_size=256, epochs=10, noise_multiplier=1.0)
 DELTA = 1e-5
@@ -24,7 +24,7 @@ DELTA = 1e-5
 @pytest.mark.parametrize("sigma", [0.7, 2.0, 8.0])
 def test_with_one_batch_an_epoch_nothing_is_lost(neighbours, moved, epochs, sigma):
     """Then all is a Gaussian mechanism, whose ε is known in closed form."""
-    found = of_permutations(1, epochs, sigma, DELTA, neighbours)
+    found = shuffled_lower_bound(1, epochs, sigma, DELTA, neighbours)
     exact = gaussian_epsilon(moved * math.sqrt(epochs) / sigma, DELTA)
     assert found <= exact + 1e-9
     assert found == pytest.approx(exact, abs=0.025)
@@ -40,14 +40,14 @@ def test_of_one_epoch_the_best_threshold_tells_as_much(batches, sigma):
 
     one, other = above(2.0), above(1.0)
     by_threshold = brentq(lambda epsilon: (one - math.exp(epsilon) * other).max() - DELTA, 0, 60)
-    found = of_permutations(batches, 1, sigma, DELTA, "zero-out")
+    found = shuffled_lower_bound(batches, 1, sigma, DELTA, "zero-out")
     assert found == pytest.approx(by_threshold, abs=0.03)
 
 
 def test_what_is_drawn_can_be_told_as_well_as_is_said():
     """Three epochs of four batches: how often the likelihood ratio of the three largest is above e^ε, drawn."""
     random, sigma, batches, epochs, draws, delta = np.random.default_rng(5), 1.5, 4, 3, 400_000, 0.1
-    found = of_permutations(batches, epochs, sigma, delta, "replace")
+    found = shuffled_lower_bound(batches, epochs, sigma, delta, "replace")
 
     def largest(shift):
         seen = random.normal(0, sigma, (draws, epochs, batches))

@@ -228,5 +228,5 @@ def test_messages_are_paid_for_each():
 
 def test_a_client_is_promised_nothing_where_sentences_are():
     federated = replace(TRAINING, clients=4)
-    (row,) = (row for row in assumptions.rows(federated) if "a client, with all" in row.choice)
+    (row,) = (row for row in assumptions.rows(federated) if "one client, with all" in row.choice)
     assert math.isinf(row.epsilon)
