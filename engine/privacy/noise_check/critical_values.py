@@ -1,23 +1,23 @@
-"""How far chance may move what the noise check measures: bounds that an honest run crosses with a known small chance.
+"""Critical values of the noise check: bounds that a correct run exceeds with a known small probability.
 
-One budget, ``FALSE_ALARM``, is for a whole run. It is split evenly among its checks, where several parties have one
-each, then among the ``FAMILIES`` of questions that a check asks, and within a family among everything that it asks in
-the run: each step, or each verdict and each weight (union bound). The distributions are exact, or bounds that hold for
-every sample size, so nothing rests on "large enough":
+One false-alarm probability, ``FALSE_ALARM``, is for a whole run. It is split evenly among the checks of the run
+(several clients may have one each), then among the ``FAMILIES`` of tests of a check, and within a family among all its
+tests in the run: each step, or each evaluation and each weight (union bound). The distributions are exact, or bounds
+that hold for every sample size, so no test needs a large sample:
 
 * sums of squares of standard normal draws: χ²;
-* a sum of standard normal draws, or of draws that are no wider: 2·exp(−z²/2) (Hoeffding 1963 for martingales). What a
-  draw is held against may follow from all draws before it. A cosine in k dimensions is no wider than N(0, 1/k): term by
-  term, its moment generating function is below exp(t²/2k);
+* a sum of standard normal draws, or of draws that are no wider: 2·exp(−z²/2) (Hoeffding 1963 for martingales). The
+  value with which a draw is compared may depend on all earlier draws. A cosine in k dimensions is no wider than
+  N(0, 1/k): term by term, its moment generating function is below exp(t²/2k);
 * the cosine of a fixed and a uniformly random direction: its square has a Beta(½, (k − 1)/2) distribution;
-* an empirical distribution against its own: Massart 1990 ("The tight constant in the Dvoretzky–Kiefer–Wolfowitz
-  inequality"), P(sup|F_n − F| > x) ≤ 2·exp(−2nx²);
+* the distance of an empirical distribution from its own distribution: Massart 1990 ("The tight constant in the
+  Dvoretzky–Kiefer–Wolfowitz inequality"), P(sup|F_n − F| > x) ≤ 2·exp(−2nx²);
 * counts: the probability integral transform of a binomial count, with a uniform draw where it is discrete (Brockwell
   2007), is exactly uniform, and its normal score exactly normal.
 
-Rounding is let in where it may matter: sums of squares by the triangle inequality, distributions by how far it may move
-a value. In what is compared to directions it counts as chance: where it is a small share of the noise, the noise's own
-last digits make it independent of all that came before.
+Bounds allow for rounding where it may matter: sums of squares by the triangle inequality, distributions by the largest
+move of a value. In comparisons with directions, rounding counts as random: if it is a small share of the noise, the
+last digits of the noise make it independent of everything before.
 """
 
 import math
@@ -30,32 +30,33 @@ from scipy.stats import binom
 FALSE_ALARM = 1e-6
 """Largest probability that a correct run ever fails its check."""
 FAMILIES = 16
-"""Questions that share the budget, and what :func:`share` is told is asked of each in a run:
+"""Number of test families, which share ``FALSE_ALARM``. Each family with its number of tests in a run, the argument of
+:func:`share`:
 
-1. the spread of a step's noise: steps;
-2. its component along what it was added to: steps × directions of a step;
-3. its cosine with earlier noise: steps × those kept;
-4. how the spreads of the steps spread: verdicts (asked for with twice as many);
-5. to 8. the spread over all, of each layer, of each 256 weights, of each weight: verdicts × how many there are;
-9. the distribution in each layer: verdicts × layers;
-10. the sum of the components along the sums, 11. of their squares: verdicts × 2, of stretches and of all weights;
-12. cosines by how far steps lie apart, and with the mean: verdicts × lags, and verdicts, each with half of it;
-13. the sum of the sample sizes' scores, 14. of their squares: verdicts (twice as many);
-15. how many draws lie far out: verdicts;
-16. how often each sentence came, the largest score and the sum of squares: verdicts × sentences, and verdicts, each
-    with half of it.
+1. variance of a step's noise: steps;
+2. its component along the sum to which it was added: steps × directions of a step;
+3. its cosine with earlier noise: steps × saved directions;
+4. variance of the steps' variances: evaluations (twice as many in :func:`share`);
+5. to 8. variance over all weights, of each layer, of each 256 weights, of each weight: evaluations × number of these;
+9. distribution in each layer: evaluations × layers;
+10. sum of the components along the sums, 11. of their squares: evaluations × 2, for ranges and for all weights;
+12. cosines by distance of the steps, and with the mean: evaluations × lags, and evaluations, each with half the share;
+13. sum of the sample sizes' scores, 14. of their squares: evaluations (twice as many);
+15. number of draws in the tails: evaluations;
+16. number of samples that contain each sentence, by the largest score and the sum of squares: evaluations × sentences,
+    and evaluations, each with half the share.
 
-Lengths of contributions and gaps between sums are not left to chance and take no part of it.
+Norms of contributions and gaps between sums are deterministic and take no share.
 """
 VERDICTS = 64
-"""Most verdicts of a run: its records, and a few more. Clients of a real federation ask each round, which may be more
-(:attr:`engine.privacy.noise_check.schedule.Watch.verdicts`)."""
+"""Most evaluations of a run: one for each of its records, and a few more. Clients of a real federation evaluate each
+round, which may be more (:attr:`engine.privacy.noise_check.schedule.Watch.verdicts`)."""
 _EXACT = 1e7
-"""Largest half number of draws with an exact lower quantile."""
+"""Largest half of a number of draws for which the lower quantile is computed directly."""
 
 
 def share(asked: int) -> float:
-    """Return the part of the false-alarm budget for each of ``asked`` questions of one family."""
+    """Return the false-alarm probability of each of ``asked`` tests of one family."""
     return FALSE_ALARM / FAMILIES / max(1, asked)
 
 
@@ -76,14 +77,14 @@ def square_bounds(draws: np.ndarray | float, chance: float) -> tuple[np.ndarray,
 
 def square_score(square: float, draws: int) -> float:
     """Return the sum of ``draws`` squared standard normal draws as one standard normal value."""
-    # At each step: of one number, the functions for Cython take a fifth of the time.
+    # Runs at each step: for one number, the functions for Cython take a fifth of the time.
     if square < draws:  # the smaller side keeps its digits
         return float(cython_special.ndtri(max(cython_special.gammainc(draws / 2, square / 2), 1e-300)))
     return -float(cython_special.ndtri(max(cython_special.gammaincc(draws / 2, square / 2), 1e-300)))
 
 
 def count_bounds(draws: int, probability: float, chance: float) -> tuple[float, float]:
-    """Return the same interval for a binomial count.
+    """Return the interval that holds a binomial count except with probability ``chance``.
 
     Args:
         draws: Number of independent draws.
@@ -101,8 +102,8 @@ def normal_bound(chance: float) -> float:
 
 def sum_bound(draws: np.ndarray | float, chance: float) -> np.ndarray | float:
     """Return the same bound for a sum of draws that, given earlier draws, are no wider than standard normal ones."""
-    found: np.ndarray = np.sqrt(2 * np.asarray(draws, dtype=np.float64) * math.log(2 / chance))
-    return found
+    bound: np.ndarray = np.sqrt(2 * np.asarray(draws, dtype=np.float64) * math.log(2 / chance))
+    return bound
 
 
 @lru_cache(maxsize=256)
@@ -113,8 +114,8 @@ def cosine_bound(dimensions: int, chance: float) -> float:
 
 def distance_bound(draws: np.ndarray | float, chance: float) -> np.ndarray:
     """Return the same bound for the largest distance between an empirical distribution and its own distribution."""
-    found: np.ndarray = np.sqrt(math.log(2 / chance) / (2 * np.maximum(1.0, np.asarray(draws, dtype=np.float64))))
-    return found
+    bound: np.ndarray = np.sqrt(math.log(2 / chance) / (2 * np.maximum(1.0, np.asarray(draws, dtype=np.float64))))
+    return bound
 
 
 def normal_scores(counts: np.ndarray, uniform: np.ndarray, number: int, probability: float) -> np.ndarray:
@@ -126,13 +127,13 @@ def normal_scores(counts: np.ndarray, uniform: np.ndarray, number: int, probabil
         number: Number of trials of the binomial distribution.
         probability: Success probability of the binomial distribution.
     """
-    first, chances = _distribution(number, probability)
-    places = counts - first
-    inside = (places >= 0) & (places < chances.shape[1])
-    here, below, above = chances[:, np.where(inside, places, 0)]
-    low, high = below + uniform * here, above + (1 - uniform) * here
+    first, probs = _distribution(number, probability)
+    indices = counts - first
+    inside = (indices >= 0) & (indices < probs.shape[1])
+    equal, below, above = probs[:, np.where(inside, indices, 0)]
+    low, high = below + uniform * equal, above + (1 - uniform) * equal
     scores = np.where(low < 0.5, ndtri(np.maximum(low, 1e-300)), -ndtri(np.maximum(high, 1e-300)))
-    return np.where(inside, scores, np.copysign(40.0, places))
+    return np.where(inside, scores, np.copysign(40.0, indices))
 
 
 def normal_score(count: int, uniform: float, number: int, probability: float) -> float:
@@ -144,11 +145,11 @@ def normal_score(count: int, uniform: float, number: int, probability: float) ->
         number: Number of trials of the binomial distribution.
         probability: Success probability of the binomial distribution.
     """
-    first, chances = _distribution(number, probability)
-    if not 0 <= count - first < chances.shape[1]:
+    first, probs = _distribution(number, probability)
+    if not 0 <= count - first < probs.shape[1]:
         return math.copysign(40.0, count - first)
-    here, below, above = chances[:, count - first].tolist()
-    low, high = below + uniform * here, above + (1 - uniform) * here
+    equal, below, above = probs[:, count - first].tolist()
+    low, high = below + uniform * equal, above + (1 - uniform) * equal
     if low < 0.5:
         return float(cython_special.ndtri(max(low, 1e-300)))
     return -float(cython_special.ndtri(max(high, 1e-300)))
@@ -160,9 +161,9 @@ def _distribution(number: int, probability: float) -> tuple[int, np.ndarray]:
     mean, reach = number * probability, 40 * math.sqrt(number * probability * (1 - probability)) + 40
     first = max(0, math.floor(mean - reach))
     counts = np.arange(first, min(number, math.ceil(mean + reach)) + 1)
-    chances = (
+    probs = (
         binom.pmf(counts, number, probability),
         binom.cdf(counts - 1, number, probability),
         binom.sf(counts, number, probability),
     )
-    return first, np.stack(chances)
+    return first, np.stack(probs)

@@ -1,4 +1,4 @@
-"""Statistical tests of the noise check: the reported statistics, and one sentence for each fault."""
+"""Statistical tests of the noise check: the reported statistics, and one sentence for each fault found."""
 
 import math
 from collections.abc import Mapping
@@ -87,13 +87,13 @@ class _Verdict:
         return np.asarray(stretches[: len(self.watch.borders) - 1] + whole[0])
 
     def _layer_noise(self, visits: np.ndarray) -> list[LayerNoise]:
-        found = []
+        noise = []
         for title, layer in self.watch.layers:
             draws = float(visits[layer].sum())
             ratio = math.sqrt(self.state["squares"][layer].sum() / draws) if draws else 0.0
             tolerance = self._relative_tolerance(draws, len(self.watch.layers))
-            found.append(LayerNoise(title, ratio, tolerance))
-        return found
+            noise.append(LayerNoise(title, ratio, tolerance))
+        return noise
 
     def _noise_faults(self, visits: np.ndarray) -> list[str]:
         if not visits.any():
@@ -114,24 +114,24 @@ class _Verdict:
         for level, first in levels:
             square, slack, draws = (np.add.reduceat(sums, first) for sums in (squares, slacks, visits))
             low, high = self._spread_bounds(draws)
-            number, place = kernels.outside(square, slack, np.arange(len(first) + 1), low, high)
+            number, index = kernels.outside(square, slack, np.arange(len(first) + 1), low, high)
             if number:
-                return [self._spread_fault(level, int(place), number, float(square[place] / draws[place]))]
+                return [self._spread_fault(level, int(index), number, float(square[index] / draws[index]))]
         low, high = self._spread_bounds(self._stretch_visits(), self.watch.size)
-        number, place = kernels.outside(squares, slacks, self.watch.borders, low, high)
+        number, index = kernels.outside(squares, slacks, self.watch.borders, low, high)
         if number:
-            return [self._spread_fault("weight", int(place), number, float(squares[place] / visits[place]))]
+            return [self._spread_fault("weight", int(index), number, float(squares[index] / visits[index]))]
         return []
 
     def _spread_bounds(self, draws: np.ndarray, asked: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the interval for the root of a sum of so many squares; 0 and 0 without draws."""
-        counts, places = np.unique(draws, return_inverse=True)
+        """Return the interval for the root of a sum of ``draws`` squares; 0 and 0 without draws."""
+        counts, indices = np.unique(draws, return_inverse=True)
         low, high = critical_values.square_bounds(np.maximum(1, counts), self._share(asked or len(draws)))
-        return np.sqrt(np.where(counts, low, 0.0))[places], np.sqrt(np.where(counts, high, 0.0))[places]
+        return np.sqrt(np.where(counts, low, 0.0))[indices], np.sqrt(np.where(counts, high, 0.0))[indices]
 
     def _spread_fault(self, level: str, first: int, number: int, square: float) -> str:
         share = f"{100 * math.sqrt(square):.1f} % of the planned standard deviation"
-        others = "." if number == 1 else f", and so in {number - 1:,} other places."
+        others = "." if number == 1 else f", as in {number - 1:,} other places."
         if level == "layer":
             return f"The noise on the weights of “{self.watch.layers[first][0]}” has {share}."
         if level == "cell":
@@ -142,30 +142,36 @@ class _Verdict:
         return f"The noise on the weights has {share} over all steps."
 
     def _step_faults(self) -> list[str]:
-        found = []
+        faults = []
         number, first, spread = self.state["bad"]
         if number:
-            found.append(
+            faults.append(
                 f"At step {first + 1:,.0f} the noise on the weights had {100 * spread:.1f} % of the planned standard "
                 f"deviation (steps like this: {number:,.0f})."
             )
         squares, steps = self.state["spreads"]
         if steps and not self._within(squares, steps):
-            found.append(
-                f"From step to step the noise's own spread moves {math.sqrt(squares / steps):.2f} times as much as "
-                "that of independent draws would."
+            faults.append(
+                f"From step to step the noise's standard deviation varies {math.sqrt(squares / steps):.2f} times as "
+                "much as with independent draws."
             )
-        return found
+        return faults
 
     def _distance(self, bins: np.ndarray) -> tuple[float, int]:
-        """How far the distribution of what was counted in these bins lies from the normal one, and how much it was."""
+        """Return the largest distance from the normal distribution function, and the number of values in the bins."""
         edges, number = ndtr(np.linspace(-kernels.REACH, kernels.REACH, kernels.BINS + 1)), int(bins.sum())
         return (float(np.abs(np.cumsum(bins)[:-1] / number - edges).max()), number) if number else (0.0, 0)
 
     def _moved(self, weights: slice, number: int) -> float:
-        """How far rounding may have moved the share of so many values on these weights below an edge: a value by at
-        most its slack, and so the share by at most that times the density there. The slacks of all values, squared,
-        are no less than of those that are counted."""
+        """Return the most by which rounding may change the share of values below an edge.
+
+        Rounding moves a value by at most its slack, and so the share by at most the slack times the density there. The
+        sum of squared slacks covers all values, which is at least that of the counted values.
+
+        Args:
+            weights: The weights whose values are counted.
+            number: Number of counted values.
+        """
         return min(1.0, 0.4 * math.sqrt(float(self.state["slacks"][weights].sum()) / number))
 
     def _shape_faults(self) -> list[str]:
@@ -174,11 +180,11 @@ class _Verdict:
             distance, number = self._distance(bins)
             if number and not distance <= critical_values.distance_bound(number, chance) + self._moved(layer, number):
                 return [
-                    f"The noise on the weights of “{title}” is not normally distributed: the share below some value is "
-                    f"off by {100 * distance:.2g} %."
+                    f"The noise on the weights of “{title}” is not normally distributed: the empirical "
+                    f"distribution differs by up to {100 * distance:.2g} %."
                 ]
-        every = self.state["bins"].sum(0)
-        number, beyond = int(every.sum()), int(every[0] + every[-1])
+        totals = self.state["bins"].sum(0)
+        number, beyond = int(totals.sum()), int(totals[0] + totals[-1])
         low, high = critical_values.count_bounds(number, 2 * float(ndtr(-kernels.REACH)), self._share(1))
         if number and self._moved(slice(0, self.watch.size), number) < 1e-3 and not low <= beyond <= high:
             return [
@@ -188,27 +194,27 @@ class _Verdict:
         return []
 
     def _along_faults(self) -> list[str]:
-        found = []
+        faults = []
         step, part = self.state["leak"]
         if step >= 0:
-            found.append(
-                f"At step {step + 1:,.0f} the noise lies {part:+.1f} standard deviations along what it was added to."
+            faults.append(
+                f"At step {step + 1:,.0f} the noise lies {part:+.1f} standard deviations along the clipped sum."
             )
         for x, squares, number in self.state["along"]:
             if not number:
                 continue
             # Each component is standard normal whatever came before it, and so is their sum but for its scale.
             if not abs(x) <= math.sqrt(number) * critical_values.normal_bound(self._share(2)):
-                found.append(
+                faults.append(
                     f"The noise points {'along' if x > 0 else 'against'} the clipped sum, {abs(x) / number:.2g} "
-                    "standard deviations a step on average: independent noise does not."
+                    "standard deviations per step on average; independent noise would not."
                 )
             if not self._within(squares, number):
-                found.append(
+                faults.append(
                     f"Along the clipped sum the noise has {100 * math.sqrt(squares / number):.3g} % of the planned "
                     "standard deviation."
                 )
-        return found[:1]
+        return faults[:1]
 
     def _fresh_faults(self) -> list[str]:
         step, before, cosine = self.state["reused"]
@@ -225,7 +231,7 @@ class _Verdict:
             return [f"The noise of steps {max(1, lag * self.watch.stride):,} apart is correlated ({share:+.2g})."]
         drift, many = self.state["drift"]
         if not abs(drift) <= critical_values.sum_bound(many, self._share(2)):
-            return ["The noise of all steps has something in common: independent draws do not."]
+            return ["The noise of all steps has a component in common; independent draws would not."]
         return []
 
     def _touched_faults(self) -> list[str]:
@@ -233,57 +239,58 @@ class _Verdict:
         if not number:
             return []
         return [
-            f"Before step {step + 1:,.0f} something else than an update had moved weights or the optimiser's moments "
+            f"Before step {step + 1:,.0f} weights or the optimiser's moments had changed outside of an update "
             f"(steps like this: {number:,.0f})."
         ]
 
     def _sum_faults(self) -> list[str]:
         bound, (largest, _, gap, *_) = float(self._plan.clip_norm or 0.0), self.state["sums"]
-        found = []
+        faults = []
         if not largest <= bound * (1 + _SLACK):
-            found.append(
+            faults.append(
                 f"A {self.watch.unit} contributed a {_CLIPPED[self.watch.unit]} of norm {largest:.4g}, longer than the "
                 f"clip norm {bound:g}."
             )
         if not gap <= GAP:
-            found.append(
-                f"The sum that was used and the sum of the {self.watch.unit}s' clipped {_CLIPPED[self.watch.unit]}s "
-                f"lie {gap:.2g} clip norms apart: what was used is not what was sampled, clipped one by one."
+            faults.append(
+                f"The sum used and the recomputed sum of the {self.watch.unit}s' clipped {_CLIPPED[self.watch.unit]}s "
+                f"lie {gap:.2g} clip norms apart: the step did not use the sample's individually clipped "
+                f"{_CLIPPED[self.watch.unit]}s."
             )
-        return found
+        return faults
 
     def _sample_faults(self) -> list[str]:
-        found = []
+        faults = []
         x, squares, steps = self.state["scores"]
         if steps and not abs(x) <= critical_values.sum_bound(steps, self._share(2)):
-            places = [place for place, plan in enumerate(self.watch.plans) if drawn(plan)]
-            total, _, taken = self.state["sizes"][places].sum(0)
-            off = total - sum(self.watch.plans[place].batch_size * self.state["sizes"][place, 2] for place in places)
-            found.append(
+            parts = [part for part, plan in enumerate(self.watch.plans) if drawn(plan)]
+            total, _, taken = self.state["sizes"][parts].sum(0)
+            off = total - sum(self.watch.plans[part].batch_size * self.state["sizes"][part, 2] for part in parts)
+            faults.append(
                 f"Samples hold {abs(off) / taken:.4g} {self.watch.unit}s {'more' if off > 0 else 'fewer'} than planned "
-                "on average, which chance does not allow."
+                "on average, a significant difference."
             )
         if steps and not self._within(squares, steps):
-            found.append(
+            faults.append(
                 f"Sample sizes spread {math.sqrt(squares / steps):.3g} times as much as independent draws with "
-                "probability q would."
+                "probability q."
             )
         scores = self._time_scores()
         if scores.size and not self._within(float(scores @ scores), scores.size):
-            found.append(f"Each {self.watch.unit} comes back too evenly or too unevenly for independent draws.")
+            faults.append(f"Each {self.watch.unit} comes back too evenly or too unevenly for independent sampling.")
         elif scores.size and not np.abs(scores).max() <= critical_values.normal_bound(self._share(2 * scores.size)):
-            found.append(f"A {self.watch.unit} comes more often or more rarely than independent draws allow.")
-        return found
+            faults.append(f"A {self.watch.unit} comes more often or more rarely than independent sampling allows.")
+        return faults
 
     def _time_scores(self) -> np.ndarray:
         """Return how often each sentence was sampled as standard normal values, for all parts that have taken steps."""
-        found = [np.zeros(0)]
+        scores = [np.zeros(0)]
         for part, plan in enumerate(self.watch.plans):
             taken, where = int(self.state["sizes"][part, 2]), slice(self.watch.first[part], self.watch.first[part + 1])
             if taken and drawn(plan):
                 times, ties = self.state["times"][where], self.watch.ties[1][where]
-                found.append(critical_values.normal_scores(times, ties, taken, plan.sampling_probability))
-        return np.concatenate(found)
+                scores.append(critical_values.normal_scores(times, ties, taken, plan.sampling_probability))
+        return np.concatenate(scores)
 
     def _within(self, squares: float, number: float) -> bool:
         """Return whether ``number`` squared standard normal draws may have this sum, at one evaluation of a run."""
@@ -291,7 +298,7 @@ class _Verdict:
         return bool(low <= squares <= high)
 
     def _relative_tolerance(self, draws: float, asked: int) -> float:
-        """Return the tolerance of the standard deviation of so many draws, as a share of the planned one."""
+        """Return the tolerance of the standard deviation of ``draws`` draws, as a share of the planned one."""
         if not draws:
             return 0.0
         _, high = critical_values.square_bounds(draws, self._share(asked))

@@ -1,14 +1,14 @@
-"""The noise check's sums over a stretch of weights, in compiled code: one pass at each step."""
+"""Compiled kernels of the noise check: sums over a range of weights, in one pass at each step."""
 
 import numpy as np
 from numba import njit
 
 BINS, REACH = 64, 4.0
-"""Bins of equal width from −REACH to REACH; one more on either side has what lies beyond."""
+"""Bins of equal width from −REACH to REACH standard deviations; one more on either side counts the values beyond."""
 
 
 EACH = 4
-"""Every so many values are counted in a bin."""
+"""Interval between the values that are counted in bins: every fourth."""
 
 
 _ARITHMETIC = {"reassoc", "contract", "nsz"}
@@ -16,12 +16,21 @@ _ARITHMETIC = {"reassoc", "contract", "nsz"}
 
 @njit(cache=True, nogil=True, fastmath=_ARITHMETIC)
 def measure(noise, slack, sums, std, start, layers, squares, slacks, bins):  # type: ignore[no-untyped-def]
-    """One stretch of weights, from ``start`` on, seen once: noise, slack (how far rounding may have moved it) and sums
-    (what it was added to), float64 [k or more] each; std: planned standard deviation, in units of which all else is
-    counted. layers: int64 [L, 2], where each begins and ends.
+    """Measure the noise of one step on a range of weights.
 
-    Squares are added to ``squares`` and ``slacks``, float64 [size], and values that are numbers counted in ``bins``,
-    int64 [L, BINS + 2]. Returns Σ noise², Σ slack², Σ noise · sums, Σ sums², over the layers.
+    Args:
+        noise: Noise on each weight, float64 [k or more].
+        slack: Most by which rounding may have moved each noise value, float64 [k or more].
+        sums: Clipped sum to which the noise was added, float64 [k or more].
+        std: Planned standard deviation; all results are in units of it, except Σ sums².
+        start: First weight of the range.
+        layers: Start and end of each layer, int64 [L, 2].
+        squares: Σ noise² of each weight, float64 [size]; updated in place.
+        slacks: Σ slack² of each weight, float64 [size]; updated in place.
+        bins: Histogram of the noise in each layer, int64 [L, BINS + 2]; updated in place, without NaN.
+
+    Returns:
+        Σ noise², Σ slack², Σ noise · sums, Σ sums², over the layers.
     """
     total = far = dot = length = 0.0
     scale, end = 1 / std, start + noise.size
@@ -48,7 +57,17 @@ def measure(noise, slack, sums, std, start, layers, squares, slacks, bins):  # t
 
 @njit(cache=True, nogil=True)
 def picked(array, start, stop, fixed):  # type: ignore[no-untyped-def]
-    """A copy of ``array``, float [size], at a stretch and then at some places, int [m]: [stop − start + m]."""
+    """Return a copy of ``array``, float [size], at a range and then at fixed indices.
+
+    Args:
+        array: Values of all weights, float [size].
+        start: First weight of the range.
+        stop: End of the range.
+        fixed: Indices, int [m].
+
+    Returns:
+        Values, [stop − start + m].
+    """
     found = np.empty(stop - start + fixed.size, dtype=array.dtype)
     found[: stop - start] = array[start:stop]
     for j in range(fixed.size):
@@ -58,15 +77,21 @@ def picked(array, start, stop, fixed):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def count(times, first, places):  # type: ignore[no-untyped-def]
-    """One more in ``times``, int64 [n], at each of ``places`` (int64, counted from ``first``), as often as it comes."""
+    """Increment ``times``, int64 [n], once for each index in ``places`` (int64, relative to ``first``)."""
     for place in places:
         times[first + place] += 1
 
 
 @njit(cache=True, nogil=True)
 def to_noise(gradient, error, clipped, size):  # type: ignore[no-untyped-def]
-    """The gradient that was applied, float64 [k], becomes in place the noise of a sum over ``size`` sentences whose
-    clipped sum [k] is known; ``error`` follows."""
+    """Convert the applied gradient to the noise of the sum, in place.
+
+    Args:
+        gradient: Applied gradient, float64 [k]; becomes the noise.
+        error: Error bound of the gradient, float64 [k]; becomes that of the noise.
+        clipped: Clipped sum, [k].
+        size: Expected batch size, by which the sum was divided.
+    """
     for i in range(gradient.size):
         gradient[i] = gradient[i] * size - clipped[i]
         error[i] *= size
@@ -74,10 +99,18 @@ def to_noise(gradient, error, clipped, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath=_ARITHMETIC)
 def compare(direction, place, kept, lags, mean):  # type: ignore[no-untyped-def]
-    """A step's direction [m], made of length 1 in place, with those of earlier steps, kept [rows, m] up to ``place``.
+    """Compare a step's direction with those of earlier steps, and save it.
 
-    Cosines are added to ``lags`` by how many rows they lie back, the direction to ``mean``, and it takes its row.
-    Returns the cosine that is farthest from 0, its row, and the cosine with the mean before it (0 without one).
+    Args:
+        direction: Noise on the fixed weights, [m]; scaled to length 1 in place.
+        place: Row of this step in ``kept``.
+        kept: Directions of earlier steps, [rows, m]; row ``place`` is overwritten.
+        lags: Σ cosine by distance in rows, [rows]; updated in place.
+        mean: Σ directions, [m]; updated in place.
+
+    Returns:
+        The cosine that is farthest from 0, its row, and the cosine with the mean of the earlier directions (0 without
+        one).
     """
     length = 0.0
     for j in range(direction.size):
@@ -105,8 +138,15 @@ def compare(direction, place, kept, lags, mean):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def outside(squares, slacks, borders, low, high):  # type: ignore[no-untyped-def]
-    """How many of ``squares``, float64 [k], lie outside their bounds, and the first of them: low, high: √ of the bounds
-    of each stretch between ``borders``, which the √ of ``slacks`` widens."""
+    """Return the number of sums of squares outside their bounds, and the index of the first (−1 without one).
+
+    Args:
+        squares: Sums of squares, float64 [k].
+        slacks: Sums of squared rounding errors, float64 [k]; their √ widens the bounds.
+        borders: Borders of the ranges with equal bounds, int [ranges + 1].
+        low: √ of the lower bound of each range.
+        high: √ of the upper bound of each range; 0 without measurements.
+    """
     number, first = 0, -1
     for block in range(borders.size - 1):
         if high[block] <= 0:  # never visited
@@ -125,12 +165,12 @@ def outside(squares, slacks, borders, low, high):  # type: ignore[no-untyped-def
 
 def compile_measuring() -> None:
     """Compile for float64 and keep the result on disk."""
-    some = np.zeros(2)
+    values = np.zeros(2)
     bins, layers = np.zeros((1, BINS + 2), dtype=np.int64), np.array([[0, 2]])
-    measure(some, some, some, 1.0, 0, layers, some.copy(), some.copy(), bins)
-    picked(some, 0, 1, np.array([1]))
-    picked(some.astype(np.float32), 0, 1, np.array([1]))
+    measure(values, values, values, 1.0, 0, layers, values.copy(), values.copy(), bins)
+    picked(values, 0, 1, np.array([1]))
+    picked(values.astype(np.float32), 0, 1, np.array([1]))
     count(np.zeros(2, dtype=np.int64), 0, np.array([1]))
-    to_noise(some.copy(), some.copy(), some, 1)
+    to_noise(values.copy(), values.copy(), values, 1)
     compare(np.ones(2), 0, np.zeros((1, 2)), np.zeros(1), np.zeros(2))
-    outside(some, some, np.array([0, 2]), some[:1], some[:1])
+    outside(values, values, np.array([0, 2]), values[:1], values[:1])

@@ -10,7 +10,7 @@ from engine.privacy.plan import PrivacyPlan
 from engine.seeds import Secrets
 
 _STRETCH = 1024
-"""Fewest weights whose noise is measured at each step if sentences are protected; for whole clients all weights are."""
+"""Fewest weights to measure at each step if sentences are protected. For whole clients all weights are measured."""
 _VISITS = 16
 """Fewest measurements of each weight in a run with enough steps."""
 _WHOLE = 32
@@ -18,25 +18,34 @@ _WHOLE = 32
 SKETCH = 64
 """Number of coordinates for the comparison of directions."""
 _KEPT = 1024
-"""Number of steps whose direction is kept. A longer run keeps a regular subset, and always the last one."""
+"""Number of steps whose direction is saved. A longer run saves a regular subset, and always the last one."""
 LOOKS, ALONE, GROUP = 6, 12, (16, 64)
-"""Most steps of a run at which sums are checked; sentences that are then checked individually; size of the other
-groups.
+"""Most steps at which the sum is recomputed; sentences that are then checked individually; least and largest size of
+the other groups.
 """
 
 
 class Watch:
     """The schedule of one run.
 
-    plans: of the disjoint parts of the data, alike but for their examples, batch sizes and steps; one of them if the
-    data is in one hand. Steps are numbered in the order in which they are taken, over all parts: noise that one client
-    has from another is found like noise that comes again. size: weights. layers: title and stretch of each layer that
-    has weights. unit: what is clipped and sampled, "sentence" or "client". secrets: of the run, from which the check
-    draws where it looks. checks: of the run, this one among them, which share its chance of a false alarm. verdicts:
-    how often it is asked at most, where that is more than usual.
+    Steps are numbered in the order in which they are taken, over all parts. So noise that one client copies from
+    another is found like noise that is used twice.
 
-    steps: of all parts. fixed: the weights, [64], whose noise is compared from step to step. first: where each part's
-    sentences begin when all are counted through, [parts + 1]. stride: of how many steps one direction is kept.
+    Args:
+        plans: Plans of the disjoint parts of the data, equal except for examples, batch sizes and steps; one plan for
+            central training.
+        size: Number of weights.
+        layers: Title and slice of each layer that has weights.
+        unit: Unit that is clipped and sampled, "sentence" or "client".
+        secrets: Random streams of the run, from which the check draws what it measures.
+        checks: Number of checks of the run, including this one, that share its false-alarm probability.
+        verdicts: Most evaluations, if more than usual.
+
+    Attributes:
+        steps: Steps of all parts.
+        fixed: Indices of the weights whose noise is compared between steps, [64].
+        first: First sentence of each part, in the numbering over all parts, [parts + 1].
+        stride: Steps for each saved direction.
     """
 
     def __init__(
@@ -57,10 +66,10 @@ class Watch:
         self.fixed = np.linspace(0, size - 1, min(SKETCH, size)).astype(np.int64)
         self.first = np.cumsum([0, *(plan.examples for plan in plans)])
         self.stride = math.ceil(self.steps / _KEPT)
-        least = _STRETCH if unit == "sentence" else size  # beside a client's training all of them cost little
+        least = _STRETCH if unit == "sentence" else size  # cheap compared with the training of a client
         length = min(size, max(least, math.ceil(_VISITS * size / self.steps)))
         self.borders = np.rint(np.linspace(0, size, math.ceil(size / length) + 1)).astype(np.int64)
-        """Of the stretches, [stretches + 1]."""
+        """Borders of the ranges of weights, [ranges + 1]."""
         self._whole = max(1, self.steps // _WHOLE)
         self._secrets = secrets or Secrets.seeded(0, "")
         self._looks = self._look_steps()
@@ -68,11 +77,13 @@ class Watch:
             self._secrets.stream(f"ties of {name}").random(number)
             for name, number in (("steps", self.steps), ("sentences", int(self.first[-1])))
         )
-        """Uniform draws for each step and for each sentence, which break ties between whole numbers; of the run's own,
-        since a bound over chance says nothing about one sequence of draws that all runs share."""
+        """Uniform draws for each step and for each sentence, which break ties between whole numbers.
+
+        Each run has its own draws: a probability bound says nothing about one sequence that all runs share.
+        """
 
     def share(self, asked: int) -> float:
-        """Return the part of the run's false-alarm probability for each of ``asked`` questions of one family."""
+        """Return the part of the run's false-alarm probability for each of ``asked`` tests of one family."""
         return critical_values.share(self._checks * max(1, asked))
 
     @property
@@ -82,7 +93,7 @@ class Watch:
 
     @property
     def rows(self) -> int:
-        """Number of directions that are kept."""
+        """Number of directions that are saved."""
         return -(-self.steps // self.stride)
 
     @property
@@ -95,7 +106,9 @@ class Watch:
         return len(self.borders) == 2 or step % self._whole == self._whole - 1
 
     def stretch_number(self, step: int) -> int:
-        """Return the stretch of another step: stretches take turns, so that each is measured equally often."""
+        """Return the range of a step that does not measure all weights; ranges take turns and are measured equally
+        often.
+        """
         return (step - step // self._whole) % (len(self.borders) - 1)
 
     def stretch(self, step: int) -> slice:
@@ -106,19 +119,20 @@ class Watch:
         return slice(int(self.borders[number]), int(self.borders[number + 1]))
 
     def _look_steps(self) -> frozenset[int]:
-        """Return one random step of each of several equal stretches of the run; the first of several is step 0."""
+        """Return one random step of each of several equal sections of the run; the first of several is step 0."""
         number = min(self.steps, LOOKS, max(1, self.steps // 40))
         borders = np.linspace(0, self.steps, number + 1)
-        drawn = (borders[:-1] + self._secrets.stream("looks").random(number) * np.diff(borders)).astype(int).tolist()
-        return frozenset(drawn if number == 1 else [0, *drawn[1:]])
+        steps = (borders[:-1] + self._secrets.stream("looks").random(number) * np.diff(borders)).astype(int).tolist()
+        return frozenset(steps if number == 1 else [0, *steps[1:]])
 
     def looks_closely(self, step: int) -> bool:
         """Return whether the sum of ``step`` is recomputed."""
         return step in self._looks
 
     def groups(self, step: int, sentences: np.ndarray) -> list[np.ndarray]:
-        """Return these sentences in random groups, each of at most half of them; the first group is checked
-        individually.
+        """Return the sentences in random groups of at most half of them.
+
+        The sentences of the first group are checked individually.
         """
         stream = self._secrets.stream("groups", step=step)
         order = sentences[stream.permutation(len(sentences))]

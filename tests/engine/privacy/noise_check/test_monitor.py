@@ -140,7 +140,7 @@ class TestOneStep:
     def judged(square: float, far: float = 0.0) -> list[float]:
         check = monitor()
         check._spreads = {100: (2.0, 3.0)}
-        check._judge_step(6, square, 100, far)
+        check._test_step(6, square, 100, far)
         return check.state["bad"].tolist()
 
     @pytest.mark.parametrize("fine", [(4.0, 0.0), (9.0, 0.0), (6.0, 0.0), (2.25, 0.25), (12.25, 0.25)])
@@ -158,12 +158,12 @@ class TestOneStep:
         check = monitor()
         check._spreads = {100: (2.0, 3.0)}
         for step, square in enumerate((5.0, 16.0, 5.0, 1.0, 25.0)):
-            check._judge_step(step, square, 100, 0.0)
+            check._test_step(step, square, 100, 0.0)
         assert check.state["bad"].tolist() == [3, 1, 0.4]
         check = monitor()
         check._spreads = {100: (2.0, 3.0)}
         for step, square in enumerate((0.0, 16.0)):  # the first had no noise at all
-            check._judge_step(step, square, 100, 0.0)
+            check._test_step(step, square, 100, 0.0)
         assert check.state["bad"].tolist() == [2, 0, 0]
 
     def test_scores_of_its_spread_are_added_where_rounding_does_not_show_in_them(self) -> None:
@@ -172,7 +172,7 @@ class TestOneStep:
         check._spreads = {5000: (0.0, 1e9)}
         squares = [stats.chi2.ppf(stats.norm.cdf(score), 5000) for score in (1.5, -2.0, 0.25)]
         for square, far in zip(squares, (1.0, 0.5, 1.01), strict=True):
-            check._judge_step(0, square, 5000, far)
+            check._test_step(0, square, 5000, far)
         assert check.state["spreads"] == pytest.approx([1.5**2 + 2.0**2, 2])
 
 
@@ -200,17 +200,17 @@ class TestDirections:
         bound = critical_values.normal_bound(SHARE / (2 * STEPS))
         for part, leaks in ((bound, False), (math.nextafter(bound, 9), True), (-bound, False), (math.nan, True)):
             check = monitor()
-            check._judge_direction(0, part, 2)
+            check._test_direction(0, part, 2)
             assert (check.state["leak"][0] == 0) == leaks
 
     def test_the_first_is_remembered(self) -> None:
         check = monitor()
         for step, part in enumerate((1.0, 9.0, 12.0)):
-            check._judge_direction(step, part, 1)
+            check._test_direction(step, part, 1)
         assert check.state["leak"].tolist() == [1, 9]
         check = monitor()
-        check._judge_direction(0, 9.0, 1)
-        check._judge_direction(1, 12.0, 1)
+        check._test_direction(0, 9.0, 1)
+        check._test_direction(1, 12.0, 1)
         assert check.state["leak"].tolist() == [0, 9]
 
     def test_the_first_step_before_which_something_moved_is_remembered(self) -> None:
@@ -471,5 +471,5 @@ def test_the_borders_of_single_steps_are_those_of_all_checks_of_a_run() -> None:
         assert among._spreads[draws][1] > high
     part = critical_values.normal_bound(critical_values.share(alone.watch.steps)) * 1.001
     for each in (alone, among):
-        each._judge_direction(3, part, 1)
+        each._test_direction(3, part, 1)
     assert [each.state["leak"][0] for each in (alone, among)] == [3, -1]
