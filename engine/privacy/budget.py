@@ -15,7 +15,6 @@ from engine.privacy.rdp_filter import RdpFilter
 UNITS = ("sentence", "client")
 """Protected units that a budget can have."""
 
-
 BUDGET, BOOKED, SPENT, LOOK = "budget", "booked", "spent", "look"
 """Kinds of entries of the privacy ledger, as they are stored."""
 
@@ -135,11 +134,22 @@ class BudgetState:
 
 @dataclass(frozen=True, kw_only=True)
 class ChargeRequest:
-    """What a run is to be booked as on one corpus. corpus: checksum of its content; name: of it. stream: of its noise;
-    again: whether it has new noise although the stream's name was used. what: it is, in words. cost: its Rényi
-    divergence under a budget, ∞ where nothing is promised. looks: whether it is only listed. even: whether its cost
-    grows evenly with its steps; steps: of the whole run. ended: whether it counts whole, whatever becomes of it.
-    parties: by what its clients are told from those of another run, empty where that is not known."""
+    """The charge that a run requests on one corpus.
+
+    Attributes:
+        corpus: Checksum of the corpus content.
+        name: Name of the corpus.
+        stream: Noise stream of the run.
+        run: The run.
+        what: Description of the run.
+        cost: Returns its Rényi divergence under a budget, ∞ without a privacy guarantee.
+        looks: Whether the run is only listed as an unprotected access.
+        again: Whether the run has fresh noise although the stream has its name.
+        even: Whether its cost is proportional to its steps.
+        steps: Steps of the whole run.
+        ended: Whether the whole run is charged even if it does not finish.
+        parties: Fingerprint of the run's clients, as in :class:`Charge`.
+    """
 
     corpus: str
     name: str

@@ -1,13 +1,12 @@
-"""Gaussian noise in compiled code, from a generator that needs no state: draw number i is a function of key and i.
+"""Gaussian noise in compiled code, from a generator without state: draw number i is a function of key and i.
 
-Random bits are the key stream of ChaCha20 (RFC 8439, section 2.3: a block of 64 bytes for each counter): whoever does
-not have the key cannot tell them from chance. Normal draws come from them by the transform of Box and Muller (1958).
-Any part of the noise can be drawn on any core, in any order, and comes out the same. A million weights take a
-millisecond and a half on two cores.
+Random bits are the key stream of ChaCha20 (RFC 8439, section 2.3: a block of 64 bytes for each counter). Without the
+key they are indistinguishable from random. The Box-Muller transform (1958) turns them into normal draws. Any part of
+the noise can be drawn on any core, in any order, with the same result. A million weights take 1.5 ms on two cores.
 
-Draws are float32. A radius is made from 64 random bits and reaches 9.4 standard deviations: the true distribution goes
-beyond that with a chance of 2⁻⁶⁵ a pair of draws. Like all floating-point noise they are not exactly Gaussian
-(Mironov 2012), which ``docs/metrics.md`` says among what ε rests on.
+Draws are float32. A radius uses 64 random bits and reaches 9.4 standard deviations; the true distribution exceeds that
+with probability 2⁻⁶⁵ for each pair of draws. Like all floating-point noise the draws are not exactly Gaussian
+(Mironov 2012); ``docs/metrics.md`` lists this among the assumptions of ε.
 """
 
 import math
@@ -18,16 +17,18 @@ from numba import njit, prange
 _CONSTANTS = (np.uint32(0x61707865), np.uint32(0x3320646E), np.uint32(0x79622D32), np.uint32(0x6B206574))
 """The words "expand 32-byte k"."""
 _LANES = 256
-"""Blocks that are worked on together: their bits and draws stay in the caches of a core."""
+"""Blocks that are computed together; their bits and draws fit in the caches of a core."""
 _DRAWS = 16 * _LANES
 _RARE = np.uint32(1 << 16)
-"""Below this word, one in 65,536, a radius gets 32 more bits: there 32 would be too coarse and end too soon."""
+"""Words below this value, one in 65,536, get 32 more bits: a radius of 32 bits would be too coarse there, and its
+largest value too small.
+"""
 _ARITHMETIC = {"contract", "nsz", "arcp"}
 
 
 @njit(cache=True, nogil=True)
 def _quarter_round(a, b, c, d):  # type: ignore[no-untyped-def]
-    """RFC 8439, section 2.1, in place; a, b, c, d: uint32 [lanes]."""
+    """Apply the quarter round of RFC 8439, section 2.1, to a, b, c, d, uint32 [lanes], in place."""
     for i in range(a.size):
         x, y, z, w = a[i], b[i], c[i], d[i]
         x = np.uint32(x + y)
@@ -47,9 +48,13 @@ def _quarter_round(a, b, c, d):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def chacha20(words, key, first, nonce):  # type: ignore[no-untyped-def]
-    """Fill ``words``, uint32 [16, lanes], with the key stream's blocks ``first``, first + 1, … side by side.
+    """Fill ``words`` with consecutive blocks of the key stream, side by side.
 
-    key: uint32 [8]. nonce: uint32 [3].
+    Args:
+        words: Receives the blocks, uint32 [16, lanes].
+        key: uint32 [8].
+        first: Counter of the first block.
+        nonce: uint32 [3].
     """
     state = np.empty(words.shape, np.uint32)
     for i in range(words.shape[1]):
@@ -73,7 +78,8 @@ def chacha20(words, key, first, nonce):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath=_ARITHMETIC)
 def normal_pairs(u, v, x, y):  # type: ignore[no-untyped-def]
-    """Two independent N(0, 1) draws from each pair of uniform words: u, v uint32 [lanes] → x, y float32 [lanes].
+    """Compute two independent N(0, 1) draws, x and y, float32 [lanes], from each pair of uniform words, u and v, uint32
+    [lanes].
 
     Radius √(−2 ln((u + ½)/2³²)), angle 2πv/2³². Logarithm, sine and cosine are the minimax polynomials of the Cephes
     library (logf, sinf, cosf), written without branches so that the loop vectorises.
@@ -117,10 +123,15 @@ def normal_pairs(u, v, x, y):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def refine_pairs(words, draws, key, first):  # type: ignore[no-untyped-def]
-    """Draw again, in float64 and with 32 bits more, the pairs whose radius word lies below ``_RARE``.
+    """Recompute the pairs whose radius word is below ``_RARE``, in float64 and with 32 more bits.
 
-    words: uint32 [16, lanes], of the blocks from ``first``; draws: float32 [16, lanes], rows 2k and 2k + 1 from the
-    words in the same rows. The bits come from the same counter under the nonce (1, 0, 0).
+    The bits come from the same counter under the nonce (1, 0, 0).
+
+    Args:
+        words: Blocks from ``first`` on, uint32 [16, lanes].
+        draws: Draws, float32 [16, lanes]; rows 2k and 2k + 1 come from the words in the same rows.
+        key: uint32 [8].
+        first: Counter of the first block.
     """
     more, nonce = np.empty((16, 1), np.uint32), np.array([1, 0, 0], np.uint32)
     for k in range(8):
@@ -136,9 +147,14 @@ def refine_pairs(words, draws, key, first):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, parallel=True, fastmath=_ARITHMETIC)
 def add_normal(total, key, std):  # type: ignore[no-untyped-def]
-    """Add independent N(0, std²) draws to ``total``, float32 [n], in place; key: uint32 [8].
+    """Add independent N(0, std²) draws to an array, in place.
 
-    Counter i gives draws from 16 i on, in stretches of 256 counters. Good for 2³⁶ draws a key.
+    Counter i gives the draws from 16 i on, in groups of 256 counters. A key is enough for 2³⁶ draws.
+
+    Args:
+        total: float32 [n].
+        key: uint32 [8].
+        std: Standard deviation.
     """
     size = total.size
     for block in prange((size + _DRAWS - 1) // _DRAWS):

@@ -72,7 +72,9 @@ def best_order_filter(epsilon: float, delta: float, usual: PrivacyPlan) -> RdpFi
 
 @lru_cache(maxsize=4096)
 def _divergence(probability: float, sigma: float, order: float) -> float:
-    """Return that of one step of the Poisson-subsampled Gaussian mechanism (Mironov, Talwar and Zhang 2019)."""
+    """Return the Rényi divergence of one step of the Poisson-subsampled Gaussian mechanism (Mironov, Talwar and Zhang
+    2019).
+    """
     import dp_accounting
     from dp_accounting.rdp import RdpAccountant
 
@@ -93,16 +95,16 @@ def rdp_composition(plans: Sequence[tuple[PrivacyPlan, int]], delta: float) -> f
         return 0.0
     if not all(plan.private for plan, _ in run):
         return math.inf
-    return _together(
+    return _composed_epsilon(
         tuple((plan.sampling_probability, plan.noise_multiplier, times * plan.steps) for plan, times in run), delta
     )
 
 
 @lru_cache(maxsize=64)
-def _together(mechanisms: tuple[tuple[float, float, int], ...], delta: float) -> float:
+def _composed_epsilon(mechanisms: tuple[tuple[float, float, int], ...], delta: float) -> float:
     from engine.privacy import pld
 
-    # One grid for all, since losses are added on it: the accountant's, as wide as the least noisy mechanism needs.
+    # One grid for all mechanisms, since their losses add up on it: as wide as the one with the least noise needs.
     interval = 1e-4 * max(1.0, *((0.5 / sigma) ** 2 for _, sigma, _ in mechanisms))
     runs = [pld.on_grid(probability, sigma, interval).self_compose(steps) for probability, sigma, steps in mechanisms]
     whole = functools.reduce(lambda one, other: one.compose(other), runs)
