@@ -1,1 +1,1 @@
-"""The fast back end: each layer of a tagger in compiled code (Numba), tested equal to TensorFlow's gradients."""
+"""The fast back end: each layer of a tagger in compiled code (Numba); tests compare its gradients with TensorFlow's."""

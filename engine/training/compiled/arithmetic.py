@@ -10,20 +10,20 @@ from numba.extending import overload
 from engine.training.compiled.gemm import PANEL_BYTES, ROWS, add_product, packed
 
 ARITHMETIC = {"contract", "nsz", "arcp"}
-"""Freedoms of the compiler that leave NaN and ∞ alone: a gradient that is not finite must be seen."""
+"""Fast-math flags that preserve NaN and ∞, since a gradient that is not finite must be detected."""
 PARTS = 8
-"""Shares that the sentences of a batch are dealt into, one after another, for as many cores as there are up to this."""
+"""Number of parts of a batch, each with every eighth sentence; also the largest number of cores in use."""
 _FEW = 4
-"""Tiles of rows that an affine map of many outputs works on at a time."""
+"""Tiles of rows that an affine map processes at a time."""
 _WORTH_SHARING = 2**24
-"""Multiplications of a product that take some tenths of a millisecond on a core."""
+"""Fewest multiplications of a product that is split between cores: some tenths of a millisecond on one core."""
 
 
 @njit(cache=True, fastmath=ARITHMETIC, error_model="numpy")
 def _rational_tanh(x):  # type: ignore[no-untyped-def]
-    """tanh in float32 within 4e-7, without a call, so that loops over it vectorise; NaN stays NaN.
+    """Return tanh in float32 within 4e-7, without a call, so that loops over it vectorise; NaN stays NaN.
 
-    The minimax rational function of degree 13 over 6 that Eigen uses (MathFunctionsImpl.h), cut at ±7.9.
+    It is the minimax rational function of degree 13 over 6 that Eigen uses (MathFunctionsImpl.h), cut at ±7.9.
     """
     y = np.float32(7.905311) if x > np.float32(7.905311) else x
     y = np.float32(-7.905311) if y < np.float32(-7.905311) else y
@@ -43,7 +43,7 @@ def _rational_tanh(x):  # type: ignore[no-untyped-def]
 
 
 def tanh(x: float) -> float:
-    """tanh of a number: exact in float64, quick in float32."""
+    """Return tanh of a number: exact in float64, fast in float32."""
     return math.tanh(x)
 
 
@@ -56,14 +56,16 @@ def _choose_tanh(x):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, fastmath=ARITHMETIC)
 def squash(x, half):  # type: ignore[no-untyped-def]
-    """The logistic function; half: ½ in the dtype of x, so that nothing is computed wider than it is stored."""
+    """Return the logistic function of x; ``half`` is ½ in the dtype of x, so that no value is widened."""
     return half + half * tanh(half * x)
 
 
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)
 def affine(inputs, kernel, bias, out):  # type: ignore[no-untyped-def]
-    """out = inputs · kernel + bias, [N, I] · [I, O] + [O]; a few rows at a time, which are still in the first cache
-    when the product is added."""
+    """Compute out = inputs · kernel + bias, [N, I] · [I, O] + [O].
+
+    It processes a few rows at a time, which are still in the first-level cache when the product is added.
+    """
     panels = packed(kernel)
     for first in range(0, out.shape[0], _FEW * ROWS):
         stop = min(first + _FEW * ROWS, out.shape[0])
@@ -75,7 +77,7 @@ def affine(inputs, kernel, bias, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)
 def product(a, b):  # type: ignore[no-untyped-def]
-    """a · b, [M, K] · [K, O]; either may be transposed."""
+    """Return a · b, [M, K] · [K, O]; either may be transposed."""
     out = np.zeros((a.shape[0], b.shape[1]), a.dtype)
     add_product(a, packed(b), out)
     return out
@@ -83,8 +85,11 @@ def product(a, b):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, parallel=True)
 def add_shared(a, panels, out):  # type: ignore[no-untyped-def]
-    """:func:`add_product`, its rows shared out over the cores where that is worth it: digit for digit the same, since
-    each row is summed up by itself. Not within what is shared out already."""
+    """Compute :func:`add_product` with its rows split between the cores if the product is large enough.
+
+    The result is the same to the last digit, since each row is summed separately. Do not call it within a parallel
+    loop.
+    """
     rows = out.shape[0]
     shares = min(PARTS, rows // ROWS) if rows * out.shape[1] * a.shape[1] >= _WORTH_SHARING else 1
     each = (rows + shares - 1) // shares if shares > 1 else rows
@@ -97,7 +102,7 @@ def add_shared(a, panels, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)
 def affine_shared(inputs, kernel, bias, out):  # type: ignore[no-untyped-def]
-    """:func:`affine`, shared out likewise."""
+    """Compute :func:`affine` with its rows split between the cores."""
     for row in range(out.shape[0]):
         for j in range(out.shape[1]):
             out[row, j] = bias[j]
@@ -107,9 +112,15 @@ def affine_shared(inputs, kernel, bias, out):  # type: ignore[no-untyped-def]
 def columns_of_product(
     multiply: Callable[..., np.ndarray], kernels: Sequence[np.ndarray], slope: np.ndarray, wanted: np.ndarray
 ) -> np.ndarray:
-    """The ``wanted`` columns (int [m], ascending) of what ``multiply`` makes of kernels [I, O] and a slope, [N, I].
+    """Return some columns of ``multiply(*kernels, slope)``, which is [N, I].
 
-    Digit for digit the same, since whole panels are worked out, each as wide as it is among all.
+    They are the same to the last digit, since whole panels are computed, each as wide as in the full product.
+
+    Args:
+        multiply: The product.
+        kernels: Kernels, [I, O] each.
+        slope: dL/doutputs.
+        wanted: Columns, int [m], ascending.
     """
     inputs, wide = len(kernels[0]), PANEL_BYTES // slope.itemsize
     if len(wanted) == inputs:
@@ -122,8 +133,11 @@ def columns_of_product(
 
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)
 def square_by_tokens(inside, slopes):  # type: ignore[no-untyped-def]
-    """Σ_{t,s} (a_t · a_s + 1)(dz_t · dz_s) from a·aᵀ [L, L] and dz [L, O]: the squared norm of an affine map's
-    gradient, bias included, from two small Gram matrices ("ghost norm", Li et al. 2022, section 4)."""
+    """Return Σ_{t,s} (a_t · a_s + 1)(dz_t · dz_s) from a·aᵀ [L, L] and dz [L, O].
+
+    This is the squared norm of an affine map's gradient, including the bias, from two small Gram matrices ("ghost
+    norm", Li et al. 2022, section 4).
+    """
     outside = product(slopes, slopes.T)
     total = 0.0
     for t in range(inside.shape[0]):
@@ -134,7 +148,10 @@ def square_by_tokens(inside, slopes):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)
 def square_by_weights(inputs, slopes):  # type: ignore[no-untyped-def]
-    """The squared norm of Σ_t a_t ⊗ dz_t, formed whole; inputs [L, I], slopes [L, O]. Its cost grows with L alone."""
+    """Return the squared norm of Σ_t a_t ⊗ dz_t from the whole gradient; inputs [L, I], slopes [L, O].
+
+    Its time is linear in L.
+    """
     gradient = product(inputs.T, slopes)
     total = 0.0
     for i in range(gradient.shape[0]):
@@ -145,7 +162,7 @@ def square_by_weights(inputs, slopes):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)
 def square_of_bias(slopes):  # type: ignore[no-untyped-def]
-    """The squared norm of Σ_t dz_t; slopes [L, O]."""
+    """Return the squared norm of Σ_t dz_t; slopes [L, O]."""
     summed = np.zeros(slopes.shape[1], slopes.dtype)
     for t in range(slopes.shape[0]):
         for j in range(slopes.shape[1]):

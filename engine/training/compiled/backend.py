@@ -1,8 +1,8 @@
-"""One backward pass through any stack of compiled layers, with each sentence's gradient norm on the way.
+"""The compiled back end: one backward pass through any stack of layers, with each sentence's gradient norm.
 
-A layer knows its forward pass, its backward pass, its share of each sentence's squared gradient norm, and the sum of
-the gradients weighted by sentence; this file does not know what layers there are below a head, so a new kind of layer
-is added without touching it but for one line in ``_LAYERS``.
+A layer computes its forward pass, its backward pass, its share of each sentence's squared gradient norm, and the sum of
+the gradients weighted by sentence. This module does not depend on the layers below a head: a new type of layer needs
+one line in ``_LAYERS``.
 """
 
 import ctypes
@@ -40,26 +40,41 @@ from engine.training.dpsgd import GradientSum
 
 
 class Layer(Protocol):
-    """One part of a tagger below the head. ``weights`` and ``total`` are its own stretch of the flat vector."""
+    """A part of a tagger below the head. ``weights`` and ``total`` are its own range of the flat vector."""
 
     def forward(
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
     ) -> tuple[np.ndarray, np.ndarray, Any]:
-        """Inputs [U, I], and which of them stands at each token, places [N], → outputs [M, O], which of these stands at
-        each token, [N], and a tape with what the way back needs.
+        """Compute the outputs.
 
-        ``batch.each`` says that each token has a row of its own. Where dropout draws, that is so above the lowest
-        layer; elsewhere dropout passes on what it was given, and characters are given once for each spelling.
+        Each token has its own row if ``places`` is ``batch.each``. With dropout this holds above the lowest layer.
+        Without dropout, dropout layers pass their inputs on, and characters have one row for each spelling.
+
+        Args:
+            weights: Weights of the layer.
+            inputs: Distinct inputs, [U, I].
+            places: Row of ``inputs`` of each token, [N].
+            batch: The sentences.
+
+        Returns:
+            Distinct outputs [M, O], the row of each token [N], and a tape with the values that the backward pass needs.
         """
         ...
 
     def learning(self, inputs: np.ndarray) -> np.ndarray:
-        """Which of its outputs depend on weights, bool [O], where of its inputs these do, bool [I]."""
+        """Return whether each output depends on weights, bool [O]; ``inputs`` says the same of the inputs, bool [I]."""
         ...
 
     def backward(self, weights: np.ndarray, tape: Any, slope: np.ndarray, batch: Batch, wanted: np.ndarray) -> Any:
-        """dL/d of those outputs that depend on weights → dL/d of the ``wanted`` inputs (int [m], ascending), which are
-        those that do, [N, m]; None where none is wanted. May write to tape and slope."""
+        """Return dL/d(wanted inputs), [N, m]; None if no input is wanted.
+
+        Args:
+            weights: Weights of the layer.
+            tape: Tape of the forward pass; may be overwritten.
+            slope: dL/d(outputs that depend on weights); may be overwritten.
+            batch: The sentences.
+            wanted: Indices of the inputs that depend on weights, int [m], ascending.
+        """
         ...
 
     def add_squared_norms(self, tape: Any, batch: Batch, squares: np.ndarray) -> None:
@@ -67,23 +82,25 @@ class Layer(Protocol):
         ...
 
     def weighted_gradient(self, tape: Any, factors: np.ndarray, batch: Batch, total: np.ndarray) -> None:
-        """Write Σ_i factor_i · G_i; factors [B]. The last thing that is asked: the tape may be used up."""
+        """Write Σ_i factor_i · G_i to ``total``; factors [B]. This is the last call for a tape, which may be
+        overwritten.
+        """
         ...
 
 
 class Head(Protocol):
-    """The part that turns scores into losses."""
+    """The part of a tagger that computes losses from scores."""
 
     def losses(self, weights: np.ndarray, scores: np.ndarray, batch: Batch) -> HeadTape:
-        """Scores [N, K] → each sentence's loss and its derivatives; the scores may be used up."""
+        """Return each sentence's loss and its derivatives from scores [N, K], which may be overwritten."""
         ...
 
     def add_squared_norms(self, tape: HeadTape, batch: Batch, squares: np.ndarray) -> None:
-        """As in a layer."""
+        """Add each sentence's squared gradient norm, see :class:`Layer`."""
         ...
 
     def weighted_gradient(self, tape: HeadTape, factors: np.ndarray, batch: Batch, total: np.ndarray) -> None:
-        """As in a layer."""
+        """Write the weighted gradient, see :class:`Layer`."""
         ...
 
 
@@ -112,13 +129,15 @@ def _layer(node: Node, number: int) -> Layer:
 
 
 class CompiledBackend:
-    """Clipped gradients and scores of one tagger; works in the dtype of the weights.
+    """Clipped gradients and scores of one tagger, in the dtype of the weights.
 
-    mean: a sentence's loss is the mean over its tokens, else their sum.
+    Args:
+        tagger: The tagger.
+        mean: Whether a sentence's loss is the mean over its tokens; otherwise it is their sum.
     """
 
     def __init__(self, tagger: Tagger, *, mean: bool = True) -> None:
-        # The layers share out the cores; threads of a BLAS that wake beside theirs cost a step a millisecond.
+        # The layers use all cores; additional BLAS threads would slow a step by a millisecond.
         threadpool_limits(1, "blas")
         _one_thread_a_core()
         _keep_memory()
@@ -128,9 +147,9 @@ class CompiledBackend:
         self._learning = {CHARACTERS: np.zeros(0, bool)} | {
             name: np.zeros(tagger.widths[name], bool) for name in inputs
         }
-        """Which values of each input and node depend on weights, bool: a derivative has to reach these alone."""
+        """Whether each value of each input and node depends on weights, bool; only these need a derivative."""
         self._wanted: list[np.ndarray] = []
-        """Of each node, which of its inputs do, int [m]."""
+        """Indices of the inputs of each node that depend on weights, int [m]."""
         for node, layer in zip(tagger.nodes, self.layers, strict=True):
             below = np.concatenate([self._learning[name] for name in node.reads])
             self._learning[node.name] = layer.learning(below)
@@ -140,11 +159,17 @@ class CompiledBackend:
     def clipped_gradient(
         self, weights: np.ndarray, batch: Batch, clip_norm: float | None, by_layer: bool = False
     ) -> GradientSum:
-        """Sum over the batch of each sentence's gradient, scaled down to L2 norm ``clip_norm`` where it is longer, or
-        part by part: see :class:`engine.training.dpsgd.Backend`."""
+        """Return the sum of the sentences' clipped gradients, see :class:`engine.training.dpsgd.Backend`.
+
+        Args:
+            weights: Flat weights, [size].
+            batch: The sentences.
+            clip_norm: C, None for no clipping.
+            by_layer: Whether each part with weights is clipped separately.
+        """
         *parts, head_weights = (weights[part] for part in self.tagger.slices)
         outputs, tapes = self._forward(weights, batch)
-        head = self.head.losses(head_weights, outputs.copy(), batch)  # a tape may have the outputs
+        head = self.head.losses(head_weights, outputs.copy(), batch)  # a tape may hold the outputs
         squares = np.zeros((len(self.tagger.parts), len(batch.lengths)))
         self.head.add_squared_norms(head, batch, squares[-1])
         last = self.tagger.nodes[-1].name
@@ -173,7 +198,7 @@ class CompiledBackend:
         return GradientSum(total, parts_norms, head.losses)
 
     def scores(self, weights: np.ndarray, batch: Batch) -> np.ndarray:
-        """What the layers below the head say of each tag, [N, K]."""
+        """Return the score of each tag at each token, from the layers below the head, [N, K]."""
         return self._forward(weights, replace(batch, chances=None) if batch.drops else batch)[0]
 
     def _forward(self, weights: np.ndarray, batch: Batch) -> tuple[np.ndarray, list[Any]]:
@@ -187,7 +212,7 @@ class CompiledBackend:
         return _at_tokens(found[self.tagger.nodes[-1].name], batch), tapes
 
     def _read(self, node: Node, found: dict[str, "_Given"], batch: Batch, dtype: Any) -> "_Given":
-        """What a node reads."""
+        """Return the inputs of a node, with the row of each token."""
         if node.reads == (CHARACTERS,):
             return batch.characters, batch.spellings
         words = [(batch.words[:, self.tagger.columns(name)], batch.places) for name in node.reads if name not in found]
@@ -198,7 +223,7 @@ class CompiledBackend:
         return np.ascontiguousarray(joined, dtype=dtype), each[0][1]
 
     def _hand_down(self, node: Node, slope: np.ndarray, slopes: dict[str, np.ndarray]) -> None:
-        """dL/d of a node's wanted inputs [N, m] to those that it read; a node that several read has the sum."""
+        """Add dL/d(wanted inputs) [N, m] of a node to ``slopes`` of the nodes that it reads."""
         start = 0
         for name in node.reads:
             width = np.count_nonzero(self._learning[name])
@@ -209,18 +234,21 @@ class CompiledBackend:
 
 
 _Given = tuple[np.ndarray, np.ndarray]
-"""What a node gives, [M, O], and which row of it stands at each token, [N]."""
+"""Distinct outputs of a node, [M, O], and the row of each token, [N]."""
 
 
 def _at_tokens(given: _Given, batch: Batch) -> np.ndarray:
-    """A row for each token, [N, O]."""
+    """Return a row for each token, [N, O]."""
     values, places = given
     return values if places is batch.each else values[places]
 
 
 def _side_by_side(each: list[_Given], batch: Batch) -> list[_Given]:
-    """The same with rows that stand at the same tokens: one for each token, or, where dropout does not draw and each
-    has fewer rows than there are tokens, one for all tokens at which the same rows meet."""
+    """Return the outputs of several nodes with a common row for each token.
+
+    If there is no dropout and each node has fewer rows than there are tokens, tokens with the same rows share one.
+    Otherwise each token has its own.
+    """
     if batch.drops or any(len(values) >= len(batch.tags) for values, _ in each):
         return [(_at_tokens(given, batch), batch.each) for given in each]
     key = each[0][1]
@@ -231,15 +259,21 @@ def _side_by_side(each: list[_Given], batch: Batch) -> list[_Given]:
 
 
 def _one_thread_a_core() -> None:
-    """Not one for each hyper-thread: two of a core share the units that multiply, which one keeps busy, and its caches.
-    ``NUMBA_NUM_THREADS`` has its way where it is set, as in workers."""
+    """Limit Numba to one thread per core.
+
+    Two hyper-threads of a core share its caches and multipliers, which one thread uses fully. ``NUMBA_NUM_THREADS``
+    takes precedence, as in workers.
+    """
     if "NUMBA_NUM_THREADS" not in os.environ:
         numba.set_num_threads(min(numba.get_num_threads(), processor().cores))
 
 
 def _keep_memory() -> None:
-    """Have glibc keep the memory that a step frees, for the next one: asked of the system anew, its pages have
-    to be mapped and zeroed again, and a step takes a quarter longer. Elsewhere there is nothing to do."""
+    """Let glibc keep the memory that a step frees for the next step.
+
+    Memory returned to the system must be mapped and zeroed again, and a step takes a quarter longer. Other C libraries
+    have no such setting.
+    """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
@@ -250,7 +284,7 @@ def _keep_memory() -> None:
 
 
 def compile_layers() -> None:
-    """Compile every layer for float32 and keep the result on disk: half a minute the first time, then nothing."""
+    """Compile every layer for float32 and cache the result on disk: half a minute the first time, then no time."""
     words, tags, letters = np.ones((3, 2), np.float32), np.zeros(3, np.int32), np.ones((3, 4), np.int32)
     batch = Batch(np.arange(2), words, np.arange(3), tags, np.array([2, 1]), letters, np.arange(3))
     several = (BidirectionalLSTM(2, 2), BidirectionalLSTM(4, 2), Window(4, 4, 1), Tanh(12), Dense(12, 3))

@@ -1,11 +1,11 @@
-"""A convolution over the characters of each word and the largest value over the word, once for each distinct spelling.
+"""A character CNN with max-pooling over each word, computed once for each distinct spelling.
 
-There are few characters, so what each of them gives to its neighbours is worked out beforehand: the embedding is folded
-into each tap of the convolution, [characters, outputs], and a word is a sum of such rows at each of its places. tanh
-grows with its argument, so the largest value is found before it.
+There are few characters, so their contributions to neighbours are precomputed: the embedding is folded into each tap of
+the convolution, [characters, outputs]. The convolution at a position of a word is then a sum of such rows. tanh is
+increasing, so max-pooling comes before it.
 
-On the way back a value belongs to one place of its word, and so to one character for each tap: a sentence's gradient is
-formed unit by unit from embeddings of a few characters, that of the batch by two matrix products.
+In the backward pass a value belongs to one position of its word, and so to one character for each tap. A sentence's
+gradient is computed unit by unit from the embeddings of a few characters, that of the batch by two matrix products.
 """
 
 from dataclasses import dataclass
@@ -18,14 +18,19 @@ from engine.training.batches import Batch
 from engine.training.compiled.arithmetic import ARITHMETIC, PARTS, product, tanh
 
 _BESIDE = 4
-"""Sentences whose squared norms are added up at the same time: as many as :func:`_squared_norms` has sums for."""
+"""Sentences whose squared norms are summed at the same time: the number of sums in :func:`_squared_norms`."""
 
 
 @dataclass
 class CharacterTape:
-    """weights: flat. pooled [V, O]: what each spelling gives. where: int16 [V, O], the place in the word that each of
-    these is from, −1 in a word without characters. slopes [N, O]: dL/d of the convolution at that place, empty before
-    the way back."""
+    """Values of a forward pass that the backward pass needs.
+
+    Attributes:
+        weights: Flat weights.
+        pooled: Output of each spelling, [V, O].
+        where: Position in the word of each pooled value, int16 [V, O]; −1 in a word without characters.
+        slopes: dL/d(convolution at that position), [N, O]; empty before the backward pass.
+    """
 
     weights: np.ndarray
     pooled: np.ndarray
@@ -34,18 +39,20 @@ class CharacterTape:
 
 
 class CharacterLayer:
-    """See :class:`engine.training.compiled.backend.Layer`; what it reads are the characters of the distinct spellings,
-    int32 [V, L]."""
+    """Character CNN, see :class:`engine.training.compiled.backend.Layer`.
+
+    Its inputs are the characters of the distinct spellings, int32 [V, L].
+    """
 
     def __init__(self, shape: CharacterPool) -> None:
         self.shape = shape
         self._taps = np.array([0, *(side for near in range(1, shape.reach + 1) for side in (-near, near))])
-        """How far from a place the character stands that each part of the kernel reads."""
+        """Offset of the character that each tap of the kernel reads."""
 
     def forward(
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
     ) -> tuple[np.ndarray, np.ndarray, CharacterTape]:
-        """Characters [V, L] at places [N] → [N, O], or [V, O] where dropout does not draw."""
+        """Return the outputs of characters [V, L] at places [N]: [N, O], or [V, O] without dropout."""
         embedding, kernels, bias = self._parts(weights)
         rows = np.stack([product(embedding, kernel) for kernel in kernels])
         values = np.zeros((len(inputs), self.shape.outputs), weights.dtype)
@@ -55,13 +62,13 @@ class CharacterLayer:
         return (values[places], batch.each, tape) if batch.drops else (values, places, tape)
 
     def learning(self, inputs: np.ndarray) -> np.ndarray:
-        """All."""
+        """Return True for each output: all depend on weights."""
         return np.ones(self.shape.outputs, bool)
 
     def backward(
         self, weights: np.ndarray, tape: CharacterTape, slope: np.ndarray, batch: Batch, wanted: np.ndarray
     ) -> None:
-        """dL/doutputs [N, O]; nothing is below."""
+        """Store the derivatives of the convolution from dL/doutputs [N, O]; no layer is below."""
         tape.slopes = slope * ((1 - tape.pooled * tape.pooled) * (tape.where >= 0))[batch.spellings]
 
     def add_squared_norms(self, tape: CharacterTape, batch: Batch, squares: np.ndarray) -> None:
@@ -82,7 +89,7 @@ class CharacterLayer:
         )
 
     def weighted_gradient(self, tape: CharacterTape, factors: np.ndarray, batch: Batch, total: np.ndarray) -> None:
-        """Σ_i factor_i · G_i into ``total``, flat like the weights."""
+        """Write Σ_i factor_i · G_i to ``total``, flat like the weights."""
         embedding, kernels, _ = self._parts(tape.weights)
         of_embedding, of_kernels, of_bias = self._parts(total)
         slopes = tape.slopes * np.repeat(factors, batch.lengths)[:, None]
@@ -95,7 +102,7 @@ class CharacterLayer:
             of_embedding += product(row, kernel.T)
 
     def _parts(self, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Embedding [characters, size], kernel of each tap [taps, size, outputs] and bias [outputs]."""
+        """Return embedding [characters, size], kernel of each tap [taps, size, outputs] and bias [outputs]."""
         shape, taps = self.shape, len(self._taps)
         first = shape.characters * shape.size
         second = first + taps * shape.size * shape.outputs
@@ -133,10 +140,11 @@ def _pool(characters, rows, bias, taps, values, where):  # type: ignore[no-untyp
 def _squared_norms(  # type: ignore[no-untyped-def]
     characters, spellings, where, slopes, taps, embedding, by_unit, offsets, lengths, squares
 ):
-    """embedding [C, E]; by_unit [taps, O, E]: the kernel of each tap, unit by unit.
+    """Add each sentence's squared gradient norm to ``squares`` [B].
 
-    Squares are added up one after another: how a sum is rounded is part of what a run gives. Each addition waits for
-    the one before, so four sentences go side by side.
+    ``embedding`` is [C, E]; ``by_unit`` [taps, O, E] is the kernel of each tap, unit by unit. Squares are added in a
+    fixed order, since rounding affects the results of runs. Each addition depends on the one before, so four sentences
+    are processed in parallel.
     """
     size, units = embedding.shape[1], slopes.shape[1]
     for part in prange(PARTS):
@@ -204,8 +212,11 @@ def _squared_norms(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _read_of(characters, spellings, where, slopes, taps, first, number, read, given):  # type: ignore[no-untyped-def]
-    """Of a sentence: which character each tap of each unit reads at each token, 0 for none, [O, taps, ≥ L], and the
-    slopes of each unit, [O, ≥ L]."""
+    """Write a sentence's characters and slopes.
+
+    ``read`` [O, taps, ≥ L] receives the character that each tap of each unit reads at each token, 0 for none. ``given``
+    [O, ≥ L] receives the slopes of each unit.
+    """
     longest = np.uint64(characters.shape[1])
     for t in range(number):
         word, places, line = characters[spellings[first + t]], where[spellings[first + t]], slopes[first + t]
@@ -218,7 +229,7 @@ def _read_of(characters, spellings, where, slopes, taps, first, number, read, gi
 
 @njit(cache=True, nogil=True, parallel=True, fastmath=ARITHMETIC)
 def _scatter(characters, spellings, where, slopes, taps, rows):  # type: ignore[no-untyped-def]
-    """rows [taps, C, O] += each slope at the characters that its place's taps read."""
+    """Add each slope to ``rows`` [taps, C, O] at the characters that its taps read."""
     longest, units = characters.shape[1], slopes.shape[1]
     for part in prange(PARTS):
         first, stop = part * units // PARTS, (part + 1) * units // PARTS

@@ -30,14 +30,14 @@ from engine.training.compiled.wide_dense import (
 
 @dataclass
 class DenseTape:
-    """inputs [N, I]; slopes [N, O] is dL/doutputs once :meth:`DenseLayer.backward` was there, empty before."""
+    """Values of a forward pass: inputs [N, I], and slopes dL/doutputs [N, O], empty before the backward pass."""
 
     inputs: np.ndarray
     slopes: np.ndarray
 
 
 class DenseLayer:
-    """See :class:`engine.training.compiled.backend.Layer`."""
+    """Dense layer, see :class:`engine.training.compiled.backend.Layer`."""
 
     def __init__(self, shape: Dense) -> None:
         self.inputs, self.outputs = shape.inputs, shape.outputs
@@ -49,7 +49,7 @@ class DenseLayer:
     def forward(
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
     ) -> tuple[np.ndarray, np.ndarray, DenseTape]:
-        """Inputs [U, I] at places [N] → [N, O]."""
+        """Return the outputs [N, O] of inputs [U, I] at places [N]."""
         inputs = inputs if places is batch.each else inputs[places]
         kernel, bias = self._parts(weights)
         outputs = np.empty((len(inputs), self.outputs), inputs.dtype)
@@ -57,13 +57,13 @@ class DenseLayer:
         return outputs, batch.each, DenseTape(inputs, outputs[:0])
 
     def learning(self, inputs: np.ndarray) -> np.ndarray:
-        """All."""
+        """Return True for each output: all depend on weights."""
         return np.ones(self.outputs, bool)
 
     def backward(
         self, weights: np.ndarray, tape: DenseTape, slope: np.ndarray, batch: Batch, wanted: np.ndarray
     ) -> np.ndarray | None:
-        """dL/doutputs [N, O] → dL/d of the wanted inputs [N, m], or None where none is wanted."""
+        """Return dL/d(wanted inputs), [N, m], from dL/doutputs [N, O]; None if no input is wanted."""
         tape.slopes = slope
         kernel, _ = self._parts(weights)
         return columns_of_product(_input_slope, [kernel], slope, wanted) if len(wanted) else None
@@ -73,7 +73,7 @@ class DenseLayer:
         self._squared_norms(tape.inputs, tape.slopes, batch.offsets, batch.lengths, squares)
 
     def weighted_gradient(self, tape: DenseTape, factors: np.ndarray, batch: Batch, total: np.ndarray) -> None:
-        """Σ_i factor_i · G_i into ``total``, flat like the weights; the tape is used up."""
+        """Write Σ_i factor_i · G_i to ``total``, flat like the weights; overwrites the tape."""
         kernel, bias = self._parts(total)
         self._weighted_gradient(tape.inputs, tape.slopes, factors, batch.offsets, batch.lengths, kernel, bias)
 
@@ -84,7 +84,7 @@ class DenseLayer:
 
 @njit(cache=True, fastmath=ARITHMETIC)
 def _input_slope(kernel, slope):  # type: ignore[no-untyped-def]
-    """slope · kernelᵀ, [N, O] · [O, I]."""
+    """Return slope · kernelᵀ, [N, O] · [O, I]."""
     found = np.zeros((slope.shape[0], kernel.shape[0]), slope.dtype)
     add_shared(slope, packed(kernel.T), found)
     return found

@@ -1,10 +1,9 @@
-"""Matrix products of the sizes that a step has, on one core, in the processor's widest vectors.
+"""Matrix products of the sizes of a step, on one core, with the processor's widest vectors.
 
-The recurrence multiplies a handful of rows by the same matrix at every time step. A BLAS arranges that matrix anew at
-each call, which costs more than the product; here it is arranged once, by :func:`packed`. The inner loop is the usual
-one (Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication"): a tile of the result stays in
-registers while a column of ``a`` and a row of ``b`` go by. It is written in LLVM's terms, because loops in Python's
-would keep the tile in memory.
+The recurrence multiplies a few rows by the same matrix at every time step. A BLAS packs that matrix at each call, which
+takes longer than the product; here :func:`packed` packs it once. The inner loop is the usual one (Goto and van de Geijn
+2008, "Anatomy of high-performance matrix multiplication"): a tile of the result stays in registers during the loop over
+columns of ``a`` and rows of ``b``. It is written in LLVM IR, since a loop in Python would keep the tile in memory.
 """
 
 import ctypes
@@ -24,7 +23,8 @@ from engine.hardware import processor
 def target_features(override: str | None) -> dict[str, bool]:
     """Return the processor features that Numba compiles for.
 
-    override: value of ``NUMBA_CPU_FEATURES``, names with ``+`` or ``-`` in front; None takes those of the host.
+    ``override`` is the value of ``NUMBA_CPU_FEATURES``, names with the prefix ``+`` or ``-``; None takes those of the
+    host.
     """
     if override is None:
         return dict(llvm.get_host_cpu_features())
@@ -33,36 +33,46 @@ def target_features(override: str | None) -> dict[str, bool]:
 
 _FEATURES = target_features(config.CPU_FEATURES)  # type: ignore[attr-defined]
 _VECTOR_BYTES = 64 if _FEATURES.get("avx512f") else 32 if _FEATURES.get("avx2") else 16
-# A tile, the row of b beside it and one number of a fill the registers: 32 of them with AVX-512, 16 before.
+# A tile, a row of b and one number of a fill the registers: 32 with AVX-512, otherwise 16.
 ROWS, _ACROSS = (12, 2) if _FEATURES.get("avx512f") else (6, 2)
 PANEL_BYTES = _ACROSS * _VECTOR_BYTES
-"""How wide a panel of a packed matrix is."""
+"""Width of a panel of a packed matrix, in bytes."""
 _LINE_BYTES = 64
 SUMMED = 384
-"""Rows of a matrix's last, narrow panel that are summed up before the sum is added to the result. Part of what a run
-gives: with another number sums would be rounded elsewhere. Other panels' sums go to memory and on from there as they
-are, so blocks, which are at most as deep, leave results alone."""
+"""Rows of a matrix's last, narrow panel that are summed before the sum is added to the result.
+
+The number affects the results of runs, since sums are rounded there. The sums of other panels continue from memory
+unchanged, so the depth of blocks, which is at most this, does not affect results.
+"""
 _SIDE = 8
-"""Of a square of numbers that is transposed in registers."""
+"""Side of the square of numbers that is transposed in registers."""
 _LED = 4
-"""Rows of ``a`` that one pointer serves."""
+"""Rows of ``a`` for each pointer."""
 _INDEX = ir.IntType(64)
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """What is worked on at a time. depth: rows of a panel, which go by for a tile; room: bytes for those rows of ``a``
-    and of the result that meet all panels before the next ones do."""
+    """Sizes of the blocks that are processed at a time.
+
+    Attributes:
+        depth: Rows of a panel in the loop of a tile.
+        room: Bytes for the rows of ``a`` and of the result that are multiplied by all panels before the next rows.
+    """
 
     depth: int
     room: int
 
     @classmethod
     def that_fit(cls, first: int, second: int) -> "Blocks":
-        """For a thread that has so many bytes of the first data cache, and of the second.
+        """Return the blocks for the caches of a thread.
 
-        A panel's rows stay in the first while the rows of ``a`` go by, of which each column may lie in a line of its
-        own. A quarter of each cache is left for what else there is: the tile, and the panels that go by.
+        The rows of a panel stay in the first-level cache during the loop over rows of ``a``, whose columns may each lie
+        in a separate cache line. A quarter of each cache remains for other data: the tile and the other panels.
+
+        Args:
+            first: Bytes of the first-level data cache.
+            second: Bytes of the second-level cache.
         """
         deepest = max(1, 3 * first // 4 // (PANEL_BYTES + _LINE_BYTES))
         parts = -(-SUMMED // deepest)
@@ -70,21 +80,21 @@ class Blocks:
 
 
 def use(blocks: Blocks) -> None:
-    """From the next product on, in all threads. What products give does not depend on it."""
+    """Use these blocks from the next product on, in all threads. The results do not depend on them."""
     _blocks[:] = [blocks.depth, blocks.room]
 
 
-# Compiled code is kept on disk, and may be loaded on a machine with other caches: so it reads the sizes where it runs.
+# Compiled code is cached on disk and may run on a machine with other caches, so it reads the sizes at run time.
 _blocks = (ctypes.c_int64 * 2)()
 llvm.add_symbol("epsilon_blocks", ctypes.addressof(_blocks))
 BLOCKS = Blocks.that_fit(processor().first_cache, processor().second_cache)
-"""Those of this machine."""
+"""Blocks for this machine."""
 use(BLOCKS)
 
 
 @intrinsic
 def _block(typing_context: Any, number: Any) -> Any:
-    """The depth (0) or the room (1) of the blocks in use."""
+    """Return the depth (0) or the room (1) of the blocks in use."""
     kind = ir.ArrayType(_INDEX, 2)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -96,7 +106,7 @@ def _block(typing_context: Any, number: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def packed(matrix):  # type: ignore[no-untyped-def]
-    """[K, O] → [P, K, W], panels of W columns one after another; the last one is filled up with zeros."""
+    """Return a matrix [K, O] as panels of W columns, [P, K, W]; the last panel is padded with zeros."""
     depth, columns = matrix.shape
     wide = PANEL_BYTES // matrix.itemsize
     whole = columns // wide
@@ -124,8 +134,10 @@ def packed(matrix):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _transpose(matrix, first, columns, panel):  # type: ignore[no-untyped-def]
-    """panel[:, : columns] = matrix[:, first : + columns], where the columns of ``matrix``, 8 rows or more, are
-    contiguous."""
+    """Assign panel[:, : columns] = matrix[:, first : + columns].
+
+    The columns of ``matrix`` are contiguous and have at least 8 rows.
+    """
     depth = matrix.shape[0]
     if columns >= _SIDE:
         for across in range(0, columns, _SIDE):
@@ -140,10 +152,10 @@ def _transpose(matrix, first, columns, panel):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def _copy_square(typing_context: Any, matrix: Any, k: Any, column: Any, panel: Any, j: Any) -> Any:
-    """panel[k : + 8, j : + 8] = matrix[k : + 8, column : + 8], where the columns of ``matrix`` are contiguous.
+    """Assign panel[k : + 8, j : + 8] = matrix[k : + 8, column : + 8], where the columns of ``matrix`` are contiguous.
 
-    Eight columns are read as vectors and exchange their halves, quarters and eighths, three times half of all numbers,
-    until they are rows: a number at a time takes three times as long. Nothing is checked.
+    Eight columns are read as vectors. They exchange halves, quarters and eighths, each time half of all numbers, until
+    they are rows. Copying one number at a time takes three times as long. Bounds are not checked.
     """
     whole = types.intp
     signature = types.void(matrix, whole, whole, panel, whole)
@@ -177,7 +189,7 @@ def _copy_square(typing_context: Any, matrix: Any, k: Any, column: Any, panel: A
 
 @njit(cache=True, nogil=True)
 def add_product(a, panels, out):  # type: ignore[no-untyped-def]
-    """out [M, O] += a [M, K] · b, with b [K, O] packed; ``a`` may be transposed, the rows of ``out`` contiguous."""
+    """Add a · b to out [M, O], with a [M, K], which may be transposed, and b [K, O] packed; rows of ``out`` are contiguous."""
     height = _height(a.shape[1], out)
     for begin in range(0, a.shape[1], SUMMED):
         deep = min(SUMMED, a.shape[1] - begin)
@@ -187,11 +199,11 @@ def add_product(a, panels, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def add_product_of_columns(a, first, stop, panels, out):  # type: ignore[no-untyped-def]
-    """Rows ``first`` … ``stop`` − 1 of out [M, O] += aᵀ · b, ``a`` [K, M], else as :func:`add_product`, and digit for
-    digit what that gives of ``a.T``.
+    """Add aᵀ · b to the rows ``first`` … ``stop`` − 1 of out [M, O], with ``a`` [K, M].
 
-    For a matrix whose rows are so long that each lies in a page of its own, more than a processor knows the addresses
-    of: what is worked on at a time is copied side by side first.
+    The result equals that of :func:`add_product` with ``a.T`` to the last digit. It is for a matrix with such long rows
+    that each lies in a separate page, more than the processor's TLB holds. The part to process is first copied to a
+    contiguous array.
     """
     height = _height(a.shape[0], out)
     beside = np.empty((min(SUMMED, a.shape[0]), min(height, stop - first)), a.dtype)
@@ -208,14 +220,14 @@ def add_product_of_columns(a, first, stop, panels, out):  # type: ignore[no-unty
 
 @njit(cache=True, nogil=True)
 def _height(depth, out):  # type: ignore[no-untyped-def]
-    """How many rows of the result are worked on at a time."""
+    """Return the number of rows of the result that are processed at a time."""
     row_bytes = (min(SUMMED, depth) + out.shape[1]) * out.itemsize
     return max(1, _block(1) // (row_bytes * ROWS)) * ROWS  # type: ignore[call-arg]
 
 
 @njit(cache=True, nogil=True)
 def _add_rows(a, row, column, panels, line, deep, out, top, rows):  # type: ignore[no-untyped-def]
-    """out[top : + rows] += a[row : + rows, column : + deep] · b[line : + deep], with b packed."""
+    """Add a[row : + rows, column : + deep] · b[line : + deep] to out[top : + rows], with b packed."""
     wide = panels.shape[2]
     whole = out.shape[1] // wide
     depth = _block(0)  # type: ignore[call-arg, var-annotated]
@@ -232,8 +244,10 @@ def _add_rows(a, row, column, panels, line, deep, out, top, rows):  # type: igno
 
 @njit(cache=True, nogil=True)
 def _add_edge(a, row, column, panels, line, deep, out, top, rows):  # type: ignore[no-untyped-def]
-    """The same of the last panel alone, for which the result has no room: through a tile beside it. Where all ROWS of
-    a tile are there, half vectors that the panel is filled up with are left out."""
+    """Add the product with the last panel, which is wider than the rest of the result, through a separate tile.
+
+    If a tile has all ROWS, half vectors of padding are skipped.
+    """
     p, wide = panels.shape[0] - 1, panels.shape[2]
     columns = out.shape[1] - p * wide
     narrow = (2 * _ACROSS * columns + wide - 1) // wide
@@ -264,11 +278,11 @@ def _add_tile(
     rows: Any,
     halves: Any,
 ) -> Any:
-    """out[out_row : + rows, out_column : + W] += a[row : + rows, column : + depth] · panels[panel, line : + depth].
+    """Add a[row : + rows, column : + depth] · panels[panel, line : + depth] to out[out_row : + rows, out_column : + W].
 
-    Of a panel's columns the first so many half vectors, the others stay as they are: all of them, or, if ``rows`` is
-    ROWS, fewer; a loop for fewer of both would compile for a minute longer at set-up. 1 ≤ rows ≤ ROWS and depth ≥ 1;
-    all of it has to lie inside the arrays, nothing is checked.
+    Only the first ``halves`` half vectors of a panel's columns are computed: all of them, or fewer if ``rows`` is ROWS.
+    Loops for fewer of both would add a minute of compilation to set-up. 1 ≤ rows ≤ ROWS and depth ≥ 1; all indices must
+    be inside the arrays, since bounds are not checked.
     """
     whole = types.intp
     signature = types.void(a, whole, whole, whole, panels, whole, whole, out, whole, whole, whole, whole)
@@ -297,7 +311,7 @@ def _add_tile(
 
 
 class _Strided:
-    """An array in LLVM's terms: where it begins and how many bytes lie between its neighbours."""
+    """An array in LLVM IR: its address and the strides in bytes."""
 
     def __init__(self, context: Any, builder: Any, kind: Any, value: Any) -> None:
         array = context.make_array(kind)(context, builder, value)
@@ -305,12 +319,12 @@ class _Strided:
         self.lanes = _VECTOR_BYTES // context.get_abi_sizeof(self.number)
         self.start = builder.ptrtoint(array.data, _INDEX)
         self.steps = cgutils.unpack_tuple(builder, array.strides)
-        # What the layout says is written as a number, which costs no instruction in the inner loop.
+        # The stride of a contiguous axis is a constant, which needs no instruction in the inner loop.
         if kind.layout in "CF":
             self.steps[-1 if kind.layout == "C" else 0] = _INDEX(context.get_abi_sizeof(self.number))
 
     def address(self, builder: Any, *index: Any) -> Any:
-        """Of the element with this index; axes that are left out count as 0."""
+        """Return the address of the element with this index; missing axes count as 0."""
         place = self.start
         for number, step in zip(index, self.steps, strict=False):
             place = builder.add(place, builder.mul(number, step))
@@ -328,7 +342,7 @@ def _multiply(
     out: _Strided,
     target: Any,
 ) -> None:
-    """Emit the loop over depth for one number of rows, and vectors of so many numbers beside one another."""
+    """Emit the loop over the depth for one number of rows and for adjacent vectors of ``across`` numbers."""
     single, bytes_each = out.number.as_pointer(), _VECTOR_BYTES // out.lanes
     vectors = [ir.VectorType(out.number, lanes) for lanes in across]
     beyond = [sum(across[:part]) * bytes_each for part in range(len(across))]
@@ -353,8 +367,8 @@ def _multiply(
         for row in range(rows)
         for vector, bytes_before in zip(vectors, beyond, strict=True)
     ]
-    # Where rows of a lie apart, each fourth has a pointer, and the processor adds one or several steps to that while it
-    # loads: a pointer for each row would take more registers than there are, or an addition for each number.
+    # If the rows of a are not adjacent, every fourth row has a pointer, and the load instruction adds one or several
+    # strides to it. A pointer for each row would need too many registers, or an addition for each number.
     starts = [opaque(builder.add(first, builder.mul(a.steps[0], _INDEX(row)))) for row in range(0, rows, _LED)]
     beside = [builder.mul(a.steps[0], _INDEX(row)) for row in range(_LED - 1)]
     beside.append(opaque(builder.mul(a.steps[0], _INDEX(_LED - 1))))

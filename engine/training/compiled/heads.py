@@ -1,13 +1,14 @@
-"""What stands on top of a tagger: the scores of the tags → a loss for each sentence, and the way back.
+"""Heads of a tagger: the loss of each sentence from the scores of its tags, and its derivatives.
 
-*Softmax*: each token by itself (TDDL). *CRF*: a linear chain with a score for each pair of neighbouring tags (Lafferty,
-McCallum, Pereira 2001; Lample et al. 2016, section 2.2). With scores s and transitions A, the loss of tags y is
+*Softmax*: each token separately (TDDL). *CRF*: a linear chain with a score for each pair of neighbouring tags
+(Lafferty, McCallum, Pereira 2001; Lample et al. 2016, section 2.2). With scores s and transitions A, the loss of tags y
+is
 
     log Σ_{y'} exp(S(y')) − S(y),   S(y) = Σ_t s[t, y_t] + Σ_t A[y_t, y_{t+1}],
 
-and its derivative by s and by A are marginal probabilities minus what is there. The marginals come from one pass from
-the last token to the first, in logarithms, which gives p(y_{t+1} | y_t), and one pass forward, which needs no
-exponential.
+and its derivatives with respect to s and A are marginal probabilities minus the indicators of the true tags. The
+marginals come from two passes. The first runs from the last token to the first, in logarithms, and gives
+p(y_{t+1} | y_t). The second runs forward and needs no exponential.
 """
 
 import math
@@ -23,8 +24,13 @@ from engine.training.compiled.arithmetic import ARITHMETIC, PARTS
 
 @dataclass(frozen=True)
 class HeadTape:
-    """losses [B], in nats; slope [N, K] is dL/dscores; transitions [B, K, K]: each sentence's gradient by A, empty
-    where there is none."""
+    """Losses and derivatives.
+
+    Attributes:
+        losses: Loss of each sentence in nats, [B].
+        slope: dL/dscores, [N, K].
+        transitions: Gradient of each sentence with respect to A, [B, K, K]; empty without a CRF.
+    """
 
     losses: np.ndarray
     slope: np.ndarray
@@ -32,32 +38,34 @@ class HeadTape:
 
 
 class SoftmaxHead:
-    """Cross-entropy at each token; no weights of its own. mean: a sentence's loss is the mean over its tokens."""
+    """Cross-entropy at each token, without weights. ``mean``: whether a loss is the mean over its tokens."""
 
     def __init__(self, mean: bool) -> None:
         self.mean = mean
 
     def losses(self, weights: np.ndarray, scores: np.ndarray, batch: Batch) -> HeadTape:
-        """Scores [N, K] → losses and slopes; the scores are used up."""
+        """Return losses and slopes from scores [N, K], which are overwritten."""
         losses = np.empty(len(batch.lengths))
         _softmax(scores, batch.tags, batch.offsets, batch.lengths, self.mean, losses)
         return HeadTape(losses, scores, np.empty(0))
 
     def add_squared_norms(self, tape: HeadTape, batch: Batch, squares: np.ndarray) -> None:
-        """Nothing to add."""
+        """Do nothing: there are no weights."""
 
     def weighted_gradient(self, tape: HeadTape, factors: np.ndarray, batch: Batch, total: np.ndarray) -> None:
-        """Nothing to write."""
+        """Do nothing: there are no weights."""
 
 
 class CRFHead:
-    """The chain's negative log-likelihood; weights: the transitions A, flat [K·K]. mean: divided by the length."""
+    """Negative log-likelihood of a chain, with the transitions A, flat [K·K], as weights. ``mean``: divided by the
+    length.
+    """
 
     def __init__(self, shape: CRF, mean: bool) -> None:
         self.tags, self.mean = shape.tags, mean
 
     def losses(self, weights: np.ndarray, scores: np.ndarray, batch: Batch) -> HeadTape:
-        """Scores [N, K] → losses, slopes and the gradients of the transitions; the scores are used up."""
+        """Return losses, slopes and the transitions' gradients from scores [N, K], which are overwritten."""
         losses = np.empty(len(batch.lengths))
         gradients = np.empty((len(batch.lengths), self.tags, self.tags), weights.dtype)
         transitions = weights.reshape(self.tags, self.tags).astype(np.float64)
@@ -69,13 +77,13 @@ class CRFHead:
         squares += np.einsum("bij,bij->b", tape.transitions, tape.transitions, dtype=np.float64)
 
     def weighted_gradient(self, tape: HeadTape, factors: np.ndarray, batch: Batch, total: np.ndarray) -> None:
-        """Σ_i factor_i · G_i of the transitions into ``total`` [K·K]."""
+        """Write Σ_i factor_i · G_i of the transitions to ``total`` [K·K]."""
         total[:] = factors @ tape.transitions.reshape(len(factors), -1)
 
 
 @njit(cache=True, parallel=True, fastmath=ARITHMETIC)
 def _softmax(scores, tags, offsets, lengths, mean, losses):  # type: ignore[no-untyped-def]
-    """Cross-entropy of each sentence into ``losses``; its derivative takes the place of ``scores`` [N, K]."""
+    """Write each sentence's cross-entropy to ``losses`` and overwrite ``scores`` [N, K] with its derivative."""
     for part in prange(PARTS):
         for k in range(part, lengths.size, PARTS):
             weight = 1.0 / lengths[k] if mean else 1.0
@@ -95,7 +103,7 @@ def _softmax(scores, tags, offsets, lengths, mean, losses):  # type: ignore[no-u
 
 @njit(cache=True, parallel=True, fastmath=ARITHMETIC)
 def _chain(scores, tags, transitions, offsets, lengths, mean, losses, gradients):  # type: ignore[no-untyped-def]
-    """The same for the chain; gradients [B, K, K] by the transitions.
+    """Compute the same for the chain, and ``gradients`` [B, K, K] with respect to the transitions.
 
     future[j]: logarithm of the mass of everything after a token, given that its tag is j. next_tag[t, i, j]:
     p(y_{t+1} = j | y_t = i).

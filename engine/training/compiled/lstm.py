@@ -1,8 +1,8 @@
-"""The bidirectional LSTM: no padding is computed, and both directions run beside each other.
+"""The bidirectional LSTM, without padding and with both directions in parallel.
 
-Tokens stand sentence after sentence ([N, …], N tokens in all). The recurrence goes over time steps with the sentences
-sorted by length, the longest first, so that the live ones are always the first rows. What does not depend on the
-recurrence, the input projection and the weight gradients, is one matrix product over all tokens.
+Sentences are concatenated ([N, …], N tokens in total). The recurrence runs over time steps with the sentences sorted by
+length, the longest first, so that the unfinished ones are always the first rows. The input projection and the weight
+gradients do not depend on the recurrence; each is one matrix product over all tokens.
 """
 
 from dataclasses import dataclass
@@ -32,8 +32,15 @@ FORWARD = 0
 
 @dataclass(frozen=True)
 class LSTMTape:
-    """What the way back needs. inputs [U, D], places [N]: see Layer. gates [2, N, 4H]: activated, and dL/dz once
-    :meth:`LSTMLayer.backward` was there; cell, previous [2, N, H]: c at each token and h before it."""
+    """Values of a forward pass that the backward pass needs.
+
+    Attributes:
+        inputs: Inputs, [U, D].
+        places: Row of ``inputs`` of each token, [N].
+        gates: Activated gates, [2, N, 4H]; dL/dz after :meth:`LSTMLayer.backward`.
+        cell: Cell state c at each token, [2, N, H].
+        previous: Hidden state h before each token, [2, N, H].
+    """
 
     inputs: np.ndarray
     places: np.ndarray
@@ -43,7 +50,10 @@ class LSTMTape:
 
 
 class LSTMLayer:
-    """See :class:`engine.training.compiled.backend.Layer`; the flat weights hold one direction after the other."""
+    """Bidirectional LSTM, see :class:`engine.training.compiled.backend.Layer`.
+
+    The flat weights hold one direction after the other.
+    """
 
     def __init__(self, shape: BidirectionalLSTM) -> None:
         self.size = shape.size
@@ -51,20 +61,20 @@ class LSTMLayer:
     def forward(
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
     ) -> tuple[np.ndarray, np.ndarray, LSTMTape]:
-        """Inputs [U, D] at places [N] → [N, 2H], the forward direction's H first."""
+        """Return the outputs [N, 2H] of inputs [U, D] at places [N], the forward direction's H first."""
         gates, cell, previous, outputs = _run(
             weights, self.size, inputs, places, places is batch.each, batch.offsets, batch.lengths, batch.live
         )
         return outputs, batch.each, LSTMTape(inputs, places, gates, cell, previous)
 
     def learning(self, inputs: np.ndarray) -> np.ndarray:
-        """All."""
+        """Return True for each output: all depend on weights."""
         return np.ones(2 * self.size, bool)
 
     def backward(
         self, weights: np.ndarray, tape: LSTMTape, slope: np.ndarray, batch: Batch, wanted: np.ndarray
     ) -> np.ndarray | None:
-        """dL/dh [N, 2H] → dL/d of the wanted inputs [N, m], or None where none is wanted."""
+        """Return dL/d(wanted inputs), [N, m], from dL/dh [N, 2H]; None if no input is wanted."""
         dimensions = tape.inputs.shape[1]
         _run_back(
             weights, dimensions, tape.gates, tape.cell, slope, self.size, batch.offsets, batch.lengths, batch.live
@@ -79,14 +89,14 @@ class LSTMLayer:
         _squared_norms(tape.inputs, tape.places, tape.gates, tape.previous, batch.offsets, batch.lengths, squares)
 
     def weighted_gradient(self, tape: LSTMTape, factors: np.ndarray, batch: Batch, total: np.ndarray) -> None:
-        """Σ_i factor_i · G_i into ``total``, flat like the weights; the tape is used up."""
+        """Write Σ_i factor_i · G_i to ``total``, flat like the weights; overwrites the tape."""
         places = tape.places[:0] if tape.places is batch.each else tape.places
         _weighted_gradient(tape.inputs, places, tape.gates, tape.previous, factors, batch.offsets, batch.lengths, total)
 
 
 @njit(cache=True, nogil=True)
 def _parts(flat, direction, dimensions, size):  # type: ignore[no-untyped-def]
-    """One direction's kernel [D, 4H], recurrent kernel [H, 4H] and bias [4H] in the flat vector."""
+    """Return views of one direction's kernel [D, 4H], recurrent kernel [H, 4H] and bias [4H] in the flat vector."""
     gates = 4 * size
     start = direction * (dimensions + size + 1) * gates
     between, end = start + dimensions * gates, start + (dimensions + size) * gates
@@ -97,16 +107,16 @@ def _parts(flat, direction, dimensions, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, fastmath=ARITHMETIC)
 def _row(offset: int, length: int, time: int, direction: int) -> int:
-    """Where the token stands that ``direction`` reads at step ``time``."""
+    """Return the row of the token that ``direction`` reads at step ``time``."""
     return offset + time if direction == FORWARD else offset + length - 1 - time
 
 
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)
 def _advance(sums, gates, memory, state):  # type: ignore[no-untyped-def]
-    """One sentence's step, sums [4H] → gates [4H], memory [H] and state [H].
+    """Compute one step of a sentence: gates [4H], memory [H] and state [H] from the sums [4H].
 
-    Each loop counts from 0 through slices: where an index might be negative, for all that the compiler knows, a loop is
-    not vectorised, and this takes five times as long.
+    Each loop counts from 0 over slices. If the compiler cannot exclude negative indices, it does not vectorise a loop,
+    which then takes five times as long.
     """
     size = state.size
     half = sums.dtype.type(0.5)
@@ -126,10 +136,11 @@ def _advance(sums, gates, memory, state):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)
 def _recur(projected, places, z, recurrent, offsets, lengths, live, direction, outputs, cell, previous):  # type: ignore[no-untyped-def]
-    """Run one direction. projected [U, 4H] at places [N] is what the inputs give; it may be z itself.
+    """Run one direction.
 
-    Fills z [N, 4H] with the activated gates, this direction's half of outputs [N, 2H], cell and previous (the hidden
-    state before each token), both [N, H].
+    Its input is ``projected`` [U, 4H] at ``places`` [N], the projected inputs, which may be z itself. It fills z [N,
+    4H] with the activated gates, this direction's half of outputs [N, 2H], cell [N, H] and previous [N, H] (the hidden
+    state before each token).
     """
     size = recurrent.shape[0]
     column = direction * size
@@ -155,9 +166,12 @@ def _recur(projected, places, z, recurrent, offsets, lengths, live, direction, o
 
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)
 def _retreat(gates, cell, before, above, later, carried, slopes):  # type: ignore[no-untyped-def]
-    """One sentence's step back: slopes [4H] by the sums, from dL/dh above and later [H], which is used up; carried [H]
-    is dL/dc. before [H]: c one step earlier. Short loops, for the reason that :func:`_advance` gives: the compiler
-    makes sure that rows do not overlap, and of many rows in one loop it does not."""
+    """Compute one backward step of a sentence: slopes [4H], the derivatives with respect to the sums.
+
+    Inputs are dL/dh from above [H] and from the later step [H], which is overwritten. ``carried`` [H] is dL/dc;
+    ``before`` [H] is c one step earlier. Loops are short so that they vectorise, as in :func:`_advance`: the compiler
+    checks that rows do not overlap, but not for many rows in one loop.
+    """
     size = cell.size
     one = cell.dtype.type(1)
     into, keep = gates[:size], gates[size : 2 * size]
@@ -184,7 +198,7 @@ def _retreat(gates, cell, before, above, later, carried, slopes):  # type: ignor
 
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)
 def _recur_back(z, recurrent, offsets, lengths, live, direction, cell, slope):  # type: ignore[no-untyped-def]
-    """Back through one direction. z [N, 4H] holds the gates, and dL/dz afterwards; slope [N, 2H] is dL/dh."""
+    """Run one direction backward. z [N, 4H] holds the gates, and dL/dz afterwards; slope [N, 2H] is dL/dh."""
     size = recurrent.shape[0]
     column = direction * size
     panels = packed(recurrent.T)
@@ -207,7 +221,7 @@ def _recur_back(z, recurrent, offsets, lengths, live, direction, cell, slope):  
 
 @njit(cache=True, parallel=True, fastmath=ARITHMETIC)
 def _run(weights, size, inputs, places, own, offsets, lengths, live):  # type: ignore[no-untyped-def]
-    """own: each token has an input of its own, in their order."""
+    """Run both directions. ``own``: whether each token has its own input, in the order of the tokens."""
     tokens, dimensions = places.size, inputs.shape[1]
     z = np.empty((2, tokens, 4 * size), inputs.dtype)
     projected = z if own else np.empty((2, inputs.shape[0], 4 * size), inputs.dtype)
@@ -230,7 +244,7 @@ def _run_back(weights, dimensions, z, cell, slope, size, offsets, lengths, live)
 
 @njit(cache=True, fastmath=ARITHMETIC)
 def _input_slope(forward, backward, slopes):  # type: ignore[no-untyped-def]
-    """The same of both directions: slopes [2, N, 4H], kernels [D, 4H] → [N, D]."""
+    """Return dL/dinputs [N, D] of both directions from slopes [2, N, 4H] and kernels [D, 4H]."""
     total = np.zeros((slopes.shape[1], forward.shape[0]), slopes.dtype)
     add_shared(slopes[0], packed(forward.T), total)
     add_shared(slopes[1], packed(backward.T), total)
@@ -259,8 +273,11 @@ def _squared_norms(inputs, places, slopes, previous, offsets, lengths, squares):
 
 @njit(cache=True, parallel=True, fastmath=ARITHMETIC)
 def _weighted_gradient(inputs, places, slopes, previous, factors, offsets, lengths, total):  # type: ignore[no-untyped-def]
-    """dL/dz is summed up where an input stands at several tokens; then the kernels' gradients are one product each.
-    places: empty where each token has an input of its own, in their order."""
+    """Write the weighted gradient of all weights to ``total``.
+
+    dL/dz is summed over the tokens with the same input; then the gradient of each kernel is one product. ``places`` is
+    empty if each token has its own input, in the order of the tokens.
+    """
     dimensions, size = inputs.shape[1], previous.shape[2]
     for d in prange(2):
         kernel, recurrent, bias = _parts(total, d, dimensions, size)

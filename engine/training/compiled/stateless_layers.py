@@ -1,4 +1,4 @@
-"""Layers without weights: nothing to clip."""
+"""Layers without weights, which have no gradient to clip."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ from engine.training.compiled.arithmetic import PARTS
 
 class _Weightless:
     def add_squared_norms(self, tape: Any, batch: Batch, squares: np.ndarray) -> None:
-        """Nothing to add."""
+        """Do nothing: there are no weights."""
 
     def weighted_gradient(self, tape: Any, factors: np.ndarray, batch: Batch, total: np.ndarray) -> None:
-        """Nothing to write."""
+        """Do nothing: there are no weights."""
 
 
 class WindowLayer(_Weightless):
-    """See :class:`engine.training.compiled.backend.Layer`."""
+    """Context window, see :class:`engine.training.compiled.backend.Layer`."""
 
     def __init__(self, shape: Window) -> None:
         self.shape = shape
@@ -27,19 +27,19 @@ class WindowLayer(_Weightless):
     def forward(
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
     ) -> tuple[np.ndarray, np.ndarray, None]:
-        """Inputs [U, I] at places [N] → [N, I + 2·reach·copied]."""
+        """Return the outputs [N, I + 2·reach·copied] of inputs [U, I] at places [N]."""
         outputs = np.empty((len(places), self.shape.outputs), inputs.dtype)
         _show(inputs, places, batch.offsets, batch.lengths, self.shape.copied, self.shape.reach, outputs)
         return outputs, batch.each, None
 
     def learning(self, inputs: np.ndarray) -> np.ndarray:
-        """Those that are copies of such inputs."""
+        """Return whether each output copies an input that depends on weights."""
         return np.concatenate([inputs, *[inputs[: self.shape.copied]] * (2 * self.shape.reach)])
 
     def backward(
         self, weights: np.ndarray, tape: None, slope: np.ndarray, batch: Batch, wanted: np.ndarray
     ) -> np.ndarray:
-        """dL/d of the copies of the wanted inputs → dL/d of these, [N, m]."""
+        """Return dL/d(wanted inputs), [N, m], from the derivatives of their copies."""
         copied = int(np.searchsorted(wanted, self.shape.copied))
         found = slope[:, : len(wanted)].copy()
         _show_back(slope, batch.offsets, batch.lengths, copied, self.shape.reach, found)
@@ -80,7 +80,7 @@ def _show_back(slope, offsets, lengths, copied, reach, found):  # type: ignore[n
 
 
 class TanhLayer(_Weightless):
-    """See :class:`engine.training.compiled.backend.Layer`."""
+    """Tanh activation, see :class:`engine.training.compiled.backend.Layer`."""
 
     def __init__(self, shape: Tanh) -> None:
         self.shape = shape
@@ -88,25 +88,25 @@ class TanhLayer(_Weightless):
     def forward(
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Inputs [U, I] at places [N] → [N, I]; the tape is the outputs."""
+        """Return the outputs [N, I] of inputs [U, I] at places [N]; the tape is the outputs."""
         outputs = np.tanh(inputs if places is batch.each else inputs[places])
         return outputs, batch.each, outputs
 
     def learning(self, inputs: np.ndarray) -> np.ndarray:
-        """Those whose inputs do."""
+        """Return whether each output depends on weights, as its input does."""
         return inputs
 
     def backward(
         self, weights: np.ndarray, tape: np.ndarray, slope: np.ndarray, batch: Batch, wanted: np.ndarray
     ) -> np.ndarray:
-        """dL/d of the wanted outputs [N, m] → dL/d of these inputs [N, m]."""
+        """Return dL/d(wanted inputs), [N, m], from dL/d(their outputs), [N, m]."""
         tape = only(tape, wanted)
         found: np.ndarray = slope * (1 - tape * tape)
         return found
 
 
 class DropoutLayer(_Weightless):
-    """See :class:`engine.training.compiled.backend.Layer`. number: of the part in its tagger."""
+    """Dropout, see :class:`engine.training.compiled.backend.Layer`. ``number``: index of the part in its tagger."""
 
     def __init__(self, shape: Dropout, number: int) -> None:
         self.shape, self.number = shape, number
@@ -114,8 +114,10 @@ class DropoutLayer(_Weightless):
     def forward(
         self, weights: np.ndarray, inputs: np.ndarray, places: np.ndarray, batch: Batch
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Inputs [U, I] at places [N] → [N, I]; the tape is what they were multiplied with. Where dropout does not
-        draw, the inputs as they are, and None."""
+        """Return the outputs [N, I] of inputs [U, I] at places [N]; the tape is the dropout factors.
+
+        Without dropout, it returns the inputs and None.
+        """
         if not batch.drops:
             return inputs, places, None
         inputs = inputs if places is batch.each else inputs[places]
@@ -123,18 +125,18 @@ class DropoutLayer(_Weightless):
         return inputs * kept, batch.each, kept
 
     def learning(self, inputs: np.ndarray) -> np.ndarray:
-        """Those whose inputs do."""
+        """Return whether each output depends on weights, as its input does."""
         return inputs
 
     def backward(
         self, weights: np.ndarray, tape: np.ndarray | None, slope: np.ndarray, batch: Batch, wanted: np.ndarray
     ) -> np.ndarray:
-        """dL/d of the wanted outputs [N, m] → dL/d of these inputs [N, m]."""
+        """Return dL/d(wanted inputs), [N, m], from dL/d(their outputs), [N, m]."""
         return slope if tape is None else slope * only(tape, wanted)
 
 
 def only(values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The ``wanted`` columns (int [m], ascending) of [N, I]."""
+    """Return the ``wanted`` columns (int [m], ascending) of values [N, I]."""
     if not len(wanted) or wanted[-1] - wanted[0] >= len(wanted):
         return values[:, wanted]
     return values[:, wanted[0] : wanted[-1] + 1]

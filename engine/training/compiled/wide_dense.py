@@ -1,8 +1,8 @@
-"""A dense layer from many inputs to few outputs, as linear taggers on rich features have it.
+"""A dense layer from many inputs to few outputs, as in linear taggers on rich features.
 
-What costs is reading the inputs, so each is read once for all outputs: a stretch of the gradient, outputs by inputs,
-stays in the first-level cache while the tokens pass by. Sentences, or stretches of inputs, are shared out over the
-cores.
+Reading the inputs takes most of the time, so each input is read once for all outputs: a range of the gradient, outputs
+by inputs, stays in the first-level cache during the loop over tokens. Sentences, or ranges of inputs, are split between
+the cores.
 """
 
 import numpy as np
@@ -13,13 +13,13 @@ from engine.training.compiled.gemm import add_product, packed
 
 LEAST_INPUTS, MOST_OUTPUTS = 512, 32
 _STRETCH = 512
-"""Inputs that are worked on together: their gradient of up to 32 outputs fills the first-level cache."""
+"""Inputs that are processed together: their gradient for up to 32 outputs fills the first-level cache."""
 _ROWS = 16
 
 
 @njit(cache=True, nogil=True, parallel=True, fastmath=ARITHMETIC)
 def affine_wide(inputs, kernel, bias, out):  # type: ignore[no-untyped-def]
-    """out = inputs · kernel + bias, [N, I] · [I, O] + [O]."""
+    """Compute out = inputs · kernel + bias, [N, I] · [I, O] + [O]."""
     panels = packed(kernel)
     for block in prange((inputs.shape[0] + _ROWS - 1) // _ROWS):
         first, stop = block * _ROWS, min(inputs.shape[0], (block + 1) * _ROWS)
@@ -31,7 +31,9 @@ def affine_wide(inputs, kernel, bias, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath=ARITHMETIC)
 def _gather(inputs, slopes, first, end, start, stop, gradient):  # type: ignore[no-untyped-def]
-    """gradient[o, i − start] += Σ_t slopes[t, o] · inputs[t, i], tokens first … end − 1, inputs start … stop − 1."""
+    """Add Σ_t slopes[t, o] · inputs[t, i] to gradient[o, i − start], over tokens first … end − 1, for inputs start …
+    stop − 1.
+    """
     width, t = stop - start, first
     while t + 4 <= end:  # four tokens at once: the gradient is read and written a fourth as often
         one, two = inputs[t, start:stop], inputs[t + 1, start:stop]
@@ -52,7 +54,7 @@ def _gather(inputs, slopes, first, end, start, stop, gradient):  # type: ignore[
 
 @njit(cache=True, nogil=True, parallel=True, fastmath=ARITHMETIC)
 def squared_norms_wide(inputs, slopes, offsets, lengths, squares):  # type: ignore[no-untyped-def]
-    """Add each sentence's squared gradient norm, bias included, to squares [B]."""
+    """Add each sentence's squared gradient norm, including the bias, to squares [B]."""
     size, outputs = inputs.shape[1], slopes.shape[1]
     for part in prange(PARTS):  # each with long sentences and short ones
         gradient = np.empty((outputs, _STRETCH), inputs.dtype)
@@ -71,7 +73,7 @@ def squared_norms_wide(inputs, slopes, offsets, lengths, squares):  # type: igno
 
 @njit(cache=True, nogil=True, parallel=True, fastmath=ARITHMETIC)
 def weighted_gradient_wide(inputs, slopes, factors, offsets, lengths, kernel, bias):  # type: ignore[no-untyped-def]
-    """Σ_i factor_i · G_i into kernel [I, O] and bias [O]; the slopes are used up."""
+    """Write Σ_i factor_i · G_i to kernel [I, O] and bias [O]; overwrites the slopes."""
     size, outputs = inputs.shape[1], slopes.shape[1]
     bias[:] = 0
     for k in range(lengths.size):
