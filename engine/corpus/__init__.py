@@ -67,7 +67,7 @@ def of_run(config: SimulationConfig, settings: Settings, expected: str | None = 
 def checksums_of(name: str, config: SimulationConfig, settings: Settings) -> set[str]:
     """Return the checksums under which runs cache what they derive from the sentences of the corpus ``name``.
 
-    They cover every split of it that the run uses, and every combination with other corpora. A checksum is included
+    They cover each of its splits that the run uses, and each combination with other corpora. A checksum is included
     only if all of its files are available, for any owner. For clients with masked entities the result includes the
     checksums of all clients: the masked entities depend on every corpus.
 

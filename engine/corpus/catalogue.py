@@ -218,7 +218,7 @@ ENTRIES = (
     Entry(
         name="ade",
         title="ADE Corpus V2 case reports",
-        licence="none stated; citation asked",
+        licence="none stated; citation requested",
         source="https://doi.org/10.1016/j.jbi.2012.04.008",
         base="https://raw.githubusercontent.com/trunghlt/AdverseDrugReaction/2851af96e26050cf551a2e1f716ff861f7b1059b/ADE-Corpus-V2/",
         files=(

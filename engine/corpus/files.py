@@ -186,7 +186,7 @@ def own_files(settings: Settings) -> dict[str, Path]:
 def _how_to_get(entry: Entry) -> str:
     if entry.base:
         return f"corpus={entry.name!r} is not available yet: download it first (python -m engine fetch {entry.name})"
-    return f"corpus={entry.name!r} is not available. {entry.note} That folder belongs into the folder EPSILON_DATA_DIR."
+    return f"corpus={entry.name!r} is not available. {entry.note} Put that folder into EPSILON_DATA_DIR."
 
 
 def _size(path: Path) -> int | None:

@@ -231,5 +231,5 @@ def own_file(name: str, settings: Settings) -> Path:
     """
     path = own_files(settings).get(name)
     if path is None:
-        raise CorpusError(f"corpus={name!r} is none of your corpora")
+        raise CorpusError(f"corpus={name!r} is not one of your corpora")
     return path

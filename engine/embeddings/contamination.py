@@ -65,7 +65,7 @@ class Overlap:
         """The consequence for ε, as a sentence."""
         return (
             f"{self._counted('train')} training sentences ({self.share('train'):.1%}) are among those of {FITTED_ON} "
-            "that these features were fitted on without noise: ε is ∞ with them, whatever noise is added."
+            "that these features were fitted on without noise: ε is ∞ with them, even if the run adds noise."
         )
 
     def optimism_bias(self, split: str = "test") -> str:
@@ -74,7 +74,7 @@ class Overlap:
             return ""
         return (
             f"{self._counted(split)} {split} sentences ({self.share(split):.1%}) are among those of {FITTED_ON} that "
-            "these features were fitted on: F1 is better than it would be on new ones."
+            "these features were fitted on: F1 is higher than on new sentences."
         )
 
     def _counted(self, split: str) -> str:

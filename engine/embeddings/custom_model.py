@@ -130,12 +130,12 @@ def find(label: str, settings: Settings) -> OwnModel:
     """
     if settings.language_model is None:
         raise VectorsMissing(
-            f"language_model={label!r} is not here: {VARIABLE} names no folder, expected the one of this model"
+            f"language_model={label!r} is not available: {VARIABLE} names no folder, expected the folder of this model"
         )
     found = at(settings.language_model)
     if found.label != label:
         raise VectorsMissing(
-            f"language_model={label!r} is not here: the model in the folder that {VARIABLE} names is {found.label}"
+            f"language_model={label!r} is not available: the model in the folder that {VARIABLE} names is {found.label}"
         )
     return found
 
@@ -203,9 +203,9 @@ def _table(data: bytes, name: str) -> dict[str, Any]:
     try:
         found = json.loads(data)
     except ValueError as error:
-        raise ValueError(f"{name} is no JSON") from error
+        raise ValueError(f"{name} is not valid JSON") from error
     if not isinstance(found, dict):
-        raise ValueError(f"{name} holds no table")
+        raise ValueError(f"{name} contains no table")
     return found
 
 
@@ -244,7 +244,7 @@ def _check_weights(path: Path, shape: dict[str, Any]) -> None:
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > _LONGEST_HEADER:
-            raise ValueError(f"{_WEIGHTS} is no file of safetensors")
+            raise ValueError(f"{_WEIGHTS} is not a safetensors file")
         header = _table(file.read(length), f"the head of {_WEIGHTS}")
     rows = {known_name(name): row for name, row in header.items() if name != "__metadata__"}
     ends = []
@@ -258,7 +258,7 @@ def _check_weights(path: Path, shape: dict[str, Any]) -> None:
             raise ValueError(f"{_WEIGHTS} has {name} of shape {row.get('shape')}, expected {expected}")
         ends += [end for end in row.get("data_offsets", ()) if isinstance(end, int)]
     if 8 + length + max(ends, default=0) > path.stat().st_size:
-        raise ValueError(f"{_WEIGHTS} is cut off")
+        raise ValueError(f"{_WEIGHTS} is truncated")
 
 
 def _weights(shape: dict[str, Any]) -> dict[str, list[int]]:

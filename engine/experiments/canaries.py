@@ -147,7 +147,7 @@ class _Attacked(DPSGD):
 
     def _update(self, total: np.ndarray, step: int) -> None:
         if self._added is None or not isinstance(self.optimiser, _Reader):
-            raise TypeError(f"step={step:,} has no sum or no reader, expected both: another trainer began it")
+            raise TypeError(f"step={step:,} has no sum or no reader; another trainer started this step")
         others = self.directions.project(total) - self._added
         super()._update(total, step)
         self.release = self.directions.project(self.optimiser.given) * self.plan.batch_size - others

@@ -189,7 +189,7 @@ def _copy_square(typing_context: Any, matrix: Any, k: Any, column: Any, panel: A
 
 @njit(cache=True, nogil=True)
 def add_product(a, panels, out):  # type: ignore[no-untyped-def]
-    """Add a · b to out [M, O], with a [M, K], which may be transposed, and b [K, O] packed; rows of ``out`` are contiguous."""
+    """Add a · b to out [M, O]: a [M, K] may be transposed, b [K, O] is packed, the rows of ``out`` are contiguous."""
     height = _height(a.shape[1], out)
     for begin in range(0, a.shape[1], SUMMED):
         deep = min(SUMMED, a.shape[1] - begin)

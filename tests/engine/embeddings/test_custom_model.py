@@ -130,7 +130,7 @@ class TestIdentity:
             find("bert-12x768-0123456789abcdef", here)
         with pytest.raises(VectorsMissing, match="names no folder"):
             find(label, dataclasses.replace(here, language_model=None))
-        with pytest.raises(VectorsMissing, match="is not here"):
+        with pytest.raises(VectorsMissing, match="is not available"):
             Application(here).runs.submit(dataclasses.replace(config, language_model="bert-1x1-0"))
 
     @pytest.mark.parametrize("kind", ["vectors", "shapes", "tuned", "names"])
@@ -168,8 +168,8 @@ class TestWhatCannotBeUsed:
     @pytest.mark.parametrize(
         ("name", "content", "said"),
         [
-            ("config.json", b"[]", "config.json holds no table"),
-            ("config.json", b"\xff{", "config.json is no JSON"),
+            ("config.json", b"[]", "config.json contains no table"),
+            ("config.json", b"\xff{", "config.json is not valid JSON"),
             ("model.safetensors", b"\x80\x02}q\x00.", "model.safetensors is"),  # how a pickle begins
             ("model.safetensors", b"\x02" + bytes(7) + b"{}", "has no embeddings.word_embeddings.weight"),
             ("tokenizer_config.json", b"{}", "does not say whether words are lower-cased"),
@@ -183,7 +183,7 @@ class TestWhatCannotBeUsed:
     def test_weights_that_are_cut_off_or_too_large(self, folder, monkeypatch) -> None:
         path = folder / "model.safetensors"
         path.write_bytes(path.read_bytes()[:-4000])
-        with pytest.raises(VectorsMissing, match="is cut off"):
+        with pytest.raises(VectorsMissing, match="is truncated"):
             at(folder)
         monkeypatch.setitem(custom_model._MOST_BYTES, "model.safetensors", 1000)
         with pytest.raises(VectorsMissing, match=r"at most 1,000\b"):
