@@ -106,8 +106,8 @@ def overlap(corpus: AnyCorpus, features: str) -> Overlap:
     return Overlap(*map(_three, sums))
 
 
-def _counts(found: Overlap) -> tuple[tuple[int, int, int], ...]:
-    return found.sentences, found.shared, found.short
+def _counts(overlap: Overlap) -> tuple[tuple[int, int, int], ...]:
+    return overlap.sentences, overlap.shared, overlap.short
 
 
 def _of_one(corpus: CorpusHandle, features: str) -> Overlap:
@@ -119,15 +119,15 @@ def _of_one(corpus: CorpusHandle, features: str) -> Overlap:
     except (OSError, ValueError, KeyError, TypeError):
         _read.cache_clear()
     whole = corpus.load()
-    found = {kind: asdict(of_corpus(whole, kind)) for kind in RESTS_ON}
+    overlaps = {kind: asdict(of_corpus(whole, kind)) for kind in RESTS_ON}
     with corpus.artefacts.write(name, "What the corpus shares") as made:
-        made.write_text(json.dumps(found), encoding="utf-8")
+        made.write_text(json.dumps(overlaps), encoding="utf-8")
     return _read(corpus.artefacts.local_path(name))[features]
 
 
 def of_corpus(whole: Corpus, features: str) -> Overlap:
     """Compute the overlap of a loaded corpus."""
-    fitted = {int(each) for part in RESTS_ON.get(features, ()) for each in fitted_on(part)}
+    fitted = {int(value) for part in RESTS_ON.get(features, ()) for value in fitted_on(part)}
     splits = [getattr(whole, split) for split in _SPLITS]
     counted = [_counted(split, fitted) for split in splits]
     return Overlap(
@@ -147,13 +147,13 @@ def in_both(private: AnyCorpus, development: AnyCorpus) -> int:
     """
     if private.checksum == development.checksum:
         return private.train_sentences
-    there = development.load()
-    known = {int(each) for split in _SPLITS for each in checksums(s.tokens for s in getattr(there, split))}
-    return _counted(private.load().train, known)[0]
+    corpus = development.load()
+    fitted = {int(value) for split in _SPLITS for value in checksums(s.tokens for s in getattr(corpus, split))}
+    return _counted(private.load().train, fitted)[0]
 
 
 def _counted(sentences: Iterable[Sentence], known: set[int]) -> tuple[int, int]:
-    """Return how many sentences are known: long enough ones, and shorter ones."""
+    """Return the number of sentences whose checksum is known: those of at least ``LEAST_WORDS`` words, and the others."""
     found = [s.tokens for s in sentences if checksum(s.tokens) in known]
     long = sum(words(tokens) >= LEAST_WORDS for tokens in found)
     return long, len(found) - long
@@ -167,8 +167,8 @@ def _three(numbers: Sequence[int]) -> tuple[int, int, int]:
 @lru_cache(maxsize=4)
 def fitted_on(part: str) -> np.ndarray:
     """Return the checksums of the sentences that "projection" or "adapter" was fitted on: uint64, ascending."""
-    with np.load(CHECKSUMS, allow_pickle=False) as found:
-        return np.asarray(found[part])
+    with np.load(CHECKSUMS, allow_pickle=False) as file:
+        return np.asarray(file[part])
 
 
 def rests_on_corpus(features: str, corpus_checksum: str) -> bool:
@@ -178,14 +178,14 @@ def rests_on_corpus(features: str, corpus_checksum: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _corpora() -> frozenset[str]:
-    with np.load(CHECKSUMS, allow_pickle=False) as found:
-        return frozenset(found["corpora"].tolist())
+    with np.load(CHECKSUMS, allow_pickle=False) as file:
+        return frozenset(file["corpora"].tolist())
 
 
 def write_checksums(whole: Corpus, parts: Iterable[str]) -> None:
     """Store the checksums of all sentences of a corpus that parts were fitted on."""
-    found = checksums(s.tokens for split in _SPLITS for s in getattr(whole, split))
-    np.savez_compressed(CHECKSUMS, corpora=np.array([whole.checksum]), **dict.fromkeys(parts, found))
+    values = checksums(s.tokens for split in _SPLITS for s in getattr(whole, split))
+    np.savez_compressed(CHECKSUMS, corpora=np.array([whole.checksum]), **dict.fromkeys(parts, values))
 
 
 def apply_contamination(privacy: PrivacySpent, found: Overlap) -> PrivacySpent:

@@ -53,15 +53,15 @@ def candidates(found: Ranking, families: Sequence[ConfigFamily], settings: Itera
         families: settings that differ in their noise only.
         settings: all settings; those without noise are the upper limit.
     """
-    if not found.target.thresholds or any(each.grade == EvidenceLevel.SIGNIFICANT for each in found.best):
+    if not found.target.thresholds or any(judged.grade == EvidenceLevel.SIGNIFICANT for judged in found.best):
         return []
-    ceilings = [each for each in settings if not each.private]
+    ceilings = [setting for setting in settings if not setting.private]
     lines = [(family, _curves(family, found.target)) for family in families]
-    every = [*_more_seeds(found)]
+    proposals = [*_more_seeds(found)]
     if not found.reached:
-        every += [*_from_curve(found, lines), *_beyond(found, lines, ceilings), *_at_limit(found, lines)]
-    every.sort(key=lambda each: each.runs * each.like.seconds)
-    return list({each.rule: each for each in reversed(every)}.values())
+        proposals += [*_from_curve(found, lines), *_beyond(found, lines, ceilings), *_at_limit(found, lines)]
+    proposals.sort(key=lambda item: item.runs * item.like.seconds)
+    return list({item.rule: item for item in reversed(proposals)}.values())
 
 
 def seeds_needed(values: Sequence[float], at_least: float) -> int | None:
@@ -76,104 +76,114 @@ def seeds_needed(values: Sequence[float], at_least: float) -> int | None:
     return next((number for number in numbers if reach_of_mean(sd, number) <= gap), None)
 
 
-def _more_seeds(found: Ranking) -> Iterator[Candidate]:
-    for each in found.within:
-        if each.grade in (EvidenceLevel.POSSIBLE, EvidenceLevel.SINGLE_RUN, EvidenceLevel.MEAN_ABOVE) and (
-            number := _needed(each)
+def _more_seeds(ranking: Ranking) -> Iterator[Candidate]:
+    for judged in ranking.within:
+        if judged.grade in (EvidenceLevel.POSSIBLE, EvidenceLevel.SINGLE_RUN, EvidenceLevel.MEAN_ABOVE) and (
+            number := _needed(judged)
         ):
-            known = {one.run.config.seed for one in each.setting.done}
-            seed = next(seed for seed in range(len(known) + 1) if seed not in known)
-            config = replace(each.setting.config, seed=seed)
-            yield Candidate(config, number, each.setting.epsilon, MORE_SEEDS, each.setting)
+            seeds = {done.run.config.seed for done in judged.setting.done}
+            seed = next(seed for seed in range(len(seeds) + 1) if seed not in seeds)
+            config = replace(judged.setting.config, seed=seed)
+            yield Candidate(config, number, judged.setting.epsilon, MORE_SEEDS, judged.setting)
 
 
-def _needed(each: Judged) -> int | None:
+def _needed(judged: Judged) -> int | None:
     """Return the number of additional runs for the threshold that needs the most."""
     unsure = [
-        seeds_needed(each.setting.values(one.measure), one.at_least)
-        for one, read in zip(each.thresholds, each.readings, strict=True)
-        if read.grade(one.at_least) != EvidenceLevel.SIGNIFICANT
+        seeds_needed(judged.setting.values(threshold.measure), threshold.at_least)
+        for threshold, read in zip(judged.thresholds, judged.readings, strict=True)
+        if read.grade(threshold.at_least) != EvidenceLevel.SIGNIFICANT
     ]
-    known = [number for number in unsure if number is not None]
-    return max(known) - len(each.setting.done) if known and len(known) == len(unsure) else None
+    numbers = [number for number in unsure if number is not None]
+    return max(numbers) - len(judged.setting.done) if numbers and len(numbers) == len(unsure) else None
 
 
 def _curves(family: ConfigFamily, target: Target) -> list[Curve]:
-    return [fit(family.points(each.measure)) for each in target.thresholds]
+    return [fit(family.points(threshold.measure)) for threshold in target.thresholds]
 
 
 def _meets(curves: Sequence[Curve], target: Target) -> float | None:
     """Return the smallest ε at which all fits reach their thresholds."""
-    met = [curve.crossing(each.at_least) for curve, each in zip(curves, target.thresholds, strict=True)]
-    known = [each for each in met if each is not None]
-    return max(known) if len(known) == len(met) else None
+    crossings = [curve.crossing(threshold.at_least) for curve, threshold in zip(curves, target.thresholds, strict=True)]
+    reached = [epsilon for epsilon in crossings if epsilon is not None]
+    return max(reached) if len(reached) == len(crossings) else None
 
 
 def _allowed(epsilon: float, target: Target) -> bool:
     return target.epsilon is None or epsilon <= target.epsilon
 
 
-def _from_curve(found: Ranking, lines: Sequence[tuple[ConfigFamily, list[Curve]]]) -> Iterator[Candidate]:
+def _from_curve(ranking: Ranking, lines: Sequence[tuple[ConfigFamily, list[Curve]]]) -> Iterator[Candidate]:
     for family, curves in lines:
-        met = _meets(curves, found.target)
+        met = _meets(curves, ranking.target)
         if met is None or met <= curves[0].epsilons[0]:
             continue
-        wanted = two_digits_up(met)
-        if _allowed(wanted, found.target) and wanted < curves[0].epsilons[-1]:
-            yield _at(family, wanted, FROM_CURVE)
+        epsilon = two_digits_up(met)
+        if _allowed(epsilon, ranking.target) and epsilon < curves[0].epsilons[-1]:
+            yield _at(family, epsilon, FROM_CURVE)
 
 
 def _beyond(
-    found: Ranking, lines: Sequence[tuple[ConfigFamily, list[Curve]]], ceilings: Sequence[Setting]
+    ranking: Ranking, lines: Sequence[tuple[ConfigFamily, list[Curve]]], ceilings: Sequence[Setting]
 ) -> Iterator[Candidate]:
     """Yield the family that comes nearest with noise, among those that reach the scores without noise."""
-    target = found.target
-    open_ones = []
+    target = ranking.target
+    options = []
     for family, curves in lines:
         top = curves[0].epsilons[-1]
-        twins = [each for each in ceilings if _alike(each.config, family.config)]
-        room = any(all(min(each.values(one.measure)) >= one.at_least for one in target.thresholds) for each in twins)
-        wanted = min(2 * top, target.epsilon or math.inf)
-        if room and _meets(curves, target) is None and wanted > 1.05 * top:
-            short = min(c.fitted[-1] - one.at_least for c, one in zip(curves, target.thresholds, strict=True))
-            open_ones.append((short, family, wanted))
-    if open_ones:
-        _, family, wanted = max(open_ones, key=lambda each: each[0])
-        yield _at(family, wanted, BEYOND)
+        twins = [setting for setting in ceilings if _alike(setting.config, family.config)]
+        room = any(
+            all(min(setting.values(threshold.measure)) >= threshold.at_least for threshold in target.thresholds)
+            for setting in twins
+        )
+        epsilon = min(2 * top, target.epsilon or math.inf)
+        if room and _meets(curves, target) is None and epsilon > 1.05 * top:
+            short = min(
+                c.fitted[-1] - threshold.at_least for c, threshold in zip(curves, target.thresholds, strict=True)
+            )
+            options.append((short, family, epsilon))
+    if options:
+        _, family, epsilon = max(options, key=lambda option: option[0])
+        yield _at(family, epsilon, BEYOND)
 
 
-def _at_limit(found: Ranking, lines: Sequence[tuple[ConfigFamily, list[Curve]]]) -> Iterator[Candidate]:
+def _at_limit(ranking: Ranking, lines: Sequence[tuple[ConfigFamily, list[Curve]]]) -> Iterator[Candidate]:
     """Yield the family whose curve comes nearest at the limit of ε.
 
     Among families whose curves begin above the limit, it is the one that begins at the lowest ε.
     """
-    target, limit = found.target, found.target.epsilon
+    target, limit = ranking.target, ranking.target.epsilon
     if limit is None:
         return
-    open_ones = []
+    options = []
     for family, curves in lines:
         met, measured = _meets(curves, target), curves[0].epsilons
         if limit in measured or limit > measured[-1] or (met is not None and met <= limit):
             continue
-        if all(_upper(curve, limit) >= each.at_least for curve, each in zip(curves, target.thresholds, strict=True)):
-            said = [curve.at(limit) for curve in curves]
+        if all(
+            _upper(curve, limit) >= threshold.at_least
+            for curve, threshold in zip(curves, target.thresholds, strict=True)
+        ):
+            scores = [curve.at(limit) for curve in curves]
             fits = [
-                value - each.at_least for value, each in zip(said, target.thresholds, strict=True) if value is not None
+                value - threshold.at_least
+                for value, threshold in zip(scores, target.thresholds, strict=True)
+                if value is not None
             ]
-            open_ones.append(((bool(fits), min(fits, default=-measured[0])), family))
-    if open_ones:
-        yield _at(max(open_ones, key=lambda each: each[0])[1], limit, AT_LIMIT)
+            options.append(((bool(fits), min(fits, default=-measured[0])), family))
+    if options:
+        yield _at(max(options, key=lambda option: option[0])[1], limit, AT_LIMIT)
 
 
 def _upper(curve: Curve, epsilon: float) -> float:
     """Return an upper bound of a score at an ε, by the band or by the next setting with a larger ε."""
-    if held := curve.interval_at(epsilon):
-        return held.high
-    return next(fitted for place, fitted in zip(curve.epsilons, curve.fitted, strict=True) if place >= epsilon)
+    if interval := curve.interval_at(epsilon):
+        return interval.high
+    return next(fitted for measured, fitted in zip(curve.epsilons, curve.fitted, strict=True) if measured >= epsilon)
 
 
 def _at(family: ConfigFamily, epsilon: float, rule: str) -> Candidate:
-    like = min(family.private, key=lambda each: abs(math.log(each.epsilon / epsilon)))
+    like = min(family.private, key=lambda setting: abs(math.log(setting.epsilon / epsilon)))
     return Candidate(like.config, SEEDS, epsilon, rule, like)
 
 
@@ -182,5 +192,5 @@ def _alike(one: SimulationConfig, other: SimulationConfig) -> bool:
 
     Batch and step sizes may differ, since noise changes which values are good.
     """
-    alone = [(each.tagger, each.features, each.language_model, each.embeddings) for each in (one, other)]
+    alone = [(config.tagger, config.features, config.language_model, config.embeddings) for config in (one, other)]
     return alone[0] == alone[1] and one.federation == other.federation and one.data_fraction == other.data_fraction
