@@ -153,7 +153,7 @@ def in_both(private: AnyCorpus, development: AnyCorpus) -> int:
 
 
 def _counted(sentences: Iterable[Sentence], known: set[int]) -> tuple[int, int]:
-    """Return the number of sentences whose checksum is known: those of at least ``LEAST_WORDS`` words, and the others."""
+    """Return the number of sentences with a known checksum: with at least ``LEAST_WORDS`` words, and shorter."""
     found = [s.tokens for s in sentences if checksum(s.tokens) in known]
     long = sum(words(tokens) >= LEAST_WORDS for tokens in found)
     return long, len(found) - long

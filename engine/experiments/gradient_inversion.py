@@ -155,15 +155,15 @@ def _reading(prepared: Prepared, sigma: float, config: SimulationConfig) -> Serv
     counts = np.bincount(words.place[encoded.validation.rows], minlength=len(words.vectors))
     rarity = (1 / (1 + counts)).astype(np.float32)
     share, largest = _method(own, words, rarity)
-    said = [_distances(each, words, [share])[0] <= largest if share else rarity <= largest for each in sent]
-    said = [each & ~words.empty for each in said]
+    predicted = [_distances(one, words, [share])[0] <= largest if share else rarity <= largest for one in sent]
+    predicted = [mask & ~words.empty for mask in predicted]
     return ServerReading(
         noise_multiplier=sigma,
-        there=sum(int(each.there.sum()) for each in sent),
-        said=sum(int(each.sum()) for each in said),
-        right=sum(int((each & one.there).sum()) for each, one in zip(said, sent, strict=True)),
+        there=sum(int(one.there.sum()) for one in sent),
+        said=sum(int(mask.sum()) for mask in predicted),
+        right=sum(int((mask & one.there).sum()) for mask, one in zip(predicted, sent, strict=True)),
         names=sum(int(one.names.sum()) for one in sent),
-        names_read=sum(int((each & one.names).sum()) for each, one in zip(said, sent, strict=True)),
+        names_read=sum(int((mask & one.names).sum()) for mask, one in zip(predicted, sent, strict=True)),
         by_message=share > 0,
     )
 

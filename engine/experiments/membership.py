@@ -252,18 +252,18 @@ def _curve(attack: str, scores: Sequence[np.ndarray], members: Sequence[np.ndarr
     )
 
 
-def _at_risk(known: Known) -> tuple[tuple[int, float], ...]:
+def _at_risk(evaluation: Known) -> tuple[tuple[int, float], ...]:
     """Return the sentences with the largest difference between mean φ as member and as non-member.
 
     The difference is in standard deviations, pooled with the median over all sentences.
     """
-    there, count = known.inside, known.inside.sum(0)
-    mean = np.where(there, known.phi, 0).sum(0) / np.maximum(count, 1)
-    without = np.where(there, 0, known.phi).sum(0) / np.maximum(len(known.phi) - count, 1)
-    left = known.phi - np.where(there, mean, without)
-    spread = np.sqrt((left**2).sum(0) / max(len(known.phi) - 2, 1))
+    inside, count = evaluation.inside, evaluation.inside.sum(0)
+    mean = np.where(inside, evaluation.phi, 0).sum(0) / np.maximum(count, 1)
+    without = np.where(inside, 0, evaluation.phi).sum(0) / np.maximum(len(evaluation.phi) - count, 1)
+    residuals = evaluation.phi - np.where(inside, mean, without)
+    spread = np.sqrt((residuals**2).sum(0) / max(len(evaluation.phi) - 2, 1))
     apart = (mean - without) / np.maximum(np.sqrt((spread**2 + np.median(spread) ** 2) / 2), 1e-12)
-    apart[(count < 2) | (count > len(known.phi) - 2)] = -np.inf
+    apart[(count < 2) | (count > len(evaluation.phi) - 2)] = -np.inf
     return _highest(apart)
 
 

@@ -136,15 +136,15 @@ def evidence(found: Sequence[Done], target: Target, checksum: str | None = None)
     checksum = checksum or _usual(found)
     left: Counter[str] = Counter()
     seeds: dict[SimulationConfig, dict[int, Done]] = {}
-    for each in sorted(found, key=_preference):
-        config = each.run.config
-        reason = _reason(each, target, checksum)
+    for candidate in sorted(found, key=_preference):
+        config = candidate.run.config
+        reason = _reason(candidate, target, checksum)
         by_seed = {} if reason else seeds.setdefault(replace(config, seed=0), {})
         reason = reason or (TWICE if config.seed in by_seed else "")
         if reason:
             left[reason] += 1
         else:
-            by_seed[config.seed] = each
+            by_seed[config.seed] = candidate
     settings = tuple(
         Setting(config, tuple(by_seed[seed] for seed in sorted(by_seed))) for config, by_seed in seeds.items()
     )
@@ -157,15 +157,15 @@ def score(record: RoundRecord, measure: Measure) -> float:
     if test is None:
         raise InvalidConfig("the record has no test scores; expected the last record of a finished run")
     if measure.kind == ALL:
-        found = PrecisionRecallF1(test.precision, test.recall, test.f1)
+        ratios = PrecisionRecallF1(test.precision, test.recall, test.f1)
     elif measure.kind in test.strict:
-        found = test.strict[measure.kind].ratios
+        ratios = test.strict[measure.kind].ratios
     else:
         platform = next((client.test for client in record.platforms if client.name == measure.kind), None)
         if platform is None:
             raise InvalidConfig(f"type={measure.kind!r}, expected one of {', '.join(sorted(test.strict))}")
-        found = micro(platform.strict.values())
-    value: float = getattr(found, measure.score)
+        ratios = micro(platform.strict.values())
+    value: float = getattr(ratios, measure.score)
     return value
 
 
@@ -174,21 +174,21 @@ def _usual(found: Sequence[Done]) -> str | None:
     return contents.most_common(1)[0][0] if contents else None
 
 
-def _content(each: Done) -> str | None:
-    return each.run.provenance.corpus_checksum if each.run.provenance else None
+def _content(candidate: Done) -> str | None:
+    return candidate.run.provenance.corpus_checksum if candidate.run.provenance else None
 
 
-def _preference(each: Done) -> tuple[bool, float]:
+def _preference(candidate: Done) -> tuple[bool, float]:
     """Return the sort key: runs of the current engine first, then the newest."""
-    return bool(engine_of(each.run)), -(each.run.status.created or 0.0)
+    return bool(engine_of(candidate.run)), -(candidate.run.status.created or 0.0)
 
 
-def _reason(each: Done, target: Target, checksum: str | None) -> str:
+def _reason(candidate: Done, target: Target, checksum: str | None) -> str:
     """Return the reason for which a run is excluded; empty where it is comparable."""
-    config, check, privacy = each.run.config, each.last.noise_check, each.last.privacy
+    config, check, privacy = candidate.run.config, candidate.last.noise_check, candidate.last.privacy
     private = config.privacy.private
     reasons = (
-        (_content(each) != checksum, OTHER_CONTENT),
+        (_content(candidate) != checksum, OTHER_CONTENT),
         (target.clients is not None and config.federation.clients != target.clients, OTHER_CLIENTS),
         (private and config.privacy.kind.client_level, WHOLE_CLIENTS),
         (private and config.privacy.sampling != "poisson", SHUFFLED),
