@@ -1,1 +1,1 @@
-"""What the lessons show, computed: attacks, mechanisms and what they promise, small enough to answer at once."""
+"""Computations of the lessons: attacks, mechanisms and their guarantees, fast enough for interactive use."""

@@ -1,8 +1,8 @@
-"""DP-SGD with one thing left out, under the eyes of the noise check (:mod:`engine.privacy.noise_check.monitor`).
+"""DP-SGD without one of its ingredients, monitored by the noise check (:mod:`engine.privacy.noise_check.monitor`).
 
-A run of the paper's tagger at the size at which it trains, with one fault built in, and the check that each private run
-has: what it says after 1, 2, 4 … steps, and the figure that this rests on. Nothing is patched: a fault is a learner, or
-a back end, of its own, which nobody else uses.
+Each ablation is a run of the paper's tagger at full size with one bug built in. The noise check is that of every
+private run; its result is recorded after 1, 2, 4 … steps, with the statistic that decides it. Nothing is patched: each
+bug has a learner or a back end of its own, which no other run uses.
 """
 
 import math
@@ -24,22 +24,31 @@ if TYPE_CHECKING:
     from engine.training.dpsgd import DPSGD, Backend, GradientSum
 
 MOMENTS = (1, 2, 4, 8, 16, 32, 64)
-"""Steps after which the check is asked."""
+"""Numbers of steps after which the noise check is evaluated."""
 _LEAST = 8
-"""Steps of a run whose fault was found before: what the figure does after that is worth seeing."""
+"""Smallest number of steps, even if the bug is found earlier: it shows how the statistic develops after that."""
 SIGMA, CLIP, BATCH, EPOCHS = 1.0, DEFAULT_CLIP_NORM, 32, 10
-"""Of the run: the paper's."""
+"""Noise multiplier, clip norm, batch size and epochs of the run: the paper settings."""
 _LAYER = "linear"
 
 Noise = Callable[[np.ndarray, np.ndarray | None, slice], np.ndarray]
-"""What becomes of a step's noise [size]: given it, what was added at the step before (None at the first) and which
-weights are the linear layer's."""
+"""Function that returns the noise to add at a step, [size].
+
+Its arguments are the planned noise, the noise added at the step before (None at the first) and the slice of the linear
+layer's weights.
+"""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure that the check works out. name: on an axis. read: it, NaN where nothing was measured yet. planned: what
-    it should be. tolerance: how far from that it may lie; None where the check judges it by something else."""
+    """A statistic of the noise check.
+
+    Attributes:
+        name: Axis label.
+        read: Returns its value, or NaN before the first measurement.
+        planned: Its planned value.
+        tolerance: Returns the largest accepted difference from the planned value; None if another statistic decides.
+    """
 
     name: str
     read: Callable[[NoiseCheck], float]
@@ -52,29 +61,41 @@ def _ratio(check: NoiseCheck) -> float:
 
 
 def _layer(check: NoiseCheck) -> tuple[float, float]:
-    """The linear layer's ratio and tolerance; NaN before it was measured."""
-    found = next(layer for layer in check.layers if layer.title == _LAYER)
-    return (found.ratio, found.tolerance) if found.tolerance else (math.nan, math.nan)
+    """Return the linear layer's ratio and tolerance, or NaN before the first measurement."""
+    linear = next(layer for layer in check.layers if layer.title == _LAYER)
+    return (linear.ratio, linear.tolerance) if linear.tolerance else (math.nan, math.nan)
 
 
 STRENGTH = Figure("noise ÷ planned", _ratio, 1.0, lambda check: check.noise_tolerance / check.noise_planned)
 _LINEAR = Figure(
     "noise on the linear layer ÷ planned", lambda check: _layer(check)[0], 1.0, lambda check: _layer(check)[1]
 )
-_LONGEST = Figure("longest gradient of one sentence ÷ C", lambda check: check.clipped_norm_max / check.clip_norm, 1.0)
-_GAP = Figure("gap between the sum and its sentences ÷ C", lambda check: check.largest_gap, 0.0)
+_LONGEST = Figure(
+    "largest gradient norm of one sentence ÷ C", lambda check: check.clipped_norm_max / check.clip_norm, 1.0
+)
+_GAP = Figure("difference between the sum and its recomputation ÷ C", lambda check: check.largest_gap, 0.0)
 _SIZES = Figure(
-    "spread of the batch sizes ÷ planned", lambda check: check.batch_std / (check.batch_std_planned or math.nan), 1.0
+    "standard deviation of the batch size ÷ planned",
+    lambda check: check.batch_std / (check.batch_std_planned or math.nan),
+    1.0,
 )
 _SHAPE = Figure("distance from the normal distribution", lambda check: check.shape_distance, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ablation:
-    """One thing left out. name: in links. title: what. instead: what is done, in a few words. figure: of the check,
-    where it shows if anywhere. unseen: why the check cannot find it here, empty where it can. noise: what becomes of
-    the noise; clipping: of "each" sentence, of "none", or of the whole "batch"; turns: whether sentences come in turn,
-    not by chance."""
+    """DP-SGD without one ingredient.
+
+    Attributes:
+        name: Key of :data:`FAULTS`.
+        title: The missing ingredient; links hold it.
+        instead: The replacement, in a few words.
+        figure: Statistic of the noise check that shows the bug, if any does.
+        unseen: Why the check cannot find the bug here; empty if it can.
+        noise: Changes the noise of a step; None leaves it as planned.
+        clipping: Clips the gradient of "each" sentence, of "none", or of the whole "batch".
+        turns: Whether batches are shuffled instead of Poisson-sampled.
+    """
 
     name: str
     title: str
@@ -88,29 +109,29 @@ class Ablation:
 
 @dataclass(frozen=True)
 class Watched:
-    """What the check said of a run after each of ``MOMENTS``, up to those where it had found the fault."""
+    """Results of the noise check after each of ``MOMENTS``, until it has found the bug."""
 
     fault: Ablation
     checks: tuple[NoiseCheck, ...]
 
     @property
     def found(self) -> int | None:
-        """After how many steps the check first failed; None where it did not."""
+        """Number of steps after which the check first failed; None if it never failed."""
         return next((check.steps for check in self.checks if check.failed), None)
 
     @property
     def says(self) -> str:
-        """Its first sentence when it first failed; empty where it did not."""
+        """First sentence of the check when it first failed; empty if it never failed."""
         return next((check.faults[0] for check in self.checks if check.failed), "")
 
 
 def _skip_last_layer(noise: np.ndarray, before: np.ndarray | None, linear: slice) -> np.ndarray:
-    left = noise.copy()
-    left[linear] = 0
-    return left
+    result = noise.copy()
+    result[linear] = 0
+    return result
 
 
-HONEST = Ablation(name="nothing", title="nothing", instead="the step as it should be")
+HONEST = Ablation(name="nothing", title="nothing", instead="correct DP-SGD")
 FAULTS = {
     fault.name: fault
     for fault in (
@@ -118,19 +139,19 @@ FAULTS = {
         Ablation(
             name="noise",
             title="the noise",
-            instead="the clipped sum as it is",
+            instead="the clipped sum without noise",
             noise=lambda noise, before, linear: np.zeros_like(noise),
         ),
         Ablation(
             name="half",
             title="half of the noise",
-            instead="σ = 0.5 where 1 is written",
+            instead="σ = 0.5 instead of the stated 1",
             noise=lambda noise, before, linear: noise / 2,
         ),
         Ablation(
             name="little",
             title="3 % of the noise",
-            instead="σ = 0.97 where 1 is written",
+            instead="σ = 0.97 instead of the stated 1",
             noise=lambda noise, before, linear: np.float32(0.97) * noise,
         ),
         Ablation(
@@ -142,7 +163,7 @@ FAULTS = {
         Ablation(
             name="layer",
             title="the noise on one layer",
-            instead="the last 1,809 weights, whose turn to be measured comes late, get none",
+            instead="no noise on the last 1,809 weights, which the check measures late",
             figure=_LINEAR,
             noise=_skip_last_layer,
         ),
@@ -157,63 +178,64 @@ FAULTS = {
             title="the tails",
             instead="no draw beyond 4 standard deviations",
             figure=_SHAPE,
-            unseen="One draw in 16,000 lies out there: so few steps cannot prove that none does.",
+            unseen="Only one draw in 16,000 is that large: so few steps cannot prove that none is.",
             noise=lambda noise, before, linear: np.clip(noise, -3.99 * SIGMA * CLIP, 3.99 * SIGMA * CLIP),
         ),
-        Ablation(
-            name="clip", title="clipping", instead="gradients as long as they are", figure=_LONGEST, clipping="none"
-        ),
+        Ablation(name="clip", title="clipping", instead="gradients of any norm", figure=_LONGEST, clipping="none"),
         Ablation(
             name="each",
             title="clipping one by one",
-            instead="the batch's sum clipped to C",
+            instead="only the sum of the batch clipped to C",
             figure=_GAP,
             clipping="batch",
         ),
         Ablation(
             name="chance",
             title="sampling by chance",
-            instead="batches in turn, from a shuffled list",
+            instead="batches in turn from a shuffled list, not Poisson sampling",
             figure=_SIZES,
             turns=True,
         ),
         Ablation(
             name="secret",
             title="the key's secrecy",
-            instead="noise from a seed that is printed",
-            unseen="The noise is as it should be. Who knows its key, the check cannot see.",
+            instead="noise from a public seed",
+            unseen="The noise is as it should be. The check cannot see who knows its key.",
         ),
     )
 }
 
 
 @lru_cache(maxsize=len(FAULTS))
-def run_with_noise_check(bench: LessonModel, name: str) -> Watched:
-    """Run one of ``FAULTS`` and ask the check, which takes a second or two the first time where it finds nothing."""
-    run = _run(bench, FAULTS[name])
+def run_with_noise_check(model: LessonModel, name: str) -> Watched:
+    """Run one of ``FAULTS`` with the noise check.
+
+    The first run of a bug that the check does not find takes one to two seconds.
+    """
+    run = _run(model, FAULTS[name])
     if run.monitor is None:
         raise TypeError("a private run has a monitor")
-    checks, taken = [], 0
+    checks, steps = [], 0
     for moment in MOMENTS:
         with GRADIENT_LOCK:
-            while taken < moment:
-                run.step(taken)
-                taken += 1
+            while steps < moment:
+                run.step(steps)
+                steps += 1
         checks.append(run.monitor.verdict())
-        if checks[-1].failed and taken >= _LEAST:
+        if checks[-1].failed and steps >= _LEAST:
             break
     return Watched(FAULTS[name], tuple(checks))
 
 
-def _run(bench: LessonModel, fault: Ablation) -> "DPSGD":
-    """The run at its first step."""
+def _run(model: LessonModel, fault: Ablation) -> "DPSGD":
+    """Return the run with this bug, before its first step."""
     from engine.privacy.mechanisms import shuffled_batch
     from engine.privacy.noise_check.monitor import NoiseMonitor
     from engine.training.dpsgd import DPSGD
     from engine.training.optimisers import Optimiser
 
     class Broken(DPSGD):
-        """The learner with its fault."""
+        """DP-SGD with the bug."""
 
         before: np.ndarray | None = None
 
@@ -230,34 +252,34 @@ def _run(bench: LessonModel, fault: Ablation) -> "DPSGD":
                 return shuffled_batch(self.streams, self.plan.examples, self.plan.batch_size, step)
             return super().sample(step)
 
-    tagger, secrets = bench.tagger, Secrets.seeded(6, "left out")
-    named = zip(tagger.titles, tagger.parts, tagger.slices, strict=True)
-    layers = [(title, stretch) for title, part, stretch in named if part.shapes]
+    tagger, secrets = model.tagger, Secrets.seeded(6, "left out")
+    parts = zip(tagger.titles, tagger.parts, tagger.slices, strict=True)
+    layers = [(title, weights) for title, part, weights in parts if part.shapes]
     linear = dict(layers)[_LAYER]
     plan = PrivacyPlan(
-        examples=len(bench.split),
+        examples=len(model.split),
         batch_size=BATCH,
-        steps=round(EPOCHS * len(bench.split) / BATCH),
+        steps=round(EPOCHS * len(model.split) / BATCH),
         noise_multiplier=SIGMA,
         clip_norm=CLIP,
         delta=1e-5,
         sampling="poisson",
     )
     return Broken(
-        _Clipper(bench.backend, fault.clipping),
+        _Clipper(model.backend, fault.clipping),
         plan,
         Optimiser(TrainingConfig(), tagger.size),
         secrets,
-        bench.split,
-        bench.table,
-        bench.weights.copy(),
+        model.split,
+        model.table,
+        model.weights.copy(),
         monitor=NoiseMonitor([plan], tagger.size, layers=layers, secrets=secrets),
     )
 
 
 @dataclass(frozen=True)
 class _Clipper:
-    """The bench's back end, clipping as a fault has it."""
+    """The back end of the lessons with the clipping of a bug."""
 
     backend: "Backend"
     clipping: str
@@ -265,14 +287,14 @@ class _Clipper:
     def clipped_gradient(
         self, weights: np.ndarray, batch: "Batch", clip_norm: float | None, by_layer: bool = False
     ) -> "GradientSum":
-        """See :class:`engine.training.dpsgd.Backend`."""
+        """Return the clipped gradient; see :class:`engine.training.dpsgd.Backend`."""
         one_by_one = clip_norm if self.clipping == "each" else None
-        found = self.backend.clipped_gradient(weights, batch, one_by_one, by_layer)
+        result = self.backend.clipped_gradient(weights, batch, one_by_one, by_layer)
         if self.clipping == "batch" and clip_norm is not None:
-            length = float(np.linalg.norm(found.total.astype(np.float64)))
-            found.total[:] *= np.float32(min(1.0, clip_norm / max(length, 1e-30)))
-        return found
+            norm = float(np.linalg.norm(result.total.astype(np.float64)))
+            result.total[:] *= np.float32(min(1.0, clip_norm / max(norm, 1e-30)))
+        return result
 
     def scores(self, weights: np.ndarray, batch: "Batch") -> np.ndarray:
-        """See :class:`engine.training.dpsgd.Backend`."""
+        """Return the scores of a batch; see :class:`engine.training.dpsgd.Backend`."""
         return self.backend.scores(weights, batch)

@@ -1,7 +1,7 @@
-"""Find the canary: eight made-up sentences, some of which a tagger was trained on; which, judging by how sure it is?
+"""Find the canary: a membership-inference game on eight artificial sentences, of which a tagger was trained on some.
 
-The tagger is a real one, trained on a tenth of the embedded corpus with the canaries among its sentences, as an audit
-trains it (:mod:`engine.experiments.canaries`).
+The player sees the tagger's confidence before and after training. The tagger is trained on a tenth of the built-in
+corpus and on the inserted canaries, as in an audit (:mod:`engine.experiments.canaries`).
 """
 
 import math
@@ -39,8 +39,15 @@ _TRAINING = {
 
 @dataclass(frozen=True)
 class Canary:
-    """words: of the sentence; names: which of them it calls names. before, after: how probable the tagger finds each
-    word's tag on average, 0 to 1, before its training and after. trained_on: whether it was."""
+    """A canary with the tagger's confidence in its tags.
+
+    Attributes:
+        words: Words of the sentence.
+        names: Whether each word belongs to an entity.
+        before: Mean probability of the words' tags before training (geometric mean), 0 to 1.
+        after: The same after training.
+        trained_on: Whether the tagger was trained on it.
+    """
 
     words: tuple[str, ...]
     names: tuple[bool, ...]
@@ -51,7 +58,13 @@ class Canary:
 
 @dataclass(frozen=True)
 class Game:
-    """One round. epsilon: that is claimed. right_at_most: share of guesses that are right on average at most."""
+    """One round of the game.
+
+    Attributes:
+        epsilon: The claimed ε.
+        canaries: The canaries.
+        right_at_most: Upper bound on the mean attack accuracy under this ε, 0 to 1.
+    """
 
     epsilon: float
     canaries: tuple[Canary, ...]
@@ -60,8 +73,18 @@ class Game:
 
 @lru_cache(maxsize=32)
 def deal(settings: Settings, target: float, number: int) -> Game:
-    """Train and ask. target: one of ``EPSILONS``. number: of the round; equal ones are equal. Raises CorpusError,
-    VectorsMissing, StoreError."""
+    """Train the tagger of a round.
+
+    Args:
+        settings: Folders of this machine.
+        target: One of ``EPSILONS``.
+        number: Number of the round, which seeds it: the same number gives the same round.
+
+    Raises:
+        CorpusError: If the corpus cannot be read.
+        VectorsMissing: If the word vectors are not installed.
+        StoreError: If files of the store cannot be read.
+    """
     config = SimulationConfig.from_flat(_TRAINING | {"noise_multiplier": 1.0, "seed": number})
     with GRADIENT_LOCK:
         prepared = prepare(config, settings)
@@ -81,12 +104,12 @@ def deal(settings: Settings, target: float, number: int) -> Game:
     ends = attack.made.offsets.tolist()
     canaries = tuple(
         Canary(
-            words=tuple(words[place] for place in attack.places[start:end]),
+            words=tuple(words[index] for index in attack.places[start:end]),
             names=tuple(bool(tag != outside) for tag in attack.made.tags[start:end]),
-            before=float(np.exp(-attack.before[place] / (end - start))),
-            after=float(np.exp(-after[place] / (end - start))),
-            trained_on=bool(attack.members[place]),
+            before=float(np.exp(-attack.before[canary] / (end - start))),
+            after=float(np.exp(-after[canary] / (end - start))),
+            trained_on=bool(attack.members[canary]),
         )
-        for place, (start, end) in enumerate(pairwise(ends))
+        for canary, (start, end) in enumerate(pairwise(ends))
     )
     return Game(claimed, canaries, 1.0 if math.isinf(claimed) else 1 / (1 + math.exp(-claimed)))

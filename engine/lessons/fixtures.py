@@ -1,6 +1,6 @@
-"""What lessons on training work with: the paper's tagger at its first weights, and sentences of the embedded corpus.
+"""The model and data of the lessons on training: the paper's tagger at its initial weights, and the built-in corpus.
 
-Loading what was compiled takes some seconds, once for each process; after that a step takes milliseconds.
+Loading the compiled code takes some seconds once in each process; after that, a step takes milliseconds.
 """
 
 import threading
@@ -20,14 +20,22 @@ if TYPE_CHECKING:
     from engine.training.dpsgd import Backend
 
 GRADIENT_LOCK = threading.Lock()
-"""Who computes gradients in the dashboard's process: one at a time, since not every pool of threads can be shared."""
+"""Lock for computing gradients in the dashboard's process: some thread pools cannot be shared between threads."""
 
 
 @dataclass(frozen=True, eq=False)
 class LessonModel:
-    """tagger, backend: as in a run. weights: the first ones, float32 [size]. split: its training sentences; known:
-    sentences that an attacker has, of the validation part. table: word vectors, float32 [rows, 300]. words: of each
-    sentence of ``split``."""
+    """The paper's tagger with the sentences of the built-in corpus.
+
+    Attributes:
+        tagger: The tagger, as in a run.
+        backend: Its back end, as in a run.
+        weights: Initial weights, float32 [size].
+        split: The training sentences.
+        known: The attacker's own sentences: the validation set.
+        table: Word vectors, float32 [rows, 300].
+        words: Words of each training sentence.
+    """
 
     tagger: "Tagger"
     backend: "Backend"
@@ -43,43 +51,53 @@ class LessonModel:
 
     @property
     def vocabulary(self) -> np.ndarray:
-        """The distinct word vectors, float32 [V, 300]: many a word shares its vector with others."""
+        """Distinct word vectors, float32 [V, 300]; several words can share one vector."""
         return self._distinct[0]
 
     @property
     def place(self) -> np.ndarray:
-        """Where the vector of each row of ``table`` stands in ``vocabulary``, int64 [rows]."""
+        """Index in ``vocabulary`` of each row of ``table``, int64 [rows]."""
         return self._distinct[1].reshape(-1)
 
     @cached_property
     def empty(self) -> np.ndarray:
-        """Which of ``vocabulary`` is the zero vector, that of unknown words, bool [V]."""
+        """Mask of the zero vector of unknown words in ``vocabulary``, bool [V]."""
         return np.asarray(~self.vocabulary.any(1))
 
     def vocabulary_mask(self, split: "EncodedSplit", sentences: np.ndarray) -> np.ndarray:
-        """Which of ``vocabulary`` these sentences have, bool [V]; unknown words are left out."""
-        found = np.zeros(len(self.vocabulary), dtype=bool)
+        """Return the mask of ``vocabulary`` that these sentences contain, without unknown words, bool [V]."""
+        mask = np.zeros(len(self.vocabulary), dtype=bool)
         for sentence in sentences:
-            found[self.place[split.rows[split.offsets[sentence] : split.offsets[sentence + 1]]]] = True
-        return found & ~self.empty
+            mask[self.place[split.rows[split.offsets[sentence] : split.offsets[sentence + 1]]]] = True
+        return mask & ~self.empty
 
 
-def load(settings: Settings, tell: Callable[[str], None] = lambda stage: None) -> LessonModel:
-    """The bench of this process. tell: is told what it waits for. Raises CorpusError, VectorsMissing, StoreError."""
+def load(settings: Settings, on_progress: Callable[[str], None] = lambda stage: None) -> LessonModel:
+    """Return the model of this process.
+
+    Args:
+        settings: Folders of this machine.
+        on_progress: Called with the current activity, in words.
+
+    Raises:
+        CorpusError: If the corpus cannot be read.
+        VectorsMissing: If the word vectors are not installed.
+        StoreError: If files of the store cannot be read.
+    """
     from engine import setup_status
     from engine.training import compile_cache
 
-    setup_status.wait_for({setup_status.VECTORS, setup_status.TRAINING}, tell)
+    setup_status.wait_for({setup_status.VECTORS, setup_status.TRAINING}, on_progress)
     if not compile_cache.is_fresh():
         from engine.training.compilation import compile_what_is_missing
 
-        compile_what_is_missing(tell)
+        compile_what_is_missing(on_progress)
     with GRADIENT_LOCK:
-        return _bench(settings)
+        return _model(settings)
 
 
 @lru_cache(maxsize=1)
-def _bench(settings: Settings) -> LessonModel:
+def _model(settings: Settings) -> LessonModel:
     from engine import corpus, embeddings
     from engine.seeds import Seeds
     from engine.taggers import build
@@ -88,7 +106,7 @@ def _bench(settings: Settings) -> LessonModel:
     config, handle = SimulationConfig(), corpus.resolve(SYNTHETIC, settings)
     encoded = embeddings.encode(handle.parts[0], config.embeddings, config.features)
     tagger = build(config.tagger, encoded.vectors.shape[1], len(encoded.tags), encoded.copied)
-    made = LessonModel(
+    model = LessonModel(
         tagger=tagger,
         backend=backend_of(tagger, config.training.loss, "compiled"),
         weights=tagger.initial_weights(Seeds(config.seed).stream("initial weights")),
@@ -97,5 +115,5 @@ def _bench(settings: Settings) -> LessonModel:
         table=np.asarray(encoded.vectors),
         words=tuple(tuple(sentence.tokens) for sentence in handle.parts[0].load().train),
     )
-    _ = made.vocabulary
-    return made
+    _ = model.vocabulary
+    return model

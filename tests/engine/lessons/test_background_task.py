@@ -90,6 +90,6 @@ def test_a_fault_ends_it_too(caplog):
 
     live = PollDrivenTask(fails)
     until(live, lambda seen: seen.error)
-    assert "fault" in live.poll().error
+    assert "bug in this program" in live.poll().error
     assert not live.going
     assert "ZeroDivisionError" in caplog.text
