@@ -1,15 +1,15 @@
-"""Removing names is not enough: finding people again in ratings without names (Narayanan and Shmatikov 2008).
+"""Linkage attack on ratings without names: removing names is not enough (Narayanan and Shmatikov 2008).
 
-*Robust De-anonymization of Large Sparse Datasets*, sections 4 and 5: somebody who knows a few of a person's ratings,
-not exactly, scores every record,
+*Robust De-anonymization of Large Sparse Datasets*, sections 4 and 5. The attacker knows approximate values of a few of
+a person's ratings and scores every record:
 
     score(record) = Σ over known films in the record of  1/ln|supp(film)| · (e^(−|Δstars|/1.5) + e^(−|Δdays|/30)),
 
-where supp(film) are those who rated it, and takes the best record if it stands out: (best − second)/σ ≥ 1.5, σ the
-standard deviation of all scores. Else there is no match.
+where supp(film) are the people who rated the film. The attacker selects the best record if its eccentricity is large
+enough: (best − second)/σ ≥ 1.5, where σ is the standard deviation of all scores. Otherwise there is no match.
 
-People, films, stars and dates are simulated (:func:`ratings`), what is known of them is drawn from them, and both are
-the same each time. The ratings of a film lie together, so that a score looks at those who rated it alone.
+People, films, stars and dates are simulated (:func:`ratings`), and the attacker's knowledge is drawn from them; both
+are reproducible. The ratings of a film are contiguous, so that scoring reads only the people who rated it.
 """
 
 import math
@@ -27,22 +27,26 @@ if TYPE_CHECKING:
 
 PEOPLE, FILMS, DAYS = 4000, 500, 2190
 TARGETS = 100
-"""People who are looked for; each has rated ``MOST_KNOWN`` films at least."""
+"""Number of people whom the attacker wants to identify; each has rated at least ``MOST_KNOWN`` films."""
 MOST_KNOWN = 12
 THRESHOLD = 1.5
-"""Of the eccentricity, below which nobody is named (section 5)."""
+"""Eccentricity below which the attacker claims no match (section 5)."""
 PRINTED = ((8, 2, 14, 0.99), (2, 0, 3, 0.68))
-"""Section 1 of the paper: ratings known, wrong ones among them, days that dates may be off, share of records found."""
+"""Results in section 1 of the paper: known ratings, wrong ones among them, date error in days, share of matches."""
 _STARS_SCALE, _DAYS_SCALE = 1.5, 30.0
 _SEED = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Ratings of a number of people, film by film.
+    """Ratings, sorted by film and within a film by person.
 
-    starts: where each film begins in the others [films + 1]. person, stars (1 to 5), day: of each rating [ratings];
-    within a film, by person.
+    Attributes:
+        people: Number of people.
+        starts: Index of the first rating of each film, [films + 1].
+        person: Person of each rating, [ratings].
+        stars: Stars of each rating, 1 to 5, [ratings].
+        day: Day of each rating, [ratings].
     """
 
     people: int
@@ -53,19 +57,25 @@ class Ratings:
 
     @property
     def raters(self) -> "NDArray[np.int64]":
-        """How many rated each film, [films]."""
+        """Number of people who rated each film, [films]."""
         return np.diff(self.starts)
 
     @property
     def film(self) -> "NDArray[np.int64]":
-        """Of each rating, [ratings]."""
+        """Film of each rating, [ratings]."""
         return np.repeat(np.arange(len(self.starts) - 1), self.raters)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outsider:
-    """What somebody knows of a person. known: ratings. wrong: of these, films that the person never rated, with made-up
-    stars and dates. days_off, stars_off: the others are wrong by up to so many days and stars."""
+    """The attacker's background knowledge of a person.
+
+    Attributes:
+        known: Number of ratings that the attacker knows.
+        wrong: Number of these that are of films the person never rated, with invented stars and dates.
+        days_off: Largest error of the other dates, in days.
+        stars_off: Largest error of the other ratings, in stars.
+    """
 
     known: int = 8
     wrong: int = 2
@@ -81,9 +91,15 @@ class Outsider:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """What is published without names. dates: "day", "month", "year" or "none". stars: whether they are. films: so many
-    of the best-known ones, 0 for all. days_noise, stars_noise: each date and each number of stars is moved by up to so
-    much, evenly drawn."""
+    """The form in which ratings are published without names.
+
+    Attributes:
+        dates: Precision of dates: "day", "month", "year" or "none".
+        stars: Whether stars are published.
+        films: Number of best-known films that are published; 0 for all.
+        days_noise: Largest random change of a date in days, drawn uniformly.
+        stars_noise: Largest random change of a number of stars, drawn uniformly.
+    """
 
     dates: str = "day"
     stars: bool = True
@@ -109,12 +125,20 @@ DEFENCES = {
     "50 best-known films": Release(films=50),
     "noise": Release(days_noise=90, stars_noise=2),
 }
-"""What a publisher might have done instead."""
+"""Possible forms of publication, by the label that links hold."""
 
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """What is known of each target: film, stars, day, and whether it is true of them, all [targets, known]."""
+    """The known ratings of all targets.
+
+    Attributes:
+        targets: Person of each target, [targets].
+        film: Film of each known rating, [targets, known].
+        stars: Its stars, [targets, known].
+        day: Its day, [targets, known].
+        true: Whether the target rated this film, [targets, known].
+    """
 
     targets: "NDArray[np.int64]"
     film: "NDArray[np.int64]"
@@ -125,8 +149,13 @@ class Knowledge:
 
 @dataclass(frozen=True, eq=False)
 class Matches:
-    """What the attack says. best: the record with the highest score, eccentricity: how far it stands out, target: who
-    it was, all [targets]."""
+    """The result of the attack.
+
+    Attributes:
+        target: True record of each target, [targets].
+        best: Record with the highest score, [targets].
+        eccentricity: Its eccentricity, [targets].
+    """
 
     target: "NDArray[np.int64]"
     best: "NDArray[np.int64]"
@@ -134,21 +163,24 @@ class Matches:
 
     @property
     def found(self) -> "NDArray[np.bool_]":
-        """Whether the right record is named, [targets]."""
+        """Whether the correct record is matched, [targets]."""
         return np.logical_and(self.eccentricity >= THRESHOLD, self.best == self.target)
 
     @property
     def shares(self) -> tuple[float, float, float]:
-        """Of the targets: rightly named, wrongly named, not named."""
-        named = float(np.mean(self.eccentricity >= THRESHOLD))
-        right = float(np.mean(self.found))
-        return right, named - right, 1 - named
+        """Shares of the targets with a correct match, a false match and no match."""
+        matched = float(np.mean(self.eccentricity >= THRESHOLD))
+        correct = float(np.mean(self.found))
+        return correct, matched - correct, 1 - matched
 
 
 @lru_cache(maxsize=4)
 def ratings(people: int = PEOPLE, films: int = FILMS) -> Ratings:
-    """Simulated ratings: popularity falls as 1/rank^1.1, the numbers of a person's ratings spread log-normally around
-    30, stars follow film and person, dates lie within the months in which somebody was active."""
+    """Simulate ratings.
+
+    Popularity decreases as 1/rank^1.1. The number of ratings per person is log-normal around 30. Stars depend on film
+    and person, and the dates of a person are within the months in which the person was active.
+    """
     random = Seeds(_SEED).stream("ratings", people=people, films=films)
     popularity = np.log(1 / np.arange(1, films + 1) ** 1.1)
     least = min(MOST_KNOWN + 3, films // 2)
@@ -169,7 +201,7 @@ def ratings(people: int = PEOPLE, films: int = FILMS) -> Ratings:
 
 @lru_cache(maxsize=32)
 def released(data: Ratings, release: Release) -> Ratings:
-    """What is published of these ratings."""
+    """Return these ratings as published."""
     random = Seeds(_SEED).stream("release", days=release.days_noise, stars=release.stars_noise)
     size = len(data.person)
     moved = random.integers(-release.stars_noise, release.stars_noise + 1, size, np.int32)
@@ -189,22 +221,24 @@ def released(data: Ratings, release: Release) -> Ratings:
 
 @lru_cache(maxsize=256)
 def knowledge(data: Ratings, outsider: Outsider, targets: int = TARGETS) -> Knowledge:
-    """What such an outsider knows of ``targets`` people: films drawn evenly from those that a person rated; those that
-    are wrong from the others, by how well known they are. The same people, and of each the same films in the same
-    order, whatever else is chosen."""
+    """Return the attacker's knowledge of ``targets`` people.
+
+    Correct films are drawn uniformly from those that the person rated, wrong ones from the others by popularity. The
+    people, and the order of each person's films, are the same for every ``outsider``.
+    """
     random = Seeds(_SEED).stream("knowledge", people=data.people)
     whom = np.sort(random.choice(data.people, min(targets, data.people), replace=False))
     films = len(data.starts) - 1
-    place = np.full((data.people, films), -1)
-    place[data.person, data.film] = np.arange(len(data.person))
-    place = place[whom]  # of each target's rating of each film, −1 without one
+    index = np.full((data.people, films), -1)
+    index[data.person, data.film] = np.arange(len(data.person))
+    index = index[whom]  # of each target's rating of each film, −1 without one
     size = (len(whom), outsider.known)
-    shuffled = np.argsort(np.where(place >= 0, random.random(place.shape), 2), axis=1)[:, : outsider.known]
-    popular = np.log(np.maximum(data.raters, 1)) + random.gumbel(size=place.shape)
-    never = np.argsort(np.where(place < 0, -popular, np.inf), axis=1)[:, : outsider.known]
+    shuffled = np.argsort(np.where(index >= 0, random.random(index.shape), 2), axis=1)[:, : outsider.known]
+    popular = np.log(np.maximum(data.raters, 1)) + random.gumbel(size=index.shape)
+    never = np.argsort(np.where(index < 0, -popular, np.inf), axis=1)[:, : outsider.known]
     true = np.broadcast_to(np.arange(outsider.known) >= outsider.wrong, size)
     film = np.where(true, shuffled, never)
-    at = np.take_along_axis(place, film, axis=1)
+    at = np.take_along_axis(index, film, axis=1)
     off = np.rint((2 * random.random((len(whom), MOST_KNOWN)) - 1)[:, : outsider.known] * outsider.days_off)
     stars_off = np.rint((2 * random.random((len(whom), MOST_KNOWN)) - 1)[:, : outsider.known] * outsider.stars_off)
     made_up = random.integers(1, 6, (len(whom), MOST_KNOWN)), random.integers(0, DAYS, (len(whom), MOST_KNOWN))
@@ -214,26 +248,31 @@ def knowledge(data: Ratings, outsider: Outsider, targets: int = TARGETS) -> Know
 
 
 def scores(data: Ratings, known: Knowledge, release: Release = Release()) -> "NDArray[np.float64]":
-    """The score of each record for each target, [targets, people]; ``data``: as released, ``release``: what dates and
-    stars in it can say."""
+    """Return the score of each record for each target, [targets, people].
+
+    Args:
+        data: The ratings as published.
+        known: The attacker's knowledge.
+        release: The form of publication, which decides whether dates and stars count.
+    """
     scored = np.zeros((len(known.film), data.people))
-    for row, place in np.ndindex(known.film.shape):
-        film = known.film[row, place]
+    for row, column in np.ndindex(known.film.shape):
+        film = known.film[row, column]
         raters = slice(data.starts[film], data.starts[film + 1])
-        stars, day = int(known.stars[row, place]), int(known.day[row, place])
+        stars, day = int(known.stars[row, column]), int(known.day[row, column])
         scored[row, data.person[raters]] += _points(data, raters, stars, day, release)
     return scored
 
 
 @lru_cache(maxsize=256)
 def attack(data: Ratings, outsider: Outsider, release: Release = Release(), targets: int = TARGETS) -> Matches:
-    """Who is found by such an outsider in such a release."""
+    """Run the attack of ``outsider`` on the published ratings."""
     known = knowledge(data, outsider, targets)
     return matches(known, scores(released(data, release), known, release))
 
 
 def matches(known: Knowledge, scored: "NDArray[np.float64]") -> Matches:
-    """The best record for each target, and how far it stands out from the second."""
+    """Return the best record for each target, with its eccentricity."""
     rows = np.arange(len(scored))
     best = scored.argmax(axis=1)
     highest = scored[rows, best]
@@ -241,16 +280,23 @@ def matches(known: Knowledge, scored: "NDArray[np.float64]") -> Matches:
     others[rows, best] = -np.inf
     second = others.max(axis=1)
     spread = scored.std(axis=1)
-    # Where no record has any score, nobody stands out.
+    # If no record has a score, the eccentricity is 0.
     eccentricity = np.divide(highest - second, spread, out=np.zeros(len(best)), where=spread > 0)
     return Matches(known.targets, best, eccentricity)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Clue:
-    """What one known rating says about a record. film: its number. raters: how many rated it. true: whether the target
-    did. days, stars: by how much the record differs from what is known. points: added to the record's score, 0 where it
-    does not have the film."""
+    """The contribution of one known rating to the score of a record.
+
+    Attributes:
+        film: Index of the film.
+        raters: Number of people who rated it.
+        true: Whether the target did.
+        days: Published day minus known day.
+        stars: Published stars minus known stars.
+        points: Contribution to the score; 0 if the record does not contain the film.
+    """
 
     film: int
     raters: int
@@ -261,35 +307,53 @@ class Clue:
 
 
 def clues(data: Ratings, outsider: Outsider, row: int, record: int, release: Release = Release()) -> list[Clue]:
-    """What each rating that is known of the target in that row adds to one record's score, the most telling first."""
+    """Return the contribution of each known rating of a target to the score of one record, largest first.
+
+    Args:
+        data: The ratings before publication.
+        outsider: The attacker.
+        row: Index of the target.
+        record: The record.
+        release: The form of publication.
+    """
     known = knowledge(data, outsider)
-    shown = released(data, release)
-    found = []
-    for place, film in enumerate(known.film[row]):
-        raters = slice(shown.starts[film], shown.starts[film + 1])
-        stars, day = int(known.stars[row, place]), int(known.day[row, place])
-        points = _points(shown, raters, stars, day, release)
-        here = np.flatnonzero(shown.person[raters] == record)
-        clue = Clue(film=int(film), raters=raters.stop - raters.start, true=bool(known.true[row, place]))
-        if len(here):
-            at = raters.start + here[0]
-            more = float(np.broadcast_to(points, raters.stop - raters.start)[here[0]])
-            clue = replace(clue, days=int(shown.day[at] - day), stars=int(shown.stars[at] - stars), points=more)
-        found.append(clue)
-    return sorted(found, key=lambda clue: -clue.points)
+    published = released(data, release)
+    result = []
+    for column, film in enumerate(known.film[row]):
+        raters = slice(published.starts[film], published.starts[film + 1])
+        stars, day = int(known.stars[row, column]), int(known.day[row, column])
+        points = _points(published, raters, stars, day, release)
+        matching = np.flatnonzero(published.person[raters] == record)
+        clue = Clue(film=int(film), raters=raters.stop - raters.start, true=bool(known.true[row, column]))
+        if len(matching):
+            at = raters.start + matching[0]
+            added = float(np.broadcast_to(points, raters.stop - raters.start)[matching[0]])
+            clue = replace(
+                clue, days=int(published.day[at] - day), stars=int(published.stars[at] - stars), points=added
+            )
+        result.append(clue)
+    return sorted(result, key=lambda clue: -clue.points)
 
 
 def _points(data: Ratings, ratings: slice, stars: int, day: int, release: Release) -> "NDArray[np.float64] | float":
-    """What one known rating adds to the scores of records with these ratings of its film; ``data``: as released."""
-    alike: NDArray[np.float64] | float = 0.0
+    """Return the contribution of one known rating to the scores of the records that contain its film.
+
+    Args:
+        data: The ratings as published.
+        ratings: Indices of the ratings of the film.
+        stars: Known stars.
+        day: Known day.
+        release: The form of publication.
+    """
+    similarity: NDArray[np.float64] | float = 0.0
     if release.stars:
-        alike = _STARS[np.abs(data.stars[ratings] - stars)]
+        similarity = _STARS[np.abs(data.stars[ratings] - stars)]
     if grain := _GRAIN[release.dates]:
-        alike = alike + _DAYS[np.abs(data.day[ratings] - day // grain * grain)]
+        similarity = similarity + _DAYS[np.abs(data.day[ratings] - day // grain * grain)]
     elif not release.stars:
-        alike = 1.0  # that a film is in there at all
-    # A film that one person alone rated has ln 1 = 0 under the line: it weighs as one that two rated.
-    return alike / math.log(max(ratings.stop - ratings.start, 2))
+        similarity = 1.0  # only the film itself matches
+    # A film that only one person rated would have a denominator of ln 1 = 0: it counts as rated by two.
+    return similarity / math.log(max(ratings.stop - ratings.start, 2))
 
 
 _STARS = np.exp(-np.arange(5) / _STARS_SCALE)

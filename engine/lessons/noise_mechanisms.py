@@ -1,8 +1,8 @@
-"""Noise that hides a number, and how much of it a promise takes.
+"""The Laplace and the Gaussian mechanism, calibrated to (ε, δ).
 
-Laplace: scale b = Δ/ε gives ε without any δ (Dwork, McSherry, Nissim, Smith 2006). Gaussian: the smallest σ at which
-(ε, δ) holds exactly (Balle and Wang 2018, theorem 8), not the classic bound, which holds for ε < 1 alone. Δ: by how
-much one person may move the true number.
+Laplace: the scale b = Δ/ε guarantees ε with δ = 0 (Dwork, McSherry, Nissim, Smith 2006). Gaussian: the smallest σ that
+guarantees (ε, δ), computed exactly (Balle and Wang 2018, theorem 8); the classic bound is valid for ε < 1 only. Δ is
+the sensitivity: the largest change of the true number by one person.
 """
 
 import math
@@ -22,7 +22,12 @@ KINDS = ("laplace", "gaussian")
 
 @dataclass(frozen=True)
 class Noise:
-    """Noise with mean 0. kind: one of :data:`KINDS`. scale: b of Laplace, σ of a Gaussian, in the number's unit."""
+    """Noise with mean 0.
+
+    Attributes:
+        kind: One of :data:`KINDS`.
+        scale: b of Laplace noise, σ of Gaussian noise, in the unit of the number.
+    """
 
     kind: str
     scale: float
@@ -38,34 +43,40 @@ class Noise:
 
     @property
     def mean_error(self) -> float:
-        """How far off on average: E|noise|."""
+        """Mean absolute error, E|noise|."""
         return self.scale if self.kind == "laplace" else self.scale * math.sqrt(2 / math.pi)
 
     def log_density(self, x: "ArrayLike") -> "NDArray[np.float64]":
-        """ln of the density at each point, of the same shape."""
+        """Return ln of the density at each point, in the same shape."""
         z = np.asarray(x, dtype=np.float64) / self.scale
         if self.kind == "laplace":
             return np.asarray(-np.abs(z) - math.log(2 * self.scale))
         return np.asarray(-(z**2) / 2 - math.log(self.scale * math.sqrt(2 * math.pi)))
 
     def density(self, x: "ArrayLike") -> "NDArray[np.float64]":
-        """The density at each point, of the same shape."""
+        """Return the density at each point, in the same shape."""
         return np.asarray(np.exp(self.log_density(x)))
 
     def beyond(self, distance: float) -> float:
-        """The chance to be off by more than ``distance``, in either direction; ``distance`` is 0 or more."""
+        """Return the probability that |noise| exceeds ``distance``, which is 0 or more."""
         z = distance / self.scale
         return math.exp(-z) if self.kind == "laplace" else math.erfc(z / math.sqrt(2))
 
     def draws(self, random: np.random.Generator, size: int) -> "NDArray[np.float64]":
-        """Independent draws [size]."""
+        """Return independent draws, [size]."""
         draw = random.laplace if self.kind == "laplace" else random.normal
         return draw(0.0, self.scale, size)
 
 
 def fitting(kind: str, epsilon: float, delta: float, sensitivity: float = 1.0) -> Noise:
-    """The least noise of that kind that keeps (ε, δ) for a number that one person moves by ``sensitivity`` at most;
-    Laplace noise needs no δ and makes no use of it."""
+    """Return the smallest noise that guarantees (ε, δ).
+
+    Args:
+        kind: One of :data:`KINDS`.
+        epsilon: ε.
+        delta: δ; Laplace noise guarantees δ = 0 and ignores it.
+        sensitivity: Largest change of the number by one person.
+    """
     one_of("kind", kind, KINDS)
     number("epsilon", epsilon, 0, math.inf, "a positive finite number", low_open=True)
     number("sensitivity", sensitivity, 0, math.inf, "a positive finite number", low_open=True)
@@ -73,7 +84,7 @@ def fitting(kind: str, epsilon: float, delta: float, sensitivity: float = 1.0) -
 
 
 def gaussian_delta(mu: float, epsilon: "ArrayLike") -> "NDArray[np.float64]":
-    """The exact δ at each ε of Gaussian noise with Δ/σ = ``mu``: Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ)."""
+    """Return the exact δ at each ε of Gaussian noise with Δ/σ = ``mu``: Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ)."""
     from scipy.special import log_ndtr, ndtr
 
     epsilon = np.asarray(epsilon, dtype=np.float64)
@@ -82,7 +93,7 @@ def gaussian_delta(mu: float, epsilon: "ArrayLike") -> "NDArray[np.float64]":
 
 @lru_cache(maxsize=1024)
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest Δ/σ at which Gaussian noise keeps (ε, δ)."""
+    """Return the largest Δ/σ at which Gaussian noise guarantees (ε, δ)."""
     from scipy.optimize import brentq
 
     number("delta", delta, 0, 1, "a number between 0 and 1", low_open=True, high_open=True)
@@ -93,8 +104,10 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def delta_of(noise: Noise, epsilon: "ArrayLike") -> "NDArray[np.float64]":
-    """The exact δ at each ε ≥ 0 for a number that one person moves by 1; of Laplace noise 1 − e^((ε − 1/b)/2), and 0
-    from ε = 1/b on."""
+    """Return the exact δ at each ε ≥ 0 for a number of sensitivity 1.
+
+    For Laplace noise δ = 1 − e^((ε − 1/b)/2) below ε = 1/b, and 0 from there on.
+    """
     if noise.kind == "gaussian":
         return gaussian_delta(1 / noise.scale, epsilon)
     return np.asarray(-np.expm1(np.minimum(0.0, (np.asarray(epsilon, dtype=np.float64) - 1 / noise.scale) / 2)))

@@ -1,10 +1,10 @@
-"""What ε promises: two data sets that differ in one person, and what one answer may tell apart.
+"""The meaning of ε: the posterior of an attacker who sees one noisy count.
 
-A curator counts. The true count is n without the person and n + 1 with them; the answer is that plus noise
-(:mod:`engine.lessons.noise_mechanisms`). Points are answers less n, so that the two worlds are centred at 0 and 1.
-Whoever held it for likely with probability p that the person is in there holds it, having seen one answer, for likely
-with odds p/(1 − p) · f₁(x)/f₀(x), and the ratio stays between e^−ε and e^ε (Wasserman and Zhou 2010; Kasiviswanathan
-and Smith 2014). With δ, that may fail for some answers.
+Two adjacent data sets differ in one person. The true count is n without this person and n + 1 with them; the answer is
+the count plus noise (:mod:`engine.lessons.noise_mechanisms`). Answers are given minus n, so that the two worlds are
+centred at 0 and 1. The attacker's prior is the probability p that the person is in the data. After an answer x, the
+posterior odds are p/(1 − p) · f₁(x)/f₀(x). The likelihood ratio is between e^−ε and e^ε (Wasserman and Zhou 2010;
+Kasiviswanathan and Smith 2014). With δ > 0, some answers may exceed these bounds.
 """
 
 import math
@@ -29,26 +29,26 @@ _SEED = 16
 
 
 def log_ratio(noise: Noise, answer: "ArrayLike") -> "NDArray[np.float64]":
-    """The privacy loss at each answer: ln of how much likelier it is with the person than without."""
+    """Return the privacy loss at each answer: ln of the likelihood ratio, with the person ÷ without."""
     answer = np.asarray(answer, dtype=np.float64)
     return noise.log_density(answer - 1) - noise.log_density(answer)
 
 
 def belief(noise: Noise, answer: "ArrayLike", prior: float) -> "NDArray[np.float64]":
-    """The probability, after each answer, that the person is in there; before it, it was ``prior``."""
+    """Return the posterior probability, after each answer, that the person is in the data."""
     _check(prior)
     return np.asarray(1 / (1 + np.exp(-(math.log(prior / (1 - prior)) + log_ratio(noise, answer)))))
 
 
 def bounds(epsilon: float, prior: float) -> tuple[float, float]:
-    """Between what pure ε keeps that probability: p e^∓ε / (1 − p + p e^∓ε)."""
+    """Return the bounds of pure ε on the posterior: p e^∓ε / (1 − p + p e^∓ε)."""
     _check(prior)
-    start = math.log(prior / (1 - prior))
-    return 1 / (1 + math.exp(epsilon - start)), 1 / (1 + math.exp(-epsilon - start))
+    prior_log_odds = math.log(prior / (1 - prior))
+    return 1 / (1 + math.exp(epsilon - prior_log_odds)), 1 / (1 + math.exp(-epsilon - prior_log_odds))
 
 
 def epsilon_of(sure: float, prior: float) -> float:
-    """The smallest ε that allows somebody to become so sure, from ``prior``; ∞ for certainty, 0 for no change."""
+    """Return the smallest ε that allows the posterior ``sure``; ∞ for certainty, 0 if it equals the prior."""
     _check(prior)
     if sure in (0.0, 1.0):
         return math.inf
@@ -56,7 +56,7 @@ def epsilon_of(sure: float, prior: float) -> float:
 
 
 def answer_of(noise: Noise, sure: float, prior: float) -> float | None:
-    """The answer that makes somebody so sure, who held ``prior``; None where none does."""
+    """Return the answer after which the posterior is ``sure``; None if there is none."""
     _check(prior)
     if sure in (0.0, 1.0):
         return None
@@ -67,22 +67,22 @@ def answer_of(noise: Noise, sure: float, prior: float) -> float | None:
 
 
 def answers(noise: Noise, size: int, *, present: bool) -> "NDArray[np.float64]":
-    """Answers [size] of one world, the same each time, in the unit of the noise around 0 or 1."""
+    """Return answers of one world around 0 or 1, [size]; equal arguments give equal answers."""
     return present + noise.draws(Seeds(_SEED).stream("answers", present=int(present)), size)
 
 
 def right_bets(noise: Noise) -> float:
-    """How often somebody is right who bets, at even odds, on the world in which the answer is likelier.
+    """Return the accuracy of the best attack at equal priors: it guesses the world with the larger likelihood.
 
-    (1 + total variation)/2: 1 − e^(−1/2b)/2 for Laplace noise, Φ(1/2σ) for Gaussian.
+    It is (1 + total variation)/2: 1 − e^(−1/2b)/2 for Laplace noise, Φ(1/2σ) for Gaussian noise.
     """
     return 1 - noise.beyond(0.5) / 2
 
 
 def chance_beyond(noise: Noise, epsilon: float) -> float:
-    """The probability, with the person in there, of an answer whose privacy loss is above ε.
+    """Return the probability, with the person in the data, of an answer whose privacy loss exceeds ε.
 
-    Gaussian: Φ(μ/2 − ε/μ) with μ = 1/σ. It is above δ: δ also weighs by how much ε is missed.
+    Gaussian: Φ(μ/2 − ε/μ) with μ = 1/σ. It is larger than δ, since δ also weights the excess over ε.
     """
     if noise.kind == "laplace":
         return 0.0 if epsilon >= 1 / noise.scale else 1 - math.exp((epsilon - 1 / noise.scale) / 2) / 2
@@ -91,25 +91,38 @@ def chance_beyond(noise: Noise, epsilon: float) -> float:
 
 
 def published(delta: float, people: int) -> float:
-    """The probability that somebody's record is out where each of ``people`` is published, as it is, with probability
-    δ. This keeps (0, δ), the best ε there is: what a δ that is too large allows."""
+    """Return the probability that at least one record is published unchanged.
+
+    The mechanism publishes each of ``people`` records with probability δ. It satisfies (0, δ), with the smallest
+    possible ε: it shows what too large a δ allows.
+    """
     number("delta", delta, 0, 1, "a number from 0 to 1")
     return -math.expm1(people * math.log1p(-delta)) if delta < 1 else 1.0
 
 
 def group_epsilon(kind: str, epsilon: float, delta: float, size: int) -> float:
-    """ε at the same δ for a person who moves the number by ``size``, from the ε of one who moves it by 1.
+    """Return ε at the same δ for a person who changes the number by ``size`` (group privacy).
 
-    Laplace noise: ``size`` times ε. Gaussian noise: exact, and more than that.
+    Args:
+        kind: One of :data:`engine.lessons.noise_mechanisms.KINDS`. Laplace noise gives ``size`` times ε; the exact
+            value for Gaussian noise is larger.
+        epsilon: ε of a person who changes the number by 1.
+        delta: δ.
+        size: Change of the number.
     """
     integer("size", size, 1, 1000)
     return size * epsilon if kind == "laplace" else gaussian_epsilon(size * gaussian_mu(epsilon, delta), delta)
 
 
 def training_epsilon(epsilon: float, size: int) -> float:
-    """The same for a tagger trained by DP-SGD as good practice has it, on the embedded corpus: ε of a person with
-    ``size`` sentences, where one sentence has ``epsilon``, one of
-    :data:`engine.experiments.recommended_settings.EPSILONS`."""
+    """Return ε of a person with ``size`` sentences in DP-SGD (group privacy).
+
+    The tagger is trained with the recommended settings on the built-in corpus.
+
+    Args:
+        epsilon: ε of one sentence, one of :data:`engine.experiments.recommended_settings.EPSILONS`.
+        size: Sentences of the person.
+    """
     sentences = synthetic.SIZES["train"]
     plan = PrivacyPlan.from_config(recommended_settings.recommended_settings(SYNTHETIC, sentences, epsilon), sentences)
     return group_epsilon_of_training([(plan, plan.steps)], size)

@@ -1,13 +1,13 @@
-"""Whom do you trust? How many of n people say yes, asked in four ways that all keep the same ε for each of them.
+"""Trust models: four methods to estimate how many of n people would say yes, all with the same ε per person.
 
-* each lies alone: randomised response (Warner 1965), the truth with probability π = e^ε/(1 + e^ε);
-* each adds noise alone: Laplace noise of scale 1/ε to 0 or 1;
-* a sum that nobody can look into (secure aggregation): each adds a share of Gaussian noise, and the sum has what
-  (ε, δ) takes (:mod:`engine.federated.secagg.distributed_noise`), whoever of a stated number of people works with the
-  server;
-* one curator: Laplace noise of scale 1/ε to the sum.
+* Randomised response (Warner 1965): each person answers truthfully with probability π = e^ε/(1 + e^ε).
+* Local noise: each person adds Laplace noise of scale 1/ε to 0 or 1.
+* Secure aggregation: each person adds a share of Gaussian noise, and the server sees only the sum. The sum has the
+  noise that (ε, δ) requires (:mod:`engine.federated.secagg.distributed_noise`), even if a stated number of people
+  collude with the server.
+* Trusted curator: the curator adds Laplace noise of scale 1/ε to the sum.
 
-Errors are standard deviations of the estimated share, for people who are fixed: only the noise is random.
+Errors are standard deviations of the estimated share. The people are fixed; only the noise is random.
 """
 
 import math
@@ -31,8 +31,15 @@ _SEED = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """What is asked. people: n. share: of them who would say yes, 0 to 1. epsilon: of each of them. delta: of the
-    secure sum. colluding: the largest share of people who may tell the server their own noise, below 1."""
+    """A survey.
+
+    Attributes:
+        people: Number of people, n.
+        share: Share of them who would say yes, 0 to 1.
+        epsilon: ε of each person.
+        delta: δ under secure aggregation.
+        colluding: Largest share of people who collude with the server: they reveal their own noise to it. Below 1.
+    """
 
     people: int
     share: float
@@ -48,19 +55,26 @@ class Survey:
 
     @property
     def yes(self) -> int:
-        """People who would say yes."""
+        """Number of people who would say yes."""
         return round(self.share * self.people)
 
     @property
     def truth(self) -> float:
-        """The true share, which is a whole number of people."""
+        """True share, that of a whole number of people."""
         return self.yes / self.people
 
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """One way of asking. trusted: whom people have to trust. error: standard deviation of the estimated share.
-    estimates: so many surveys of the same people, [size]."""
+    """A method of asking.
+
+    Attributes:
+        name: Key.
+        title: Label.
+        trusted: What people must trust.
+        error: Returns the standard deviation of the estimated share.
+        estimates: Returns the estimated shares of repeated surveys of the same people, [size].
+    """
 
     name: str
     title: str
@@ -70,20 +84,23 @@ class Way:
 
 
 def truthful(epsilon: float) -> float:
-    """π: how often randomised response says the truth."""
+    """Return π, the probability of a truthful answer in randomised response."""
     return 1 / (1 + math.exp(-epsilon))
 
 
 def _response_error(survey: Survey) -> float:
-    """Each answer is a coin with variance π(1 − π); dividing by 2π − 1 takes the bias out."""
+    """Return the error of randomised response.
+
+    Each answer is a Bernoulli draw with variance π(1 − π); division by 2π − 1 removes the bias.
+    """
     truth = truthful(survey.epsilon)
     return math.sqrt(truth * (1 - truth) / survey.people) / (2 * truth - 1)
 
 
 def _response(survey: Survey, random: np.random.Generator, size: int) -> "NDArray[np.float64]":
     truth = truthful(survey.epsilon)
-    heard = random.binomial(survey.yes, truth, size) + random.binomial(survey.people - survey.yes, 1 - truth, size)
-    return (heard / survey.people - (1 - truth)) / (2 * truth - 1)
+    answers = random.binomial(survey.yes, truth, size) + random.binomial(survey.people - survey.yes, 1 - truth, size)
+    return (answers / survey.people - (1 - truth)) / (2 * truth - 1)
 
 
 def _local_error(survey: Survey) -> float:
@@ -91,7 +108,10 @@ def _local_error(survey: Survey) -> float:
 
 
 def _local(survey: Survey, random: np.random.Generator, size: int) -> "NDArray[np.float64]":
-    """A sum of n Laplace draws is the difference of two Gamma(n) draws: exact, and no loop over people."""
+    """Return surveys with local noise.
+
+    A sum of n Laplace draws is the difference of two Gamma(n) draws; this is exact and needs no loop over people.
+    """
     noise = random.gamma(survey.people, 1 / survey.epsilon, size) - random.gamma(
         survey.people, 1 / survey.epsilon, size
     )
@@ -121,30 +141,30 @@ def _curator(survey: Survey, random: np.random.Generator, size: int) -> "NDArray
 WAYS = (
     Way(
         name="response",
-        title="each lies",
-        trusted="nobody",
+        title="randomised response",
+        trusted="no one",
         error=_response_error,
         estimates=_response,
     ),
-    Way(name="local", title="each adds noise", trusted="nobody", error=_local_error, estimates=_local),
+    Way(name="local", title="local noise", trusted="no one", error=_local_error, estimates=_local),
     Way(
         name="secure",
-        title="secure sum",
-        trusted="that not too many work with the server",
+        title="secure aggregation",
+        trusted="that few people collude with the server",
         error=_secure_error,
         estimates=_secure,
     ),
     Way(
         name="curator",
-        title="one curator",
+        title="trusted curator",
         trusted="the curator, with every answer",
         error=_curator_error,
         estimates=_curator,
     ),
 )
-"""From trusting nobody to trusting one with everything."""
+"""Methods from no trust at all to full trust in one curator."""
 
 
 def estimates(survey: Survey, way: Way, size: int) -> "NDArray[np.float64]":
-    """So many surveys in that way, the same each time: estimated shares [size], which may lie outside 0 to 1."""
+    """Return the estimated shares of repeated surveys, [size]; they may be outside 0 to 1. Equal calls agree."""
     return way.estimates(survey, Seeds(_SEED).stream(way.name), size)

@@ -1,4 +1,4 @@
-"""What ε buys: the same names found by good practice and in the paper's setting, from runs that are known."""
+"""Utility as a function of ε, with the recommended and the paper settings, from finished runs."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -8,15 +8,23 @@ from engine.experiments import recommended_settings
 from engine.experiments.seed_aggregates import OverSeeds, over_seeds
 from engine.records import Run
 
-GOOD, PAPER = "good practice", "the paper's setting"
+GOOD, PAPER = "recommended settings", "the paper's settings"
 _PAPER_NOISE = (10.0, 5.0, 1.0)
-"""Noise multipliers that the paper's setting was run with besides those for the ε of the ladder."""
+"""Further noise multipliers of runs with the paper settings, besides those for the ε of the ablation."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """What finished runs of one setting give over their seeds. setting: ``GOOD`` or ``PAPER``. epsilon: ∞ without
-    noise. recall, f1: means, strict and micro, 0 to 1. seeds: how many. config: with seed 0."""
+    """Mean scores of finished runs with the same settings over their seeds.
+
+    Attributes:
+        setting: ``GOOD`` or ``PAPER``.
+        epsilon: ε, ∞ without noise.
+        recall: Mean entity-level recall (micro average), 0 to 1.
+        f1: Mean entity-level F1 (micro average), 0 to 1.
+        seeds: Number of seeds.
+        config: Configuration with seed 0.
+    """
 
     setting: str
     epsilon: float
@@ -27,32 +35,39 @@ class Point:
 
 
 def curve(corpus: str, sentences: int, find: Callable[[SimulationConfig], Run | None]) -> tuple[Point, ...]:
-    """Both settings at each ε at which runs are done, by rising ε. sentences: that the corpus trains on; find: knows
-    runs."""
-    top = len(recommended_settings.RUNGS) - 1
+    """Return the points of both settings at each ε with finished runs, by ascending ε.
+
+    Args:
+        corpus: Name of the corpus.
+        sentences: Number of training sentences of the corpus.
+        find: Returns the run with a configuration, or None.
+    """
+    last = len(recommended_settings.RUNGS) - 1
     paper = recommended_settings.recipe_step(0, corpus, sentences, None)
-    wanted = [
-        (GOOD, recommended_settings.recipe_step(top, corpus, sentences, epsilon))
+    configs = [
+        (GOOD, recommended_settings.recipe_step(last, corpus, sentences, epsilon))
         for epsilon in (*recommended_settings.EPSILONS, None)
     ]
-    wanted += [
+    configs += [
         (PAPER, recommended_settings.recipe_step(0, corpus, sentences, epsilon))
         for epsilon in (*recommended_settings.EPSILONS, None)
     ]
-    wanted += [(PAPER, with_noise(paper, sigma)) for sigma in _PAPER_NOISE]
-    found = (_point(setting, over_seeds(config, find)) for setting, config in wanted)
-    return tuple(sorted(filter(None, found), key=lambda point: (point.setting, point.epsilon)))
+    configs += [(PAPER, with_noise(paper, sigma)) for sigma in _PAPER_NOISE]
+    points = (_point(setting, over_seeds(config, find)) for setting, config in configs)
+    return tuple(sorted(filter(None, points), key=lambda point: (point.setting, point.epsilon)))
 
 
-def _point(setting: str, found: OverSeeds) -> Point | None:
-    if found.entity is None or found.epsilon is None:
+def _point(setting: str, results: OverSeeds) -> Point | None:
+    if results.entity is None or results.epsilon is None:
         return None
-    entity = found.entity
-    return Point(setting, found.epsilon, entity.recall.mean, entity.f1.mean, len(found.runs), found.config)
+    entity = results.entity
+    return Point(setting, results.epsilon, entity.recall.mean, entity.f1.mean, len(results.runs), results.config)
 
 
 def bought(points: Iterable[Point], setting: str, epsilon: float) -> Point | None:
-    """The best of a setting that promises at least as much as ``epsilon``; None where nothing known does. An ε that is
-    reached to two decimals is reached."""
+    """Return the point of a setting with the highest F1 at an ε of at most ``epsilon``; None if there is none.
+
+    An ε that equals the limit to two decimals is within it.
+    """
     allowed = [point for point in points if point.setting == setting and point.epsilon <= epsilon + 0.005]
     return max(allowed, key=lambda point: point.f1, default=None)
