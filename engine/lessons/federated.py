@@ -1,12 +1,13 @@
-"""Federated averaging on devices that take part when it suits their owners: who is heard, and what that does.
+"""Federated averaging (FedAvg) across devices: which devices participate, and how this affects the shared model.
 
-The rounds are run by the engine's own federation (:mod:`engine.federated`): weights go down, each device trains on
-sentences of its own, weights come back, and the server takes their mean (McMahan et al. 2017, algorithm 1). What is
-simulated is the devices' days, and what their owners write. A device may take part only while it is idle, charges and
-is on Wi-Fi (Bonawitz et al. 2019, "Towards Federated Learning at Scale", section 3). Some owners are on the road:
-they charge where there is no Wi-Fi, and what they write is mostly about places. Some owners mark people only: they
-want something else of the same tagger. Under a *personal upper part* all that belongs to the tags stays on the device
-(Arivazhagan et al. 2019, "FedPer"; Ge et al. 2020, section 3.2).
+The engine's own federation (:mod:`engine.federated`) runs the rounds. The server sends weights, each participant trains
+on its own sentences and returns weights, and the server averages them (McMahan et al. 2017, algorithm 1). The
+availability and the texts of the devices are simulated. A device is eligible only while it is idle, charging and on
+Wi-Fi (Bonawitz et al. 2019, "Towards Federated Learning at Scale", section 3).
+
+Some owners travel: they charge where there is no Wi-Fi, and they write mostly about places. Some owners annotate only
+people: they have another task for the same tagger. With a *private head*, all weights that depend on the tags stay on
+the device (Arivazhagan et al. 2019, "FedPer"; Ge et al. 2020, section 3.2).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,23 +34,32 @@ if TYPE_CHECKING:
     from engine.training.dpsgd import Backend
 
 DEVICES, ROUNDS, AT_MOST = 40, 16, 10
-"""How many there are; how often weights travel; how many devices the server takes in a round, of those that may."""
+"""Number of devices, number of rounds, and largest number of participants in a round."""
 CONDITIONS = ("idle", "charging", "Wi-Fi")
 _SENTENCES, _OTHERS = 30, 15
-"""Of each device: that it trains on, and that it is scored on."""
+"""Training sentences and test sentences of each device."""
 _HOME, _CHARGING, _SELDOM = 0.6, 0.7, 0.05
-"""At a random moment: chance to be at home, where there is Wi-Fi; to charge where the owner does so; and elsewhere."""
+"""Probabilities at a random time: at home, where there is Wi-Fi; charging at the owner's usual place; elsewhere."""
 _IDLE = (0.2, 0.9)
-"""Chance to be idle, of the busiest owner and of the least busy one."""
+"""Probability that a device is idle, for the busiest owner and for the least busy one."""
 _TAGGER = TaggerConfig(name="mlp-crf", hidden_size=48, window=1)
 _TRAINING = TrainingConfig(optimiser="adam", learning_rate=0.01, batch_size=8, epochs=2.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """conditions: what the server asks for, of ``CONDITIONS``. road, other: of 100 owners, those who are on the road,
-    and those who mark people only. personal: whether each device keeps its upper part to itself. seed: of everything.
-    Raises InvalidConfig."""
+    """Settings of a federation.
+
+    Attributes:
+        conditions: Conditions that the server requires, of ``CONDITIONS``.
+        road: Percentage of owners who travel.
+        other: Percentage of owners who annotate only people.
+        personal: Whether each device has a private head.
+        seed: Seed of all random draws.
+
+    Raises:
+        InvalidConfig: If a value is out of range.
+    """
 
     conditions: tuple[str, ...] = CONDITIONS
     road: int = 25
@@ -66,9 +76,18 @@ class Setting:
 
 @dataclass(frozen=True)
 class Round:
-    """After so many rounds, from 0. heard: the devices of this round, of ``may`` that fulfilled the conditions. visits:
-    of each device, so far, [DEVICES]. f1: on other sentences of all devices, of those on the road and of the others,
-    strict and micro, 0 to 1; None where there are none. weights: that travelled to each device heard, and back."""
+    """The state after a round. F1 is entity-level (strict), micro average, on the devices' test sentences, 0 to 1.
+
+    Attributes:
+        number: Number of the round, from 0.
+        heard: Participants of this round.
+        may: Number of eligible devices.
+        visits: Rounds so far in which each device participated, [DEVICES].
+        f1: F1 over all devices.
+        f1_road: F1 over devices of owners who travel; None without such devices.
+        f1_rest: F1 over the other devices; None without such devices.
+        weights: Number of weights sent to each participant, and back.
+    """
 
     number: int
     heard: tuple[int, ...]
@@ -81,14 +100,20 @@ class Round:
 
     @property
     def never(self) -> int:
-        """Devices that were not heard so far."""
+        """Number of devices that have not participated so far."""
         return sum(not visits for visits in self.visits)
 
 
 @dataclass(frozen=True, eq=False)
 class Devices:
-    """road, other: whose owners are so, bool [DEVICES]. own: numbers of the training sentences of each, int64 [DEVICES,
-    30]; others: of validation sentences like them, on which they are scored, int64 [DEVICES, 15]."""
+    """The devices with their sentences.
+
+    Attributes:
+        road: Devices of owners who travel, bool [DEVICES].
+        other: Devices of owners who annotate only people, bool [DEVICES].
+        own: Indices of their training sentences, int64 [DEVICES, 30].
+        others: Indices of similar sentences of the validation set, for testing, int64 [DEVICES, 15].
+    """
 
     road: np.ndarray
     other: np.ndarray
@@ -98,7 +123,7 @@ class Devices:
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """The embedded corpus as arrays, and what finds names in it. tagger: as devices share it."""
+    """The built-in corpus as arrays, with the tagger (as the devices share it), its back end and its decoder."""
 
     encoded: "EncodedCorpus"
     tagger: "Tagger"
@@ -107,11 +132,11 @@ class World:
 
     @property
     def others(self) -> np.ndarray:
-        """Which tags are of other names than people's, bool [tags]."""
+        """Mask of tags of entities other than people, bool [tags]."""
         return np.array([tag != "O" and not tag.endswith("-PER") for tag in self.encoded.tags])
 
     def about_places(self, split: "EncodedSplit") -> np.ndarray:
-        """Sentences in which no type of name comes more often than places, bool [sentences]."""
+        """Return the mask of sentences in which no entity type is more frequent than places, bool [sentences]."""
         types = sorted({tag[2:] for tag in self.encoded.tags if tag != "O"})
         sentence = np.repeat(np.arange(len(split)), split.lengths)
         counts = np.zeros((len(split), len(types)), dtype=np.int64)
@@ -119,34 +144,36 @@ class World:
             begins = np.asarray(split.tags) == self.encoded.tags.index(f"B-{name}")
             counts[:, number] = np.bincount(sentence[begins], minlength=len(split))
         places = counts[:, types.index("LOC")]
-        found: np.ndarray = (places > 0) & (places == counts.max(1))
-        return found
+        mask: np.ndarray = (places > 0) & (places == counts.max(1))
+        return mask
 
     def tagged(self, split: "EncodedSplit", other: np.ndarray) -> "EncodedSplit":
-        """The same sentences, where those in ``other``, bool [sentences], have people marked only."""
+        """Return the sentences; those in the mask ``other``, bool [sentences], keep only the tags of people."""
         tags = np.asarray(split.tags).copy()
         tags[self.others[tags] & np.repeat(other, split.lengths)] = self.encoded.tags.index("O")
         return replace(split, tags=tags)
 
 
 def devices(setting: Setting, world: World) -> Devices:
-    """Who writes what. Owners stay who they are, and keep their sentences, while shares move: the first ones of an
-    order change first."""
+    """Return the devices with their sentences.
+
+    When a percentage changes, owners change group in a fixed order; all others keep their group and their sentences.
+    """
     seeds = Seeds(setting.seed)
-    place, people = _order(setting), seeds.stream("people only").permutation(DEVICES)
+    rank, people = _order(setting), seeds.stream("people only").permutation(DEVICES)
     road = on_the_road(setting)
     other = people < round(setting.other * DEVICES / 100)
 
     def dealt(split: "EncodedSplit", each: int) -> np.ndarray:
-        """So many sentences for each device, of its owner's kind; from the beginning again where they are used up."""
+        """Return ``each`` sentences for each device, about its owner's subject, reused once all are assigned."""
         places = world.about_places(split)
         order = seeds.stream("sentences", each=each).permutation(len(split))
         pools = order[places[order]], order[~places[order]]
-        found = np.empty((DEVICES, each), dtype=np.int64)
+        result = np.empty((DEVICES, each), dtype=np.int64)
         for device in range(DEVICES):
-            pool, first = (pools[0], place[device]) if road[device] else (pools[1], DEVICES - 1 - place[device])
-            found[device] = np.sort(pool[(first * each + np.arange(each)) % len(pool)])
-        return found
+            pool, first = (pools[0], rank[device]) if road[device] else (pools[1], DEVICES - 1 - rank[device])
+            result[device] = np.sort(pool[(first * each + np.arange(each)) % len(pool)])
+        return result
 
     return Devices(road, other, dealt(world.encoded.train, _SENTENCES), dealt(world.encoded.validation, _OTHERS))
 
@@ -156,36 +183,42 @@ def _order(setting: Setting) -> np.ndarray:
 
 
 def on_the_road(setting: Setting) -> np.ndarray:
-    """Whose owners are, bool [DEVICES]."""
+    """Return the mask of devices whose owners travel, bool [DEVICES]."""
     return np.asarray(_order(setting) < round(setting.road * DEVICES / 100))
 
 
 def ready(setting: Setting, road: np.ndarray) -> np.ndarray:
-    """Which devices fulfil the conditions in each round, bool [ROUNDS, DEVICES]; each is a random moment."""
+    """Return the eligible devices of each round, bool [ROUNDS, DEVICES]; each round is at a random time."""
     random = Seeds(setting.seed).stream("moments")
     idle = np.linspace(*_IDLE, DEVICES)[Seeds(setting.seed).stream("busy").permutation(DEVICES)]
     draws = random.random((ROUNDS, 3, DEVICES))
     home = draws[:, 0] < _HOME
     elsewhere = np.where(road, _CHARGING, _SELDOM)
     charges = draws[:, 1] < np.where(home, np.where(road, 0.0, _CHARGING), elsewhere)
-    is_so = {"idle": draws[:, 2] < idle, "charging": charges, "Wi-Fi": home}
-    found = np.ones((ROUNDS, DEVICES), dtype=bool)
+    fulfilled = {"idle": draws[:, 2] < idle, "charging": charges, "Wi-Fi": home}
+    eligible = np.ones((ROUNDS, DEVICES), dtype=bool)
     for condition in setting.conditions:
-        found &= is_so[condition]
-    return found
+        eligible &= fulfilled[condition]
+    return eligible
 
 
 def heard(setting: Setting, may: np.ndarray) -> list[list[int]]:
-    """The devices of each round, ascending: ``AT_MOST`` of those that may, at random."""
+    """Return the participants of each round, ascending: ``AT_MOST`` random ones, at most, of the eligible ``may``."""
     chosen = []
-    for number, there in enumerate(may):
+    for number, eligible in enumerate(may):
         order = Seeds(setting.seed).stream("heard", round=number).permutation(DEVICES)
-        chosen.append(sorted(order[there[order]][:AT_MOST].tolist()))
+        chosen.append(sorted(order[eligible[order]][:AT_MOST].tolist()))
     return chosen
 
 
 def plan_of(own: np.ndarray, sentences: int, rounds: Sequence[Sequence[int]]) -> "FederatedPlan":
-    """What the federation does: ``own`` [DEVICES, 30] of so many training sentences. No noise, nothing clipped."""
+    """Return the plan of the federation, without noise and without clipping.
+
+    Args:
+        own: Indices of the training sentences of each device, [DEVICES, 30].
+        sentences: Number of training sentences of the corpus.
+        rounds: Participants of each round.
+    """
     from engine.federated.plan import FederatedPlan, LocalTraining
 
     batch = _TRAINING.batch_size
@@ -217,19 +250,30 @@ def plan_of(own: np.ndarray, sentences: int, rounds: Sequence[Sequence[int]]) ->
 
 @lru_cache(maxsize=8)
 def live(setting: Setting, settings: Settings) -> PollDrivenTask[Round]:
-    """The run of a setting, one for all who look at it."""
-    return PollDrivenTask(lambda tell: play(setting, settings, tell))
+    """Return the run of a setting, shared by all its viewers."""
+    return PollDrivenTask(lambda on_progress: play(setting, settings, on_progress))
 
 
-def play(setting: Setting, settings: Settings, tell: Callable[[str], None]) -> "Iterator[Round | None]":
-    """The rounds, one after another; None between them, often, where somebody may stop. tell: is told what it waits
-    for. Raises CorpusError, VectorsMissing, StoreError, TrainingFailed."""
+def play(setting: Setting, settings: Settings, on_progress: Callable[[str], None]) -> "Iterator[Round | None]":
+    """Yield the rounds, with None between them at the steps where the caller may pause.
+
+    Args:
+        setting: Settings of the federation.
+        settings: Folders of this machine.
+        on_progress: Called with the current activity, in words.
+
+    Raises:
+        CorpusError: If the corpus cannot be read.
+        VectorsMissing: If the word vectors are not installed.
+        StoreError: If files of the store cannot be read.
+        TrainingFailed: If the training fails.
+    """
     from engine.simulation import setup
 
     config = SimulationConfig(tagger=_TAGGER, training=_TRAINING)
-    setup.wait_for_parts(config, settings, tell)
-    setup.compile_parts(settings, tell)
-    tell("reading sentences and word vectors")
+    setup.wait_for_parts(config, settings, on_progress)
+    setup.compile_parts(settings, on_progress)
+    on_progress("reading sentences and word vectors")
     with GRADIENT_LOCK:
         world = _world(settings, setting.personal)
         owners = devices(setting, world)
@@ -248,21 +292,21 @@ def play(setting: Setting, settings: Settings, tell: Callable[[str], None]) -> "
         number = progress.round
         visits[rounds[number]] += 1
         gold: list[list[list[str]]] = []
-        found: list[list[list[str]]] = []
+        predicted: list[list[list[str]]] = []
         for device in range(DEVICES):
             with GRADIENT_LOCK:
-                tags = _found(world, owners, device, holdings[device].weights(run.weights))
+                tags = _tags(world, owners, device, holdings[device].weights(run.weights))
             gold.append(tags[0])
-            found.append(tags[1])
+            predicted.append(tags[1])
             yield None
         yield Round(
             number=number,
             heard=tuple(rounds[number]),
             may=int(may[number].sum()),
             visits=tuple(visits.tolist()),
-            f1=_f1(gold, found, np.ones(DEVICES, dtype=bool)) or 0.0,
-            f1_road=_f1(gold, found, owners.road),
-            f1_rest=_f1(gold, found, ~owners.road),
+            f1=_f1(gold, predicted, np.ones(DEVICES, dtype=bool)) or 0.0,
+            f1_road=_f1(gold, predicted, owners.road),
+            f1_rest=_f1(gold, predicted, ~owners.road),
             weights=holdings[0].shared,
         )
 
@@ -286,30 +330,30 @@ def _world(settings: Settings, personal: bool) -> World:
 def _federation(
     setting: Setting, world: World, owners: Devices, rounds: Sequence[Sequence[int]]
 ) -> "tuple[Federation, list[ClientData]]":
-    """What trains, and what each device trains with: all the common weights, or a part of them and its own."""
+    """Return the federation and the data of each device, which has the shared layers and perhaps a private head."""
     from engine.federated.fedavg import ClientData, Federation
 
     other = np.zeros(len(world.encoded.train), dtype=bool)
     other[owners.own[owners.other].reshape(-1)] = True
     tagger = world.tagger
     first = tagger.initial_weights(Seeds(setting.seed).stream("initial weights"))
-    common = tagger.shared.stop
-    own = tagger.size - common
+    shared = tagger.shared.stop
+    own = tagger.size - shared
     holding = ClientData(
         split=world.tagged(world.encoded.train, other),
         table=np.asarray(world.encoded.vectors),
         backend=world.backend,
-        shared=common,
+        shared=shared,
     )
     holdings = [holding] * DEVICES
     if own:
         holdings = [
-            replace(holding, private_slice=slice(common + k * own, common + (k + 1) * own)) for k in range(DEVICES)
+            replace(holding, private_slice=slice(shared + k * own, shared + (k + 1) * own)) for k in range(DEVICES)
         ]
     run = Federation(
         plan_of(owners.own, len(other), rounds),
         holdings if own else holdings[:1],
-        np.concatenate([first[:common], *([first[common:]] * DEVICES if own else [])]),
+        np.concatenate([first[:shared], *([first[shared:]] * DEVICES if own else [])]),
         _TRAINING,
         seeds=Seeds(setting.seed),
         secrets=Secrets.seeded(setting.seed, "lesson"),
@@ -317,8 +361,8 @@ def _federation(
     return run, holdings
 
 
-def _found(world: World, owners: Devices, device: int, weights: np.ndarray) -> tuple[list[list[str]], list[list[str]]]:
-    """The tags that a device's owner gives its other sentences, and those that its tagger finds."""
+def _tags(world: World, owners: Devices, device: int, weights: np.ndarray) -> tuple[list[list[str]], list[list[str]]]:
+    """Return the gold tags of a device's test sentences, and those that its tagger predicts."""
     from engine.embeddings.encoding import subset, tag_sequences
     from engine.training.dpsgd import predict
 
@@ -326,16 +370,16 @@ def _found(world: World, owners: Devices, device: int, weights: np.ndarray) -> t
     split = subset(encoded.validation, owners.others[device])
     split = world.tagged(split, np.full(len(split), owners.other[device]))
     transitions = world.tagger.views(weights)[-1].get("transitions")
-    found = predict(world.backend, world.decoder, weights, transitions, split, encoded.vectors, lambda: None)
-    gold, tags = (tag_sequences(split, each, encoded.tags) for each in (split.tags, found))
-    return gold, tags
+    best = predict(world.backend, world.decoder, weights, transitions, split, encoded.vectors, lambda: None)
+    gold, predicted = (tag_sequences(split, tags, encoded.tags) for tags in (split.tags, best))
+    return gold, predicted
 
 
-def _f1(gold: Sequence[list[list[str]]], found: Sequence[list[list[str]]], whose: np.ndarray) -> float | None:
-    """Of the chosen devices together; None where there are none."""
+def _f1(gold: Sequence[list[list[str]]], predicted: Sequence[list[list[str]]], chosen: np.ndarray) -> float | None:
+    """Return F1 over the chosen devices together; None if there are none."""
     from engine.scoring import score
 
-    if not whose.any():
+    if not chosen.any():
         return None
-    both = ([sentence for device in np.flatnonzero(whose) for sentence in tags[device]] for tags in (gold, found))
+    both = ([sentence for device in np.flatnonzero(chosen) for sentence in tags[device]] for tags in (gold, predicted))
     return score(*both).f1

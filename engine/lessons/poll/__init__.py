@@ -1,4 +1,4 @@
-"""A class's guesses, which come in from phones of the local network: numbers only, in memory only."""
+"""A class poll: guesses from phones in the local network, as numbers only and in memory only."""
 
 from engine.lessons.poll.network import local_address
 from engine.lessons.poll.rounds import MOST_PHONES, Poll, Question, Refused, Tally

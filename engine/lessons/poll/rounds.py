@@ -1,6 +1,6 @@
-"""Rounds of a poll: who asks opens and closes them, and a phone counts once in each.
+"""Rounds of a poll: the teacher opens and closes them, and each phone counts once per round.
 
-Nothing of it is written anywhere: with the process it is gone.
+The answers are in memory only and end with the process.
 """
 
 import math
@@ -12,19 +12,28 @@ from dataclasses import dataclass, field
 from engine.errors import EpsilonError
 
 MOST_PHONES = 500
-"""That are counted in a round."""
+"""Largest number of phones that count in a round."""
 MOST_BINS = 20
-"""Of a distribution."""
+"""Largest number of bins of a histogram."""
 
 
 class Refused(EpsilonError):
-    """An answer that is not counted; the text says why, to whoever holds the phone."""
+    """An answer that is not counted; the text gives the reason to the voter."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is asked: for a number from ``low`` to ``high``, in steps of ``step``. name: of the lesson. text, label,
-    unit: plain text, the unit as it follows the number."""
+    """A question whose answer is a number.
+
+    Attributes:
+        name: Name of the lesson.
+        text: The question, plain text.
+        label: Label of the input field, plain text.
+        low: Smallest valid answer.
+        high: Largest valid answer.
+        step: Step of the input field.
+        unit: Unit as it follows the number, plain text.
+    """
 
     name: str
     text: str
@@ -37,8 +46,14 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """What has come in so far. token: of the round, so that an answer to an earlier question is not taken for one to
-    this. values: one for each phone, smallest first."""
+    """The answers of a round so far.
+
+    Attributes:
+        question: The question.
+        token: Token of the round, so that an answer to an earlier question does not count for this one.
+        is_open: Whether the round accepts answers.
+        values: Answer of each phone, ascending.
+    """
 
     question: Question
     token: str
@@ -47,17 +62,20 @@ class Tally:
 
     @property
     def median(self) -> float:
-        """Of the values; with an even number of them the mean of the two in the middle. NaN without any."""
+        """Median of the values; NaN without values."""
         return statistics.median(self.values) if self.values else math.nan
 
     def bins(self) -> tuple[list[float], list[int]]:
-        """The distribution: edges, one more than counts, and counts. Bins are equally wide, at most ``MOST_BINS``, hold
-        as many of the steps each, and have the first step in the middle of its part."""
-        asked = self.question
-        steps = round((asked.high - asked.low) / asked.step) + 1
-        each = math.ceil(steps / MOST_BINS)
-        width, first = each * asked.step, asked.low - asked.step / 2
-        counts = [0] * math.ceil(steps / each)
+        """Return the edges and the counts of a histogram; there is one more edge than counts.
+
+        There are at most ``MOST_BINS`` bins of equal width, each with the same number of steps. Edges are halfway
+        between two steps.
+        """
+        question = self.question
+        steps = round((question.high - question.low) / question.step) + 1
+        per_bin = math.ceil(steps / MOST_BINS)
+        width, first = per_bin * question.step, question.low - question.step / 2
+        counts = [0] * math.ceil(steps / per_bin)
         for value in self.values:
             counts[min(int((value - first) / width), len(counts) - 1)] += 1
         return [first + number * width for number in range(len(counts) + 1)], counts
@@ -72,7 +90,7 @@ class _Round:
 
 
 class Poll:
-    """One question at a time; the last round of each lesson is kept. Safe to use from several threads."""
+    """A poll with one question at a time, which keeps the last round of each lesson. It is thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -80,18 +98,18 @@ class Poll:
         self._current: _Round | None = None
 
     def open(self, question: Question) -> None:
-        """Begin a round, in which nobody has answered; one that is open is closed."""
+        """Open a round without answers, and close the open one."""
         with self._lock:
             self._close()
             self._current = self._rounds[question.name] = _Round(question, secrets.token_urlsafe(16))
 
     def close(self) -> None:
-        """No more answers; what has come in stays. Does nothing where no round is open."""
+        """Close the open round, if any, and keep its answers."""
         with self._lock:
             self._close()
 
     def clear(self, name: str) -> None:
-        """Forget what came in for a lesson. A round that is open goes on, and phones may answer again."""
+        """Delete the answers for a lesson. An open round stays open, and phones may answer again."""
         with self._lock:
             if name in self._rounds:
                 if self._rounds[name].is_open:
@@ -100,34 +118,41 @@ class Poll:
                     del self._rounds[name]
 
     def current(self) -> Tally | None:
-        """The round that is open, None between two."""
+        """Return the open round; None if no round is open."""
         with self._lock:
             return _tally(self._current)
 
     def of(self, name: str) -> Tally | None:
-        """The last round of a lesson, open or closed; None before the first."""
+        """Return the last round of a lesson, open or closed; None before the first."""
         with self._lock:
             return _tally(self._rounds.get(name))
 
     def answer(self, token: str, phone: str, text: str) -> None:
-        """Count a phone's answer, in the place of its earlier one.
+        """Count a phone's answer, which replaces its earlier one.
 
-        Raises Refused where the round is over, too many phones have answered, or the text is no number from low to
-        high; a comma may stand for the point.
+        Args:
+            token: Token of the round.
+            phone: Cookie of the phone.
+            text: The answer as typed; a decimal comma is valid.
+
+        Raises:
+            Refused: If the round is closed, too many phones have answered, or the text is no number from low to high.
         """
         with self._lock:
             current = self._current
             if current is None or current.token != token:
-                raise Refused("This question is closed: the answer was not counted.")
-            value, asked = _number(text), current.question
-            if not asked.low <= value <= asked.high:  # NaN is not either
-                raise Refused(f"That is no number from {asked.low:g} to {asked.high:g}: it was not counted.")
+                raise Refused("This question is closed. Your answer was not counted.")
+            value, question = _number(text), current.question
+            if not question.low <= value <= question.high:  # also true for NaN
+                raise Refused(
+                    f"Your answer is no number from {question.low:g} to {question.high:g}. It was not counted."
+                )
             if phone not in current.answers and len(current.answers) >= MOST_PHONES:
-                raise Refused(f"{MOST_PHONES} phones have answered: no more are counted.")
+                raise Refused(f"{MOST_PHONES} phones have answered. More answers are not counted.")
             current.answers[phone] = value
 
     def answered(self, phone: str) -> float | None:
-        """What this phone has answered in the open round."""
+        """Return this phone's answer in the open round; None without one."""
         with self._lock:
             return self._current.answers.get(phone) if self._current else None
 
@@ -137,11 +162,11 @@ class Poll:
             self._current = None
 
 
-def _tally(found: _Round | None) -> Tally | None:
-    if found is None:
+def _tally(current: _Round | None) -> Tally | None:
+    if current is None:
         return None
-    values = tuple(sorted(found.answers.values()))
-    return Tally(question=found.question, token=found.token, is_open=found.is_open, values=values)
+    values = tuple(sorted(current.answers.values()))
+    return Tally(question=current.question, token=current.token, is_open=current.is_open, values=values)
 
 
 def _number(text: str) -> float:

@@ -1,9 +1,13 @@
-"""The poll's own small web server: one page, on an address of the local network, and nothing of the dashboard.
+"""A small web server for the poll: one page at an address of the local network, separate from the dashboard.
 
-Whoever is in the network may send it anything. Headers and bodies are short or refused (Tornado), slow senders are cut
-off, each address has a rate and a number of connections. The name in ``Host`` must be the server's own, so that no
-other site's name can be made to lead here (DNS rebinding); an answer needs the open round's token, which no other site
-can read, and no other site's ``Origin`` (CSRF); the page is shown in no frame (clickjacking).
+Any device in the network may send any request. Therefore:
+
+* Tornado rejects long headers and bodies, and closes connections of slow senders.
+* Each address has a rate limit and a limit on its connections.
+* ``Host`` must be the server's own address, against DNS rebinding.
+* An answer needs the token of the open round, which no other site can read, and must not have the ``Origin`` of another
+  site, against CSRF.
+* No frame can show the page, against clickjacking.
 """
 
 import asyncio
@@ -26,26 +30,34 @@ from engine.lessons.poll.rate_limit import Buckets
 from engine.lessons.poll.rounds import Poll, Refused
 
 MOST_BYTES, MOST_HEADER_BYTES = 1000, 8000
-"""Of an answer's body, and of its headers."""
+"""Largest size of a request's body and of its headers, in bytes."""
 SLOWEST = 5.0
-"""Seconds that headers may take, and that a body may take."""
+"""Timeout for headers and for the body, in seconds."""
 MOST_CONNECTIONS, MOST_OF_ONE = 300, 60
-"""Open at once, from all addresses and from one."""
+"""Largest number of open connections, from all addresses and from one."""
 LOOK_AGAIN = 6
-"""Seconds after which a phone that has nothing to answer looks again."""
+"""Seconds after which a phone without a question to answer reloads the page."""
 
 _COOKIE = re.compile(r"[A-Za-z0-9_-]{22}")
 _SENTENCES = {
-    403: "This page was asked for by another address than its own.",
-    404: "There is nothing here but the question of the class.",
-    405: "There is nothing here but the question of the class.",
-    429: "Too many requests from this phone: wait a moment.",
+    403: "The request used another address than that of this page. Open the link of your teacher.",
+    404: "This server has only one page: the class poll.",
+    405: "This server has only one page: the class poll.",
+    429: "Too many requests from this phone. Wait a moment, then try again.",
 }
 
 
 class PollServer:
-    """Serves a poll until it is closed. Raises EpsilonError where the port is taken or the address is not this
-    machine's."""
+    """The server of a poll, until it is closed.
+
+    Args:
+        poll: The poll.
+        host: Address of this machine.
+        port: Port; 0 selects a free one.
+
+    Raises:
+        EpsilonError: If the port is in use, or the address is not one of this machine.
+    """
 
     def __init__(self, poll: Poll, host: str, port: int) -> None:
         try:
@@ -61,11 +73,11 @@ class PollServer:
 
     @property
     def link(self) -> str:
-        """What phones open."""
+        """Address that phones open."""
         return f"http://{self.address}/"
 
     def close(self) -> None:
-        """End it; on return nothing listens any more."""
+        """Stop the server; on return the port is closed."""
         self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join()
 
@@ -75,7 +87,7 @@ class PollServer:
         server = _Server(
             Application(
                 [("/", _Handler, shared)],
-                default_handler_class=_Nothing,
+                default_handler_class=_NotFound,
                 default_handler_args=shared,
                 log_function=_quiet,
             ),
@@ -93,14 +105,14 @@ class PollServer:
 
 
 def _quiet(handler: RequestHandler) -> None:
-    """No log: it would hold the phones' addresses."""
+    """Log nothing, since a log would contain the phones' addresses."""
 
 
 class _Server(HTTPServer):
-    """Holds only so many connections open, and only so many of one address."""
+    """An HTTP server that limits open connections, in total and per address."""
 
     def initialize(self, *args: object, **more: object) -> None:
-        super().initialize(*args, **more)  # type: ignore[arg-type]  # as they were handed in
+        super().initialize(*args, **more)  # type: ignore[arg-type]  # arguments are passed on
         self._open: Counter[str] = Counter()
         self._from: dict[IOStream, str] = {}
 
@@ -122,7 +134,7 @@ class _Server(HTTPServer):
 
 
 class _Handler(RequestHandler):
-    """The page, and the answers that come in by its form."""
+    """Handler of the page and of the answers from its form."""
 
     SUPPORTED_METHODS = ("GET", "HEAD", "POST")
 
@@ -134,7 +146,7 @@ class _Handler(RequestHandler):
         self.set_header("Content-Security-Policy", voter_page.POLICY)
         self.set_header("X-Frame-Options", "DENY")
         self.set_header("X-Content-Type-Options", "nosniff")
-        self.set_header("Referrer-Policy", "same-origin")  # with none at all a browser would send Origin: null
+        self.set_header("Referrer-Policy", "same-origin")  # with no-referrer a browser would send Origin: null
         self.set_header("Cross-Origin-Resource-Policy", "same-origin")
         self.set_header("Cache-Control", "no-store")
 
@@ -152,12 +164,12 @@ class _Handler(RequestHandler):
             self.set_cookie("phone", secrets.token_urlsafe(16), httponly=True, samesite="Strict")
         current, value = self._poll.current(), self._poll.answered(phone)
         if current is None:
-            self._show("No question is open. This page looks again by itself.", again=LOOK_AGAIN)
+            self._show("No question is open. This page reloads automatically.", again=LOOK_AGAIN)
         elif value is None or self.get_query_argument("change", None) is not None:
             self._show("")
         else:
-            said = f"{value:g}{current.question.unit} is counted."
-            self._show(said, form=False, again=LOOK_AGAIN)
+            message = f"{value:g}{current.question.unit} is counted."
+            self._show(message, form=False, again=LOOK_AGAIN)
 
     head = get
 
@@ -167,7 +179,7 @@ class _Handler(RequestHandler):
         phone = self._phone()
         if not phone:
             self.set_status(400)
-            self._show("A cookie lets each phone count once: allow it, open this page again, and answer then.")
+            self._show("Each phone counts once, by a cookie. Allow cookies, reload the page, and answer again.")
             return
         try:
             self._poll.answer(self.get_body_argument("round", ""), phone, self.get_body_argument("guess", ""))
@@ -178,21 +190,25 @@ class _Handler(RequestHandler):
             self.redirect("/", status=303)
 
     def write_error(self, status_code: int, **_more: object) -> None:
-        self.finish(voter_page.page(said=_SENTENCES.get(status_code, "That cannot be read."), asked=None, again=0))
+        self.finish(
+            voter_page.page(
+                said=_SENTENCES.get(status_code, "The server cannot read this request."), asked=None, again=0
+            )
+        )
 
     def _phone(self) -> str:
-        """The phone's cookie; empty where it has none that could be ours."""
-        found = self.get_cookie("phone", "") or ""
-        return found if _COOKIE.fullmatch(found) else ""
+        """Return the phone's cookie; empty without a cookie of this server's form."""
+        cookie = self.get_cookie("phone", "") or ""
+        return cookie if _COOKIE.fullmatch(cookie) else ""
 
-    def _show(self, said: str, *, form: bool = True, again: int = 0) -> None:
+    def _show(self, message: str, *, form: bool = True, again: int = 0) -> None:
         current = self._poll.current()
-        asked, token = (current.question, current.token) if current else (None, "")
-        self.finish(voter_page.page(said=said, asked=asked, token=token, form=form, again=again))
+        question, token = (current.question, current.token) if current else (None, "")
+        self.finish(voter_page.page(said=message, asked=question, token=token, form=form, again=again))
 
 
-class _Nothing(_Handler):
-    """Every other address."""
+class _NotFound(_Handler):
+    """Handler of all other addresses."""
 
     def get(self) -> None:
         raise HTTPError(404)

@@ -1,4 +1,4 @@
-"""What a phone is shown: one page, without scripts, that loads nothing."""
+"""The page on the voters' phones, without scripts and external resources."""
 
 import base64
 import hashlib
@@ -33,7 +33,7 @@ POLICY = (
     f"default-src 'none'; style-src 'sha256-{_HASH}'; img-src data:; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'"
 )
-"""The page's content security policy: its own style, a form to itself, in no frame, nothing else."""
+"""Content security policy of the page: its own style, a form to itself, no frames, nothing else."""
 
 _PAGE = Template(
     """<!DOCTYPE html>
@@ -61,10 +61,10 @@ _PAGE = Template(
 </div>
 <button>Send</button>
 </form>
-<small>From {{ f'{asked.low:g}' }} to {{ f'{asked.high:g}' }}. Only the number is sent, no name; it is kept in the
-memory of the teacher's computer until that ends.</small>
+<small>From {{ f'{asked.low:g}' }} to {{ f'{asked.high:g}' }}. The page sends only the number, not your name. The
+teacher's computer keeps it in memory until the program ends.</small>
 {% else %}
-<p><a href="/?change">Change it</a></p>
+<p><a href="/?change">Change answer</a></p>
 {% end %}
 {% end %}
 </body>
@@ -76,6 +76,11 @@ memory of the teacher's computer until that ends.</small>
 
 
 def page(**parts: object) -> bytes:
-    """The page. said: a sentence above, may be empty. asked: a Question or None, with ``token``, and ``form``: whether
-    it can be answered now. again: seconds after which the phone looks again, 0 for never. All text is escaped."""
+    """Return the page, with all text escaped.
+
+    Args:
+        parts: ``said``: a message at the top, may be empty. ``asked``: a Question or None. ``token``: the token of its
+            round. ``form``: whether it can be answered now. ``again``: seconds until the phone reloads the page, 0 for
+            never.
+    """
     return _PAGE.generate(style=_STYLE, **parts)
