@@ -8,7 +8,7 @@ from engine.experiments import recommended_settings
 from engine.experiments.seed_aggregates import OverSeeds, over_seeds
 from engine.records import Run
 
-GOOD, PAPER = "recommended settings", "the paper's settings"
+GOOD, PAPER = "recommended settings", "paper settings"
 _PAPER_NOISE = (10.0, 5.0, 1.0)
 """Further noise multipliers of runs with the paper settings, besides those for the ε of the ablation."""
 

@@ -42,7 +42,7 @@ def here_text(rows: Sequence[Row], *, figure: bool = False) -> str:
     text = f"{len(runs)} of {len(required)} runs are finished{time_text(runs.values())}."
     if len(runs) < len(required):
         text += f" {len(required) - len(runs)} are missing and may change the results above."
-    return text + (" The paper's figure is a picture without numbers." if figure else "")
+    return text + (" The paper's figure has no numbers." if figure else "")
 
 
 def time_text(runs: Iterable[Run]) -> str:

@@ -13,7 +13,7 @@ def paper_text(rows: Iterable[Row]) -> str:
     """Return the tables of dp-fl-ner for a shell."""
     lines, last, rows = [], "", list(rows)
     for row in rows:
-        cell, found = row.cell, row.found
+        cell, results = row.cell, row.found
         if cell.table != last:
             last = cell.table
             lines += [
@@ -21,9 +21,13 @@ def paper_text(rows: Iterable[Row]) -> str:
                 f"{last}: {TABLES[last]}",
                 f"{'':24}{'reported F1':>11}{'token-level':>20}{'entity-level':>20}{'ε':>9}",
             ]
-        ours = [scores.f1.text for scores in (found.token, found.entity) if scores]
-        epsilon = "" if found.epsilon is None else epsilon_text(found.epsilon)
-        floor = f"   all-O baseline: {found.floor.f1:.3f}, seeds: {found.seeds_text}" if found.floor else "not run yet"
+        ours = [scores.f1.text for scores in (results.token, results.entity) if scores]
+        epsilon = "" if results.epsilon is None else epsilon_text(results.epsilon)
+        floor = (
+            f"   all-O baseline: {results.floor.f1:.3f}, seeds: {results.seeds_text}"
+            if results.floor
+            else "not run yet"
+        )
         lines.append(
             f"{setting_text(cell):24}{cell.published['f1']:11.3f}"
             + "".join(f"{text:>20}" for text in ours or ("", ""))
@@ -42,11 +46,11 @@ def fedner_text(rows: Sequence[fedner_2020_scores.Row]) -> str:
             last = cell.table
             head = f"{'':56}{'strict F1':>16}{'relaxed F1':>16}{'reported':>16}{'seeds':>7}"
             lines += ["", f"{last}: {fedner_2020.TABLES[last]}", head]
-        ours = [found.f1.text if found else "" for found in (row.strict, row.relaxed)]
-        printed = f"{cell.published['strict_f1']:.3f} / {cell.published['relaxed_f1']:.3f}" if cell.published else ""
+        ours = [scores.f1.text if scores else "" for scores in (row.strict, row.relaxed)]
+        reported = f"{cell.published['strict_f1']:.3f} / {cell.published['relaxed_f1']:.3f}" if cell.published else ""
         lines.append(
             f"{fedner_2020.what(cell) + ', ' + cell.platform:56}"
-            + "".join(f"{text:>16}" for text in (*ours, printed))
+            + "".join(f"{text:>16}" for text in (*ours, reported))
             + (f"{len(row.runs):>7}" if row.runs else "  not run yet")
         )
     lines += ["", *gain_lines(rows)]
@@ -72,10 +76,10 @@ def fedner_fields(row: fedner_2020_scores.Row) -> dict[str, Any]:
     """Return a row of FedNER's tables for other programs."""
     measured = None
     if row.strict and row.relaxed and row.one_to_one:
-        each = {"strict": row.strict, "relaxed": row.relaxed, "relaxed_one_to_one": row.one_to_one}
+        by_method = {"strict": row.strict, "relaxed": row.relaxed, "relaxed_one_to_one": row.one_to_one}
         measured = {
-            f"{name}_{score}_{kind}": getattr(getattr(found, score), kind)
-            for name, found in each.items()
+            f"{name}_{score}_{kind}": getattr(getattr(scores, score), kind)
+            for name, scores in by_method.items()
             for score in ("f1", "precision", "recall")
             for kind in ("mean", "sd")
         }

@@ -185,7 +185,7 @@ def rows(judged: Iterable[Judged]) -> list[dict[str, Any]]:
 
 def plan_fields(plan: Recommendation) -> dict[str, Any]:
     """Return a recommendation for other programs; an infinite ε is null."""
-    found, target = plan.answer, plan.target
+    ranking, target = plan.answer, plan.target
     return {
         "corpus": target.corpus,
         "target": {
@@ -197,11 +197,11 @@ def plan_fields(plan: Recommendation) -> dict[str, Any]:
         },
         "answer": answer_text(plan),
         "explanations": explanations(plan),
-        "settings": rows(found.best),
-        "reached": found.reached,
-        "nearest": next(iter(rows([found.nearest] if found.nearest else [])), None),
-        "beyond": next(iter(rows([found.beyond] if found.beyond else [])), None),
-        "without_noise": next(iter(rows([found.ceiling] if found.ceiling else [])), None),
+        "settings": rows(ranking.best),
+        "reached": ranking.reached,
+        "nearest": next(iter(rows([ranking.nearest] if ranking.nearest else [])), None),
+        "beyond": next(iter(rows([ranking.beyond] if ranking.beyond else [])), None),
+        "without_noise": next(iter(rows([ranking.ceiling] if ranking.ceiling else [])), None),
         "next_runs": [
             {
                 "rule": each.candidate.rule,

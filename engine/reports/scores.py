@@ -51,8 +51,8 @@ def f1_text(scores: EntityScores, digits: int = 2) -> str:
 
 
 def _averages(counts: Iterable[_Kind]) -> dict[str, float]:
-    every = list(counts)
-    overall, by_class, by_support = micro(every), macro(every), weighted(every)
+    classes = list(counts)
+    overall, by_class, by_support = micro(classes), macro(classes), weighted(classes)
     return {
         "precision": overall.precision,
         "recall": overall.recall,

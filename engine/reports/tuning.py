@@ -83,7 +83,7 @@ def study_lines(study: Study, outcome: Mapping[str, Any]) -> list[str]:
 def study_cost(study: Study) -> str:
     """Return sentences on the privacy cost of a search, and on its cost if run on the private corpus."""
     if study.private:
-        return _cost_of_looking(study)
+        return _cost_on_private_corpus(study)
     private = corpus_title(study.corpus)
     return (
         f"The trials used {corpus_title(study.development)} only, so they have no privacy cost for {private}. "
@@ -92,7 +92,7 @@ def study_cost(study: Study) -> str:
     )
 
 
-def _cost_of_looking(study: Study) -> str:
+def _cost_on_private_corpus(study: Study) -> str:
     trials = f"The {len(study.trials):,} trials used {corpus_title(study.corpus)} itself"
     unprotected = "The validation set that selected the winner was not protected."
     if study.budget is None:

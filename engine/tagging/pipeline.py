@@ -46,15 +46,15 @@ class Scored:
 
 
 class TextTagger:
-    """Tags texts, call by call; slowly loaded parts stay in memory.
+    """A tagger of texts that keeps slowly loaded parts in memory between calls.
 
     Args:
         settings: Folders of this machine.
-        tell: Called with the current activity, in words.
+        on_progress: Called with the current activity, in words.
     """
 
-    def __init__(self, settings: Settings, tell: Callable[[str], None] = lambda stage: None) -> None:
-        self.settings, self._on_progress = settings, tell
+    def __init__(self, settings: Settings, on_progress: Callable[[str], None] = lambda stage: None) -> None:
+        self.settings, self._on_progress = settings, on_progress
         self._vectors: dict[str, WordVectors] = {}
 
     def tag(self, texts: Sequence[str], models: Sequence[Model]) -> list[list[Tagged]]:

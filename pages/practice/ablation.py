@@ -1,4 +1,4 @@
-"""Rows, sentences and a chart of the ablation from the paper's to the recommended settings. Without Streamlit."""
+"""Rows, sentences and a chart of the ablation, from the paper to the recommended settings. Without streamlit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _COLOURS = (palette.PRECISION, palette.RECALL, palette.F1)
 class Step:
     """A step of the ablation with the results of its runs by target ε."""
 
-    rung: RecipeStep
+    setting: RecipeStep
     measured: dict[float, OverSeeds]
 
 
@@ -28,7 +28,7 @@ def answer(steps: Sequence[Step]) -> str:
         first, last = steps[0].measured[epsilon].entity, steps[-1].measured[epsilon].entity
         if first and last:
             return (
-                f"At ε = {epsilon:g} the paper's settings reach F1 {first.f1.mean:.2f}, the recommended settings "
+                f"At ε = {epsilon:g} the paper settings reach F1 {first.f1.mean:.2f}, the recommended settings "
                 f"F1 {last.f1.mean:.2f}, with the same data and the same privacy guarantee."
             )
     return "Effect of each recommended setting on F1 at the same ε. No run of it is finished yet."
@@ -43,7 +43,7 @@ def rows(steps: Sequence[Step], epsilon: float) -> list[dict[str, Any]]:
         f1 = results.entity.f1.mean if results.entity else None
         table.append(
             {
-                "added setting": step.rung.name,
+                "added setting": step.setting.name,
                 "F1": f1,
                 "± sd": results.entity.f1.known_sd if results.entity else None,
                 metrics.INTERVAL: metrics.interval_text(results.interval),
@@ -54,14 +54,14 @@ def rows(steps: Sequence[Step], epsilon: float) -> list[dict[str, Any]]:
                 "seeds": results.seeds_text,
                 "run": address.link(results.config),
                 "ε rests on": address.ledger(*results.runs),
-                "why": step.rung.why,
+                "why": step.setting.why,
             }
         )
         before = f1
     return table
 
 
-def federated_rows(found: Sequence[OverSeeds]) -> list[dict[str, Any]]:
+def federated_rows(federated: Sequence[OverSeeds]) -> list[dict[str, Any]]:
     """Return the recommended settings by number of clients and rounds, at one ε, as table rows."""
     return [
         {
@@ -76,7 +76,7 @@ def federated_rows(found: Sequence[OverSeeds]) -> list[dict[str, Any]]:
             "run": address.link(results.config),
             "ε rests on": address.ledger(*results.runs),
         }
-        for results in found
+        for results in federated
     ]
 
 
@@ -87,10 +87,10 @@ def _seconds(results: OverSeeds) -> float | None:
 
 def picture(steps: Sequence[Step], *, key: str) -> go.Figure:
     """Draw the F1 of each step, a line for each ε."""
-    names = [step.rung.name for step in steps]
+    names = [step.setting.name for step in steps]
     figure = go.Figure()
     for number, epsilon in enumerate(sorted(steps[0].measured)):
-        points = [(step.rung.name, scores.f1) for step in steps if (scores := step.measured[epsilon].entity)]
+        points = [(step.setting.name, scores.f1) for step in steps if (scores := step.measured[epsilon].entity)]
         figure.add_trace(
             go.Scatter(
                 x=[name for name, _ in points],

@@ -1,4 +1,4 @@
-"""Page Recommended settings: the effect on F1 of each setting added to the paper's, at the same ε."""
+"""Page Recommended settings: the effect on F1 of each setting added to the paper settings, at the same ε."""
 
 import itertools
 
@@ -16,13 +16,13 @@ corpus = right.selectbox("Corpus", ["conll2003", "synthetic"], format_func=title
 sentences = app.corpora.train_sentences(corpus)
 steps = [
     ablation.Step(
-        rung,
+        setting,
         {
             epsilon: over_seeds(recommended_settings.recipe_step(number, corpus, sentences, epsilon), app.queries.find)
             for epsilon in recommended_settings.EPSILONS
         },
     )
-    for number, rung in enumerate(recommended_settings.RUNGS)
+    for number, setting in enumerate(recommended_settings.RUNGS)
 ]
 left.markdown(f"### {ablation.answer(steps)}")
 show(ablation.picture(steps, key=f"ladder-{corpus}"), key="ladder", label=ablation.answer(steps))

@@ -15,9 +15,9 @@ chosen = run_picker.choose(app, st.query_params.get("run"), USUAL)
 if chosen is None:
     st.caption("No run is finished yet. Start one on the page Explore. You can then read and download its report here.")
     st.stop()
-asked = st.query_params.get("beside")
+other_id = st.query_params.get("beside")
 beside = None
-if st.toggle("Compare with another run", value=bool(asked), key="report_beside"):
-    beside = run_picker.choose(app, asked, USUAL, key="_beside")
+if st.toggle("Compare with another run", value=bool(other_id), key="report_beside"):
+    beside = run_picker.choose(app, other_id, USUAL, key="_beside")
 st.query_params.from_dict({"run": chosen.run_id} | ({"beside": beside.run_id} if beside else {}))
 render.show(app, chosen, beside)

@@ -13,7 +13,7 @@ from pages.try_it.panels import Panel
 
 DEMONSTRATION = (
     "This is a demonstration, not a certified anonymiser. A redacted text may still identify a person, and no model "
-    "finds every name. Read the result before you share it."
+    "finds every entity. Read the result before you share it."
 )
 
 
@@ -45,25 +45,25 @@ def panels(
         offers: The models, in the order of the panels.
         known: The entities of the text; None where they are unknown.
     """
-    every, found = by_title(answer, offers), []
+    by_model, result = by_title(answer, offers), []
     for offer in offers:
         name, tagged = title(offer), answer.tagged.get(offer.run.run_id)
         if tagged is None:
             reason = answer.missing.get(offer.run.run_id, "This model returned no result.")
-            found.append(Panel(name, reason, None, (), ()))
+            result.append(Panel(name, reason, None, (), ()))
             continue
-        names = of_others(name, every) if known is None else [Name(entity) for entity in known]
-        found.append(Panel(name, _facts(text, tagged, known), tagged, names, _notes(offer), address.ledger(offer.run)))
-    return found
+        names = of_others(name, by_model) if known is None else [Name(entity) for entity in known]
+        result.append(Panel(name, _facts(text, tagged, known), tagged, names, _notes(offer), address.ledger(offer.run)))
+    return result
 
 
 def _facts(text: str, tagged: Tagged, known: Sequence[Entity] | None) -> str:
     number = len(tagged.entities)
-    found = "1 name found" if number == 1 else f"{number:,} names found"
+    found = "1 entity found" if number == 1 else f"{number:,} entities found"
     if known is None:
         return found
     staying = len(left(text, known, tagged.entities))
-    return f"{found}. Of {len(known):,} names in the text, {staying:,} stay ({_share(staying, known)})"
+    return f"{found}. Of {len(known):,} entities in the text, {staying:,} stay ({_share(staying, known)})"
 
 
 def _notes(offer: AvailableModel) -> list[str]:
@@ -76,23 +76,25 @@ def _notes(offer: AvailableModel) -> list[str]:
     return [*notes, published_taggers.warning(final.privacy.epsilon)] if offer.epsilon is not None else notes
 
 
-def answer_line(text: str, said: Mapping[str, Tagged], known: Sequence[Entity] | None) -> str:
+def answer_line(text: str, results: Mapping[str, Tagged], known: Sequence[Entity] | None) -> str:
     """Return the sentence above the panels.
 
     Args:
         text: The text that was tagged.
-        said: The results by title of the model.
+        results: The results by title of the model.
         known: The entities of the text; None where they are unknown.
     """
-    if not said:
+    if not results:
         return "No model could tag this text."
     counts = [
         f"{len(tagged.entities if known is None else left(text, known, tagged.entities)):,}\u00a0at\u00a0{_short(name)}"
-        for name, tagged in said.items()
+        for name, tagged in results.items()
     ]
     *most, last = counts
     listed = f"{', '.join(most)} and {last}" if most else last
-    return f"Names found: {listed}." if known is None else f"Names that stay in the text, of {len(known):,}: {listed}."
+    if known is None:
+        return f"Entities found: {listed}."
+    return f"Entities that stay in the text, of {len(known):,}: {listed}."
 
 
 def _short(name: str) -> str:
@@ -104,7 +106,7 @@ def legend(known: bool) -> str:
     """Return the explanation of the markers in the panels."""
     missed = "missed by this model" if known else "missed by this model but found by another"
     return (
-        f"Dashed: entities {missed}. **A missed name stays in the text.** "
+        f"Dashed: entities {missed}. **A missed entity stays in the text.** "
         "Point at a word to see the model's tag and confidence."
     )
 

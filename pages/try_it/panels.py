@@ -59,21 +59,21 @@ class Panel:
 
 def drawing(text: str, panels: Sequence[Panel]) -> str:
     """Return the HTML of all panels: side by side, or stacked on narrow screens."""
-    known = {each.type for panel in panels if panel.tagged for each in panel.tagged.entities}
-    colours = COLOURS | dict(zip(sorted(known - COLOURS.keys()), OTHERS * len(known), strict=False))
-    return f'<div class="try-panels">{"".join(_panel(text, each, colours) for each in panels)}</div>'
+    types = {entity.type for panel in panels if panel.tagged for entity in panel.tagged.entities}
+    colours = COLOURS | dict(zip(sorted(types - COLOURS.keys()), OTHERS * len(types), strict=False))
+    return f'<div class="try-panels">{"".join(_panel(text, panel, colours) for panel in panels)}</div>'
 
 
 def _panel(text: str, panel: Panel, colours: Mapping[str, str]) -> str:
-    shown = ""
+    body = ""
     if panel.tagged:
-        shown = f'<p class="try-text" dir="auto" tabindex="0">{marked(text, panel.tagged, panel.names, colours)}</p>'
+        body = f'<p class="try-text" dir="auto" tabindex="0">{marked(text, panel.tagged, panel.names, colours)}</p>'
     notes = "".join(f'<p class="try-note">{html.escape(note)}</p>' for note in panel.notes)
     if panel.ledger:
         notes += f'<p class="try-note"><a href="{html.escape(panel.ledger)}">Assumptions of its ε</a></p>'
     return (
         f'<section class="try-panel"><h4>{html.escape(panel.title)}</h4><p>{html.escape(panel.facts)}</p>'
-        f"{shown}{notes}</section>"
+        f"{body}{notes}</section>"
     )
 
 
@@ -100,7 +100,7 @@ def marked(text: str, tagged: Tagged, names: Sequence[Name], colours: Mapping[st
             colour = colours[of.type]
             parts.append(f'<mark class="try-name" style="background:{colour}">{words}<small>{kind}</small></mark>')
         elif of is not None:
-            title = html.escape(_who(of), quote=True)
+            title = html.escape(_missed_text(of), quote=True)
             parts.append(f'<span class="try-missed" title="{title}">{words}<small>missed</small></span>')
         else:
             parts.append(words)
@@ -113,14 +113,14 @@ def _tokens(text: str, tagged: Tagged, first: int, last: int) -> str:
     parts, at = [], tagged.spans[first][0]
     for number in range(first, last + 1):
         start, end = tagged.spans[number]
-        tag = "no name" if tagged.tags[number] == "O" else tagged.tags[number]
+        tag = "no entity" if tagged.tags[number] == "O" else tagged.tags[number]
         title = html.escape(f"{tag}: {percent(tagged.confidence[number])}", quote=True)
         parts.append(f'{html.escape(text[at:start])}<span title="{title}">{html.escape(text[start:end])}</span>')
         at = end
     return "".join(parts)
 
 
-def _who(name: Name) -> str:
+def _missed_text(name: Name) -> str:
     if not name.by:
         return f"{name.entity.type}, missed: it stays in the text"
     return f"{name.entity.type} for {', '.join(name.by)}; missed here: it stays in the text"

@@ -16,7 +16,7 @@ def show(text: str, tagged: Mapping[str, Tagged]) -> None:
     """Show the controls and the redacted text; ``tagged`` holds at least one result, by title of the model."""
     st.markdown("#### Redact")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        which = st.selectbox("Names found by", list(tagged), key="try_redact_with")
+        which = st.selectbox("Entities found by", list(tagged), key="try_redact_with")
         replace = st.segmented_control(
             "Replacement",
             REPLACEMENTS,
@@ -37,5 +37,5 @@ def show(text: str, tagged: Mapping[str, Tagged]) -> None:
             icon=":material/data_object:",
         )
     st.caption(
-        "A name that the model missed is still in the text. To copy the text, press the icon at its upper right."
+        "An entity that the model missed is still in the text. To copy the text, press the icon at its upper right."
     )

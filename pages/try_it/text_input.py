@@ -13,21 +13,21 @@ _LAST = "try_last"
 
 def chosen() -> tuple[str, tuple[Entity, ...] | None]:
     """Return the text, and its entities where it is an unchanged example."""
-    known = examples()
-    title = st.selectbox("Text", [OWN, *known], index=1, key="try_example")
+    available = examples()
+    title = st.selectbox("Text", [OWN, *available], index=1, key="try_example")
     with st.form(f"try_form_{title}", border=False):
         text = st.text_area(
             f"Your text, at most {MOST_CHARACTERS:,} characters" if title == OWN else "Example text (you can edit it)",
-            known[title].text if title in known else "",
+            available[title].text if title in available else "",
             height=170,
             # With a limit here the browser cuts off longer pasted text without a message.
             placeholder="Type or paste a letter, a note, a report …",
             key=f"try_text_{title}",
         )
-        st.form_submit_button("Find the names", type="primary", icon=":material/search:")
+        st.form_submit_button("Tag text", type="primary", icon=":material/search:")
     st.caption("The text stays on this machine and is not stored.")
-    same = title in known and text == known[title].text
-    return text, known[title].names if same else None
+    same = title in available and text == available[title].text
+    return text, available[title].names if same else None
 
 
 def answer(app: Application, text: str, identities: tuple[str, ...]) -> TaggingResult:
@@ -42,16 +42,16 @@ def answer(app: Application, text: str, identities: tuple[str, ...]) -> TaggingR
         InvalidConfig: The text is too long or a run is unknown.
         TrainingFailed: The text could not be tagged.
     """
-    asked, last = (text, identities), st.session_state.get(_LAST)
-    if last is None or last[0] != asked:
-        place = st.empty()
-        place.caption("Tagging …")
-        last = (asked, app.tagging.tag(text, identities, lambda stage: _tell(place, stage)))
-        place.empty()
+    request, last = (text, identities), st.session_state.get(_LAST)
+    if last is None or last[0] != request:
+        container = st.empty()
+        container.caption("Tagging …")
+        last = (request, app.tagging.tag(text, identities, lambda stage: _show_progress(container, stage)))
+        container.empty()
         st.session_state[_LAST] = last
-    found: TaggingResult = last[1]
-    return found
+    result: TaggingResult = last[1]
+    return result
 
 
-def _tell(place: st.delta_generator.DeltaGenerator, stage: str) -> None:
-    place.caption(address.plain(f"Tagging: {stage} …"))
+def _show_progress(container: st.delta_generator.DeltaGenerator, stage: str) -> None:
+    container.caption(address.plain(f"Tagging: {stage} …"))

@@ -27,7 +27,7 @@ def steps(first: int, last: int) -> list[ablation.Step]:
 def test_answer_compares_the_first_and_the_last_step():
     said = ablation.answer(steps(2, 8))
     assert figures(said)[:3] == ["1", "0.17", "0.57"]
-    assert said.index("paper's settings") < said.index("0.17") < said.index("recommended") < said.index("0.57")
+    assert said.index("paper settings") < said.index("0.17") < said.index("recommended") < said.index("0.57")
     nothing = [
         replace(step, measured={e: replace(m, entity=None) for e, m in step.measured.items()}) for step in steps(2, 8)
     ]

@@ -62,7 +62,7 @@ class TestPanels:
     def test_each_word_says_how_sure_the_tagger_is(self):
         found = panels.marked("Ann met", spaced("Ann met", [Entity(0, 3, "PER")], 0.75), (), panels.COLOURS)
         assert 'title="B-PER: 75\u00a0%">Ann' in found
-        assert 'title="no name: 75\u00a0%">met' in found
+        assert 'title="no entity: 75\u00a0%">met' in found
 
     def test_types_that_are_not_news_have_colours_too(self):
         tagged = spaced("Ann has flu", [Entity(8, 11, "Disease")])
@@ -127,9 +127,9 @@ def test_an_example_is_shown_at_every_epsilon_with_what_stays(page, told):
     assert found.count("does not protect the people in CoNLL-2003") == 4
     assert found.count("Trained without noise") == 1
     assert found.count("(exact match): LOC") == 5
-    assert f"Names that stay in the text, of {len(FIRST.names)}: {staying} at ε = ∞" in said(page.markdown)
+    assert f"Entities that stay in the text, of {len(FIRST.names)}: {staying} at ε = ∞" in said(page.markdown)
     assert "not a certified anonymiser" in said(page.info)
-    assert "A missed name stays in the text" in said(page.caption)
+    assert "A missed entity stays in the text" in said(page.caption)
     assert told == [(FIRST.text, told[0][1])]
     assert len(told[0][1]) == 5
 
@@ -166,7 +166,7 @@ def test_a_text_of_ones_own(page, told):
     assert told[-1][0] == EVIL
     assert shown(re.findall(r'tabindex="0">(.*?)</p>', panels_of(page), re.DOTALL)[0]) == EVIL
     assert "script" not in re.findall(r"<(\w+)", panels_of(page))
-    assert "Names found: 0 at ε = ∞" in said(page.markdown)
+    assert "Entities found: 0 at ε = ∞" in said(page.markdown)
 
 
 def test_a_text_that_is_too_long_is_told_so(page):
@@ -179,7 +179,7 @@ def test_a_text_that_is_too_long_is_told_so(page):
 def test_an_example_that_was_changed_has_no_known_names(page, told):
     page.text_area[0].set_value(FIRST.text + " Bye.")
     page.button[0].click().run()
-    assert "Names found:" in said(page.markdown)
+    assert "Entities found:" in said(page.markdown)
     assert "stay (" not in panels_of(page)
 
 

@@ -30,8 +30,8 @@ def _bytes(text: str) -> bytes:
 
 
 FORMATS = {
-    each.name: each
-    for each in (
+    file_format.name: file_format
+    for file_format in (
         Format("pdf", "PDF", "application/pdf", pdf.render),
         Format("html", "HTML", "text/html", lambda document: _bytes(html_file.render(document))),
         Format("json", "JSON", "application/json", lambda document: _bytes(json_file.render(document))),

@@ -77,7 +77,7 @@ def body(document: Document, *, heading: int = 1) -> str:
 
 def _section(section: Section, heading: int, number: int, document: Document) -> str:
     kind = "part rest" if number == document.first else "part"
-    # In print the alarm is the head of each page; on a screen each part has it.
+    # In print the alarm is repeated at the head of each page, on a screen in each part.
     again = f'<p class="alarm">{escape(document.alarm)}</p>\n' if document.alarm and number else ""
     blocks = "".join(map(_block, section.blocks))
     return f'<section class="{kind}">\n{again}<h{heading}>{escape(section.title)}</h{heading}>\n{blocks}</section>\n'

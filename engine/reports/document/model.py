@@ -142,5 +142,5 @@ def checksum(fields: Mapping[str, Any]) -> str:
 def _listed(value: Any) -> Any:
     """Return the value with lists instead of tuples, as after a JSON round trip."""
     if isinstance(value, dict):
-        return {name: _listed(each) for name, each in value.items()}
-    return [_listed(each) for each in value] if isinstance(value, tuple) else value
+        return {name: _listed(item) for name, item in value.items()}
+    return [_listed(item) for item in value] if isinstance(value, tuple) else value

@@ -54,7 +54,7 @@ def of_two(first: Evidence, second: Evidence) -> Document:
     """Return the report on two runs side by side."""
     names = ("Run " + first.run.run_id, "Run " + second.run.run_id)
     blocks: list[Block] = [
-        Table(summary.LABEL, ("", *names), _beside(summary.label, first, second)),
+        Table(summary.LABEL, ("", *names), _side_by_side(summary.label, first, second)),
         Paragraph(_difference(first, second)),
         Paragraph(summary.HELPS),
     ]
@@ -124,7 +124,7 @@ def figures(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def _beside(
+def _side_by_side(
     lines: Callable[[Evidence], tuple[tuple[str, str], ...]], first: Evidence, second: Evidence
 ) -> tuple[tuple[str, str, str], ...]:
     return tuple((name, one, other) for (name, one), (_, other) in zip(lines(first), lines(second), strict=True))
@@ -143,13 +143,13 @@ def _difference(first: Evidence, second: Evidence) -> str:
             f"The two values of ε are not comparable: δ is {delta_text(first.privacy.delta)} and "
             f"{delta_text(second.privacy.delta)}."
         )
-    less, more = sorted((first, second), key=lambda each: each.privacy.epsilon)
-    if less.privacy.epsilon == more.privacy.epsilon:
-        return f"Both runs guarantee ε = {epsilon_text(less.privacy.epsilon)}."
-    recalls = [f"{100 * evidence.test.recall:.0f}\u00a0%" for evidence in (less, more)]
+    lower, higher = sorted((first, second), key=lambda evidence: evidence.privacy.epsilon)
+    if lower.privacy.epsilon == higher.privacy.epsilon:
+        return f"Both runs guarantee ε = {epsilon_text(lower.privacy.epsilon)}."
+    recalls = [f"{100 * evidence.test.recall:.0f}\u00a0%" for evidence in (lower, higher)]
     return (
-        f"Run {less.run.run_id} gives the stronger guarantee: ε = {epsilon_text(less.privacy.epsilon)} instead of "
-        f"{epsilon_text(more.privacy.epsilon)}. It finds {recalls[0]} of the entities; the other run finds "
+        f"Run {lower.run.run_id} gives the stronger guarantee: ε = {epsilon_text(lower.privacy.epsilon)} instead of "
+        f"{epsilon_text(higher.privacy.epsilon)}. It finds {recalls[0]} of the entities; the other run finds "
         f"{recalls[1]}."
     )
 

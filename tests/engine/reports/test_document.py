@@ -177,7 +177,7 @@ class TestAnyLetters:
         assert fields.pop("sha256") == model.checksum(fields)
 
     def test_fonts_contain_all_accepted_characters(self):
-        every = " ".join(letter for letter in map(chr, range(0x3000)) if pdf._has(letter))
+        every = " ".join(letter for letter in map(chr, range(0x3000)) if pdf._is_supported(letter))
         assert len(every) > 2500
         blocks = (model.Paragraph(every), model.Paragraph(every, warning=True), model.Code("c", every))
         assert pdf.render(replace(DOCUMENT, sections=(model.Section("All", blocks),)))

@@ -41,7 +41,7 @@ def test_without_runs_there_is_no_result(table: str) -> None:
     wanted = len(fedner_2020.wanted(tables=[table]))
     assert number.startswith(f"0 of {wanted} runs ")
     assert f"{wanted} are missing" in number
-    assert ("picture without numbers" in number) == table.startswith("figure")
+    assert ("figure has no numbers" in number) == table.startswith("figure")
 
 
 def test_table_2_splits_the_gain_into_more_updates_and_sharing() -> None:
