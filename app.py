@@ -1,4 +1,4 @@
-"""Epsilon Explorer: navigation, and the message where a page cannot continue. `make run` starts it."""
+"""Epsilon Explorer: navigation, and the error message of a page that fails. `make run` starts it."""
 
 from typing import Any
 
@@ -15,13 +15,13 @@ st.logo("static/wordmark.svg", size="large", icon_image="static/mark.svg")
 
 
 def _page(name: str, title: str, icon: str, folder: str = "", **more: Any) -> StreamlitPage:
-    """One page, at the address ``/name``. folder: of its files, where it has another name."""
+    """Return the page at the address ``/name``; ``folder`` has its files if its name differs."""
     return st.Page(f"pages/{folder or name}/page.py", title=title, icon=icon, url_path=name, **more)
 
 
 person = sign_in.required()
 GROUPS = {
-    # Explore is at the root, and at an address with its name as all other pages are.
+    # Explore has two addresses: the root, and /explore like all other pages.
     "": [
         _page("", "Explore", ":material/query_stats:", folder="explore", default=True),
         _page("explore", "Explore", ":material/query_stats:", visibility="hidden"),
@@ -44,7 +44,7 @@ GROUPS = {
     ],
     "Privacy": [
         _page("assumptions", "Assumptions", ":material/account_balance:"),
-        # The address of Assumptions up to version 0.7.0.
+        # Address of Assumptions up to version 0.7.0.
         _page("ledger", "Assumptions", ":material/account_balance:", folder="assumptions", visibility="hidden"),
         _page("audit", "Privacy audit", ":material/policy:"),
         _page("report", "Privacy report", ":material/verified_user:"),
@@ -60,12 +60,12 @@ if person:
     GROUPS["Account"] = [_page("account", person.name, ":material/account_circle:")]
 page = st.navigation(GROUPS, position="top")
 st.set_page_config(page_title="Epsilon Explorer" if page.url_path == "" else f"{page.title} · Epsilon Explorer")
-theme.apply(page.title, here=next(place for place, pages in enumerate(GROUPS.values()) if page in pages))
-glossary_tooltips.open_where_they_stand()
+theme.apply(page.title, group=next(index for index, pages in enumerate(GROUPS.values()) if page in pages))
+glossary_tooltips.mount()
 setup_status.show()
 old_links.apply()
 try:
     page.run()
 except EpsilonError as error:
     st.error(address.plain(str(error)), icon=":material/error:")
-st.caption(f"Epsilon Explorer {VERSION} · engine {PRIVATE_VERSION} with noise, {PLAIN_VERSION} without")
+st.caption(f"Epsilon Explorer {VERSION} · engine {PRIVATE_VERSION} with noise, {PLAIN_VERSION} without noise")

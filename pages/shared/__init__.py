@@ -1,1 +1,1 @@
-"""What pages share. Everything that touches the engine goes through engine.service."""
+"""Modules that several pages use. Everything that needs the engine goes through engine.service."""

@@ -1,6 +1,6 @@
-"""The address bar holds the configuration: a copied link opens the same view.
+"""The configuration in the address bar: a copied link opens the same view.
 
-What a link holds comes from anybody. Each field is checked by itself; one that cannot be used is left out, and said.
+A link is untrusted input. Each field is validated separately; an invalid one is ignored with a message.
 """
 
 import re
@@ -54,16 +54,16 @@ _PARTS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "well_formed": ("tagger", lambda text: _yes_or_no(text)),
 }
 FIELDS = ("corpus", "tagger", "noise_multiplier", "data_fraction", *(_WHOLE | _PARTS))
-"""What a link may hold; the first four stand in every link."""
+"""Fields that a link may contain; the first four are in every link."""
 _FIRST = ("noise_multiplier", "features", "tagger")
-"""Fields that others rest on: a clip norm of none is allowed only without noise, some taggers need some features, and
-only some have a dropout."""
-_SHOWN = 40
-"""Characters of a hostile value that are repeated."""
+"""Fields that are read first, since others depend on them: a clip norm of none is valid only without noise, some taggers
+need certain features, and only some have dropout."""
+_QUOTED = 40
+"""Number of characters of an invalid value that a message quotes."""
 
 
 def write(config: SimulationConfig) -> dict[str, str]:
-    """The fields of a link to ``config``: the main choices, and what differs from the default."""
+    """Return the fields of a link to ``config``: the main choices, and the values that differ from the defaults."""
     default = _values(SimulationConfig(privacy=replace(config.privacy, **_untouched(config))))
     return {
         name: text
@@ -74,17 +74,17 @@ def write(config: SimulationConfig) -> dict[str, str]:
 
 @lru_cache(maxsize=16_384)
 def link(config: SimulationConfig) -> str:
-    """Where Explore shows ``config``, from any page."""
+    """Return the relative address at which Explore shows ``config``."""
     return "./?" + urlencode(write(config))
 
 
 def ledger(*runs: Run) -> str | None:
-    """Where the ε of these runs is taken apart, by the first that has noise; None where none has."""
+    """Return the address of Assumptions for the first of the runs with noise, or None if no run has noise."""
     return next((f"./assumptions?run={run.run_id}" for run in runs if run.config.privacy.private), None)
 
 
 def _untouched(config: SimulationConfig) -> dict[str, Any]:
-    """Privacy fields at their defaults for this noise multiplier, since the default clip norm follows it."""
+    """Return the default privacy fields for this noise multiplier, since the default clip norm depends on it."""
     default = type(config.privacy)(noise_multiplier=config.privacy.noise_multiplier)
     names = ("clip_norm", "delta", "sampling", "clipping", "mechanism", "noise_source")
     return {name: getattr(default, name) for name in names}
@@ -108,21 +108,23 @@ def _text(value: Any) -> str:
 
 
 def read(fields: Mapping[str, str], corpora: Collection[str]) -> tuple[SimulationConfig, list[str]]:
-    """The configuration of a link, and a sentence for each field that was left out.
+    """Return the configuration of a link, and a message for each field that was ignored.
 
-    corpora: names of the catalogue; a link must not make the server read any other place.
+    Args:
+        fields: The parameters of the link.
+        corpora: Names in the catalogue; a link must not make the server read any other path.
     """
     config, problems = SimulationConfig(), []
     for name in sorted(fields, key=lambda field: (_FIRST.index(field) if field in _FIRST else len(_FIRST), field)):
         text = fields[name]
         try:
             if name not in FIELDS:
-                raise InvalidConfig(f"the link has the unknown field {_shown(name)}")
+                raise InvalidConfig(f"the link has the unknown field {_quoted(name)}")
             if name == "corpus" and not corpus_names(text).issubset(corpora):
-                raise InvalidConfig(f"corpus={_shown(text)} is not in the catalogue here")
+                raise InvalidConfig(f"corpus={_quoted(text)} is not in the catalogue of this dashboard")
             config = _with(config, name, text)
         except InvalidConfig as error:
-            problems.append(f"{_sentence(error)}; it was left out.")
+            problems.append(f"{_sentence(error)}; this field was ignored.")
     return config, problems
 
 
@@ -133,7 +135,7 @@ def _with(config: SimulationConfig, name: str, text: str) -> SimulationConfig:
     try:
         value = convert(text)
     except ValueError:
-        raise InvalidConfig(f"{name}={_shown(text)} in the link cannot be read") from None
+        raise InvalidConfig(f"{name}={_quoted(text)} in the link is not a valid value") from None
     if not part:
         return replace(config, **{name: value})
     if name == "noise_multiplier":
@@ -141,8 +143,8 @@ def _with(config: SimulationConfig, name: str, text: str) -> SimulationConfig:
     return replace(config, **{part: replace(getattr(config, part), **{name: value})})
 
 
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…")
 
 
 def _sentence(error: InvalidConfig) -> str:
@@ -151,5 +153,5 @@ def _sentence(error: InvalidConfig) -> str:
 
 
 def plain(text: str) -> str:
-    """Text that Markdown shows as it is: no links, images or formulas out of somebody's link or file name."""
+    """Escape Markdown, so that text from a link or a file name adds no links, images or formulas."""
     return re.sub(r"([\\`*_{}\[\]()#+!|<>~$:&-])", r"\\\1", text)

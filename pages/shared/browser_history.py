@@ -1,7 +1,8 @@
-"""The browser's back and forward buttons.
+"""Support for the browser's back and forward buttons.
 
-The pinned Streamlit runs the page again when somebody goes back, but with the address that was left. Loading the page
-anew opens the view of the address: as cheap as any first view, and no run is lost, since none lives in the page.
+When the user goes back, the pinned Streamlit reruns the page with the address that the user left. Reloading the page
+opens the view of the new address. It is as cheap as any first view, and loses no run, since runs do not depend on the
+page.
 """
 
 import streamlit as st
@@ -22,5 +23,5 @@ def _component() -> ComponentRenderer:
 
 
 def follow() -> None:
-    """Open the view of the address when somebody goes back or forth."""
+    """Reload the page when the user goes back or forward."""
     _component()(key="back", height=1)

@@ -1,4 +1,4 @@
-"""What all pictures have in common: no streamlit. Colours stay off the text, which takes the theme's."""
+"""Settings that all charts share. Does not use Streamlit. Text has no colour of its own; it takes the theme's."""
 
 import math
 from typing import Any
@@ -11,12 +11,12 @@ CONFIG = {
     "modeBarButtons": [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
     "toImageButtonOptions": {"format": "png", "scale": 2, "filename": "epsilon-explorer"},
 }
-"""Plotly's buttons above a picture; the camera saves it as PNG."""
+"""Plotly's buttons above a chart; the camera saves it as PNG."""
 _MODEBAR = {"bgcolor": "rgba(0,0,0,0)", "color": palette.QUIET, "activecolor": palette.PRIVATE}
 
 
 def plain_layout(key: str, *, height: int) -> dict[str, Any]:
-    """What all pictures share; one with the same key keeps zoom and selection."""
+    """Return the layout that all charts share; a chart with the same key keeps its zoom and selection."""
     return {
         "uirevision": key,
         "height": height,
@@ -28,7 +28,7 @@ def plain_layout(key: str, *, height: int) -> dict[str, Any]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Where a logarithmic axis has its labels: as many of each decade as have room beside each other on a phone."""
+    """Return the tick values of a logarithmic axis: as many in each decade as fit on a phone's screen."""
     decades = math.log10(high) - math.log10(low)
     steps = (1, 2, 5) if decades <= 2 else (1, 3) if decades <= 3 else (1,)
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)

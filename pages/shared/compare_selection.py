@@ -1,4 +1,4 @@
-"""Which settings the page Compare shows: kept in the session, so that other pages can ask for some."""
+"""Configurations that the page Compare shows. They are in the session, so that other pages can select some."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -9,24 +9,30 @@ from pages.shared import titles
 from pages.shared.group_by_config import seedless
 
 MOST = 8
-"""Settings that can be told apart in one picture."""
+"""Maximum number of configurations in one chart: more curves cannot be distinguished."""
 _KEY, _LINK = "compared", "runs"
 
 
 def ask(configs: Iterable[SimulationConfig]) -> None:
-    """Show these settings next, whatever their seeds, as many as can be told apart."""
+    """Select these configurations for Compare, whatever their seeds, up to the maximum number."""
     asked = dict.fromkeys(titles.setting(seedless(config)) for config in configs)
     st.session_state[_KEY] = list(asked)[:MOST]
 
 
 def choose(known: Mapping[str, Collection[str]], usual: Sequence[str]) -> list[str]:
-    """The chosen settings, by title: what was asked for at first, by another page or a link, as far as it is known, or
-    the usual ones. known: the runs of each. The address becomes a link to what is chosen."""
+    """Show the choice of configurations and return the chosen ones, by title.
+
+    Another page or a link selects the initial ones, as far as they exist. The address becomes a link to the choice.
+
+    Args:
+        known: Run identities of each configuration, by title.
+        usual: Configurations that are selected by default.
+    """
     linked = st.query_params.get(_LINK, "").split(",")
     by_link = [name for name, runs in known.items() if not set(linked).isdisjoint(runs)]
     asked = st.session_state.get(_KEY, by_link or usual)
     st.session_state[_KEY] = [name for name in asked if name in known][:MOST]
-    chosen = st.multiselect("Settings", sorted(known), max_selections=MOST, key=_KEY)
+    chosen = st.multiselect("Configurations", sorted(known), max_selections=MOST, key=_KEY)
     if set(chosen) == set(usual):
         st.query_params.pop(_LINK, None)
     else:

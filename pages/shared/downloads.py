@@ -1,4 +1,4 @@
-"""A button that gives a file, made when it is clicked; who took it stands in the log, where people sign in."""
+"""A download button whose file is created on click; the audit log of a shared dashboard records each download."""
 
 from collections.abc import Callable
 
@@ -11,12 +11,22 @@ from pages.shared import session
 def button(
     label: str, content: Callable[[], str | bytes], name: str, mime: str, *, icon: str, key: str | None = None
 ) -> None:
-    """Offer what ``content`` makes as a file called ``name``. Nobody waits for files that nobody wants, and the page
-    stays as it is."""
+    """Show a button that downloads a file.
+
+    A click does not rerun the page, and the page does not wait for a file that the user does not download.
+
+    Args:
+        label: Text of the button.
+        content: Creates the file's content.
+        name: File name.
+        mime: Media type of the file.
+        icon: Icon of the button.
+        key: Key of the widget, if several buttons of a page have the same label.
+    """
     app = session.application()
 
-    def taken() -> str | bytes:
+    def logged_content() -> str | bytes:
         app.access.authorize("export", name, Role.VIEWER)
         return content()
 
-    st.download_button(label, taken, name, mime, on_click="ignore", icon=icon, key=key)
+    st.download_button(label, logged_content, name, mime, on_click="ignore", icon=icon, key=key)

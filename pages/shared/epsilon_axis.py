@@ -1,4 +1,4 @@
-"""The ε axis of every picture: logarithmic, with a place of its own for ε = ∞ at its end. No streamlit."""
+"""The ε axis of every chart: logarithmic, with a separate section for ε = ∞ at its end. Does not use Streamlit."""
 
 import math
 from collections.abc import Iterable
@@ -10,17 +10,23 @@ from pages.shared import palette
 from pages.shared.charts import log_ticks
 
 SHARE_OF_NO_PRIVACY = 0.2
-"""How much of the axis the place of ε = ∞ takes."""
+"""Share of the axis, 0 to 1, that the section of ε = ∞ takes."""
 TITLE = "ε, less is more private (log axis)"
 
 
 LEAST, MOST = 0.01, 100.0
-"""The axis of every picture reaches from here to there, wherever its data lie, so that a place means the same in all;
-only what lies beyond moves an end."""
+"""Range of ε that every axis covers, so that charts can be compared; only values outside of it extend an axis."""
 
 
 class EpsilonAxis:
-    """Positions are powers of ten. low, high: ends of what is finite; from high to end is the place of ∞."""
+    """An axis whose positions are powers of ten.
+
+    Attributes:
+        low: Lower end of the finite values.
+        high: Upper end of the finite values, where the section of ∞ starts.
+        width: Width of the section of ∞.
+        end: End of the section of ∞, and of the axis.
+    """
 
     def __init__(self, epsilons: Iterable[float]) -> None:
         finite = [LEAST, MOST, *(epsilon for epsilon in epsilons if 0 < epsilon < math.inf)]
@@ -30,24 +36,29 @@ class EpsilonAxis:
         self.end = self.high + self.width
 
     def position(self, epsilon: float, progress: float | None = None) -> float:
-        """Where an ε stands. progress: of a run, 0 to 1, that walks through the place of ∞ as it learns."""
+        """Return the position of an ε.
+
+        Args:
+            epsilon: The value; ∞ has its own section.
+            progress: Progress of a run, 0 to 1, which moves through the section of ∞ during training.
+        """
         if math.isinf(epsilon):
             share = 0.5 if progress is None else 0.12 + 0.76 * progress
             return self.high + self.width * share
         return math.log10(max(epsilon, 10**self.low))
 
     def ticks(self) -> tuple[list[float], list[str]]:
-        """Tick positions and labels, ∞ the last."""
+        """Return the tick positions and their labels; ∞ is the last."""
         values = log_ticks(10**self.low, 10**self.high)
         positions = [*map(math.log10, values), self.position(math.inf)]
         return positions, [*(f"{value:g}" for value in values), "∞"]
 
     def shade(self, figure: go.Figure) -> None:
-        """Sand behind the place of ∞."""
+        """Shade the section of ∞ in the colour of runs without privacy."""
         figure.add_vrect(x0=self.high, x1=self.end, fillcolor=palette.BAND["none"], line_width=0, layer="below")
 
     def layout(self) -> dict[str, Any]:
-        """Plotly's settings of a horizontal axis."""
+        """Return Plotly's settings of a horizontal axis."""
         positions, labels = self.ticks()
         return {
             "title": {"text": TITLE, "standoff": 6},

@@ -1,6 +1,6 @@
-"""Who has never been here is greeted, once for each browser: a cookie says that it was done.
+"""The greeting of a first visit, shown once in each browser until a cookie says that the user has dismissed it.
 
-It holds nothing but that, and stays in this browser and on its way to this server.
+The cookie contains nothing else. Only the browser and this server see it.
 """
 
 import streamlit as st
@@ -21,16 +21,16 @@ def _component() -> ComponentRenderer:
 
 
 def is_here() -> bool:
-    """Whether nobody has been greeted in this browser yet."""
+    """Return whether the greeting has not been dismissed in this browser."""
     return _COOKIE not in st.context.cookies and _GREETED not in st.session_state
 
 
 def greet_no_more() -> None:
-    """Not in this session, and not in this browser, once :func:`remember` has been drawn."""
+    """Dismiss the greeting for this session; :func:`remember` does so for the browser."""
     st.session_state[_GREETED] = True
 
 
 def remember() -> None:
-    """Have the browser keep it, where it does not yet."""
+    """Set the browser's cookie if the greeting was dismissed and the cookie is missing."""
     if _GREETED in st.session_state and _COOKIE not in st.context.cookies:
         _component()(key="greeted_cookie", height=1)

@@ -1,4 +1,4 @@
-"""The glossary in ``docs/glossary.md``, as values: no streamlit."""
+"""The entries of the glossary in ``docs/glossary.md``. Does not use Streamlit."""
 
 import re
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from functools import lru_cache
 from pathlib import Path
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "glossary.md"
-"""The one place where terms are explained. An entry is a heading, a paragraph, ``Also:`` if need be, ``Source:``."""
+"""The only file that explains terms. An entry is a heading, a paragraph, an optional ``Also:``, and ``Source:``."""
 MOST_WORDS = 60
-"""Of an entry, its source left aside."""
+"""Maximum number of words of an entry without its source, so that it fits in a tooltip."""
 _ENTRY = re.compile(
     r"## (?P<term>.+)\n(?P<text>.+\n(?:(?!Also:|Source:|## ).*\n)*)(?:Also: (?P<also>.+)\n)?Source: (?P<source>.+)\n"
 )
@@ -16,8 +16,14 @@ _ENTRY = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One term. term: as it stands in the middle of a sentence, with its letter in brackets if it has one. text: plain
-    words, then the formula. also: other forms that lead here. source: who says so."""
+    """An entry of the glossary.
+
+    Attributes:
+        term: The term as in the middle of a sentence, with its symbol in brackets if it has one.
+        text: The explanation in plain words, then the formula.
+        also: Other forms of the term that have this entry.
+        source: Publication or document that the entry is based on.
+    """
 
     term: str
     text: str
@@ -26,28 +32,28 @@ class Entry:
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """All ways to write it that a page is searched for: as they are, with a large first letter, with an s."""
+        """Forms of the term in a page's text; each also matches with a capital first letter and with a plural s."""
         return (re.sub(r" \(.*\)", "", self.term), *self.also)
 
     @property
     def anchor(self) -> str:
-        """Its name in links: small letters, digits and hyphens."""
+        """Name of the entry in links: lower-case letters, digits and hyphens."""
         return re.sub(r"[^\w]+", "-", self.term.lower()).strip("-")
 
     def holds(self, words: str) -> bool:
-        """Whether what somebody searches for occurs in it, whatever its case."""
+        """Return whether all words of a search occur in the entry, in upper or lower case."""
         everything = " ".join((self.term, self.text, *self.also, self.source)).casefold()
         return all(word in everything for word in words.casefold().split())
 
 
 @lru_cache(maxsize=1)
 def entries() -> tuple[Entry, ...]:
-    """All of them, in the order of the alphabet."""
+    """Return all entries in alphabetical order."""
     return parse(FILE.read_text(encoding="utf-8"))
 
 
 def of(form: str) -> Entry | None:
-    """The entry that a form leads to, as it stands or in the plural; None where there is none."""
+    """Return the entry of a form in the singular or plural, or None if it has no entry."""
     by_form = _by_form()
     return by_form.get(form) or by_form.get(form.removesuffix("s"))
 
@@ -58,19 +64,22 @@ def _by_form() -> dict[str, Entry]:
 
 
 def parse(text: str) -> tuple[Entry, ...]:
-    """The entries of a file like ``docs/glossary.md``, without marks of emphasis; raises ValueError with the heading of
-    one that lacks a part."""
-    found = tuple(
+    """Return the entries of a file like ``docs/glossary.md``, without marks of emphasis.
+
+    Raises:
+        ValueError: An entry has no text or no source; the message has its heading.
+    """
+    parsed = tuple(
         Entry(
-            term=each["term"],
-            text=" ".join(each["text"].replace("*", "").split()),
-            also=tuple(form.strip() for form in (each["also"] or "").split(",") if form.strip()),
-            source=each["source"].replace("*", ""),
+            term=match["term"],
+            text=" ".join(match["text"].replace("*", "").split()),
+            also=tuple(form.strip() for form in (match["also"] or "").split(",") if form.strip()),
+            source=match["source"].replace("*", ""),
         )
-        for each in _ENTRY.finditer(text)
+        for match in _ENTRY.finditer(text)
     )
-    complete = {entry.term for entry in found}
+    complete = {entry.term for entry in parsed}
     for heading in re.findall(r"(?m)^## (.+)$", text):
         if heading not in complete:
             raise ValueError(f"the glossary's entry {heading!r} lacks its text or its source")
-    return found
+    return parsed

@@ -1,4 +1,4 @@
-"""Finished runs by their settings: runs that differ in their seed alone belong together. No streamlit."""
+"""Finished runs grouped by configuration: runs that differ only in their seed form a group. Does not use Streamlit."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,18 +8,20 @@ from engine.service import Overview
 
 
 def configurations(found: Sequence[Overview]) -> dict[SimulationConfig, dict[int, str]]:
-    """The configurations of finished runs without their seeds, and of each the runs by seed, the newest where several
-    are alike but for the corpus's content or the engine; failed checks are left out."""
-    kinds: dict[SimulationConfig, dict[int, str]] = {}
-    for each in found:
-        bad = each.last_record is None or (
-            each.last_record.noise_check is not None and each.last_record.noise_check.failed
-        )
-        if each.last_record is not None and each.last_record.final and not bad:
-            kinds.setdefault(seedless(each.run.config), {}).setdefault(each.run.config.seed, each.run.run_id)
-    return {config: dict(sorted(runs.items())) for config, runs in kinds.items()}
+    """Return the seedless configurations of finished runs, with the run identities of each by seed.
+
+    If runs differ only in the corpus's content or the engine, the newest one counts. Runs whose noise check failed are
+    excluded.
+    """
+    groups: dict[SimulationConfig, dict[int, str]] = {}
+    for overview in found:
+        last, config = overview.last_record, overview.run.config
+        failed = last is not None and last.noise_check is not None and last.noise_check.failed
+        if last is not None and last.final and not failed:
+            groups.setdefault(seedless(config), {}).setdefault(config.seed, overview.run.run_id)
+    return {config: dict(sorted(runs.items())) for config, runs in groups.items()}
 
 
 def seedless(config: SimulationConfig) -> SimulationConfig:
-    """What runs that differ in their seed alone have in common."""
+    """Return the configuration with seed 0, which runs that differ only in their seed share."""
     return replace(config, seed=0)

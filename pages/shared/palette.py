@@ -1,8 +1,8 @@
-"""One colour a meaning, the same on every page, in light and dark.
+"""Colours with the same meaning on every page, in the light and the dark theme.
 
-Chosen so that precision, recall and F1 stay apart from one another, and *private* from *not private*, under
-protanopia, deuteranopia and tritanopia (CIE76 distance of at least 18 in the simulation of Machado et al. 2009);
-symbols, dashes and hatching say the same without colour.
+Precision, recall and F1 remain distinguishable under protanopia, deuteranopia and tritanopia, and so do *private* and
+*not private*. Their CIE76 distance is at least 18 in the simulation of Machado et al. 2009. Symbols, dashes and hatching
+carry the same information without colour.
 """
 
 PRECISION = "#3b8bd0"
@@ -17,9 +17,9 @@ BAND = {
     "reasonable": "rgba(14, 140, 118, 0.08)",
     "none": "rgba(184, 169, 135, 0.20)",
 }
-"""Background of the ε axis: the more private, the deeper; sand where nothing is private."""
+"""Background of the ε axis: darker green for stronger privacy, sand for no privacy."""
 TYPES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
-"""Entity types side by side: the palette of Okabe and Ito 2008, which stays apart under every colour blindness."""
+"""Colours of entity types: the palette of Okabe and Ito 2008, distinguishable under every colour blindness."""
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "hexagon")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-"""Of lines side by side, in the order of :data:`TYPES`: what says the same as their colours."""
+"""Dashes of adjacent lines, in the order of :data:`TYPES`; they repeat the information of the colours."""

@@ -362,7 +362,7 @@ def test_a_corpus_of_ones_own_comes_and_goes(page, dashboard, tmp_path):
     delete.click()
     wait_for(lambda: "corpus=synthetic" in address(page))
     page.goto(dashboard + "?corpus=my-case-notes")
-    wait_for(lambda: "is not in the catalogue here" in page.inner_text("body"))
+    wait_for(lambda: "is not in the catalogue of this dashboard" in page.inner_text("body"))
 
 
 def test_several_seeds_are_followed_from_the_click_to_the_answer(page, dashboard):

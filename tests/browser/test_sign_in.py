@@ -65,7 +65,7 @@ def test_who_has_not_signed_in_sees_nothing(browser, shared):
             page.goto(shared + name)
             page.get_by_role("button", name="Sign in").wait_for()
             assert page.locator(".stApp a[href*='runs']").count() == 0
-            assert "Nobody has signed in" in page.inner_text("body")
+            assert "You are not signed in" in page.inner_text("body")
             assert "σ" not in page.inner_text("body")
 
 

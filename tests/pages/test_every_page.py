@@ -74,8 +74,8 @@ def test_the_navigation_offers_every_page(open_as, offered):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_has_what_every_page_has(page, opened, everything, monkeypatch):
-    explained, open_terms = [], glossary_tooltips.open_where_they_stand
-    monkeypatch.setattr(glossary_tooltips, "open_where_they_stand", lambda: explained.append(open_terms()))
+    explained, mount = [], glossary_tooltips.mount
+    monkeypatch.setattr(glossary_tooltips, "mount", lambda: explained.append(mount()))
     found = opened(page)
     assert not found.error
     assert len(explained) == 1

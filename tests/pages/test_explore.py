@@ -415,7 +415,7 @@ def test_a_link_may_ask_for_a_split(page):
     test = page(corpus="wikigold@3")
     assert test.session_state.corpus == "wikigold@3"
     assert test.selectbox(key="corpus").options[-1].startswith("Wikigold, split 3")
-    assert "is not in the catalogue here" in texts(page(corpus="nobody@3").warning)
+    assert "is not in the catalogue of this dashboard" in texts(page(corpus="nobody@3").warning)
 
 
 def test_a_published_run_of_a_corpus_that_is_not_here_can_be_seen(page):
@@ -511,7 +511,7 @@ class TestOlderEngine:
         asked = []
         monkeypatch.setattr(RunService, "submit", lambda self, config, owner_pid: asked.append(config))
         test = page(older)
-        assert "Of engine 5" in texts(test.caption)
+        assert "engine 5 (outdated)" in texts(test.caption)
         assert "At ε = 1.51" in texts(test.markdown)
         assert not [button for button in test.button if button.label.startswith("Run this again")]
         next(button for button in test.button if button.label == "Run with today's engine").click().run()

@@ -191,6 +191,6 @@ LINK = address.write(SMALL)
 @example(fields={"epochs": "9" * 400})
 def test_links(fields):
     config, problems = answered(lambda: address.read(LINK | fields, ["synthetic", "conll2003"]))
-    assert all(problem.endswith("it was left out.") for problem in problems)
+    assert all(problem.endswith("this field was ignored.") for problem in problems)
     assert address.read(address.write(config), ["synthetic", "conll2003"]) == (config, [])
     assert len(problems) <= len(fields) + len(LINK)
