@@ -1,4 +1,4 @@
-"""The engine's door, opened once for all sessions of this server, and for each person who signed in."""
+"""Access of pages to the application service: one instance for the server, and one for each signed-in user."""
 
 import gc
 import os
@@ -15,65 +15,74 @@ from engine.service import Application
 
 
 class NotSignedIn(NotAllowed):
-    """Nobody has signed in, or too long ago."""
+    """The user has not signed in, or the session has expired."""
 
 
 def application() -> Application:
-    """The runs that whoever looks may see. Raises NotAllowed."""
+    """Return the application service with the permissions of the current user.
+
+    Raises:
+        NotAllowed: The user has not signed in or has no role.
+    """
     person = current_user()
-    return _every() if person is None else _of(person)
+    return _server_application() if person is None else _user_application(person)
 
 
 def current_user() -> User | None:
-    """Who has signed in; None where nobody has to. Raises NotAllowed, InvalidConfig."""
-    access = _every().settings.access
-    if access is None:
+    """Return the signed-in user, or None if this dashboard has no sign-in.
+
+    Raises:
+        NotAllowed: The user has not signed in or has no role.
+        InvalidConfig: The access file is invalid.
+    """
+    file = _server_application().settings.access
+    if file is None:
         return None
-    found, said = roles.read(access), claims()
-    if not said.get("is_logged_in"):
-        raise NotSignedIn("Nobody has signed in.")
-    if not roles.is_current(said, time.time()):
+    access, user_claims = roles.read(file), claims()
+    if not user_claims.get("is_logged_in"):
+        raise NotSignedIn("You are not signed in.")
+    if not roles.is_current(user_claims, time.time()):
         raise NotSignedIn(f"Your session expired after {roles.HOURS} hours.")
-    return found.person(said)
+    return access.person(user_claims)
 
 
 def claims() -> dict[str, Any]:
-    """What the provider said of whoever looks."""
+    """Return the identity provider's claims about the current user."""
     return dict(st.user.to_dict())
 
 
 def can_run() -> bool:
-    """Whether whoever looks may have anything computed."""
+    """Return whether the current user may start runs."""
     person = current_user()
     return person is None or person.role.may(Role.RUNNER)
 
 
 def disabled_reason() -> str | None:
-    """What to say beside a button that would have something computed, where whoever looks may not press it."""
+    """Return why buttons that start runs are disabled, or None if the user may start runs."""
     return None if can_run() else "You have read-only access. Starting runs requires the role runner."
 
 
 @st.cache_resource(show_spinner=False)
-def _every() -> Application:
-    """The runs of this server. What is slow to import is fetched behind the first paint."""
-    opened = Application.from_environment()
-    threading.Thread(target=_warm_up_in_background, args=(opened,), daemon=True).start()
-    return opened
+def _server_application() -> Application:
+    """Return the application service of this server; slow imports run in the background of the first page."""
+    app = Application.from_environment()
+    threading.Thread(target=_warm_up_in_background, args=(app,), daemon=True).start()
+    return app
 
 
 @st.cache_resource(show_spinner=False, max_entries=1000, hash_funcs={User: repr})
-def _of(person: User) -> Application:
-    return _every().for_user(person)
+def _user_application(person: User) -> Application:
+    return _server_application().for_user(person)
 
 
-def _warm_up_in_background(opened: Application) -> None:
-    """Runs that a crashed app left are taken up; the accountant is there when a slider moves."""
+def _warm_up_in_background(app: Application) -> None:
+    """Resume the runs of a crashed app, and load the accountant before the user moves a slider."""
     import contextlib
 
-    with contextlib.suppress(EpsilonError):  # the page says what is wrong with the store or the workers
-        opened.runs.resume(owner_pid=os.getpid())
+    with contextlib.suppress(EpsilonError):  # pages show errors of the store and the workers
+        app.runs.resume(owner_pid=os.getpid())
     import engine.privacy.accounting as accounting
 
     accounting.warm_up()
     gc.collect()
-    gc.freeze()  # what is there by now stays, and need not be looked through for what nobody uses any more
+    gc.freeze()  # objects loaded so far stay, so the garbage collector need not scan them

@@ -1,4 +1,4 @@
-"""Buttons that have several runs computed in the background, and what came of them."""
+"""Buttons that start several runs in the background, and the results of reruns."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -15,53 +15,67 @@ POLL_SECONDS = 2.0
 
 
 def missing(app: Application, configs: Sequence[SimulationConfig]) -> list[SimulationConfig]:
-    """Those of which no run of today's engine is done, waits or is under way."""
-    left = []
+    """Return the configurations without a finished, running or queued run of the current engine."""
+    missing_configs = []
     for config in configs:
         run = app.queries.find(config)
         if run is None or run.outdated or run.status.state in (RunState.FAILED, RunState.CANCELLED):
-            left.append(config)
-    return left
+            missing_configs.append(config)
+    return missing_configs
 
 
 def button(app: Application, configs: Sequence[SimulationConfig], what: str, *, key: str) -> None:
-    """Offer to run what is missing ``what`` ("of this table"); says so where nothing is."""
+    """Show a button that starts missing runs, or a note that none is missing.
+
+    Args:
+        app: The application service.
+        configs: The configurations to run.
+        what: Where the runs are missing, after "Start missing runs": "of this table".
+        key: Key of the button.
+    """
     if not configs:
-        st.caption(f"All runs {what} are there or under way.")
+        st.caption(f"All runs {what} are finished or queued.")
     elif st.button(
-        f"Run what is missing {what} ({_plural(configs)})",
+        f"Start missing runs {what} ({len(configs):,})",
         icon=":material/play_arrow:",
         key=key,
         disabled=not session.can_run(),
         help=session.disabled_reason(),
     ):
-        _ask(app, configs, again=False)
+        _submit(app, configs, again=False)
 
 
 def again(app: Application, configs: Sequence[SimulationConfig], what: str, *, key: str) -> None:
-    """Offer to compute ``what`` ("this table") once more where it is done, and say whether it came out the same."""
-    every = [run for run in map(app.queries.find, configs) if run and run.final and not run.outdated]
-    done = [run for run in every if run.config.privacy.noise_source != "system"]
-    if len(done) < len(every):
-        st.caption("The keys of this noise were destroyed when the run ended, so it cannot be computed again.")
+    """Show a button that reruns finished runs, and the comparison of reruns with their first runs.
+
+    Args:
+        app: The application service.
+        configs: The configurations to rerun.
+        what: The object of the button's label: "this table".
+        key: Key of the button.
+    """
+    finished = [run for run in map(app.queries.find, configs) if run and run.final and not run.outdated]
+    done = [run for run in finished if run.config.privacy.noise_source != "system"]
+    if len(done) < len(finished):
+        st.caption("Runs with system noise cannot be rerun: their noise keys were destroyed when the run ended.")
     if not done:
         return
     minutes = sum(run.provenance.wall_seconds for run in done if run.provenance) / 60
     if st.button(
-        f"Run {what} again ({_plural(done)})",
+        f"Rerun {what} ({_plural(done)})",
         icon=":material/replay:",
         key=key,
         disabled=not session.can_run(),
-        help="Computes them once more on this machine, beside the first runs, which stay, and says whether they come "
-        f"out the same. The first ones took {max(minutes, 0.1):.2g} minutes one after another.",
+        help="Computes the runs again on this machine and compares the results with the first runs, which are kept. "
+        f"The first runs took {max(minutes, 0.1):.2g} minutes in total.",
     ):
-        _ask(app, [run.config for run in done], again=True)
-    under_way = _under_way(app.queries.repeated(done).values())
-    st.fragment(_progress, run_every=POLL_SECONDS if under_way else None)(app, done, under_way)
+        _submit(app, [run.config for run in done], again=True)
+    active = _any_active(app.queries.repeated(done).values())
+    st.fragment(_progress, run_every=POLL_SECONDS if active else None)(app, done, active)
 
 
 def cancel(app: Application, *run_ids: str) -> None:
-    """Stop runs, or say why not."""
+    """Cancel runs, or show the error."""
     try:
         for run_id in run_ids:
             app.runs.cancel(run_id)
@@ -71,27 +85,27 @@ def cancel(app: Application, *run_ids: str) -> None:
         st.rerun()
 
 
-def _progress(app: Application, done: Sequence[Run], under_way: bool) -> None:
-    found = app.queries.repeated(done).values()
-    if text := reproducibility.summary(found):
+def _progress(app: Application, done: Sequence[Run], was_active: bool) -> None:
+    reruns = app.queries.repeated(done).values()
+    if text := reproducibility.summary(reruns):
         st.caption(text)
-    if under_way and not _under_way(found):
-        st.rerun()  # the table above says it too
+    if was_active and not _any_active(reruns):
+        st.rerun()  # the whole page, so that the table above shows the results
 
 
-def _under_way(found: Iterable[reproducibility.Rerun]) -> bool:
-    return any(not each.state.final for each in found)
+def _any_active(reruns: Iterable[reproducibility.Rerun]) -> bool:
+    return any(not rerun.state.final for rerun in reruns)
 
 
-def _ask(app: Application, configs: Sequence[SimulationConfig], *, again: bool) -> None:
-    """Submit all of them, or say why not."""
+def _submit(app: Application, configs: Sequence[SimulationConfig], *, again: bool) -> None:
+    """Submit all runs, or show the error."""
     try:
         app.runs.submit_all(configs, again=again, owner_pid=os.getpid())
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
     else:
         st.toast(f"{_plural(configs)} queued. See Runs for progress.", icon=":material/check:")
-        st.rerun()  # whoever shows one of them follows it from now on
+        st.rerun()  # pages that show one of the runs follow its progress from now on
 
 
 def _plural(several: Sequence[object]) -> str:

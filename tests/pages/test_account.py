@@ -86,7 +86,7 @@ def test_an_admin_reads_the_log(open_as, hers):
 
 def test_a_viewer_is_not_offered_what_would_be_refused(open_as):
     test = open_as("vera", "practice")
-    (run,) = (button for button in test.button if button.label.startswith("Run what is missing"))
+    (run,) = (button for button in test.button if button.label.startswith("Start missing runs"))
     assert run.disabled
     assert "requires the role runner" in run.help
 

@@ -513,7 +513,7 @@ class TestOlderEngine:
         test = page(older)
         assert "engine 5 (outdated)" in texts(test.caption)
         assert "At ε = 1.51" in texts(test.markdown)
-        assert not [button for button in test.button if button.label.startswith("Run this again")]
+        assert not [button for button in test.button if button.label.startswith("Rerun")]
         next(button for button in test.button if button.label == "Run with today's engine").click().run()
         assert asked == [SimulationConfig()]
 
@@ -553,7 +553,7 @@ def test_a_published_run_can_be_run_again(page, monkeypatch):
         RunService, "submit_all", lambda self, configs, again, owner_pid: asked.append((configs, again))
     )
     test = page(noise_multiplier="0")
-    next(button for button in test.button if button.label == "Run this again (1 run)").click().run()
+    next(button for button in test.button if button.label == "Rerun this configuration (1 run)").click().run()
     ((configs, again),) = asked
     assert again
     assert configs == [with_noise(SimulationConfig(), 0.0)]

@@ -28,8 +28,8 @@ def test_reported_scores_are_shown_before_any_run(open_page):
     assert said.count("The paper's conclusion") == 6
     assert "No run of this table is finished yet" in said
     labels = [button.label for button in empty.button]
-    assert "Run what is missing of this table (10 runs)" in labels
-    assert "Run what is missing of this table (5 runs)" in labels  # the five rows of table 4 are one run
+    assert "Start missing runs of this table (10)" in labels
+    assert "Start missing runs of this table (5)" in labels  # the five rows of table 4 are one run
 
 
 def test_finished_runs_can_be_rerun_and_the_result_is_shown(open_page, settings, monkeypatch):
@@ -52,7 +52,7 @@ def test_finished_runs_can_be_rerun_and_the_result_is_shown(open_page, settings,
     monkeypatch.setattr(
         RunService, "submit_all", lambda self, configs, again, owner_pid: asked.append((configs, again))
     )
-    (button,) = (each for each in page.button if each.label == "Run this table again (1 run)")
+    (button,) = (each for each in page.button if each.label == "Rerun this table (1 run)")
     button.click().run()
     assert asked == [([cell.config], True)]
     app.close()
