@@ -1,4 +1,4 @@
-"""Rows of results as a table, each column the same on every page."""
+"""Tables of results, with the same columns on every page."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,44 +13,52 @@ from pages.shared.metrics import INTERVAL
 
 number = st.column_config.NumberColumn
 INTERVAL_COLUMN = st.column_config.TextColumn(
-    help="How far F1 of one such tagger could lie elsewhere, had other sentences of the same kind been tested."
+    help="95 % confidence interval of F1 over test sentences, for one model of this configuration."
 )
 REPORT_COLUMN = st.column_config.LinkColumn(display_text="Report")
-LEDGER_COLUMN = st.column_config.LinkColumn(display_text="Assumptions")
+LEDGER_COLUMN = st.column_config.LinkColumn("assumptions", display_text="Assumptions")
 _USUAL = {
-    "F1": number("F1, whole names", format="%.3f"),
-    "± sd": number(format="%.3f", help="Over seeds: how far chance in training moves F1."),
+    "F1": number("F1, entity-level", format="%.3f"),
+    "± sd": number(format="%.3f", help="Standard deviation of F1 over seeds, which estimates the seed variance."),
     INTERVAL: INTERVAL_COLUMN,
     "difference": number(format="%.3f"),
     "σ": number(format="%g"),
     "seconds": number(format="%.0f"),
     "report": REPORT_COLUMN,
     "ε rests on": LEDGER_COLUMN,
-    "run": st.column_config.LinkColumn("look", display_text="in Explore"),
+    "run": st.column_config.LinkColumn("run", display_text="Explore"),
 }
 
 
 def show(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any] | None = None, **more: Any) -> Any:
-    """A table; ``columns`` says what is special to it, ``more`` goes to Streamlit, whose answer is returned."""
+    """Show a table and return Streamlit's result.
+
+    Args:
+        rows: The rows, each with its values by column.
+        columns: Settings of columns that only this table has, or that differ here.
+        **more: Further arguments of ``st.dataframe``.
+    """
     frame = pd.DataFrame(rows)
     settings = explained(frame.columns, {**_USUAL, **(columns or {})})
     return st.dataframe(frame, hide_index=True, placeholder="", column_config=settings, **more)
 
 
 def explained(names: Iterable[str], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of columns, with the glossary's entry over each heading that it has and that says nothing else: a
-    table is a picture to the browser, in which no word can be marked."""
-    found = dict(settings)
+    """Return the settings of columns, with the glossary's entry as tooltip of each heading without help of its own.
+
+    The browser draws a table on a canvas, in which terms cannot be marked.
+    """
+    columns = dict(settings)
     for name in names:
-        column = found.get(name, {})
+        column = columns.get(name, {})
         if not isinstance(column, dict) or column.get("help"):
             continue
         if entry := glossary.of(column.get("label") or name):
-            found[name] = st.column_config.Column() | column | {"help": entry.text}
-    return found
+            columns[name] = st.column_config.Column() | column | {"help": entry.text}
+    return columns
 
 
 def older(runs: Iterable[Run]) -> None:
-    """Say which of the runs behind a table are of an older engine, where any is."""
+    """Show which runs of a table are outdated, if any is."""
     if text := older_text(runs):
         st.caption(text)

@@ -1,4 +1,4 @@
-"""What people see where the engine and the address bar have raw names: the one table of them. No streamlit."""
+"""Titles that pages show instead of the raw names in the engine and the address bar. Does not use Streamlit."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,42 +15,42 @@ FEATURES = {
     "vectors": "Word vectors",
     "shapes": "Word vectors and spelling",
     "contextual": "Public language model",
-    "tuned": "Model tuned on public names",
-    "names": "Public name finder",
+    "tuned": "Public model fine-tuned for NER",
+    "names": "Public NER tagger",
 }
-"""The later ones have all that stands above them."""
+"""Each choice includes those above it."""
 OPTIMISERS = {"sgd": "SGD", "momentum": "SGD with momentum", "adam": "Adam"}
 SAMPLINGS = {"poisson": "Poisson sampling", "shuffle": "shuffled batches"}
-CLIPPINGS = {"joint": "clipped as a whole", "per-layer": "clipped layer by layer"}
+CLIPPINGS = {"joint": "joint clipping", "per-layer": "per-layer clipping"}
 LOSSES = {"mean": "averaged over tokens", "sum": "summed over tokens"}
 SCHEMES = {"bio2": "BIO2", "bioes": "BIOES"}
 _MECHANISMS = {
     "dp-sgd": "DP-SGD",
     "dp-fedavg": "DP-FedAvg",
-    "local": "noise by each client",
-    "secure-sum": "secure sum",
+    "local": "noise added by each client",
+    "secure-sum": "secure aggregation",
 }
-_NOISE_SOURCES = {"seeded": "noise from the seed", "system": "noise from the system"}
+_NOISE_SOURCES = {"seeded": "seeded noise", "system": "system noise"}
 _SCHEDULES = {
-    "averaging": "all data each round",
-    "incremental": "a piece of the data a round",
+    "averaging": "all local data each round",
+    "incremental": "one part of the local data each round",
     "gradients": "gradients at each step",
 }
-_PARTS = {"lstm": "LSTM", "hidden": "hidden layer", "scores": "scores of the tags"}
-"""Of a tagger, where they are not called as in a configuration."""
+_PARTS = {"lstm": "LSTM", "hidden": "hidden layer", "scores": "tag scores"}
+"""Titles of a model's layers, if they differ from the names in a configuration."""
 _PARTITIONS = {
-    "random": "split at random",
-    "unequal": "split unequally",
+    "random": "split at random into equal parts",
+    "unequal": "split at random into unequal parts",
     "label-skew": "split by entity type",
     "document": "split by document",
     "natural": "split by section",
 }
-_WEIGHTINGS = {"examples": "weighted by sentences", "equal": "clients weighted equally"}
+_WEIGHTINGS = {"examples": "clients weighted by sentences", "equal": "clients weighted equally"}
 _SYNTHETIC = "Letters and notes (synthetic)"
 
 
 def corpus(name: str) -> str:
-    """Title of a corpus, with its split, or those of all platforms; of one's own it is the name it was given."""
+    """Return the title of a corpus with its split, or the titles of all silos; an uploaded corpus has its name."""
     if JOIN in name:
         return JOIN.join(map(corpus, name.split(JOIN)))
     if name == SYNTHETIC:
@@ -77,17 +77,17 @@ _VALUES: dict[str, Callable[[Any], str]] = {
     "noise_source": _of(_NOISE_SOURCES),
     "schedule": _of(_SCHEDULES),
     "partition": _of(_PARTITIONS),
-    "weighting": lambda name: "usual weights" if name is None else _WEIGHTINGS.get(name, str(name)),
+    "weighting": lambda name: "default weights" if name is None else _WEIGHTINGS.get(name, str(name)),
     "scheme": lambda names: scheme(names),
-    "well_formed": lambda yes: "only well-formed tags" if yes else "any tags",
+    "well_formed": lambda yes: "constrained decoding" if yes else "unconstrained decoding",
     "data_fraction": lambda share: f"{100 * share:g} % of the data",
     "clip_norm": lambda norm: "not clipped" if norm is None else f"{norm:g}",
     "participants": lambda number: "all" if number is None else f"{number:,}",
     "delta": delta_text,
     "dropout": lambda rate: f"{100 * rate:g} %",
     "shared": lambda parts: shared(parts),
-    "masked": lambda share: f"{100 * share:g} % of common names masked",
-    "together": lambda share: f"together for {100 * share:g} % of the steps",
+    "masked": lambda share: f"{100 * share:g} % of shared entities",
+    "together": lambda share: f"{100 * share:g} % of the steps",
 }
 _HEADINGS = {
     "corpus": "corpus",
@@ -96,18 +96,21 @@ _HEADINGS = {
     "data_fraction": "share of the data",
     "embeddings": "word vectors",
     "language_model": "language model",
-    "hidden_size": "units",
-    "window": "neighbours",
+    "hidden_size": "hidden size",
+    "window": "context window",
     "scheme": "tag scheme",
-    "well_formed": "tags read off",
-    "averaging": "averaged weights",
+    "well_formed": "decoding",
+    "averaging": "weight averaging decay",
     "batch_size": "batch size",
     "delta": "δ",
-    "noise_source": "noise comes from",
-    "participants": "clients a round",
+    "noise_source": "noise source",
+    "participants": "participants per round",
     "skew": "skew α",
+    "shared": "shared layers",
+    "masked": "entity masking",
+    "together": "joint training",
 }
-_SAY_THEMSELVES = (
+_SELF_EXPLANATORY = (
     *("features", "optimiser", "sampling", "clipping", "mechanism", "noise_source", "schedule", "partition"),
     *("weighting", "well_formed", "data_fraction"),
 )
@@ -115,38 +118,38 @@ _SAY_THEMSELVES = (
 
 
 def scheme(names: str) -> str:
-    """Of a tagger's tags, or of each platform's."""
+    """Return the title of a tag scheme, or of the schemes of all silos."""
     return ", ".join(SCHEMES.get(name, name) for name in names.split(","))
 
 
 def shared(parts: str | None) -> str:
-    """What platforms share of a tagger."""
+    """Return the title of the layers that silos share."""
     if parts is None:
-        return "all below their tags"
+        return "all but the tag scores"
     if parts == NOTHING:
-        return "nothing: each alone"
+        return "none (separate training)"
     return ", ".join(_PARTS.get(part.strip(), part.strip()) for part in parts.split(","))
 
 
 def heading(field: str) -> str:
-    """A field of a configuration, as it heads a column."""
+    """Return the column heading of a field of a configuration."""
     return _HEADINGS.get(field, field.replace("_", " "))
 
 
 def value(field: str, found: Any) -> str:
-    """A field's value in words."""
+    """Return a field's value as text."""
     if field in _VALUES:
         return _VALUES[field](found)
     return f"{found:g}" if isinstance(found, float) else str(found)
 
 
 def model(config: SimulationConfig) -> str:
-    """The tagger and its noise."""
+    """Return the model and its noise multiplier as text."""
     return f"{TAGGERS.get(config.tagger.name, config.tagger.name)}, σ = {config.privacy.noise_multiplier:g}"
 
 
 def setting(config: SimulationConfig, *, with_corpus: bool = True) -> str:
-    """A configuration in a few words, whatever its seed: model, noise, corpus, and what else is not the default."""
+    """Return a configuration as text: model, noise, corpus, and all values but the seed that are not the default."""
     usual = SimulationConfig(privacy=PrivacyConfig(noise_multiplier=config.privacy.noise_multiplier)).flat()
     named = ("corpus", "tagger", "noise_multiplier", "seed")
     changed = {name: found for name, found in config.flat().items() if name not in named and found != usual[name]}
@@ -155,11 +158,11 @@ def setting(config: SimulationConfig, *, with_corpus: bool = True) -> str:
 
 
 def _phrase(field: str, found: Any) -> str:
-    """A field with its value, to stand among others: "batch size 512", "5 clients", "Adam"."""
-    said = value(field, found)
-    if field in _SAY_THEMSELVES or said == "not clipped":
-        return said
+    """Return a field with its value as a phrase: "batch size 512", "5 clients", "Adam"."""
+    text = value(field, found)
+    if field in _SELF_EXPLANATORY or text == "not clipped":
+        return text
     name = heading(field)
-    if name in ("clients", "rounds", "epochs", "units", "neighbours"):
-        return f"{said} {name if found != 1 else name.removesuffix('s')}"
-    return f"{name} {said}"
+    if name in ("clients", "rounds", "epochs"):
+        return f"{text} {name if found != 1 else name.removesuffix('s')}"
+    return f"{name} {text}"

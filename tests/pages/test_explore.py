@@ -358,12 +358,12 @@ class TestWhatPlatformsShare:
         test = two(shared="characters", dropout="0.2")
         choice = test.selectbox(key="shared")
         assert choice.options == [
-            "all below their tags",
-            "nothing: each alone",
+            "all but the tag scores",
+            "none (separate training)",
             "characters",
             "characters, convolution",
             "characters, convolution, LSTM",
-            "characters, convolution, LSTM, scores of the tags",
+            "characters, convolution, LSTM, tag scores",
         ]
         assert choice.value == "characters"
         assert "2 clients, gradients at each step" in texts(test.caption)

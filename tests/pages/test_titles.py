@@ -55,7 +55,7 @@ def test_a_setting_is_told_by_what_is_not_the_default(fields, title):
 def test_good_practice_has_no_raw_name_in_its_title():
     said = titles.setting(recommended_settings.recommended_settings("conll2003", 14_041, 3.0))
     assert (
-        "Linear, CRF, σ = 1.48 · CoNLL-2003 English news · Public name finder · 2 neighbours · only well-formed tags"
+        "Linear, CRF, σ = 1.48 · CoNLL-2003 English news · Public NER tagger · context window 2 · constrained decoding"
         in said
     )
     assert not re.search(r"conll2003|linear-crf|True|False|_|\bnames\b", said)
