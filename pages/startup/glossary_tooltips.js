@@ -1,21 +1,21 @@
-// Marks the glossary's terms in what a page says, and opens an entry where its term stands.
+// Marks the glossary's terms in a page's text, and opens an entry beside its term.
 //
-// The page's nodes belong to React, which may fail where somebody else has changed them: none is touched. Terms are
-// ranges, painted by the CSS Custom Highlight API (`::highlight(terms)` in terms.py) and found again under the pointer.
-// For the keyboard and for screen readers there is one toolbar of our own: a button for each word on the page, which
-// stands over the word while it has the focus.
+// React owns the page's nodes and may fail if other code changes them, so this script changes none. Terms are ranges.
+// The CSS Custom Highlight API paints them (`::highlight(terms)` in glossary_tooltips.py), and a click finds them by the
+// position of the pointer. For keyboards and screen readers this component has a toolbar with a button for each term,
+// which lies over the term while it has the focus.
 
 const WHERE = ".stMain, .stSidebar, .stDialog, [data-testid=stPopoverBody]";
 const BLOCK = ".stElementContainer";
-// What has a use of its own when it is clicked, is no prose, or belongs to us.
+// Elements with their own click action, without prose, or of this component.
 const NOT_IN =
   "button, a, summary, input, textarea, select, code, pre, style, script, canvas, iframe, math, label:has(input), " +
   "[role=tab], [role=option], [role=slider], [data-baseweb=select], [data-baseweb=tag], .page-title, .katex, [class*=st-key-entry-] h5";
-const TITLES = ".infolayer"; // of a plot: the only part of a picture that is prose
-const OURS = "Epsilon Explorer"; // a name, no term
+const TITLES = ".infolayer"; // the only part of a chart with prose
+const OURS = "Epsilon Explorer"; // a name, not a term
 const PLOT = ".js-plotly-plot";
-const PAUSE = 200; // milliseconds from a change of the page to looking through it
-const NEAR = 3; // pixels beside a term that still count as on it, for fingers
+const PAUSE = 200; // milliseconds from a change of the page to the next scan
+const NEAR = 3; // margin in pixels around a term in which a touch counts
 
 const lower = form => form.slice(0, 1).toLowerCase() + form.slice(1);
 const tidy = text => text.replace(/[\u2010\u2011]/g, "-").replace(/[\s\u2060]+/g, " ");
@@ -42,10 +42,10 @@ function matcher(entries) {
 
 export default function ({ data, parentElement }) {
   const hitsIn = matcher(data.entries);
-  const known = new WeakMap(); // text node → its text when it was looked through, and the hits
+  const known = new WeakMap(); // text node → its text at the last scan, and the hits
   let terms = []; // {entry, word, range}, in the order of the page
-  let byElement = new Map(); // element or plot → the terms right in it
-  let open = null; // the term whose entry is shown
+  let byElement = new Map(); // element or chart → the terms directly in it
+  let open = null; // the term whose entry is open
   let due = 0;
 
   const toolbar = parentElement.querySelector(".words");
@@ -60,17 +60,17 @@ export default function ({ data, parentElement }) {
     return found;
   };
 
-  function look() {
+  function scan() {
     due = 0;
     [terms, byElement] = [[], new Map()];
-    const seen = new Map(); // block → the entries that it has
+    const seen = new Map(); // block → its entries
     for (const root of document.querySelectorAll(WHERE)) {
       const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
       while (walk.nextNode()) collect(walk.currentNode, seen);
     }
     if (window.Highlight) CSS.highlights.set("terms", new Highlight(...terms.map(term => term.range)));
     list();
-    if (open && card.matches(":popover-open")) place();
+    if (open && card.matches(":popover-open")) position();
   }
 
   function collect(node, seen) {
@@ -80,7 +80,7 @@ export default function ({ data, parentElement }) {
     const block = element.closest(BLOCK) ?? element;
     if (!seen.has(block)) seen.set(block, new Set());
     for (const { from, to, entry } of found) {
-      const once = to - from === 1 ? node.data[from] : entry; // "noise multiplier σ": both the words and the letter
+      const once = to - from === 1 ? node.data[from] : entry; // "noise multiplier σ" has both the term and the symbol
       if (seen.get(block).has(once)) continue;
       seen.get(block).add(once);
       const range = document.createRange();
@@ -103,7 +103,7 @@ export default function ({ data, parentElement }) {
     return byElement.get(holder)?.find(term => boxes(term).some(inside));
   }
 
-  // One button for each word that can be seen, where it stands first.
+  // Create one button for each visible term, at its first occurrence.
   function list() {
     const shown = new Map();
     for (const term of terms) if (!shown.has(term.entry) && boxes(term).length) shown.set(term.entry, term);
@@ -111,7 +111,7 @@ export default function ({ data, parentElement }) {
     const same = rows.length === toolbar.children.length && rows.every((term, at) => toolbar.children[at].term.entry === term.entry);
     if (same) rows.forEach((term, at) => (toolbar.children[at].term = term));
     else if (!toolbar.contains(parentElement.getRootNode().activeElement)) {
-      const back = Math.max(0, rows.findIndex(term => term.entry === open?.entry)); // from its entry, with Escape
+      const back = Math.max(0, rows.findIndex(term => term.entry === open?.entry)); // focused after Escape in its entry
       toolbar.replaceChildren(...rows.map((term, at) => button(term, at === back)));
     }
   }
@@ -120,13 +120,13 @@ export default function ({ data, parentElement }) {
     const made = document.createElement("button");
     made.type = "button";
     made.term = term;
-    made.tabIndex = stops ? 0 : -1; // Tab stops at one of them, arrows walk on from there
-    made.setAttribute("aria-label", `${term.entry.term}: what it means`);
+    made.tabIndex = stops ? 0 : -1; // Tab stops at one button; arrow keys move to the others
+    made.setAttribute("aria-label", `${term.entry.term}: definition`);
     made.setAttribute("aria-haspopup", "dialog");
     return made;
   }
 
-  // The button stands over its word: what is focused is seen where it is.
+  // Lay the button over its term, so that the focus is visible there.
   function over(one) {
     const [box] = boxes(one.term);
     if (!box) return;
@@ -158,11 +158,11 @@ export default function ({ data, parentElement }) {
     open = term;
     [title.textContent, text.textContent, source.textContent] = [term.entry.term, term.entry.text, term.entry.source];
     if (!card.matches(":popover-open")) card.showPopover();
-    place();
+    position();
   }
 
-  // Under its word, above it where there is no room, and always within the window.
-  function place() {
+  // Put the entry below its term, or above it if there is no room, and always within the window.
+  function position() {
     const [box] = boxes(open);
     if (!box) return;
     const { offsetWidth: width, offsetHeight: height } = card;
@@ -183,7 +183,7 @@ export default function ({ data, parentElement }) {
     const again = term && open && term.range.compareBoundaryPoints(Range.START_TO_START, open.range) === 0;
     close();
     if (!term) return;
-    event.preventDefault(); // a click on the label of a widget would go on to the widget
+    event.preventDefault(); // otherwise a click on a label would also reach its widget
     event.stopPropagation();
     if (!again) show(term);
   }
@@ -196,7 +196,7 @@ export default function ({ data, parentElement }) {
     close();
   };
   const moved = () => {
-    if (open) place();
+    if (open) position();
     const one = parentElement.getRootNode().activeElement;
     if (toolbar.contains(one)) over(one);
   };
@@ -209,18 +209,18 @@ export default function ({ data, parentElement }) {
 
   const changed = records => {
     const ours = record => !(record.target.parentElement ?? record.target).closest?.("svg, canvas");
-    if (!due && records.some(ours)) due = setTimeout(look, PAUSE);
+    if (!due && records.some(ours)) due = setTimeout(scan, PAUSE);
   };
   const watch = new MutationObserver(changed);
   watch.observe(document.body, { childList: true, characterData: true, subtree: true });
   const heard = [
     [document, "click", clicked, true], [document, "pointermove", hovered, { passive: true }],
     [document, "keydown", escaped, true], [document, "scroll", moved, { capture: true, passive: true }],
-    [window, "resize", moved], [document, "toggle", look, true],
+    [window, "resize", moved], [document, "toggle", scan, true],
     [toolbar, "focusin", focused], [toolbar, "keydown", walked], [toolbar, "click", pressed],
   ];
   heard.forEach(([where, what, then, how]) => where.addEventListener(what, then, how));
-  look();
+  scan();
   return () => {
     clearTimeout(due);
     watch.disconnect();

@@ -1,4 +1,4 @@
-"""Every term of art opens the glossary's entry where it stands: looked for in what a page says, whatever page it is."""
+"""Tooltips with the glossary's entries for all terms in the text of a page."""
 
 from pathlib import Path
 
@@ -17,11 +17,11 @@ _MARKED = """
   .stElementContainer:has(> .st-key-terms), .st-key-terms { position: absolute; height: 0; overflow: hidden; }
 """
 _HTML = """
-<div class="words" role="toolbar" aria-label="Words explained on this page"></div>
+<div class="words" role="toolbar" aria-label="Terms explained on this page"></div>
 <div class="card" popover="manual" role="dialog" aria-labelledby="term" aria-describedby="text" tabindex="-1">
   <h2 id="term"></h2>
   <p id="text" class="text"></p>
-  <p class="small"><span class="source"></span> · <a href="glossary" target="_blank" rel="noopener">All words</a></p>
+  <p class="small"><span class="source"></span> · <a href="glossary" target="_blank" rel="noopener">Glossary</a></p>
 </div>
 """
 _STYLE = """
@@ -53,11 +53,11 @@ def _component() -> ComponentRenderer:
     return st.components.v2.component("terms", html=_HTML, css=_STYLE, js=_SCRIPT.read_text(encoding="utf-8"))
 
 
-def open_where_they_stand() -> None:
-    """Once on every page, before what it says."""
+def mount() -> None:
+    """Add the component to a page, once and before the page's content."""
     st.html(f"<style>{_MARKED}</style>")
     entries = [
-        {"term": each.term, "text": each.text, "source": each.source, "forms": each.forms}
-        for each in glossary.entries()
+        {"term": entry.term, "text": entry.text, "source": entry.source, "forms": entry.forms}
+        for entry in glossary.entries()
     ]
     _component()(key="terms", data={"entries": entries}, height=1)

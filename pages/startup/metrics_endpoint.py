@@ -1,5 +1,4 @@
-"""``/metrics``: how the program is, for a Prometheus that watches it. ``/_stcore/health``, which Streamlit has, says
-whether the server answers."""
+"""The endpoint ``/metrics`` for Prometheus. Streamlit's ``/_stcore/health`` reports whether the server responds."""
 
 from functools import lru_cache
 from typing import Any
@@ -13,33 +12,33 @@ from streamlit.web.server.starlette import starlette_app
 
 
 @lru_cache(maxsize=1)
-def _runs() -> Any:
+def _application() -> Any:
     from engine.service import Application
 
     return Application.from_environment()
 
 
 async def _answer(request: Request) -> Response:
-    from engine.service import prometheus_metrics  # not before somebody asks: every import holds up the first page
+    from engine.service import prometheus_metrics  # imported on first use: each import at start delays the first page
 
-    if _runs().settings.access and not _from_here(request):
-        return Response("Ask on the machine itself: this names corpora.", 403)
+    if _application().settings.access and not _is_local(request):
+        return Response("Forbidden: metrics name corpora, so they can only be read on the server itself.", 403)
     return Response(
-        await run_in_threadpool(lambda: prometheus_metrics.text(_runs())), media_type="text/plain; version=0.0.4"
+        await run_in_threadpool(lambda: prometheus_metrics.text(_application())), media_type="text/plain; version=0.0.4"
     )
 
 
-def _from_here(request: Request) -> bool:
-    """Whether it was asked on this machine, and not handed on by a proxy."""
-    handed_on = any(name.startswith("x-forwarded") or name == "forwarded" for name in request.headers)
-    return not handed_on and request.client is not None and request.client.host in ("127.0.0.1", "::1")
+def _is_local(request: Request) -> bool:
+    """Return whether the request comes from this machine, not through a proxy."""
+    forwarded = any(name.startswith("x-forwarded") or name == "forwarded" for name in request.headers)
+    return not forwarded and request.client is not None and request.client.host in ("127.0.0.1", "::1")
 
 
 def install() -> None:
-    """Have every server that this process starts from now on answer there."""
-    ours = starlette_app.create_streamlit_routes
+    """Add the endpoint to every server that this process starts from now on."""
+    streamlit_routes = starlette_app.create_streamlit_routes
 
-    def watched(runtime: Runtime) -> list[BaseRoute]:
-        return [Route("/metrics", _answer, methods=["GET"]), *ours(runtime)]
+    def routes_with_metrics(runtime: Runtime) -> list[BaseRoute]:
+        return [Route("/metrics", _answer, methods=["GET"]), *streamlit_routes(runtime)]
 
-    starlette_app.create_streamlit_routes = watched
+    starlette_app.create_streamlit_routes = routes_with_metrics

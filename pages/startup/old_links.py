@@ -1,4 +1,4 @@
-"""Values that links of older versions hold, where a label that stands in links was reworded.
+"""Links of older versions that contain labels of that version.
 
 Streamlit writes the label of a bound choice into the link. An old label selects the same option as before.
 """
@@ -26,11 +26,11 @@ OPTIONS = {
         )
     },
 }
-"""Options by the parameter of the link, up to its first hyphen, and the label of version 0.7.0 or older."""
+"""Options by the link's parameter up to its first hyphen, and by the label of version 0.7.0 or older."""
 
 
 def apply() -> None:
-    """Select the options of an old link, before their widgets are made."""
+    """Select the options of an old link, before their widgets are created."""
     for name, text in st.query_params.items():
         option = OPTIONS.get(name.partition("-")[0], {}).get(text)
         if option is not None and name not in st.session_state:

@@ -1,10 +1,9 @@
-"""Scripts take turns, where more of them want to run than a server can compute at once.
+"""Scheduling of session scripts, if more are requested than the server can run concurrently.
 
-Streamlit (1.60) has a thread for each session, and all of them share one interpreter: where fifty people move a slider
-at once, fifty scripts are each a fiftieth as fast, all of them end late, and what hands their messages on waits for
-each of them in turn. Here a few run at once, in the order in which they were asked for, and what somebody asked for
-goes before what polls. It is a courtesy and no lock: a script that computes for long, or waits for something else,
-holds up nobody, and who has waited long enough begins.
+Streamlit (1.60) has a thread for each session, and all threads share one interpreter. If fifty users move a slider at
+the same time, each script runs at a fiftieth of its speed, all finish late, and the event loop waits for each of them.
+Here only a few scripts run concurrently, in the order of the requests, and user requests run before polls. The limit is
+soft: a script that computes or waits for long does not block others, and a script that has waited long enough starts.
 """
 
 import threading
@@ -17,19 +16,20 @@ from streamlit.runtime.scriptrunner import ScriptRunner
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, ScriptRequestType
 
 AT_ONCE = 2
-"""Scripts that compute at once: one of them, while the other waits for the database."""
+"""Number of concurrent scripts: one computes while the other waits for the database."""
 LONG_SECONDS = 1.0
-"""A script that has run for so long is one that computes or waits for long, and counts no more."""
+"""Seconds after which a running script no longer counts towards the limit."""
 PATIENCE_SECONDS = 5.0
-"""Whoever has waited for so long begins."""
+"""Maximum waiting time in seconds; then a script starts regardless of the limit."""
 _LOOK_SECONDS = 0.25
-"""Between two looks of who waits, at whether others have become long."""
+"""Seconds between two checks of a waiting script whether running ones have exceeded ``LONG_SECONDS``."""
 
 
 class ScriptScheduler:
-    """Who runs and who waits. clock: seconds."""
+    """Queue of scripts with a limit of concurrent ones."""
 
     def __init__(self, at_once: int = AT_ONCE, clock: Callable[[], float] = time.monotonic) -> None:
+        """Create a queue for ``at_once`` concurrent scripts; ``clock`` returns seconds."""
         self._at_once, self._clock, self._lock = at_once, clock, threading.Lock()
         self._running: dict[threading.Event, float] = {}
         self._asked: deque[threading.Event] = deque()
@@ -37,12 +37,12 @@ class ScriptScheduler:
 
     @contextmanager
     def turn(self, *, poll: bool) -> Iterator[None]:
-        """Wait for one's turn, and have it. poll: whether nobody asked."""
+        """Wait for the turn of a script and run the context in it; ``poll`` marks a poll, not a user's request."""
         ticket, queue = threading.Event(), self._polls if poll else self._asked
-        begun = self._clock()
+        requested = self._clock()
         with self._lock:
             queue.append(ticket)
-        while not self._begins(ticket, queue, begun):
+        while not self._try_start(ticket, queue, requested):
             ticket.wait(_LOOK_SECONDS)
             ticket.clear()
         try:
@@ -52,12 +52,12 @@ class ScriptScheduler:
                 del self._running[ticket]
                 self._call_next()
 
-    def _begins(self, ticket: threading.Event, queue: deque[threading.Event], begun: float) -> bool:
+    def _try_start(self, ticket: threading.Event, queue: deque[threading.Event], requested: float) -> bool:
         with self._lock:
             now = self._clock()
             counted = sum(now - since < LONG_SECONDS for since in self._running.values())
             is_due = counted < self._at_once and self._next() is ticket
-            if not is_due and now - begun < PATIENCE_SECONDS:
+            if not is_due and now - requested < PATIENCE_SECONDS:
                 return False
             queue.remove(ticket)
             self._running[ticket] = now
@@ -74,13 +74,13 @@ class ScriptScheduler:
 
 
 def install() -> None:
-    """Have it so in all sessions that this process serves from now on."""
-    turns, run = ScriptScheduler(), ScriptRunner._run_script
+    """Patch Streamlit for all sessions that this process serves from now on."""
+    scheduler, run = ScriptScheduler(), ScriptRunner._run_script
 
     def in_turn(self: ScriptRunner, rerun_data: RerunData) -> None:
-        """A script that was told to stop while it waited does nothing: its session has another by now, and as it begins
-        it would take from that one what it knows of widgets."""
-        with turns.turn(poll=rerun_data.is_auto_rerun):
+        # A script that was stopped while it waited must not start: its session has a new script by now, and the
+        # stopped one would consume the widget state of the new one.
+        with scheduler.turn(poll=rerun_data.is_auto_rerun):
             if self._requests._state != ScriptRequestType.STOP:
                 run(self, rerun_data)
 

@@ -1,10 +1,10 @@
-"""What a browser is told to forbid on every page: to load or send anything from or to another machine, to be shown in
-somebody else's page, to take one kind of file for another.
+"""Security headers of every response.
 
-``style-src`` allows what stands in a page, since Streamlit writes its look there as it draws; scripts have to come from
-here, or be the ones of Streamlit's first page, which are known by their SHA-256. ``blob:`` is how Streamlit starts the
-scripts of our own components, and plotly's parallel axes write the code by which they draw as they start
-(``unsafe-eval``): what runs already may write more, what somebody smuggled in does not run.
+The browser must not load from or send to other servers, show the dashboard in another site's frame, or guess file types.
+``style-src`` allows inline styles, since Streamlit creates them while it renders. Scripts must come from this server or
+be those of Streamlit's first page, which are identified by SHA-256. Streamlit starts the scripts of our components from
+``blob:`` addresses. Plotly's parallel axes generate their drawing code (``unsafe-eval``). So trusted code can create more
+code, but an injected script does not run.
 """
 
 import base64
@@ -22,13 +22,13 @@ _FIRST_PAGE = Path(streamlit.__file__).parent / "static" / "index.html"
 
 
 def policy(first_page: str) -> str:
-    """The content security policy for a first page of this text."""
+    """Return the content security policy for a first page with this HTML."""
     scripts = re.findall(r"<script>(.*?)</script>", first_page, re.DOTALL)
-    known = [f"'sha256-{base64.b64encode(hashlib.sha256(each.encode()).digest()).decode()}'" for each in scripts]
+    hashes = [f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts]
     return "; ".join(
         (
             "default-src 'self'",
-            " ".join(["script-src 'self' blob: 'unsafe-eval'", *known]),
+            " ".join(["script-src 'self' blob: 'unsafe-eval'", *hashes]),
             "style-src 'self' 'unsafe-inline'",
             "img-src 'self' data: blob:",
             "font-src 'self' data:",
@@ -42,7 +42,7 @@ def policy(first_page: str) -> str:
 
 
 class Guard:
-    """Adds the headers to every answer."""
+    """Middleware that adds the headers to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -64,10 +64,10 @@ class Guard:
 
 
 def install() -> None:
-    """Have every server that this process starts from now on guarded."""
-    ours = starlette_app.create_streamlit_middleware
+    """Add the headers to every server that this process starts from now on."""
+    streamlit_middleware = starlette_app.create_streamlit_middleware
 
     def guarded() -> list[Middleware]:
-        return [Middleware(Guard), *ours()]
+        return [Middleware(Guard), *streamlit_middleware()]
 
     starlette_app.create_streamlit_middleware = guarded

@@ -1,10 +1,12 @@
-"""Starts Streamlit's server: ``python -m pages.startup.server run app.py …``, as ``streamlit run`` does.
+"""Start of Streamlit's server: ``python -m pages.startup.server run app.py …``, like ``streamlit run``.
 
-Before its first session Streamlit takes a folder ``pages`` for the navigation of its first version, and a link to a
-page would open that page without ours. ``app.py`` says otherwise by ``st.navigation``, but only once it has run.
-Each answer has the headers of :mod:`pages.startup.security_headers`, and :mod:`pages.startup.metrics_endpoint` has an
-address of its own. Where many look, polls stand in nobody's way (:mod:`pages.startup.poll_throttle`), scripts take
-turns (:mod:`pages.startup.script_scheduler`) and do not queue up at each message (:mod:`pages.startup.event_batching`).
+Before its first session Streamlit treats a folder ``pages`` as a navigation of its first version, so a link to a page
+would open the page without our navigation. ``app.py`` replaces that by ``st.navigation``, but only after it has run.
+
+The server also adds security headers (:mod:`pages.startup.security_headers`) and the endpoint for metrics
+(:mod:`pages.startup.metrics_endpoint`). For many sessions it throttles polls (:mod:`pages.startup.poll_throttle`),
+schedules scripts (:mod:`pages.startup.script_scheduler`) and batches their messages
+(:mod:`pages.startup.event_batching`).
 """
 
 import sys

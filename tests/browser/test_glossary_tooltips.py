@@ -96,8 +96,8 @@ def test_the_title_of_an_axis_opens_its_entry(page, dashboard):
 
 def test_words_are_reached_with_the_keyboard_alone(page, dashboard):
     opened(page, dashboard)
-    words = page.get_by_role("toolbar", name="Words explained on this page")
-    letter = words.get_by_role("button", name="epsilon (ε): what it means")
+    words = page.get_by_role("toolbar", name="Terms explained on this page")
+    letter = words.get_by_role("button", name="epsilon (ε): definition")
     expect(letter).to_have_count(1)
 
     def walked() -> bool:
@@ -117,7 +117,7 @@ def test_words_are_reached_with_the_keyboard_alone(page, dashboard):
     expect(dialog).to_be_focused()
     expect(dialog).to_contain_text(EPSILON)
     page.evaluate(ONE_WORD_MORE)  # as a page does that still loads
-    expect(words.get_by_role("button", name="linkage attack: what it means")).to_have_count(1)
+    expect(words.get_by_role("button", name="linkage attack: definition")).to_have_count(1)
     page.keyboard.press("Escape")
     expect(card(page)).to_be_hidden()
     expect(letter).to_be_focused()
