@@ -1,4 +1,4 @@
-"""That set-up goes on behind the pages, how far it is, and what it could not do."""
+"""Progress and errors of the installation that runs in the background of the dashboard."""
 
 import streamlit as st
 
@@ -7,36 +7,37 @@ from engine.setup_status import Progress
 from pages.shared import address
 
 POLL_SECONDS = 2.0
+"""Seconds between two refreshes of the progress bar."""
 
 
 def show() -> None:
-    """A sentence above the page; nothing, and nothing that polls, where all is there."""
+    """Show the progress or the errors above the page; show nothing and poll nothing if everything is installed."""
     progress = setup_status.look()
     if progress and progress.under_way:
-        st.fragment(_going_on, run_every=POLL_SECONDS)()
+        st.fragment(_show_progress, run_every=POLL_SECONDS)()
     elif progress:
-        for sentence in sentences(progress):
-            st.warning(address.plain(sentence), icon=":material/build:")
+        for message in errors(progress):
+            st.warning(address.plain(message), icon=":material/build:")
 
 
-def _going_on() -> None:
+def _show_progress() -> None:
     progress = setup_status.look()
     if progress is None or not progress.under_way:
-        st.rerun()  # the whole page: polling ends, and what has come in is there to choose
+        st.rerun()  # the whole page: polling ends, and the installed parts can be chosen
     with st.container(key="set_up"):
-        st.progress(progress.over / len(progress.parts), text=address.plain(going_on(progress)))
+        st.progress(progress.over / len(progress.parts), text=address.plain(progress_text(progress)))
 
 
-def going_on(progress: Progress) -> str:
-    """How far set-up is, and what that means for who looks."""
+def progress_text(progress: Progress) -> str:
+    """Describe the progress of the installation and its effect on runs."""
     runs = "You can browse results; new runs start when installation finishes."
     return f"Installing in the background: {progress.where}. {runs}"
 
 
-def sentences(progress: Progress) -> list[str]:
-    """What is missing although nobody is at it, and what to do."""
-    said = list(progress.failed.values())
+def errors(progress: Progress) -> list[str]:
+    """Return messages on failed parts and on an interrupted installation, with what to do."""
+    messages = list(progress.failed.values())
     if progress.left:
         left = ", ".join(progress.left)
-        said.append(f"The installation was interrupted. Restart the dashboard to continue it. Missing: {left}.")
-    return said
+        messages.append(f"The installation was interrupted. Restart the dashboard to continue it. Missing: {left}.")
+    return messages

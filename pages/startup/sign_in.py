@@ -1,4 +1,4 @@
-"""Who is not known sees this, and nothing else."""
+"""The sign-in page of a shared dashboard, the only page without sign-in."""
 
 import streamlit as st
 
@@ -9,7 +9,10 @@ from pages.startup import theme
 
 
 def required() -> User | None:
-    """Who has signed in, None where nobody has to; asks, and ends the page, where nobody has."""
+    """Return the signed-in user, or None if the dashboard has no sign-in.
+
+    Otherwise show the sign-in page and stop the script.
+    """
     try:
         person = session.current_user()
     except session.NotSignedIn as error:
@@ -18,24 +21,22 @@ def required() -> User | None:
     except EpsilonError as error:
         st.error(address.plain(str(error)), icon=":material/error:")
         if session.claims().get("is_logged_in"):
-            st.button("Sign in as somebody else", on_click=st.logout, icon=":material/logout:")
+            st.button("Switch user", on_click=st.logout, icon=":material/logout:")
         st.stop()
     if person:
-        _came(person.name, session.claims().get("iat"))
+        _log_sign_in(person.name, session.claims().get("iat"))
     return person
 
 
 @st.cache_resource(show_spinner=False, max_entries=10_000)
-def _came(name: str, when: object) -> None:
-    """Write down each sign-in once, however many pages it opens. name, when: of whom it is, and of what time."""
+def _log_sign_in(name: str, when: object) -> None:
+    """Write each sign-in to the audit log once; ``name`` and ``when``, its time, are the key of the cache."""
     session.application().access.note_sign_in()
 
 
 def _ask(why: str) -> None:
-    theme.apply("Sign in", here=0)
+    theme.apply("Sign in", group=0)
     st.markdown("### Explore the privacy–utility trade-off of NER models, and audit privacy claims")
-    st.markdown("This dashboard is shared: what you run and upload is yours alone until you share it. " + why)
+    st.markdown(f"{why} This dashboard is shared: only you and the admins see your runs and uploads until you share them.")
     st.button("Sign in", type="primary", on_click=st.login, icon=":material/login:", key="sign_in")
-    st.caption(
-        "You are asked by your own organisation, and come back here. No password is seen or kept by this program."
-    )
+    st.caption("You sign in with your organisation's account. This program never sees your password.")

@@ -1,4 +1,4 @@
-"""What the theme in ``.streamlit/config.toml`` cannot say."""
+"""Styles that the theme in ``.streamlit/config.toml`` cannot set."""
 
 import html
 
@@ -31,7 +31,10 @@ _OPEN_GROUP = """
     background-color: color-mix(in srgb, currentColor 8%%, transparent); font-weight: 600;
   }
 """
-"""A page in a group is not to be seen in the bar above: its group's name is marked, as Streamlit marks a page."""
+"""Highlight of the open page's group in the navigation bar, which shows no pages of groups.
+
+It has the style that Streamlit gives to an open page.
+"""
 
 
 _QUIET_ICONS = """
@@ -44,7 +47,7 @@ export default function () {
   return () => watch.disconnect();
 }
 """
-"""An icon is a word in a font of pictures: a screen reader would read the word."""
+"""Hides icons from screen readers: an icon is a word in an icon font, which they would read aloud."""
 
 
 @st.cache_resource(show_spinner=False)
@@ -52,10 +55,13 @@ def _quiet_icons() -> ComponentRenderer:
     return st.components.v2.component("quiet_icons", js=_QUIET_ICONS)
 
 
-def apply(title: str, here: int) -> None:
-    """Use the height of the window: the answer and its picture fit on a laptop's screen together. title: of the page,
-    for who cannot see the navigation. here: which group of the navigation the page is in, 0 for the pages that stand in
-    the bar by themselves."""
-    st.html(f"<style>{_STYLE}{_OPEN_GROUP % (here + 1) if here else ''}</style>")
+def apply(title: str, group: int) -> None:
+    """Apply the styles to a page; the headline and its chart fit on a laptop's screen together.
+
+    Args:
+        title: Title of the page, for screen readers.
+        group: Index of the page's group in the navigation; 0 for pages that are in the bar themselves.
+    """
+    st.html(f"<style>{_STYLE}{_OPEN_GROUP % (group + 1) if group else ''}</style>")
     st.html(f'<h1 class="page-title">{html.escape(title)}</h1>')
     _quiet_icons()(key="quiet_icons", height=1)

@@ -116,7 +116,7 @@ def test_whom_the_provider_does_not_vouch_for_is_told_so(signed_in):
     page = signed_in("Mallory, who says she is Ada")
     expect(page.get_by_text("its provider has not verified the address")).to_be_visible()
     assert "σ" not in page.inner_text("body")
-    page.get_by_role("button", name="Sign in as somebody else").click()
+    page.get_by_role("button", name="Switch user").click()
     page.get_by_role("button", name="Sign in", exact=True).wait_for()
 
 
