@@ -1,1 +1,1 @@
-"""Explore: choose a configuration, see its results, run it."""
+"""The page Explore: choose a configuration, see its results, run it."""

@@ -1,4 +1,4 @@
-"""Explore: choose a configuration, see what privacy costs it, run what nobody has run yet."""
+"""Page Explore: choose a configuration, see its results and its ε, and run it."""
 
 import streamlit as st
 
@@ -8,8 +8,8 @@ from pages.shared import address, session, titles
 welcome.show()
 app = session.application()
 chosen = controls.choose(app)
-if faults := controls.problems():
-    st.warning("\n\n".join(map(address.plain, faults)), icon=":material/link_off:")
+if link_errors := controls.problems():
+    st.warning("\n\n".join(map(address.plain, link_errors)), icon=":material/link_off:")
 if chosen:
     config, preview = chosen
     live.show(app, config, preview, titles.corpus(config.corpus))

@@ -1,4 +1,4 @@
-"""What a person is promised who is named in more than one sentence; part of *What does this ε mean?*"""
+"""Group privacy of a person who is named in several sentences; part of *What does this ε mean?*"""
 
 import math
 
@@ -12,13 +12,20 @@ from pages.explore import messages
 from pages.shared import address
 
 MOST = 50
-"""Sentences on the slider."""
+"""Maximum number of sentences on the slider."""
 _USUAL = 10
+"""Initial number of sentences on the slider."""
 
 
 def show(app: Application, config: SimulationConfig, privacy: PrivacySpent, last: RoundRecord | None) -> None:
-    """ε of a person with as many sentences as the reader chooses. privacy: what is shown of one sentence, spent up to
-    ``last``, or planned."""
+    """Show the ε of a person, for a number of sentences that the user chooses.
+
+    Args:
+        app: The application service.
+        config: The configuration.
+        privacy: Privacy of one sentence, as the page shows it: spent up to ``last``, or planned.
+        last: Last record of the run, or None before it starts.
+    """
     if math.isinf(privacy.epsilon):
         return
     if reason := messages.no_person(config):
@@ -26,7 +33,7 @@ def show(app: Application, config: SimulationConfig, privacy: PrivacySpent, last
         return
     size = st.slider("Sentences that name one person", 1, MOST, _USUAL, key="person_sentences", persist_state="session")
     try:
-        with st.spinner("Adding up what they cost …"):
+        with st.spinner("Computing ε …"):
             st.markdown(messages.person(size, _epsilon(app, config, size, privacy, last)))
             if longest := app.previews.longest_document(config.corpus):
                 epsilon = _epsilon(app, config, longest, privacy, last)
@@ -39,6 +46,6 @@ def show(app: Application, config: SimulationConfig, privacy: PrivacySpent, last
 def _epsilon(
     app: Application, config: SimulationConfig, size: int, privacy: PrivacySpent, last: RoundRecord | None
 ) -> float:
-    """One sentence costs what the page shows of it, and more of them no less."""
-    found = app.previews.person_epsilon(config, size, last) if size > 1 else None
-    return max(found or 0.0, privacy.epsilon)
+    """Return the ε of ``size`` sentences: at least the ε of one sentence, as the page shows it."""
+    group_epsilon = app.previews.person_epsilon(config, size, last) if size > 1 else None
+    return max(group_epsilon or 0.0, privacy.epsilon)

@@ -1,4 +1,4 @@
-"""A setting that stays in sight while others are looked at."""
+"""The pinned run, which stays visible for comparison with other configurations."""
 
 import streamlit as st
 
@@ -13,7 +13,7 @@ _PINNED = "pinned_run"
 
 
 def current(app: Application) -> Run | None:
-    """The run that was pinned in this session, while it is there."""
+    """Return the pinned run of this session, or None if none is pinned or it was deleted."""
     identity = st.session_state.get(_PINNED)
     if identity is None:
         return None
@@ -24,7 +24,7 @@ def current(app: Application) -> Run | None:
 
 
 def button(run: Run, pinned: Run | None) -> None:
-    """Pin a finished run, or take the pin off."""
+    """Show the button that pins or unpins a finished run."""
     if pinned and pinned.run_id == run.run_id:
         if st.button("Unpin", type="tertiary", icon=":material/keep_off:", key="unpin"):
             st.session_state[_PINNED] = None
@@ -34,27 +34,27 @@ def button(run: Run, pinned: Run | None) -> None:
         type="tertiary",
         icon=":material/keep:",
         key="pin",
-        help="Keep this setting in sight beside the next one.",
+        help="Keep this run visible, to compare it with other configurations.",
     ):
         st.session_state[_PINNED] = run.run_id
         st.rerun()
 
 
 def sentence(pinned: Run, run: Run | None) -> str:
-    """What is pinned, and how the run beside it differs; empty where it is the same."""
+    """Describe the pinned run and its difference from the open run; return an empty string if both are the same."""
     test = pinned.final.test if pinned.final else None
     if test is None or pinned.final is None or (run and run.run_id == pinned.run_id):
         return ""
     text = f"Pinned: F1 {f1_text(test, 3)} at ε = {epsilon_text(pinned.final.privacy.epsilon)}"
     if run is None:
         return f"{text}."
-    there, here = pinned.config.flat(), run.config.flat()
+    pinned_fields, fields = pinned.config.flat(), run.config.flat()
     changes = [
-        f"{titles.heading(name)} {titles.value(name, there[name])}, here {titles.value(name, here[name])}"
-        for name in there
-        if there[name] != here[name]
+        f"{titles.heading(name)} {titles.value(name, pinned_fields[name])} → {titles.value(name, fields[name])}"
+        for name in pinned_fields
+        if pinned_fields[name] != fields[name]
     ]
     if run.final and run.final.test:
         difference = run.final.test.f1 - test.f1
-        text += f", {'−' if difference < 0 else '+'}{abs(difference):.3f} here"
-    return f"{text}. " + (f"It has {'; '.join(changes)}." if changes else "It has the same settings.")
+        text += f"; this run: {'−' if difference < 0 else '+'}{abs(difference):.3f}"
+    return f"{text}. " + (f"Changed: {'; '.join(changes)}." if changes else "Both have the same configuration.")

@@ -1,4 +1,4 @@
-"""How each platform of a federation does by itself, as rows of a table. No streamlit."""
+"""Table rows with the scores of each silo of a federation. Does not use Streamlit."""
 
 from typing import Any
 
@@ -8,17 +8,17 @@ from pages.shared import metrics, titles
 
 
 def rows(latest: RoundRecord) -> list[dict[str, Any]]:
-    """A row for each platform, with scores on its test part where there are some, else on the validation part."""
+    """Return a row for each silo, with scores on its test set if there are some, else on its validation set."""
     part = "test" if latest.test else "validation"
     return [
         {
-            "Platform": titles.corpus(platform.name),
-            f"F1, {part}": round(scores.f1, 3),
+            "Client": titles.corpus(platform.name),
+            f"F1, {part} set": round(scores.f1, 3),
             metrics.INTERVAL: metrics.interval(scores),
             "Precision": round(scores.precision, 3),
             "Recall": round(scores.recall, 3),
             "ε": epsilon_text(platform.privacy.epsilon),
-            "Noise check": _checked(platform.noise_check),
+            "Noise check": _check_result(platform.noise_check),
             "Entity types": ", ".join(sorted(scores.strict)),
         }
         for platform in latest.platforms
@@ -26,7 +26,7 @@ def rows(latest: RoundRecord) -> list[dict[str, Any]]:
     ]
 
 
-def _checked(check: NoiseCheck | None) -> str:
+def _check_result(check: NoiseCheck | None) -> str:
     if check is None:
         return "no noise"
     return "failed" if check.failed else "passed" if check.passed else "not measurable"

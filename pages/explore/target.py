@@ -1,4 +1,4 @@
-"""The ε that somebody wants, beside the noise that gives it."""
+"""The field for a target ε, which sets the noise multiplier."""
 
 from collections.abc import Callable
 
@@ -9,37 +9,42 @@ from engine.errors import EpsilonError
 from engine.service import Application
 from pages.shared import address
 
-_WANTED, _REFUSED = "target_epsilon", "target_refused"
+_TARGET, _ERROR = "target_epsilon", "target_refused"
 
 
 def ask(app: Application, chosen: Callable[[], SimulationConfig]) -> None:
-    """A field for an ε; once it is filled, σ is set to what gives it. chosen: what all other widgets say."""
+    """Show the field; an entered ε sets the smallest σ that keeps to it.
+
+    Args:
+        app: The application service.
+        chosen: Returns the configuration of all other widgets.
+    """
     st.number_input(
-        "Or type the ε you want",
+        "Target ε",
         min_value=1e-6,
         max_value=1e6,
         value=None,
-        key=_WANTED,
-        placeholder="σ is worked out",
+        key=_TARGET,
+        placeholder="sets σ",
         format="%g",
-        on_change=_take,
+        on_change=_set_noise,
         args=(app, chosen),
-        help="Sets the noise multiplier to the smallest that costs no more, with everything else as it is.",
+        help="Enter an ε to set the noise multiplier: the smallest σ with at most this ε. All other values stay.",
     )
-    if problem := st.session_state.pop(_REFUSED, None):
+    if problem := st.session_state.pop(_ERROR, None):
         st.error(address.plain(problem), icon=":material/error:")
 
 
-def _take(app: Application, chosen: Callable[[], SimulationConfig]) -> None:
+def _set_noise(app: Application, chosen: Callable[[], SimulationConfig]) -> None:
     state = st.session_state
-    wanted = state[_WANTED]
-    state[_WANTED] = None
-    if wanted is None:
+    target = state[_TARGET]
+    state[_TARGET] = None
+    if target is None:
         return
     try:
-        with st.spinner(f"Computing σ for ε = {wanted:g} …"):
-            sigma = app.previews.noise_multiplier_for(chosen(), wanted)
+        with st.spinner(f"Computing σ for ε = {target:g} …"):
+            sigma = app.previews.noise_multiplier_for(chosen(), target)
     except EpsilonError as error:
-        state[_REFUSED] = str(error)
+        state[_ERROR] = str(error)
     else:
         state.noise_multiplier = state.exact_noise = sigma

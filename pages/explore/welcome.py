@@ -1,4 +1,4 @@
-"""One line for who is here for the first time, with two ways on."""
+"""The greeting of a first visit, with a link to the lessons."""
 
 import streamlit as st
 
@@ -6,12 +6,12 @@ from pages.shared import first_visit
 
 
 def show() -> None:
-    """Nothing, once one of the ways was taken."""
+    """Show the greeting until the user dismisses it or opens the lessons."""
     if first_visit.is_here():
         with st.container(horizontal=True, vertical_alignment="center", key="greeting"):
-            st.markdown("New here? ε says how much may leak.", width="content")
-            st.page_link("pages/learn/page.py", label="Ten minutes from the start", icon=":material/school:")
+            st.markdown("New here? ε measures how much a model can reveal.", width="content")
+            st.page_link("pages/learn/page.py", label="Start a ten-minute lesson", icon=":material/school:")
             st.button(
-                "I know ε", type="tertiary", icon=":material/close:", key="knows", on_click=first_visit.greet_no_more
+                "Dismiss", type="tertiary", icon=":material/close:", key="knows", on_click=first_visit.greet_no_more
             )
     first_visit.remember()

@@ -30,7 +30,7 @@ def other_than_the_middle(asked: Guess) -> int:
 
 def test_a_newcomer_is_greeted_once_and_led_to_the_lessons(page, dashboard):
     page.goto(dashboard)
-    way = page.get_by_role("link", name="Ten minutes from the start")
+    way = page.get_by_role("link", name="Start a ten-minute lesson")
     way.wait_for(timeout=90_000)  # the first page of a server that has just been started
     way.click()
     expect(page.get_by_role("button", name=f"1. {FIRST.title}")).to_be_visible()
@@ -42,7 +42,7 @@ def test_a_newcomer_is_greeted_once_and_led_to_the_lessons(page, dashboard):
 
 def test_who_knows_epsilon_is_not_greeted_again(page, dashboard):
     page.goto(dashboard)
-    page.get_by_role("button", name="I know ε").click()
+    page.get_by_role("button", name="Dismiss").click()
     expect(page.get_by_text("New here?")).to_have_count(0)
     wait_for(lambda: any(each["name"] == "epsilon_greeted" for each in page.context.cookies()))
     page.reload()

@@ -109,8 +109,8 @@ def test_platforms_come_by_a_link_and_each_is_shown_by_itself(page, trained_sett
     test = page(here=trained_settings, **address.write(config))
     assert not test.exception
     assert "2 platforms, each with a corpus and entity types of its own" in texts(test.caption)
-    (table,) = (frame.value for frame in test.dataframe if "Platform" in frame.value.columns)
-    assert table["Platform"].tolist() == ["Letters and notes (synthetic)", "drugs"]
+    (table,) = (frame.value for frame in test.dataframe if "Noise check" in frame.value.columns)
+    assert table["Client"].tolist() == ["Letters and notes (synthetic)", "drugs"]
     assert table["Entity types"].tolist() == ["DATE, LOC, ORG, PER", "Drug"]
     assert table["Noise check"].tolist() == ["passed", "passed"]
     test.selectbox(key="corpus").select("synthetic").run()
@@ -279,7 +279,7 @@ def test_a_pinned_setting_stays_in_sight_beside_the_next_one(page):
     interval = f1_text(first.final.test, 3).replace("\u00a0", " ").replace("\u2060", "")
     assert interval.startswith(f"{before:.3f} (95 %: ")
     assert f"Pinned: F1 {interval} at" in said
-    assert f"at ε = 1.51, −{before - here:.3f} here. It has σ 1, here 2." in said
+    assert f"at ε = 1.51; this run: −{before - here:.3f}. Changed: σ 1 → 2." in said
     test.button(key="pin").click().run()
     test.button(key="unpin").click().run()
     test.select_slider(key="noise_multiplier").set_value(1.0).run()
