@@ -19,21 +19,27 @@ _PROBLEM = "corpus_problem"
 
 
 def choose(app: Application, start: Mapping[str, Any], corpora: Mapping[str, CorpusInfo]) -> None:
-    """Show the widgets; ``start`` maps their keys to their initial values."""
+    """Show the choice of a corpus, its contents and the actions on it.
+
+    Args:
+        app: The application service.
+        start: Initial values of the widgets, by key.
+        corpora: The corpora to choose from, by name.
+    """
     own_corpora.follow()
     labels = {name: info.title if info.available else f"{info.title} (not installed)" for name, info in corpora.items()}
     select(start, "Corpus", list(corpora), "corpus", names=labels)
     info = corpora[st.session_state.corpus]
     facts = [f"{info.sentences:,} sentences" if info.sentences else "", ", ".join(info.entity_types), info.licence]
     st.caption(" · ".join(address.plain(fact) for fact in facts if fact))
-    _offer_what_is_missing(app, [part for name in info.name.split(JOIN) if (part := _part(corpora, name))])
+    _offer_missing(app, [part for name in info.name.split(JOIN) if (part := _part(corpora, name))])
     own_corpora.manage(app, info)
-    own_corpora.bring(app)
+    own_corpora.upload(app)
     if problem := st.session_state.pop(_PROBLEM, None):
         st.error(address.plain(problem), icon=":material/error:")
 
 
-def _offer_what_is_missing(app: Application, parts: Sequence[CorpusInfo]) -> None:
+def _offer_missing(app: Application, parts: Sequence[CorpusInfo]) -> None:
     """Show a button that downloads missing corpora, and instructions for those that need a manual download.
 
     Args:
@@ -56,10 +62,10 @@ def _offer_what_is_missing(app: Application, parts: Sequence[CorpusInfo]) -> Non
 def with_asked(corpora: Mapping[str, CorpusInfo], asked: str) -> dict[str, CorpusInfo]:
     """Return the corpora and the one in the session's link, if that is a split of a corpus or a join of several."""
     parts = [_part(corpora, name) for name in asked.split(JOIN)]
-    found = [part for part in parts if part]
-    if asked in corpora or len(found) < len(parts):
+    available = [part for part in parts if part]
+    if asked in corpora or len(available) < len(parts):
         return dict(corpora)
-    return {**corpora, asked: found[0] if len(found) == 1 else _joined(asked, found)}
+    return {**corpora, asked: available[0] if len(available) == 1 else _joined(asked, available)}
 
 
 def _part(corpora: Mapping[str, CorpusInfo], name: str) -> CorpusInfo | None:

@@ -1,4 +1,4 @@
-"""Records and runs → what a picture shows: plain values, no plotly, no streamlit."""
+"""Points and rows of Explore's charts and tables, from records and runs. Does not use Plotly or Streamlit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,9 +11,17 @@ METRICS = ("precision", "recall", "f1")
 
 @dataclass(frozen=True)
 class Point:
-    """One place on the picture. epsilon: ∞ without noise. progress: of the run at that moment, 0 to 1. scores are
-    strict micro averages, 0 to 1. interval: of 95 % of F1. note: what the
-    pointer shows beside them, lines of text."""
+    """A point of a chart.
+
+    Attributes:
+        epsilon: ε spent; ∞ without noise.
+        progress: Progress of the run at this point, 0 to 1.
+        precision: Entity-level (strict) precision, micro-averaged, 0 to 1.
+        recall: Entity-level (strict) recall, micro-averaged, 0 to 1.
+        f1: Entity-level (strict) F1, micro-averaged, 0 to 1.
+        interval: 95 % CI of F1 as text.
+        note: Further lines of the tooltip.
+    """
 
     epsilon: float
     progress: float
@@ -26,7 +34,16 @@ class Point:
 
 @dataclass(frozen=True)
 class TypeScore:
-    """F1 of one entity type, 0 to 1; reference: that of the run without privacy, if it is known. names: in gold."""
+    """Scores of an entity type, 0 to 1.
+
+    Attributes:
+        name: The entity type.
+        precision: Entity-level (strict) precision.
+        recall: Entity-level (strict) recall.
+        f1: Entity-level (strict) F1.
+        names: Number of gold entities.
+        reference: F1 of the run without privacy, or None if there is no such run.
+    """
 
     name: str
     precision: float
@@ -37,7 +54,7 @@ class TypeScore:
 
 
 def path(records: Sequence[RoundRecord]) -> list[Point]:
-    """A run's way along ε, on the validation part; at ∞ all along if its noise check failed at last."""
+    """Return a point for each record of a run, on the validation set; all at ε = ∞ if the last noise check failed."""
     check = records[-1].noise_check if records else None
     if check and check.failed:
         records = [replace(record, privacy=records[-1].privacy) for record in records]
@@ -53,32 +70,32 @@ def path(records: Sequence[RoundRecord]) -> list[Point]:
 
 
 def finish(records: Sequence[RoundRecord]) -> list[Point]:
-    """Where a run ended, on the test part; empty while it runs."""
-    return [_point(record, record.test, "test part, final") for record in records if record.test and record.final]
+    """Return the final point of a run, on the test set; empty while the run is active."""
+    return [_point(record, record.test, "test set, final") for record in records if record.test and record.final]
 
 
 def tradeoff(runs: Sequence[Run]) -> list[Point]:
-    """The ends of finished runs, on the test part, by ε."""
+    """Return the final points of finished runs, on the test set."""
     return [
-        _point(run.final, run.final.test, f"σ = {run.config.privacy.noise_multiplier:g}, test part", _origin(run))
+        _point(run.final, run.final.test, f"σ = {run.config.privacy.noise_multiplier:g}, test set", _origin(run))
         for run in runs
         if run.final and run.final.test
     ]
 
 
 def seeds(runs: Sequence[Run]) -> list[Point]:
-    """The ends of finished runs that differ in their seeds, on the test part; empty where fewer than two are done."""
-    found = [
-        _point(run.final, run.final.test, f"seed {run.config.seed}, test part", _origin(run))
+    """Return the final points of runs that differ in their seeds, on the test set; empty if fewer than two are done."""
+    points = [
+        _point(run.final, run.final.test, f"seed {run.config.seed}, test set", _origin(run))
         for run in runs
         if run.final and run.final.test
     ]
-    return found if len(found) > 1 else []
+    return points if len(points) > 1 else []
 
 
 def _origin(run: Run) -> str:
     day = run.provenance.created[:10] if run.provenance else ""
-    older = f", engine {version}" if (version := engine_of(run)) else ""
+    older = f", engine {version} (outdated)" if (version := engine_of(run)) else ""
     return f"{'published' if run.published else 'your run'} {day}".strip() + older
 
 
@@ -95,10 +112,15 @@ def _point(record: RoundRecord, scores: EntityScores, *note: str) -> Point:
 
 
 def by_type(scores: EntityScores, reference: EntityScores | None) -> list[TypeScore]:
-    """F1 of each entity type that the corpus has, in alphabetical order."""
-    there = {name: counts.ratios.f1 for name, counts in reference.strict.items()} if reference else {}
+    """Return the scores of each entity type of the corpus, in alphabetical order.
+
+    Args:
+        scores: Scores of the run.
+        reference: Scores of the run without privacy, if there is one.
+    """
+    references = {name: counts.ratios.f1 for name, counts in reference.strict.items()} if reference else {}
     return [
-        TypeScore(name, *_ratios(counts), counts.gold, there.get(name))
+        TypeScore(name, *_ratios(counts), counts.gold, references.get(name))
         for name, counts in sorted(scores.strict.items())
         if counts.gold
     ]
@@ -110,7 +132,7 @@ def _ratios(counts: Counts) -> tuple[float, float, float]:
 
 
 def without_privacy(runs: Sequence[Run]) -> EntityScores | None:
-    """Test scores of the run without noise among ``runs``."""
+    """Return the test scores of the run without noise among ``runs``, or None if there is none."""
     for run in runs:
         if run.final and not run.config.privacy.private:
             return run.final.test
@@ -118,7 +140,7 @@ def without_privacy(runs: Sequence[Run]) -> EntityScores | None:
 
 
 def rows(records: Sequence[RoundRecord]) -> list[dict[str, float | int | str | None]]:
-    """The records as a table, ε = ∞ as ``math.inf``; the test scores stand in a last row of their own."""
+    """Return the records as table rows, with ε = ∞ as ``math.inf``; the test scores have the last row."""
     table = [_row(record, "validation", record.scores) for record in records]
     return table + [_row(record, "test", record.test) for record in records if record.test]
 

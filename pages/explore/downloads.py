@@ -1,4 +1,4 @@
-"""The numbers behind a picture: as a table, and to take away."""
+"""The values of Explore's chart as tables and as downloads."""
 
 import json
 import math
@@ -15,39 +15,45 @@ from engine.records import Run
 from engine.reports.cli_command import command_line
 from engine.reports.runs import record_fields, run_fields
 from pages.explore import curves
-from pages.shared import downloads as taking
+from pages.shared import downloads as shared_downloads
 from pages.shared import metrics, tables
 
 
 def table(run: Run | None, finished: Sequence[Run], seeds: Sequence[Run]) -> None:
-    """The records of ``run``, the same with other seeds, and the finished runs of the same setting."""
+    """Show tables of the records of a run, of the runs with other seeds, and of finished runs with other noise.
+
+    Args:
+        run: The open run, or None.
+        finished: Finished runs with the same settings and any noise.
+        seeds: Runs with the same settings and any seed.
+    """
     if run and run.records:
-        st.dataframe(_shown(curves.rows(run.records)), hide_index=True, column_config=_columns(), key="records")
-    if others := _seeds(seeds):
-        st.caption("Runs that differ in their seeds, on the test part")
-        st.dataframe(_shown(others), hide_index=True, column_config=_columns(), key="seeds_table")
+        st.dataframe(_table(curves.rows(run.records)), hide_index=True, column_config=_columns(), key="records")
+    if others := _seed_rows(seeds):
+        st.caption("Runs with other seeds, test set")
+        st.dataframe(_table(others), hide_index=True, column_config=_columns(), key="seeds_table")
     if finished:
-        st.caption("Finished runs of this setting, on the test part")
+        st.caption("Finished runs of this configuration with any noise multiplier, test set")
         rows = [
             {
-                "noise multiplier": each.config.privacy.noise_multiplier,
+                "noise multiplier": other.config.privacy.noise_multiplier,
                 "epsilon": point.epsilon,
                 "precision": point.precision,
                 "recall": point.recall,
                 "f1": point.f1,
                 "interval": point.interval,
-                "seconds": each.provenance.wall_seconds if each.provenance else None,
+                "seconds": other.provenance.wall_seconds if other.provenance else None,
             }
-            for each, point in zip(finished, curves.tradeoff(finished), strict=True)
+            for other, point in zip(finished, curves.tradeoff(finished), strict=True)
         ]
-        st.dataframe(_shown(rows), hide_index=True, column_config=_columns(), key="finished")
+        st.dataframe(_table(rows), hide_index=True, column_config=_columns(), key="finished")
         tables.older(finished)
     if not finished and not (run and run.records):
-        st.caption("No numbers yet.")
+        st.caption("No records yet.")
 
 
-def _seeds(seeds: Sequence[Run]) -> list[dict[str, Any]]:
-    """A row for each seed that is done; none where fewer than two are."""
+def _seed_rows(seeds: Sequence[Run]) -> list[dict[str, Any]]:
+    """Return a row for each finished seed; empty if fewer than two are finished."""
     done = [run for run in seeds if run.final and run.final.test]
     if len(done) < 2:
         return []
@@ -66,17 +72,17 @@ def _seeds(seeds: Sequence[Run]) -> list[dict[str, Any]]:
     ]
 
 
-def _shown(rows: Sequence[Mapping[str, Hashable]]) -> pa.Table:
-    """Rows as they are drawn; made once for all who look at the same, and for all polls that find nothing new."""
-    return _written(tuple(tuple(row.items()) for row in rows))
+def _table(rows: Sequence[Mapping[str, Hashable]]) -> pa.Table:
+    """Return rows as an Arrow table; sessions that show the same rows, and polls without new data, share one table."""
+    return _cached_table(tuple(tuple(row.items()) for row in rows))
 
 
 @lru_cache(maxsize=256)
-def _written(rows: tuple[tuple[tuple[str, Hashable], ...], ...]) -> pa.Table:
-    """ε as text: the table has no sign for infinity."""
+def _cached_table(rows: tuple[tuple[tuple[str, Hashable], ...], ...]) -> pa.Table:
     frame = pd.DataFrame([dict(row) for row in rows])
+    # As text, since Streamlit's number columns cannot show ∞.
     frame["epsilon"] = ["∞" if math.isinf(value) else f"{value:.4g}" for value in frame["epsilon"]]
-    return pa.Table.from_pandas(frame)  # with its index, without which the browser has no rows
+    return pa.Table.from_pandas(frame)  # keeps the index, without which the browser shows no rows
 
 
 def _columns() -> dict[str, Any]:
@@ -88,48 +94,54 @@ def _columns() -> dict[str, Any]:
         "recall": number("recall", format="%.3f"),
         "f1": number("F1", format="%.3f"),
         "interval": tables.INTERVAL_COLUMN | {"label": metrics.INTERVAL},
-        "f1_low": number("from", format="%.3f", help="95 % interval of F1 over test sentences of the same kind"),
-        "f1_high": number("to", format="%.3f"),
+        "f1_low": number("F1 from", format="%.3f", help="Lower end of the 95 % CI of F1 over test sentences."),
+        "f1_high": number("F1 to", format="%.3f", help="Upper end of the 95 % CI of F1 over test sentences."),
         "loss": number(format="%.3f"),
         "clipped_fraction": number("clipped", format="percent"),
-        "gradient_norm_median": number("gradient norm", format="%.2f", help="median L2 norm before clipping"),
-        "examples_seen": number("sentences drawn", format="localized"),
-        "nonfinite": number("left out", help="sentences whose gradient was not finite, so far"),
+        "gradient_norm_median": number("gradient norm", format="%.2f", help="Median L2 norm before clipping."),
+        "examples_seen": number("sentences sampled", format="localized"),
+        "nonfinite": number("not finite", help="Sentences skipped so far, since their gradient was not finite."),
         "seconds": number("seconds", format="%.1f"),
     }
     return tables.explained(columns, columns)
 
 
 def csv(run: Run) -> str:
-    """The records as CSV; ε = ∞ is written inf."""
+    """Return the records as CSV; ε = ∞ is ``inf``."""
     return pd.DataFrame(curves.rows(run.records)).to_csv(index=False)
 
 
 def as_json(run: Run) -> str:
-    """The run with its records as JSON; ε = ∞ is null."""
+    """Return the run with its records as JSON; ε = ∞ is null."""
     return json.dumps(run_fields(run) | {"records": [record_fields(record) for record in run.records]}, indent=1)
 
 
 def offer(run: Run | None, config: SimulationConfig, seeds: Sequence[Run]) -> None:
-    """Buttons, the command that gives the same, and where the PNG is."""
-    st.caption(
-        "The same run in a shell, in the folder of this program; the address of this page is a link to this view."
-    )
+    """Show the command that reproduces the run, the download buttons, and where to save a PNG.
+
+    Args:
+        run: The open run, or None.
+        config: Its configuration.
+        seeds: Runs with the same settings and any seed.
+    """
+    st.caption("To reproduce this run, use this command in the project folder, or the address of this page as a link.")
     st.code(f".venv/bin/{command_line(config)}", language="bash", wrap_lines=True)
     if run and run.records:
         name = f"epsilon-explorer-{run.run_id}"
         with st.container(horizontal=True):
-            taking.button("CSV", lambda: csv(run), f"{name}.csv", "text/csv", icon=":material/table:")
-            taking.button(
-                "JSON", lambda: as_json(run), f"{name}.json", "application/json", icon=":material/data_object:"
+            shared_downloads.button(
+                "Download CSV", lambda: csv(run), f"{name}.csv", "text/csv", icon=":material/table:"
             )
-            if rows := _seeds(seeds):
-                taking.button(
-                    "Seeds, CSV",
+            shared_downloads.button(
+                "Download JSON", lambda: as_json(run), f"{name}.json", "application/json", icon=":material/data_object:"
+            )
+            if rows := _seed_rows(seeds):
+                shared_downloads.button(
+                    "Download seeds CSV",
                     lambda: pd.DataFrame(rows).to_csv(index=False),
                     f"{name}-seeds.csv",
                     "text/csv",
                     icon=":material/table:",
                     key="seeds_csv",
                 )
-        st.caption("PNG: the camera above each picture.")
+        st.caption("To save a chart as PNG, click the camera above it.")

@@ -326,7 +326,7 @@ def test_the_numbers_can_be_taken_away(page, dashboard):
     page.goto(dashboard)
     page.get_by_role("tab", name="Download and repeat").click()
     with page.expect_download() as started:
-        page.get_by_role("button", name="CSV").click()
+        page.get_by_role("button", name="Download CSV").click()
     text = Path(started.value.path()).read_text()
     assert text.startswith("part,round,step,epsilon,delta,precision,recall,f1")
     assert len(text.splitlines()) == 27
@@ -343,7 +343,7 @@ def test_a_corpus_of_ones_own_comes_and_goes(page, dashboard, tmp_path):
     page.goto(dashboard)
     page.wait_for_selector("h3")
     page.get_by_text("Upload a corpus").click()
-    assert page.locator("strong", has_text="everybody").is_visible()
+    assert page.locator("strong", has_text="All users of this dashboard").is_visible()
     page.set_input_files("input[type=file]", bad)
     refused = page.get_by_text("bad.conll has 3 columns in line 3")
     wait_for(refused.is_visible)  # with the popover open, where the file is
@@ -351,11 +351,11 @@ def test_a_corpus_of_ones_own_comes_and_goes(page, dashboard, tmp_path):
     page.set_input_files("input[type=file]", notes)
     wait_for(lambda: "corpus=my-case-notes" in address(page))
     wait_for(lambda: "privacy cost: ε" in answer(page))
-    read = page.get_by_text("Read: 60 sentences (48 to train on, 6 to validate, 6 to test). Names: 60 PER.")
+    read = page.get_by_text("Imported 60 sentences (48 for training, 6 for validation, 6 for testing). Entities: 60 PER.")
     wait_for(read.is_visible)
     page.keyboard.press("Escape")
-    page.get_by_text("Rename or delete it").click()
-    delete = page.get_by_role("button", name="Delete this corpus")
+    page.get_by_text("Rename or delete").click()
+    delete = page.get_by_role("button", name="Delete corpus")
     assert delete.is_disabled()
     page.get_by_text("I understand that this cannot be undone").click()
     wait_for(delete.is_enabled)

@@ -97,7 +97,7 @@ def test_from_signing_in_to_the_log(signed_in, shared):
     opened(rita, shared + SMALL)
     rita.get_by_role("tab", name="Download and repeat").click()
     with rita.expect_download():
-        rita.get_by_role("button", name="CSV", exact=True).click()
+        rita.get_by_role("button", name="Download CSV", exact=True).click()
 
     ada = opened(signed_in("Ada"), shared + "account")
     assert all(part in answer(ada) for part in ("ada@example.org", "admin"))

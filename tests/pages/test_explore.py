@@ -562,7 +562,7 @@ def test_a_published_run_can_be_run_again(page, monkeypatch):
 def test_the_command_line_and_the_downloads_are_offered(page):
     test = page()
     assert "python -m engine simulate --corpus synthetic" in test.code[0].value
-    assert "PNG: the camera" in texts(test.caption)
+    assert "PNG, click the camera" in texts(test.caption)
     assert len(test.dataframe) == 2
     assert len(test.dataframe[0].value) == 26
 
