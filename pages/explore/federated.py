@@ -1,4 +1,4 @@
-"""The controls of a federation, in the sidebar: who holds the data, who travels where, who must be trusted."""
+"""Controls of a federation in the sidebar: clients, their data, local training and aggregation."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,30 +24,35 @@ FIELDS = (
     "masked",
     "together",
 )
-"""Of a FederationConfig; their widgets have the same keys."""
+"""Fields of a FederationConfig; their widgets have the same keys."""
 SCHEDULE_NAMES = {
-    "averaging": "on all it has",
-    "incremental": "on its next piece",
-    "gradients": "one step: gradients",
+    "averaging": "All local data",
+    "incremental": "Next part of the local data",
+    "gradients": "One gradient step",
 }
 PARTITION_NAMES = {
-    "random": "at random, equal",
-    "unequal": "at random, unequal",
-    "label-skew": "by entity type, skewed",
-    "document": "whole documents",
-    "natural": "the corpus's own sections",
+    "random": "Random, equal sizes",
+    "unequal": "Random, unequal sizes",
+    "label-skew": "Label skew (entity types)",
+    "document": "By document",
+    "natural": "By section of the corpus",
 }
-WEIGHTING_NAMES = {None: "as the mechanism wants", "examples": "by sentences", "equal": "equal"}
+WEIGHTING_NAMES = {None: "Default of the mechanism", "examples": "Number of sentences", "equal": "Equal"}
 
 
 def choose(start: Mapping[str, Any], usual_clients: list[int]) -> None:
-    """The widgets; ``start`` has their first values by key."""
+    """Show the number of clients.
+
+    Args:
+        start: Initial values of the widgets, by key.
+        usual_clients: Steps of the slider.
+    """
     state = st.session_state
-    if platforms := len(state.corpus.split(JOIN)) - 1:
-        state.clients = platforms + 1
+    if joins := len(state.corpus.split(JOIN)) - 1:
+        state.clients = joins + 1
         st.caption(
-            f"{state.clients} platforms, each with a corpus and entity types of its own. They share the layers below "
-            "their tags, which a server averages, and keep the rest to themselves."
+            f"{state.clients} clients (silos), each with its own corpus and entity types. A server averages their shared "
+            "layers; the private head of each silo never leaves it."
         )
         return
     st.select_slider(
@@ -56,36 +61,50 @@ def choose(start: Mapping[str, Any], usual_clients: list[int]) -> None:
         start["clients"],
         key="clients",
         format_func=lambda clients: f"{clients:,}",
-        help="Parties that the training sentences are split over. Each trains on its own, and a server averages.",
+        help="Number of clients that hold the training sentences. Each trains locally, and a server averages the "
+        "results. 1: central training.",
     )
     if state.clients == 1:
-        st.caption("One party has all the sentences: central training.")
+        st.caption("Central training: one client has all sentences.")
         return
     mechanism = state.get("mechanism", start["mechanism"])
-    st.caption(f"{state.clients:,} parties train, a server averages their weights. {MECHANISMS[mechanism].note}")
+    st.caption(f"{state.clients:,} clients train; a server averages their weights. {MECHANISMS[mechanism].note}")
 
 
 def advanced(start: Mapping[str, Any]) -> None:
-    """The rest, behind an expander; what means nothing for a single client cannot be moved."""
-    alone = st.session_state.clients == 1
+    """Show the other fields in an expander; fields without effect on a single client are disabled."""
+    is_central = st.session_state.clients == 1
     with st.expander("Federation", icon=":material/hub:"):
         mechanisms = {name: kind.title for name, kind in MECHANISMS.items()}
-        select(start, "Noise is added", list(MECHANISMS), "mechanism", names=mechanisms, disabled=alone)
+        select(start, "Noise mechanism", list(MECHANISMS), "mechanism", names=mechanisms, disabled=is_central)
         number(start, "Communication rounds", 1, 100_000, "rounds")
-        select(start, "A client trains in a round", SCHEDULES, "schedule", names=SCHEDULE_NAMES)
+        select(
+            start,
+            "Local training per round",
+            SCHEDULES,
+            "schedule",
+            names=SCHEDULE_NAMES,
+            help="What each client trains on in a round.",
+        )
         number(
             start,
-            "Clients in a round",
+            "Participants per round",
             1,
             100_000,
             "participants",
             placeholder="all",
-            disabled=alone,
-            help="Drawn anew for each round.",
+            disabled=is_central,
+            help="Number of clients that are sampled for each round.",
         )
-        platforms = JOIN in st.session_state.corpus
+        has_silos = JOIN in st.session_state.corpus
         select(
-            start, "Sentences are split", PARTITIONS, "partition", names=PARTITION_NAMES, disabled=alone or platforms
+            start,
+            "Data partition",
+            PARTITIONS,
+            "partition",
+            names=PARTITION_NAMES,
+            disabled=is_central or has_silos,
+            help="How the training sentences are split among the clients.",
         )
         number(
             start,
@@ -94,52 +113,65 @@ def advanced(start: Mapping[str, Any]) -> None:
             1000.0,
             "skew",
             format="%g",
-            disabled=alone or st.session_state.partition != "label-skew",
-            help="Of the split by entity type: the smaller, the more each client has a mix of its own.",
+            disabled=is_central or st.session_state.partition != "label-skew",
+            help="For label skew: smaller values give clients more different mixes of entity types.",
         )
-        select(start, "Updates are averaged", (None, *WEIGHTINGS), "weighting", names=WEIGHTING_NAMES, disabled=alone)
-        if platforms:
+        select(
+            start,
+            "Aggregation weights",
+            (None, *WEIGHTINGS),
+            "weighting",
+            names=WEIGHTING_NAMES,
+            disabled=is_central,
+            help="Weight of each client's update in the average.",
+        )
+        if has_silos:
             select(
                 start,
-                "Platforms share",
+                "Shared layers",
                 _splits(start["shared"]),
                 "shared",
                 format_func=titles.shared,
-                help="Parts of the tagger, from below to above. What is shared, a server joins; the rest never leaves.",
+                help="Layers of the model, from the bottom up. The server aggregates the shared layers; all others "
+                "stay private.",
             )
             number(
                 start,
-                "Common names masked",
+                "Entity masking",
                 0.0,
                 1.0,
                 "masked",
                 step=0.25,
-                help="Share of the names that several platforms train on whose words are masked in training: how much "
-                "of what sharing gives is these names?",
+                help="Fraction, 0 to 1, of the entities in several silos' training data whose tokens are masked in "
+                "training. It shows how much of the gain from sharing is due to these entities.",
             )
             number(
                 start,
-                "Together for",
+                "Joint training",
                 0.01,
                 1.0,
                 "together",
                 step=0.1,
                 disabled=st.session_state.schedule != "gradients",
-                help="Share of the steps after which each platform goes on alone, from what all have learned. Where "
-                "gradients travel.",
+                help="Fraction, 0 to 1, of the steps that all silos train together; after that each silo continues "
+                "separately. Only with one gradient step per round.",
             )
 
 
 def _splits(first: str | None) -> list[str | None]:
-    """What may be shared of the tagger that is chosen, and what the session's link asks for."""
+    """Return the possible sets of shared layers of the chosen model, and the one in the session's link."""
     parts = splits_of(st.session_state.tagger)
-    found: list[str | None] = [None, NOTHING, *(",".join(parts[:end]) for end in range(1, len(parts) + 1))]
-    known = first is None or first in found or not set(first.split(",")).issubset(parts)
-    return found if known else [*found, first]
+    options: list[str | None] = [None, NOTHING, *(",".join(parts[:end]) for end in range(1, len(parts) + 1))]
+    is_option = first is None or first in options or not set(first.split(",")).issubset(parts)
+    return options if is_option else [*options, first]
 
 
 def chosen() -> tuple[FederationConfig, str]:
-    """What the widgets say, and the mechanism. Raises InvalidConfig."""
+    """Return the federation and the mechanism of the widgets.
+
+    Raises:
+        InvalidConfig: A value is not valid.
+    """
     state = st.session_state
     if state.clients == 1:
         schedule = "averaging" if state.schedule == "gradients" else state.schedule

@@ -108,14 +108,14 @@ def test_platforms_come_by_a_link_and_each_is_shown_by_itself(page, trained_sett
     compute(identity, trained_settings, "here")
     test = page(here=trained_settings, **address.write(config))
     assert not test.exception
-    assert "2 platforms, each with a corpus and entity types of its own" in texts(test.caption)
+    assert "2 clients (silos), each with its own corpus and entity types" in texts(test.caption)
     (table,) = (frame.value for frame in test.dataframe if "Noise check" in frame.value.columns)
     assert table["Client"].tolist() == ["Letters and notes (synthetic)", "drugs"]
     assert table["Entity types"].tolist() == ["DATE, LOC, ORG, PER", "Drug"]
     assert table["Noise check"].tolist() == ["passed", "passed"]
     test.selectbox(key="corpus").select("synthetic").run()
     assert not test.exception
-    assert "platforms" not in texts(test.caption)
+    assert "silos" not in texts(test.caption)
 
 
 class TestPlatformsThatAreNotHere:
@@ -513,8 +513,8 @@ class TestOlderEngine:
         test = page(older)
         assert "engine 5 (outdated)" in texts(test.caption)
         assert "At ε = 1.51" in texts(test.markdown)
-        assert not [button for button in test.button if button.label.startswith("Rerun")]
-        next(button for button in test.button if button.label == "Run with today's engine").click().run()
+        assert not [button for button in test.button if button.label.startswith("Rerun this")]
+        next(button for button in test.button if button.label == "Rerun with current engine").click().run()
         assert asked == [SimulationConfig()]
 
     def test_its_check_says_what_it_did_not_see(self, page, older):
